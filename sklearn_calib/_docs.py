@@ -199,6 +199,17 @@ pos_label : label, default=None
 response_method : str or sequence of str, default="predict_proba"
     Method of the estimator that returns probabilities; in a sequence, the first that exists is used. Use
     ``"predict"`` for a regressor of 0/1 outcomes whose prediction is a probability.""",
+    "features": """\
+X : array-like, sparse matrix, dataframe or list of length n
+    What the estimator takes.""",
+    "class_labels": """\
+y : array-like of shape (n,)
+    Class labels.""",
+    "features_in": """\
+n_features_in_ : int
+    Number of features, if the classifier has this attribute.
+feature_names_in_ : ndarray of shape (n_features_in_,)
+    Names of the features, if the classifier has this attribute.""",
     "columns": """\
 n_features_in_ : int
     Number of columns of ``X``.

@@ -174,7 +174,7 @@ def check_calibrator(calibrator: Any) -> None:
         if not hasattr(calibrator, method):
             raise TypeError(
                 f"calibrator must have fit and predict_proba, but {calibrator!r} has no {method}. "
-                "Pass a binary calibrator, for example IsotonicCalibrator()."
+                "Pass a calibrator, for example IsotonicCalibrator()."
             )
 
 

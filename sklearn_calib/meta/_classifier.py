@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import get_tags, indexable
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import UNUSED, routing_enabled, slice_metadata
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option
@@ -24,12 +23,10 @@ from sklearn_calib.calibrators import CutoffCertificate
 from sklearn_calib.calibrators._base import inside, may_be_certain
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._log_average import log_average
-from sklearn_calib.calibrators._multiclass import needs_every_class
+from sklearn_calib.calibrators._multiclass import check_calibrator, needs_every_class
 from sklearn_calib.meta._folds import cross_fit, fit_whole, has_weight, plan_folds
 from sklearn_calib.meta._pairs import (
-    CALIBRATOR_OF_METHOD,
     CalibratedPair,
-    check_calibrator,
     fit_fold_pair,
     fit_pair,
     is_passthrough,
@@ -39,15 +36,16 @@ from sklearn_calib.meta._responses import (
     RESPONSE_METHODS,
     Target,
     check_classifier,
-    check_target,
+    check_data,
     class_scores,
     record_features,
     resolve_response,
-    with_known_classes,
+    with_tags_of,
 )
 from sklearn_calib.meta._routing import Routed, route, route_prediction
 
 
+@shared_docs
 class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Calibrate the probabilities of any classifier with any calibrator.
 
@@ -105,10 +103,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         The fitted calibrators of the pairs.
     response_method_ : {"predict_proba", "decision_function"}
         The method of the classifier whose output is calibrated.
-    n_features_in_ : int
-        Number of features, if the classifier has this attribute.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if the classifier has this attribute.
+    %(features_in)s
     coef_, feature_importances_ : ndarray
         Mean over the classifiers of the pairs, if all of them have the attribute with the same shape. It
         describes the scores before calibration.
@@ -167,16 +162,6 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     # sample_weight is for the parts: the router itself requests nothing
     __metadata_request__fit: ClassVar = {"sample_weight": UNUSED}
 
-    def __new__(cls, *args: Any, method: Any = None, **params: Any) -> Self:
-        """Raise an error for ``method`` of CalibratedClassifierCV that names the equivalent parameter."""
-        if method is not None:
-            named = CALIBRATOR_OF_METHOD.get(method) if isinstance(method, str) else None
-            raise TypeError(
-                f"{cls.__name__} has no parameter method, got method={method!r}. Pass "
-                f"calibrator={named or 'IsotonicCalibrator()'}."
-            )
-        return super().__new__(cls)
-
     def __init__(
         self,
         estimator: Any = None,
@@ -201,10 +186,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
 
         Parameters
         ----------
-        X : array-like, sparse matrix, dataframe or list of length n
-            What the estimator takes.
-        y : array-like of shape (n,)
-            Class labels.
+        %(features)s
+        %(class_labels)s
         sample_weight : array-like of shape (n,), default=None
             Weights of the samples, for the estimator and the calibrator.
         **params : dict
@@ -226,7 +209,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         """
         estimator = self._base_estimator()
         check_classifier(estimator)
-        check_calibrator(self.calibrator)
+        if not (self.calibrator is None or is_passthrough(self.calibrator)):
+            check_calibrator(self.calibrator)
         check_option(self.response_method, "response_method", RESPONSE_METHODS)
         check_option(self.average, "average", ("probability", "log"))
         if is_passthrough(self.calibrator) and self.response_method == "decision_function":
@@ -235,14 +219,9 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
                 "'decision_function'. Use response_method='auto', or a calibrator."
             )
         ensemble = self._resolve_ensemble(estimator)
-        target = check_target(y, type(self).__name__)
-        X, labels = indexable(X, target.labels)
-        routed = route(
-            self, "fit", estimator, self._routed_calibrator(), labels.shape[0], sample_weight, params
-        )
-        if isinstance(estimator, FrozenEstimator):
-            check_is_fitted(estimator)
-            target = with_known_classes(estimator, target)
+        X, target = check_data(self, estimator, X, y)
+        n_samples = target.codes.shape[0]
+        routed = route(self, "fit", estimator, self._routed_calibrator(), n_samples, sample_weight, params)
         pairs = self._fit_ensemble(X, target, routed) if ensemble else [self._fit_single(X, target, routed)]
         self.classes_ = target.classes
         self.calibrated_classifiers_ = pairs
@@ -315,8 +294,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
 
         Parameters
         ----------
-        X : array-like, sparse matrix, dataframe or list of length n
-            What the estimator takes.
+        %(features)s
         **params : dict
             Metadata for ``predict_proba`` of the calibrator, such as ``groups``; see the Notes of the class.
 
@@ -338,8 +316,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
 
         Parameters
         ----------
-        X : array-like, sparse matrix, dataframe or list of length n
-            What the estimator takes.
+        %(features)s
         **params : dict
             Metadata for ``predict_proba`` of the calibrator; see :meth:`predict_proba`.
 
@@ -473,14 +450,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         )
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self._base_estimator())
-        tags.input_tags = inner.input_tags
-        tags.non_deterministic = inner.non_deterministic
-        if inner.classifier_tags is not None:
-            # a calibrator needs one label for each sample, even if the classifier supports multilabel targets
-            tags.classifier_tags = replace(inner.classifier_tags, multi_label=False)
-        return tags
+        return with_tags_of(self._base_estimator(), super().__sklearn_tags__())
 
     def _base_estimator(self) -> Any:
         if self.estimator is not None:
@@ -514,9 +484,3 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
                 "fold uses only some of its columns. Use ensemble=False."
             )
         return bool(self.ensemble)
-
-
-# as if there were no __new__
-CalibratedClassifier.__signature__ = signature(CalibratedClassifier.__init__).replace(
-    parameters=list(signature(CalibratedClassifier.__init__).parameters.values())[1:]
-)

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import UNUSED, check_feature_names_in
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option
@@ -23,14 +23,15 @@ from sklearn_calib.meta._responses import (
     RESPONSE_METHODS,
     Target,
     check_classifier,
-    check_target,
+    check_data,
     class_scores,
     record_features,
-    with_known_classes,
+    with_tags_of,
 )
 from sklearn_calib.meta._routing import Routed, route
 
 
+@shared_docs
 class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier as a pipeline step that transforms features to scores, out-of-fold scores while fitting.
 
@@ -67,10 +68,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         The sorted class labels.
     response_method_ : {"predict_proba", "decision_function"}
         The method of the classifier that returns the scores.
-    n_features_in_ : int
-        Number of features, if the classifier has this attribute.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if the classifier has this attribute.
+    %(features_in)s
 
     See Also
     --------
@@ -122,10 +120,8 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
 
         Parameters
         ----------
-        X : array-like, sparse matrix, dataframe or list of length n
-            What the estimator takes.
-        y : array-like of shape (n,)
-            Class labels.
+        %(features)s
+        %(class_labels)s
         sample_weight : array-like of shape (n,), default=None
             Weights of the samples, for the classifier.
         **params : dict
@@ -155,10 +151,8 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
 
         Parameters
         ----------
-        X : array-like, sparse matrix, dataframe or list of length n
-            What the estimator takes.
-        y : array-like of shape (n,)
-            Class labels.
+        %(features)s
+        %(class_labels)s
         sample_weight : array-like of shape (n,), default=None
             Weights of the samples, for the classifier.
         **params : dict
@@ -196,12 +190,11 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         return held.scores
 
     def transform(self, X: Any) -> Array:
-        """Return the scores of the classifier fitted on all samples.
+        """Return the scores of the classifier fitted on all samples; new samples, not those of the fit.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, dataframe or list of length n
-            Features of the estimator; not the training samples (see the Notes of the class).
+        %(features)s
 
         Returns
         -------
@@ -246,10 +239,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         return router.add(splitter=self.cv, method_mapping=to_split)
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.input_tags = inner.input_tags
-        tags.non_deterministic = inner.non_deterministic
+        tags = with_tags_of(self.estimator, super().__sklearn_tags__())
         tags.target_tags.required = True
         return tags
 
@@ -265,13 +255,9 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         """Check parameters and data."""
         check_classifier(self.estimator)
         check_option(self.response_method, "response_method", RESPONSE_METHODS)
-        target = check_target(y, type(self).__name__)
-        X, labels = indexable(X, target.labels)
-        routed = route(self, method, self.estimator, None, labels.shape[0], sample_weight, params)
-        if isinstance(self.estimator, FrozenEstimator):
-            check_is_fitted(self.estimator)
-            target = with_known_classes(self.estimator, target)
-        return X, target, routed
+        X, target = check_data(self, self.estimator, X, y)
+        n_samples = target.codes.shape[0]
+        return X, target, route(self, method, self.estimator, None, n_samples, sample_weight, params)
 
     def _store(self, fitted: Any, method: str, target: Target) -> Self:
         self.estimator_ = fitted

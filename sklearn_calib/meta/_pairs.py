@@ -16,13 +16,6 @@ from sklearn_calib.calibrators._multiclass import fit_clone, is_mapped
 from sklearn_calib.meta._folds import Fold, score_fold
 from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, Target, class_scores
 
-#: Calibrators by ``method`` of scikit-learn's CalibratedClassifierCV.
-CALIBRATOR_OF_METHOD = {
-    "isotonic": "IsotonicCalibrator()",
-    "sigmoid": 'PlattCalibrator(link="identity")',
-    "temperature": "TemperatureCalibrator()",
-}
-
 
 @dataclass(frozen=True, eq=False)
 class CalibratedPair:
@@ -62,28 +55,6 @@ class CalibratedPair:
 def is_passthrough(calibrator: Any) -> bool:
     """Tell whether the probabilities are not to be calibrated."""
     return isinstance(calibrator, str) and calibrator == "passthrough"
-
-
-def check_calibrator(calibrator: Any) -> None:
-    """Raise unless the object is None, "passthrough", or an estimator with ``fit`` and ``predict_proba``."""
-    if calibrator is None or is_passthrough(calibrator):
-        return
-    if isinstance(calibrator, str):
-        object_of = CALIBRATOR_OF_METHOD.get(calibrator, "IsotonicCalibrator()")
-        raise ValueError(
-            f"calibrator={calibrator!r} is unknown: the only valid string is 'passthrough'. Pass an object, "
-            f"calibrator={object_of}."
-        )
-    if isinstance(calibrator, type):
-        raise TypeError(
-            f"calibrator is the class {calibrator.__name__}; pass an instance, {calibrator.__name__}()."
-        )
-    for method in ("fit", "predict_proba"):
-        if not hasattr(calibrator, method):
-            raise TypeError(
-                f"calibrator must have fit and predict_proba, but {type(calibrator).__name__} has no "
-                f"{method}. Pass a calibrator of sklearn_calib.calibrators or a classifier."
-            )
 
 
 def response_order(response_method: str, calibrator: Any) -> tuple[str, ...]:

@@ -1,11 +1,14 @@
 """Checked labels, and the scores of a classifier."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Tags, get_tags, indexable
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import as_array, check_classes, place_labels
@@ -37,6 +40,16 @@ def check_target(y: Any, owner: str) -> Target:
         raise ValueError(f"{owner} requires y to be passed, but the target y is None.")
     classes, codes = check_classes(y)
     return Target(classes[codes], classes, codes)
+
+
+def check_data(owner: Any, estimator: Any, X: Any, y: Any) -> tuple[Any, Target]:
+    """Return checked features and labels, with all classes of a frozen estimator."""
+    target = check_target(y, type(owner).__name__)
+    X, _ = indexable(X, target.labels)
+    if isinstance(estimator, FrozenEstimator):
+        check_is_fitted(estimator)
+        target = with_known_classes(estimator, target)
+    return X, target
 
 
 def check_classifier(estimator: Any) -> None:
@@ -99,6 +112,16 @@ def class_scores(estimator: Any, X: Any, method: str, classes: NDArray[Any]) -> 
         # an estimator may keep its classes in another order than the sorted one
         scores = -scores if n_columns == 1 else scores[:, np.argsort(own, kind="stable")]
     return scores[:, 1:] if n_classes == 2 and n_columns == 2 else scores
+
+
+def with_tags_of(estimator: Any, tags: Tags) -> Tags:
+    """Return the tags of a meta-estimator, with those of its classifier."""
+    inner = get_tags(estimator)
+    tags.input_tags, tags.non_deterministic = inner.input_tags, inner.non_deterministic
+    if inner.classifier_tags is not None and tags.classifier_tags is not None:
+        # one label for each sample, even if the classifier supports multilabel targets
+        tags.classifier_tags = replace(inner.classifier_tags, multi_label=False)
+    return tags
 
 
 def record_features(owner: Any, fitted: Any) -> None:

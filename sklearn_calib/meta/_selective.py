@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,12 +11,12 @@ from scipy.optimize import brentq
 from scipy.special import betainc, rel_entr
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import safe_indexing, slice_metadata
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -35,9 +34,9 @@ from sklearn_calib.meta._pairs import CalibratedPair
 from sklearn_calib.meta._responses import (
     Target,
     check_classifier,
-    check_target,
+    check_data,
     record_features,
-    with_known_classes,
+    with_tags_of,
 )
 from sklearn_calib.meta._routing import route
 
@@ -77,6 +76,7 @@ def accepted_loss(confidence: Array, loss: Array, weight: Counts, thresholds: Ar
     return total, count
 
 
+@shared_docs
 class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier that abstains on uncertain samples, with a guarantee on the risk of the accepted ones.
 
@@ -109,7 +109,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
     validation_fraction : float, default=0.25
         Fraction of the samples that is held out from ``estimator`` to choose the threshold. Not used for a
         frozen estimator.
-    random_state : int, Generator, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=0
         Source of the random split of the samples.
 
     Attributes
@@ -127,10 +127,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
     risk_bound_ : float
         Upper confidence bound of the risk at ``threshold_``, at most ``target``; NaN if none is accepted. The
         guarantee that accounts for the choice of the threshold is ``target``.
-    n_features_in_ : int
-        Number of features, if the classifier has this attribute.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if the classifier has this attribute.
+    %(features_in)s
 
     See Also
     --------
@@ -140,22 +137,14 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
     Notes
     -----
     *Guarantee.* P(risk of the accepted samples <= ``target``) >= ``confidence``, for every classifier and
-    every distribution, if the held-out samples are independent with the same distribution as new samples.
-    Repeated measurements of a patient, or several answers to one question, are not independent; nor can
-    training samples of ``estimator`` be used.
+    every distribution, if the held-out samples are independent with the same distribution as new samples, and
+    the estimator was not trained on them.
 
-    *Method.* Learn then test [1]_ with fixed sequence testing. A random fifth of the held-out samples
-    determines the sequence: it starts at the threshold with the smallest p-value there, and continues
-    with all lower confidences in decreasing order. With the other samples, the test samples, the hypothesis
-    that the risk exceeds the target is tested at one threshold after the other, until the first p-value
-    above 1 - ``confidence``; the last threshold before is chosen. If each loss is 0 or the highest cost,
-    p-values are exact binomial tail probabilities, as in [2]_, and ``risk_bound_`` is the Clopper-Pearson
-    bound. Other costs are divided by the highest one, the p-value is the smaller of the bounds of Hoeffding
-    and Bentkus [3]_, and ``risk_bound_`` is the risk with p-value 1 - ``confidence``.
-
-    *No threshold.* At least log(1 - ``confidence``) / log(1 - ``target``) accepted test samples are needed
-    (59 for a target of 0.05), all without error. If no threshold passes, ``fit`` warns, ``threshold_`` is
-    infinite, and no sample is ever accepted.
+    *Method.* Learn then test [1]_ with fixed sequence testing, described in the user guide. If each loss is 0
+    or the highest cost, p-values are exact binomial tail probabilities, as in [2]_, and ``risk_bound_`` is
+    the Clopper-Pearson bound. Other costs are divided by the highest one, the p-value is the smaller of the
+    bounds of Hoeffding and Bentkus [3]_, and ``risk_bound_`` is the risk with p-value 1 - ``confidence``. If
+    no threshold passes, ``fit`` warns, ``threshold_`` is infinite, and no sample is ever accepted.
 
     *Weights* are frequencies, whole numbers, and also passed to ``fit`` of the estimator.
 
@@ -192,7 +181,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         confidence: float = 0.95,
         abstain_label: Any = None,
         validation_fraction: float = 0.25,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     ) -> None:
         self.estimator = estimator
         self.target = target
@@ -208,10 +197,8 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
 
         Parameters
         ----------
-        X : array-like, sparse matrix, dataframe or list of length n
-            What the estimator takes.
-        y : array-like of shape (n,)
-            Class labels.
+        %(features)s
+        %(class_labels)s
         sample_weight : array-like of shape (n,), default=None
             How often each sample was observed.
         **params : dict
@@ -244,21 +231,17 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         alpha = 1.0 - check_fraction(self.confidence, "confidence")
         validation = check_fraction(self.validation_fraction, "validation_fraction")
         generator = check_generator(self.random_state)
-        target = check_target(y, type(self).__name__)
-        X, labels = indexable(X, target.labels)
-        n = labels.shape[0]
+        X, target = check_data(self, self.estimator, X, y)
+        n = target.codes.shape[0]
         counts = (
             np.ones(n, dtype=np.int64)
             if sample_weight is None
             else check_frequency_weights(check_weights(sample_weight, n))
         )
         frozen = isinstance(self.estimator, FrozenEstimator)
-        if frozen:
-            check_is_fitted(self.estimator)
-            target = with_known_classes(self.estimator, target)
-            validation = 1.0
         self.classes_ = target.classes
         highest, limit = self._set_decisions()
+        validation = 1.0 if frozen else validation
         parts = [1.0 - validation, _LEARNING * validation, (1.0 - _LEARNING) * validation]
         train, learn, test = generator.multinomial(counts, parts).T
         self.estimator_ = self.estimator if frozen else self._fitted(X, target, train, sample_weight, params)
@@ -269,7 +252,10 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
             proba = self.predict_proba(safe_indexing(X, rows))
             check_scores(proba, f"predict_proba of {type(self.estimator_).__name__}", kind="probability")
             codes, confidence = self._decide(proba)
-            loss = self._losses(target.codes[rows], codes)
+            if self._gains is None or self._decisions.shape[0] == 1:
+                loss = (target.codes[rows] != codes).astype(np.float64)
+            else:
+                loss = 1.0 - self._gains[target.codes[rows], codes]
         chosen = self._choose(confidence, loss, learn[rows], test[rows], limit / highest, alpha)
         self.threshold_, self.coverage_ = chosen[:2]
         self.risk_, self.risk_bound_ = highest * chosen[2], highest * chosen[3]
@@ -338,7 +324,13 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         self._decisions = np.arange(n_classes)
         if isinstance(self.risk, str):
             if check_option(self.risk, "risk", _RISKS) == "false_discovery":
-                self._decisions = np.array([self._positive()])
+                label = classes[1] if self.pos_label is None and n_classes == 2 else self.pos_label
+                self._decisions = np.flatnonzero(equals_label(self.classes_, label))
+                if not self._decisions.shape[0]:
+                    raise ValueError(
+                        f"pos_label must be one of the classes {classes} for risk='false_discovery', got "
+                        f"{label!r}."
+                    )
                 self._gains = np.eye(n_classes)[:, self._decisions]
             return 1.0, check_fraction(self.target, "target")
         costs = check_numbers(self.risk, "risk")
@@ -353,38 +345,17 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         self._gains = 1.0 - costs / highest
         return highest, limit
 
-    def _positive(self) -> int:
-        """Return the index of the class whose precision is bounded."""
-        classes = self.classes_.tolist()
-        if self.pos_label is None and len(classes) == 2:
-            return 1
-        found = np.flatnonzero(equals_label(self.classes_, self.pos_label))
-        if not found.shape[0]:
-            raise ValueError(
-                f"pos_label must be one of the classes {classes} for risk='false_discovery', got "
-                f"{self.pos_label!r}."
-            )
-        return int(found[0])
-
     def _decide(self, proba: Array) -> tuple[NDArray[np.intp], Array]:
         """Return the decision for each sample, as an index of a column, and the confidence."""
         gain = proba if self._gains is None else proba @ self._gains
         return self._decisions[gain.argmax(axis=1)], gain.max(axis=1)
-
-    def _losses(self, codes: NDArray[np.int64], decisions: NDArray[np.intp]) -> Array:
-        """Return the loss of each decision, between 0 and 1."""
-        if self._gains is None or self._decisions.shape[0] == 1:
-            return (codes != decisions).astype(np.float64)
-        losses: Array = 1.0 - self._gains[codes, decisions]
-        return losses
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of the classifier, for accepted and other samples.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, dataframe or list of length n
-            What the estimator takes.
+        %(features)s
 
         Returns
         -------
@@ -399,8 +370,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
 
         Parameters
         ----------
-        X : array-like, sparse matrix, dataframe or list of length n
-            What the estimator takes.
+        %(features)s
 
         Returns
         -------
@@ -414,8 +384,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
 
         Parameters
         ----------
-        X : array-like, sparse matrix, dataframe or list of length n
-            What the estimator takes.
+        %(features)s
 
         Returns
         -------
@@ -428,20 +397,18 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         codes, confidence = self._decide(proba)
         accepted = confidence >= self.threshold_
         if self.abstain_label is not None:
-            return self._with_abstentions(self.classes_[codes], accepted)
+            labels, label = self.classes_[codes], np.asarray(self.abstain_label)
+            kinds = {labels.dtype.kind, label.dtype.kind}
+            same = len(kinds) == 1 or kinds <= set("iuf")
+            decided: NDArray[Any] = labels.astype(np.result_type(labels, label) if same else object)
+            decided[~accepted] = self.abstain_label
+            return decided
         if self._decisions.shape[0] == 1:
             others = proba.copy()
             others[:, self._decisions] = -1.0
             codes = np.where(accepted, codes, others.argmax(axis=1))
-        labels: NDArray[Any] = self.classes_[codes]
-        return labels
-
-    def _with_abstentions(self, labels: NDArray[Any], accepted: NDArray[np.bool_]) -> NDArray[Any]:
-        label = np.asarray(self.abstain_label)
-        same = {labels.dtype.kind, label.dtype.kind} <= set("iuf") or labels.dtype.kind == label.dtype.kind
-        decided = labels.astype(np.result_type(labels, label) if same else object)
-        decided[~accepted] = self.abstain_label
-        return decided
+        chosen: NDArray[Any] = self.classes_[codes]
+        return chosen
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return what is requested: ``sample_weight`` of ``fit``, and what the estimator requests.
@@ -457,10 +424,4 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         )
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.input_tags = inner.input_tags
-        tags.non_deterministic = inner.non_deterministic
-        if inner.classifier_tags is not None:
-            tags.classifier_tags = replace(inner.classifier_tags, multi_label=False)
-        return tags
+        return with_tags_of(self.estimator, super().__sklearn_tags__())
