@@ -238,7 +238,6 @@ def own_intervals(draws: int | None = None) -> dict[str, Build]:
             interval, data.y, data.p, metric=metric, method="percentile", **some
         ),
         "expected_under_calibration": lambda data: _call(null, None, data.p, metric=metric, **some),
-        "paired_test": of_pair(inference.paired_test, table=False),
         "compare_models": of_pair(inference.compare_models, table=True),
         "cutoff_certificate": lambda data: _call(
             lambda p, y: calibrators.IsotonicCalibrator().fit(p, y).cutoff_certificate(method="asymptotic"),

@@ -4,8 +4,8 @@
 
 For each pair of models and each metric, samples are simulated repeatedly and tested at level 5%. In all pairs
 but the last the metric of both models is equal in the population, and the rejection rate should not exceed
-0.05 (its binomial standard error is in the header of the table). Both methods of `paired_test` are compared
-with the usual bootstrap of pairs, which rejects if its percentile interval excludes 0. The last column is the
+0.05 (its binomial standard error is in the header of the table). Both methods of `compare_models` are
+compared with the usual bootstrap of pairs, which rejects if its percentile interval excludes 0. The last column is the
 coverage of the interval of half-sampling for the true difference.
 
     --sizes 200 1000 --repetitions 200 --resamples 199
@@ -21,7 +21,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from sklearn_calib.inference import paired_test
+from sklearn_calib.inference import compare_models
 from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
 
 
@@ -120,8 +120,11 @@ def measure(metric, draw, difference, n, repetitions, n_resamples):
         rng = np.random.default_rng([n, r])
         y, a, b = draw(rng, n)
         options = {"n_resamples": n_resamples, "random_state": rng}
-        halves = paired_test(y, a, b, metric=metric, method="half-sampling", **options)
-        swap = paired_test(y, a, b, metric=metric, method="swap", **options)
+        models = {"a": a, "b": b}
+        (halves,), (swap,) = (
+            compare_models(y, models, metric=metric, method=method, **options).pairs
+            for method in ("half-sampling", "swap")
+        )
         hits += [
             halves.pvalue <= 0.05,
             swap.pvalue <= 0.05,

@@ -150,7 +150,7 @@ RESULT_MAKERS = {
     ),
     "comparison": _comparison,
     "dominance": lambda: inference.dominance_test(
-        *binary(), binary()[1] ** 2, n_resamples=39, random_state=0
+        binary()[0], {"a": binary()[1], "b": binary()[1] ** 2}, n_resamples=39, random_state=0
     ),
     "threshold_curve": lambda: ThresholdCurve(*np.full((4, 1), 0.5), 0.5, 0.95, "pointwise"),
     "selection": lambda: AutoCalibrator().fit(*reversed(several())).selection_,

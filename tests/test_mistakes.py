@@ -32,7 +32,6 @@ from sklearn_calib.inference import (
     compare_models,
     confidence_interval,
     expected_under_calibration,
-    paired_test,
 )
 from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.sketch import CalibrationSketch
@@ -110,7 +109,7 @@ def test_texts_as_labels_need_pos_label_for_one_column():
         lambda: smooth_ece(y, p),
         lambda: CutoffTest().test(y, p[:, None]),
         lambda: confidence_interval(y, p, metric="smooth_ece"),
-        lambda: paired_test(y, p, p**2, metric="smooth_ece"),
+        lambda: compare_models(y, {"a": p, "b": p**2}, metric="smooth_ece"),
         lambda: smooth_ece(y.astype(object), p),
     ]
     for call in calls:
@@ -171,7 +170,6 @@ def test_metrics_and_tests_by_name(forecast):
     for call in (
         lambda metric: confidence_interval(y, p, metric=metric, **some),
         lambda metric: expected_under_calibration(None, p, metric=metric, **some),
-        lambda metric: paired_test(y, p, p**2, metric=metric, **some),
         lambda metric: compare_models(y, {"a": p, "b": p**2}, metric=metric, **some),
         lambda metric: ConsistencyTest(metric, **some).test(y, p),
     ):

@@ -48,7 +48,8 @@ for name, model in models.items():
 # then at least as good for every proper score. Each of the two tests has the null hypothesis that one model
 # is at no threshold worse than the other.
 
-print(dominance_test(y_test, predictions["calibrated trees"], predictions["trees"], random_state=0))
+names = "calibrated trees", "trees"
+print(dominance_test(y_test, {name: predictions[name] for name in names}))
 
 # %%
 # A threshold of 1/6 is optimal if a default costs five times as much as the rejection of a good applicant.

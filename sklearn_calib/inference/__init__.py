@@ -3,8 +3,7 @@
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._binomial import BinomialTest, BinomialValue
 from sklearn_calib.inference._combined import CombinedTest, TestComponent
-from sklearn_calib.inference._comparison import PairedComparison, paired_test
-from sklearn_calib.inference._comparison_table import (
+from sklearn_calib.inference._comparison import (
     ModelComparison,
     ModelPair,
     ModelSummary,
@@ -42,7 +41,6 @@ __all__ = [
     "ModelPair",
     "ModelSummary",
     "NullDistribution",
-    "PairedComparison",
     "SampleSplittingTest",
     "SequentialTest",
     "SequentialTestResult",
@@ -55,7 +53,6 @@ __all__ = [
     "confidence_interval",
     "dominance_test",
     "expected_under_calibration",
-    "paired_test",
     "required_n_samples",
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -24,9 +24,8 @@ from sklearn_calib._validation import (
     check_generator,
     check_option,
     check_resamples,
-    check_scores,
-    shape_of,
 )
+from sklearn_calib.inference._paired_samples import check_predictions
 from sklearn_calib.metrics._decision import check_thresholds
 from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction, check_problem, split_classes
 
@@ -232,6 +231,8 @@ class DominanceResult:
         Number of samples; for weights that are not whole numbers, the effective sample size.
     n_resamples : int
         Number of random swaps.
+    name_a, name_b : str
+        The models.
     """
 
     thresholds: Array = field(repr=False)
@@ -244,18 +245,20 @@ class DominanceResult:
     confidence: float
     n_samples: float
     n_resamples: int
+    name_a: str = "a"
+    name_b: str = "b"
 
     def _rows(self) -> list[tuple[str, str]]:
         low, high = int(self.difference.argmin()), int(self.difference.argmax())
         tau = self.thresholds
         return [
             (
-                "risk of a - risk of b",
+                f"risk of {self.name_a} - risk of {self.name_b}",
                 f"{self.difference[low]:.4f} (threshold {tau[low]:.3g}) to {self.difference[high]:.4f} "
                 f"(threshold {tau[high]:.3g})",
             ),
-            ("a is nowhere worse than b", self._verdict(self.pvalue_a_dominates)),
-            ("b is nowhere worse than a", self._verdict(self.pvalue_b_dominates)),
+            (f"{self.name_a} is nowhere worse than {self.name_b}", self._verdict(self.pvalue_a_dominates)),
+            (f"{self.name_b} is nowhere worse than {self.name_a}", self._verdict(self.pvalue_b_dominates)),
             ("equal risk at all thresholds", self._verdict(self.pvalue)),
         ]
 
@@ -279,6 +282,8 @@ def compare_decisions(
     confidence: float,
     n_resamples: int,
     generator: np.random.Generator,
+    name_a: str = "a",
+    name_b: str = "b",
 ) -> DominanceResult:
     """Return the comparison of two models on the same samples, at sorted thresholds."""
     found = _flipped((a, b), thresholds, decision_risk, n_resamples, generator)
@@ -300,24 +305,25 @@ def compare_decisions(
         confidence=confidence,
         n_samples=a.n_samples,
         n_resamples=n_resamples,
+        name_a=name_a,
+        name_b=name_b,
     )
 
 
 @shared_docs
 def dominance_test(
     y_true: ArrayLike,
-    y_proba_a: ArrayLike,
-    y_proba_b: ArrayLike,
+    predictions: Mapping[str, ArrayLike],
     *,
     thresholds: ArrayLike | None = None,
     confidence: float = 0.95,
     n_resamples: int = 999,
+    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     sample_weight: ArrayLike | None = None,
-    pos_label: Any = None,
-    reduction: Reduction = "classwise",
-    labels: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    pos_label: Any = None,
+    labels: ArrayLike | None = None,
+    reduction: Reduction = "classwise",
 ) -> DominanceResult:
     r"""Test whether one model is better than another for every decision maker.
 
@@ -328,23 +334,20 @@ def dominance_test(
     ----------
     y_true : array-like of shape (n,)
         Labels of two or more classes.
-    y_proba_a, y_proba_b : array-like of shape (n,), (n, 1) or (n, n_classes)
-        Predicted probabilities of the two models for the same samples.
+    predictions : mapping of str to array-like of shape (n,), (n, 1) or (n, n_classes)
+        Names of two models, a and b, and their predicted probabilities for the same samples.
     thresholds : array-like of shape (m,), default=None
         Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
     confidence : float, default=0.95
         Confidence level of the band, and of the verdicts.
     n_resamples : int, default=999
         Number of random swaps; at least 1 / (1 - ``confidence``) - 1.
+    %(random_state)s
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; whole numbers are repetitions.
+    %(clusters)s
     %(pos_label)s
     %(reduction)s
-    clusters : array-like of shape (n,), default=None
-        Labels of clusters of dependent samples, such as all samples of one patient. Samples of different
-        clusters are independent. None means that all samples are independent.
-    random_state : int, Generator, RandomState or None, default=None
-        Source of the swaps; an integer makes the result reproducible.
 
     Returns
     -------
@@ -361,7 +364,7 @@ def dominance_test(
     --------
     sklearn_calib.plot.MurphyDisplay : The risks over thresholds.
     sklearn_calib.plot.DecisionCurveDisplay : The same as net benefit.
-    paired_test : Comparison by one metric.
+    compare_models : Comparison by one metric.
 
     Notes
     -----
@@ -406,7 +409,7 @@ def dominance_test(
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(1000)
     >>> y = rng.random(1000) < p
-    >>> result = dominance_test(y, p, p**2, random_state=0)
+    >>> result = dominance_test(y, {"true": p, "squared": p**2})
     >>> result.pvalue_a_dominates > 0.5, result.pvalue_b_dominates < 0.01
     (True, True)
     """
@@ -415,17 +418,12 @@ def dominance_test(
     generator = check_generator(random_state)
     check_option(reduction, "reduction", REDUCTIONS)
     tau = np.unique(check_thresholds(thresholds))
-    given = {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}
-    for name, proba in given.items():
-        check_scores(proba, name, kind="probability")
+    check_predictions(predictions)
+    if len(predictions) > 2:
+        raise ValueError(f"predictions contains {len(predictions)} models. Pass two.")
     a, b = (
         check_decisions(y_true, proba, sample_weight, pos_label, labels, reduction, clusters)
-        for proba in given.values()
+        for proba in predictions.values()
     )
-    if a.p.shape != b.p.shape:
-        shapes = [shape_of(proba, name) for name, proba in given.items()]
-        raise ValueError(
-            f"y_proba_b has shape {shapes[1]} but y_proba_a has {shapes[0]}. Pass the predictions of both "
-            "models for the same classes."
-        )
-    return compare_decisions(a, b, tau, confidence, n_resamples, generator)
+    name_a, name_b = predictions
+    return compare_decisions(a, b, tau, confidence, n_resamples, generator, name_a, name_b)

@@ -75,15 +75,14 @@ class PairedSamples:
         return total / _NULL_SAMPLES
 
 
-def check_paired(
-    y_true: ArrayLike,
-    predictions: Mapping[str, ArrayLike],
-    sample_weight: ArrayLike | None,
-    pos_label: Any,
-    clusters: ArrayLike | None = None,
-) -> PairedSamples:
-    """Check labels, the predictions of all models by argument name, and weights; repeat samples by weight."""
-    checked = {name: check_scores(p, name, kind="probability") for name, p in predictions.items()}
+def check_predictions(predictions: Mapping[str, ArrayLike]) -> dict[str, Array]:
+    """Return the checked predictions of two or more models, by ``predictions[name]``."""
+    if not isinstance(predictions, Mapping):
+        raise TypeError(f"predictions must map names to arrays, got {type(predictions).__name__}.")
+    if len(predictions) < 2:
+        raise ValueError(f"predictions contains {len(predictions)} models. Pass at least two.")
+    shown = {f"predictions[{name!r}]": p for name, p in predictions.items()}
+    checked = {name: check_scores(p, name, kind="probability") for name, p in shown.items()}
     first, *others = checked
     for name in others:
         if checked[name].shape != checked[first].shape:
@@ -91,9 +90,22 @@ def check_paired(
                 f"{name} has shape {checked[name].shape} but {first} has {checked[first].shape}. Pass the "
                 "predictions of all models for the same samples and classes."
             )
+    return checked
+
+
+def check_models(
+    y_true: ArrayLike,
+    predictions: Mapping[str, ArrayLike],
+    sample_weight: ArrayLike | None,
+    pos_label: Any,
+    clusters: ArrayLike | None = None,
+) -> PairedSamples:
+    """Check labels, the predictions of all models, and weights; repeat samples by weight."""
+    checked = check_predictions(predictions)
+    first = next(iter(checked))
     n = checked[first].shape[0]
     if checked[first].ndim == 1:
-        both = all(shape_of(p, name)[1:] == (2,) for name, p in predictions.items())
+        both = all(shape_of(p, "predictions")[1:] == (2,) for p in predictions.values())
         y = check_labels(y_true, pos_label, ordered=both)
     elif pos_label is not None:
         raise ValueError(

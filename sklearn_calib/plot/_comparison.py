@@ -233,7 +233,7 @@ class ComparisonDisplay:
         *,
         metrics: str | Metric | Sequence[str | Metric] | Mapping[str, str | Metric] = "smooth_ece",
         reference: str | None = None,
-        correction: Literal["holm", "bonferroni", "none"] = "holm",
+        correction: Literal["holm", "bonferroni"] | None = "holm",
         confidence: float = 0.95,
         n_resamples: int = 999,
         sample_weight: ArrayLike | None = None,
@@ -400,7 +400,7 @@ class ComparisonDisplay:
         heights = np.arange(len(rows), dtype=np.float64)
         best = np.array([row.in_best_set for row in rows])
         values, null_means, low, high = np.array(
-            [(row.value, row.null_mean, row.lower, row.upper) for row in rows], dtype=np.float64
+            [(row.estimate, row.null_mean, row.lower, row.upper) for row in rows], dtype=np.float64
         ).T
         dot: dict[str, Any] = {
             "color": BLUE,

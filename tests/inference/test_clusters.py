@@ -42,7 +42,6 @@ from sklearn_calib.inference import (
     compare_models,
     confidence_interval,
     expected_under_calibration,
-    paired_test,
 )
 from sklearn_calib.meta import CalibratedClassifier
 from sklearn_calib.metrics import calibration_summary
@@ -568,23 +567,24 @@ def models(n_clusters, size, seed):
 def test_comparisons_respect_clusters(method, metric):
     given = {"metric": metric, "method": method, "n_resamples": 39, "random_state": 0}
     y, a, b, clusters = models(20, 60, 0)
-    alone, found = paired_test(y, a, b, **given), paired_test(y, a, b, clusters=clusters, **given)
+    compared = compare_models(y, {"a": a, "b": b}, clusters=clusters, **given)
+    assert compared.n_clusters == 20
+    assert "20 clusters" in str(compared)
+    (found,), (alone,) = compared.pairs, compare_models(y, {"a": a, "b": b}, **given).pairs
     assert found.null_distribution.std() > 1.3 * alone.null_distribution.std()
     assert found.difference == alone.difference
-    assert found.n_clusters == 20
-    assert "20 clusters" in str(found)
     y, a, b, clusters = models(60, 10, 9)
-    assert paired_test(y, a, 1 - a, clusters=clusters, **given).pvalue < 0.3
-    single = paired_test(y, a, b, clusters=np.arange(y.size), **given)
-    without = paired_test(y, a, b, **given)
-    assert (single.pvalue, single.n_clusters) == (without.pvalue, None)
+    assert compare_models(y, {"a": a, "b": 1 - a}, clusters=clusters, **given).pairs[0].pvalue < 0.3
+    single = compare_models(y, {"a": a, "b": b}, clusters=np.arange(y.size), **given)
+    assert single == compare_models(y, {"a": a, "b": b}, **given)
 
 
 def test_all_swaps_of_clusters_are_enumerated():
     y, a, b, clusters = models(5, 20, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = paired_test(y, a, b, metric=brier_score_loss, method="swap", clusters=clusters)
+        given = {"metric": brier_score_loss, "method": "swap", "clusters": clusters}
+        (found,) = compare_models(y, {"a": a, "b": b}, **given).pairs
     loss = np.bincount(clusters, (y - a) ** 2 - (y - b) ** 2) / y.size
     signs = np.array(np.meshgrid(*[[1, -1]] * 5)).reshape(5, -1)
     assert np.sort(found.null_distribution) == pytest.approx(np.sort(loss @ signs))
@@ -594,7 +594,7 @@ def test_comparisons_of_several_models():
     y, a, b, clusters = models(40, 10, 0)
     given = {"metric": "cutoff_calibration_error", "n_resamples": 99, "random_state": 0}
     found = compare_models(y, {"a": a, "b": b}, clusters=clusters, **given)
-    assert found.pairs[0].comparison.n_clusters == 40
+    assert found.n_clusters == 40
     alone = compare_models(y, {"a": a, "b": b}, **given)
     for wide, narrow in zip(found.models, alone.models, strict=True):
         assert wide.upper - wide.lower > narrow.upper - narrow.lower

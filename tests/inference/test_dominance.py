@@ -11,6 +11,10 @@ from sklearn_calib.metrics import decision_risk_result
 TAU = np.array([0.1, 0.25, 0.5, 0.8])
 
 
+def dominant(y, a, b, **options):
+    return dominance_test(y, {"a": a, "b": b}, **options)
+
+
 def loss(y, p, t):
     if p >= t:
         return t * (1 - y)
@@ -48,7 +52,7 @@ def test_all_swaps_by_enumeration(few):
         flipped, observed = np.array(signs) @ d, d.sum(axis=0)
         for k, side in enumerate((np.abs, np.positive, np.negative)):
             counts[k] += largest(side(flipped), squares) >= largest(side(observed), larger) - 1e-9
-    found = dominance_test(y, a, b, thresholds=TAU, n_resamples=20_000, random_state=0)
+    found = dominant(y, a, b, thresholds=TAU, n_resamples=20_000, random_state=0)
     pvalues = [found.pvalue, found.pvalue_a_dominates, found.pvalue_b_dominates]
     np.testing.assert_allclose(pvalues, counts / 2**9, atol=4 * 0.5 / np.sqrt(20_000))
 
@@ -56,17 +60,17 @@ def test_all_swaps_by_enumeration(few):
 def test_difference_of_risks(few):
     y, a, b = few
     w = np.array([1, 0, 2, 3, 1, 1, 4, 1, 2])
-    found = dominance_test(y, a, b, thresholds=TAU[::-1], sample_weight=w, random_state=0)
+    found = dominant(y, a, b, thresholds=TAU[::-1], sample_weight=w, random_state=0)
     assert found.thresholds.tolist() == TAU.tolist()
     risks = [decision_risk_result(y, p, thresholds=TAU, sample_weight=w).risk for p in (a, b)]
     np.testing.assert_allclose(found.difference, risks[0] - risks[1], atol=1e-15)
     assert found.n_samples == 15
     again = np.repeat(np.arange(9), w)
-    repeated = dominance_test(y[again], a[again], b[again], thresholds=TAU, random_state=0)
+    repeated = dominant(y[again], a[again], b[again], thresholds=TAU, random_state=0)
     np.testing.assert_allclose(repeated.upper, found.upper)
     assert repeated.pvalue == found.pvalue
     # the models change places
-    other = dominance_test(y, b, a, thresholds=TAU, sample_weight=w, n_resamples=9999, random_state=0)
+    other = dominant(y, b, a, thresholds=TAU, sample_weight=w, n_resamples=9999, random_state=0)
     assert other.pvalue_b_dominates == pytest.approx(found.pvalue_a_dominates, abs=0.05)
     assert (found.lower <= found.difference).all()
     assert (found.difference <= found.upper).all()
@@ -75,7 +79,7 @@ def test_difference_of_risks(few):
 def test_other_weights_stay_with_their_samples(few):
     y, a, b = few
     w = np.linspace(0.5, 1.5, 9)
-    found = dominance_test(y, a, b, thresholds=TAU, sample_weight=w, n_resamples=20_000, random_state=0)
+    found = dominant(y, a, b, thresholds=TAU, sample_weight=w, n_resamples=20_000, random_state=0)
     d = w[:, np.newaxis] * differences(y, a, b)
     np.testing.assert_allclose(found.difference, d.sum(axis=0) / w.sum(), atol=1e-15)
     squares = (d**2).sum(axis=0)
@@ -86,7 +90,7 @@ def test_other_weights_stay_with_their_samples(few):
 
 def test_identical_models_are_equal():
     p = np.linspace(0.1, 0.9, 20)
-    found = dominance_test(np.arange(20) % 2, p, p, random_state=0)
+    found = dominant(np.arange(20) % 2, p, p, random_state=0)
     assert found.pvalue == found.pvalue_a_dominates == found.pvalue_b_dominates == 1.0
     assert (found.lower == found.upper).all()
 
@@ -100,14 +104,14 @@ def simulate(rng, n):
 def test_a_better_model_dominates():
     rng = np.random.default_rng(0)
     y, p = simulate(rng, 2000)
-    found = dominance_test(y, p, noisy(rng, p), random_state=0)
+    found = dominant(y, p, noisy(rng, p), random_state=0)
     assert found.pvalue_a_dominates > 0.5
     assert found.pvalue_b_dominates <= 0.01
     assert "a is nowhere worse than b: not rejected" in str(found)
     assert "b is nowhere worse than a: rejected (p = 0.001)" in str(found)
     # two models that each err elsewhere
     low, high = np.where(p < 0.5, p / 4, p), np.where(p < 0.5, p, 1 - (1 - p) / 4)
-    found = dominance_test(y, low, high, random_state=0)
+    found = dominant(y, low, high, random_state=0)
     assert max(found.pvalue_a_dominates, found.pvalue_b_dominates) <= 0.01
 
 
@@ -116,7 +120,7 @@ def test_reductions_of_several_classes():
     a, b = rng.dirichlet(np.ones(3), 40), rng.dirichlet(np.ones(3), 40)
     y = rng.integers(0, 3, 40)
     d = np.mean([differences(y == k, a[:, k], b[:, k]) for k in range(3)], axis=0)
-    found = dominance_test(y, a, b, thresholds=TAU, n_resamples=999, random_state=0)
+    found = dominant(y, a, b, thresholds=TAU, n_resamples=999, random_state=0)
     np.testing.assert_allclose(found.difference, d.mean(axis=0), atol=1e-15)
     # the classes of one sample are swapped together
     squares = (d**2).sum(axis=0)
@@ -126,10 +130,10 @@ def test_reductions_of_several_classes():
     observed = largest(np.abs(d.sum(axis=0)), np.maximum(squares, TAU * (1 - TAU) * (differ**2).sum(axis=1)))
     assert found.pvalue == pytest.approx(np.mean(flips >= observed - 1e-9), abs=0.06)
     assert found.n_samples == 40
-    weighted = dominance_test(y, a, b, thresholds=TAU, sample_weight=np.full(40, 2), random_state=0)
+    weighted = dominant(y, a, b, thresholds=TAU, sample_weight=np.full(40, 2), random_state=0)
     assert weighted.n_samples == 80
     for reduction in ("confidence", "top-label"):
-        found = dominance_test(y, a, b, thresholds=TAU, reduction=reduction, random_state=0)
+        found = dominant(y, a, b, thresholds=TAU, reduction=reduction, random_state=0)
         risk = [
             decision_risk_result(y == p.argmax(axis=1), p.max(axis=1), thresholds=TAU).risk for p in (a, b)
         ]
@@ -150,12 +154,12 @@ def test_clusters_are_swapped_together():
     flips = [largest(np.abs(s @ sums), squares) for s in rng.choice((-1, 1), (8000, 15))]
     larger = np.maximum(squares, TAU * (1 - TAU) * (differ**2).sum(axis=0))
     exact = np.mean(np.array(flips) >= largest(np.abs(sums.sum(axis=0)), larger) - 1e-9)
-    found = dominance_test(
+    found = dominant(
         y, a, b, thresholds=TAU, sample_weight=w, clusters=group, n_resamples=9999, random_state=0
     )
     assert found.pvalue == pytest.approx(exact, abs=0.03)
-    single = dominance_test(y, a, b, thresholds=TAU, clusters=np.arange(22), random_state=0)
-    assert single.pvalue == dominance_test(y, a, b, thresholds=TAU, random_state=0).pvalue
+    single = dominant(y, a, b, thresholds=TAU, clusters=np.arange(22), random_state=0)
+    assert single.pvalue == dominant(y, a, b, thresholds=TAU, random_state=0).pvalue
 
 
 def rejections(make, n, repetitions):
@@ -164,7 +168,7 @@ def rejections(make, n, repetitions):
     counts = np.zeros(3)
     for _ in range(repetitions):
         y, a, b, truth = make(rng, n)
-        found = dominance_test(y, a, b, thresholds=TAU, n_resamples=199, random_state=rng)
+        found = dominant(y, a, b, thresholds=TAU, n_resamples=199, random_state=rng)
         missed = ((truth < found.lower) | (truth > found.upper)).any()
         counts += (found.pvalue <= 0.05, found.pvalue_a_dominates <= 0.05, missed)
     return counts / repetitions
@@ -215,22 +219,26 @@ def test_few_samples_at_extreme_thresholds_are_not_significant():
     p = np.concatenate([np.full(15, 0.96), np.linspace(0.1, 0.9, 200)])
     y = np.concatenate([np.ones(15), np.arange(200) % 2]).astype(int)
     other = np.concatenate([np.full(15, 0.94), p[15:]])
-    assert dominance_test(y, p, other, random_state=0).pvalue > 0.2
+    assert dominant(y, p, other, random_state=0).pvalue > 0.2
 
 
 def test_bad_input(few):
     y, a, b = few
-    with pytest.raises(ValueError, match="y_proba_b contains NaN"):
-        dominance_test(y, a, np.where(b > 0.5, np.nan, b))
+    with pytest.raises(ValueError, match=r"predictions\['b'\] contains NaN"):
+        dominant(y, a, np.where(b > 0.5, np.nan, b))
     with pytest.raises(ValueError, match="y_true has 9 samples but y_proba has 8"):
-        dominance_test(y, a, b[:8])
-    with pytest.raises(ValueError, match=r"y_proba_b has shape \(9, 3\) but y_proba_a has \(9,\)"):
-        dominance_test(y, a, np.full((9, 3), 1 / 3), labels=None, reduction="classwise")
+        dominant(y, a[:8], b[:8])
+    with pytest.raises(
+        ValueError, match=r"predictions\['b'\] has shape \(9, 3\) but predictions\['a'\] has \(9,\)"
+    ):
+        dominant(y, a, np.full((9, 3), 1 / 3), labels=None, reduction="classwise")
+    with pytest.raises(ValueError, match=r"3 models\. Pass two"):
+        dominance_test(y, {"a": a, "b": b, "c": b})
     with pytest.raises(ValueError, match="n_resamples"):
-        dominance_test(y, a, b, n_resamples=5)
+        dominant(y, a, b, n_resamples=5)
     with pytest.raises(ValueError, match="thresholds"):
-        dominance_test(y, a, b, thresholds=[0.0, 0.5])
+        dominant(y, a, b, thresholds=[0.0, 0.5])
     with pytest.raises(ValueError, match="clusters"):
-        dominance_test(y, a, b, clusters=[1, 2])
+        dominant(y, a, b, clusters=[1, 2])
     with pytest.raises(ValueError, match="reduction"):
-        dominance_test(y, a, b, reduction="all")
+        dominant(y, a, b, reduction="all")

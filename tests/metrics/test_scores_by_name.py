@@ -11,7 +11,6 @@ from sklearn_calib.inference import (
     compare_models,
     confidence_interval,
     expected_under_calibration,
-    paired_test,
 )
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.plot import ComparisonDisplay
@@ -48,7 +47,7 @@ def test_three_classes_and_a_class_that_is_missing():
 
     def value(metric, y, p):
         given = {"metric": metric, "method": "swap", "n_resamples": 19, "random_state": 0}
-        return compare_models(y, {"a": p, "b": p}, **given).models[0].value
+        return compare_models(y, {"a": p, "b": p}, **given).models[0].estimate
 
     def log(y, p):
         return value("log_loss", y, p)
@@ -74,11 +73,11 @@ def test_names_and_functions_give_the_same_inference(name, forecast):
     np.testing.assert_allclose(by_name.values, by_function.values, rtol=1e-12)
     tests = [ConsistencyTest(metric, n_resamples=39, random_state=0) for metric in (name, function)]
     assert tests[0].test(y, p**2).pvalue == tests[1].test(y, p**2).pvalue
-    pairs = [paired_test(y, p, p**2, metric=m, n_resamples=59, random_state=0) for m in (name, function)]
-    assert pairs[0].difference == pytest.approx(pairs[1].difference, rel=1e-12)
-    assert pairs[0].pvalue == pairs[1].pvalue
-    found = compare_models(y, {"a": p, "b": p**2}, metric=name, n_resamples=59, random_state=0)
-    assert found.models[0].value == pytest.approx(NAMES[name](y, p), rel=1e-12)
+    models = {"a": p, "b": p**2}
+    found, other = (compare_models(y, models, metric=m, n_resamples=59) for m in (name, function))
+    assert found.pairs[0].difference == pytest.approx(other.pairs[0].difference, rel=1e-12)
+    assert found.pairs[0].pvalue == other.pairs[0].pvalue
+    assert found.models[0].estimate == pytest.approx(NAMES[name](y, p), rel=1e-12)
 
 
 def test_names_in_scorers_monitors_and_displays(forecast):

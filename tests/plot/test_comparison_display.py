@@ -60,7 +60,7 @@ def test_drawn_equals_computed(models, compared):
     drawn = {}
     for line in (display.points_[0], display.worse_[0]):
         drawn |= dict(zip(line.get_ydata(), line.get_xdata(), strict=True))
-    assert [drawn[k] for k in range(3)] == [row.value for row in compared.models]
+    assert [drawn[k] for k in range(3)] == [row.estimate for row in compared.models]
     assert {compared.models[int(k)].name for k in display.points_[0].get_ydata()} == set(compared.best_set)
     assert compared.best_set == ("true",)
     segments = np.array(display.intervals_[0].get_segments())
@@ -87,7 +87,8 @@ def graph(names, parted, confidence=0.95):
     """Return a comparison in which the given pairs differ."""
     rows = tuple(ModelSummary(name, 0.1, 0.01, 0.1, 0.05, 0.15, True) for name in names)
     pairs = tuple(
-        ModelPair(a, b, None, 0.001 if (a, b) in parted else 0.9) for a, b in combinations(names, 2)
+        ModelPair(a, b, *[0.1] * 4, 0.5, 0.001 if (a, b) in parted else 0.9, None)
+        for a, b in combinations(names, 2)
     )
     return ModelComparison(rows, pairs, tuple(names), None, "holm", confidence, "swap", 50)
 

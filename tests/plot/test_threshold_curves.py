@@ -115,7 +115,7 @@ def test_differences_are_those_of_the_test(data):
     y, p, _ = data
     models = {"$a$": p**2, "b": p, "c": np.sqrt(p)}
     murphy = MurphyDisplay.from_predictions(y, models, reference="b")
-    test = dominance_test(y, models["$a$"], p, n_resamples=999, random_state=0)
+    test = dominance_test(y, {"a": models["$a$"], "b": p}, n_resamples=999, random_state=0)
     assert list(murphy.curves) == ["$a$", "c"]
     curve = murphy.curves["$a$"]
     np.testing.assert_allclose(curve.value, 2 * test.difference)
