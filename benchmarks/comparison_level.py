@@ -5,8 +5,8 @@
 For each pair of models and each metric, samples are simulated repeatedly and tested at level 5%. In all pairs
 but the last the metric of both models is equal in the population, and the rejection rate should not exceed
 0.05 (its binomial standard error is in the header of the table). Both methods of `compare_models` are
-compared with the usual bootstrap of pairs, which rejects if its percentile interval excludes 0. The last column is the
-coverage of the interval of half-sampling for the true difference.
+compared with the usual bootstrap of pairs, which rejects if its percentile interval excludes 0. The last
+column is the coverage of the interval of half-sampling for the true difference.
 
     --sizes 200 1000 --repetitions 200 --resamples 199
     --metrics ECE,cutoff   only these
