@@ -381,18 +381,14 @@ def _over_runs(values: NDArray[Any], first: NDArray[np.intp], last: NDArray[np.i
     return out
 
 
-def _region(grouped: GroupedOutcomes, rows: NDArray[np.bool_], worst: NDArray[np.bool_]) -> ReportRegion:
-    part, spot = _only(grouped, rows), _only(grouped, worst)
-    (low, high), (worst_low, worst_high) = (
-        (float(each.prob[0]), float(each.prob[-1])) for each in (part, spot)
+def _region(grouped: GroupedOutcomes, inside: NDArray[np.bool_], worst: NDArray[np.bool_]) -> ReportRegion:
+    """Return an interval of predictions, given by its groups and those of the largest error in it."""
+    whole, spot = (
+        GroupedOutcomes(grouped.prob[rows], grouped.weight[rows], grouped.positives[rows])
+        for rows in (inside, worst)
     )
-    return ReportRegion(
-        low, high, *_frequencies(part), part.total, worst_low, worst_high, *_frequencies(spot)
-    )
-
-
-def _only(grouped: GroupedOutcomes, rows: NDArray[np.bool_]) -> GroupedOutcomes:
-    return GroupedOutcomes(grouped.prob[rows], grouped.weight[rows], grouped.positives[rows])
+    ends = ((float(part.prob[0]), float(part.prob[-1])) for part in (whole, spot))
+    return ReportRegion(*next(ends), *_frequencies(whole), whole.total, *next(ends), *_frequencies(spot))
 
 
 def _frequencies(grouped: GroupedOutcomes) -> tuple[float, float]:
@@ -452,17 +448,10 @@ def _error(key: str, name: str, metric: Callable[..., float], shared: SharedInte
     if key == "log_loss_miscalibration" and (prob[0] <= 0.0 or prob[-1] >= 1.0):
         # infinite for some outcomes
         return ReportMetric(key, name, _value(metric, shared.sample))
-    null, interval = shared.null(metric), shared.interval(metric)
+    null, found = shared.null(metric), shared.interval(metric)
+    ends = found.lower, found.upper
     return ReportMetric(
-        key,
-        name,
-        interval.estimate,
-        interval.lower,
-        interval.upper,
-        null.mean,
-        _NAN,
-        null.quantile,
-        corrected=interval.corrected,
+        key, name, found.estimate, *ends, null.mean, null_upper=null.quantile, corrected=found.corrected
     )
 
 
@@ -496,131 +485,84 @@ def _null_half_width(sample: BinarySample, grouped: GroupedOutcomes, slope: Arra
     return _half_width(sample, values - np.average(values, weights=sample.w), budget)
 
 
-def _large_scale(
-    sample: BinarySample, grouped: GroupedOutcomes, summary: CalibrationSummary, budget: Budget
-) -> list[ReportMetric]:
-    """Return calibration in the large, intercept and slope, with normal ranges under perfect calibration."""
-    total = grouped.total
-    expected, events = float(grouped.weight @ grouped.prob), float(grouped.positives.sum())
-    around = _null_half_width(sample, grouped, np.ones_like(grouped.prob), budget)
-    difference = (events - expected) / total
-    half = _half_width(sample, sample.y - sample.p - difference, budget)
-    of_intercept, of_slope = _null_recalibration(sample, grouped, budget)
-    lines = [
-        ReportMetric(
-            "observed_minus_expected",
-            "observed - expected frequency",
-            difference,
-            difference - half,
-            difference + half,
-            0.0,
-            -around,
-            around,
-        )
-    ]
-    ratio_width = around * total / expected if expected > 0.0 else _NAN
-    for key, name, estimate, ideal, width in (
-        (
-            "observed_over_expected",
-            "observed / expected frequency",
-            summary.observed_over_expected,
-            1.0,
-            ratio_width,
-        ),
-        (
-            "intercept",
-            "calibration intercept (slope 1)",
-            summary.intercept,
-            0.0,
-            of_intercept,
-        ),
-        ("slope", "calibration slope", summary.slope, 1.0, of_slope),
-    ):
-        low = ideal - width
-        lines.append(
-            ReportMetric(
-                key,
-                name,
-                estimate.estimate,
-                estimate.lower,
-                estimate.upper,
-                ideal,
-                max(0.0, low) if key == "observed_over_expected" and np.isfinite(low) else low,
-                ideal + width,
-            )
-        )
-    return lines
-
-
-def _null_recalibration(
-    sample: BinarySample, grouped: GroupedOutcomes, budget: Budget
-) -> tuple[float, float]:
-    """Return half the width of the range of the intercept around 0, and of the slope around 1.
-
-    They are those of the score at a = 0, b = 1, divided by the expected information.
-    """
-    variance, x = grouped.variance, logit(grouped.prob)
-    total = float(variance.sum())
-    if total <= 0.0:
-        return _NAN, _NAN
-    centred = x - variance @ x / total
-    around = float(variance @ centred**2)
-    of_intercept, of_slope = (
-        _null_half_width(sample, grouped, slope, budget) * grouped.total
-        for slope in (np.ones_like(x), centred)
-    )
-    return of_intercept / total, of_slope / around if around > 1e-12 * total else _NAN
-
-
-def _scores(
+def _mean(
+    key: str,
+    name: str,
+    loss: Array,
+    expected: Array,
+    slope: Array,
     sample: BinarySample,
     grouped: GroupedOutcomes,
-    brier: ScoreDecomposition,
-    log_loss: ScoreDecomposition,
     budget: Budget,
-) -> list[ReportMetric]:
-    """Return the proper scores, with normal ranges under perfect calibration, and the parts of the first."""
-    p, w = grouped.prob, grouped.weight
-    of_outcome = np.where(sample.y == 1, sample.p, 1.0 - sample.p)
+    least: float = 0.0,
+) -> ReportMetric:
+    """Return the mean of a loss, with normal intervals that end at ``least``.
+
+    ``expected`` is its mean for each distinct prediction if that is right, ``slope`` the difference between
+    its values for the two outcomes.
+    """
+    value = float(np.average(loss, weights=sample.w))
+    half = _half_width(sample, loss - value, budget) if np.isfinite(value) else _NAN
+    centre = float(grouped.weight @ expected) / grouped.total
+    around = _null_half_width(sample, grouped, slope, budget)
+    low = float(np.maximum(least, value - half))
+    return ReportMetric(key, name, value, low, value + half, centre, centre - around, centre + around)
+
+
+def _scores(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> list[ReportMetric]:
+    """Return the proper scores, with normal ranges under perfect calibration."""
+    p, of_outcome = grouped.prob, np.where(sample.y == 1, sample.p, 1.0 - sample.p)
     with np.errstate(divide="ignore"):
-        # loss of each sample, its mean if p is right, and the difference between the two outcomes
-        losses = (
-            (brier.score, (1.0 - of_outcome) ** 2, p * (1.0 - p), 1.0 - 2.0 * p),
-            (log_loss.score, -np.log(of_outcome), -(xlogy(p, p) + xlog1py(1.0 - p, -p)), logit(p)),
-        )
-    lines = []
-    for (key, name), (value, loss, mean, slope) in zip(
-        (("brier", "Brier score"), ("log_loss", "log loss")), losses, strict=True
-    ):
-        half = _half_width(sample, loss - value, budget) if np.isfinite(value) else _NAN
-        centre = float(w @ mean) / grouped.total
-        around = _null_half_width(sample, grouped, slope, budget)
-        low = max(0.0, value - half) if np.isfinite(half) else _NAN
-        lines.append(
-            ReportMetric(key, name, value, low, value + half, centre, centre - around, centre + around)
-        )
-    lines += [
-        ReportMetric(f"brier_{part}", f"{part} (Brier score)", getattr(brier, part))
-        for part in ("discrimination", "uncertainty")
+        log_loss, entropy = -np.log(of_outcome), -(xlogy(p, p) + xlog1py(1.0 - p, -p))
+    brier = (1.0 - of_outcome) ** 2
+    return [
+        _mean("brier", "Brier score", brier, p * (1.0 - p), 1.0 - 2.0 * p, sample, grouped, budget),
+        _mean("log_loss", "log loss", log_loss, entropy, logit(p), sample, grouped, budget),
     ]
+
+
+def _recalibration(
+    sample: BinarySample, grouped: GroupedOutcomes, summary: CalibrationSummary, budget: Budget
+) -> list[ReportMetric]:
+    """Return observed / expected frequency, intercept and slope, with ranges under perfect calibration.
+
+    The ranges of intercept and slope are those of the score at a = 0, b = 1, divided by the expected
+    information.
+    """
+    variance, x, total = grouped.variance, logit(grouped.prob), grouped.total
+    expected, information = float(grouped.weight @ grouped.prob), float(variance.sum())
+    shift = _null_half_width(sample, grouped, np.ones_like(x), budget) * total
+    of_ratio = shift / expected if expected > 0.0 else _NAN
+    of_intercept = of_slope = _NAN
+    if information > 0.0:
+        of_intercept = shift / information
+        centred = x - variance @ x / information
+        around = float(variance @ centred**2)
+        if around > 1e-12 * information:
+            of_slope = _null_half_width(sample, grouped, centred, budget) * total / around
+    lines = []
+    for key, name, ideal, width, least in (
+        ("observed_over_expected", "observed / expected frequency", 1.0, of_ratio, 0.0),
+        ("intercept", "calibration intercept (slope 1)", 0.0, of_intercept, -np.inf),
+        ("slope", "calibration slope", 1.0, of_slope, -np.inf),
+    ):
+        found, low = getattr(summary, key), float(np.maximum(least, ideal - width))
+        ends = found.lower, found.upper
+        lines.append(ReportMetric(key, name, found.estimate, *ends, ideal, low, ideal + width))
     return lines
 
 
 def class_metrics(sample: ClassSample, parts: Sequence[ReportPart]) -> list[ReportMetric]:
     """Return ``smooth_ece(y, P)`` and the proper scores of the class probabilities."""
-    weight = sample.weights
-    mean_error = float(np.mean([part.error for part in parts]))
+    error = float(np.mean([part.error for part in parts]))
+    brier, log_loss = (
+        float(np.average(loss, weights=sample.w))
+        for loss in (squared_distances(sample.p, sample.y), log_losses(sample.p, sample.y, clip=False))
+    )
     return [
-        ReportMetric(
-            "smooth_ece_classwise", "smooth ECE, mean over classes", mean_error, reduction="classwise"
-        ),
-        *(
-            ReportMetric(key, name, float(weight @ loss / weight.sum()), reduction="multiclass")
-            for key, name, loss in (
-                ("brier_multiclass", "Brier score, sum over classes", squared_distances(sample.p, sample.y)),
-                ("log_loss_multiclass", "log loss", log_losses(sample.p, sample.y, clip=False)),
-            )
-        ),
+        ReportMetric("smooth_ece_classwise", "smooth ECE, mean over classes", error, reduction="classwise"),
+        ReportMetric("brier_multiclass", "Brier score, sum over classes", brier, reduction="multiclass"),
+        ReportMetric("log_loss_multiclass", "log loss", log_loss, reduction="multiclass"),
     ]
 
 
@@ -651,12 +593,28 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
         step(name)
         metrics.append(_error(key, name, metric, shared))
     del shared
-    metrics += _large_scale(sample, grouped, summary, budget)
-    metrics += _scores(sample, grouped, brier, log_loss, budget)
+    residual, zeros = sample.y - sample.p, np.zeros_like(grouped.prob)
+    metrics += [
+        _mean(
+            "observed_minus_expected",
+            "observed - expected frequency",
+            residual,
+            zeros,
+            zeros + 1.0,
+            sample,
+            grouped,
+            budget,
+            least=-np.inf,
+        ),
+        *_recalibration(sample, grouped, summary, budget),
+        *_scores(sample, grouped, budget),
+        ReportMetric("brier_discrimination", "discrimination (Brier score)", brier.discrimination),
+        ReportMetric("brier_uncertainty", "uncertainty (Brier score)", brier.uncertainty),
+    ]
     step("tests of calibration")
     tests = _tests(sample, grouped, budget)
     step("what remains after recalibration")
-    residual = _after_recalibration(sample, inside, summary, budget)
+    residual_pvalue = _after_recalibration(sample, inside, summary, budget)
     step("regions of predictions")
     regions = find_regions(grouped, budget.confidence, budget.n_draws, budget.generator)
     n_certain, n_impossible = contradictions(grouped)
@@ -673,7 +631,7 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
         "metrics": tuple(metrics),
         "tests": tests,
         "regions": regions,
-        "residual_pvalue": residual,
+        "residual_pvalue": residual_pvalue,
         "summary": summary,
         "brier": brier,
         "log_loss": log_loss,
