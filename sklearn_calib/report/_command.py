@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,28 @@ _MOST_ROWS = 1_000_000
 _SIGINT, _SIGPIPE = 2, 13  # by number, as not every system has them
 
 
+# Options with a text as value: name, what it is, help.
+_OF_BOTH = (
+    ("--pos-label", "LABEL", "the positive class of a binary target; required for text labels (default: 1)"),
+    ("--weight", "COLUMN", "column of integer frequency weights"),
+    ("--group", "COLUMN", "column of groups (segments), each evaluated separately"),
+    (
+        "--clusters",
+        "COLUMN",
+        "column of clusters (patient, customer, day); samples within a cluster may be dependent",
+    ),
+)
+_OF_REPORT = (
+    ("--out", "FILE", "write the report as a self-contained HTML page"),
+    ("--json", "FILE", "write the numbers and sentences as JSON"),
+    ("--title", "TEXT", "name of the model, for the title (default: name of the file)"),
+)
+_OF_CHECK = (
+    ("--junit", "FILE", "write the outcomes as JUnit XML"),
+    ("--markdown", "FILE", "write the outcomes as a table in Markdown"),
+)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m sklearn_calib", description="Calibration of predicted probabilities."
@@ -56,22 +78,17 @@ def _parser() -> argparse.ArgumentParser:
     report = _add_command(
         commands,
         "report",
-        "report on the calibration of predictions in files",
         "Report on the calibration of predicted probabilities in files: metrics with their "
         "expected values under perfect calibration, tests, miscalibrated intervals of predictions, and "
         "recommendations. Prints text; --out writes a self-contained HTML page.",
         _REPORT_EXAMPLES,
+        _OF_REPORT,
     )
     report.add_argument(
         "--labels", nargs="+", metavar="LABEL", help="label of each column of --p, for three or more classes"
     )
-    report.add_argument("--out", metavar="FILE", help="write the report as a self-contained HTML page")
-    report.add_argument("--json", metavar="FILE", help="write the numbers and sentences as JSON")
     report.add_argument(
         "--text", action="store_true", help="print the report, even if --out or --json writes it to a file"
-    )
-    report.add_argument(
-        "--title", metavar="TEXT", help="name of the model, for the title (default: name of the file)"
     )
     report.add_argument(
         "--confidence", type=float, default=0.95, metavar="LEVEL", help="level of intervals (default: 0.95)"
@@ -79,14 +96,12 @@ def _parser() -> argparse.ArgumentParser:
     check = _add_command(
         commands,
         "check",
-        "check whether predictions in files meet requirements on calibration",
         "Check by equivalence tests whether predicted probabilities in files meet requirements "
         "on calibration: each is shown, refuted, or undecided.",
         _CHECK_EXAMPLES,
+        _OF_CHECK,
     )
     check.add_argument("--requirements", required=True, metavar="FILE", help="the requirements, in TOML")
-    check.add_argument("--junit", metavar="FILE", help="write the outcomes as JUnit XML")
-    check.add_argument("--markdown", metavar="FILE", help="write the outcomes as a table in Markdown")
     check.add_argument(
         "--undecided",
         choices=("failure", "skipped"),
@@ -98,12 +113,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_command(
-    commands: Any, name: str, summary: str, description: str, examples: str
+    commands: Any, name: str, description: str, examples: str, options: Iterable[tuple[str, str, str]]
 ) -> argparse.ArgumentParser:
     """Add the parser of a command, with the options of both."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
-        help=summary,
+        help=description.split(":")[0],
         description=description,
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -122,20 +137,8 @@ def _add_command(
         metavar="COLUMN",
         help="column with the predicted probability of the positive class, or one column for each class",
     )
-    parser.add_argument(
-        "--pos-label",
-        metavar="LABEL",
-        help="the positive class of a binary target; required for text labels (default: 1)",
-    )
-    parser.add_argument("--weight", metavar="COLUMN", help="column of integer frequency weights")
-    parser.add_argument(
-        "--group", metavar="COLUMN", help="column of groups (segments), each evaluated separately"
-    )
-    parser.add_argument(
-        "--clusters",
-        metavar="COLUMN",
-        help="column of clusters (patient, customer, day); samples within a cluster may be dependent",
-    )
+    for option, metavar, text in (*_OF_BOTH, *options):
+        parser.add_argument(option, metavar=metavar, help=text)
     parser.add_argument(
         "--n-resamples",
         type=int,
@@ -181,17 +184,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Check the options, read the files, and run the command; return its exit status."""
+    """Check the options, run the command and print its result; return the exit status."""
     check_size(options.n_resamples, "--n-resamples", minimum=20)
     check_integer(options.seed, "--seed", 0)
-    if options.command == "report":
-        check_fraction(options.confidence, "--confidence")
-        _check_outputs({"--out": options.out, "--json": options.json}, options.files)
-        text, status = _report(options), 0
-    else:
-        outputs = {"--junit": options.junit, "--markdown": options.markdown}
-        _check_outputs(outputs, [*options.files, options.requirements])
-        text, status = _check(options)
+    text, status = _report(options) if options.command == "report" else _check(options)
     # characters that the encoding of the terminal lacks are replaced
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     print(text.encode(encoding, errors="replace").decode(encoding), flush=True)
@@ -213,17 +209,17 @@ def _check_outputs(outputs: dict[str, str | None], files: Sequence[str]) -> None
         raise ValueError(f"{' and '.join(given)} name the same file, {target}. Name two.")
 
 
-def _report(options: argparse.Namespace) -> str:
-    """Write the requested files, and return what is printed."""
+def _report(options: argparse.Namespace) -> tuple[str, int]:
+    """Write the requested files, and return what is printed, and the exit status."""
+    check_fraction(options.confidence, "--confidence")
+    _check_outputs({"--out": options.out, "--json": options.json}, options.files)
     data, positive = _read(options)
-    name = options.title
-    if name is None:
-        more = f" and {len(options.files) - 1} more" if len(options.files) > 1 else ""
-        # file names can contain bytes that are not text; they are replaced by a mark
-        name = os.fsencode(Path(options.files[0]).name).decode("utf-8", errors="replace") + more
+    more = f" and {len(options.files) - 1} more" if len(options.files) > 1 else ""
+    # file names can contain bytes that are not text; they are replaced by a mark
+    name = os.fsencode(Path(options.files[0]).name).decode("utf-8", errors="replace") + more
     report = calibration_report(
         **data,
-        name=name,
+        name=name if options.title is None else options.title,
         confidence=options.confidence,
         n_resamples=options.n_resamples,
         random_state=options.seed,
@@ -236,13 +232,13 @@ def _report(options: argparse.Namespace) -> str:
         text = json.dumps(report.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
         write_whole(options.json, f"{text}\n".encode())
     in_full = options.text or (options.out is None and options.json is None)
-    return str(report) if in_full else report.verdict
+    return str(report) if in_full else report.verdict, 0
 
 
 def _check(options: argparse.Namespace) -> tuple[str, int]:
     """Write the requested files, and return what is printed, and the exit status."""
-    if not Path(options.requirements).is_file():
-        raise ValueError(f"--requirements: {options.requirements!r} is not a file.")
+    outputs = {"--junit": options.junit, "--markdown": options.markdown}
+    _check_outputs(outputs, [*options.files, options.requirements])
     requirements = CalibrationRequirements.from_toml(options.requirements)
     if len(options.p) > 1:
         raise ValueError(f"requirements are for a binary target, but --p names {len(options.p)} columns.")
@@ -279,8 +275,10 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
         parts.append(part)
         n_rows += part[options.y].shape[0]
         if n_rows > _MOST_ROWS and not few:
-            del parts
-            return _summary(options, files)
+            weight, label = options.weight, options.pos_label
+            sketch = sketch_file(files, y=options.y, p=options.p[0], sample_weight=weight, pos_label=label)
+            y, p, w = sketch.weighted_sample()
+            return {"y_true": y, "y_proba": p, "sample_weight": w}, sketch.pos_label
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     known = np.unique(columns.labels(options.y)).tolist()
     data: dict[str, Any] = {"y_true": columns.labels(options.y)[found[options.y]]}
@@ -298,15 +296,6 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
     if options.clusters is not None:
         data["clusters"] = found[options.clusters]
     return data, None
-
-
-def _summary(options: argparse.Namespace, files: list[Path]) -> tuple[dict[str, Any], Any]:
-    """Return the arguments and the positive label of a sketch of all rows."""
-    sketch = sketch_file(
-        files, y=options.y, p=options.p[0], sample_weight=options.weight, pos_label=options.pos_label
-    )
-    y, p, w = sketch.weighted_sample()
-    return {"y_true": y, "y_proba": p, "sample_weight": w}, sketch.pos_label
 
 
 def _positive_label(options: argparse.Namespace, columns: Columns, known: list[Any], where: str) -> Any:

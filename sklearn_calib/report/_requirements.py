@@ -18,6 +18,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, condensed, group_samp
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
+    BinarySample,
     check_binary,
     check_integer,
     check_option,
@@ -216,24 +217,16 @@ class CalibrationRequirements:
     -----
     A requirement is shown if the two one-sided tests [1]_ of level :math:`\alpha` reject that the value lies
     below and above the limits, that is if the interval with confidence :math:`1 - 2 \alpha` lies within them.
-    It is refuted if this interval lies outside. A requirement that is violated is therefore shown with
-    probability at most about :math:`\alpha`. The probability that all requirements are shown while one is
-    violated is not larger, so no adjustment for their number is needed. For each requirement, the probability
-    of being refuted although it is met is about :math:`\alpha`; for metrics it can be :math:`2 \alpha` if the
-    limit is below their expected value under perfect calibration.
+    For each requirement, the probability of being refuted although it is met is about :math:`\alpha`; for
+    metrics it can be :math:`2 \alpha` if the limit is below their expected value under perfect calibration.
 
-    Intervals of slope and intercept are those of the profile likelihood
-    (:func:`~sklearn_calib.metrics.calibration_summary`), those of metrics are found by inversion
-    (:func:`~sklearn_calib.inference.confidence_interval`), with neighbouring predictions averaged as in
-    :func:`calibration_report`. "certificate" is the plug-in cutoff calibration error plus and minus the
-    quantile at :math:`1 - \alpha` of the range of the cumulative residuals of bootstrap samples around those
-    of the sample. This bound is wider than that of "cutoff_calibration_error", and is asymptotically valid
-    for every calibration curve. For each of m segments, the interval contains the constant shifts of the
-    predictions that a score test with continuity correction does not reject at level :math:`2 \alpha / m`: by
-    Bonferroni's inequality the intervals hold simultaneously.
-
-    For an undecided requirement, the number of samples that would decide it is reported: the distances
-    between the estimate and the ends of the interval are extrapolated as :math:`n^{-1/2}`.
+    Intervals of metrics are those of :func:`~sklearn_calib.inference.confidence_interval`, with neighbouring
+    predictions averaged as in :func:`calibration_report`. "certificate" is the plug-in cutoff calibration
+    error plus and minus the quantile at :math:`1 - \alpha` of the range of the cumulative residuals of
+    bootstrap samples around those of the sample. For each of m segments, the interval contains the constant
+    shifts of the predictions that a score test with continuity correction does not reject at level
+    :math:`2 \alpha / m`. For an undecided requirement, the distances between the estimate and the ends of the
+    interval are extrapolated as :math:`n^{-1/2}`.
 
     References
     ----------
@@ -300,7 +293,8 @@ class CalibrationRequirements:
         content = Path(path).read_bytes()
         try:
             limits = tomllib.loads(content.decode("utf-8"))
-            return cls(limits, alpha=limits.pop("alpha", 0.05))
+            alpha = limits.pop("alpha", 0.05)
+            return cls(limits, alpha=alpha)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from None
 
@@ -360,8 +354,7 @@ class CalibrationRequirements:
         results = []
         for name, limit in self.limits.items():
             if name == _SEGMENTS:
-                segments = {key: group_sample(part) for key, part in parts}
-                results += _segments(segments, *_segment_limit(limit), 2.0 * self.alpha)
+                results += _segments(parts, *_segment_limit(limit), 2.0 * self.alpha)
                 continue
             low, high, text = -np.inf, limit, f"{name} <= {limit}"
             if name in _LINES:
@@ -400,20 +393,21 @@ def _certificate(
 
 
 def _segments(
-    parts: Mapping[str, GroupedOutcomes], limit: float, least: int, alpha: float
+    parts: list[tuple[str, BinarySample]], limit: float, least: int, alpha: float
 ) -> list[RequirementResult]:
     """Test the difference between event frequency and mean prediction in each large segment."""
-    large = {key: part for key, part in parts.items() if part.total >= least}
+    large = [(key, part) for key, part in parts if part.total >= least]
     if not large:
-        most = max(part.total for part in parts.values())
+        most = max(part.total for _, part in parts)
         raise ValueError(
             f"segment_difference: no group has min_samples={least} samples; the largest has {most:.0f}."
         )
     results = []
-    for key, part in large.items():
-        ends = (float(part.weight @ (truth - part.prob)) for truth in shifted(part, alpha / len(large)))
-        value = float(part.residual.sum())
-        found = IntervalEstimate(*(sum_ / part.total for sum_ in (value, *ends)))
+    for key, part in large:
+        grouped = group_sample(part)
+        ends = (grouped.weight @ (truth - grouped.prob) for truth in shifted(grouped, alpha / len(large)))
+        sums = (grouped.residual.sum(), *ends)
+        found = IntervalEstimate(*(float(value) / part.total for value in sums))
         text = f"|observed - predicted| <= {limit:g} in group {one_line(key, 80)}"
         results.append(_judged(_SEGMENTS, text, found, -limit, limit, part.total))
     return results
@@ -423,7 +417,7 @@ def _judged(
     name: str, text: str, found: IntervalEstimate, low: float, high: float, n_samples: float
 ) -> RequirementResult:
     """Compare an interval with its limits."""
-    value, needed = found.estimate, float("nan")
+    value, needed = found.estimate, np.nan
     if low <= found.lower and found.upper <= high:
         outcome = "shown"
     elif found.lower > high or found.upper < low:
@@ -439,6 +433,6 @@ def _judged(
         elif value < low:
             ratio = above / (low - value)
         else:
-            ratio = float("inf")
+            ratio = np.inf
         needed = float(np.ceil(n_samples * ratio**2))
     return RequirementResult(name, text, outcome, value, found.lower, found.upper, n_samples, needed)
