@@ -145,23 +145,6 @@ ax_ : matplotlib Axes
     Axes with the plot, after :meth:`plot`.
 figure_ : matplotlib Figure
     Figure containing it.""",
-    "reliability_options": """\
-curve : {"smooth", "binned", "isotonic"}, default="smooth"
-    Kernel regression; frequencies in bins; or isotonic regression (CORP) with the decomposition of the
-    Brier score. See the notes of :class:`ReliabilityDisplay`.
-n_bins : int, default=15
-    Number of bins of ``curve="binned"``: of equal width, on logit axes of equal mass.
-band : {"confidence", "consistency", "simultaneous"} or None, default="confidence"
-    "confidence": pointwise, around the curve. "consistency": pointwise, around the diagonal, where the
-    curve would lie under perfect calibration. "simultaneous": for the whole curve of event probabilities
-    at once, assuming that it is non-decreasing.
-confidence : float, default=0.95
-    Confidence level of the band.
-scale : {"probability", "logit"}, default="probability"
-    Scale of both axes. "logit" suits rare events: smoothing takes place in log-odds, and the error of a
-    smooth curve is smooth ECE on the logit scale. Predictions of exactly 0 or 1 are not drawn.
-sample_weight : array-like of shape (n,), default=None
-    Non-negative weights. Exact bands need integer weights, which count repetitions.""",
     "drawn_into": """\
 ax : matplotlib Axes, default=None
     Axes for the plot; by default those of a new figure. Size and style of given axes are not changed.""",

@@ -21,7 +21,7 @@ from sklearn_calib.plot._matplotlib import (
     check_axes,
     full_names,
     legend_above,
-    new_panels,
+    new_axes,
     p_text,
     plain,
 )
@@ -372,7 +372,7 @@ class ComparisonDisplay:
             raise ValueError(f"comparisons compares different models: {models}. Compare the same models.")
         n_metrics, n_models = len(models), len(models[0])
         if ax is None:
-            panels = new_panels(2.4 + 3.6 * n_metrics, 2.4 + 0.4 * n_models, n_metrics)
+            panels = new_axes(2.4 + 3.6 * n_metrics, 2.4 + 0.4 * n_models, 1, n_metrics, sharey=True)
         else:
             panels = list(np.atleast_1d(np.asarray(ax, dtype=object)).ravel())
         for panel in panels:

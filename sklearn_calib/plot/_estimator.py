@@ -78,7 +78,7 @@ class AxesMixin:
     def _new_or(self, ax: Axes | None, width: float, height: float) -> Axes:
         """Return the axes to draw into, by default those of a new figure, and store them."""
         check_axes(ax)
-        self.ax_ = new_axes(width, height) if ax is None else ax
+        self.ax_ = new_axes(width, height)[0] if ax is None else ax
         self.figure_ = self.ax_.figure
         return self.ax_
 

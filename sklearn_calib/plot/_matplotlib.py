@@ -1,12 +1,9 @@
 """Access to matplotlib, and the style shared by all displays."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from sklearn_calib._validation import check_flag
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,45 +68,12 @@ def draw_marks(ax: "Axes", x: Any, y: Any, color: Any, **params: Any) -> "Line2D
     return marks
 
 
-def new_axes(width: float = 5.2, height: float = 5.2) -> "Axes":
-    """Return the axes of a new figure made through pyplot, so that it shows in notebooks."""
-    return new_panels(width, height, 1)[0]
-
-
-def new_panels(width: float, height: float, columns: int) -> list["Axes"]:
-    """Return axes side by side, with one vertical axis, of a new figure made through pyplot."""
-    _, panels = _pyplot().subplots(
-        1, columns, figsize=(width, height), layout="constrained", sharey=True, squeeze=False
-    )
-    return list(panels[0])
-
-
-def new_grid(rows: int, columns: int, side: float) -> list["Axes"]:
-    """Return the axes of a new figure of rows and columns, row by row, with shared limits."""
+def new_axes(width: float, height: float, rows: int = 1, columns: int = 1, **params: Any) -> list["Axes"]:
+    """Return axes, row by row, of a new figure made through pyplot, so that it shows in notebooks."""
     _, axes = _pyplot().subplots(
-        rows,
-        columns,
-        figsize=(columns * side, rows * side + 0.9),
-        layout="constrained",
-        sharex=True,
-        sharey=True,
-        squeeze=False,
+        rows, columns, figsize=(width, height), layout="constrained", squeeze=False, **params
     )
     return list(axes.ravel())
-
-
-def new_stack(width: float, height: float, ratios: Sequence[float]) -> list["Axes"]:
-    """Return axes of a new figure, one above the other, with these height ratios and one horizontal axis."""
-    _, panels = _pyplot().subplots(
-        len(ratios),
-        1,
-        figsize=(width, height),
-        layout="constrained",
-        sharex=True,
-        squeeze=False,
-        height_ratios=ratios,
-    )
-    return list(panels[:, 0])
 
 
 def next_style(ax: "Axes", gid: str) -> tuple[str, Any]:
@@ -143,12 +107,6 @@ def check_axes(ax: Any) -> None:
     """Raise if ``ax`` is given and is not an Axes."""
     if ax is not None and not hasattr(ax, "get_xaxis_transform"):
         raise TypeError(f"ax must be matplotlib Axes, got {ax!r}.")
-
-
-def check_flags(**flags: Any) -> None:
-    """Raise if one of several arguments is neither True nor False."""
-    for name, value in flags.items():
-        check_flag(value, name)
 
 
 def plain(text: str) -> str:
@@ -203,16 +161,14 @@ def legend_above(ax: "Axes", **legend_params: Any) -> "Legend":
     of the figure.
     """
     frame = ax.get_window_extent()
-    legend = ax.legend(loc="upper left", **legend_params)
     widest = _LEGEND_WIDTH * frame.width
-    if legend.get_window_extent().width > widest and legend_params.pop("ncols", 1) > 1:
-        legend = ax.legend(loc="upper left", **legend_params)
+    legend = ax.legend(loc="upper left", **legend_params)
     if legend.get_window_extent().width > widest:
-        tight = {"handlelength": 1.4, "handletextpad": 0.5, "borderpad": 0.3, "borderaxespad": 0.3}
-        legend = ax.legend(loc="upper left", **tight, **legend_params)
+        legend_params["ncols"] = 1
+        legend = ax.legend(loc="upper left", **legend_params)
         size = float(legend.get_texts()[0].get_fontsize())
         size = max(min(1.0, widest / legend.get_window_extent().width) * size, _SMALLEST_LETTERS)
-        legend = ax.legend(loc="upper left", fontsize=size, title_fontsize=size, **tight, **legend_params)
+        legend = ax.legend(loc="upper left", fontsize=size, title_fontsize=size, **legend_params)
     legend.set_in_layout(False)
     fraction = legend.get_window_extent().height / frame.height + _LEGEND_GAP
     scale = ax.yaxis.get_transform()

@@ -19,7 +19,7 @@ from sklearn_calib.plot._matplotlib import (
     draw_marks,
     full_names,
     legend_above,
-    new_stack,
+    new_axes,
     plain,
 )
 
@@ -193,7 +193,11 @@ class MonitorDisplay:
         """
         metrics = [name for name in self.history if name not in _NOT_METRICS]
         metric = metrics[0] if metric is None else check_option(metric, "metric", metrics)
-        axes = new_stack(7.2, 5.2, (3.0, 2.0)) if ax is None else list(np.ravel(np.asarray(ax, dtype=object)))
+        axes = (
+            new_axes(7.2, 5.2, 2, sharex=True, height_ratios=(3.0, 2.0))
+            if ax is None
+            else list(np.ravel(np.asarray(ax, dtype=object)))
+        )
         if len(axes) not in (1, 2) or not all(hasattr(each, "plot") for each in axes):
             raise ValueError(f"ax must be one matplotlib Axes, or two, got {ax!r}.")
         self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure

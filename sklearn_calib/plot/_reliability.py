@@ -28,7 +28,7 @@ from sklearn_calib.metrics._reductions import check_problem
 from sklearn_calib.plot._bands import ReliabilityBand
 from sklearn_calib.plot._curve import ReliabilityCurve, reliability_curve
 from sklearn_calib.plot._estimator import DisplayMixin, axis_title, positive_column, predicted_probabilities
-from sklearn_calib.plot._matplotlib import GREY, check_flags, full_names, new_grid, next_style
+from sklearn_calib.plot._matplotlib import GREY, full_names, new_axes, next_style
 from sklearn_calib.plot._smooth_curve import FAR
 
 if TYPE_CHECKING:
@@ -90,14 +90,13 @@ class ReliabilityDisplay(DisplayMixin):
     the bias of wide kernels near 0 and 1. The bandwidth is at most Silverman's rule for the predictions,
     1.06 sd(p) n^(-1/5) [2]_. If smooth ECE is smaller, it is the widest of eight bandwidths between the two
     whose leave-one-out Brier score is within one standard error of the best. On logit axes it is Silverman's
-    rule for the log-odds, and the kernel is not reflected. The number in the legend is smooth ECE at its own
-    bandwidth. The curve is drawn within the range of the predictions where at least five of them, each with
-    weight exp(-d^2 / 2s^2) at distance d, support it.
+    rule for the log-odds, and the kernel is not reflected. The curve is drawn within the range of the
+    predictions where at least five of them, each with weight exp(-d^2 / 2s^2) at distance d, support it. The
+    number in the legend is smooth ECE at its own bandwidth.
 
-    "isotonic" is the isotonic regression of the outcome on the prediction (CORP [3]_): constant on blocks of
-    predictions, with straight lines between blocks. It has no tuning parameter and decomposes the Brier score
-    into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency
-    against the mean prediction in bins.
+    "isotonic" (CORP [3]_) is constant on blocks of predictions, with straight lines between blocks. It
+    decomposes the Brier score into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned"
+    shows the event frequency against the mean prediction in bins.
 
     **Bands.** "confidence" is pointwise. For a smooth curve: Wilson's score interval [4]_ of the observed
     frequency, with the effective size (sum w K)^2 / sum w^2 K^2 of the kernel's window as the number of
@@ -105,8 +104,7 @@ class ReliabilityDisplay(DisplayMixin):
     within a bandwidth. For bins: the exact Clopper-Pearson interval for the mean event probability of the
     bin. For "isotonic": at each point, the largest lower and smallest upper bound of exact intervals from
     neighbouring predictions, at levels adjusted for their number; valid for samples of any size if event
-    probabilities are non-decreasing in the prediction. (The bootstrap is inconsistent for isotonic
-    regression.)
+    probabilities are non-decreasing in the prediction.
 
     "consistency" simulates all labels from the predictions 999 times, computes the curve anew with the same
     bandwidth or bins, and shows pointwise quantiles. Parts of a calibrated curve can leave this band, since
@@ -117,9 +115,8 @@ class ReliabilityDisplay(DisplayMixin):
     1 - ``confidence``, bound the curve to their left from above and to their right from below. It is valid
     for samples of any size and any distribution of the predictions. Predictions are first binned, regardless
     of the outcomes, into at most 4.5 n^(1/3) bins of equal mass (and at most 500), and runs have lengths in
-    geometric progression. This is fast, and for a thousand samples about 10% narrower than with all runs of
-    all predictions. Where the diagonal leaves the band, perfect calibration is rejected. Where the limits
-    cross, there is evidence that the curve decreases. The legend says both.
+    geometric progression. Where the diagonal leaves the band, perfect calibration is rejected. Where the
+    limits cross, there is evidence that the curve decreases. The legend says both.
 
     Integer weights count repetitions. Other weights are sampling weights (Kish's effective size), which the
     exact bands "simultaneous" and, for "isotonic", "confidence" do not support.
@@ -188,7 +185,22 @@ class ReliabilityDisplay(DisplayMixin):
             Labels of two classes.
         y_proba : array-like of shape (n,), (n, 1) or (n, 2)
             Predicted probabilities in [0, 1] of the positive class; of two columns the last is used.
-        %(reliability_options)s
+        curve : {"smooth", "binned", "isotonic"}, default="smooth"
+            Kernel regression; frequencies in bins; or isotonic regression (CORP) with the decomposition of
+            the Brier score. See the notes of the class.
+        n_bins : int, default=15
+            Number of bins of ``curve="binned"``: of equal width, on logit axes of equal mass.
+        band : {"confidence", "consistency", "simultaneous"} or None, default="confidence"
+            "confidence": pointwise, around the curve. "consistency": pointwise, around the diagonal, where
+            the curve would lie under perfect calibration. "simultaneous": for the whole curve of event
+            probabilities at once, assuming that it is non-decreasing.
+        confidence : float, default=0.95
+            Confidence level of the band.
+        scale : {"probability", "logit"}, default="probability"
+            Scale of both axes. "logit" suits rare events: smoothing takes place in log-odds, and the error of
+            a smooth curve is smooth ECE on the logit scale. Predictions of exactly 0 or 1 are not drawn.
+        sample_weight : array-like of shape (n,), default=None
+            Non-negative weights. Exact bands need integer weights, which count repetitions.
         clusters : array-like of shape (n,), default=None
             Label of the cluster (patient, customer, day) of each sample, within which outcomes can depend on
             each other. The bands "confidence" and "consistency" allow for it; "simultaneous", and
@@ -330,7 +342,6 @@ class ReliabilityDisplay(DisplayMixin):
             If ``ax`` holds a diagram with another scale.
         %(no_matplotlib)s
         """
-        check_flags(show_histogram=show_histogram, show_legend=show_legend)
         ax, curve = self._new_or(ax, 5.2, 5.6), self.curve
         shown = "logit" if ax.get_xscale() == "logit" else "probability"
         if shown != curve.scale and any(line.get_gid() == _CURVE for line in ax.lines):
@@ -415,13 +426,9 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
         return ax.vlines(x, low, high, color=color, zorder=1.8, label=label, **style)
     if band.kind != "confidence":
         # the edge distinguishes them from a band around a curve
-        edge: dict[str, Any] = {
-            "linestyle": (0, (2, 2)) if consistency else "-",
-            "linewidth": 0.9,
-            "alpha": 0.8,
-        }
+        dashes: Any = (0, (2, 2)) if consistency else "-"
         for limit in (low, high):
-            ax.plot(x, limit, color=color, zorder=1.9, **edge)
+            ax.plot(x, limit, color=color, linestyle=dashes, linewidth=0.9, alpha=0.8, zorder=1.9)
     # overlapping areas stay transparent
     return ax.fill_between(
         x, low, high, where=~(low > high), color=color, alpha=0.2, linewidth=0, zorder=1.7, label=label
@@ -449,16 +456,12 @@ def reliability_grid(
     predictions: ArrayLike | Mapping[str, ArrayLike],
     *,
     groups: ArrayLike | None = None,
-    curve: Literal["smooth", "binned", "isotonic"] = "smooth",
-    n_bins: int = 15,
-    band: Literal["confidence", "consistency", "simultaneous"] | None = "confidence",
-    confidence: float = 0.95,
-    scale: Literal["probability", "logit"] = "probability",
     sample_weight: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
     labels: ArrayLike | None = None,
-    **plot_params: Any,
+    show_legend: bool = True,
+    **params: Any,
 ) -> list[ReliabilityDisplay]:
     """Draw a reliability diagram for each class, group or model, in a grid with one legend.
 
@@ -472,14 +475,15 @@ def reliability_grid(
         probabilities of one model.
     groups : array-like of shape (n,), default=None
         Group of each sample: one diagram for each group.
-    %(reliability_options)s
-    clusters : array-like of shape (n,), default=None
-        Cluster of each sample, as in :meth:`ReliabilityDisplay.from_predictions`.
+    sample_weight, clusters : array-like of shape (n,), default=None
+        As in :meth:`ReliabilityDisplay.from_predictions`.
     %(pos_label)s
     labels : array-like of shape (K,), default=None
         Class labels of the columns, in sorted order.
-    **plot_params : dict
-        Passed to :meth:`ReliabilityDisplay.plot`.
+    show_legend : bool, default=True
+        Whether to draw the legend below the diagrams.
+    **params : dict
+        Passed to :meth:`ReliabilityDisplay.from_predictions`.
 
     Returns
     -------
@@ -501,30 +505,29 @@ def reliability_grid(
     ['a (n = 4)', 'b (n = 4)']
     >>> plt.close("all")
     """
+    parts = _samples(y_true, predictions, groups, sample_weight, clusters, pos_label, labels)
+    columns = min(len(parts), _COLUMNS)
+    rows = ceil(len(parts) / columns)
+    axes = new_axes(3.0 * columns, 3.0 * rows + 0.9, rows, columns, sharex=True, sharey=True)
+    for ax in axes[len(parts) :]:
+        ax.set_axis_off()
     displays = []
-    for title, sample in _samples(y_true, predictions, groups, sample_weight, clusters, pos_label, labels):
-        made = reliability_curve(sample, curve, n_bins, band, confidence, scale)
-        displays.append(ReliabilityDisplay(made, name=title))
-    number = len(displays)
-    columns = min(number, _COLUMNS)
-    places = new_grid(ceil(number / columns), columns, 3.0)
-    for place in places[number:]:
-        place.set_axis_off()
-    show_legend = plot_params.pop("show_legend", True)
-    for index, (place, display) in enumerate(zip(places, displays, strict=False)):
-        display.plot(place, show_legend=False, **plot_params)
-        place.set_title(str(display.line_.get_label()), fontsize="medium")
+    for index, (ax, (name, part)) in enumerate(zip(axes, parts, strict=False)):
+        given: dict[str, Any] = {"sample_weight": part.w, "clusters": part.clusters, "pos_label": 1}
+        display = ReliabilityDisplay.from_predictions(
+            part.y, part.p, name=name, ax=ax, show_legend=False, **given, **params
+        )
+        ax.set_title(str(display.line_.get_label()), fontsize="medium")
         display.line_.set_label("calibration curve")
-        if index % columns:
-            place.set_ylabel("")
-        if index + columns < number:
-            place.set_xlabel("")
-        else:
-            place.tick_params(labelbottom=True)
+        lowest = index + columns >= len(parts)
+        ax.set_xlabel(axis_title("Predicted probability", pos_label) if lowest else "")
+        ax.tick_params(labelbottom=lowest)
+        ax.set_ylabel("" if index % columns else axis_title("Observed frequency", pos_label))
+        displays.append(display)
     if show_legend:
-        handles, shown = places[0].get_legend_handles_labels()
+        handles, shown = axes[0].get_legend_handles_labels()
         ncols = len(shown) if columns > 2 else 1
-        places[0].figure.legend(handles, shown, loc="outside lower center", ncols=ncols)
+        axes[0].figure.legend(handles, shown, loc="outside lower center", ncols=ncols)
     return displays
 
 
