@@ -81,7 +81,6 @@ def main() -> None:
             stem = arguments.write / f"calibrators_{'several' if several else 'two'}_classes"
             table.round(5).to_csv(f"{stem}.csv")
             Path(f"{stem}.md").write_text(markdown(table), encoding="utf-8")
-            _by_cell(results).to_csv(f"{stem}_by_cell.csv", float_format="%.5f")
 
 
 def measure(splits: Iterable[Split], methods: dict[str, Method], slow: int, limit: int) -> pd.DataFrame:
@@ -206,12 +205,6 @@ def markdown(table: pd.DataFrame) -> str:
         ]
         lines.append("| " + " | ".join(values) + " |")
     return "\n".join(lines) + "\n"
-
-
-def _by_cell(results: pd.DataFrame) -> pd.DataFrame:
-    cell = ["source", "classifier", "rows", "method"]
-    means = results.groupby(cell, sort=False)[[*SCORES, "seconds"]].mean()
-    return means.join(results.groupby(cell, sort=False)[["hard", "failed"]].sum())
 
 
 def _splits(names: list[str], arguments: argparse.Namespace) -> Iterable[Split]:

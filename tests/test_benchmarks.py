@@ -1,6 +1,6 @@
 """The benchmarks of speed: every public metric, test and calibrator is in them, and calls have a limit."""
 
-import importlib.util
+import importlib
 import inspect
 import sys
 from pathlib import Path
@@ -58,21 +58,6 @@ def test_peers_of_scikit_learn(scripts):
     ours = scripts("_entries").own()["IsotonicCalibrator"](data)()[:, 1]
     for name in ("scikit-learn: IsotonicRegression", "scikit-learn: isotonic"):
         np.testing.assert_allclose(module.PEERS["IsotonicCalibrator"][name](data)(), ours, atol=1e-12)
-
-
-def test_suite_of_asv(scripts):
-    scripts("_entries")
-    spec = importlib.util.spec_from_file_location("asv_suite", FOLDER / "asv" / "entries.py")
-    suite = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(suite)
-    for name in ("Metrics", "Tests", "Calibrators", "TenClasses"):
-        kind = getattr(suite, name)
-        benchmark = kind()
-        entry = kind.params[0][0]
-        benchmark.setup(entry, 60)
-        benchmark.time_call(entry, 60)
-        benchmark.peakmem_call(entry, 60)
-    assert "sklearn_calib" in suite.Import().timeraw_import()
 
 
 WORKER = """

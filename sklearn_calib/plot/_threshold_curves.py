@@ -276,7 +276,7 @@ def named_models(predictions: ArrayLike | Mapping[str, ArrayLike]) -> dict[str |
         return {None: predictions}
     if not predictions:
         raise ValueError("predictions is empty. Pass the predictions of at least one model.")
-    return {**predictions}
+    return {str(name): proba for name, proba in predictions.items()}
 
 
 class DecisionCurveDisplay(_MeanLossDisplay):

@@ -1,0 +1,215 @@
+"""Equality with other packages, of those that are installed (``pip install -r benchmarks/peers.txt``).
+
+The pages under docs/migration state these equalities, and why other numbers differ.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV, calibration_curve
+from sklearn.datasets import make_classification
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_calib import CalibratedClassifier, calibrators, metrics
+from sklearn_calib.datasets import make_forecasts, make_multiclass_forecasts
+from sklearn_calib.inference import SpiegelhalterTest
+
+ece = metrics.expected_calibration_error
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Samples to fit a calibrator, and new ones, binary and multiclass."""
+
+    p: np.ndarray
+    y: np.ndarray
+    new: np.ndarray
+    rows: np.ndarray
+    labels: np.ndarray
+    new_rows: np.ndarray
+
+
+@pytest.fixture(scope="module", params=[300, 3000])
+def sample(request):
+    n = request.param
+    old, new = (
+        make_forecasts(n, distortion="slope", strength=0.6, random_state=np.random.default_rng([0, j]))
+        for j in (0, 1)
+    )
+    several, others = (make_multiclass_forecasts(n, 4, temperature=1.7, random_state=seed) for seed in (0, 1))
+    return Sample(old.y_proba, old.y_true, new.y_proba, several.y_proba, several.y_true, others.y_proba)
+
+
+@pytest.mark.parametrize(
+    ("method", "calibrator", "tolerance"),
+    [
+        ("sigmoid", calibrators.PlattCalibrator(link="identity"), 1e-6),
+        ("isotonic", calibrators.IsotonicCalibrator(), 1e-12),
+    ],
+)
+@pytest.mark.parametrize("mode", ["ensemble", "one", "frozen", "weights", "three classes"])
+def test_calibrated_classifiers_of_scikit_learn(method, calibrator, tolerance, mode):
+    X, y = make_classification(
+        600, n_informative=5, n_classes=3 if mode == "three classes" else 2, random_state=0
+    )
+    model, ensemble = GaussianNB(), mode != "one"
+    if mode == "frozen":
+        model = FrozenEstimator(model.fit(X[:150], y[:150]))
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, 150) if mode == "weights" else None
+    theirs = CalibratedClassifierCV(model, method=method, ensemble=ensemble)
+    ours = CalibratedClassifier(model, calibrator, ensemble=ensemble)
+    found, expected = (
+        each.fit(X[150:300], y[150:300], sample_weight=weight).predict_proba(X[300:])
+        for each in (ours, theirs)
+    )
+    np.testing.assert_allclose(found, expected, atol=tolerance)
+
+
+def test_calibration_curve_of_scikit_learn(sample):
+    observed, predicted = calibration_curve(sample.y, sample.p, n_bins=10)
+    counts = np.bincount(np.searchsorted(np.linspace(0, 1, 11)[1:-1], sample.p), minlength=10)
+    error = np.abs(observed - predicted) @ counts[counts > 0] / len(sample.p)
+    assert ece(sample.y, sample.p, n_bins=10) == pytest.approx(error, abs=1e-12)
+
+
+def _transformed(name, calibrator, several=False):
+    """Return a comparison with a calibrator of netcal."""
+
+    def both(netcal, s):
+        module, _, kind = name.partition(".")
+        scores, labels, new = (s.rows, s.labels, s.new_rows) if several else (s.p, s.y, s.new)
+        theirs = getattr(pytest.importorskip(f"netcal.{module}"), kind)
+        theirs = theirs(15) if kind == "HistogramBinning" else theirs()
+        theirs.fit(scores.copy(), labels.copy())
+        ours = calibrator.fit(scores, labels)
+        return theirs.transform(new.copy()), ours.predict_proba(new) if several else ours.transform(new)
+
+    return both
+
+
+def _measured(name, **params):
+    """Return a comparison with a metric of netcal."""
+
+    def both(netcal, s):
+        y, p = (s.labels, s.rows) if params.get("reduction") else (s.y, s.p)
+        return getattr(pytest.importorskip("netcal.metrics"), name)(15).measure(p, y), ece(y, p, **params)
+
+    return both
+
+
+def _venn_abers(p0_p1):
+    def both(venn_abers, s):
+        columns, new = (np.column_stack([1 - p, p]) for p in (s.p, s.new))
+        proba, bounds = venn_abers.VennAbers().fit(columns, s.y).predict_proba(new)
+        ours = calibrators.VennAbersCalibrator().fit(s.p, s.y)
+        if p0_p1:
+            return bounds, np.column_stack(ours.predict_interval(s.new))
+        return np.asarray(proba)[:, 1], ours.transform(s.new)
+
+    return both
+
+
+def _cross_venn_abers(loss, average):
+    def both(venn_abers, s):
+        X, y = make_classification(600, n_informative=5, random_state=0)
+        theirs = venn_abers.VennAbersCalibrator(
+            GaussianNB(), inductive=False, n_splits=5, shuffle=True, random_state=0
+        ).fit(X[:300], y[:300])
+        folds = StratifiedKFold(5, shuffle=True, random_state=0)
+        ours = CalibratedClassifier(
+            GaussianNB(), calibrators.VennAbersCalibrator(loss=loss), cv=folds, average=average
+        ).fit(X[:300], y[:300])
+        return theirs.predict_proba(X[300:], loss=loss), ours.predict_proba(X[300:])
+
+    return both
+
+
+def _probcal(name, calibrator):
+    def both(probcal, s):
+        theirs = getattr(probcal, name)().fit(s.p, s.y)
+        return theirs.predict_proba(s.new), calibrator.fit(s.p, s.y).transform(s.new)
+
+    return both
+
+
+def _histogram(calibration, s):
+    theirs = calibration.HistogramCalibrator(len(s.y), 10)
+    theirs.train_calibration(s.p, s.y)
+    ours = calibrators.HistogramBinningCalibrator(n_bins=10, smoothing=None)
+    return theirs.calibrate(s.new), ours.fit(s.p, s.y).transform(s.new)
+
+
+def _confidence(relplot, s):
+    confidence = relplot.multiclass_logits_to_confidences(s.rows, s.labels, probs=True)
+    return relplot.smECE(*confidence), metrics.smooth_ece(s.labels, s.rows, reduction="confidence")
+
+
+def _spiegelhalter(probcal, s):
+    ours = SpiegelhalterTest(method="asymptotic").test(s.y, s.p).statistic
+    return abs(probcal.metrics.spiegelhalter_z(s.y, s.p).z), abs(ours)
+
+
+_UNIFORM = calibrators.HistogramBinningCalibrator(n_bins=15, strategy="uniform", smoothing=None)
+_QUANTILE = {"strategy": "quantile"}
+#: Import name, comparison of both numbers, and tolerance.
+EQUAL = [
+    ("relplot", lambda m, s: (m.smECE(s.p, s.y), metrics.smooth_ece(s.y, s.p)), 1e-3),
+    (
+        "relplot",
+        lambda m, s: (m.smECE_sigma(s.p, s.y, 0.05), metrics.smooth_ece(s.y, s.p, bandwidth=0.05)),
+        1e-3,
+    ),
+    ("relplot", _confidence, 1e-3),
+    ("relplot", lambda m, s: (m.metrics.binnedECE(s.p, s.y, 10), ece(s.y, s.p, n_bins=10)), 1e-12),
+    ("netcal", _measured("ECE"), 1e-12),
+    ("netcal", _measured("ECE", reduction="confidence"), 1e-12),
+    ("netcal", _measured("MCE", norm="max"), 1e-12),
+    ("netcal", _transformed("scaling.TemperatureScaling", calibrators.TemperatureCalibrator()), 1e-4),
+    ("netcal", _transformed("scaling.TemperatureScaling", calibrators.TemperatureCalibrator(), True), 1e-4),
+    ("netcal", _transformed("binning.IsotonicRegression", calibrators.IsotonicCalibrator()), 1e-12),
+    ("netcal", _transformed("binning.HistogramBinning", _UNIFORM), 1e-12),
+    ("venn_abers", _venn_abers(True), 1e-10),
+    ("venn_abers", _venn_abers(False), 1e-10),
+    ("venn_abers", _cross_venn_abers("log", "log"), 1e-10),
+    ("venn_abers", _cross_venn_abers("brier", "probability"), 1e-10),
+    ("calibration", lambda m, s: (m.get_ece(s.p, s.y), ece(s.y, s.p)), 1e-12),
+    ("calibration", lambda m, s: (m.utils.get_ece_em(s.p, s.y), ece(s.y, s.p, **_QUANTILE)), 1e-12),
+    (
+        "calibration",
+        lambda m, s: (
+            m.lower_bound_scaling_ce(s.p, s.y),
+            ece(s.y, s.p, norm="l2", debias=True, **_QUANTILE),
+        ),
+        1e-12,
+    ),
+    ("calibration", _histogram, 1e-12),
+    ("probcal", lambda m, s: (m.metrics.ece(s.y, s.p, strategy="width"), ece(s.y, s.p)), 1e-12),
+    (
+        "probcal",
+        lambda m, s: (m.metrics.smooth_ece(s.y, s.p), metrics.smooth_ece(s.y, s.p, scale="logit")),
+        1e-3,
+    ),
+    (
+        "probcal",
+        lambda m, s: (
+            (m.metrics.calibration_slope(s.y, s.p), m.metrics.calibration_intercept(s.y, s.p)),
+            [getattr(metrics.calibration_summary(s.y, s.p), k).estimate for k in ("slope", "intercept")],
+        ),
+        1e-6,
+    ),
+    ("probcal", _spiegelhalter, 1e-9),
+    ("probcal", _probcal("IsotonicCalibrator", calibrators.IsotonicCalibrator(interpolation="step")), 1e-12),
+    ("probcal", _probcal("PlattCalibrator", calibrators.PlattCalibrator()), 1e-6),
+    ("probcal", _probcal("TemperatureCalibrator", calibrators.TemperatureCalibrator()), 1e-6),
+    ("probcal", _probcal("VennAbersCalibrator", calibrators.VennAbersCalibrator()), 1e-10),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("package", "both", "tolerance"), EQUAL)
+def test_numbers_of_other_packages(package, both, tolerance, sample):
+    theirs, ours = both(pytest.importorskip(package, exc_type=ImportError), sample)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance)
