@@ -1,8 +1,8 @@
 """Equivalent calls of other packages, for timing in comparison with ours.
 
 For each entry of ``_entries``, ``PEERS`` has those of other packages that compute the same quantity, or fit
-the same type of map; ``tests/test_peers.py`` shows which of them return equal numbers. Data are converted, for
-example to tensors, before the timing starts. A package is imported when its first entry is created.
+the same type of map; ``tests/test_peers.py`` tests which of them return equal numbers. Data are converted,
+for example to tensors, before the timing starts. A package is imported when its first entry is created.
 """
 
 import importlib
