@@ -1,6 +1,6 @@
 """The words of a report: verdict, findings, warnings, recommendations, and all of it as text."""
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from textwrap import wrap
 from typing import Any, NamedTuple
 
@@ -129,14 +129,6 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _points(gap: float) -> str:
-    size = 100.0 * abs(gap)
-    shown = (
-        f"{size:.0f}" if size >= 9.5 else f"{size:.1f}".removesuffix(".0") if size >= 0.095 else f"{size:.1g}"
-    )
-    return f"{shown} percentage point{'' if shown == '1' else 's'}"
-
-
 def _error(predicted: float, observed: float, kind: str) -> str:
     """Return the error of predictions: in percentage points, or as a ratio of rare events."""
     if max(predicted, observed) < _RARE and predicted > 0.0:
@@ -145,8 +137,12 @@ def _error(predicted: float, observed: float, kind: str) -> str:
         return f"events are {observed / predicted:.2g} times as frequent as predicted"
     if min(predicted, observed) > 1.0 - _RARE and predicted < 1.0:
         return f"non-events are {(1.0 - observed) / (1.0 - predicted):.2g} times as frequent as predicted"
-    what = "predicts its accuracy" if kind == "confidence" else "predicts"
-    return f"the model {'under' if observed > predicted else 'over'}{what} by {_points(observed - predicted)}"
+    what = f"{'under' if observed > predicted else 'over'}predicts"
+    what += " its accuracy" if kind == "confidence" else ""
+    size = 100.0 * abs(observed - predicted)
+    digits = 0 if size >= 9.5 else 1
+    points = f"{size:.{digits}f}".removesuffix(".0") if size >= 0.095 else f"{size:.1g}"
+    return f"the model {what} by {points} percentage point{'' if points == '1' else 's'}"
 
 
 def region_words(region: ReportRegion, kind: str = "binary") -> str:
@@ -165,11 +161,6 @@ def region_words(region: ReportRegion, kind: str = "binary") -> str:
             f"{probability(region.worst_predicted)} predicted, {probability(region.worst_observed)} observed"
         )
     return text + "."
-
-
-def part_words(part: ReportPart) -> str:
-    """Return the miscalibration of a class or group, or nothing."""
-    return "" if part.region is None else region_words(part.region)
 
 
 def heading(report: ReportNumbers) -> str:
@@ -199,13 +190,27 @@ def verdict(report: ReportNumbers) -> Verdict:
     error, level, p = report.metric("smooth_ece"), level_text(report), pvalue_words(report.pvalue)
     base = min(report.observed, 1.0 - report.observed)
     tiny, small = min(_TINY, 0.1 * base), min(_SMALL, 0.2 * base)
+    test, of_classes = "Combined test", ""
+    if report.kind != "binary":
+        test += " of the confidence and test of all classes"
+        smooth, log_loss, brier = (
+            number(report.metric(key).value)
+            for key in ("smooth_ece_classwise", "log_loss_multiclass", "brier_multiclass")
+        )
+        of_classes = (
+            f"For the matrix P of all class probabilities: smooth_ece(y, P) {smooth}, log_loss(y, P) "
+            f"{log_loss}, brier_score_loss(y, P) {brier}. "
+        )
+    if report.n_impossible:
+        test += f", without {sample_words(report.n_impossible)} that contradict a prediction of 0 or 1"
+    test += "" if report.kind == "binary" else " (Bonferroni)"
     numbers = (
         f"{_error_name(report)}, bias-corrected: {number(error.estimate)} ({level} confidence interval "
         f"{number(error.lower)} to {number(error.upper)}). Its raw value is {number(error.value)}, where "
         f"{number(error.null_mean)} is expected under perfect calibration ({level} quantile "
-        f"{number(error.null_upper)}): sampling noise inflates raw values. "
-        f"{_primary_test(report)}: {p}. {_vector_words(report)}The error is graded small if the confidence "
-        f"interval ends below {number(tiny)}, large if it begins above {number(small)}, else moderate."
+        f"{number(error.null_upper)}): sampling noise inflates raw values. {test}: {p}. {of_classes}The "
+        f"error is graded small if the confidence interval ends below {number(tiny)}, large if it begins "
+        f"above {number(small)}, else moderate."
     )
     if report.contradicts:
         words = contradiction_words(report.n_impossible, report.n_certain)
@@ -215,39 +220,15 @@ def verdict(report: ReportNumbers) -> Verdict:
             return Verdict("slight", f"Miscalibrated ({p}), but the error is small.", numbers)
         grade = "large" if error.lower > small else "moderate"
         return Verdict("off", f"Miscalibrated ({p}); the error is {grade}.", numbers)
+    title = f"No evidence of miscalibration ({p})"
     if error.upper <= small:
-        return Verdict("fine", f"No evidence of miscalibration ({p}); large errors are ruled out.", numbers)
-    return Verdict(
-        "open",
-        f"No evidence of miscalibration ({p}), but large errors are not ruled out.",
-        f"{sample_words(report.n_samples)} are compatible with an error of up to {number(error.upper)}. "
-        f"{numbers}",
-    )
+        return Verdict("fine", f"{title}; large errors are ruled out.", numbers)
+    size = f"{sample_words(report.n_samples)} are compatible with an error of up to {number(error.upper)}."
+    return Verdict("open", f"{title}, but large errors are not ruled out.", f"{size} {numbers}")
 
 
 def _error_name(report: ReportNumbers) -> str:
     return "Smooth ECE" if report.kind == "binary" else "Smooth ECE of the confidence"
-
-
-def _vector_words(report: ReportNumbers) -> str:
-    """Return, for several classes, the values of the functions for all class probabilities."""
-    known = {line.key: line.value for line in report.metrics}
-    if "log_loss_multiclass" not in known:
-        return ""
-    return (
-        "For the matrix P of all class probabilities: smooth_ece(y, P) "
-        f"{number(known['smooth_ece_classwise'])}, log_loss(y, P) {number(known['log_loss_multiclass'])}, "
-        f"brier_score_loss(y, P) {number(known['brier_multiclass'])}. "
-    )
-
-
-def _primary_test(report: ReportNumbers) -> str:
-    test = "Combined test"
-    if report.kind != "binary":
-        test += " of the confidence and test of all classes"
-    if report.n_impossible:
-        test += f", without {sample_words(report.n_impossible)} that contradict a prediction of 0 or 1"
-    return test if report.kind == "binary" else f"{test} (Bonferroni)"
 
 
 def findings(report: ReportNumbers) -> tuple[str, ...]:
@@ -401,20 +382,23 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
             "correct: a slope below 0 is rarely a property of the model."
         ]
     else:
-        lines = [f"Recalibrate. {_capital(_calibrator(report))}", _which_samples(report)]
+        name = "TemperatureCalibrator()" if report.kind == "confidence" else "calibrator"
+        lines = [
+            f"Recalibrate. {_capital(_calibrator(report))}",
+            "Fit it on samples that the model was not trained on, never on the samples of this report: "
+            f"CalibratedClassifier(model, {name}) uses cross-validation on the training samples. Then repeat "
+            "this report on new samples.",
+        ]
     off = [one_line(part.name, 40) for part in report.groups if part.adjusted <= 1.0 - report.confidence]
     if off and len(report.groups) > 1:
+        shown = off[:5] + ([f"{len(off) - 5} more"] if len(off) > 5 else [])
+        names = shown[0] if len(off) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
         lines.append(
-            f"Groups differ: {_listed(off)} {'is' if len(off) == 1 else 'are'} significantly miscalibrated "
-            "(Holm). GroupCalibrator fits one map for each group."
+            f"Groups differ: {names} {'is' if len(off) == 1 else 'are'} significantly miscalibrated (Holm). "
+            "GroupCalibrator fits one map for each group."
         )
     lines.append("Calibration is not accuracy: choose between models by the Brier score or the log loss.")
     return tuple(lines)
-
-
-def _listed(names: list[str]) -> str:
-    shown = names[:5] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def _calibrator(report: ReportNumbers) -> str:
@@ -447,15 +431,6 @@ def _calibrator(report: ReportNumbers) -> str:
     return (
         "correcting intercept and slope is not enough, and the sample is large: IsotonicCalibrator(), or "
         "SplineCalibrator() for a smooth map."
-    )
-
-
-def _which_samples(report: ReportNumbers) -> str:
-    name = "TemperatureCalibrator()" if report.kind == "confidence" else "calibrator"
-    return (
-        "Fit it on samples that the model was not trained on, never on the samples of this report: "
-        f"CalibratedClassifier(model, {name}) uses cross-validation on the training samples. Then repeat "
-        "this report on new samples."
     )
 
 
@@ -552,7 +527,7 @@ def _part_lines(report: ReportNumbers, parts: tuple[ReportPart, ...]) -> list[st
             f"{number(part.null_mean):>9}{pvalue_text(part.pvalue):>9}{pvalue_text(part.adjusted):>9}"
         )
         if part.region is not None and mark:
-            lines += _paragraph(part_words(part), "      ", "      ")
+            lines += _paragraph(region_words(part.region), "      ", "      ")
     if len(shown) < len(parts):
         lines.append(f"  and {len(parts) - len(shown)} more, with larger p-values")
     return lines
@@ -586,41 +561,33 @@ def report_text(report: ReportNumbers) -> str:
 
 
 def _plain(value: Any) -> Any:
+    """Return numbers, texts and their containers as JSON has them; NaN and infinity as None."""
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
-    return value
-
-
-_LEFT_OUT = {"metrics", "tests", "summary", "brier", "log_loss", "_sample"}
+    if is_dataclass(value):
+        value = {item.name: getattr(value, item.name) for item in fields(value)}
+    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def report_dict(report: ReportNumbers) -> dict[str, Any]:
     """Return the report as plain Python objects."""
-    names = [item.name for item in fields(report) if item.name not in _LEFT_OUT]
-    return {
-        **{name: _plain(getattr(report, name)) for name in names},
+    left_out = {"metrics", "tests", "summary", "brier", "log_loss", "_sample"}
+    found = {item.name: getattr(report, item.name) for item in fields(report) if item.name not in left_out}
+    tests = [
+        {"name": test.name, "question": test.question, "reduction": test.reduction, "adjusted": test.adjusted}
+        | {key: getattr(test.result, key) for key in ("pvalue", "statistic", "estimate", "method", "reason")}
+        for test in report.tests
+    ]
+    found |= {
         "miscalibrated": bool(report.miscalibrated),
         "verdict": verdict(report)._asdict(),
-        "findings": list(findings(report)),
-        "warnings": list(warnings(report)),
-        "advice": list(advice(report)),
+        "findings": findings(report),
+        "warnings": warnings(report),
+        "advice": advice(report),
         "metrics": {line.key: {**_plain(line), "exceeds": bool(line.exceeds)} for line in report.metrics},
-        "tests": [
-            {
-                "name": test.name,
-                "question": test.question,
-                "reduction": test.reduction,
-                "pvalue": _plain(test.result.pvalue),
-                "adjusted": _plain(test.adjusted),
-                "statistic": _plain(float(test.result.statistic)),
-                "estimate": _plain(float(test.result.estimate)),
-                "method": test.result.method,
-                "reason": test.result.reason,
-            }
-            for test in report.tests
-        ],
+        "tests": tests,
     }
+    plain: dict[str, Any] = _plain(found)
+    return plain
