@@ -292,10 +292,7 @@ _LEAST_VARIANCE = 3.0
 
 
 def find_regions(
-    grouped: GroupedOutcomes,
-    confidence: float,
-    n_resamples: int,
-    generator: np.random.Generator,
+    grouped: GroupedOutcomes, confidence: float, n_resamples: int, generator: np.random.Generator
 ) -> tuple[ReportRegion, ...]:
     r"""Return disjoint miscalibrated intervals in increasing order, with familywise level 1 - ``confidence``.
 
@@ -321,7 +318,7 @@ def find_regions(
         fine = group_starts(balanced_bins(grouped, _FINER * _REGION_BINS))
         small, place = grouped.pooled(fine), index[fine]
     first, last = np.triu_indices(n_bins)
-    spread = _over_runs(np.bincount(place, weights=small.variance)[:, np.newaxis], first, last)[:, 0]
+    spread = _over_runs(np.bincount(place, weights=small.variance), first, last)
     kept = spread >= min(_LEAST_VARIANCE, 0.5 * float(spread.max()))
     first, last, spread = first[kept], last[kept], spread[kept]
     scale = np.sqrt(spread)
@@ -334,18 +331,20 @@ def find_regions(
         sums = np.abs(_over_runs(drawn - expected, first, last))
         highest.append((sums / scale[:, np.newaxis] - penalty[:, np.newaxis]).max(axis=0))
     limit = float(np.quantile(np.concatenate(highest), confidence, method="weibull"))
-    residual = np.bincount(index, weights=grouped.residual)[:, np.newaxis]
-    signed = _over_runs(residual, first, last)[:, 0]
+    signed = _over_runs(np.bincount(index, weights=grouped.residual), first, last)
     statistic = np.abs(signed) / scale - penalty
     off = statistic > limit
     first, last, signed, statistic = first[off], last[off], signed[off], statistic[off]
-    rows = _over_runs(np.bincount(index, weights=grouped.weight)[:, np.newaxis], first, last)[:, 0]
+    rows = _over_runs(np.bincount(index, weights=grouped.weight), first, last)
     regions = []
     for low, high, sign in _disjoint(first, last, signed, statistic)[:_MOST_REGIONS]:
         inside = np.flatnonzero((first >= low) & (last <= high) & (signed * sign > 0))
         worst = inside[np.argmax(np.abs(signed[inside]) / rows[inside])]
-        chosen = [(index >= a) & (index <= b) for a, b in ((low, high), (first[worst], last[worst]))]
-        regions.append(_region(grouped, *chosen))
+        whole, part = (
+            _within(grouped, (index >= start) & (index <= end))
+            for start, end in ((low, high), (first[worst], last[worst]))
+        )
+        regions.append(ReportRegion(*whole, *part[:-1]))
     return tuple(sorted(regions, key=lambda region: region.lower))
 
 
@@ -375,20 +374,16 @@ def _disjoint(
 
 
 def _over_runs(values: NDArray[Any], first: NDArray[np.intp], last: NDArray[np.intp]) -> Array:
-    """Return for each column of a matrix the sums of rows first, ..., last."""
-    below = np.concatenate((np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)))
+    """Return the sums of rows first, ..., last."""
+    below = np.insert(np.cumsum(values, axis=0), 0, 0.0, axis=0)
     out: Array = below[last + 1] - below[first]
     return out
 
 
-def _region(grouped: GroupedOutcomes, inside: NDArray[np.bool_], worst: NDArray[np.bool_]) -> ReportRegion:
-    """Return an interval of predictions, given by its groups and those of the largest error in it."""
-    whole, spot = (
-        GroupedOutcomes(grouped.prob[rows], grouped.weight[rows], grouped.positives[rows])
-        for rows in (inside, worst)
-    )
-    ends = ((float(part.prob[0]), float(part.prob[-1])) for part in (whole, spot))
-    return ReportRegion(*next(ends), *_frequencies(whole), whole.total, *next(ends), *_frequencies(spot))
+def _within(grouped: GroupedOutcomes, rows: NDArray[np.bool_]) -> tuple[float, ...]:
+    """Return smallest and largest prediction, mean prediction, event frequency and number of samples."""
+    part = GroupedOutcomes(grouped.prob[rows], grouped.weight[rows], grouped.positives[rows])
+    return float(part.prob[0]), float(part.prob[-1]), *_frequencies(part), part.total
 
 
 def _frequencies(grouped: GroupedOutcomes) -> tuple[float, float]:
@@ -410,11 +405,7 @@ ERRORS: tuple[tuple[str, str, Callable[..., float]], ...] = (
     ),
     ("ici", "integrated calibration index (ICI)", integrated_calibration_index),
     ("brier_miscalibration", "miscalibration (Brier score)", calibration_loss),
-    (
-        "log_loss_miscalibration",
-        "miscalibration (log loss)",
-        partial(calibration_loss, score="log_loss"),
-    ),
+    ("log_loss_miscalibration", "miscalibration (log loss)", partial(calibration_loss, score="log_loss")),
 )
 
 
@@ -425,11 +416,6 @@ class Budget:
     confidence: float
     n_resamples: int
     seed: int
-
-    @property
-    def z(self) -> float:
-        """The two-sided normal quantile."""
-        return float(norm.isf((1.0 - self.confidence) / 2.0))
 
     @property
     def n_draws(self) -> int:
@@ -459,97 +445,82 @@ def _value(metric: Callable[..., float], sample: BinarySample) -> float:
     return float(metric(sample.y, sample.p, sample_weight=sample.w, pos_label=1))
 
 
-def _half_width(sample: BinarySample, values: Array, budget: Budget) -> float:
-    """Return half the width of the interval for the mean of ``values``, which sum to 0 with the weights.
+@dataclass(frozen=True)
+class _Normal:
+    """Normal intervals for means over a sample, and normal ranges under perfect calibration."""
 
-    It is normal for independent samples. With C clusters the standard error is that of the sums over
-    clusters, with the quantile of Student's t distribution with C - 1 degrees of freedom.
-    """
-    weighted = values if sample.w is None else values * sample.w
-    if sample.clusters is None:
-        return budget.z * float(np.sqrt(weighted @ values)) / sample.total
-    sums = np.bincount(sample.clusters, weighted)
-    n_clusters = sums.shape[0]
-    error = np.sqrt(sums @ sums * n_clusters / (n_clusters - 1.0))
-    return float(t.isf((1.0 - budget.confidence) / 2.0, n_clusters - 1) * error) / sample.total
+    sample: BinarySample
+    grouped: GroupedOutcomes
+    alpha: float
 
+    def half_width(self, values: Array) -> float:
+        """Return half the width of the interval for the mean of ``values``, which sum to 0 with the weights.
 
-def _null_half_width(sample: BinarySample, grouped: GroupedOutcomes, slope: Array, budget: Budget) -> float:
-    """Return half the width of the range of the mean of ``slope`` times y - p under perfect calibration.
+        It is normal for independent samples. With C clusters the standard error is that of the sums over
+        clusters, with the quantile of Student's t distribution with C - 1 degrees of freedom.
+        """
+        weighted = values if self.sample.w is None else values * self.sample.w
+        if self.sample.clusters is None:
+            return float(norm.isf(self.alpha / 2.0) * np.sqrt(weighted @ values)) / self.sample.total
+        sums = np.bincount(self.sample.clusters, weighted)
+        n_clusters = sums.shape[0]
+        error = np.sqrt(sums @ sums * n_clusters / (n_clusters - 1.0))
+        return float(t.isf(self.alpha / 2.0, n_clusters - 1) * error) / self.sample.total
 
-    ``slope`` is given for each distinct prediction. Without clusters the variance is that of the predictions.
-    """
-    if sample.clusters is None:
-        return budget.z * float(np.sqrt(grouped.variance @ slope**2)) / grouped.total
-    values = slope[np.searchsorted(grouped.prob, sample.p)] * (sample.y - sample.p)
-    return _half_width(sample, values - np.average(values, weights=sample.w), budget)
+    def null_half_width(self, slope: Array) -> float:
+        """Return half the width of the range of the mean of ``slope`` times y - p.
 
+        ``slope`` is given for each distinct prediction. Without clusters the variance is that of the
+        predictions.
+        """
+        grouped, sample = self.grouped, self.sample
+        if sample.clusters is None:
+            return float(norm.isf(self.alpha / 2.0) * np.sqrt(grouped.variance @ slope**2)) / grouped.total
+        values = slope[np.searchsorted(grouped.prob, sample.p)] * (sample.y - sample.p)
+        return self.half_width(values - np.average(values, weights=sample.w))
 
-def _mean(
-    key: str,
-    name: str,
-    loss: Array,
-    expected: Array,
-    slope: Array,
-    sample: BinarySample,
-    grouped: GroupedOutcomes,
-    budget: Budget,
-    least: float = 0.0,
-) -> ReportMetric:
-    """Return the mean of a loss, with normal intervals that end at ``least``.
+    def mean(
+        self, key: str, name: str, loss: Array, expected: Array, slope: Array, least: float = 0.0
+    ) -> ReportMetric:
+        """Return the mean of a loss, with intervals that end at ``least``.
 
-    ``expected`` is its mean for each distinct prediction if that is right, ``slope`` the difference between
-    its values for the two outcomes.
-    """
-    value = float(np.average(loss, weights=sample.w))
-    half = _half_width(sample, loss - value, budget) if np.isfinite(value) else _NAN
-    centre = float(grouped.weight @ expected) / grouped.total
-    around = _null_half_width(sample, grouped, slope, budget)
-    low = float(np.maximum(least, value - half))
-    return ReportMetric(key, name, value, low, value + half, centre, centre - around, centre + around)
+        ``expected`` is its mean for each distinct prediction if that is right, ``slope`` the difference
+        between its values for the two outcomes.
+        """
+        value = float(np.average(loss, weights=self.sample.w))
+        half = self.half_width(loss - value) if np.isfinite(value) else _NAN
+        centre = float(self.grouped.weight @ expected) / self.grouped.total
+        around, low = self.null_half_width(slope), float(np.maximum(least, value - half))
+        return ReportMetric(key, name, value, low, value + half, centre, centre - around, centre + around)
 
+    def recalibration(self, summary: CalibrationSummary) -> list[ReportMetric]:
+        """Return observed / expected frequency, intercept and slope.
 
-def _scores(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> list[ReportMetric]:
-    """Return the proper scores, with normal ranges under perfect calibration."""
-    p, of_outcome = grouped.prob, np.where(sample.y == 1, sample.p, 1.0 - sample.p)
-    with np.errstate(divide="ignore"):
-        log_loss, entropy = -np.log(of_outcome), -(xlogy(p, p) + xlog1py(1.0 - p, -p))
-    brier = (1.0 - of_outcome) ** 2
-    return [
-        _mean("brier", "Brier score", brier, p * (1.0 - p), 1.0 - 2.0 * p, sample, grouped, budget),
-        _mean("log_loss", "log loss", log_loss, entropy, logit(p), sample, grouped, budget),
-    ]
-
-
-def _recalibration(
-    sample: BinarySample, grouped: GroupedOutcomes, summary: CalibrationSummary, budget: Budget
-) -> list[ReportMetric]:
-    """Return observed / expected frequency, intercept and slope, with ranges under perfect calibration.
-
-    The ranges of intercept and slope are those of the score at a = 0, b = 1, divided by the expected
-    information.
-    """
-    variance, x, total = grouped.variance, logit(grouped.prob), grouped.total
-    expected, information = float(grouped.weight @ grouped.prob), float(variance.sum())
-    shift = _null_half_width(sample, grouped, np.ones_like(x), budget) * total
-    of_ratio = shift / expected if expected > 0.0 else _NAN
-    of_intercept = of_slope = _NAN
-    if information > 0.0:
-        of_intercept = shift / information
-        centred = x - variance @ x / information
-        around = float(variance @ centred**2)
-        if around > 1e-12 * information:
-            of_slope = _null_half_width(sample, grouped, centred, budget) * total / around
-    lines = []
-    for key, name, ideal, width, least in (
-        ("observed_over_expected", "observed / expected frequency", 1.0, of_ratio, 0.0),
-        ("intercept", "calibration intercept (slope 1)", 0.0, of_intercept, -np.inf),
-        ("slope", "calibration slope", 1.0, of_slope, -np.inf),
-    ):
-        found, low = getattr(summary, key), float(np.maximum(least, ideal - width))
-        ends = found.lower, found.upper
-        lines.append(ReportMetric(key, name, found.estimate, *ends, ideal, low, ideal + width))
-    return lines
+        The ranges of intercept and slope are those of the score at a = 0, b = 1, divided by the expected
+        information.
+        """
+        grouped = self.grouped
+        variance, x, total = grouped.variance, logit(grouped.prob), grouped.total
+        expected, information = float(grouped.weight @ grouped.prob), float(variance.sum())
+        shift = self.null_half_width(np.ones_like(x)) * total
+        of_ratio = shift / expected if expected > 0.0 else _NAN
+        of_intercept = of_slope = _NAN
+        if information > 0.0:
+            of_intercept = shift / information
+            centred = x - variance @ x / information
+            around = float(variance @ centred**2)
+            if around > 1e-12 * information:
+                of_slope = self.null_half_width(centred) * total / around
+        lines = []
+        for key, name, ideal, width, least in (
+            ("observed_over_expected", "observed / expected frequency", 1.0, of_ratio, 0.0),
+            ("intercept", "calibration intercept (slope 1)", 0.0, of_intercept, -np.inf),
+            ("slope", "calibration slope", 1.0, of_slope, -np.inf),
+        ):
+            found, low = getattr(summary, key), float(np.maximum(least, ideal - width))
+            ends = found.lower, found.upper
+            lines.append(ReportMetric(key, name, found.estimate, *ends, ideal, low, ideal + width))
+        return lines
 
 
 def class_metrics(sample: ClassSample, parts: Sequence[ReportPart]) -> list[ReportMetric]:
@@ -593,21 +564,16 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
         step(name)
         metrics.append(_error(key, name, metric, shared))
     del shared
-    residual, zeros = sample.y - sample.p, np.zeros_like(grouped.prob)
+    normal = _Normal(sample, grouped, 1.0 - budget.confidence)
+    p, of_outcome = grouped.prob, np.where(sample.y == 1, sample.p, 1.0 - sample.p)
+    with np.errstate(divide="ignore"):
+        negative_log, entropy = -np.log(of_outcome), -(xlogy(p, p) + xlog1py(1.0 - p, -p))
+    difference = "observed_minus_expected", "observed - expected frequency", sample.y - sample.p
     metrics += [
-        _mean(
-            "observed_minus_expected",
-            "observed - expected frequency",
-            residual,
-            zeros,
-            zeros + 1.0,
-            sample,
-            grouped,
-            budget,
-            least=-np.inf,
-        ),
-        *_recalibration(sample, grouped, summary, budget),
-        *_scores(sample, grouped, budget),
+        normal.mean(*difference, np.zeros_like(p), np.ones_like(p), least=-np.inf),
+        *normal.recalibration(summary),
+        normal.mean("brier", "Brier score", (1.0 - of_outcome) ** 2, p * (1.0 - p), 1.0 - 2.0 * p),
+        normal.mean("log_loss", "log loss", negative_log, entropy, logit(p)),
         ReportMetric("brier_discrimination", "discrimination (Brier score)", brier.discrimination),
         ReportMetric("brier_uncertainty", "uncertainty (Brier score)", brier.uncertainty),
     ]
