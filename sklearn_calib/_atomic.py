@@ -1,13 +1,10 @@
-"""Atomic fit: an interrupted fit leaves the estimator unchanged."""
+"""Atomic fit: a fit that raises an error leaves the estimator unchanged."""
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 _METHODS = ("fit", "fit_transform", "partial_fit")
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-_IN_ONE_STEP: set[Callable[..., Any]] = set()
 
 
 class AtomicFit:
@@ -23,18 +20,12 @@ class AtomicFit:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         for name in _METHODS:
             method = vars(cls).get(name)
-            if inspect.isfunction(method) and method not in _IN_ONE_STEP:
+            if inspect.isfunction(method):
                 setattr(cls, name, _on_a_draft(method))
         super().__init_subclass__(**kwargs)
 
 
-def in_one_step(method: _Method) -> _Method:
-    """Decorate a method that needs no draft because it changes the estimator in one step."""
-    _IN_ONE_STEP.add(method)
-    return method
-
-
-def _on_a_draft(method: Callable[..., Any]) -> Callable[..., Any]:
+def _on_a_draft(method: Any) -> Any:
     @functools.wraps(method)
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         draft = object.__new__(type(self))

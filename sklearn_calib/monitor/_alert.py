@@ -170,8 +170,7 @@ def shown_evidence(log_evidence: float) -> str:
 
 def find_tendency(sketch: CalibrationSketch) -> Tendency:
     """Return the type of miscalibration of the predictions of a sketch."""
-    rows = sketch.as_weighted_sample()
-    outcomes = LogitOutcomes(group_outcomes(rows.y, rows.p, rows.w))
+    outcomes = LogitOutcomes(group_outcomes(*sketch.weighted_sample()))
     none = outcomes.at(0.0, 1.0)
     shift, both = outcomes.fit_intercept(), outcomes.fit_both()
     gains = {"shift": shift.log_likelihood - none.log_likelihood}

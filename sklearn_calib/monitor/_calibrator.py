@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from threading import RLock
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._atomic import in_one_step
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    Outcomes,
     as_array,
     check_integer,
     check_positive,
     check_size,
     check_two_labels,
     check_weights,
-    fit_arrays,
-    is_summary,
 )
 from sklearn_calib.calibrators import BaseCalibrator, SplineCalibrator
 from sklearn_calib.calibrators._base import may_be_certain
@@ -32,20 +25,10 @@ from sklearn_calib.calibrators._multiclass import (
     fit_clone,
     scores_wanted,
 )
-from sklearn_calib.monitor._memory import SHORTEST, FadingMemory, FullMemory, Memory, SlidingMemory
-from sklearn_calib.sketch import CalibrationSketch
+from sklearn_calib.monitor._fading import SHORTEST, FadingSketch
+from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 
-# A lock for the first call of partial_fit of each calibrator; not an attribute, because an unfitted estimator
-# has only its parameters.
-_LOCKS: WeakKeyDictionary[StreamingCalibrator, Any] = WeakKeyDictionary()
-
-
-@dataclass(eq=False)
-class _Stream:
-    """The memory, and the calibrator fitted last, with the number of samples at that time."""
-
-    memory: Memory
-    fitted: tuple[Any, int] = (None, 0)
+_Memory = CalibrationSketch | WindowedSketch | FadingSketch
 
 
 class StreamingCalibrator(BaseCalibrator):
@@ -106,12 +89,6 @@ class StreamingCalibrator(BaseCalibrator):
     order of age, the last one is the newest. A sample counts once in these ages, whatever its weight; samples
     of weight 0 do not count.
 
-    ``partial_fit`` and predictions may be called by several threads: each batch is added atomically, in the
-    order in which the calls acquire the lock, and predictions are those of a calibrator fitted after some of
-    the batches. Threads that predict simultaneously after a batch may each fit the calibrator. ``fit`` and
-    ``set_params`` must not run at the same time as other calls. A ``partial_fit`` that is interrupted, by
-    Ctrl-C or a lack of memory, either has no effect or is completed.
-
     The time of a batch is proportional to its samples; a fit takes the time of the wrapped calibrator for one
     or two weighted samples in each occupied bin of the sketch.
 
@@ -130,7 +107,9 @@ class StreamingCalibrator(BaseCalibrator):
     """
 
     _multiclass = False
-    _stream: _Stream
+    _memory: _Memory
+    # the calibrator fitted last, and the number of samples at that time
+    _fitted: tuple[Any, int]
 
     def __init__(
         self,
@@ -149,48 +128,10 @@ class StreamingCalibrator(BaseCalibrator):
         self.refit_every = refit_every
         self.precision = precision
 
-    def fit(
-        self,
-        X: Outcomes,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        classes: ArrayLike | None = None,
-    ) -> Self:
-        """Reset, and fit to the first part of a stream.
-
-        Parameters
-        ----------
-        X : array-like of shape (n,), (n, 1) or (n, 2), or CalibrationSketch
-            Predicted probabilities, the oldest first. A sketch has no order, so that it needs a calibrator
-            without ``half_life`` and ``window``.
-        y : array-like of shape (n,), default=None
-            Class labels. Omitted with a sketch.
-        sample_weight : array-like of shape (n,) or None, default=None
-            Non-negative weights.
-        classes : array-like of shape (2,) or None, default=None
-            Both labels; unlike in :meth:`partial_fit`, both must occur in ``y``.
-
-        Returns
-        -------
-        self
-            The fitted calibrator.
-
-        Raises
-        ------
-        ValueError
-            As for any calibrator, or if a sketch is passed with ``half_life`` or ``window``.
-        TypeError
-            If ``X`` is sparse, or a parameter is of the wrong type.
-        """
-        self._check_order(X)
-        return super().fit(X, y, sample_weight, classes=classes)
-
-    @in_one_step
     def partial_fit(
         self,
-        X: Outcomes,
-        y: ArrayLike | None = None,
+        X: ArrayLike,
+        y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         classes: ArrayLike | None = None,
     ) -> Self:
@@ -198,10 +139,10 @@ class StreamingCalibrator(BaseCalibrator):
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1) or (n, 2), or CalibrationSketch
+        X : array-like of shape (n,), (n, 1) or (n, 2)
             Predicted probabilities, the oldest first, and later than those of earlier calls.
-        y : array-like of shape (n,), default=None
-            Class labels; a batch with one label only is allowed. Omitted with a sketch.
+        y : array-like of shape (n,)
+            Class labels; a batch with one label only is allowed.
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights.
         classes : array-like of shape (2,) or None, default=None
@@ -220,15 +161,9 @@ class StreamingCalibrator(BaseCalibrator):
         TypeError
             As :meth:`fit`.
         """
-        self._check_order(X)
         self._check_parameters()
-        X, y, sample_weight = fit_arrays(X, y, sample_weight)
         first = not hasattr(self, "classes_")
-        new = self
-        if first:
-            new = object.__new__(type(self))
-            new.__dict__ = dict(vars(self))
-        scores = new._check_scores(X, y, reset=first)
+        scores = self._check_scores(X, y, reset=first)
         known = check_two_labels(y, classes) if first else self.classes_
         labels = _check_known(y, known, classes, scores.shape[0])
         weight = None if sample_weight is None else check_weights(sample_weight, scores.shape[0])
@@ -237,41 +172,33 @@ class StreamingCalibrator(BaseCalibrator):
         if weight is not None and not (weight > 0).all():
             keep = weight > 0
             scores, codes, weight = scores[keep], codes[keep], weight[keep]
-        if not first:
-            self._stream.memory.add(codes, scores, weight)
-            return self
-        new.classes_, new._stream = known, _Stream(self._new_memory())
-        new._stream.memory.add(codes, scores, weight)
-        with _LOCKS.setdefault(self, RLock()):
-            if not hasattr(self, "classes_"):
-                self.__dict__ = new.__dict__
-                return self
-        # another thread has fitted it
-        return self.partial_fit(X, y, sample_weight, classes)
+        if first:
+            self.classes_, self._memory, self._fitted = known, self._new_memory(), (None, 0)
+        self._memory.update(codes, scores, sample_weight=weight)
+        return self
 
     @property
     def sketch_(self) -> CalibrationSketch:
         """The remembered samples."""
         check_is_fitted(self, "classes_")
-        return self._stream.memory.look()[0]
+        memory = self._memory
+        return memory.copy() if isinstance(memory, CalibrationSketch) else memory.current()
 
     @property
     def n_samples_seen_(self) -> int:
         """Number of samples so far that had a positive weight."""
         check_is_fitted(self, "classes_")
-        return self._stream.memory.n_seen
+        memory = self._memory
+        return memory.n_samples if isinstance(memory, CalibrationSketch) else memory.n_seen
 
     @property
     def calibrator_(self) -> Any:
         """The fitted calibrator."""
         check_is_fitted(self, "classes_")
-        stream = self._stream
-        fitted, seen = stream.fitted
-        if fitted is None or stream.memory.n_seen - seen >= self.refit_every:
-            # a single assignment is atomic, so that threads may predict at the same time
-            stream.fitted = self._fit_now(stream.memory)
-            fitted, _ = stream.fitted
-        return fitted
+        fitted, seen = self._fitted
+        if fitted is None or self.n_samples_seen_ - seen >= self.refit_every:
+            self._fitted = self._fit_now()
+        return self._fitted[0]
 
     def _check_parameters(self) -> None:
         if self.calibrator is not None:
@@ -287,14 +214,14 @@ class StreamingCalibrator(BaseCalibrator):
             raise ValueError("half_life and window cannot be combined. Pass one of them.")
         self._new_memory()
 
-    def _new_memory(self) -> Memory:
+    def _new_memory(self) -> _Memory:
         if self.window is not None:
             window, n_slots = check_integer(self.window, "window"), int(self.n_slots)
             if window % n_slots:
                 raise ValueError(
                     f"window={window} is not a multiple of n_slots={n_slots}. Pass a multiple of n_slots."
                 )
-            return SlidingMemory(self.precision, window, n_slots)
+            return WindowedSketch(window, n_slots=n_slots, precision=self.precision)
         if self.half_life is not None:
             half_life = check_positive(self.half_life, "half_life")
             if half_life < SHORTEST:
@@ -302,36 +229,29 @@ class StreamingCalibrator(BaseCalibrator):
                     f"half_life must be at least {SHORTEST:g} samples, got {self.half_life!r}: with a "
                     "shorter one only the last sample has a nonzero weight."
                 )
-            return FadingMemory(self.precision, half_life)
-        return FullMemory(self.precision)
-
-    def _check_order(self, X: Any) -> None:
-        if is_summary(X) and (self.half_life is not None or self.window is not None):
-            raise ValueError(
-                f"X is a {type(X).__name__}, which has no order, so that old samples cannot be forgotten. "
-                "Pass arrays, or omit half_life and window."
-            )
+            return FadingSketch(self.precision, half_life)
+        return CalibrationSketch(precision=self.precision)
 
     def _score_kind(self) -> str:
         return "probability"
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        memory = self._new_memory()
-        memory.add(codes, scores, weight)
+        self._memory = self._new_memory()
+        self._memory.update(codes, scores, sample_weight=weight)
         # fit raises the errors of the wrapped calibrator here, not when probabilities are requested
-        self._stream = _Stream(memory, self._fit_now(memory))
+        self._fitted = self._fit_now()
 
-    def _fit_now(self, memory: Memory) -> tuple[Any, int]:
+    def _fit_now(self) -> tuple[Any, int]:
         """Return a calibrator fitted to the remembered samples, and the number of samples so far."""
-        sketch, n_seen = memory.look()
+        sketch, n_seen = self.sketch_, self.n_samples_seen_
         if sketch.n_samples == 0 or sketch.event_rate in (0.0, 1.0):
             raise ValueError(
                 f"The remembered samples, of {n_seen} seen, contain only one class. Pass more samples to "
                 "partial_fit before predicting, or use a longer window or half_life."
             )
-        rows = sketch.as_weighted_sample()
+        y, p, w = sketch.weighted_sample()
         calibrator = SplineCalibrator() if self.calibrator is None else self.calibrator
-        return fit_clone(calibrator, rows.p, rows.y, rows.w), n_seen
+        return fit_clone(calibrator, p, y, w), n_seen
 
     def _may_be_certain(self) -> bool:
         return may_be_certain(self.calibrator_)

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib.inference._betting_rounds import BettingRounds
 
 
-class Evidence:
+class Evidence(BettingRounds):
     """An e-process or e-detector, and the time at which the wealth of the best strategy began to grow.
 
     Parameters
@@ -21,43 +22,31 @@ class Evidence:
     """
 
     def __init__(self, detector: bool, dependent: bool = False) -> None:
-        self._rounds = BettingRounds(adds_wealth=detector, dependent=dependent)
+        super().__init__(adds_wealth=detector, dependent=dependent)
         # the smallest wealth of each strategy so far, and when it was that small: None before the first round
-        self._lowest = np.zeros(self._rounds.log_wealths.shape[0])
-        self._since: list[Any] = [None] * self._lowest.shape[0]
-        self.largest = self._rounds.log_wealth
-
-    @property
-    def n_samples(self) -> int:
-        return self._rounds.n_samples
-
-    @property
-    def log_value(self) -> float:
-        return self._rounds.log_wealth
+        self._lowest = np.zeros(self.log_wealths.shape[0])
+        self._lowest_at: list[Any] = [None] * self._lowest.shape[0]
+        self.largest = self.log_wealth
 
     @property
     def pvalue(self) -> float:
         """Anytime-valid p-value of an e-process; 0 only for an impossible outcome, not by underflow."""
-        if self._rounds.impossible is not None:
+        if self.impossible is not None:
             return 0.0
         return max(math.exp(-max(0.0, self.largest)), np.finfo(np.float64).tiny)
 
     @property
-    def impossible(self) -> tuple[int, float] | None:
-        return self._rounds.impossible
-
-    @property
     def since(self) -> Any:
         """The last time at which the strategy that has grown most since its minimum was at its minimum."""
-        return self._since[int((self._rounds.log_wealths - self._lowest).argmax())]
+        return self._lowest_at[int((self.log_wealths - self._lowest).argmax())]
 
-    def play(
-        self, y: NDArray[np.int64], p: NDArray[np.float64], times: NDArray[np.int64] | None, now: Any
+    def play_at(
+        self, now: Any, y: NDArray[np.int64], p: Array, times: NDArray[np.int64] | None = None
     ) -> float:
         """Bet on a batch; return the logarithm of the evidence."""
-        value = self._rounds.play(y, p, times)
+        value = self.play(y, p, times)
         self.largest = max(self.largest, value)
-        for k in np.flatnonzero(self._rounds.log_wealths <= self._lowest):
-            self._since[k] = now
-        np.minimum(self._lowest, self._rounds.log_wealths, out=self._lowest)
+        for k in np.flatnonzero(self.log_wealths <= self._lowest):
+            self._lowest_at[k] = now
+        np.minimum(self._lowest, self.log_wealths, out=self._lowest)
         return value

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy, deepcopy
-from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -15,14 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
-    Outcomes,
     check_flag,
     check_fraction,
     check_frequency_weights,
     check_integer,
     check_option,
     check_size,
-    is_summary,
 )
 from sklearn_calib.metrics._expected import ExpectedPerformance, expected_performance
 from sklearn_calib.metrics._names import as_metric
@@ -34,34 +30,19 @@ from sklearn_calib.monitor._alert import (
     shown_time,
 )
 from sklearn_calib.monitor._evidence import Evidence
-from sklearn_calib.monitor._history import COLUMNS, History
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 from sklearn_calib.sketch._batch import check_batch
-from sklearn_calib.sketch._lock import Locked
-from sklearn_calib.sketch._windowed import WindowStep
 
 Metric = Callable[..., Any]
 
 # Integers up to this one are exact floats.
 _LONGEST_RUN = 2**53
 _MODES = ("anytime", "run-length")
+# Columns of the history before those of the metrics.
+_COLUMNS = ("time", "n_samples", "log_evidence", "alert", "event_rate", "mean_prediction")
 
 
-@dataclass(frozen=True, eq=False)
-class _State:
-    """The state of a monitor, immutable except for the window, which changes in a separate step."""
-
-    window: WindowedSketch
-    evidence: Evidence
-    history: History
-    alerts: tuple[CalibrationAlert, ...] = ()
-    n_samples: int = 0
-    alarmed: bool = False
-    # the newest slot of the window at the last computation of the metrics
-    measured: int | None = None
-
-
-class CalibrationMonitor(Locked):
+class CalibrationMonitor:
     r"""Monitor a stream of outcomes and predictions, and alert when the predictions are not calibrated.
 
     Pass each batch to :meth:`update`, which returns the alerts that it raises. The evidence is an e-process
@@ -187,9 +168,8 @@ class CalibrationMonitor(Locked):
     every batch if batches are smaller than a slot. They are estimates with the usual upward bias and not part
     of any guarantee. A metric that fails on a window is NaN, with a warning.
 
-    *Threads and interruptions.* A monitor may be used by several threads: each update and restart is atomic,
-    in the order in which the calls acquire the lock. A call that raises an exception of any kind, from a
-    metric, by Ctrl-C or for lack of memory, either has no effect or is completed.
+    *Interruptions.* An update that raises one of the errors named below changes nothing. Any other exception,
+    from a metric or by Ctrl-C, may leave it incomplete: load the monitor from its last pickle.
 
     The time of a batch is proportional to its samples, with about a hundred exponentials for each. Apart from
     history and alerts, the state has constant size.
@@ -235,8 +215,7 @@ class CalibrationMonitor(Locked):
         precision: int = 17,
         max_history: int = 100_000,
     ) -> None:
-        super().__init__()
-        self._mode = check_option(mode, "mode", _MODES)
+        self.mode = check_option(mode, "mode", _MODES)
         alpha, run_length = (
             check_fraction(alpha, "alpha"),
             check_size(run_length, "run_length", 2, _LONGEST_RUN),
@@ -246,18 +225,21 @@ class CalibrationMonitor(Locked):
         self._dependent = check_flag(dependent_batches, "dependent_batches")
         self._metrics = _check_metrics(metrics)
         self._pos_label = pos_label
-        self._empty_window = WindowedSketch(window, n_slots=n_slots, late=late, precision=precision)
-        history = History(list(self._metrics), check_integer(max_history, "max_history"))
-        if reference is not None and not is_summary(reference):
+        self._max_history = check_integer(max_history, "max_history")
+        self.window_ = WindowedSketch(window, n_slots=n_slots, late=late, precision=precision)
+        self._empty_window = self.window_.copy()
+        if reference is not None and not isinstance(reference, CalibrationSketch):
             raise TypeError(
                 f"reference must be a CalibrationSketch, got {type(reference).__name__}. Pass "
                 "CalibrationSketch().update(y_true, y_proba)."
             )
         self._reference = reference
         self.reference_errors_ = {} if reference is None else self._measure(reference)
-        self._state = _State(self._empty_window.copy(), self._new_evidence(), history)
-        # an update in progress: the step of the window, and the state after it
-        self._next: tuple[WindowStep, _State] | None = None
+        self.alerts_: tuple[CalibrationAlert, ...] = ()
+        self.n_samples_seen_ = 0
+        # one record for each batch, with the values of the columns of the history
+        self._records: list[tuple[Any, ...]] = []
+        self.restart()
 
     def update(
         self,
@@ -295,44 +277,39 @@ class CalibrationMonitor(Locked):
             If ``time`` holds neither numbers nor dates.
         """
         batch = check_batch(y_true, y_proba, sample_weight, self._pos_label)
-        y, p = batch.y.astype(np.int64), batch.p.astype(np.float64) + 0.0
-        times = None
+        y, p, times = batch.y.astype(np.int64), batch.p.astype(np.float64) + 0.0, None
         if batch.w is not None:
             keep = batch.w > 0
             y, p = y[keep], p[keep]
             times = check_frequency_weights(batch.w[keep].astype(np.float64))
-        with self._lock:
-            state = self._now()
-            step = state.window._plan(batch, time)
-            if step is None:
-                return []
-            n_samples = state.n_samples + (p.shape[0] if times is None else int(times.sum()))
-            now = n_samples if time is None else step.state.clock.show(step.state.newest)
-            evidence, slot = deepcopy(state.evidence), step.state.newest_slot
-            log_evidence = evidence.play(y, p, times, (now, slot))
-            alert = not state.alarmed and log_evidence >= math.log(self.threshold_)
-            measured = None
-            if alert or slot != state.measured:
-                sketch = self._sketch(step)
-                measured = self._measure(sketch) | _rates(sketch)
-            found = [self._alert(now, evidence, step, sketch, measured)] if alert and measured else []
-            again = bool(found) and self._restarts
-            self._make(
-                step,
-                replace(
-                    state,
-                    evidence=self._new_evidence() if again else evidence,
-                    history=state.history.add(now, n_samples, log_evidence, alert, measured),
-                    alerts=(*state.alerts, *found),
-                    n_samples=n_samples,
-                    alarmed=(state.alarmed or alert) and not again,
-                    measured=slot,
-                ),
-            )
+        # the last check
+        self.window_._add(batch, time)
+        if not p.shape[0]:
+            return []
+        self.n_samples_seen_ += p.shape[0] if times is None else int(times.sum())
+        now, slot = self.n_samples_seen_ if time is None else self.window_.newest, self.window_.newest_slot
+        log_evidence = self._evidence.play_at((now, slot), y, p, times)
+        alert = not self.alarmed_ and log_evidence >= math.log(self.threshold_)
+        measured = dict.fromkeys((*_COLUMNS[4:], *self._metrics), math.nan)
+        found = []
+        if alert or slot != self._measured_slot:
+            sketch = self.window_.current()
+            measured = {"event_rate": sketch.event_rate, "mean_prediction": sketch.mean_prediction}
+            measured |= self._measure(sketch)
+            found = [self._alert(now, sketch, measured)] if alert else []
+            self._measured_slot = slot
+        self._records.append((now, self.n_samples_seen_, log_evidence, alert, *measured.values()))
+        # old records are deleted in blocks, as each deletion moves the others
+        if len(self._records) >= 2 * self._max_history:
+            del self._records[: -self._max_history]
+        self.alerts_ += tuple(found)
+        self.alarmed_ = self.alarmed_ or alert
+        if alert and self._restarts:
+            self.restart(empty_window=False)
         return found
 
     def expected_performance(
-        self, y_proba: Outcomes, *, certificate: float | None = None, **options: Any
+        self, y_proba: ArrayLike, *, certificate: float | None = None, **options: Any
     ) -> ExpectedPerformance:
         """Estimate the performance on samples whose outcomes are not known yet.
 
@@ -341,7 +318,7 @@ class CalibrationMonitor(Locked):
 
         Parameters
         ----------
-        y_proba : array-like of shape (n,), (n, 1) or (n, 2), or CalibrationSketch
+        y_proba : array-like of shape (n,), (n, 1) or (n, 2)
             Probabilities of the positive class.
         certificate : float, default=None
             Upper bound on the cutoff calibration error of the predictions in the reference period.
@@ -380,11 +357,9 @@ class CalibrationMonitor(Locked):
             If ``empty_window`` is neither True nor False.
         """
         check_flag(empty_window, "empty_window")
-        with self._lock:
-            state = replace(self._now(), evidence=self._new_evidence(), alarmed=False)
-            if empty_window:
-                state = replace(state, window=self._empty_window.copy(), measured=None)
-            self._state = state
+        self._evidence, self.alarmed_ = Evidence(self.mode == "run-length", self._dependent), False
+        if empty_window:
+            self.window_, self._measured_slot = self._empty_window.copy(), None
 
     def history(self) -> dict[str, NDArray[Any]]:
         """Return the history as a table.
@@ -396,37 +371,19 @@ class CalibrationMonitor(Locked):
             "log_evidence", "alert" (whether it raised one), and "event_rate", "mean_prediction" and one
             column for each metric, measured on the window, or NaN if not measured.
         """
-        return self._now().history.columns()
-
-    @property
-    def mode(self) -> str:
-        """The guarantee."""
-        return self._mode
-
-    @property
-    def window_(self) -> WindowedSketch:
-        """The window."""
-        return self._now().window
-
-    @property
-    def alerts_(self) -> tuple[CalibrationAlert, ...]:
-        """All alerts so far."""
-        return self._now().alerts
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Number of samples seen."""
-        return self._now().n_samples
-
-    @property
-    def alarmed_(self) -> bool:
-        """Whether there has been an alert since the start or the last restart."""
-        return self._now().alarmed
+        names = (*_COLUMNS, *self._metrics)
+        kinds: dict[str, Any] = {"n_samples": np.int64, "alert": np.bool_}
+        records = self._records[-self._max_history :]
+        columns = zip(*records, strict=True) if records else [[]] * len(names)
+        return {
+            name: np.array(column, dtype=None if name == "time" else kinds.get(name, np.float64))
+            for name, column in zip(names, columns, strict=True)
+        }
 
     @property
     def log_evidence_(self) -> float:
         """Logarithm of the current evidence."""
-        return self._now().evidence.log_value
+        return self._evidence.log_wealth
 
     @property
     def evidence_(self) -> float:
@@ -437,7 +394,7 @@ class CalibrationMonitor(Locked):
     @property
     def pvalue_(self) -> float | None:
         """Anytime-valid p-value since the start or the last restart; None with ``mode="run-length"``."""
-        return self._pvalue(self._now().evidence)
+        return self._evidence.pvalue if self.mode == "anytime" else None
 
     @property
     def errors_(self) -> dict[str, float]:
@@ -446,24 +403,17 @@ class CalibrationMonitor(Locked):
         return self._measure(sketch) if sketch.n_samples else {}
 
     def __repr__(self) -> str:
-        state = self._now()
         return (
-            f"<CalibrationMonitor(mode={self._mode!r}) of {state.n_samples} samples, "
-            f"{len(state.alerts)} alerts>"
+            f"<CalibrationMonitor(mode={self.mode!r}) of {self.n_samples_seen_} samples, "
+            f"{len(self.alerts_)} alerts>"
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            state = self._now()
-            own = replace(state, window=state.window.copy(), history=state.history.copy())
-            return super().__getstate__() | {"_state": own}
-
     def __str__(self) -> str:
-        lines = [f"  {name:<15}  {value}" for name, value in self._facts(copy(self)._state) if value]
-        return "\n".join(["calibration monitor", *lines])
+        return "\n".join(
+            ["calibration monitor", *(f"  {name:<15}  {value}" for name, value in self._facts())]
+        )
 
     def _repr_html_(self) -> str:
-        state = copy(self)._state
         alerts = [
             {
                 "time": shown_time(alert.time),
@@ -471,59 +421,37 @@ class CalibrationMonitor(Locked):
                 "direction": alert.direction,
                 **alert.errors,
             }
-            for alert in state.alerts
+            for alert in self.alerts_
         ]
-        caption = f"alerts ({len(alerts)})"
-        return result_html("calibration monitor", self._facts(state), [(caption, alerts)])
+        return result_html("calibration monitor", self._facts(), [(f"alerts ({len(alerts)})", alerts)])
 
-    def _facts(self, state: _State) -> list[tuple[str, str]]:
-        if self._mode == "anytime":
+    def _facts(self) -> list[tuple[str, str]]:
+        guarantee = f"average run length at least {self.threshold_:g} samples"
+        if self.mode == "anytime":
             guarantee = f"probability of any false alarm at most {1.0 / self.threshold_:g}"
-        else:
-            guarantee = f"average run length at least {self.threshold_:g} samples"
-        sketch = state.window.current()
-        evidence = f"{shown_evidence(state.evidence.log_value)}, alert at {self.threshold_:g}"
-        last = f", the last at {shown_time(state.alerts[-1].time)}" if state.alerts else ""
+        sketch = self.window_.current()
+        evidence = f"{shown_evidence(self.log_evidence_)}, alert at {self.threshold_:g}"
+        last = f", the last at {shown_time(self.alerts_[-1].time)}" if self.alerts_ else ""
         facts = [
             ("guarantee", guarantee),
-            ("samples", f"{state.n_samples} seen, {sketch.n_samples} in the window"),
-            ("evidence", f"{evidence}, over {state.evidence.n_samples} samples"),
-            ("alerts", f"{len(state.alerts)}{last}"),
-            ("too late", f"{state.window.n_late}" if state.window.n_late else ""),
+            ("samples", f"{self.n_samples_seen_} seen, {sketch.n_samples} in the window"),
+            ("evidence", f"{evidence}, over {self._evidence.n_samples} samples"),
+            ("alerts", f"{len(self.alerts_)}{last}"),
         ]
+        if self.window_.n_late:
+            facts.append(("too late", f"{self.window_.n_late}"))
         if sketch.n_samples:
             rates = f"rate {sketch.event_rate:.4g}, mean prediction {sketch.mean_prediction:.4g}"
             facts.append(("events", rates))
             facts += shown_errors(self._measure(sketch), self.reference_errors_)
         return facts
 
-    def _now(self) -> _State:
-        """Return the state; an interrupted update is either completed or discarded."""
-        if self._next is not None:
-            with self._lock:
-                if self._next is not None:
-                    step, state = self._next
-                    if state.window._now() is step.state:
-                        self._state = state
-                    self._next = None
-        return self._state
-
-    def _make(self, step: WindowStep, state: _State) -> None:
-        """Make an update; if interrupted, it is completed or discarded at the next access."""
-        self._next = step, state
-        state.window._make(step)
-        self._state = state
-        self._next = None
-
-    def _new_evidence(self) -> Evidence:
-        return Evidence(detector=self._mode == "run-length", dependent=self._dependent)
-
     def _measure(self, sketch: CalibrationSketch) -> dict[str, float]:
         """Return all metrics of a sketch; one that fails is NaN, so that the monitor continues."""
-        rows, errors = sketch.as_weighted_sample(), {}
+        (y, p, w), errors = sketch.weighted_sample(), {}
         for name, metric in self._metrics.items():
             try:
-                errors[name] = float(metric(rows.y, rows.p, sample_weight=rows.w))
+                errors[name] = float(metric(y, p, sample_weight=w))
             except (ValueError, ArithmeticError) as error:
                 warnings.warn(
                     f"{name} failed on {sketch.n_samples} samples: {error}", RuntimeWarning, stacklevel=3
@@ -531,31 +459,16 @@ class CalibrationMonitor(Locked):
                 errors[name] = math.nan
         return errors
 
-    def _pvalue(self, evidence: Evidence) -> float | None:
-        return evidence.pvalue if self._mode == "anytime" else None
-
-    def _sketch(self, step: WindowStep, n_slots: int | None = None) -> CalibrationSketch:
-        """Return the newest slots of the window as they are after a step."""
-        length = step.state.clock.n_slots if n_slots is None else n_slots
-        return step.sketch(length, self._empty_window.current())
-
-    def _alert(
-        self,
-        now: Any,
-        evidence: Evidence,
-        step: WindowStep,
-        sketch: CalibrationSketch,
-        measured: dict[str, float],
-    ) -> CalibrationAlert:
-        since, slot = (None, None) if evidence.since is None else evidence.since
-        tendency = find_tendency(self._newer(step, sketch, slot))
+    def _alert(self, now: Any, sketch: CalibrationSketch, measured: dict[str, float]) -> CalibrationAlert:
+        since, slot = (None, None) if self._evidence.since is None else self._evidence.since
+        tendency = find_tendency(self._newer(sketch, slot))
         return CalibrationAlert(
             time=now,
-            n_samples=evidence.n_samples,
-            mode=self._mode,
-            log_evidence=evidence.log_value,
+            n_samples=self._evidence.n_samples,
+            mode=self.mode,
+            log_evidence=self.log_evidence_,
             threshold=self.threshold_,
-            pvalue=self._pvalue(evidence),
+            pvalue=self.pvalue_,
             since=since,
             direction=tendency.direction,
             intercept=tendency.intercept,
@@ -565,16 +478,16 @@ class CalibrationMonitor(Locked):
             n_samples_window=sketch.n_samples,
             errors={name: measured[name] for name in self._metrics},
             reference_errors=dict(self.reference_errors_),
-            impossible=evidence.impossible,
+            impossible=self._evidence.impossible,
         )
 
-    def _newer(self, step: WindowStep, sketch: CalibrationSketch, slot: int | None) -> CalibrationSketch:
+    def _newer(self, sketch: CalibrationSketch, slot: int | None) -> CalibrationSketch:
         """Return the samples since a slot; its own are excluded if there are more later ones."""
-        newest = step.state.newest_slot
+        newest = self.window_.newest_slot
         if slot is None or newest is None:
             return sketch
-        later = self._sketch(step, newest - slot) if newest > slot else None
-        both = self._sketch(step, newest - slot + 1)
+        both = self.window_.current(newest - slot + 1)
+        later = self.window_.current(newest - slot) if newest > slot else None
         return later if later is not None and 2 * later.n_samples > both.n_samples else both
 
 
@@ -593,10 +506,6 @@ def _check_call(name: str, metric: Metric) -> None:
         ) from None
 
 
-def _rates(sketch: CalibrationSketch) -> dict[str, float]:
-    return {"event_rate": sketch.event_rate, "mean_prediction": sketch.mean_prediction}
-
-
 def _check_metrics(metrics: Any) -> dict[str, Metric]:
     """Return the metrics by name, in order."""
     if isinstance(metrics, str) or callable(metrics):
@@ -611,7 +520,7 @@ def _check_metrics(metrics: Any) -> dict[str, Metric]:
         function = as_metric(metric, "metrics")
         name = getattr(function, "__name__", type(function).__name__)
         _check_call(name, function)
-        if name in found or name in COLUMNS:
+        if name in found or name in _COLUMNS:
             raise ValueError(f"metrics has the name {name!r} twice, or it is that of another column.")
         found[name] = function
     return found

@@ -1,6 +1,5 @@
 """Slots of equal length on an axis of counted samples, of numbers, or of dates."""
 
-from copy import copy
 from datetime import UTC, date, datetime, timedelta
 from numbers import Integral, Real
 from typing import Any
@@ -32,15 +31,12 @@ class Clock:
     ----------
     kind : {"samples", "numbers", "dates"} or None
         What time is counted in; None before the first samples if ``window`` is a number.
-    length : int or float
-        Length of a slot: samples, units or nanoseconds.
     """
 
     def __init__(self, window: Any, n_slots: int) -> None:
         self.n_slots = check_size(n_slots, "n_slots")
         self.kind: str | None = None
         self.window: int | float
-        self.length: int | float
         if isinstance(window, np.timedelta64 | timedelta) or hasattr(window, "to_timedelta64"):
             self.window, self.kind = _nanoseconds(window), DATES
             if self.window % self.n_slots:
@@ -48,45 +44,39 @@ class Clock:
                     f"window={window!r} cannot be divided into n_slots={n_slots} slots of whole nanoseconds. "
                     "Choose an n_slots that divides it."
                 )
-            self.length = int(self.window) // self.n_slots
+        elif isinstance(window, Integral):
+            self.window = check_size(window, "window", maximum=int(_MOST_SLOTS))
         else:
             self.window = check_positive(window, "window")
-            if isinstance(window, Integral):
-                self.window = check_size(window, "window", maximum=int(_MOST_SLOTS))
-            self.length = self.window / self.n_slots
+
+    @property
+    def length(self) -> int | float:
+        """Length of a slot: samples, units or nanoseconds."""
+        if self.kind in (SAMPLES, DATES):
+            return int(self.window) // self.n_slots
+        return self.window / self.n_slots
 
     def read(self, time: Any, n_samples: int) -> tuple[str, NDArray[Any]]:
         """Return the kind of times, and one time for all samples or one for each; None counts from 0."""
         if time is None:
-            kind, ticks = SAMPLES, np.zeros(0, dtype=np.int64)
-        else:
-            alone = isinstance(time, Real | np.datetime64 | date) or hasattr(time, "to_datetime64")
-            ticks = as_array([time] if alone else time, "time")
-            if ticks.ndim == 0:
-                ticks = ticks.reshape(1)
-            if ticks.ndim != 1:
-                raise ValueError(f"time must be one time, or have shape (n,), got shape {ticks.shape}.")
-            if ticks.shape[0] != 1:
-                check_length("time", ticks.shape[0], "y_true", n_samples)
-            kind, ticks = _ticks(ticks)
-        if self.kind is None:
-            self.check_new(kind)
-        elif kind != self.kind:
-            wanted = {
-                SAMPLES: "counts samples, so that no time can be passed",
-                NUMBERS: "wants numbers as time",
-            }
-            raise ValueError(
-                f"time holds {kind if time is not None else 'nothing'}, but this clock "
-                f"{wanted.get(self.kind, 'wants dates as time, because window is a duration')}."
-            )
-        return kind, ticks
+            return self.check(SAMPLES), np.zeros(0, dtype=np.int64)
+        alone = isinstance(time, Real | np.datetime64 | date) or hasattr(time, "to_datetime64")
+        times = np.atleast_1d(as_array([time] if alone else time, "time"))
+        if times.ndim != 1:
+            raise ValueError(f"time must be one time, or have shape (n,), got shape {times.shape}.")
+        if times.shape[0] != 1:
+            check_length("time", times.shape[0], "y_true", n_samples)
+        kind, ticks = _ticks(times)
+        return self.check(kind), ticks
 
-    def check_new(self, kind: str) -> None:
-        """Raise unless a clock can begin with times of this kind."""
-        if self.kind == DATES:
-            return
-        if kind == DATES:
+    def check(self, kind: str) -> str:
+        """Return the kind of times; raise unless the clock counts in it, or can begin with it."""
+        if self.kind not in (None, kind):
+            raise ValueError(
+                f"time holds {'nothing' if kind == SAMPLES else kind}, but this clock counts {self.kind}, as "
+                "window and earlier calls say. Pass times of this kind."
+            )
+        if kind == DATES and self.kind is None:
             raise ValueError(
                 f"time holds dates, but window={self.window!r} is a number. Pass a duration as window, "
                 "such as numpy.timedelta64(7, 'D')."
@@ -96,14 +86,7 @@ class Clock:
                 f"window={self.window!r} samples is not a multiple of n_slots={self.n_slots}. "
                 "Choose a multiple of n_slots, or pass time."
             )
-
-    def of(self, kind: str) -> "Clock":
-        """Return a clock that counts time in this kind."""
-        new = copy(self)
-        if kind == SAMPLES:
-            new.length = int(self.window) // self.n_slots
-        new.kind = kind
-        return new
+        return kind
 
     def slot(self, ticks: NDArray[Any]) -> NDArray[np.int64]:
         """Return the number of the slot in which times fall."""
@@ -135,18 +118,11 @@ class Clock:
 def _nanoseconds(window: Any) -> int:
     """Return a duration in nanoseconds."""
     duration = window.to_timedelta64() if hasattr(window, "to_timedelta64") else np.timedelta64(window)
-    if np.isnat(duration) or duration.astype(np.int64) <= 0:
-        raise ValueError(f"window must be positive, got {window!r}.")
     if np.datetime_data(duration)[0] in ("Y", "M", "generic"):
         raise ValueError(f"window={window!r} has no fixed length. Use days, or shorter units.")
-    try:
-        found = duration.astype("timedelta64[ns]")
-        fits = bool(found.astype(duration.dtype) == duration) and found.astype(np.int64) > 0
-    except OverflowError:  # so newer numpy says it; older ones turn over
-        fits = False
-    if not fits:
-        raise ValueError(f"window={window!r} is longer than nanoseconds can count, 292 years.")
-    return int(found.astype(np.int64))
+    if not 0.0 < duration / np.timedelta64(1, "D") < 106_000.0:
+        raise ValueError(f"window must be positive and shorter than 290 years, got {window!r}.")
+    return int(duration.astype("timedelta64[ns]").astype(np.int64))
 
 
 def _ticks(times: NDArray[Any]) -> tuple[str, NDArray[Any]]:
@@ -170,14 +146,10 @@ def _ticks(times: NDArray[Any]) -> tuple[str, NDArray[Any]]:
 
 def _check_years(years: NDArray[Any], times: NDArray[Any]) -> None:
     """Raise where a date is missing, or too far off for nanoseconds, in which it would turn over."""
-    if np.isnat(years).any():
-        raise ValueError(f"time is missing at index {int(np.isnat(years).argmax())}.")
-    far = (years < np.datetime64("1678", "Y")) | (years > np.datetime64("2261", "Y"))
+    far = ~((years >= np.datetime64("1678", "Y")) & (years <= np.datetime64("2261", "Y")))
     if far.any():
         row = int(far.argmax())
-        raise ValueError(
-            f"time is {times[row]} at index {row}; only the years 1678 to 2261 can be counted in nanoseconds."
-        )
+        raise ValueError(f"time is {times[row]} at index {row}, not a date of the years 1678 to 2261.")
 
 
 def _is_date(value: Any) -> bool:

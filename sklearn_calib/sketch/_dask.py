@@ -201,7 +201,7 @@ def _sketch_batch(batch: Any, number: int, pos_label: Any, precision: int) -> Ca
     sketch = CalibrationSketch(precision=precision, pos_label=pos_label)
     add_batch(sketch, batch, f"partition {number}")
     # sums over all bins are given up: the worker may keep many sketches
-    sketch._contents()
+    sketch._finish()
     return sketch
 
 
@@ -223,5 +223,5 @@ def _merge_sketches(sketches: list[CalibrationSketch]) -> CalibrationSketch:
     whole = sketches[0].copy()
     for sketch in sketches[1:]:
         whole.merge(sketch)
-    whole._contents()
+    whole._finish()
     return whole

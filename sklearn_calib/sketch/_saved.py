@@ -18,26 +18,24 @@ from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_integer
 from sklearn_calib._writing import write_whole
 from sklearn_calib.sketch._contents import Contents
-from sklearn_calib.sketch._lock import Locked
 
 # Of both formats.
 _VERSION = 2
-#: What numbers and texts that nobody checked can raise.
-DAMAGED = (LookupError, TypeError, ValueError, OverflowError, MemoryError, SyntaxError, RecursionError)
+# What numbers and texts that nobody checked can raise.
+_DAMAGED = (LookupError, TypeError, ValueError, OverflowError, MemoryError, SyntaxError, RecursionError)
+_SUMS = ("negatives", "positives", "offset")
 #: Names of the arrays of a sketch.
-ARRAYS = ("bins", "negatives", "positives", "offset")
+ARRAYS = ("bins", *_SUMS)
 # With fewer bits the tails have no bins; with more, the edges near 1 would be no floats.
-LEAST_PRECISION, MOST_PRECISION = 8, 20
-# Bytes of a head, or of what stands before the numbers of an array.
-_MOST_HEAD = 1 << 16
+_LEAST_PRECISION, _MOST_PRECISION = 8, 20
 
 
 def check_precision(value: Any) -> int:
     """Return the precision as int if there are bins for it."""
-    precision = check_integer(value, "precision", LEAST_PRECISION)
-    if precision > MOST_PRECISION:
+    precision = check_integer(value, "precision", _LEAST_PRECISION)
+    if precision > _MOST_PRECISION:
         raise ValueError(
-            f"precision must be at most {MOST_PRECISION}, got {precision}: finer bins save nothing."
+            f"precision must be at most {_MOST_PRECISION}, got {precision}: finer bins save nothing."
         )
     return precision
 
@@ -59,31 +57,6 @@ def head(kind: str) -> dict[str, Any]:
     return {"format": f"sklearn_calib.{kind}", "version": _VERSION}
 
 
-def check_head(found: Any, kind: str, keys: frozenset[str]) -> None:
-    """Raise unless a dict has the format and the version of a kind of sketch, and just these keys."""
-    if not isinstance(found, dict) or found.get("format") != f"sklearn_calib.{kind}":
-        raise ValueError(f"This is not a saved {kind}. Pass what to_dict or save has written.")
-    its = found.get("version")
-    if type(its) is not int or its != _VERSION:
-        advice = "It is damaged"
-        if type(its) is int and its > _VERSION:
-            advice = "Read it with a newer release of sklearn_calib"
-        elif type(its) is int and its > 0:
-            advice = "It was written before the first release of sklearn_calib. Make the sketch again"
-        raise ValueError(
-            f"This sketch has version {its!r} of the format, but {_VERSION} is supported. {advice}."
-        )
-    if "checksum" not in found:
-        raise ValueError(
-            f"The saved {kind} has no checksum: it is damaged, or was written by a version of sklearn_calib "
-            "before the first release. Save the sketch again."
-        )
-    wrong = sorted(keys ^ set(found), key=str)
-    if wrong:
-        state = "has no" if wrong[0] in keys else "has an unknown"
-        raise ValueError(f"The saved {kind} is damaged: it {state} key {str(wrong[0])[:40]!r}.")
-
-
 def contents_to_dict(contents: Contents, precision: int, pos_label: Any) -> dict[str, Any]:
     """Return a sketch as a dict of numbers and lists; whole numbers as int, which loses nothing."""
     if isinstance(pos_label, np.generic):
@@ -96,9 +69,9 @@ def contents_to_dict(contents: Contents, precision: int, pos_label: Any) -> dict
         "pos_label": pos_label,
         "n_samples": contents.n_samples,
         "checksum": _checksum(contents, precision, pos_label),
+        "bins": contents.bins.tolist(),
     }
-    for name in ARRAYS:
-        values = getattr(contents, name).tolist()
+    for name, values in zip(_SUMS, contents.sums.tolist(), strict=True):
         found[name] = [int(value) if value == int(value) else value for value in values]
     return found
 
@@ -109,12 +82,11 @@ def contents_from_dict(found: dict[str, Any]) -> tuple[Contents, int, Any]:
     n_samples = check_integer(found["n_samples"], "n_samples", 0)
     bins = _numbers(found["bins"], "iu").astype(np.int64)
     # of whole numbers beyond 64 bits numpy makes objects
-    negatives, positives, offset = (_numbers(found[name], "iufO").astype(np.float64) for name in ARRAYS[1:])
-    pos_label = found["pos_label"]
+    sums = np.stack([_numbers(found[name], "iufO").astype(np.float64) for name in _SUMS])
+    contents, pos_label = Contents(bins, sums, n_samples), found["pos_label"]
     if pos_label is not None and not isinstance(pos_label, str | Real):
         raise ValueError(f"its pos_label is {str(pos_label)[:40]}")
-    contents = Contents(bins, negatives, positives, offset, n_samples)
-    if not _is_sound(contents, octave_bins(precision).n_bins):
+    if sums.shape[1:] != bins.shape or not _is_sound(contents, octave_bins(precision).n_bins):
         raise ValueError("its bins contradict each other")
     if found["checksum"] != _checksum(contents, precision, pos_label):
         raise ValueError("its checksum is that of other numbers")
@@ -122,118 +94,35 @@ def contents_from_dict(found: dict[str, Any]) -> tuple[Contents, int, Any]:
 
 
 def _numbers(values: Any, kinds: str) -> Any:
-    """Return an array of numbers of these kinds; texts, or floats that are cut off, would become others."""
+    """Return a row of numbers of these kinds; texts, or floats that are cut off, would become others."""
     array = np.asarray(values)
     mixed = array.dtype.kind == "O" and any(type(value) not in (int, float) for value in array.ravel())
-    if array.size and (mixed or array.dtype.kind not in kinds):
+    if array.size and (array.ndim != 1 or mixed or array.dtype.kind not in kinds):
         raise TypeError(f"{array.dtype} in place of numbers")
-    return array
+    return array.ravel()
 
 
 def _is_sound(contents: Contents, n_bins: int) -> bool:
     """Tell whether the numbers of a sketch are consistent."""
+    bins, sums, n_samples = contents.bins, contents.sums, contents.n_samples
+    if not bins.size:
+        return n_samples == 0
     with np.errstate(over="ignore"):
-        bins, weight = contents.bins, contents.weight if _same_shape(contents) else np.zeros(1)
-        total = weight.sum()
-    return (
-        _same_shape(contents)
-        and bool((np.diff(bins) > 0).all())
-        and (bins.size == 0 or (bins[0] >= 0 and bins[-1] < n_bins))
-        and all(np.isfinite(values).all() and (values >= 0).all() for values in contents.sums)
-        and bool((weight > 0).all())
-        and bool(np.isfinite(total))
+        total = sums.sum()
+    return bool(
+        (np.diff(bins) > 0).all()
+        and bins[0] >= 0
+        and bins[-1] < n_bins
+        and np.isfinite(total)
+        and (sums >= 0).all()
+        and (contents.weight > 0).all()
         # real weights add with rounding
-        and bool((contents.offset <= weight * (POSITIONS - 1) * (1 + 1e-9)).all())
-        and (contents.n_samples >= contents.n_kinds if bins.size else contents.n_samples == 0)
+        and (sums[2] <= contents.weight * (POSITIONS - 1) * (1 + 1e-9)).all()
+        and n_samples >= contents.n_kinds
     )
 
 
-def _same_shape(contents: Contents) -> bool:
-    return contents.bins.ndim == 1 and all(values.shape == contents.bins.shape for values in contents.sums)
-
-
-def write_file(path: Any, found: dict[str, Any], endings: tuple[str, ...]) -> None:
-    """Write a sketch as a dict, in one of these formats; the file appears when it is complete."""
-    target = _target(path, endings)
-    if target.suffix.lower() == ".json":
-        write_whole(target, json.dumps(found, separators=(",", ":")).encode())
-        return
-    arrays: dict[str, Any] = {
-        key: np.asarray(found[key], dtype=np.int64 if key == "bins" else np.float64) for key in ARRAYS
-    }
-    rest = {key: value for key, value in found.items() if key not in ARRAYS}
-    arrays["head"] = np.frombuffer(json.dumps(rest).encode(), dtype=np.uint8)
-    stream = io.BytesIO()
-    np.savez_compressed(stream, **arrays)
-    write_whole(target, stream.getvalue())
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key occurs twice")
-    return found
-
-
-def read_file(path: Any, kind: str, endings: tuple[str, ...]) -> dict[str, Any]:
-    """Return what was written, unchecked; raise if the file cannot be read as its name says."""
-    target = _target(path, endings)
-    try:
-        if target.suffix.lower() == ".npz":
-            return _read_npz(target)
-        return json.loads(target.read_text(encoding="utf-8"), object_pairs_hook=_without_repeats)
-    except OSError:
-        raise
-    except (*DAMAGED, RuntimeError, AttributeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise ValueError(
-            f"{os.fspath(path)!r} is damaged or no saved {kind} ({type(error).__name__}: {error})."
-        ) from None
-
-
-def _read_npz(target: Path) -> dict[str, Any]:
-    """Return the arrays and the head of an archive, nothing of which is larger than those of a sketch."""
-    names = {name: f"{name}.npy" for name in ("head", *ARRAYS)}
-    with zipfile.ZipFile(io.BytesIO(target.read_bytes())) as archive:
-        members = archive.infolist()
-        if sorted(member.filename for member in members) != sorted(names.values()):
-            raise ValueError("its arrays are not those of a sketch")
-        most = _MOST_HEAD + 8 * octave_bins(MOST_PRECISION).n_bins
-        for member in members:
-            # before anything is decompressed
-            if member.file_size > (2 * _MOST_HEAD if member.filename == names["head"] else most):
-                raise ValueError(f"{member.filename} has {member.file_size} bytes, more than any sketch")
-            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError(f"{member.filename} is compressed in another way")
-        arrays = {name: _read_array(_read_member(archive, member)) for name, member in names.items()}
-    found = json.loads(arrays.pop("head").tobytes(), object_pairs_hook=_without_repeats)
-    return {**found, **arrays} if isinstance(found, dict) else {}
-
-
-def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    with archive.open(name) as file:
-        # a number, so that no more is decompressed than was announced
-        return file.read(archive.getinfo(name).file_size + 1)
-
-
-def _read_array(content: bytes) -> Any:
-    """Return an array of numbers of one dimension, of exactly the length that its header says."""
-    file = io.BytesIO(content)
-    np.lib.format.read_magic(file)
-    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    array = np.frombuffer(content, dtype=dtype, offset=file.tell())
-    if shape != array.shape:
-        raise ValueError(f"an array of shape {array.shape} in place of {shape}")
-    return array
-
-
-def _target(path: Any, endings: tuple[str, ...]) -> Path:
-    target = Path(path)
-    if target.suffix.lower() not in endings:
-        raise ValueError(f"path must end in {' or '.join(endings)}, got {os.fspath(path)!r}.")
-    return target
-
-
-class Saved(Locked):
+class Saved:
     """Mixin of sketches that are written to dicts and files, under the name of their class."""
 
     # keys of the dict, and endings of the files
@@ -285,12 +174,23 @@ class Saved(Locked):
         ValueError
             If the dict is foreign, damaged, or of another version.
         """
-        check_head(data, cls._KIND, cls._KEYS)
+        kind = cls._KIND
+        if not isinstance(data, dict) or data.get("format") != f"sklearn_calib.{kind}":
+            raise ValueError(f"This is not a saved {kind}. Pass what to_dict or save has written.")
+        version = data.get("version")
+        if type(version) is not int or version != _VERSION:
+            raise ValueError(
+                f"This sketch has version {version!r} of the format, but {_VERSION} is supported. Read it "
+                "with the release of sklearn_calib that wrote it, or make it again."
+            )
+        if wrong := sorted(cls._KEYS ^ set(data), key=str):
+            state = "has no" if wrong[0] in cls._KEYS else "has an unknown"
+            raise ValueError(f"The saved {kind} is damaged: it {state} key {str(wrong[0])[:40]!r}.")
         try:
             return cls._read(data)
-        except DAMAGED as error:
+        except _DAMAGED as error:
             what = f"{type(error).__name__}: {error}".rstrip(".")
-            raise ValueError(f"The saved {cls._KIND} is damaged: {what}. Save it again.") from None
+            raise ValueError(f"The saved {kind} is damaged: {what}. Save it again.") from None
 
     def save(self, path: Any) -> None:
         """Write the sketch to a file; nothing is lost.
@@ -308,7 +208,16 @@ class Saved(Locked):
         OSError
             If the file cannot be written.
         """
-        write_file(path, self.to_dict(), self._ENDINGS)
+        target, found = self._target(path), self.to_dict()
+        if target.suffix.lower() == ".json":
+            write_whole(target, json.dumps(found, separators=(",", ":")).encode())
+            return
+        arrays: dict[str, Any] = {
+            key: np.array(found.pop(key), dtype=np.int64 if key == "bins" else np.float64) for key in ARRAYS
+        }
+        stream = io.BytesIO()
+        np.savez_compressed(stream, head=np.array(json.dumps(found)), **arrays)
+        write_whole(target, stream.getvalue())
 
     @classmethod
     def load(cls, path: Any) -> Self:
@@ -331,7 +240,18 @@ class Saved(Locked):
         OSError
             If the file cannot be read.
         """
-        return cls.from_dict(read_file(path, cls._KIND, cls._ENDINGS))
+        content = cls._target(path).read_bytes()
+        try:
+            if cls._target(path).suffix.lower() == ".json":
+                found = json.loads(content)
+            else:
+                with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+                    found = {**json.loads(str(arrays["head"])), **{key: arrays[key] for key in ARRAYS}}
+        except (*_DAMAGED, RuntimeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise ValueError(
+                f"{os.fspath(path)!r} is damaged or no saved {cls._KIND} ({type(error).__name__}: {error})."
+            ) from None
+        return cls.from_dict(found)
 
     __hash__ = None  # type: ignore[assignment]  # as of every object that changes
 
@@ -341,6 +261,13 @@ class Saved(Locked):
 
     def _repr_html_(self) -> str:
         return result_html(*self._facts())
+
+    @classmethod
+    def _target(cls, path: Any) -> Path:
+        target = Path(path)
+        if target.suffix.lower() not in cls._ENDINGS:
+            raise ValueError(f"path must end in {' or '.join(cls._ENDINGS)}, got {os.fspath(path)!r}.")
+        return target
 
     @abstractmethod
     def _facts(self) -> tuple[str, list[tuple[str, str]]]:

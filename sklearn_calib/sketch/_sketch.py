@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,15 +13,6 @@ from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._contents import Accumulator, Contents
 from sklearn_calib.sketch._sample import WeightedSample
 from sklearn_calib.sketch._saved import ARRAYS, Saved, check_precision, contents_from_dict, contents_to_dict
-
-
-@dataclass(frozen=True, eq=False)
-class _State:
-    """Contents of a sketch: finished bins, pending samples, and the positive class."""
-
-    settled: Contents
-    pending: Accumulator | None
-    pos_label: Any
 
 
 class CalibrationSketch(Saved):
@@ -59,9 +49,9 @@ class CalibrationSketch(Saved):
     ``update`` takes time in proportion to the samples and no memory in proportion to them. Only when the
     sketch is read after an update are all bins visited once.
 
-    A sketch is thread-safe: updates and merges are atomic, and each number, file or copy is consistent. A
-    call that is interrupted, by Ctrl-C or a lack of memory, leaves the sketch as it was before or as it is
-    after the call.
+    Several threads may read a sketch. To update in several threads, use one sketch for each, and add them at
+    the end. An update that is interrupted by an exception other than those named below, such as Ctrl-C, may
+    be incomplete: load the sketch from its last file.
 
     Bins of bounded relative width, found from the bits of a float, are used in quantile sketches [1]_; here
     they are used for the tails, at both ends of the scale.
@@ -92,9 +82,12 @@ class CalibrationSketch(Saved):
     _ENDINGS = (".npz", ".json")
 
     def __init__(self, *, precision: int = 17, pos_label: Any = None) -> None:
-        super().__init__()
-        self._precision = check_precision(precision)
-        self._state = _State(Contents.empty(), None, pos_label)
+        self._precision, self._pos_label = check_precision(precision), pos_label
+        # finished bins, and sums over all bins while samples are added
+        self._finished = Contents(np.empty(0, dtype=np.int64), np.empty((3, 0)), 0)
+        self._sums: Accumulator | None = None
+        # both together, as they were last read
+        self._read_last: Contents | None = None
 
     def update(
         self, y_true: ArrayLike, y_proba: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
@@ -127,7 +120,7 @@ class CalibrationSketch(Saved):
         O(n), about a hundred bytes of memory for each of at most 131072 samples at a time. Batches of at most
         2048 samples without weights are gathered until there are 32768 samples, or the sketch is read.
         """
-        return self._add(check_batch(y_true, y_proba, sample_weight, self._state.pos_label))
+        return self._add(check_batch(y_true, y_proba, sample_weight, self._pos_label))
 
     def merge(self, other: CalibrationSketch) -> Self:
         """Add all samples of another sketch, in place.
@@ -150,19 +143,10 @@ class CalibrationSketch(Saved):
             If ``other`` is not a sketch.
         """
         self._check_alike(other)
-        theirs = other._settled()
-        with self._lock:
-            state = self._state
-            pos_label = _common_label(state.pos_label, theirs.pos_label)
-            if pos_label is not state.pos_label:
-                state = self._settled()
-            if state.pending is not None:
-                state.pending.add_contents(theirs.settled)
-                return self
-            # bins and label in one step
-            pending = Accumulator(octave_bins(self._precision))
-            pending.add_contents(theirs.settled)
-            self._state = _State(state.settled, pending, pos_label)
+        pos_label = _common_label(self._pos_label, other._pos_label)
+        contents = other._contents()
+        self._open().add_contents(contents)
+        self._pos_label = pos_label
         return self
 
     def __add__(self, other: Any) -> Self:
@@ -177,11 +161,11 @@ class CalibrationSketch(Saved):
         if not isinstance(other, CalibrationSketch):
             return NotImplemented
         self._check_alike(other)
-        mine, theirs = self._settled(), other._settled()
-        pos_label = _common_label(mine.pos_label, theirs.pos_label)
-        if not (mine.settled.whole and theirs.settled.whole):
+        pos_label = _common_label(self._pos_label, other._pos_label)
+        mine, theirs = self._contents(), other._contents()
+        if not (mine.whole and theirs.whole):
             raise ValueError("Only sketches of integer weights can be subtracted: other sums are rounded.")
-        left = mine.settled.without(theirs.settled)
+        left = mine.without(theirs)
         if left is None:
             raise ValueError("The sketch to subtract contains samples that this one does not.")
         return self._like(left, pos_label)
@@ -189,7 +173,12 @@ class CalibrationSketch(Saved):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CalibrationSketch):
             return NotImplemented
-        return self._precision == other._precision and self._contents().same_as(other._contents())
+        mine, theirs = self._contents(), other._contents()
+        return (
+            self._precision == other._precision
+            and np.array_equal(mine.bins, theirs.bins)
+            and np.array_equal(mine.sums, theirs.sums)
+        )
 
     @property
     def precision(self) -> int:
@@ -199,19 +188,17 @@ class CalibrationSketch(Saved):
     @property
     def pos_label(self) -> Any:
         """The positive class, or None."""
-        return self._state.pos_label
+        return self._pos_label
 
     @property
     def n_samples(self) -> int:
         """Number of samples that were added and had a positive weight; not compared by ``==``."""
-        with self._lock:
-            state = self._state
-            return state.settled.n_samples + (0 if state.pending is None else state.pending.n_samples)
+        return self._finished.n_samples + (0 if self._sums is None else self._sums.n_samples)
 
     @property
     def total_weight(self) -> float:
         """Total weight; the number of samples if there were no weights."""
-        return self._contents().total
+        return float(self._contents().weight.sum())
 
     @property
     def n_bins(self) -> int:
@@ -221,12 +208,15 @@ class CalibrationSketch(Saved):
     @property
     def event_rate(self) -> float:
         """Fraction of the weight that belongs to the positive class."""
-        return self._filled().event_rate
+        contents = self._filled()
+        return float(contents.sums[1].sum() / contents.weight.sum())
 
     @property
     def mean_prediction(self) -> float:
         """Mean prediction, up to ``2 ** -16`` of the width of a bin."""
-        return self._filled().mean_prediction(octave_bins(self._precision))
+        contents = self._filled()
+        weight = contents.weight
+        return float((contents.means(octave_bins(self._precision)) * weight).sum() / weight.sum())
 
     def as_weighted_sample(self) -> WeightedSample:
         """Return the weighted sample that represents the sketch: at most two points for each occupied bin.
@@ -241,7 +231,7 @@ class CalibrationSketch(Saved):
         ValueError
             If the sketch is empty.
         """
-        return self._filled().weighted_sample(octave_bins(self._precision))
+        return WeightedSample(*self.weighted_sample())
 
     def weighted_sample(self) -> tuple[NDArray[np.int64], Array, Array]:
         """Return outcomes, predictions and weights that represent the sketch: at most two points a bin.
@@ -274,12 +264,10 @@ class CalibrationSketch(Saved):
         >>> expected_calibration_error(y, p, sample_weight=w)
         0.375
         """
-        sample = self.as_weighted_sample()
-        return sample.y, sample.p, sample.w
+        return self._filled().weighted_sample(octave_bins(self._precision))
 
     def _dict(self) -> dict[str, Any]:
-        state = self._settled()
-        return contents_to_dict(state.settled, self._precision, state.pos_label)
+        return contents_to_dict(self._contents(), self._precision, self._pos_label)
 
     @classmethod
     def _read(cls, data: dict[str, Any]) -> Self:
@@ -287,51 +275,48 @@ class CalibrationSketch(Saved):
         return cls(precision=precision)._like(contents, pos_label)
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_state": self._settled()}
+        return {**vars(self), "_finished": self._contents(), "_sums": None, "_read_last": None}
 
     def __repr__(self) -> str:
         label = "" if self.pos_label is None else f", pos_label={self.pos_label!r}"
         return f"<CalibrationSketch(precision={self._precision}{label}) of {self.n_samples} samples>"
 
     def _facts(self) -> tuple[str, list[tuple[str, str]]]:
-        contents = self._contents()
-        title, n_bins = f"sketch of {contents.n_samples} samples", contents.bins.shape[0]
-        bins = ("bins", f"{n_bins} of precision {self._precision}")
-        if not n_bins:
-            return title, [bins]
+        title, bins = f"sketch of {self.n_samples} samples", f"{self.n_bins} of precision {self._precision}"
+        if not self.n_bins:
+            return title, [("bins", bins)]
         return title, [
-            ("total weight", f"{contents.total:.15g}"),
-            ("event rate", f"{contents.event_rate:.6g}"),
-            ("mean prediction", f"{contents.mean_prediction(octave_bins(self._precision)):.6g}"),
-            bins,
+            ("total weight", f"{self.total_weight:.15g}"),
+            ("event rate", f"{self.event_rate:.6g}"),
+            ("mean prediction", f"{self.mean_prediction:.6g}"),
+            ("bins", bins),
         ]
 
     def _add(self, batch: Batch) -> Self:
         """Add checked samples."""
         if batch.p.shape[0]:
-            with self._lock:
-                state = self._state
-                if state.pending is None:
-                    state = replace(state, pending=Accumulator(octave_bins(self._precision)))
-                    self._state = state
-                state.pending.add_batch(batch)  # type: ignore[union-attr]
+            self._open().add_batch(batch)
         return self
 
-    def _settled(self) -> _State:
-        """Return the contents of the sketch, with nothing pending."""
-        state = self._state
-        if state.pending is None:
-            return state
-        with self._lock:
-            state = self._state
-            if state.pending is not None:
-                state = _State(state.pending.contents(state.settled), None, state.pos_label)
-                self._state = state
-            return state
+    def _open(self) -> Accumulator:
+        """Return the sums to which samples are added."""
+        if self._sums is None:
+            self._sums = Accumulator(octave_bins(self._precision))
+        self._read_last = None
+        return self._sums
+
+    def _finish(self) -> Self:
+        """Give up the sums over all bins, which take megabytes, until there are more samples."""
+        self._finished, self._sums, self._read_last = self._contents(), None, None
+        return self
 
     def _contents(self) -> Contents:
         """Return the occupied bins, with all that was added."""
-        return self._settled().settled
+        if self._sums is None:
+            return self._finished
+        if self._read_last is None:
+            self._read_last = self._sums.contents(self._finished)
+        return self._read_last
 
     def _filled(self) -> Contents:
         contents = self._contents()
@@ -341,8 +326,8 @@ class CalibrationSketch(Saved):
 
     def _like(self, contents: Contents, pos_label: Any) -> Self:
         """Return a new sketch of the same precision."""
-        new = type(self)(precision=self._precision)
-        new._state = _State(contents, None, pos_label)
+        new = type(self)(precision=self._precision, pos_label=pos_label)
+        new._finished = contents
         return new
 
     def _check_alike(self, other: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,60 +18,6 @@ from sklearn_calib.sketch._sketch import CalibrationSketch
 
 _HEAD = ("window", "n_slots", "kind", "late", "newest", "n_seen", "n_late")
 _LEAST = -(2**63)
-
-
-@dataclass(frozen=True, eq=False)
-class WindowState:
-    """Contents of a window; the ring is replaced, not changed."""
-
-    clock: Clock
-    ring: dict[int, CalibrationSketch]
-    newest_slot: int | None = None
-    newest: Any = None
-    n_seen: int = 0
-    n_late: int = 0
-
-    @property
-    def oldest_slot(self) -> int:
-        """Number of the first slot of the window; only if it has a newest one."""
-        assert self.newest_slot is not None
-        return self.newest_slot - self.clock.n_slots + 1
-
-    def moved(self, newest: int) -> WindowState:
-        """Return the window that ends with this slot, without what is older than it."""
-        first = newest - self.clock.n_slots + 1
-        ring = {number: sketch for number, sketch in self.ring.items() if number >= first}
-        return replace(self, ring=ring, newest_slot=newest)
-
-
-@dataclass(eq=False)
-class _Part:
-    """Samples of one slot that are to be added to its sketch, which has had so many before."""
-
-    number: int
-    sketch: CalibrationSketch
-    batch: Batch
-    n_before: int
-
-    @property
-    def added(self) -> bool:
-        return self.sketch.n_samples != self.n_before
-
-
-@dataclass(eq=False)
-class WindowStep:
-    """An update of a window: what to add to the sketches of the slots, and what the window is then."""
-
-    state: WindowState
-    parts: list[_Part]
-
-    def sketch(self, n_slots: int, empty: CalibrationSketch) -> CalibrationSketch:
-        """Return the sum of the newest slots as they are after the step, before it has been made."""
-        total = _sum(self.state, n_slots, empty)
-        for part in self.parts:
-            if self.state.newest_slot is not None and part.number > self.state.newest_slot - n_slots:
-                total._add(part.batch)
-        return total
 
 
 class WindowedSketch(Saved):
@@ -112,9 +57,8 @@ class WindowedSketch(Saved):
     An update takes time in proportion to its samples, and :meth:`current` in proportion to the occupied bins
     of all slots.
 
-    A window is thread-safe: updates and merges are atomic, and each number, file or copy is consistent. A
-    call that is interrupted, by Ctrl-C or a lack of memory, leaves the window as it was before or as it is
-    after the call.
+    Several threads may read a window. An update that is interrupted by an exception other than those named
+    below, such as Ctrl-C, may be incomplete: load the window from its last file.
 
     Examples
     --------
@@ -143,12 +87,13 @@ class WindowedSketch(Saved):
         precision: int = 17,
         pos_label: Any = None,
     ) -> None:
-        super().__init__()
         self._late = check_option(late, "late", ("raise", "drop"))
         self._precision, self._pos_label = check_precision(precision), pos_label
-        self._state = WindowState(Clock(window, n_slots), {})
-        # an update that has begun
-        self._step: WindowStep | None = None
+        self._clock = Clock(window, n_slots)
+        # the sketches of the slots by number, and the latest time of a sample
+        self._ring: dict[int, CalibrationSketch] = {}
+        self._newest: Any = None
+        self._n_seen = self._n_late = 0
 
     def update(
         self,
@@ -186,12 +131,7 @@ class WindowedSketch(Saved):
         TypeError
             If ``time`` contains neither numbers nor dates.
         """
-        batch = check_batch(y_true, y_proba, sample_weight, self._pos_label)
-        with self._lock:
-            step = self._plan(batch, time)
-            if step is not None:
-                self._make(step)
-        return self
+        return self._add(check_batch(y_true, y_proba, sample_weight, self._pos_label), time)
 
     def current(self, n_slots: int | None = None) -> CalibrationSketch:
         """Return the sketch of the window.
@@ -211,10 +151,12 @@ class WindowedSketch(Saved):
         ValueError
             If ``n_slots`` is less than 1.
         """
-        length = None if n_slots is None else check_size(n_slots, "n_slots")
-        with self._lock:
-            state = self._now()
-            return _sum(state, state.clock.n_slots if length is None else length, self._empty())
+        length = self._clock.n_slots if n_slots is None else check_size(n_slots, "n_slots")
+        total, newest = self._empty(), self.newest_slot
+        for number, sketch in self._ring.items():
+            if newest is not None and number > newest - length:
+                total.merge(sketch)
+        return total
 
     def weighted_sample(self) -> tuple[NDArray[np.int64], Array, Array]:
         """Return outcomes, predictions and weights that represent the samples of the window.
@@ -242,9 +184,8 @@ class WindowedSketch(Saved):
         sketch : CalibrationSketch
             A copy of their sketch.
         """
-        state = copy(self)._state
-        for number in sorted(state.ring):
-            yield state.clock.edge(number), state.clock.edge(number + 1), state.ring[number]
+        for number in sorted(self._ring):
+            yield self._clock.edge(number), self._clock.edge(number + 1), self._ring[number].copy()
 
     def merge(self, other: WindowedSketch) -> Self:
         """Add the samples of another sketch of the same clock, in place.
@@ -272,75 +213,66 @@ class WindowedSketch(Saved):
             raise TypeError(f"Only windowed sketches can be merged, got {type(other).__name__}.")
         # checks precision and positive class before anything changes
         self._empty().merge(other._empty())
-        theirs = copy(other)._state
-        with self._lock:
-            mine = self._now()
-            if not mine.clock.same_as(theirs.clock):
-                raise ValueError("The sketches have different windows, slots or kinds of time.")
-            if SAMPLES in (mine.clock.kind, theirs.clock.kind):
-                raise ValueError(
-                    "Rows that two sketches have counted are not in one order. Pass time to update."
-                )
-            if theirs.newest_slot is None or theirs.clock.kind is None:
-                return self
-            latest, newest = theirs.newest, theirs.newest_slot
-            if mine.newest_slot is not None:
-                latest, newest = max(latest, mine.newest), max(newest, mine.newest_slot)
-            clock = mine.clock.of(theirs.clock.kind)
-            mine, theirs = mine.moved(newest), theirs.moved(newest)
-            both = {
-                number: mine.ring[number] + theirs.ring[number] for number in mine.ring.keys() & theirs.ring
-            }
-            self._state = WindowState(
-                clock=clock,
-                ring={**theirs.ring, **mine.ring, **both},
-                newest_slot=newest,
-                newest=latest,
-                n_seen=mine.n_seen + theirs.n_seen,
-                n_late=mine.n_late + theirs.n_late,
-            )
+        mine, theirs = self._clock, other._clock
+        if not mine.same_as(theirs):
+            raise ValueError("The sketches have different windows, slots or kinds of time.")
+        if SAMPLES in (mine.kind, theirs.kind):
+            raise ValueError("Rows that two sketches have counted are not in one order. Pass time to update.")
+        if other._newest is not None:
+            mine.kind = theirs.kind
+            self._move(other._newest)
+            for number, sketch in other._ring.items():
+                if number >= self._oldest_slot:
+                    self._ring.setdefault(number, self._empty()).merge(sketch)
+            self._n_seen += other._n_seen
+            self._n_late += other._n_late
         return self
 
     @property
     def n_samples(self) -> int:
         """Number of samples in the window."""
-        with self._lock:
-            return _n_samples(self._now())
+        return sum(sketch.n_samples for sketch in self._ring.values())
 
     @property
     def n_seen(self) -> int:
         """Number of samples of positive weight that have come."""
-        return self._now().n_seen
+        return self._n_seen
 
     @property
     def n_late(self) -> int:
         """Number of them that were left out because they were older than the window."""
-        return self._now().n_late
+        return self._n_late
 
     @property
     def newest(self) -> Any:
         """The latest time of a sample: int, float or datetime64; None if there is none."""
-        state = self._now()
-        return None if state.newest is None else state.clock.show(state.newest)
+        return None if self._newest is None else self._clock.show(self._newest)
 
     @property
     def newest_slot(self) -> int | None:
         """Number of the newest slot that has a sample; None if there is none."""
-        return self._now().newest_slot
+        return None if self._newest is None else int(self._clock.slot(np.array([self._newest]))[0])
+
+    @property
+    def _oldest_slot(self) -> int:
+        """Number of the first slot of the window; only if it has a newest one."""
+        newest = self.newest_slot
+        assert newest is not None
+        return newest - self._clock.n_slots + 1
 
     def _dict(self) -> dict[str, Any]:
-        state = copy(self)._state
+        clock = self._clock
         found = {
             **head(self._KIND),
-            "window": state.clock.window,
-            "n_slots": state.clock.n_slots,
-            "kind": state.clock.kind,
+            "window": clock.window,
+            "n_slots": clock.n_slots,
+            "kind": clock.kind,
             "late": self._late,
-            "newest": None if state.newest is None else np.asarray(state.newest).item(),
-            "n_seen": state.n_seen,
-            "n_late": state.n_late,
+            "newest": None if self._newest is None else np.asarray(self._newest).item(),
+            "n_seen": self._n_seen,
+            "n_late": self._n_late,
             "empty": self._empty().to_dict(),
-            "slots": [[number, state.ring[number].to_dict()] for number in sorted(state.ring)],
+            "slots": [[number, self._ring[number].to_dict()] for number in sorted(self._ring)],
         }
         return found | {"checksum": _checksum(found)}
 
@@ -355,146 +287,91 @@ class WindowedSketch(Saved):
             precision=empty.precision,
             pos_label=empty.pos_label,
         )
-        state = new._state
-        n_seen, n_late = (check_integer(data[name], name, 0) for name in ("n_seen", "n_late"))
-        if kind not in (None, SAMPLES, NUMBERS, DATES):
-            raise ValueError(f"kind={kind!r}.")
+        clock = new._clock
         if kind is not None:
-            state.clock.check_new(kind)
-            state = replace(state, clock=state.clock.of(kind))
-        if data["newest"] is not None:
-            newest = (
-                float(data["newest"]) if kind == NUMBERS else check_integer(data["newest"], "newest", _LEAST)
-            )
-            if kind is None:
-                raise ValueError(f"kind={kind!r} with newest={newest}.")
-            newest_slot = int(state.clock.slot(np.array([newest]))[0])
-            state = replace(state, newest_slot=newest_slot, newest=newest)
+            clock.kind = clock.check(check_option(kind, "kind", (SAMPLES, NUMBERS, DATES)))
+        if (newest := data["newest"]) is not None:
+            new._newest = float(newest) if kind == NUMBERS else check_integer(newest, "newest", _LEAST)
+        new._n_seen, new._n_late = (check_integer(data[name], name, 0) for name in ("n_seen", "n_late"))
         for number, sketch in data["slots"]:
-            if (
-                state.newest_slot is None
-                or check_integer(number, "slot", state.oldest_slot) > state.newest_slot
-            ):
+            check_integer(number, "slot", _LEAST)
+            if kind is None or newest is None or not 0 <= number - new._oldest_slot < clock.n_slots:
                 raise ValueError(f"slot {number} is not in the window.")
-            if number in state.ring:
-                raise ValueError(f"slot {number} occurs twice.")
-            state.ring[number] = new._empty().merge(CalibrationSketch.from_dict(sketch))
-        if n_seen < n_late + _n_samples(state):
-            raise ValueError(f"n_seen={n_seen} is less than the window holds.")
+            new._ring[number] = new._empty().merge(CalibrationSketch.from_dict(sketch))._finish()
+        if new._n_seen < new._n_late + new.n_samples or len(new._ring) < len(data["slots"]):
+            raise ValueError("its numbers contradict each other")
         if data["checksum"] != _checksum(data):
             raise ValueError("its checksum is that of other numbers")
-        new._state = replace(state, n_seen=n_seen, n_late=n_late)
         return new
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WindowedSketch):
             return NotImplemented
-        mine, theirs = copy(self)._state, copy(other)._state
-        return mine.clock.same_as(theirs.clock) and (mine.newest, mine.ring) == (theirs.newest, theirs.ring)
+        mine, theirs = ((window._newest, window._ring) for window in (self, other))
+        return self._clock.same_as(other._clock) and mine == theirs
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            state = self._now()
-            ring = {number: sketch.copy() for number, sketch in state.ring.items()}
-            return super().__getstate__() | {"_state": replace(state, ring=ring)}
+        ring = {number: sketch.copy() for number, sketch in self._ring.items()}
+        return {**vars(self), "_clock": copy(self._clock), "_ring": ring}
 
     def __repr__(self) -> str:
-        state = copy(self)._state
-        n_slots = f"{len(state.ring)} of {state.clock.n_slots} slots"
-        return f"<WindowedSketch of {_n_samples(state)} samples in {n_slots}>"
+        n_slots = f"{len(self._ring)} of {self._clock.n_slots} slots"
+        return f"<WindowedSketch of {self.n_samples} samples in {n_slots}>"
 
     def _facts(self) -> tuple[str, list[tuple[str, str]]]:
-        state = copy(self)._state
-        facts = [("slots", f"{len(state.ring)} of {state.clock.n_slots} hold samples")]
-        if state.newest_slot is not None:
-            facts.append(("from", f"{state.clock.edge(state.oldest_slot)}"))
-            facts.append(("newest", f"{state.clock.show(state.newest)}"))
-        facts += [
-            ("samples seen", f"{state.n_seen}"),
-            ("too late", f"{state.n_late}" if state.n_late else ""),
-        ]
-        return f"window of {_n_samples(state)} samples", [(name, value) for name, value in facts if value]
+        facts = [("slots", f"{len(self._ring)} of {self._clock.n_slots} hold samples")]
+        if self._newest is not None:
+            facts.append(("from", f"{self._clock.edge(self._oldest_slot)}"))
+            facts.append(("newest", f"{self.newest}"))
+        facts.append(("samples seen", f"{self._n_seen}"))
+        if self._n_late:
+            facts.append(("too late", f"{self._n_late}"))
+        return f"window of {self.n_samples} samples", facts
 
     def _empty(self) -> CalibrationSketch:
         return CalibrationSketch(precision=self._precision, pos_label=self._pos_label)
 
-    def _now(self) -> WindowState:
-        """Return what the window holds, after an update that was interrupted: as a whole, or not at all."""
-        if self._step is not None:
-            with self._lock:
-                if self._step is not None and any(part.added for part in self._step.parts):
-                    self._make(self._step)
-                self._step = None
-        return self._state
-
-    def _plan(self, batch: Batch, time: Any) -> WindowStep | None:
-        """Return what an update with checked samples is, or None if they have no weight; nothing changes."""
-        state = self._now()
-        kind, ticks = state.clock.read(time, batch.p.shape[0])
+    def _add(self, batch: Batch, time: Any) -> Self:
+        """Add checked samples; nothing changes if their times are invalid."""
+        kind, ticks = self._clock.read(time, batch.p.shape[0])
         if batch.w is not None and not (batch.w > 0).all():
             keep = batch.w > 0
             batch, ticks = batch.part(keep), ticks[keep] if ticks.shape[0] > 1 else ticks
         n_samples = batch.p.shape[0]
         if not n_samples:
-            return None
+            return self
         if kind == SAMPLES:
-            ticks = np.arange(state.n_seen, state.n_seen + n_samples)
-        clock = state.clock if state.clock.kind == kind else state.clock.of(kind)
+            ticks = np.arange(self._n_seen, self._n_seen + n_samples)
+        clock = copy(self._clock)
+        clock.kind = kind
         slot = clock.slot(ticks)
-        late = self._check_late(state, clock, slot, ticks) * (n_samples if slot.shape[0] == 1 else 1)
-        latest, newest = ticks.max(), int(slot.max())
-        if state.newest_slot is not None:
-            latest, newest = max(latest, state.newest), max(newest, state.newest_slot)
-        if state.newest_slot is not None and newest > state.newest_slot:
-            # slots that are complete hold nothing but their bins
-            for sketch in state.ring.values():
-                sketch._contents()
-        first, parts = newest - clock.n_slots + 1, []
-        ring = {number: sketch for number, sketch in state.ring.items() if number >= first}
+        if self._newest is not None and (late := slot < self._oldest_slot).any():
+            if self._late == "raise":
+                row = int(late.argmax())
+                raise ValueError(
+                    f"time is {clock.show(ticks[row])} at index {row}, older than the window, which begins "
+                    f"at {clock.edge(self._oldest_slot)}. Use a longer window, or leave such samples out by "
+                    "late='drop'."
+                )
+            self._n_late += int(late.sum()) if slot.shape[0] > 1 else n_samples
+        self._clock = clock
+        self._n_seen += n_samples
+        self._move(ticks.max())
         for number, part in _by_slot(slot, batch):
-            if number >= first:
-                if number not in ring:
-                    ring[number] = self._empty()
-                parts.append(_Part(number, ring[number], part, ring[number].n_samples))
-        after = WindowState(clock, ring, newest, latest, state.n_seen + n_samples, state.n_late + late)
-        return WindowStep(after, parts)
+            if number >= self._oldest_slot:
+                if number not in self._ring:
+                    self._ring[number] = self._empty()
+                self._ring[number]._add(part)
+        return self
 
-    def _make(self, step: WindowStep) -> None:
-        """Make an update; one that is interrupted is completed or forgotten when it is next asked for."""
-        self._step = step
-        for part in step.parts:
-            if not part.added:
-                part.sketch._add(part.batch)
-        self._state = step.state
-        self._step = None
-
-    def _check_late(
-        self, state: WindowState, clock: Clock, slot: NDArray[np.int64], ticks: NDArray[Any]
-    ) -> int:
-        """Return how many times are older than the window before them, or raise if there are any."""
-        if state.newest_slot is None:
-            return 0
-        late = slot < state.oldest_slot
-        if late.any() and self._late == "raise":
-            row = int(late.argmax())
-            raise ValueError(
-                f"time is {clock.show(ticks[row])} at index {row}, older than the window, which begins at "
-                f"{clock.edge(state.oldest_slot)}. Use a longer window, or leave such samples out by "
-                "late='drop'."
-            )
-        return int(late.sum())
-
-
-def _sum(state: WindowState, n_slots: int, total: CalibrationSketch) -> CalibrationSketch:
-    """Add the newest slots to an empty sketch."""
-    for number, sketch in state.ring.items():
-        if state.newest_slot is not None and number > state.newest_slot - n_slots:
-            total.merge(sketch)
-    return total
-
-
-def _n_samples(state: WindowState) -> int:
-    return sum(sketch.n_samples for sketch in state.ring.values())
+    def _move(self, tick: Any) -> None:
+        """Move the window so that it holds a time; slots that it leaves are dropped."""
+        before = self.newest_slot
+        self._newest = tick if self._newest is None else max(self._newest, tick)
+        if before is not None and self.newest_slot != before:
+            kept = {number: sketch for number, sketch in self._ring.items() if number >= self._oldest_slot}
+            # slots that are complete hold nothing but their bins
+            self._ring = {number: sketch._finish() for number, sketch in kept.items()}
 
 
 def _checksum(found: dict[str, Any]) -> str:

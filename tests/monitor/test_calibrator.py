@@ -79,12 +79,11 @@ def test_half_life_is_weights_by_age(cuts, half_life):
     found = streamed(y, p, cuts, w, half_life=half_life, calibrator=PlattCalibrator())
     age = 1499.0 - np.arange(1500)
     faded = 2.0 ** (-age / half_life) * (1 if w is None else w)
-    sample = found.sketch_.as_weighted_sample()
+    outcome, value, weight = found.sketch_.weighted_sample()
     for label in (0, 1):
         expected = np.bincount((256 * p[y == label]).astype(int), faded[y == label], minlength=257)
-        got = np.bincount(
-            (256 * sample.p[sample.y == label]).astype(int), sample.w[sample.y == label], minlength=257
-        )
+        rows_of = outcome == label
+        got = np.bincount((256 * value[rows_of]).astype(int), weight[rows_of], minlength=257)
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-17)
     expected = PlattCalibrator().fit(p, y, faded).transform(GRID)
     np.testing.assert_allclose(found.transform(GRID), expected, atol=1e-6)
@@ -241,18 +240,6 @@ def test_bad_parameters(params, kind, message):
     for method in ("fit", "partial_fit"):
         with pytest.raises(kind, match=message):
             getattr(StreamingCalibrator(**params), method)(p, y)
-
-
-def test_sketches_in_place_of_rows():
-    y, p = rows(2000, 18)
-    sketch = CalibrationSketch().update(y[:1000], p[:1000])
-    found = StreamingCalibrator().fit(sketch).partial_fit(CalibrationSketch().update(y[1000:], p[1000:]))
-    expected = StreamingCalibrator().fit(p, y)
-    np.testing.assert_allclose(found.transform(GRID), expected.transform(GRID), atol=1e-6)
-    for params in ({"half_life": 10}, {"window": 100}):
-        for method in ("fit", "partial_fit"):
-            with pytest.raises(ValueError, match="has no order"):
-                getattr(StreamingCalibrator(**params), method)(sketch)
 
 
 def test_unfitted():

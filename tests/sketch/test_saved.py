@@ -2,15 +2,11 @@
 
 import contextlib
 import gc
-import io
 import json
 import os
 import stat
-import struct
 import sys
 import tempfile
-import tracemalloc
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -65,13 +61,9 @@ def test_counts_are_written_as_whole_numbers():
     ("change", "message"),
     [
         ({"format": "something"}, "not a saved CalibrationSketch"),
-        ({"version": 3}, "version 3 of the format, but 2 is supported. Read it with a newer"),
-        ({"version": 1}, "version 1 of the format, but 2 is supported. .*before the first release"),
+        ({"version": 3}, "version 3 of the format, but 2 is supported. Read it with the release"),
         ({"version": "2"}, "version '2' of the format"),
-        ({"version": 0}, "version 0 of the format"),
-        ({"version": -3}, "version -3 of the format"),
         ({"version": True}, "version True of the format"),
-        ({"version": 2.0}, r"version 2.0 of the format"),
         ({"more": 1}, "damaged: it has an unknown key 'more'"),
         ({"checksum": "00000000"}, "checksum"),
         ({"checksum": None}, "checksum"),
@@ -117,7 +109,7 @@ def test_damaged_and_foreign_dicts_are_refused(change, message):
 def test_incomplete_dicts_are_refused(missing):
     found = CalibrationSketch().update([0, 1, 1], [0.5, 0.5, 0.75]).to_dict()
     del found[missing]
-    with pytest.raises(ValueError, match=r"damaged|not a saved|version None|has no checksum"):
+    with pytest.raises(ValueError, match=r"damaged|not a saved|version None"):
         CalibrationSketch.from_dict(found)
     with pytest.raises(ValueError, match="not a saved"):
         CalibrationSketch.from_dict([1])
@@ -280,65 +272,11 @@ def test_random_damage_never_makes_other_numbers(ending, tmp_path):
     assert refused > 130
 
 
-def test_keys_that_occur_twice_are_refused(tmp_path):
-    for sketch in (CalibrationSketch().update([1], [0.5]), WindowedSketch(10).update([1], [0.5])):
-        path = tmp_path / "sketch.json"
-        sketch.save(path)
-        text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace('"n_', '"n_samples":7,"n_samples":7,"n_', 1), encoding="utf-8")
-        with pytest.raises(ValueError, match="a key occurs twice"):
-            type(sketch).load(path)
-
-
-def test_files_without_checksum_are_refused():
-    for sketch in (CalibrationSketch().update([1], [0.5]), WindowedSketch(10).update([1], [0.5])):
-        found = sketch.to_dict()
-        del found["checksum"]
-        with pytest.raises(ValueError, match="has no checksum: it is damaged, or was written by a version"):
-            type(sketch).from_dict(found)
-
-
 def test_a_window_without_the_checksum_of_a_slot_is_refused():
     found = WindowedSketch(10).update([1], [0.5]).to_dict()
     del found["slots"][0][1]["checksum"]
     with pytest.raises(ValueError, match="checksum"):
         WindowedSketch.from_dict(found)
-
-
-@pytest.mark.parametrize("honest", [True, False])
-def test_archives_that_swell_are_refused_before_they_are_unpacked(honest, tmp_path):
-    path, n = tmp_path / "bomb.npz", 5_000_000
-    CalibrationSketch().save(path)
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    stream = io.BytesIO()
-    np.save(stream, np.zeros(n))
-    members["offset.npy"] = stream.getvalue()
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    if not honest:
-        # its table of contents says that it is small
-        size = struct.pack("<I", len(members["offset.npy"]))
-        path.write_bytes(path.read_bytes().replace(size, struct.pack("<I", 1000)))
-    del members, stream
-    tracemalloc.start()
-    with pytest.raises(ValueError, match=r"offset.npy has 40000128 bytes|damaged"):
-        CalibrationSketch.load(path)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert path.stat().st_size < 100_000
-    assert peak < 2_000_000
-
-
-def test_archives_compressed_in_another_way_are_refused(tmp_path):
-    path, other = tmp_path / "sketch.npz", tmp_path / "other.npz"
-    CalibrationSketch().save(path)
-    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(other, "w", zipfile.ZIP_BZIP2) as again:
-        for name in archive.namelist():
-            again.writestr(name, archive.read(name))
-    with pytest.raises(ValueError, match="compressed in another way"):
-        CalibrationSketch.load(other)
 
 
 def test_a_difference_of_weighted_sketches_can_be_saved(tmp_path):

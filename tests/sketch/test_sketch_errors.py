@@ -107,6 +107,6 @@ def test_only_a_part_can_be_subtracted(other):
 
 def test_empty_sketches_say_so():
     empty = CalibrationSketch()
-    for read in (empty.as_weighted_sample, lambda: empty.event_rate, lambda: empty.mean_prediction):
+    for read in (empty.weighted_sample, lambda: empty.event_rate, lambda: empty.mean_prediction):
         with pytest.raises(ValueError, match="The sketch is empty"):
             read()

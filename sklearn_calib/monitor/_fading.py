@@ -1,0 +1,73 @@
+"""A sketch that forgets exponentially."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._typing import Array
+from sklearn_calib.sketch import CalibrationSketch
+
+Codes = NDArray[np.int64]
+
+# Weights are rescaled after this many half-lives; those of samples twice as old are rounding errors.
+_STEP = 32.0
+#: A half-life in samples after which the sample before the last is a rounding error.
+SHORTEST = 1.0 / _STEP
+
+
+class FadingSketch:
+    """A sketch of all samples, each with half the weight of a sample that came one half-life later.
+
+    Instead of multiplying old weights by a factor below 1, new weights grow by its inverse, relative to that
+    of a reference sample; occasionally all weights are divided by a power of two.
+    """
+
+    def __init__(self, precision: int, half_life: float) -> None:
+        self._half_life, self._precision = half_life, precision
+        self._sketch = CalibrationSketch(precision=precision)
+        self.n_seen = 0
+        # of the next sample, in samples since the reference
+        self._age = 0.0
+
+    def update(self, y: Codes, p: Array, *, sample_weight: Array | None) -> None:
+        """Add samples, the oldest first."""
+        n, span = p.shape[0], _STEP * self._half_life
+        self.n_seen += n
+        if self._age + n < span:
+            self._grow(y, p, sample_weight)
+            return
+        size = max(1, int(span))
+        # older samples are negligible compared with the last one
+        first = max(0, n - 2 * size)
+        self._age += first
+        self._reduce()
+        for begin in range(first, n, size):
+            part = slice(begin, min(begin + size, n))
+            self._grow(y[part], p[part], None if sample_weight is None else sample_weight[part])
+            self._reduce()
+
+    def current(self) -> CalibrationSketch:
+        """Return a sketch of all samples in which the last one has its original weight."""
+        return self._scaled(2.0 ** ((1.0 - self._age) / self._half_life))
+
+    def _grow(self, y: Codes, p: Array, w: Array | None) -> None:
+        """Add samples with weights that grow with their age."""
+        grown = np.exp2((self._age + np.arange(p.shape[0])) / self._half_life)
+        self._sketch.update(y, p, sample_weight=grown if w is None else grown * w)
+        self._age += p.shape[0]
+
+    def _reduce(self) -> None:
+        """Divide all weights if they have grown too large."""
+        halvings = _STEP * (self._age // (_STEP * self._half_life))
+        if halvings:
+            self._sketch = self._scaled(2.0**-halvings)
+            self._age -= halvings * self._half_life
+
+    def _scaled(self, factor: float) -> CalibrationSketch:
+        """Return the sketch with scaled weights, without negligible ones."""
+        new = CalibrationSketch(precision=self._precision)
+        if not self._sketch.n_samples:
+            return new
+        y, p, w = self._sketch.weighted_sample()
+        w = w * factor
+        keep = w > 2.0 ** (-2.0 * _STEP) * w.max()
+        return new.update(y[keep], p[keep], sample_weight=w[keep])
