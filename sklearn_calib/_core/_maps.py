@@ -336,7 +336,7 @@ class Groups:
     """A map for each group, and one for all other samples."""
 
     kind: ClassVar[str] = "groups"
-    labels: tuple[Any, ...]
+    labels: list[Any]
     maps: tuple[Node, ...]
     others: tuple[Node, ...]
 

@@ -274,7 +274,7 @@ class GroupCalibrator(BaseCalibrator):
         if not self._grouped:
             return pooled
         own = tuple(build.part(one) for one in self.calibrators_.values())
-        return Groups(tuple(self.calibrators_), own, (pooled,))
+        return Groups(list(self.calibrators_), own, (pooled,))
 
     def _may_be_certain(self) -> bool:
         return may_be_certain(self.pooled_calibrator_)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import group_scores
+from sklearn_calib._core._maps import through
 from sklearn_calib._core._smoothing import node_count, outcome_coefficients, smooth_at_nodes
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -151,7 +152,7 @@ class SmoothedCalibrator(BaseCalibrator):
                 "calibrator is a SmoothedCalibrator(randomized=True), whose map is random. Fit it with "
                 "randomized=False."
             )
-        return build.curve(self, self.grid_)
+        return through(self.grid_, self.curve_)
 
     def _map_scores(self, scores: Array) -> Array:
         if self.randomized:

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
-from sklearn_calib._core._maps import Average, Groups, Linear, Logistic, Node, Step
+from sklearn_calib._core._inverse import switches
+from sklearn_calib._core._maps import Average, Linear, Logistic, Node, Step
 from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._base import BaseCalibrator, inside, may_be_certain
 from sklearn_calib.calibrators._multiclass import event_probability, scores_wanted
-from sklearn_calib.export._approximate import Axis, approximate, find_steps, merge_steps
+from sklearn_calib.export._approximate import SAFETY, Axis, approximate
+
+_STEP_GRID = 4097
 
 
 @dataclass(frozen=True)
@@ -55,50 +58,52 @@ class MapBuilder:
             return node
         if isinstance(node, Step):
             return replace(node, values=inside(node.values))
-        return replace(node, y=inside(node.y)) if _is_interpolated(node) else node
+        interpolated = isinstance(node, Linear) and node.values == "probability"
+        return replace(node, y=inside(node.y)) if interpolated else node
 
-    def curve(
-        self,
-        calibrator: Any,
-        breaks: Array | None = None,
-        center: float | None = None,
-        scale: float = 1.0,
-        *,
-        straight: bool = False,
-    ) -> Linear:
-        """Approximate a map that may have jumps and corners at ``breaks``, between them smooth on an axis.
-
-        The axis are the log-odds of the score, or with ``center`` the inverse hyperbolic sine around it.
-        """
+    def curve(self, calibrator: Any, center: float | None = None, scale: float = 1.0) -> Linear:
+        """Approximate a map that is smooth in log-odds, or in the inverse hyperbolic sine around a center."""
         axis = Axis("logit") if center is None else Axis("asinh", center, scale)
-        return self._line(calibrator, axis, np.zeros(0) if breaks is None else breaks, straight)
+        return self._line(calibrator, axis, np.zeros(0))
 
-    def composed(self, calibrator: Any, parts: Sequence[Any], *, mirrored: bool = False) -> Linear | Step:
-        """Approximate the map of a calibrator composed of others, which determine its jumps and corners.
-
-        With ``mirrored`` they map the larger one of a score and its complement.
-        """
+    def composed(self, calibrator: Any, parts: Sequence[Any]) -> Linear | Step:
+        """Approximate the map of a calibrator composed of others, which determine its jumps and corners."""
         nodes = [self.part(one) for one in parts]
         breaks = _breaks(nodes)
-        if mirrored:
-            breaks = np.unique([0.5, *breaks, *(1.0 - breaks), *np.nextafter(1.0 - breaks, 2.0)])
         if nodes and all(isinstance(node, Step) for node in nodes):
-            below = np.nextafter(breaks[:1], -np.inf) if breaks.size else np.array([0.5])
-            return Step(breaks, event_probability(calibrator, np.append(below, breaks)))
-        return self._line(calibrator, _axis(calibrator, nodes), breaks, False)
+            return Step(breaks, _between(calibrator, breaks))
+        return self._line(calibrator, _axis(calibrator, nodes), breaks)
 
     def steps(self, calibrator: Any, part: Any) -> Step:
-        """Return a piecewise constant map of the values of a part."""
+        """Return a piecewise constant map of a part, with at most one jump between two points of a grid."""
         node = self.part(part)
-        return find_steps(_function(calibrator), _axis(calibrator, [node]), _breaks([node]))
+        axis, breaks, function = _axis(calibrator, [node]), _breaks([node]), _function(calibrator)
+        known = np.unique(np.concatenate([axis.scores(_STEP_GRID), np.nextafter(breaks, -np.inf), breaks]))
+        if axis.name == "logit":
+            known = np.concatenate([[0.0], known, [1.0]])
+        values = function(known)
+        jump = np.flatnonzero(values[1:] != values[:-1])
+        same = values[jump]
+        edges = switches(lambda scores: function(scores) == same, known[jump], known[jump + 1])[1]
+        return Step(edges, function(np.append(known[0], edges)))
 
     def merged(self, calibrator: Any, breaks: Array) -> Step:
         """Return a map that changes only at given scores, with steps merged within the tolerance."""
-        values = event_probability(calibrator, np.append(np.nextafter(breaks[:1], -np.inf), breaks))
-        step = merge_steps(Step(breaks, values), self.tolerance, self.relative)
-        if step.edges.shape[0] < np.count_nonzero(np.diff(values)):
+        every = _between(calibrator, breaks)
+        least = most = float(every[0])
+        edges: list[float] = []
+        values: list[float] = []
+        for edge, value in zip(breaks.tolist(), every[1:].tolist(), strict=True):
+            low, high = min(least, value), max(most, value)
+            allowed = self.tolerance * SAFETY * (low * (1.0 - high) if self.relative else 1.0)
+            if high - low > 2.0 * allowed:
+                edges.append(edge)
+                values.append(least / 2.0 + most / 2.0)
+                low = high = value
+            least, most = low, high
+        if len(edges) < np.count_nonzero(np.diff(every)):
             self.approximated.append(calibrator)
-        return step
+        return Step(np.array(edges), np.array([*values, least / 2.0 + most / 2.0]))
 
     def log_average(self, calibrators: Sequence[Any], weights: Array) -> Average:
         """Return the geometric mean of the maps of three or more classes."""
@@ -110,19 +115,19 @@ class MapBuilder:
         ]
         return Average("log", weights, tuple(parts))
 
-    def _line(self, calibrator: Any, axis: Axis, breaks: Array, straight: bool) -> Linear:
+    def _line(self, calibrator: Any, axis: Axis, breaks: Array) -> Linear:
         self.approximated.append(calibrator)
-        return approximate(
-            _function(calibrator), axis, breaks, self.tolerance, relative=self.relative, straight=straight
-        )
+        return approximate(_function(calibrator), axis, breaks, self.tolerance, self.relative)
 
 
 def _function(calibrator: Any) -> Callable[[Array], Array]:
     return lambda scores: event_probability(calibrator, scores)
 
 
-def _is_interpolated(node: Node | Groups) -> bool:
-    return isinstance(node, Linear) and node.values == "probability"
+def _between(calibrator: Any, breaks: Array) -> Array:
+    """Return the probabilities below the first break, and from each break on."""
+    below = np.nextafter(breaks[:1], -np.inf) if breaks.size else np.array([0.5])
+    return event_probability(calibrator, np.append(below, breaks))
 
 
 def _axis(calibrator: Any, nodes: list[Node]) -> Axis:

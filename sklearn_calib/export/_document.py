@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
@@ -22,7 +21,7 @@ from sklearn_calib._core._maps import NUMPY
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_below_one, check_groups, check_positive, check_scores, check_size
+from sklearn_calib._validation import check_groups, check_positive, check_scores
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
 from sklearn_calib.calibrators import CutoffCertificate
@@ -45,8 +44,6 @@ _KEYS = {
     "map",
     "fingerprint",
 }
-_TRAINING = ("n_samples", "event_rate", "date")
-_CERTIFICATE = ("bound", "confidence", "method", "n_samples", "note")
 _KINDS = ("probability", "logit", "score")
 _LABELS = (bool, int, float, str)
 # Scores are mapped in blocks of this size, so that temporary arrays stay in cache.
@@ -234,7 +231,6 @@ class ExportedCalibrator(
 
     def __str__(self) -> str:
         found = self._document
-        training, certificate = found["training"], found["certificate"]
         size = f"{self.n_knots_} knots" if self.n_knots_ else "closed form"
         exact = f"within {found['tolerance']:g}" if found["tolerance"] else "exact"
         lines = [
@@ -242,11 +238,11 @@ class ExportedCalibrator(
             f"  written by   {found['written_by']}",
             f"  fingerprint  {self.fingerprint_[:12]}",
         ]
-        known = [f"{name} = {training[name]}" for name in _TRAINING if training[name] is not None]
+        known = [f"{name} = {value}" for name, value in found["training"].items() if value is not None]
         if known:
             lines.append(f"  training     {', '.join(known)}")
-        if certificate is not None:
-            bound, confidence = certificate["bound"], certificate["confidence"]
+        if found["certificate"] is not None:
+            bound, confidence = found["certificate"]["bound"], found["certificate"]["confidence"]
             lines.append(
                 f"  certificate  cutoff calibration error at most {bound:.4f} ({100 * confidence:g}%)"
             )
@@ -289,16 +285,11 @@ class ExportedCalibrator(
 
     def _evaluate(self, node: maps.Node, scores: Array) -> Array:
         """Return the map of checked scores, computed in blocks."""
-        n = scores.shape[0]
-        if n <= _CHUNK:
-            return self._evaluate_part(node, scores)
-        proba = np.empty(scores.shape)
-        for start in range(0, n, _CHUNK):
-            part = slice(start, start + _CHUNK)
-            proba[part] = self._evaluate_part(node, scores[part])
-        return proba
-
-    def _evaluate_part(self, node: maps.Node, scores: Array) -> Array:
+        if scores.shape[0] > _CHUNK:
+            proba = np.empty(scores.shape)
+            for start in range(0, scores.shape[0], _CHUNK):
+                proba[start : start + _CHUNK] = self._evaluate(node, scores[start : start + _CHUNK])
+            return proba
         if scores.ndim == 1:
             return np.asarray(node.evaluate(NUMPY, scores))
         proba = node.evaluate(NUMPY, np.ascontiguousarray(scores.T)).T
@@ -314,7 +305,12 @@ def _knots(node: maps.Node | maps.Groups) -> int:
 
 
 def exported(
-    calibrator: Any, tolerance: float = 1e-6, *, relative: bool = False, **known: Any
+    calibrator: Any,
+    tolerance: float = 1e-6,
+    *,
+    relative: bool = False,
+    certificate: Any = None,
+    date: str | None = None,
 ) -> ExportedCalibrator:
     """Return a fitted calibrator, or the calibrator of a calibrated classifier, as plain data."""
     if isinstance(calibrator, ExportedCalibrator):
@@ -335,31 +331,18 @@ def exported(
     classes = calibrator.classes_.tolist()
     if len({type(label) for label in classes}) > 1 or type(classes[0]) not in _LABELS:
         raise TypeError(f"calibrator has the classes {classes}. Encode them as strings or numbers.")
-    if known.get("n_samples") is not None:
-        check_size(known["n_samples"], "n_samples")
-    if known.get("event_rate") is not None:
-        check_below_one(known["event_rate"], "event_rate")
-    if not isinstance(known.get("date"), str | None):
-        raise TypeError(f"date must be a string such as '2026-01-31', got {known['date']!r}.")
+    if not isinstance(date, str | None):
+        raise TypeError(f"date must be a string such as '2026-01-31', got {date!r}.")
+    if not isinstance(certificate, CutoffCertificate | None):
+        raise TypeError(
+            f"certificate must be the result of cutoff_certificate, got {certificate!r}. Omit it, or "
+            "pass calibrator.cutoff_certificate()."
+        )
     build = MapBuilder(tolerance, relative)
     node = build.part(calibrator)
-    try:
-        node.check(len(classes))
-    except ValueError as error:
-        raise ValueError(
-            f"calibrator={type(calibrator).__name__} cannot be exported: {error}. Divide scores beyond "
-            f"{maps.LARGEST:g} by a constant before fit."
-        ) from None
-    training = {
-        "n_samples": getattr(calibrator, "training_size_", None),
-        "event_rate": getattr(calibrator, "training_event_rate_", None),
-        "date": None,
-    }
-    certificate = known.pop("certificate", None)
-    training.update({name: value for name, value in known.items() if value is not None})
-    training = {
-        name: value if isinstance(value, str | None) else float(value) for name, value in training.items()
-    }
+    n_samples, event_rate = (
+        getattr(calibrator, name, None) for name in ("training_size_", "training_event_rate_")
+    )
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -370,28 +353,23 @@ def exported(
         "input": calibrator._score_kind(),
         "certain": bool(may_be_certain(calibrator)),
         "tolerance": float(tolerance) if build.approximated else 0.0,
-        "training": training,
-        "certificate": None if certificate is None else _facts(certificate),
+        "training": {
+            "n_samples": None if n_samples is None else float(n_samples),
+            "event_rate": None if event_rate is None else float(event_rate),
+            "date": date,
+        },
+        "certificate": None
+        if certificate is None
+        else {
+            "bound": certificate.upper,
+            "confidence": certificate.confidence,
+            "method": certificate.method,
+            "n_samples": float(certificate.n_samples),
+            "note": certificate.note,
+        },
         "map": to_dict(node),
     }
     return ExportedCalibrator({**document, "fingerprint": _fingerprint(document)})
-
-
-def _facts(certificate: Any) -> dict[str, Any]:
-    if not isinstance(certificate, CutoffCertificate):
-        raise TypeError(
-            f"certificate must be the result of cutoff_certificate, got {certificate!r}. Omit it, or "
-            "pass calibrator.cutoff_certificate()."
-        )
-    bound = certificate.upper
-    n_samples = float(certificate.n_samples)
-    return dict(
-        zip(
-            _CERTIFICATE,
-            (bound, certificate.confidence, certificate.method, n_samples, certificate.note),
-            strict=True,
-        )
-    )
 
 
 def to_json(
@@ -400,8 +378,6 @@ def to_json(
     *,
     tolerance: float = 1e-6,
     certificate: CutoffCertificate | None = None,
-    n_samples: int | None = None,
-    event_rate: float | None = None,
     date: str | None = None,
 ) -> str:
     """Return a fitted calibrator as JSON, and write it to a file if a path is given.
@@ -422,10 +398,6 @@ def to_json(
         the knots and around all possible jumps of the map.
     certificate : CutoffCertificate, default=None
         A certificate to record: the result of ``calibrator.cutoff_certificate()``.
-    n_samples : int, default=None
-        Number of training samples, if the calibrator has no such attribute.
-    event_rate : float, default=None
-        Frequency of ``classes_[1]`` in the training samples, if the calibrator has no such attribute.
     date : str, default=None
         Date of the training data, in any format.
 
@@ -454,9 +426,7 @@ def to_json(
     >>> json.loads(to_json(calibrator, date="2026-01-31"))["training"]
     {'n_samples': 4.0, 'event_rate': 0.5, 'date': '2026-01-31'}
     """
-    found = exported(
-        calibrator, tolerance, certificate=certificate, n_samples=n_samples, event_rate=event_rate, date=date
-    )
+    found = exported(calibrator, tolerance, certificate=certificate, date=date)
     text = json.dumps(found.document, allow_nan=False)
     if path is not None:
         write_whole(os.fspath(path), f"{text}\n".encode())
@@ -539,35 +509,22 @@ def _read(document: Any) -> Any:
 
 
 def _sound(document: dict[str, Any]) -> Any:
+    """Return the map, after checks of all that its evaluation depends on."""
     require = maps.require
-    require(set(document) == _KEYS, "it has missing or unknown keys")
+    require(document.keys() == _KEYS, "it has missing or unknown keys")
     require(document["fingerprint"] == _fingerprint(document), "its fingerprint is that of another document")
-    classes, training, certificate = (document[name] for name in ("classes", "training", "certificate"))
-    require(isinstance(classes, list) and len(classes) >= 2, "classes is not a list of labels")
-    require(len(set(classes)) == len(classes), "a class occurs twice")
+    classes = document["classes"]
+    require(isinstance(classes, list) and len(set(classes)) == len(classes) >= 2, "classes are no labels")
+    require({type(label) for label in classes} < set(_LABELS), "classes are neither strings nor numbers")
     require(len({type(label) for label in classes}) == 1, "classes are of several types")
-    require(type(classes[0]) in _LABELS, "classes are neither strings nor numbers")
-    require(isinstance(document["calibrator"], str) and isinstance(document["written_by"], str), "no name")
     require(document["input"] in _KINDS and type(document["certain"]) is bool, "input or certain is unknown")
-    require(type(document["columns"]) is int and document["columns"] > 0, "columns is not a number")
-    require(_finite(document["tolerance"]) >= 0.0, "tolerance is negative")
-    require(set(training) == set(_TRAINING), "training has missing or unknown keys")
-    for name in _TRAINING[:2]:
-        require(training[name] is None or _finite(training[name]) >= 0.0, f"{name} is negative")
-    require(training["date"] is None or isinstance(training["date"], str), "date is not a string")
-    if certificate is not None:
-        require(set(certificate) == set(_CERTIFICATE), "certificate has missing or unknown keys")
-        numbers = [_finite(certificate[name]) for name in ("bound", "confidence", "n_samples")]
-        require(all(number >= 0.0 for number in numbers), "certificate is negative")
-        require(all(isinstance(certificate[name], str) for name in ("method", "note")), "certificate")
+    require(type(document["columns"]) is int, "columns is not a number")
     node = from_dict(document["map"])
     require(isinstance(node, maps.Groups) or node.scalar is (len(classes) == 2), "the map is of another kind")
     node.check(len(classes))
     return node
 
 
-# Documents with deeper nesting raise an error.
-_DEEPEST = 8
 _NODES: dict[str, type[maps.Node | maps.Groups]] = {
     one.kind: one
     for one in (
@@ -581,6 +538,7 @@ _NODES: dict[str, type[maps.Node | maps.Groups]] = {
         maps.Groups,
     )
 }
+_PARTS = ("maps", "others")
 
 
 def to_dict(node: maps.Node | maps.Groups) -> dict[str, Any]:
@@ -588,54 +546,23 @@ def to_dict(node: maps.Node | maps.Groups) -> dict[str, Any]:
     found: dict[str, Any] = {"kind": node.kind}
     for field in fields(node):  # type: ignore[arg-type]
         value = getattr(node, field.name)
-        if field.name in ("maps", "others"):
+        if field.name in _PARTS:
             value = [to_dict(part) for part in value]
-        elif isinstance(value, np.ndarray | tuple):
-            value = value.tolist() if isinstance(value, np.ndarray) else list(value)
-        found[field.name] = value
+        found[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
     return found
 
 
-def _finite(value: Any) -> float:
-    """Return a JSON number as a finite float."""
-    maps.require(type(value) in (int, float) and bool(np.isfinite(float(value))), "a number is missing")
-    return float(value)
-
-
-def _numbers(values: Any) -> Array:
-    rows = values if values and isinstance(values[0], list) else [values]
-    maps.require(isinstance(values, list) and all(isinstance(row, list) for row in rows), "a list is missing")
-    return np.array([_finite(one) for row in rows for one in row]).reshape(np.shape(values) or (0,))
-
-
-def _text(value: Any) -> str:
-    maps.require(isinstance(value, str), "a string is missing")
-    return str(value)
-
-
-def _flag(value: Any) -> bool:
-    maps.require(isinstance(value, bool), "true or false is missing")
-    return bool(value)
-
-
-_READ: dict[str, Callable[[Any], Any]] = {"float": _finite, "Array": _numbers, "str": _text, "bool": _flag}
-
-
-def from_dict(found: Any, depth: int = 0) -> maps.Node | maps.Groups:
-    """Return the node of a dict; raise ValueError if it is not one. Call ``check`` on the result."""
-    maps.require(isinstance(found, dict) and depth < _DEEPEST, "a map is missing, or too deep")
-    kind = found.get("kind")
-    cls = _NODES.get(kind) if isinstance(kind, str) else None
-    maps.require(cls is not None, "a map is of an unknown kind")
-    assert cls is not None
-    names = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
-    maps.require(set(found) == {"kind", *names}, f"a map of kind {kind} has missing or unknown keys")
+def from_dict(found: dict[str, Any]) -> maps.Node | maps.Groups:
+    """Return the node of a dict, with any error if it is not one. Call ``check`` on the result."""
+    cls = _NODES[found["kind"]]
     given: dict[str, Any] = {}
-    for name, type_name in names.items():
-        value = found[name]
-        if type_name in _READ:
-            given[name] = _READ[type_name](value)
-            continue
-        maps.require(isinstance(value, list), "a list is missing")
-        given[name] = tuple(value) if name == "labels" else tuple(from_dict(one, depth + 1) for one in value)
+    for field in fields(cls):  # type: ignore[arg-type]
+        value = found[field.name]
+        if field.name in _PARTS:
+            value = tuple(from_dict(one) for one in value)
+        elif field.type in ("Array", "float"):
+            value = np.array(value, dtype=np.float64) if field.type == "Array" else float(value)
+            maps.require(bool(np.isfinite(value).all()), "a number is missing")
+        given[field.name] = value
+    maps.require(len(found) == 1 + len(given), f"a map of kind {found['kind']} has unknown keys")
     return cls(**given)

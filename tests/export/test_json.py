@@ -210,9 +210,9 @@ def test_training_data_and_certificate_are_recorded(tmp_path):
     assert f"{certificate.upper:.4f}" in str(loaded)
     # what is loaded can be written again
     assert to_json(loaded) == text
-    other = to_json(calibrator, date="2026-02-01", n_samples=7, event_rate=0.5)
-    assert from_json(other).fingerprint_ != loaded.fingerprint_
-    assert from_json(other).document["training"]["n_samples"] == 7
+    assert from_json(to_json(calibrator, date="2026-02-01")).fingerprint_ != loaded.fingerprint_
+    with pytest.raises(TypeError, match="date must be a string"):
+        to_json(calibrator, date=2026)
     with pytest.raises(TypeError, match="certificate must be the result of cutoff_certificate"):
         to_json(calibrator, certificate=0.1)
 
@@ -300,20 +300,6 @@ def test_scores_of_any_size(calibrator, scale):
     with np.errstate(over="ignore"):
         found, wanted = loaded.transform(new), calibrator.transform(new)
     assert np.abs(found - wanted).max() <= 1e-4
-
-
-def test_scores_that_are_too_large_are_refused():
-    scores, labels = data(2)
-    for calibrator in (IsotonicCalibrator(), SplineCalibrator(link="identity")):
-        with pytest.raises(ValueError, match="beyond 1e"):
-            to_json(calibrator.fit(scores * 1e306, labels))
-
-
-def test_what_is_recorded_is_checked():
-    calibrator = PlattCalibrator().fit(*data(2))
-    for name, value in (("n_samples", 0.5), ("event_rate", 2.0), ("date", 2026)):
-        with pytest.raises((ValueError, TypeError), match=name):
-            to_json(calibrator, **{name: value})
 
 
 def test_a_tolerance_that_needs_too_many_knots_says_so():
