@@ -5,10 +5,9 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from _timing import Measured
 
 OURS = "sklearn_calib"
 #: Below this, times depend on overhead more than on the number of samples.
@@ -44,13 +43,13 @@ class Cell:
     message: str = ""
 
     @classmethod
-    def of(cls, found: Measured) -> Self:
+    def of(cls, found: dict[str, Any]) -> Self:
         """Return the summary of a measurement."""
-        if found.status != "ok":
-            return cls(found.status, message=found.message)
-        low, middle, high = np.quantile(np.divide(found.seconds, found.sort), [0.25, 0.5, 0.75]).tolist()
-        peak = np.nan if found.peak is None else float(found.peak)
-        return cls("ok", float(np.median(found.seconds)), middle, low, high, len(found.seconds), peak)
+        if "status" in found:
+            return cls(found["status"], message=found["message"])
+        seconds = found["seconds"]
+        low, middle, high = np.quantile(np.divide(seconds, found["sort"]), [0.25, 0.5, 0.75]).tolist()
+        return cls("ok", float(np.median(seconds)), middle, low, high, len(seconds), found["peak"])
 
     def text(self, limit: float, separator: str = "  ") -> str:
         """Return the time, and the ratio with its quartiles."""
@@ -211,30 +210,6 @@ def _values(cell: Cell, names: Sequence[str]) -> Iterator[str]:
     for name in names:
         value = getattr(cell, name)
         yield f"{value:.5g}" if isinstance(value, float) else str(value)
-
-
-def read(path: Path) -> Run:
-    """Return the content of a CSV of :func:`write`."""
-    with open(path, newline="", encoding="utf-8") as file:
-        table = csv.reader(file)
-        _, machine, _, features, _, limit = next(table)
-        run = Run(machine, features, float(limit))
-        names = next(table)
-        kinds = {column.name: column.type for column in fields(Cell)}
-        for line in table:
-            found = dict(zip(names, line, strict=True))
-            cell = Cell(**{name: kinds[name](found[name]) for name in kinds})
-            _row_of(run, found["task"], found["package"]).cells[int(found["n"])] = cell
-    return run
-
-
-def _row_of(run: Run, task: str, package: str) -> Row:
-    """Return the row of a line of the file; all lines of a row are consecutive."""
-    for row in (run.sort, run.plain, *run.rows[-1:]):
-        if (row.task, row.package) == (task, package):
-            return row
-    run.rows.append(Row(task, package))
-    return run.rows[-1]
 
 
 def draw(run: Run, path: Path) -> None:

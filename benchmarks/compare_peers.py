@@ -18,14 +18,15 @@ ones.
     --memory 6           gigabytes for one call
     --python PATH        an interpreter with the packages of peers.txt, instead of a new environment
     --write              also write results/speed.csv, results/speed.md and docs/_static/speed.png
-    --redraw             only that, from the existing results/speed.csv
     --smoke              one small size with the running Python and its packages, as a quick check
 """
 
 import argparse
 import hashlib
+import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -33,44 +34,67 @@ from pathlib import Path
 from typing import Any
 
 import _speed_table as tables
-from _timing import Worker, serve, vector_features
+from _timing import allow, measure, vector_features
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
 #: Ten classes need ten times the memory.
 MOST_ROWS_OF_CLASSES = 10**6
-OURS = "sklearn_calib"
+OURS = tables.OURS
+THREADS = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+        "NUMBA_NUM_THREADS",
+    ),
+    "1",
+)
 
 
-def answer(request: dict[str, Any], say: Any) -> None:
-    """Answer a request in the measuring process."""
+def work(request: dict[str, Any]) -> None:
+    """Measure one task of one package for increasing sizes, in a process of its own; print each at once."""
     import warnings
 
     import numpy as np
     from _entries import data_of, own
     from _peer_entries import PEERS, missing_packages
-    from _timing import allow_memory, measure
 
     warnings.simplefilter("ignore")
-    if request["what"] == "entries":
+    out = os.fdopen(os.dup(1), "w")
+    # output of the tasks is discarded
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    if request["task"] is None:
         gone = missing_packages()
         named = {
             task: [name for name in PEERS.get(task, {}) if name.split(": ")[0] not in gone] for task in own()
         }
-        say({"entries": named, "missing": gone, "numpy": np.__version__, "features": vector_features()})
+        facts = {"entries": named, "missing": gone, "numpy": np.__version__, "features": vector_features()}
+        print(json.dumps(facts), file=out, flush=True)
         return
-    data = data_of(request["n"])
-    sort = lambda: np.sort(data.p)  # noqa: E731
-    if request["what"] == "sort":
-        task = sort
-    elif request["package"] == OURS:
-        task = own()[request["task"]](data)
-    else:
-        task = PEERS[request["task"]][request["package"]](data)
-    sort()
-    allow_memory(int(request["memory"] * 1e9))
-    measure(task, sort, request["seconds"], say)
+    for n in request["sizes"]:
+        data = data_of(n)
+        try:
+            sort = lambda data=data: np.sort(data.p)  # noqa: E731
+            if request["task"] == "np.sort":
+                task = sort
+            elif request["package"] == OURS:
+                task = own()[request["task"]](data)
+            else:
+                task = PEERS[request["task"]][request["package"]](data)
+            sort()
+            allow(request["limit"], request["memory"] * 1e9)
+            answer = measure(task, sort, request["seconds"])
+        except Exception as error:
+            # torch reports a lack of memory in the text of another exception
+            lack = isinstance(error, MemoryError) or "alloc" in str(error).lower()
+            answer = {"status": "memory" if lack else "failed", "message": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=out, flush=True)
+        if "status" in answer:
+            return
 
 
 def peer_python(path: str | None) -> str:
@@ -92,57 +116,47 @@ def peer_python(path: str | None) -> str:
     return str(python)
 
 
-def open_worker(python: str, limit: float, **environment: str) -> Worker:
-    """Return a process that measures this checkout."""
-    command = [python, "-W", "ignore", __file__, "--worker"]
-    return Worker(command, {"PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"} | environment, limit)
-
-
-def chosen(task: str, package: str, words: list[str] | None) -> bool:
-    return not words or any(word in f"{package}: {task}" for word in words)
+def ask(python: str, request: dict[str, Any], **environment: str) -> list[dict[str, Any]]:
+    """Return the answers of a new process, the last one with the reason if it was ended."""
+    command = [python, "-W", "ignore", __file__, "--worker", json.dumps(request)]
+    known = os.environ | THREADS | {"PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"} | environment
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=known)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    if done.returncode:
+        stopped = done.returncode == -signal.SIGXCPU
+        why = "the limit of processor time" if stopped else f"code {done.returncode}"
+        answers.append({"status": "limit" if stopped else "failed", "message": f"ended with {why}"})
+    return answers
 
 
 def run(options: argparse.Namespace, python: str, sizes: list[int]) -> tables.Run:
     """Measure everything, and print each line as it is known."""
-    common = {"seconds": options.seconds, "memory": options.memory}
-    with open_worker(python, options.limit) as worker:
-        facts = worker.ask_once({"what": "entries"})
-        features = facts["features"]
-        table = tables.Run(
-            machine=f"{_processor()}, Python {_version(python)}, numpy {facts['numpy']}, one thread",
-            features=", ".join(features),
-            limit=options.limit,
-        )
-        for package, why in facts["missing"].items():
-            print(f"not compared: {package} ({why})")
-        with open_worker(python, options.limit, NPY_DISABLE_CPU_FEATURES=" ".join(features)) as plain:
-            for n in sizes:
-                request = {"what": "sort", "n": n, **common}
-                table.sort.cells[n] = tables.Cell.of(worker.ask(request))
-                table.plain.cells[n] = tables.Cell.of(plain.ask(request))
-        print(table.heading(), flush=True)
-        for task, peers in facts["entries"].items():
-            for package in [OURS, *([] if options.ours else peers)]:
-                if chosen(task, package, options.only):
-                    cells = _cells(worker, task, package, sizes, common)
-                    row = tables.Row(task, package, cells)
-                    table.rows.append(row)
-                    print(table.line(row), flush=True)
+    common = {"seconds": options.seconds, "memory": options.memory, "limit": options.limit}
+    (facts,) = ask(python, {"task": None})
+    features = facts["features"]
+    table = tables.Run(
+        machine=f"{_processor()}, Python {_version(python)}, numpy {facts['numpy']}, one thread",
+        features=", ".join(features),
+        limit=options.limit,
+    )
+    for package, why in facts["missing"].items():
+        print(f"not compared: {package} ({why})")
+
+    def cells(task: str, package: str, **environment: str) -> dict[int, tables.Cell]:
+        chosen = [n for n in sizes if n <= MOST_ROWS_OF_CLASSES or not task.endswith("ten classes")]
+        request = {"task": task, "package": package, "sizes": chosen, **common}
+        answers = ask(python, request, **environment)
+        return {n: tables.Cell.of(answer) for n, answer in zip(chosen, answers, strict=False)}
+
+    table.sort.cells |= cells("np.sort", "")
+    table.plain.cells |= cells("np.sort", "", NPY_DISABLE_CPU_FEATURES=" ".join(features))
+    print(table.heading(), flush=True)
+    for task, peers in facts["entries"].items():
+        for package in [OURS, *([] if options.ours else peers)]:
+            if any(word in f"{package}: {task}" for word in options.only):
+                table.rows.append(tables.Row(task, package, cells(task, package)))
+                print(table.line(table.rows[-1]), flush=True)
     return table
-
-
-def _cells(
-    worker: Worker, task: str, package: str, sizes: list[int], common: dict[str, Any]
-) -> dict[int, tables.Cell]:
-    cells: dict[int, tables.Cell] = {}
-    for n in sizes:
-        if n > MOST_ROWS_OF_CLASSES and task.endswith("ten classes"):
-            continue
-        request = {"what": "time", "task": task, "package": package, "n": n, **common}
-        cells[n] = tables.Cell.of(worker.ask(request))
-        if cells[n].status != "ok":
-            break
-    return cells
 
 
 def _version(python: str) -> str:
@@ -163,22 +177,18 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sizes", nargs="+", type=lambda text: int(float(text)), default=list(SIZES))
-    parser.add_argument("--only", nargs="+", metavar="WORD")
+    parser.add_argument("--only", nargs="+", metavar="WORD", default=[""])
     parser.add_argument("--ours", action="store_true")
     parser.add_argument("--limit", type=float, default=10.0)
     parser.add_argument("--seconds", type=float, default=0.6)
     parser.add_argument("--memory", type=float, default=6.0)
     parser.add_argument("--python", metavar="PATH")
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--redraw", action="store_true")
     parser.add_argument("--smoke", action="store_true")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        serve(answer)
-        return
-    if options.redraw:
-        tables.write(tables.read(RESULTS / "speed.csv"), ROOT)
+        work(options.worker)
         return
     sizes = sorted(options.sizes)
     if options.smoke:
