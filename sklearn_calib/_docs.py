@@ -9,13 +9,12 @@ Documented = TypeVar("Documented", bound=Callable[..., Any])
 
 _PARAGRAPHS = {
     "outcomes": """\
-y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
+y_true : array-like of shape (n,) or (n, n_labels)
     Labels of two or more classes; or an indicator matrix of zeros and ones for multilabel targets, over
     whose columns the error is averaged.
-y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
+y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
     Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-    or more classes in sorted order, or of each label. Values up to 1e-6 outside [0, 1] are clipped.
-    Omitted with a sketch.""",
+    or more classes in sorted order, or of each label. Values up to 1e-6 outside [0, 1] are clipped.""",
     "sample": """\
 %(outcomes)s
 %(weight)s""",

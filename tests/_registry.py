@@ -114,7 +114,6 @@ METRICS = [
     MetricCase("decision_risk_gap", metrics.decision_risk_gap, {"threshold": 0.3}, flip_symmetric=False),
     MetricCase("decision_risk_gap_max", metrics.decision_risk_gap, {"threshold": "max"}),
     MetricCase("calibration_decision_loss", metrics.calibration_decision_loss),
-    MetricCase("two_bin", metrics.averaged_two_bin_calibration_error),
 ]
 
 #: Public functions of predictions that are no rows above, and why.

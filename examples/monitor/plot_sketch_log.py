@@ -35,14 +35,17 @@ morning, evening = sum(hours[:18]), sum(hours[18:])
 print(evening + morning == day, day - evening == morning)
 for name, part in (("until 18 h", morning), ("from 18 h", evening)):
     y, p, w = part.weighted_sample()
+    cutoff = cutoff_calibration_error(y, p, sample_weight=w)
     found = confidence_interval(y, p, metric=smooth_ece, sample_weight=w)
-    print(f"{name}: cutoff {cutoff_calibration_error(part):.4f}, smooth ECE {found}")
+    print(f"{name}: cutoff {cutoff:.4f}, smooth ECE {found}")
 
 # %%
 # The bars show in which hours the error is large. The curve shows which predictions are too high.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
-left.bar(range(24), [cutoff_calibration_error(sketch) for sketch in hours], color="C0")
+arrays = [sketch.weighted_sample() for sketch in hours]
+errors = [cutoff_calibration_error(y, p, sample_weight=w) for y, p, w in arrays]
+left.bar(range(24), errors, color="C0")
 left.set(xlabel="Hour", ylabel="Cutoff calibration error", title="The error increases at 18 h")
 y, p, w = evening.weighted_sample()
 ReliabilityDisplay.from_predictions(y, p, sample_weight=w, ax=right)

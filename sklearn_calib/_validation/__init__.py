@@ -46,7 +46,6 @@ from sklearn_calib._validation._parameters import (
 from sklearn_calib._validation._samples import (
     BinarySample,
     ClassSample,
-    binary_sample,
     check_binary,
     check_class_sample,
 )

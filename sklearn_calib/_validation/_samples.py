@@ -25,7 +25,6 @@ from sklearn_calib._validation._numbers import (
     check_scores,
     check_weights,
 )
-from sklearn_calib._validation._summaries import Outcomes, sample_arrays
 
 # From this number of samples on, predictions that are all 0 or 1 cause a warning.
 _MANY = 20
@@ -87,29 +86,16 @@ class ClassSample(_Weighted):
 
 
 def check_binary(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
     clusters: ArrayLike | None = None,
 ) -> BinarySample:
     """Check outcomes, probabilities of the positive class, weights and clusters of a binary problem.
 
-    A summary in place of outcomes and predictions is replaced by its weighted sample. With clusters, weights
-    must be whole numbers.
+    With clusters, weights must be whole numbers.
     """
-    rows = sample_arrays(y_true, y_proba, sample_weight, pos_label, clusters=clusters)
-    return binary_sample(*rows, pos_label, clusters)
-
-
-def binary_sample(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    sample_weight: ArrayLike | None,
-    pos_label: Any,
-    clusters: ArrayLike | None = None,
-) -> BinarySample:
-    """Check the arrays of a binary problem."""
     p = check_probabilities(y_proba)
     y = check_labels(y_true, pos_label, ordered=shape_of(y_proba, "y_proba")[1:] == (2,))
     _warn_of_predicted_labels(p)
@@ -138,7 +124,7 @@ def _warn_of_few_events(y: NDArray[np.int64], clusters: NDArray[np.int64]) -> No
             f"Only {found} clusters contain the outcome {rarer}. With fewer than {_FEWEST_WITH_EVENTS}, the "
             "dependence within clusters is hardly known, and tests have little power.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
 
 
@@ -151,7 +137,7 @@ def _warn_of_predicted_labels(p: Array) -> None:
             "y_proba contains only 0 and 1. If these are the labels that predict returns, pass the "
             "probabilities of predict_proba instead.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
 
 

@@ -18,7 +18,6 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
-    Outcomes,
     check_clusters,
     check_fraction,
     check_generator,
@@ -44,8 +43,8 @@ class Decisions(NamedTuple):
 
 
 def check_decisions(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     sample_weight: ArrayLike | None,
     pos_label: Any,
     labels: ArrayLike | None,
@@ -322,8 +321,8 @@ def dominance_test(
     sample_weight: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
-    labels: ArrayLike | None = None,
     reduction: Reduction = "classwise",
+    labels: ArrayLike | None = None,
 ) -> DominanceResult:
     r"""Test whether one model is better than another for every decision maker.
 

@@ -39,7 +39,6 @@ from sklearn_calib.metrics._summary import (
     integrated_calibration_index,
 )
 from sklearn_calib.metrics._sweep import sweep_calibration_error
-from sklearn_calib.metrics._two_bin import averaged_two_bin_calibration_error
 
 __all__ = [
     "CalibrationDistance",
@@ -53,7 +52,6 @@ __all__ = [
     "ScoreDecomposition",
     "SmoothECEResult",
     "area_under_risk_coverage",
-    "averaged_two_bin_calibration_error",
     "calibration_decision_loss",
     "calibration_loss",
     "calibration_summary",

@@ -23,7 +23,6 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
-    Outcomes,
     check_flag,
     check_option,
     check_size,
@@ -161,17 +160,17 @@ def _canonical_error(sample: ClassSample, n_bins: int, norm: str, debias: bool) 
 
 
 @shared_docs
-@MetricKernel(_make, bins=_pooling_bins)
+@MetricKernel(_make, _bins=_pooling_bins)
 def expected_calibration_error(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    pos_label: Any = None,
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] = "uniform",
     norm: Literal["l1", "l2", "max"] = "l1",
     debias: bool = False,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
     reduction: Literal["classwise", "confidence", "top-label", "canonical"] = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
@@ -183,7 +182,7 @@ def expected_calibration_error(
 
     Parameters
     ----------
-    %(sample)s
+    %(outcomes)s
     n_bins : int, default=15
         Number of bins. Empty bins are ignored.
     strategy : {"uniform", "quantile"}, default="uniform"
@@ -193,6 +192,7 @@ def expected_calibration_error(
         Mean gap, root mean squared gap, or largest gap.
     debias : bool, default=False
         Subtract from each squared gap the sampling variance of the event frequency. Only for ``norm="l2"``.
+    %(weight)s
     reduction : {"classwise", "confidence", "top-label", "canonical"}, default="classwise"
         How multiclass predictions are evaluated. "classwise": each class against the rest, the mean over
         classes (for "l2" the root mean square); "confidence": the largest probability as a forecast that its

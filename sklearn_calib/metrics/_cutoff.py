@@ -16,7 +16,6 @@ from sklearn_calib._html import result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
-    Outcomes,
     check_binary,
     check_fraction,
     check_generator,
@@ -160,7 +159,7 @@ class CutoffResult:
         method: Literal["asymptotic", "dkw", "paper", "bootstrap"] = "asymptotic",
         *,
         n_resamples: int = 999,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     ) -> float:
         """Bound the distance between ``value`` and the cutoff calibration error of the population.
 
@@ -176,8 +175,8 @@ class CutoffResult:
             the range of the centred cumulative residuals.
         n_resamples : int, default=999
             Bootstrap samples; at least 1 / (1 - ``confidence``) - 1.
-        random_state : int, Generator, RandomState or None, default=None
-            Source of the bootstrap samples; an integer makes the margin reproducible.
+        random_state : int, Generator, RandomState or None, default=0
+            Source of the bootstrap samples. The default makes the margin reproducible.
 
         Returns
         -------
@@ -260,8 +259,8 @@ def bootstrap_margin(
 @shared_docs
 @MetricKernel(_make)
 def cutoff_calibration_error(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -321,8 +320,8 @@ def cutoff_calibration_error(
 
 @shared_docs
 def cutoff_result(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,

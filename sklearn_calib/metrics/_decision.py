@@ -16,7 +16,6 @@ from sklearn_calib._html import result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
-    Outcomes,
     check_binary,
     check_fraction,
     check_numbers,
@@ -179,10 +178,10 @@ def _make(prob: Array, n_samples: float, threshold: float | str = 0.5) -> Evalua
 
 
 @shared_docs
-@MetricKernel(_make, bins=_gap_bins)
+@MetricKernel(_make, _bins=_gap_bins)
 def decision_risk_gap(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
     threshold: float | Literal["max"] = 0.5,
     sample_weight: ArrayLike | None = None,
@@ -260,10 +259,10 @@ def _make_loss(prob: Array, n_samples: float, recalibration: str = "monotone") -
 
 
 @shared_docs
-@MetricKernel(_make_loss, bins=_loss_bins)
+@MetricKernel(_make_loss, _bins=_loss_bins)
 def calibration_decision_loss(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
     recalibration: Literal["monotone", "any"] = "monotone",
     sample_weight: ArrayLike | None = None,
@@ -344,8 +343,8 @@ def calibration_decision_loss(
 
 @shared_docs
 def net_benefit(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
     threshold: float = 0.5,
     sample_weight: ArrayLike | None = None,
@@ -411,8 +410,8 @@ def net_benefit(
 
 @shared_docs
 def decision_risk_result(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
     thresholds: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,

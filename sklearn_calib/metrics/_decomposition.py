@@ -15,12 +15,11 @@ from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_option, check_size
+from sklearn_calib._validation import BinarySample, check_binary, check_option, check_size
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
 _SCORES = {"brier": "Brier score", "log_loss": "log loss"}
-_METHODS = ("isotonic", "binned")
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class ScoreDecomposition:
         The mean score of the event frequency as a prediction.
     score_name : {"brier", "log_loss"}
         The score.
-    method : {"isotonic", "binned"}
+    curve : {"isotonic", "binned"}
         How the predictions were recalibrated.
     n_samples : float
         Total weight.
@@ -50,39 +49,32 @@ class ScoreDecomposition:
     discrimination: float
     uncertainty: float
     score_name: str
-    method: str
+    curve: str
     n_samples: float
-
-    @property
-    def calibration_loss(self) -> float:
-        """The part of the score that recalibration removes, ``miscalibration``."""
-        return self.miscalibration
 
     @property
     def refinement_loss(self) -> float:
         """The score after recalibration, ``uncertainty - discrimination``."""
         return self.uncertainty - self.discrimination
 
-    def _rows(self) -> list[tuple[str, str]]:
-        return [
-            ("score", f"{self.score:.4f}"),
-            ("miscalibration", f"{self.miscalibration:.4f}"),
-            ("discrimination", f"{self.discrimination:.4f}"),
-            ("uncertainty", f"{self.uncertainty:.4f}"),
-        ]
-
-    def _title(self) -> str:
-        return f"{_SCORES[self.score_name]}, {self.method}"
-
     def __str__(self) -> str:
         return (
             f"{_SCORES[self.score_name]} {self.score:.4f} = miscalibration {self.miscalibration:.4f} - "
             f"discrimination {self.discrimination:.4f} + uncertainty {self.uncertainty:.4f} "
-            f"({self.method}, n = {self.n_samples:g})"
+            f"({self.curve}, n = {self.n_samples:g})"
         )
 
     def _repr_html_(self) -> str:
-        return result_html(self._title(), [*self._rows(), ("n", f"{self.n_samples:g}")])
+        return result_html(
+            f"{_SCORES[self.score_name]}, {self.curve}",
+            [
+                ("score", f"{self.score:.4f}"),
+                ("miscalibration", f"{self.miscalibration:.4f}"),
+                ("discrimination", f"{self.discrimination:.4f}"),
+                ("uncertainty", f"{self.uncertainty:.4f}"),
+                ("n", f"{self.n_samples:g}"),
+            ],
+        )
 
 
 def _mean_score(grouped: GroupedOutcomes, prediction: Array, score: str) -> float:
@@ -95,9 +87,9 @@ def _mean_score(grouped: GroupedOutcomes, prediction: Array, score: str) -> floa
     return float(losses.sum() / grouped.total)
 
 
-def _recalibrated(grouped: GroupedOutcomes, method: str, n_bins: int, strategy: str) -> Array:
+def _recalibrated(grouped: GroupedOutcomes, curve: str, n_bins: int, strategy: str) -> Array:
     """Return the event frequency of the block or bin of each group."""
-    if method == "isotonic":
+    if curve == "isotonic":
         fit = fit_isotonic(grouped)
         return np.asarray(fit.value[np.searchsorted(fit.lower, grouped.prob, side="right") - 1])
     starts = bin_starts(grouped, n_bins, strategy)
@@ -108,17 +100,17 @@ def _recalibrated(grouped: GroupedOutcomes, method: str, n_bins: int, strategy: 
 def decompose(
     grouped: GroupedOutcomes,
     score: str,
-    method: str = "isotonic",
+    curve: str = "isotonic",
     n_bins: int = 1,
     strategy: str = "quantile",
 ) -> ScoreDecomposition:
     """Return the decomposition of grouped outcomes."""
     original = _mean_score(grouped, grouped.prob, score)
-    refined = _mean_score(grouped, _recalibrated(grouped, method, n_bins, strategy), score)
+    refined = _mean_score(grouped, _recalibrated(grouped, curve, n_bins, strategy), score)
     base_rate = grouped.positives.sum() / grouped.total
     uncertainty = _mean_score(grouped, np.full_like(grouped.prob, base_rate), score)
     miscalibration, discrimination = original - refined, uncertainty - refined
-    if method == "isotonic":
+    if curve == "isotonic":
         # non-negative up to rounding, as the fit is optimal among all monotone functions
         miscalibration = max(miscalibration, 0.0)
     return ScoreDecomposition(
@@ -127,45 +119,38 @@ def decompose(
         discrimination=max(discrimination, 0.0),
         uncertainty=uncertainty,
         score_name=score,
-        method=method,
+        curve=curve,
         n_samples=grouped.total,
     )
 
 
-def _check(score: str, method: str, n_bins: int, strategy: str) -> int:
-    check_option(score, "score", tuple(_SCORES))
-    check_option(method, "method", _METHODS)
-    check_option(strategy, "strategy", ("uniform", "quantile"))
-    return check_size(n_bins, "n_bins")
-
-
 @shared_docs
 def score_decomposition(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    pos_label: Any = None,
     score: Literal["brier", "log_loss"] = "brier",
-    method: Literal["isotonic", "binned"] = "isotonic",
+    curve: Literal["isotonic", "binned"] = "isotonic",
     n_bins: int = 10,
     strategy: Literal["uniform", "quantile"] = "quantile",
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> ScoreDecomposition:
     r"""Decompose the Brier score or the log loss into miscalibration, discrimination and uncertainty.
 
     Parameters
     ----------
     %(binary_sample)s
-    %(weight)s
     score : {"brier", "log_loss"}, default="brier"
         The mean squared difference, or the mean negative log-likelihood.
-    method : {"isotonic", "binned"}, default="isotonic"
+    curve : {"isotonic", "binned"}, default="isotonic"
         How the predictions are recalibrated: by isotonic regression of the outcomes, which has no parameter,
         or by the event frequencies of bins.
     n_bins : int, default=10
-        Number of bins, for ``method="binned"``.
+        Number of bins, for ``curve="binned"``.
     strategy : {"uniform", "quantile"}, default="quantile"
-        Bins of equal width or of equal weight, for ``method="binned"``.
+        Bins of equal width or of equal weight, for ``curve="binned"``.
+    %(weight)s
 
     Returns
     -------
@@ -212,9 +197,12 @@ def score_decomposition(
     >>> print(score_decomposition([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.7]))
     Brier score 0.1775 = miscalibration 0.0525 - discrimination 0.1250 + uncertainty 0.2500 (isotonic, n = 4)
     """
-    n_bins = _check(score, method, n_bins, strategy)
+    check_option(score, "score", _SCORES)
+    check_option(curve, "curve", ("isotonic", "binned"))
+    check_option(strategy, "strategy", ("uniform", "quantile"))
+    n_bins = check_size(n_bins, "n_bins")
     sample = check_binary(y_true, y_proba, sample_weight, pos_label)
-    return decompose(group_outcomes(sample.y, sample.p, sample.w), score, method, n_bins, strategy)
+    return decompose(group_outcomes(sample.y, sample.p, sample.w), score, curve, n_bins, strategy)
 
 
 def _make_calibration_loss(prob: Array, n_samples: float, score: str = "brier") -> Evaluate:
@@ -228,12 +216,12 @@ def _make_refinement_loss(prob: Array, n_samples: float, score: str = "brier") -
 @shared_docs
 @MetricKernel(_make_calibration_loss)
 def calibration_loss(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
+    score: Literal["brier", "log_loss"] = "brier",
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
-    score: Literal["brier", "log_loss"] = "brier",
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
@@ -241,9 +229,10 @@ def calibration_loss(
 
     Parameters
     ----------
-    %(sample)s
+    %(outcomes)s
     score : {"brier", "log_loss"}, default="brier"
         The mean squared difference, or the mean negative log-likelihood.
+    %(weight)s
     %(reduction)s
 
     Returns
@@ -271,7 +260,7 @@ def calibration_loss(
     >>> print(f"{calibration_loss([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.7]):.4f}")
     0.0525
     """
-    check_option(score, "score", tuple(_SCORES))
+    check_option(score, "score", _SCORES)
 
     def error(sample: BinarySample) -> float:
         return decompose(group_outcomes(sample.y, sample.p, sample.w), score).miscalibration
@@ -282,12 +271,12 @@ def calibration_loss(
 @shared_docs
 @MetricKernel(_make_refinement_loss)
 def refinement_loss(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
+    score: Literal["brier", "log_loss"] = "brier",
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
-    score: Literal["brier", "log_loss"] = "brier",
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
@@ -322,7 +311,7 @@ def refinement_loss(
     >>> print(f"{refinement_loss([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.7]):.4f}")
     0.1250
     """
-    check_option(score, "score", tuple(_SCORES))
+    check_option(score, "score", _SCORES)
 
     def error(sample: BinarySample) -> float:
         return decompose(group_outcomes(sample.y, sample.p, sample.w), score).refinement_loss

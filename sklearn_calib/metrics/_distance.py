@@ -11,7 +11,7 @@ from sklearn_calib._core._binning import condense
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import monotone_distance
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._validation import BinarySample, Outcomes, check_size
+from sklearn_calib._validation import BinarySample, check_size
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
@@ -39,14 +39,14 @@ def _lipschitz_supremum(grouped: GroupedOutcomes) -> float:
 
 
 @shared_docs
-@MetricKernel(population={"n_bins": None})
+@MetricKernel(_population={"n_bins": None})
 def smooth_calibration_error(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
+    n_bins: int | None = None,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
-    n_bins: int | None = None,
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
@@ -59,11 +59,12 @@ def smooth_calibration_error(
 
     Parameters
     ----------
-    %(sample)s
+    %(outcomes)s
     n_bins : int or None, default=None
         None computes the exact value. For large unweighted samples, predictions can first be binned into
         this many bins (the next power of two, 64 or more). The error of the result is then at most the mean
         of ``abs(y - p)`` divided by ``n_bins``.
+    %(weight)s
     %(reduction)s
 
     %(error)s

@@ -13,7 +13,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._transport import gather, interval_error, transport_distance
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_size
+from sklearn_calib._validation import BinarySample, check_binary, check_size
 from sklearn_calib.metrics._distance import smooth_calibration_error
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, checked_error
@@ -88,12 +88,12 @@ def _transport(grouped: GroupedOutcomes, n_bins: int) -> tuple[float, float]:
 @shared_docs
 @MetricKernel()
 def lower_distance_to_calibration(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
+    n_bins: int = 200,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
-    n_bins: int = 200,
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
@@ -105,11 +105,12 @@ def lower_distance_to_calibration(
 
     Parameters
     ----------
-    %(sample)s
+    %(outcomes)s
     n_bins : int, default=200
         Bins of the grid on which the moved predictions lie; it adds at most ``1 / (2 n_bins)``. If there are
         more distinct predictions, they are first replaced by their means over bins, which changes the result
         by at most their mean distance to these, less than ``1 / n_bins``.
+    %(weight)s
     %(reduction)s
 
     %(error)s
@@ -159,8 +160,8 @@ def lower_distance_to_calibration(
 @shared_docs
 @MetricKernel()
 def interval_calibration_error(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -224,12 +225,12 @@ def interval_calibration_error(
 
 @shared_docs
 def distance_from_calibration(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
+    n_bins: int = 200,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
-    n_bins: int = 200,
 ) -> CalibrationDistance:
     r"""Compute bounds on the distance from calibration of binary predictions.
 

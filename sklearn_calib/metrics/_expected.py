@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,14 +11,11 @@ from numpy.typing import ArrayLike
 from sklearn_calib._html import result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    Outcomes,
     check_fraction,
     check_not_negative,
     check_probabilities,
     check_size,
     check_weights,
-    is_summary,
-    sample_arrays,
 )
 from sklearn_calib.metrics._summary import IntervalEstimate
 
@@ -100,15 +96,16 @@ class ExpectedPerformance:
 
 
 def expected_performance(
-    y_proba: Outcomes,
+    y_proba: ArrayLike,
     *,
     threshold: float = 0.5,
     certificate: float | None = None,
-    reference: Outcomes | None = None,
+    reference: ArrayLike | None = None,
     n_bins: int = 10,
     cost_false_positive: float = 1.0,
     cost_false_negative: float = 1.0,
     sample_weight: ArrayLike | None = None,
+    reference_weight: ArrayLike | None = None,
 ) -> ExpectedPerformance:
     r"""Estimate classification metrics of unlabelled samples from their calibrated probabilities.
 
@@ -118,15 +115,14 @@ def expected_performance(
 
     Parameters
     ----------
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2), or CalibrationSketch
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used. The outcomes
-        of a sketch are ignored.
+    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
     threshold : float, default=0.5
         Decisions are positive where the prediction is at least this; strictly between 0 and 1.
     certificate : float, default=None
         Upper bound on the cutoff calibration error, as ``cutoff_certificate().upper`` of a calibrator. By
         default no intervals are computed.
-    reference : array-like like ``y_proba``, or CalibrationSketch, default=None
+    reference : array-like like ``y_proba``, default=None
         Predictions on the samples for which the certificate was computed. If given, the intervals hold for a
         changed distribution of the predictions, too.
     n_bins : int, default=10
@@ -135,6 +131,8 @@ def expected_performance(
         Cost of the two errors; at least 0.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights of the predictions.
+    reference_weight : array-like, default=None
+        The same for ``reference``.
 
     Returns
     -------
@@ -207,7 +205,7 @@ def expected_performance(
     p, w, total = _sorted_predictions(y_proba, sample_weight, "y_proba")
     factor = 1.0
     if reference is not None:
-        old, old_w, _ = _sorted_predictions(reference, None, "reference")
+        old, old_w, _ = _sorted_predictions(reference, reference_weight, "reference")
         factor = _shift_factor(p, w, old, old_w, n_bins)
     c *= factor
 
@@ -255,13 +253,10 @@ def expected_performance(
 
 
 def _sorted_predictions(
-    given: Outcomes, sample_weight: ArrayLike | None, name: str
+    given: ArrayLike, sample_weight: ArrayLike | None, name: str
 ) -> tuple[Array, Array, float]:
     """Return checked predictions in increasing order, weights that sum to 1, and the total weight."""
-    values = cast(ArrayLike, given)
-    if is_summary(given):
-        _, values, sample_weight = sample_arrays(given, None, sample_weight)
-    p = check_probabilities(values, name)
+    p = check_probabilities(given, name)
     if sample_weight is None:
         return np.sort(p), np.broadcast_to(1.0 / p.shape[0], p.shape), float(p.shape[0])
     w = check_weights(sample_weight, p.shape[0])

@@ -15,7 +15,6 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
-    Outcomes,
     check_flag,
     check_frequency_weights,
     check_option,
@@ -87,15 +86,15 @@ class _Kernel:
 @shared_docs
 @MetricKernel()
 def kernel_calibration_error(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    pos_label: Any = None,
     kernel: Literal["laplacian", "gaussian"] = "laplacian",
     bandwidth: float | Literal["median"] = 1.0,
     debias: bool = True,
     squared: bool = False,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
     reduction: Literal["canonical", "classwise", "confidence", "top-label"] = "canonical",
     labels: ArrayLike | None = None,
 ) -> float:
@@ -107,7 +106,7 @@ def kernel_calibration_error(
 
     Parameters
     ----------
-    %(sample)s
+    %(outcomes)s
     kernel : {"laplacian", "gaussian"}, default="laplacian"
         The kernel, exp(-d/s) or exp(-d^2/(2 s^2)).
     bandwidth : float or "median", default=1.0
@@ -119,6 +118,7 @@ def kernel_calibration_error(
         0 if predictions are calibrated. Needs weights that are whole numbers.
     squared : bool, default=False
         Return the squared error (SKCE). The debiased squared error can be negative; its root is then 0.
+    %(weight)s
     reduction : {"canonical", "classwise", "confidence", "top-label"}, default="canonical"
         How multiclass predictions are evaluated. "canonical": the whole vector of probabilities, by the
         formula below. "classwise": each class against the rest, the mean of the squares over classes;

@@ -24,7 +24,7 @@ from sklearn_calib._core._smoothing import (
 )
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, Outcomes, check_fraction, check_option, check_positive
+from sklearn_calib._validation import BinarySample, check_fraction, check_option, check_positive
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 from sklearn_calib.metrics._smooth import smoothing_bins
@@ -90,16 +90,16 @@ def _pooling_bins(
 
 
 @shared_docs
-@MetricKernel(_make, accuracy=1e-6, bins=_pooling_bins, at_size=_at_size)
+@MetricKernel(_make, _accuracy=1e-6, _bins=_pooling_bins, _at_size=_at_size)
 def logit_smoothed_ece(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    pos_label: Any = None,
     bandwidth: float | Literal["auto"] = "auto",
     noise: Literal["gaussian", "uniform"] = "gaussian",
     eps: float = EPS,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
@@ -110,7 +110,7 @@ def logit_smoothed_ece(
 
     Parameters
     ----------
-    %(sample)s
+    %(outcomes)s
     bandwidth : float or "auto", default="auto"
         Scale s of the noise in log-odds, from 1e-7 to 10,000: the standard deviation of Gaussian noise, the
         full width of uniform noise. "auto" is n**(-1/3), which vanishes slowly enough for the estimate to
@@ -121,6 +121,7 @@ def logit_smoothed_ece(
     eps : float, default=2**-53
         Predictions are clipped to [eps, 1 - eps] before the logit, so that 0 and 1 have log-odds of about
         -+36.7. A larger eps changes confident predictions and therefore the error.
+    %(weight)s
     %(reduction)s
 
     %(error)s

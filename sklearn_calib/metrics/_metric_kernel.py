@@ -1,7 +1,7 @@
 """Vectorized evaluation of a metric on many samples with the same predictions."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import isfunction
 from typing import Any, TypeVar
@@ -35,7 +35,7 @@ class MetricKernel:
 
     Parameters
     ----------
-    make : callable or None, default=None
+    make : callable
         ``make(prob, n_samples, **params) -> evaluate`` or None. ``prob``, of shape (groups,), holds the
         distinct predictions in increasing order, ``n_samples`` is the number of samples, and ``params`` are
         the keywords that :func:`functools.partial` has fixed. ``evaluate(count, positives)`` returns the
@@ -43,18 +43,6 @@ class MetricKernel:
         (groups, r), or (groups, 1) if the counts are the same in all samples, and the counts of positive
         outcomes, ``positives``, of shape (groups, r). Return None for parameters without a faster way: the
         function is then called.
-    accuracy : float, default=1e-12
-        Largest difference between the kernel and the function.
-    bins : callable or None, default=None
-        ``bins(grouped, **params)`` returns a non-decreasing bin number for each distinct prediction
-        (``grouped.prob``, with counts ``grouped.weight``), or None. If there are many thousand distinct
-        predictions, those in the same bin are replaced by their mean. Choose bins so narrow that the null
-        mean of the metric changes by less than 0.1%. By default predictions are not pooled.
-    at_size : callable or None, default=None
-        ``at_size(n_samples, **params) -> dict`` returns the keywords whose automatic value depends on the
-        number of samples, with that value.
-    population : dict or None, default=None
-        Keywords that turn off an approximation that is not defined for weighted samples.
 
     Examples
     --------
@@ -70,16 +58,21 @@ class MetricKernel:
     >>> @MetricKernel(make)
     ... def mean_bias(y_true, y_proba, sample_weight=None):
     ...     return abs(np.average(y_true, weights=sample_weight) - np.average(y_proba, weights=sample_weight))
-    >>> null = expected_under_calibration(None, np.full(400, 0.5), metric=mean_bias, random_state=0)
+    >>> null = expected_under_calibration(None, np.full(400, 0.5), metric=mean_bias)
     >>> 0.01 < null.mean < 0.03
     True
     """
 
     make: Callable[..., Evaluate | None] | None = None
-    accuracy: float = 1e-12
-    bins: Callable[..., NDArray[np.int64] | None] | None = None
-    at_size: Callable[..., dict[str, Any]] | None = None
-    population: Mapping[str, Any] | None = None
+    # For metrics of this package. Largest difference between the kernel and the function:
+    _accuracy: float = field(default=1e-12, kw_only=True)
+    # ``bins(grouped, **params)``, a non-decreasing bin number for each distinct prediction, or None: of many
+    # thousand predictions, those in a bin are replaced by their mean.
+    _bins: Callable[..., NDArray[np.int64] | None] | None = field(default=None, kw_only=True)
+    # ``at_size(n_samples, **params)``, the keywords whose automatic value depends on the number of samples.
+    _at_size: Callable[..., dict[str, Any]] | None = field(default=None, kw_only=True)
+    # Keywords that turn off an approximation that is not defined for weighted samples.
+    _population: Mapping[str, Any] | None = field(default=None, kw_only=True)
 
     def __call__(self, metric: Function) -> Function:
         """Attach the declaration to a metric, and return the metric.
@@ -115,7 +108,7 @@ class BoundKernel:
     @property
     def accuracy(self) -> float:
         """Return the largest difference between kernel and function."""
-        return self.kernel.accuracy
+        return self.kernel._accuracy
 
     def evaluator(self, prob: Array, n_samples: float) -> Evaluate | None:
         """Return the function of counts and positives, or None if there is none for these parameters."""
@@ -125,7 +118,7 @@ class BoundKernel:
 
     def bins(self, grouped: GroupedOutcomes) -> NDArray[np.int64] | None:
         """Return the bins within which predictions may be pooled, or None."""
-        return None if self.kernel.bins is None else self.kernel.bins(grouped, **self.params)
+        return None if self.kernel._bins is None else self.kernel._bins(grouped, **self.params)
 
 
 def _declared(metric: Any) -> tuple[MetricKernel | None, dict[str, Any]]:
@@ -152,22 +145,22 @@ def bind_kernel(metric: Any, n_samples: float) -> BoundKernel | None:
             value is each or value == each for each in neutral if each is not None
         ):
             return None
-    if kernel.at_size is not None:
-        params |= kernel.at_size(n_samples, **params)
+    if kernel._at_size is not None:
+        params |= kernel._at_size(n_samples, **params)
     return BoundKernel(kernel, params)
 
 
 def at_size(metric: Any, n_samples: float) -> Any:
     """Return the metric with the parameters that it would choose for this number of samples."""
     kernel, params = _declared(metric)
-    chosen = {} if kernel is None or kernel.at_size is None else kernel.at_size(n_samples, **params)
+    chosen = {} if kernel is None or kernel._at_size is None else kernel._at_size(n_samples, **params)
     return partial(metric, **chosen) if chosen else metric
 
 
 def of_population(metric: Any) -> Any:
     """Return the metric without approximations that are not defined for weighted samples."""
     kernel, _ = _declared(metric)
-    return metric if kernel is None or not kernel.population else partial(metric, **kernel.population)
+    return metric if kernel is None or not kernel._population else partial(metric, **kernel._population)
 
 
 def one_by_one(prob: Array, value: Callable[[GroupedOutcomes], float]) -> Evaluate:

@@ -12,12 +12,10 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
-    Outcomes,
     as_array,
-    binary_sample,
+    check_binary,
     check_class_sample,
     check_option,
-    sample_arrays,
     shape_of,
 )
 
@@ -85,17 +83,14 @@ def has_classes(y_true: ArrayLike, y_proba: ArrayLike, pos_label: Any) -> bool:
 
 
 def check_problem(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     sample_weight: ArrayLike | None,
     pos_label: Any,
     labels: ArrayLike | None,
     clusters: ArrayLike | None = None,
 ) -> BinarySample | ClassSample | list[BinarySample]:
     """Check the input of a metric: a binary sample, a multiclass sample, or a binary sample per label."""
-    y_true, y_proba, sample_weight = sample_arrays(
-        y_true, y_proba, sample_weight, pos_label, clusters=clusters
-    )
     y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     if p.ndim == 2 and p.shape[1] >= 2:
         if has_classes(y, p, pos_label):
@@ -105,13 +100,13 @@ def check_problem(
                 raise ValueError("labels must be omitted if y_true has one column per label (multilabel).")
             if not np.isin(y, (0, 1)).all():
                 raise ValueError("y_true with one column per label (multilabel) must hold 0 and 1 only.")
-            return [binary_sample(y[:, k], p[:, k], sample_weight, 1) for k in range(y.shape[1])]
+            return [check_binary(y[:, k], p[:, k], sample_weight, 1) for k in range(y.shape[1])]
     if labels is not None:
         raise ValueError(
             "labels name the columns of y_proba in a multiclass problem, but y_proba belongs to a binary "
             "problem. Pass pos_label instead."
         )
-    return binary_sample(y, p, sample_weight, pos_label, clusters)
+    return check_binary(y, p, sample_weight, pos_label, clusters)
 
 
 def reduced_error(
@@ -144,8 +139,8 @@ def reduced_error(
 
 def checked_error(
     error: Callable[[BinarySample], float],
-    y_true: Outcomes,
-    y_proba: ArrayLike | None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     sample_weight: ArrayLike | None,
     pos_label: Any,
     reduction: str,

@@ -14,7 +14,7 @@ from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, Outcomes, check_not_negative, check_option
+from sklearn_calib._validation import BinarySample, check_not_negative, check_option
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import (
     Reduction,
@@ -112,8 +112,8 @@ def _curve(sample: BinarySample) -> RiskCoverageCurve:
 
 @shared_docs
 def risk_coverage_curve(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -179,8 +179,8 @@ def risk_coverage_curve(
 @shared_docs
 @MetricKernel()
 def area_under_risk_coverage(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,

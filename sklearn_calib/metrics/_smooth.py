@@ -30,7 +30,7 @@ from sklearn_calib._core._smoothing import (
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_option, check_positive
+from sklearn_calib._validation import BinarySample, check_binary, check_option, check_positive
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
@@ -286,15 +286,15 @@ def _check(bandwidth: float | Literal["auto"], scale: str) -> None:
 
 
 @shared_docs
-@MetricKernel(_make, accuracy=1e-6, bins=_pooling_bins)
+@MetricKernel(_make, _accuracy=1e-6, _bins=_pooling_bins)
 def smooth_ece(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    pos_label: Any = None,
     bandwidth: float | Literal["auto"] = "auto",
     scale: Literal["probability", "logit"] = "probability",
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
@@ -306,12 +306,13 @@ def smooth_ece(
 
     Parameters
     ----------
-    %(sample)s
+    %(outcomes)s
     bandwidth : float or "auto", default="auto"
         Scale s of the kernel. "auto" solves s = smECE_s.
     scale : {"probability", "logit"}, default="probability"
         Axis on which the kernel acts. On the logit axis the kernel is not reflected and the bandwidth is in
         log-odds, which resolves predictions near 0 and 1.
+    %(weight)s
     %(reduction)s
 
     %(error)s
@@ -368,13 +369,13 @@ def smooth_ece(
 
 
 def smooth_ece_result(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    pos_label: Any = None,
     bandwidth: float | Literal["auto"] = "auto",
     scale: Literal["probability", "logit"] = "probability",
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> SmoothECEResult:
     r"""Compute the smooth ECE with its bandwidth, smoothed calibration curve, and density of predictions.
 

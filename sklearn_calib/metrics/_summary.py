@@ -23,7 +23,6 @@ from sklearn_calib._html import result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
-    Outcomes,
     check_binary,
     check_fraction,
     check_frequency_weights,
@@ -166,7 +165,7 @@ def _profile_end(value: float, step: float, deviance: Callable[[float], float], 
 
 
 def _lines(
-    grouped: GroupedOutcomes, z: float, interval: str
+    grouped: GroupedOutcomes, z: float, method: str
 ) -> tuple[IntervalEstimate, IntervalEstimate, IntervalEstimate]:
     """Return intercept for slope 1, slope, and intercept with that slope, with their intervals."""
     data = LogitOutcomes(grouped)
@@ -186,7 +185,7 @@ def _lines(
             high, low = np.quantile(errors(total, along, *data.information(best)), tails)
             return IntervalEstimate(float(value), float(value - low), float(value - high))
         # for so small a z both intervals agree, and z^2 is below the rounding error of the likelihood
-        if interval == "wald" or z < 1e-3:
+        if method == "wald" or z < 1e-3:
             return IntervalEstimate(float(value), float(value - z * error), float(value + z * error))
 
         def deviance(at: float) -> float:
@@ -265,15 +264,15 @@ def _check_knots(n_knots: int) -> int:
 
 @shared_docs
 def calibration_summary(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
+    n_knots: int = 5,
+    confidence: float = 0.95,
+    method: Literal["wald", "profile"] = "wald",
     sample_weight: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
-    n_knots: int = 5,
-    confidence: float = 0.95,
-    interval: Literal["wald", "profile"] = "wald",
 ) -> CalibrationSummary:
     r"""Compute the calibration measures that are reported for clinical prediction models.
 
@@ -283,19 +282,17 @@ def calibration_summary(
     Parameters
     ----------
     %(binary_sample)s
-    sample_weight : array-like of shape (n,), default=None
-        Frequency weights: how often each sample was observed, as whole numbers.
-    clusters : array-like of shape (n,) or None, default=None
-        Label of the cluster of each sample. Samples of different clusters are assumed independent, those of
-        the same cluster may be dependent; see Notes.
-    %(pos_label)s
     n_knots : int, default=5
         Number of knots of the smooth curve, from 3 to 7; fewer if predictions are tied.
     confidence : float, default=0.95
         Level of the confidence intervals, in (0, 1).
-    interval : {"wald", "profile"}, default="wald"
+    method : {"wald", "profile"}, default="wald"
         Intervals of intercepts and slope: Wald intervals, or profile likelihood intervals, which are more
         accurate with few events.
+    sample_weight : array-like of shape (n,), default=None
+        Frequency weights: how often each sample was observed, as whole numbers.
+    %(clusters)s
+    %(pos_label)s
 
     Returns
     -------
@@ -351,29 +348,28 @@ def calibration_summary(
     True
     """
     n_knots = _check_knots(n_knots)
-    check_option(interval, "interval", ("wald", "profile"))
+    check_option(method, "method", ("wald", "profile"))
     check_fraction(confidence, "confidence")
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
     if sample.w is not None:
         check_frequency_weights(sample.w)
-    if sample.clusters is not None and interval == "profile":
+    if sample.clusters is not None and method == "profile":
         raise ValueError(
-            "interval='profile' assumes independent samples and cannot be given clusters. Use "
-            "interval='wald'."
+            "method='profile' assumes independent samples and cannot be given clusters. Use method='wald'."
         )
     grouped = group_sample(sample)
-    found = summarize(grouped, n_knots, confidence, interval)
+    found = summarize(grouped, n_knots, confidence, method)
     if clusters is not None and sample.clusters is None:
         return replace(found, **single_clusters(grouped.total))
     return found
 
 
-def summarize(grouped: GroupedOutcomes, n_knots: int, confidence: float, interval: str) -> CalibrationSummary:
+def summarize(grouped: GroupedOutcomes, n_knots: int, confidence: float, method: str) -> CalibrationSummary:
     """Return the summary of grouped outcomes."""
     z = float(norm.isf((1.0 - confidence) / 2.0))
     total, events = grouped.total, float(grouped.positives.sum())
     expected = float(grouped.weight @ grouped.prob)
-    intercept, slope, slope_intercept = _lines(grouped, z, interval)
+    intercept, slope, slope_intercept = _lines(grouped, z, method)
     inflation = 1.0
     if grouped.clusters is not None and intercept.upper > intercept.lower:
         # the design effect of the number of events, as for the intercept
@@ -418,12 +414,12 @@ def _make(prob: Array, n_samples: float, n_knots: int = 5) -> Evaluate:
 @shared_docs
 @MetricKernel(_make)
 def integrated_calibration_index(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
+    n_knots: int = 5,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
-    n_knots: int = 5,
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
@@ -433,9 +429,10 @@ def integrated_calibration_index(
 
     Parameters
     ----------
-    %(sample)s
+    %(outcomes)s
     n_knots : int, default=5
         Number of knots of the smooth curve, from 3 to 7; fewer if predictions are tied.
+    %(weight)s
     %(reduction)s
 
     %(error)s

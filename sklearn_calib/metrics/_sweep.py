@@ -12,7 +12,7 @@ from sklearn_calib._core._binning import bin_starts, quantile_starts, uniform_bi
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, Outcomes, check_option
+from sklearn_calib._validation import BinarySample, check_option
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
@@ -61,13 +61,13 @@ def _monotone_starts(grouped: GroupedOutcomes, strategy: str) -> NDArray[np.intp
 @shared_docs
 @MetricKernel()
 def sweep_calibration_error(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    pos_label: Any = None,
     strategy: Literal["quantile", "uniform"] = "quantile",
     norm: Literal["l1", "l2"] = "l1",
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
@@ -79,12 +79,13 @@ def sweep_calibration_error(
 
     Parameters
     ----------
-    %(sample)s
+    %(outcomes)s
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal weight or of equal width, as in :func:`expected_calibration_error`. The former have the
         smaller bias [1]_.
     norm : {"l1", "l2"}, default="l1"
         Mean gap, or root mean squared gap.
+    %(weight)s
     reduction : {"classwise", "confidence", "top-label"}, default="classwise"
         How multiclass predictions are evaluated. "classwise": each class against the rest, the mean over
         classes (for "l2" the root mean square); "confidence": the largest probability as a forecast that its

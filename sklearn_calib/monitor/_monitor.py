@@ -340,7 +340,9 @@ class CalibrationMonitor:
                 "The monitor has no reference to compare y_proba with. Pass reference= to "
                 "CalibrationMonitor, or call sklearn_calib.metrics.expected_performance."
             )
-        return expected_performance(y_proba, certificate=certificate, reference=self._reference, **options)
+        _, reference, weight = self._reference.weighted_sample()
+        given = {"reference": reference, "reference_weight": weight, **options}
+        return expected_performance(y_proba, certificate=certificate, **given)
 
     def restart(self, *, empty_window: bool = True) -> None:
         """Restart the test, for instance after the model has been recalibrated.

@@ -14,7 +14,6 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_weights
 from sklearn_calib.metrics import (
     area_under_risk_coverage,
-    averaged_two_bin_calibration_error,
     calibration_decision_loss,
     calibration_loss,
     cutoff_calibration_error,
@@ -68,7 +67,6 @@ def _mean(
 #: Calibration errors, the refinement loss and the area under the risk-coverage curve, negated.
 CALIBRATION_SCORERS = {
     "neg_area_under_risk_coverage": CalibrationScorer(area_under_risk_coverage, reduction="confidence"),
-    "neg_averaged_two_bin_calibration_error": CalibrationScorer(averaged_two_bin_calibration_error),
     "neg_calibration_decision_loss": CalibrationScorer(calibration_decision_loss),
     "neg_calibration_loss": CalibrationScorer(calibration_loss),
     "neg_cutoff_calibration_error": CalibrationScorer(cutoff_calibration_error),

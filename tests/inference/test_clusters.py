@@ -471,8 +471,8 @@ def test_the_summary_has_intervals_of_the_sandwich():
         assert interval.upper - interval.lower == pytest.approx(2 * 1.96 * np.sqrt(covariance[k, k]), rel=0.2)
     assert found.observed_over_expected.upper > alone.observed_over_expected.upper
     assert "design effect" in str(found)
-    with pytest.raises(ValueError, match="interval='profile' assumes independent samples"):
-        calibration_summary(y, p, clusters=clusters, interval="profile")
+    with pytest.raises(ValueError, match="method='profile' assumes independent samples"):
+        calibration_summary(y, p, clusters=clusters, method="profile")
     single = calibration_summary(y, p, clusters=np.arange(y.size))
     assert (single.slope, single.n_clusters, single.n_effective) == (alone.slope, y.size, y.size)
 

@@ -1,8 +1,8 @@
-"""Decision loss, largest risk gap, averaged two-bin error and net benefit from their definitions."""
+"""Decision loss, largest risk gap and net benefit from their definitions."""
 
 import inspect
 from functools import partial
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,15 +12,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_calib import metrics
 from sklearn_calib.inference import confidence_interval, expected_under_calibration
 from sklearn_calib.metrics import (
-    averaged_two_bin_calibration_error,
     calibration_decision_loss,
     cutoff_calibration_error,
     decision_risk_gap,
     decision_risk_result,
     kernel_calibration_error,
-    lower_distance_to_calibration,
     net_benefit,
-    smooth_calibration_error,
 )
 from sklearn_calib.scorers import get_scorer
 from tests._references import decision_gap, isotonic_by_extremes
@@ -61,16 +58,6 @@ def frequencies(y, p, w):
     return np.array([np.average(y[p == value], weights=w[p == value]) for value in p])
 
 
-def two_bins_by_double_loop(y, p, w):
-    cuts = np.unique(np.concatenate(([0.0, 1.0], p)))
-    value = 0.0
-    for low, high in pairwise(cuts):
-        q = (low + high) / 2
-        for bin_ in (p < q, p >= q):
-            value += (high - low) * (np.sum(w[bin_] * (p[bin_] - y[bin_])) / w.sum()) ** 2
-    return value
-
-
 def test_decision_loss_is_the_linear_program():
     for y, p, w in samples():
         for recalibration, fit in (("monotone", isotonic_by_extremes), ("any", frequencies)):
@@ -107,22 +94,6 @@ def test_decisions_by_hand():
     assert calibration_decision_loss([1, 0], [0.0, 1.0]) == pytest.approx(1.0)
 
 
-def test_two_bin_error_is_the_definition():
-    for y, p, w in samples():
-        found = averaged_two_bin_calibration_error(y, p, sample_weight=w)
-        assert found == pytest.approx(two_bins_by_double_loop(y, p, w), abs=1e-13)
-    # left sum 1/4 for q in (1/4, 3/4), right sum -1/4: half the time 2 / 16, divided by 4
-    assert averaged_two_bin_calibration_error([0, 1], [0.25, 0.75]) == 1 / 64
-
-
-def test_two_bin_error_lies_within_its_bounds():
-    # Corollary 32
-    for y, p, w in samples():
-        found = averaged_two_bin_calibration_error(y, p, sample_weight=w)
-        assert 2 / 9 * smooth_calibration_error(y, p, sample_weight=w) ** 2 <= found + 1e-12
-        assert found <= 3 * lower_distance_to_calibration(y, p, sample_weight=w) + 1e-6
-
-
 def expected(metric, p, truth):
     """The mean of a metric over all outcomes."""
     total = 0.0
@@ -130,20 +101,6 @@ def expected(metric, p, truth):
         y = np.array(outcome)
         total += np.prod(np.where(y == 1, truth, 1 - truth)) * metric(y, p)
     return total
-
-
-def test_two_bin_error_is_truthful():
-    truth = np.array([0.35, 0.45, 0.5, 0.62])
-    least = expected(averaged_two_bin_calibration_error, truth, truth)
-    assert least == pytest.approx(np.sum(truth * (1 - truth)) / 16)
-    rng = np.random.default_rng(0)
-    for p in [np.full(4, truth.mean()), truth + 0.02, *rng.random((20, 4))]:
-        value = expected(averaged_two_bin_calibration_error, p, truth)
-        assert value >= least - 1e-15
-        # Theorem 35: the error against the true probabilities in place of the outcomes is added
-        known = np.concatenate((truth, 1 - truth))
-        against = averaged_two_bin_calibration_error([1] * 4 + [0] * 4, np.tile(p, 2), sample_weight=known)
-        assert value == pytest.approx(least + against)
 
 
 def test_the_biased_square_of_the_kernel_error_is_truthful():
@@ -163,7 +120,6 @@ METRICS = {
 #: A measure of discrimination; truthful as a square; not known; proved in Theorem 45, and slow; no error.
 LEFT_OUT = {
     "area_under_risk_coverage",
-    "averaged_two_bin_calibration_error",
     "kernel_calibration_error",
     "logit_smoothed_ece",
     "lower_distance_to_calibration",
@@ -186,7 +142,6 @@ def test_other_metrics_are_not_truthful(name):
 @pytest.mark.parametrize(
     "metric",
     [
-        averaged_two_bin_calibration_error,
         partial(decision_risk_gap, threshold="max"),
         calibration_decision_loss,
     ],
@@ -210,12 +165,6 @@ def test_intervals_of_the_new_errors():
     )
     t = np.linspace(0, 1, 10_001)
     assert found.lower < np.max(2 / 3 * t**1.5 - t**2 + t**3 / 3) < found.upper
-    # of a sum of squares the population value is that without sampling noise
-    found = confidence_interval(
-        y, p, metric="averaged_two_bin_calibration_error", n_resamples=100, random_state=0
-    )
-    below = t**2 / 2 - t**3 / 3
-    assert found.lower < np.mean(below**2 + (1 / 6 - below) ** 2) < found.upper
 
 
 def test_net_benefit_is_the_definition():

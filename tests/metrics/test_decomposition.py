@@ -63,7 +63,7 @@ def test_isotonic_parts(score, seed):
     assert found.discrimination >= 0
     total = found.miscalibration - found.discrimination + found.uncertainty
     assert found.score == pytest.approx(total, abs=1e-12)
-    assert found.calibration_loss + found.refinement_loss == pytest.approx(found.score, abs=1e-12)
+    assert found.miscalibration + found.refinement_loss == pytest.approx(found.score, abs=1e-12)
     assert calibration_loss(y, p, sample_weight=w, pos_label=1, score=score) == found.miscalibration
     assert refinement_loss(y, p, sample_weight=w, pos_label=1, score=score) == pytest.approx(
         refined, abs=1e-12
@@ -76,7 +76,7 @@ def test_binned_parts(score, strategy):
     rng = np.random.default_rng(1)
     p = (rng.permutation(60) + 0.5) / 60
     y = (rng.random(60) < p**2).astype(int)
-    found = score_decomposition(y, p, score=score, method="binned", n_bins=6, strategy=strategy)
+    found = score_decomposition(y, p, score=score, curve="binned", n_bins=6, strategy=strategy)
     # both strategies put ten rows in each bin
     index = np.floor(p * 6).astype(int)
     frequency = np.array([y[index == j].mean() for j in index])
@@ -93,7 +93,7 @@ def test_binned_parts(score, strategy):
 def test_murphy_partition():
     """With one prediction in each bin the parts are reliability, resolution and uncertainty."""
     y, p, w = sample(2)
-    found = score_decomposition(y, p, sample_weight=w, method="binned", n_bins=10, strategy="uniform")
+    found = score_decomposition(y, p, sample_weight=w, curve="binned", n_bins=10, strategy="uniform")
     base = np.average(y, weights=w)
     reliability = resolution = 0.0
     for value in np.unique(p):

@@ -8,7 +8,6 @@ import pytest
 from sklearn_calib.inference import ConsistencyTest, confidence_interval, expected_under_calibration
 from sklearn_calib.metrics import (
     MetricKernel,
-    averaged_two_bin_calibration_error,
     calibration_decision_loss,
     calibration_loss,
     cutoff_calibration_error,
@@ -34,7 +33,6 @@ EXACT = [
     partial(decision_risk_gap, threshold=0.05),
     partial(decision_risk_gap, threshold=0.97),
     partial(decision_risk_gap, threshold="max"),
-    averaged_two_bin_calibration_error,
     calibration_decision_loss,
     partial(calibration_decision_loss, recalibration="any"),
     expected_calibration_error,

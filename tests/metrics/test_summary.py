@@ -75,7 +75,7 @@ def test_profile_intervals(seed):
     """At both ends the best fit with that parameter is as much worse as the chi-squared quantile says."""
     y, p, w = sample(seed, n=60)
     x = log_odds(p)
-    found = calibration_summary(y, p, sample_weight=w, confidence=0.9, interval="profile")
+    found = calibration_summary(y, p, sample_weight=w, confidence=0.9, method="profile")
     wald = calibration_summary(y, p, sample_weight=w, confidence=0.9)
 
     def loss(a, b):

@@ -74,7 +74,7 @@ def test_intervals_and_floors_are_those_of_the_functions(key, forecast, report):
 
 
 def test_clinical_lines_are_those_of_the_summary(forecast, report):
-    summary = calibration_summary(*forecast, interval="profile")
+    summary = calibration_summary(*forecast, method="profile")
     for key, estimate in (
         ("slope", summary.slope),
         ("intercept", summary.intercept),

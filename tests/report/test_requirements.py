@@ -30,7 +30,7 @@ def judged(limits, y, p, **given):
 
 @pytest.mark.parametrize("name", ["slope", "intercept"])
 def test_lines_are_judged_by_their_profile_interval(name, sample):
-    found = getattr(calibration_summary(*sample, confidence=0.9, interval="profile"), name)
+    found = getattr(calibration_summary(*sample, confidence=0.9, method="profile"), name)
     wide, e = 0.001, 1e-9
     cases = {
         (found.lower - wide, found.upper + wide): "shown",
