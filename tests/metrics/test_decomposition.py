@@ -147,7 +147,7 @@ def test_limits():
     ("arguments", "named"),
     [
         ({"score": "spherical"}, "score"),
-        ({"method": "platt"}, "method"),
+        ({"curve": "platt"}, "curve"),
         ({"strategy": "best"}, "strategy"),
         ({"n_bins": 0}, "n_bins"),
         ({"y_proba": [0.1, 1.2]}, "y_proba"),

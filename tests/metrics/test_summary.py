@@ -301,7 +301,7 @@ def test_fewer_distinct_predictions_than_knots_may_stand_far_apart():
         ({"n_knots": 8}, ValueError, "n_knots"),
         ({"n_knots": 3.5}, TypeError, "n_knots"),
         ({"confidence": 1.0}, ValueError, "confidence"),
-        ({"interval": "score"}, ValueError, "interval"),
+        ({"method": "score"}, ValueError, "method"),
         ({"sample_weight": [0.5, 1.0]}, ValueError, "sample_weight"),
         ({"y_proba": [0.1, 1.2]}, ValueError, "y_proba"),
     ],
