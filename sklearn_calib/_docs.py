@@ -49,6 +49,15 @@ training_event_rate_ : float
 training_size_ : float
     Number of training samples; with non-integer weights, the effective sample size.
 %(binary_fit)s""",
+    "shrink_temperature": """\
+shrink_temperature : bool, default=False
+    Whether the inverse temperature is shrunk to 1: its posterior mode, averaged with 1. With few samples
+    this keeps the temperature finite under perfect separation; see :class:`MatrixScalingCalibrator`.""",
+    "affine_errors": """\
+ValueError
+    When fitting, if a penalty is negative or ``link`` unknown; and as for any calibrator.
+TypeError
+    When fitting, if a penalty is not a number.""",
     "affine_fit": """\
 penalty_ : float
     The penalty that was used.

@@ -2,7 +2,6 @@
 
 import warnings
 from abc import abstractmethod
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import Softmax, logistic
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import as_double, check_flag
+from sklearn_calib._validation import check_flag, check_not_negative, check_option
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature, fit_shrunk_temperature
 from sklearn_calib.calibrators._log_clip import clipped_logs, fit_log_clip
@@ -32,7 +31,7 @@ Codes = NDArray[np.int64]
 _FOLDS = 3
 # Logits are compared after rounding to this many decimals: the last bits depend on the order of the classes.
 _DIGITS = 8
-# "cv" tries the multiples by powers of ten, from this one down to one, of the least penalty, which for a
+# "auto" tries the multiples by powers of ten, from this one down to one, of the least penalty, which for a
 # penalty per unit of weight is the following number, divided by the total weight.
 _DECADES = 5
 _LEAST = 500.0
@@ -57,7 +56,6 @@ class AffineCalibrator(BaseCalibrator):
     link: str
     penalty: Any
     shrink_temperature: bool = False
-    _penalty_rules: tuple[str, ...] = ("cv",)
     penalty_: float
     min_proba_: float
     coef_: Array
@@ -78,7 +76,7 @@ class AffineCalibrator(BaseCalibrator):
         """Return the factor of half the square of each parameter's deviation; the loss is a weighted sum."""
 
     def _least_penalty(self, n_classes: int, total: float) -> float:
-        """Return the smallest penalty that "cv" evaluates, which decreases with the number of samples."""
+        """Return the smallest penalty that is evaluated, which decreases with the number of samples."""
         return _LEAST / total
 
     def _keep(self, theta: Array, beta: float, total: float) -> None:
@@ -101,7 +99,10 @@ class AffineCalibrator(BaseCalibrator):
 
     def _check_parameters(self) -> None:
         check_link(self.link)
-        check_penalty(self.penalty, "penalty", *self._penalty_rules)
+        if isinstance(self.penalty, str):
+            check_option(self.penalty, "penalty", ("auto",))
+        else:
+            check_not_negative(self.penalty, "penalty")
         check_flag(self.shrink_temperature, "shrink_temperature")
 
     def _score_kind(self) -> str:
@@ -279,16 +280,3 @@ def _fold_fractions(logits: Array, codes: Codes, weight: Array) -> Array:
     fractions[rows, groups % _FOLDS] = 1.0
     fractions[np.bincount(groups, weights=weight)[groups] >= _FOLDS] = 1.0 / _FOLDS
     return fractions[:, fractions.any(axis=0)]
-
-
-def check_penalty(value: Any, name: str, *options: str | None) -> None:
-    """Raise unless ``value`` is one of the options or a finite non-negative number."""
-    if (value is None or isinstance(value, str)) and value in options:
-        return
-    listed = "".join(f" or {option!r}" for option in options)
-    if isinstance(value, str):
-        raise ValueError(f"{name} must be a number{listed}, got {value!r}.")
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number{listed}, got {value!r}.")
-    if not 0 <= as_double(value) < float("inf"):
-        raise ValueError(f"{name} must be finite and not negative, got {value!r}.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,9 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group
 from sklearn_calib._core._null import draw_outcomes
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    as_double,
     check_fraction,
     check_generator,
+    check_not_negative,
     check_option,
     check_randomness,
     check_resamples,
@@ -330,10 +329,8 @@ def check_tolerance(tolerance: Any) -> None:
     """Raise unless ``tolerance`` is a valid name, or a finite non-negative number."""
     if isinstance(tolerance, str):
         check_option(tolerance, "tolerance", _TOLERANCES)
-    elif isinstance(tolerance, bool) or not isinstance(tolerance, Real):
-        raise TypeError(f"tolerance must be 'sharp', 'paper' or a number, got {tolerance!r}.")
-    elif not 0 <= as_double(tolerance) < float("inf"):
-        raise ValueError(f"tolerance must not be negative and must be finite, got {tolerance!r}.")
+    else:
+        check_not_negative(tolerance, "tolerance")
 
 
 def resolve_tolerance(tolerance: str | float, size: float, confidence: float, event_rate: float) -> float:

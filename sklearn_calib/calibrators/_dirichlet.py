@@ -1,4 +1,4 @@
-"""Dirichlet calibration, with its two kinds of regularisation."""
+"""Dirichlet calibration with off-diagonal and intercept regularisation."""
 
 from typing import Any
 
@@ -6,45 +6,35 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_option
-from sklearn_calib.calibrators._affine import AffineCalibrator, check_penalty
+from sklearn_calib._validation import check_not_negative
+from sklearn_calib.calibrators._affine import AffineCalibrator
 from sklearn_calib.calibrators._matrix import matrix_penalties
-
-_REGULARIZATIONS = ("odir", "l2")
 
 
 class DirichletCalibrator(AffineCalibrator):
     r"""Dirichlet calibration: the softmax of a linear map of the log-probabilities.
 
     If the vector p of forecasts has a Dirichlet distribution within each class, the true probabilities are
-    the softmax of :math:`W \log p + b`. W and b minimise :math:`\frac1n \sum_i w_i \ell_i + R`, with
-    :math:`\ell_i` the log loss of sample i, n the total weight and R one of
+    the softmax of :math:`W \log p + b`. W and b minimise
 
-    - "odir", off-diagonal and intercept: :math:`\frac{\lambda}{K (K-1)} \sum_{j \ne k} W_{jk}^2 +
-      \frac{\mu}{K} \sum_k b_k^2`, which penalises the diagonal only with ``diagonal_penalty``;
-    - "l2": :math:`\frac{\lambda}{K^2} \sum_{j, k} W_{jk}^2 + \frac{\mu}{K} \sum_k b_k^2`, which shrinks to
-      the uniform distribution.
+    .. math:: \frac1n \sum_i w_i \ell_i + \frac{\lambda}{K (K-1)} \sum_{j \ne k} W_{jk}^2
+        + \frac{\lambda}{K} \sum_k b_k^2
 
-    For two classes it is beta calibration, with penalties.
+    with :math:`\ell_i` the log loss of sample i and n the total weight (off-diagonal and intercept
+    regularisation, ODIR), plus a penalty of the diagonal, ``diagonal_penalty``. For two classes it is beta
+    calibration, with penalties.
 
     Parameters
     ----------
-    penalty : float or "cv", default="cv"
-        :math:`\lambda \ge 0`. "cv": chosen by cross-validation; good values differ by orders of magnitude
+    penalty : "auto" or float, default="auto"
+        :math:`\lambda \ge 0`. "auto": chosen by cross-validation; good values differ by orders of magnitude
         with the number of classes.
-    intercept_penalty : float or None, default=None
-        :math:`\mu \ge 0`. None: equal to :math:`\lambda`.
-    regularization : {"odir", "l2"}, default="odir"
-        Type of the penalty.
     diagonal_penalty : float, default=10.0
-        :math:`\kappa \ge 0`, for "odir" only: adds :math:`\kappa \Big(\frac{K}{2 n} +
-        \frac{\lambda}{K^3 (K-1)}\Big) \sum_k (W_{kk} - \beta)^2` to R, with :math:`1/\beta` the temperature
+        :math:`\kappa \ge 0`: adds :math:`\kappa \Big(\frac{K}{2 n} +
+        \frac{\lambda}{K^3 (K-1)}\Big) \sum_k (W_{kk} - \beta)^2`, with :math:`1/\beta` the temperature
         of :class:`TemperatureCalibrator`, the limit for a large :math:`\lambda`. With 0 the diagonal is not
         penalised, as in [1]_; with few samples of each class the map then overfits, up to forecasts of 0.
-    link : {"logit", "identity"}, default="logit"
-        Type of the scores. "logit": probabilities, in one, two or K columns, clipped at 2**-53, and with
-        three or more columns at ``min_proba_``. "identity": logits, that is the log-odds of ``classes_[1]``
-        in one column, or one logit per class in two or more, normalised before the fit.
+    %(link)s
 
     Attributes
     ----------
@@ -52,18 +42,11 @@ class DirichletCalibrator(AffineCalibrator):
         :math:`W`.
     intercept_ : ndarray of shape (n_classes,)
         :math:`b`.
-    penalty_ : float
-        The :math:`\lambda` that was used.
-    n_iter_ : int
-        Number of Newton steps of the last fit.
-    %(clipped_fit)s
+    %(affine_fit)s
 
     Raises
     ------
-    ValueError
-        When fitting, if a penalty is negative or an option unknown; and as for any calibrator.
-    TypeError
-        When fitting, if a penalty is not a number.
+    %(affine_errors)s
 
     See Also
     --------
@@ -73,7 +56,7 @@ class DirichletCalibrator(AffineCalibrator):
     -----
     Solver, cost and choice of the penalty are those of :class:`MatrixScalingCalibrator`. The smallest
     penalty is :math:`2500 K^2 (K-1) / n^2`, for which off-diagonal elements have the same penalty as there;
-    with "odir" and few samples the map is therefore close to temperature scaling. The softmax is invariant to
+    with few samples the map is therefore close to temperature scaling. The softmax is invariant to
     adding a constant to all scores of a sample, so that W and b are not unique without a penalty.
 
     References
@@ -98,27 +81,17 @@ class DirichletCalibrator(AffineCalibrator):
     def __init__(
         self,
         *,
-        penalty: float | str = "cv",
-        intercept_penalty: float | None = None,
-        regularization: str = "odir",
+        penalty: float | str = "auto",
         diagonal_penalty: float = 10.0,
         link: str = "logit",
     ) -> None:
         self.penalty = penalty
-        self.intercept_penalty = intercept_penalty
-        self.regularization = regularization
         self.diagonal_penalty = diagonal_penalty
         self.link = link
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_penalty(self.intercept_penalty, "intercept_penalty", None)
-        check_option(self.regularization, "regularization", _REGULARIZATIONS)
-        check_penalty(self.diagonal_penalty, "diagonal_penalty")
-
-    def _needs_every_class(self) -> bool:
-        own = self.intercept_penalty
-        return super()._needs_every_class() if own is None else float(own) == 0.0
+        check_not_negative(self.diagonal_penalty, "diagonal_penalty")
 
     def _features(self, logits: Array, beta: float, total: float) -> Array:
         features: Array = logits - logsumexp(logits, axis=1, keepdims=True)
@@ -126,23 +99,17 @@ class DirichletCalibrator(AffineCalibrator):
 
     def _centre(self, n_classes: int, beta: float) -> tuple[Array, Array]:
         temperature = beta * np.eye(n_classes, n_classes + 1)
-        return (np.zeros_like(temperature) if self.regularization == "l2" else temperature), temperature
+        return temperature, temperature
 
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:
         scale = 2.0 * total
-        own = penalty if self.intercept_penalty is None else float(self.intercept_penalty)
-        intercept = scale * own / n_classes
-        if self.regularization == "l2":
-            every = scale * penalty / n_classes**2
-            return matrix_penalties(n_classes, every, every, intercept)
+        intercept = scale * penalty / n_classes
         off_diagonal = scale * penalty / (n_classes * (n_classes - 1))
         diagonal = float(self.diagonal_penalty) * (n_classes + off_diagonal / n_classes**2)
         return matrix_penalties(n_classes, diagonal, off_diagonal, intercept)
 
     def _least_penalty(self, n_classes: int, total: float) -> float:
-        # for this penalty, off-diagonal elements are penalised as in matrix scaling; for a smaller total
-        # weight the map is close to temperature scaling in any case
-        total = max(total, 1e-100)
+        # for this penalty, off-diagonal elements are penalised as in matrix scaling
         return n_classes**2 * (n_classes - 1) / 2.0 * 10.0 / total * super()._least_penalty(n_classes, total)
 
     def _export(self, build: Any) -> Any:

@@ -50,7 +50,7 @@ class LogAverageCalibrator(BaseCalibrator):
     calibrators : sequence of calibrators or classifiers, or None, default=None
         None: a spline of each class against the rest, ``OneVsRestCalibrator(SplineCalibrator())``, and two
         calibrators of all classes, :class:`MatrixScalingCalibrator`, strongly regularized with few samples,
-        and :class:`StructuredMatrixScalingCalibrator` with ``penalty="evidence"``, both with
+        and :class:`StructuredMatrixScalingCalibrator` with ``penalty="auto"``, both with
         ``shrink_temperature=True``; with more than 200 classes :class:`VectorScalingCalibrator` instead of
         both; see Notes. Otherwise calibrators of this package, or classifiers with ``predict_proba``, which
         receive the scores as columns. Each is cloned. For more than two classes wrap binary ones in
@@ -102,7 +102,7 @@ class LogAverageCalibrator(BaseCalibrator):
     simulations, and the results are not sensitive to them.
 
     *Many classes.* Matrix scaling has about :math:`K^2` parameters. With more than 30 classes its penalty is
-    the one chosen for vector scaling, ``penalty="vector"``, in O(n K); with more than 200 classes it is
+    the one chosen for vector scaling, in O(n K); with more than 200 classes it is
     replaced by vector scaling. If a class has no sample, the splines are omitted, and the other calibrators
     have equal weights. ``benchmarks/many_classes.py`` measures the effect on log loss and time.
 
@@ -185,7 +185,12 @@ class LogAverageCalibrator(BaseCalibrator):
         members = self.calibrators
         if members is None:
             every_class = bool(np.bincount(codes, minlength=n_classes).all())
-            members = _default_members(n_classes, self.link)[0 if every_class else 1 :]
+            members = _default_members(n_classes, self.link)
+            if _MANY_CLASSES < n_classes <= _VERY_MANY_CLASSES:
+                vector = VectorScalingCalibrator(shrink_temperature=True, link=self.link)
+                found = fit_clone(vector, scores, codes, weight, np.arange(n_classes))
+                members[1].set_params(penalty=found.penalty_)
+            members = members[0 if every_class else 1 :]
         if self.weights is not None:
             weights = check_weights(self.weights, len(members), "weights")
         elif self.calibrators is None and every_class:
@@ -231,11 +236,10 @@ def _default_members(n_classes: int, link: str) -> list[Any]:
     single = OneVsRestCalibrator(SplineCalibrator(link=link))
     if n_classes > _VERY_MANY_CLASSES:
         return [single, VectorScalingCalibrator(shrink_temperature=True, link=link)]
-    penalty = "vector" if n_classes > _MANY_CLASSES else "cv"
     return [
         single,
-        MatrixScalingCalibrator(penalty=penalty, shrink_temperature=True, link=link),
-        StructuredMatrixScalingCalibrator(penalty="evidence", shrink_temperature=True, link=link),
+        MatrixScalingCalibrator(shrink_temperature=True, link=link),
+        StructuredMatrixScalingCalibrator(penalty="auto", shrink_temperature=True, link=link),
     ]
 
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._typing import Array
-from sklearn_calib.calibrators._affine import AffineCalibrator, AffineFit, check_penalty
+from sklearn_calib._validation import check_not_negative
+from sklearn_calib.calibrators._affine import AffineCalibrator, AffineFit
 from sklearn_calib.calibrators._inverse_temperature import posterior_probability
-from sklearn_calib.calibrators._vector import VectorScalingCalibrator
 
 
 class MatrixScalingCalibrator(AffineCalibrator):
@@ -27,15 +27,13 @@ class MatrixScalingCalibrator(AffineCalibrator):
 
     Parameters
     ----------
-    penalty : float, "cv" or "vector", default="cv"
-        :math:`\lambda \ge 0`; its influence decreases with the total weight. "cv": chosen by cross-validation
-        with preference for large penalties; see Notes. "vector": the penalty chosen in this way for
-        :class:`VectorScalingCalibrator`, which is much faster for many classes. With 0 and perfect separation
-        of a class there is no solution, and a very steep map is returned.
+    penalty : "auto" or float, default="auto"
+        :math:`\lambda \ge 0`; its influence decreases with the total weight. "auto": chosen by
+        cross-validation with preference for large penalties; see Notes. With 0 and perfect separation of a
+        class there is no solution, and a very steep map is returned.
     off_diagonal_ratio : float, default=10.0
         :math:`\rho \ge 0`, the penalty of off-diagonal elements relative to that of the diagonal.
-    shrink_temperature : bool, default=False
-        Whether the inverse temperature is shrunk to 1: its posterior mode, averaged with 1; see Notes.
+    %(shrink_temperature)s
     %(link)s
 
     Attributes
@@ -50,10 +48,7 @@ class MatrixScalingCalibrator(AffineCalibrator):
 
     Raises
     ------
-    ValueError
-        When fitting, if a penalty is negative or ``link`` unknown; and as for any calibrator.
-    TypeError
-        When fitting, if a penalty is not a number.
+    %(affine_errors)s
 
     See Also
     --------
@@ -70,7 +65,7 @@ class MatrixScalingCalibrator(AffineCalibrator):
     intercept of a class without weight diverges to minus infinity as the penalty goes to 0. Probabilities are
     clipped as by :class:`TemperatureCalibrator`.
 
-    *Choice of the penalty.* With n the total weight, "cv" evaluates the penalties :math:`500/n` times 1e5,
+    *Choice of the penalty.* With n the total weight, "auto" evaluates the penalties :math:`500/n` times 1e5,
     1e4, ..., 1 in 3-fold cross-validation, with warm starts and the temperature of all samples. It stops once
     the loss exceeds the smallest one so far by two standard errors, and then evaluates the best penalty times
     and divided by the square root of 10. It selects the largest penalty whose held-out log loss exceeds the
@@ -111,12 +106,11 @@ class MatrixScalingCalibrator(AffineCalibrator):
     """
 
     temperature_: float
-    _penalty_rules = ("cv", "vector")
 
     def __init__(
         self,
         *,
-        penalty: float | str = "cv",
+        penalty: float | str = "auto",
         off_diagonal_ratio: float = 10.0,
         shrink_temperature: bool = False,
         link: str = "logit",
@@ -128,12 +122,7 @@ class MatrixScalingCalibrator(AffineCalibrator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_penalty(self.off_diagonal_ratio, "off_diagonal_ratio")
-
-    def _choose(self, logits: Array, codes: NDArray[np.int64], weight: Array, beta: float) -> float:
-        if self.penalty == "vector":
-            return VectorScalingCalibrator(link=self.link)._choose(logits, codes, weight, beta)
-        return super()._choose(logits, codes, weight, beta)
+        check_not_negative(self.off_diagonal_ratio, "off_diagonal_ratio")
 
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:
         one = penalty * n_classes
@@ -161,17 +150,14 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
 
     with :math:`\ell_i` the log loss of sample i: each group of parameters is penalised in proportion to their
     number, and relative to the mean loss the penalty decreases as 1 / n. With :math:`\lambda = 1` this is the
-    ridge penalty of [1]_ with exponents of one and unit factors. The centring of x and the choice of the
-    penalty by cross-validation are not part of [1]_.
+    ridge penalty of [1]_ with exponents of one and unit factors. The centring of x is not part of [1]_.
 
     Parameters
     ----------
-    penalty : float, "cv" or "evidence", default=1.0
-        :math:`\lambda \ge 0`. "cv": chosen by cross-validation, as by :class:`MatrixScalingCalibrator`; in
-        our benchmarks not better on average, at several times the cost. "evidence": 1, and the map is
-        averaged with temperature scaling; see Notes.
-    shrink_temperature : bool, default=False
-        Whether the inverse temperature is shrunk to 1, as by :class:`MatrixScalingCalibrator`.
+    penalty : "auto" or float, default=1.0
+        :math:`\lambda \ge 0`. "auto": 1, and the map is averaged with temperature scaling by their evidence;
+        see Notes.
+    %(shrink_temperature)s
     %(link)s
 
     Attributes
@@ -185,15 +171,12 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     smoothing_ : float
         :math:`1/(n + 1)`, the weight of the uniform distribution in q.
     posterior_probability_ : float
-        The posterior probability of matrix scaling; 1 unless ``penalty="evidence"``.
+        The posterior probability of matrix scaling; 1 unless ``penalty="auto"``.
     %(affine_fit)s
 
     Raises
     ------
-    ValueError
-        When fitting, if ``penalty`` is negative or ``link`` unknown; and as for any calibrator.
-    TypeError
-        When fitting, if ``penalty`` is not a number.
+    %(affine_errors)s
 
     See Also
     --------
@@ -237,7 +220,6 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     temperature_: float
     smoothing_: float
     posterior_probability_: float
-    _penalty_rules = ("cv", "evidence")
 
     def __init__(
         self, *, penalty: float | str = 1.0, shrink_temperature: bool = False, link: str = "logit"
@@ -247,10 +229,10 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         self.link = link
 
     def _choose(self, logits: Array, codes: NDArray[np.int64], weight: Array, beta: float) -> float:
-        return 1.0 if self.penalty == "evidence" else super()._choose(logits, codes, weight, beta)
+        return 1.0
 
     def _averaged(self, fit: AffineFit) -> Array:
-        if self.penalty != "evidence":
+        if self.penalty != "auto":
             self.posterior_probability_ = 1.0
             return fit.theta
         self.posterior_probability_ = own = posterior_probability(fit.problem.log_evidence_ratio(fit.theta))

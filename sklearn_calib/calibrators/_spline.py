@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import as_double, check_flag, check_option, check_size
+from sklearn_calib._validation import check_flag, check_option, check_positive, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._inverse_temperature import USUAL_SLOPE
@@ -72,8 +71,8 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     n_knots : int, default=16
         Number of knots of the spline, at least 2, placed at quantiles of the scores. The penalty, not this
         number, limits the flexibility of the curve.
-    penalty : "aicc" or float, default="aicc"
-        :math:`\lambda`. "aicc" averages the fits with :math:`\lambda = 10^{-3}, 10^{-2}, \dots, 10^3` and
+    penalty : "auto" or float, default="auto"
+        :math:`\lambda`. "auto" averages the fits with :math:`\lambda = 10^{-3}, 10^{-2}, \dots, 10^3` and
         infinity by their Akaike weights, and averages the result with temperature scaling; see Notes. A
         positive number, possibly infinite, is a fixed penalty.
     monotone : bool, default=False
@@ -121,7 +120,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     problem, and coefficients at their bounds do not count in :math:`\nu`.
 
     *Few samples.* With about a hundred samples two free parameters overfit, and Platt's targets, to which the
-    curve is fitted, keep its probabilities away from 0 and 1. With ``penalty="aicc"`` the curve is therefore
+    curve is fitted, keep its probabilities away from 0 and 1. With ``penalty="auto"`` the curve is therefore
     averaged with a straight line whose slope has a prior. With ``link="logit"`` this line is :math:`f =
     \beta z`. With :math:`L` the log loss summed over the samples, :math:`\hat\theta` minimises the negative
     log posterior :math:`L(\theta) + \theta^2 / (2 \sigma^2)` of :math:`\theta = \log\beta`, where
@@ -133,7 +132,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     e^{\hat\theta}` in the units above, the intercept is optimal for this slope, and the line counts as two
     parameters. Line and curve are averaged by their Akaike weights, whose losses use the original labels
     instead of Platt's targets. The influence of the prior decreases as 1/n, and that of a misspecified line
-    exponentially. Finally, with ``penalty="aicc"``, probabilities become :math:`(1 - \epsilon) p + \epsilon
+    exponentially. Finally, with ``penalty="auto"``, probabilities become :math:`(1 - \epsilon) p + \epsilon
     \bar y` with :math:`\epsilon = 0.1/n` and :math:`\bar y = (n_1 + 1/2)/(n + 1)`, because :math:`n` samples
     cannot support much smaller probabilities.
 
@@ -185,7 +184,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         *,
         link: str = "logit",
         n_knots: int = 16,
-        penalty: str | float = "aicc",
+        penalty: str | float = "auto",
         monotone: bool = False,
     ) -> None:
         self.link = link
@@ -202,7 +201,10 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _check_parameters(self) -> None:
         check_link(self.link)
         check_size(self.n_knots, "n_knots", 2, _MOST_KNOTS)
-        _check_penalty(self.penalty)
+        if isinstance(self.penalty, str):
+            check_option(self.penalty, "penalty", ("auto",))
+        elif self.penalty != np.inf:
+            check_positive(self.penalty, "penalty")
         check_flag(self.monotone, "monotone")
 
     def _score_kind(self) -> str:
@@ -241,7 +243,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
             # the average of an increasing line and a decreasing curve need not be monotone
             mixed = self._rising or not self.monotone
             anchor = Anchor(unit, float(origin), observed) if mixed else None
-        penalty = None if isinstance(self.penalty, str) else as_double(self.penalty)
+        penalty = None if isinstance(self.penalty, str) else float(self.penalty)
         least = _LEAST_SLOPE * abs(slope) if self.monotone else None
         return fit_spline(x, weight, target, knots, (abs(slope), intercept), penalty, least, anchor)
 
@@ -319,15 +321,3 @@ def _pool(grouped: GroupedOutcomes, knots: Array) -> GroupedOutcomes:
     )
     # the mean of equal numbers may differ from them in the last bit
     return GroupedOutcomes(np.clip(moment / weight, knots[0], knots[-1]), weight, positives)
-
-
-def _check_penalty(penalty: Any) -> None:
-    """Raise unless ``penalty`` is "aicc" or a positive number, infinity included."""
-    if isinstance(penalty, str):
-        check_option(penalty, "penalty", ("aicc",))
-    elif isinstance(penalty, bool) or not isinstance(penalty, Real):
-        raise TypeError(f"penalty must be 'aicc' or a number, got {penalty!r}.")
-    elif not as_double(penalty) > 0:
-        raise ValueError(
-            f"penalty must be positive, got {penalty!r}. Use a small number for a flexible curve."
-        )

@@ -20,12 +20,11 @@ class VectorScalingCalibrator(AffineCalibrator):
 
     Parameters
     ----------
-    penalty : float or "cv", default="cv"
-        :math:`\lambda \ge 0`; its influence decreases with the total weight. "cv": chosen by cross-validation
-        with preference for large penalties; see Notes. With 0 and perfect separation of a class there is no
-        solution, and a very steep map is returned.
-    shrink_temperature : bool, default=False
-        Whether the inverse temperature is shrunk to 1, as by :class:`MatrixScalingCalibrator`.
+    penalty : "auto" or float, default="auto"
+        :math:`\lambda \ge 0`; its influence decreases with the total weight. "auto": chosen by
+        cross-validation with preference for large penalties, as by :class:`MatrixScalingCalibrator`. With 0
+        and perfect separation of a class there is no solution, and a very steep map is returned.
+    %(shrink_temperature)s
     %(link)s
 
     Attributes
@@ -40,10 +39,7 @@ class VectorScalingCalibrator(AffineCalibrator):
 
     Raises
     ------
-    ValueError
-        When fitting, if ``penalty`` is negative or ``link`` unknown; and as for any calibrator.
-    TypeError
-        When fitting, if ``penalty`` is not a number.
+    %(affine_errors)s
 
     See Also
     --------
@@ -52,12 +48,9 @@ class VectorScalingCalibrator(AffineCalibrator):
 
     Notes
     -----
-    The loss is convex. It is minimised by Newton's method with conjugate gradients until no derivative
-    exceeds 1e-9 per unit of weight and of the typical feature, and by one more step; each costs O(n K).
-    The fit is deterministic, and invariant to the names of the classes and to the order of the samples. The
-    intercept of a class without weight diverges to minus infinity as the penalty goes to 0. For two classes
-    this is Platt scaling on log-odds with a penalty. The penalty is chosen as by
-    :class:`MatrixScalingCalibrator`, so that with few samples the map is close to temperature scaling.
+    Solver, choice of the penalty and invariances are those of :class:`MatrixScalingCalibrator`, so that with
+    few samples the map is close to temperature scaling; a Newton step costs O(n K). For two classes this is
+    Platt scaling on log-odds with a penalty.
 
     References
     ----------
@@ -67,7 +60,6 @@ class VectorScalingCalibrator(AffineCalibrator):
     Examples
     --------
     The forecasts are calibrated except for the frequencies of the classes:
-
 
     >>> import numpy as np
     >>> from sklearn_calib.calibrators import VectorScalingCalibrator
@@ -83,7 +75,7 @@ class VectorScalingCalibrator(AffineCalibrator):
     temperature_: float
 
     def __init__(
-        self, *, penalty: float | str = "cv", shrink_temperature: bool = False, link: str = "logit"
+        self, *, penalty: float | str = "auto", shrink_temperature: bool = False, link: str = "logit"
     ) -> None:
         self.penalty = penalty
         self.shrink_temperature = shrink_temperature

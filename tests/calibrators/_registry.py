@@ -221,13 +221,6 @@ CALIBRATORS = [
         again=SHRUNK,
     ),
     CalibratorCase(
-        "dirichlet_l2",
-        partial(DirichletCalibrator, penalty=0.01, regularization="l2"),
-        monotone=False,
-        multiclass=True,
-        again=SHRUNK,
-    ),
-    CalibratorCase(
         "log_average",
         partial(
             LogAverageCalibrator,

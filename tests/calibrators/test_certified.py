@@ -320,7 +320,7 @@ def test_any_classifier_of_one_score(model):
         ({"test_size": 3}, ValueError, "test_size"),
         ({"stratify": "y"}, TypeError, "stratify must be True or False"),
         ({"tolerance": "loose"}, ValueError, "tolerance must be one of 'sharp', 'paper'"),
-        ({"tolerance": -0.1}, ValueError, "tolerance must not be negative"),
+        ({"tolerance": -0.1}, ValueError, "tolerance must be at least 0"),
         ({"tolerance": True}, TypeError, "tolerance must be"),
         ({"confidence": 0}, ValueError, "confidence"),
         ({"method": "exact"}, ValueError, "method must be one of"),

@@ -7,13 +7,11 @@ import pytest
 
 from sklearn_calib.calibrators import (
     CertifiedCalibrator,
-    DirichletCalibrator,
     HistogramBinningCalibrator,
     IsotonicCalibrator,
     PlattCalibrator,
     ScalingBinningCalibrator,
     SplineCalibrator,
-    TemperatureCalibrator,
     VennAbersCalibrator,
 )
 
@@ -83,20 +81,3 @@ def test_venn_abers_with_weights_of_many_orders_of_magnitude(seed):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
     lower, upper = bounds
     np.testing.assert_allclose(calibrator.transform(asked), upper / (1 - lower + upper), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("regularization", ["odir", "l2"])
-@pytest.mark.parametrize("weight", [1e-300, 1e-160])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_dirichlet_with_next_to_no_weight(regularization, weight, n_classes):
-    """The penalty, which weighs more the less the samples do, leaves what it pulls to."""
-    rng = np.random.default_rng(0)
-    proba = rng.dirichlet(np.ones(n_classes), 60)
-    y = (proba.cumsum(axis=1) > rng.random((60, 1))).argmax(axis=1)
-    X = proba if n_classes > 2 else proba[:, 1]
-    found = DirichletCalibrator(regularization=regularization).fit(X, y, np.full(60, weight)).predict_proba(X)
-    if regularization == "odir":
-        expected = TemperatureCalibrator().fit(X, y).predict_proba(X)
-    else:
-        expected = np.full((60, n_classes), 1 / n_classes)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)

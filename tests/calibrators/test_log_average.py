@@ -65,7 +65,7 @@ def test_the_default_for_several_classes(weighted, data):
     parts = [
         OneVsRestCalibrator(SplineCalibrator()),
         MatrixScalingCalibrator(shrink_temperature=True),
-        StructuredMatrixScalingCalibrator(penalty="evidence", shrink_temperature=True),
+        StructuredMatrixScalingCalibrator(penalty="auto", shrink_temperature=True),
     ]
     plain = LogAverageCalibrator(parts, weights=found.weights_).fit(p, y, w)
     np.testing.assert_allclose(found.predict_proba(p), plain.predict_proba(p), rtol=0, atol=1e-9)

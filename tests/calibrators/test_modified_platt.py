@@ -95,10 +95,10 @@ def test_weights_that_are_not_counts_use_their_effective_number():
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
-        ({"tolerance": -0.1}, ValueError, "tolerance must not be negative"),
-        ({"tolerance": np.nan}, ValueError, "tolerance must not be negative and must be finite"),
+        ({"tolerance": -0.1}, ValueError, "tolerance must be at least 0"),
+        ({"tolerance": np.nan}, ValueError, "tolerance must be at least 0 and finite"),
         ({"tolerance": "loose"}, ValueError, "tolerance must be one of 'sharp', 'paper'"),
-        ({"tolerance": None}, TypeError, "tolerance must be 'sharp', 'paper' or a number"),
+        ({"tolerance": None}, TypeError, "tolerance must be a number"),
         ({"confidence": 1.0}, ValueError, "confidence must lie strictly between"),
         ({"link": "probit"}, ValueError, "link must be one of 'logit', 'identity'"),
     ],

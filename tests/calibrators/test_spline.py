@@ -405,7 +405,7 @@ def test_in_a_calibrated_classifier():
         ({"penalty": "bic"}, ValueError, "penalty must be one of"),
         ({"penalty": 0.0}, ValueError, "penalty must be positive"),
         ({"penalty": np.nan}, ValueError, "penalty must be positive"),
-        ({"penalty": None}, TypeError, "penalty must be 'aicc' or a number"),
+        ({"penalty": None}, TypeError, "penalty must be a number"),
         ({"monotone": 1}, TypeError, "monotone must be True or False"),
     ],
 )
