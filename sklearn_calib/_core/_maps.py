@@ -19,8 +19,8 @@ from scipy.special import expit
 from sklearn_calib._core._links import EPS, clip_probability, logit
 from sklearn_calib._typing import Array
 
-#: Largest absolute score at which a map may change, so that differences of scores are finite.
-LARGEST = 1e300
+#: Largest absolute score at which a map may change, as in the fit.
+LARGEST = 1e100
 AXES = ("score", "logit", "asinh")
 VALUES = ("probability", "logit")
 SCALES = ("probability", "log")

@@ -20,6 +20,7 @@ from sklearn_calib._validation._labels import (
     refuse_missing,
 )
 from sklearn_calib._validation._numbers import (
+    LARGEST_SCORE,
     check_frequency_weights,
     check_length,
     check_numbers,

@@ -17,6 +17,10 @@ _ONE_BITS = np.float64(1.0).view(np.uint64)
 _ROW_SUM_TOLERANCE = 1e-3
 _ROUNDING = 1e-6
 _NEAR = 1e-3
+#: Largest absolute score: squares of differences of scores are finite.
+LARGEST_SCORE = 1e100
+# Limits of the sum of weights: its square is finite, and counts are exact.
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e15
 # Integers up to this number are exact as floats.
 _MOST_COUNTED = 2.0**53
 
@@ -93,6 +97,12 @@ def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
         raise ValueError(
             f"{name} contains {_shown(value)} at index {row}. Remove or impute missing scores first."
         )
+    if max(scores.max(), -scores.min()) > LARGEST_SCORE:
+        row = int(np.unravel_index(np.abs(scores).argmax(), scores.shape)[0])
+        raise ValueError(
+            f"{name} contains {scores.flat[np.abs(scores).argmax()]:.3g} at index {row}, but scores must lie "
+            f"between -{LARGEST_SCORE:g} and {LARGEST_SCORE:g}. Divide them by a constant."
+        )
     if columns == 1:
         return scores.reshape(-1)
     return scores[:, 1] - scores[:, 0] if columns == 2 else scores
@@ -134,8 +144,11 @@ def check_weights(sample_weight: ArrayLike, n_samples: int, name: str = "sample_
         total = w.sum()
     if total == 0:
         raise ValueError(f"{name} is zero everywhere. At least one weight must be positive.")
-    if not np.isfinite(total):
-        raise ValueError(f"The sum of {name} overflows. Divide the weights by a constant.")
+    if not _LEAST_WEIGHT <= total <= _MOST_WEIGHT:
+        raise ValueError(
+            f"{name} sums to {total:.3g}, but must sum to a number from {_LEAST_WEIGHT:g} to "
+            f"{_MOST_WEIGHT:g}. Multiply the weights by a constant."
+        )
     return w
 
 

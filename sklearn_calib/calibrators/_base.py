@@ -20,6 +20,7 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
+    LARGEST_SCORE,
     check_classes,
     check_clusters,
     check_frequency_weights,
@@ -445,11 +446,8 @@ def inverse(function: Callable[[Array], Array], kind: str, X: ArrayLike, side: s
     values = check_scores(X, kind="probability")
     if values.ndim > 1:
         raise ValueError(f"X must have shape (n,) or (n, 1), got {np.shape(X)}. Pass the last column.")
-    largest = float(np.finfo(np.float64).max)
-    low, high = (0.0, 1.0) if kind == "probability" else (-largest, largest)
-    # log-odds of the largest scores overflow to infinity, which is correct
-    with np.errstate(over="ignore"):
-        found = invert(function, low, high, values, side)
+    low, high = (0.0, 1.0) if kind == "probability" else (-LARGEST_SCORE, LARGEST_SCORE)
+    found = invert(function, low, high, values, side)
     return found[:, np.newaxis] if np.shape(X)[1:] == (1,) else found
 
 

@@ -133,7 +133,6 @@ def _targets(grouped: GroupedOutcomes) -> Array:
     """Return the sum of weighted targets of each group, including the two pseudo-observations."""
     total = grouped.total
     rate = (float(grouped.positives.sum()) + 0.5) / (total + 1.0)
-    # divided first: the square of the total may overflow
     target: Array = grouped.positives * (total / (total + 2.0))
     target += grouped.weight * (grouped.prob + rate) / (total + 2.0)
     return target

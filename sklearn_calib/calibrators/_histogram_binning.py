@@ -16,8 +16,6 @@ from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certi
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
 
 _STRATEGIES = ("quantile", "uniform")
-# The cube root of 10**18 samples, a total that only weights can reach.
-_MOST_AUTO_BINS = 1e6
 # Samples of each class that are added to each bin.
 _SMOOTHING = {"laplace": 1.0, "jeffreys": 0.5}
 
@@ -170,14 +168,14 @@ def resolve_bins(n_bins: int | str, size: float) -> int:
     """Return the number of bins for ``size`` samples."""
     if not isinstance(n_bins, str):
         return int(n_bins)
-    return max(1, round(min(float(np.cbrt(size)), _MOST_AUTO_BINS)))
+    return max(1, round(float(np.cbrt(size))))
 
 
 def equal_mass_edges(grouped: GroupedOutcomes, n_bins: int) -> Array:
     """Return edges, midway between neighbouring scores, of at most ``n_bins`` bins of equal weight."""
     last = np.flatnonzero(np.diff(quantile_bins(grouped.weight, n_bins)))
     below, above = grouped.prob[last], grouped.prob[last + 1]
-    edge = below / 2.0 + above / 2.0
+    edge = (below + above) / 2.0
     # neighbouring floats have no midpoint, and an edge belongs to the bin above it
     return np.where((edge > below) & (edge < above), edge, above)
 

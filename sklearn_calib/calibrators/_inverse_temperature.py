@@ -9,13 +9,12 @@ from scipy.special import expit, logsumexp
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._typing import Array
-from sklearn_calib.calibrators._platt import chunks, power_of_two
+from sklearn_calib.calibrators._platt import chunks
 
 # From an inverse temperature to derivative and second derivative of the loss.
 Derivatives = Callable[[float], tuple[float, float]]
 
 # The inverse temperature is limited to this factor (as a logarithm) beyond 1 and 1 / typical logit.
-_LARGEST_LOG = 709.0
 _REACH = 10.0
 _MAX_ITERATIONS = 100
 _LAST_MOVE = 1e-8
@@ -33,24 +32,21 @@ USUAL_SLOPE = 2.0
 
 def fit_grouped_temperature(z: Array, grouped: GroupedOutcomes) -> float:
     """Return the inverse temperature of grouped log-odds, in increasing order."""
-    if z[0] == 0.0 and z[-1] == 0.0:
+    scale = float(np.sqrt((z * z * grouped.weight).sum() / grouped.total))
+    if scale == 0.0:
         return 1.0
-    magnitude = power_of_two(z)
-    x = z / magnitude
-    spread = float(np.sqrt((x * x * grouped.weight).sum() / grouped.total))
-    x /= spread
-    scale, limits = spread * magnitude, _limits(spread * magnitude)
+    x, limits = z / scale, _limits(scale)
     # the derivative of the loss at 0, in units in which log-odds are of order 1
     if float(((grouped.weight / 2.0 - grouped.positives) * x).sum()) >= 0.0:
-        return _finite_exp(limits[0] - float(np.log(scale)))
+        return float(np.exp(limits[0] - float(np.log(scale))))
     if _separates(z, grouped):
-        return _finite_exp(limits[1] - float(np.log(scale)))
+        return float(np.exp(limits[1] - float(np.log(scale))))
     beta = fit_logistic(
         x[np.newaxis], grouped.weight, grouped.positives, start=np.array([min(scale, 10.0)])
     ).coef[0]
     # if the derivative at 0 is a rounding error, the sign of beta is arbitrary
     log_beta = float(np.log(beta)) if beta > 0.0 else limits[0]
-    return _finite_exp(min(max(log_beta, limits[0]), limits[1]) - float(np.log(scale)))
+    return float(np.exp(min(max(log_beta, limits[0]), limits[1]) - float(np.log(scale))))
 
 
 def _separates(z: Array, grouped: GroupedOutcomes) -> bool:
@@ -97,11 +93,7 @@ def fit_shrunk_temperature(z: Array, codes: NDArray[np.int64], weight: Array | N
     beta, posterior = shrunk_temperature(
         lambda beta: _sample_derivatives(d, w, beta), loss, centre, _PRIOR_DEVIATION
     )
-    return (
-        posterior * (beta / scale) + 1.0 - posterior
-        if known
-        else min(beta / scale, float(np.exp(_LARGEST_LOG)))
-    )
+    return posterior * (beta / scale) + 1.0 - posterior if known else beta / scale
 
 
 def shrunk_temperature(
@@ -137,14 +129,14 @@ def _is_separated(d: Array) -> bool:
 def _solve_samples(d: Array, w: Array, scale: float, start: float) -> float:
     shift, limits = float(np.log(scale)), _limits(scale)
     if _is_separated(d) or float((d.mean(axis=1) * w).sum()) >= 0.0:
-        return _finite_exp(limits[_is_separated(d)] - shift)
+        return float(np.exp(limits[_is_separated(d)] - shift))
 
     def slope(theta: float) -> tuple[float, float]:
         first, second = _sample_derivatives(d, w, float(np.exp(theta)))
         return first, float(np.exp(theta)) * second
 
     theta, _ = _root(slope, float(np.clip(np.log(start) + shift, *limits)), *limits)
-    return _finite_exp(theta - shift)
+    return float(np.exp(theta - shift))
 
 
 def _sample_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
@@ -168,14 +160,9 @@ def _sample_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
 
 def _unit_scale(z: Array, weight: Array) -> tuple[Array, float]:
     """Return logits divided by their weighted root mean square, and the latter."""
-    largest = float(max(z.max(), -z.min()))
-    if largest == 0.0:
-        return z, 0.0
-    unit = z / largest
-    square = np.einsum("ij,ij->i", unit, unit) / unit.shape[1]
-    spread = float(np.sqrt((square * weight).sum() / weight.sum()))
-    unit /= spread
-    return unit, spread * largest
+    square = np.einsum("ij,ij->i", z, z) / z.shape[1]
+    scale = float(np.sqrt((square * weight).sum() / weight.sum()))
+    return (z / scale, scale) if scale else (z, 0.0)
 
 
 def _limits(scale: float) -> tuple[float, float]:
@@ -202,8 +189,3 @@ def _root(
         if done:
             break
     return theta, slope
-
-
-def _finite_exp(x: float) -> float:
-    """Return exp(x), or the largest float instead of infinity."""
-    return float(np.exp(min(x, _LARGEST_LOG)))

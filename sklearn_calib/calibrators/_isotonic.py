@@ -147,8 +147,7 @@ def interpolate_blocks(x: Array, value: Array, scores: Array, step: bool = False
         return low
     right = np.minimum(below + 1, x.shape[0] - 1)
     high = value[right]
-    # divided by two first, so that the distance of extreme scores is finite
-    gap = x[right] / 2.0 - x[left] / 2.0
-    fraction = np.divide(scores / 2.0 - x[left] / 2.0, gap, out=np.zeros_like(scores), where=gap > 0)
+    gap = x[right] - x[left]
+    fraction = np.divide(scores - x[left], gap, out=np.zeros_like(scores), where=gap > 0)
     # the minimum corrects rounding errors above the value of the upper block
     return np.minimum(low + np.clip(fraction, 0.0, 1.0) * (high - low), high)

@@ -1,6 +1,5 @@
 """Platt scaling: a logistic curve of two parameters."""
 
-import math
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -115,12 +114,6 @@ def link_scores(scores: Array, link: str) -> Array:
     return logit(scores) if link == "logit" else scores
 
 
-def power_of_two(sorted_scores: Array) -> float:
-    """Return a power of two near the largest absolute score, whose inverse is a float as well."""
-    largest = max(abs(float(sorted_scores[0])), abs(float(sorted_scores[-1])))
-    return math.ldexp(1.0, min(max(math.frexp(largest)[1] - 1, -1000), 1023))
-
-
 def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
     """Return slope and intercept of Platt scaling of sorted scores, one per group."""
     target = platt_targets(grouped)
@@ -128,12 +121,9 @@ def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
     start = np.array([0.0, np.log(mean / (1.0 - mean))])
     if scores[0] == scores[-1]:
         return 0.0, float(start[1])
-    # standardised in two steps, so that scores near the largest float do not overflow
-    magnitude = power_of_two(scores)
+    centre = float((scores * grouped.weight).sum()) / grouped.total
     columns = np.ones((2, scores.shape[0]))
-    x = np.divide(scores, magnitude, out=columns[0])
-    centre = float((x * grouped.weight).sum()) / grouped.total
-    x -= centre
+    x = np.subtract(scores, centre, out=columns[0])
     spread = float(np.sqrt((np.square(x) * grouped.weight).sum() / grouped.total))
     if spread == 0.0:
         return 0.0, float(start[1])
@@ -146,11 +136,7 @@ def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
             stacklevel=2,
         )
     slope, intercept = fit.coef.tolist()
-    # for scores that differ by almost nothing the slope is limited to the largest float
-    steepest = np.finfo(np.float64).max
-    with np.errstate(over="ignore"):
-        steep = float(np.clip(np.float64(slope) / spread / magnitude, -steepest, steepest))
-    return steep, intercept - slope * (centre / spread)
+    return slope / spread, intercept - slope * (centre / spread)
 
 
 def target_levels(grouped: GroupedOutcomes) -> tuple[float, float]:

@@ -149,14 +149,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
             return float("nan"), float(self.sampling_rate)
         prior = check_fraction(self.training_prior, "training_prior")
         target = _resolve_target(self.target_prior, grouped, prior)
-        with np.errstate(over="ignore", divide="ignore"):
-            factor = float(target / (1.0 - target) * (1.0 - prior) / np.float64(prior))
-        if not 0.0 < factor < np.inf:
-            raise ValueError(
-                f"training_prior={prior!r} and target_prior={target!r} are too different: odds would be "
-                f"multiplied by {factor!r}."
-            )
-        return target, factor
+        return target, target / (1.0 - target) * (1.0 - prior) / prior
 
     def _export(self, build: Any) -> Beta:
         # probabilities other than 0 and 1 are not clipped, because the formula does not clip

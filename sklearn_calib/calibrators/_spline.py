@@ -37,7 +37,6 @@ _BULK = np.array([0.05, 0.95])
 # are outlying on the same side.
 _FENCE = 2.5
 _REMOTE_SCALE = 0.25
-_FARTHEST = 1e150
 _NO_SLOPE = 1e-9
 _OUTLYING_SAMPLES = 100.0
 # Weight of the event rate, in samples, that is mixed into all probabilities.
@@ -233,7 +232,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         if knots[0] == knots[-1]:
             return LogisticSpline(np.arange(2.0), np.full(2, intercept), np.zeros(2), np.inf, 1.0)
         rows = np.array([pooled.prob, pooled.weight, platt_targets(pooled), pooled.positives])
-        unit, origin = self._axis.half_width * self._axis.magnitude, self._axis.place(np.zeros(1))[0]
+        unit, origin = self._axis.half_width, self._axis.place(np.zeros(1))[0]
         if not self._rising:
             rows = np.ascontiguousarray(rows[:, ::-1])
             rows[0], knots, unit, origin = -rows[0], -knots[::-1], -unit, -origin
@@ -250,8 +249,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _export(self, build: Any) -> Any:
         if self.link == "logit":
             return build.curve(self)
-        axis = self._axis
-        return build.curve(self, center=axis.middle * axis.magnitude, scale=axis.half_width * axis.magnitude)
+        return build.curve(self, center=self._axis.middle, scale=self._axis.half_width)
 
     def _map_scores(self, scores: Array) -> Array:
         x = self._axis.place(link_scores(scores, self.link))
@@ -264,50 +262,35 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
 class _Axis:
     """Transformation of the scores: standardised by their bulk, with outlying ones compressed."""
 
-    magnitude: float
     middle: float
     half_width: float
 
     def place(self, z: Array) -> Array:
-        x = self._standardised(z)
+        x: Array = (z - self.middle) / self.half_width
         far = np.flatnonzero(np.abs(x) > _FENCE)
         if far.size:
             # subtracting the excess from x would lose all digits of a very large x
-            drawn_in = _REMOTE_SCALE * np.log1p(self._beyond(x[far]) / _REMOTE_SCALE)
+            drawn_in = _REMOTE_SCALE * np.log1p((np.abs(x[far]) - _FENCE) / _REMOTE_SCALE)
             x[far] = np.copysign(_FENCE + drawn_in, x[far])
         return x
 
     def trust(self, z: Array, weight: Array) -> Array:
         """Return the factor of the weight of each score: less than 1 for outlying ones if they are few."""
-        x = self._standardised(z)
-        remote = 1.0 - 1.0 / (1.0 + self._beyond(x)) ** 2
+        x = (z - self.middle) / self.half_width
+        remote = 1.0 - 1.0 / (1.0 + np.maximum(np.abs(x) - _FENCE, 0.0)) ** 2
         below = weight @ np.where(x < 0.0, remote, 0.0)
         above = weight @ np.where(x > 0.0, remote, 0.0)
         return np.asarray(
             1.0 - remote * _OUTLYING_SAMPLES / (_OUTLYING_SAMPLES + np.where(x < 0.0, below, above))
         )
 
-    def _standardised(self, z: Array) -> Array:
-        # divided first, so that scores near the largest float do not overflow; the ratio to tiny ones may
-        with np.errstate(over="ignore"):
-            x: Array = z / self.magnitude
-            x -= self.middle
-            x /= self.half_width
-        np.maximum(x, -_FARTHEST, out=x)
-        return np.minimum(x, _FARTHEST, out=x)
-
-    def _beyond(self, x: Array) -> Array:
-        return np.maximum(np.abs(x) - _FENCE, 0.0)
-
 
 def _fit_axis(z: Array, weight: Array) -> _Axis:
     """Return the axis of sorted scores; all of them are the bulk if its quantiles coincide."""
-    magnitude = float(np.abs(z[[0, -1]]).max()) or 1.0
-    unit = z / magnitude
-    low, high = mid_quantiles(unit, weight, _BULK).tolist()
+    low, high = mid_quantiles(z, weight, _BULK).tolist()
     if low == high:
-        low, high = float(unit[0]), float(unit[-1])
-    return _Axis(magnitude, (low + high) / 2.0, (high - low) / 2.0 or 1.0)
+        low, high = float(z[0]), float(z[-1])
+    return _Axis((low + high) / 2.0, (high - low) / 2.0 or 1.0)
 
 
 def _pool(grouped: GroupedOutcomes, knots: Array) -> GroupedOutcomes:

@@ -8,17 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._isotonic import fit_isotonic
-from sklearn_calib._core._links import EPS
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
 _LOSSES = ("log", "brier")
-_MOST_COUNTED, _SMALL = 2.0**53, 2.0**20
 # From this many scores on a lookup table is faster.
 _LONG = 1 << 13
 
@@ -134,12 +131,10 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
         scores = grouped.prob
-        # sums of counts are exact; for a small total weight their rounding is negligible relative to weight 1
-        exact = grouped.total <= (_MOST_COUNTED if whole_numbers(weight) else _SMALL)
-        unit = 0.0 if exact else 2.0 ** (np.frexp(grouped.total)[1] - 52)
-        misses = _running_sums(grouped.weight - grouped.positives, unit)
-        events = _running_sums(grouped.positives, unit)
-        total = _running_sums(grouped.weight, unit)
+        total, events, misses = (
+            np.append(0.0, np.cumsum(mass))
+            for mass in (grouped.weight, grouped.positives, grouped.weight - grouped.positives)
+        )
         blocks = fit_isotonic(grouped)
         vertex = np.searchsorted(scores, blocks.upper, side="right")
         # both tables are indexed by the number of training scores below (upper) or not above (lower) a score
@@ -147,9 +142,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         # the same with outcomes exchanged and scores reversed
         size = scores.shape[0]
         mirrored = np.append(size - vertex[-2::-1], size)
-        lower = _complement_of_upper(
-            total[:, -1:] - total[:, ::-1], events[:, -1:] - events[:, ::-1], mirrored
-        )[::-1]
+        lower = _complement_of_upper(total[-1] - total[::-1], events[-1] - events[::-1], mirrored)[::-1]
         self.upper_thresholds_, self.upper_values_ = _steps(scores, upper)
         self.lower_thresholds_, self.lower_values_ = _steps(scores, lower)
         certify(self, grouped, weight)
@@ -161,9 +154,8 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _tables(self) -> tuple[Array, Array, Array]:
         """Return the scores at which either function may increase, and the values of both between them."""
-        # a step that excludes its threshold is at the next float; the largest float has none
-        with np.errstate(over="ignore"):
-            above = np.nextafter(self.upper_thresholds_, np.inf)
+        # a step that excludes its threshold is at the next float
+        above = np.nextafter(self.upper_thresholds_, np.inf)
         breaks = np.union1d(self.lower_thresholds_, above)
         lower, upper = (
             values[np.append(0, np.searchsorted(thresholds, breaks, side="right"))]
@@ -181,8 +173,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         breaks, lower, upper = self._tables()
         # every operation is monotone, so that the rounded result is, too
         if self.loss == "log":
-            # with weights beyond 2**53 the weight of the new sample is lost in rounding
-            merged: Array = 1.0 / (1.0 + (1.0 - lower) / np.maximum(upper, EPS))
+            merged: Array = 1.0 / (1.0 + (1.0 - lower) / upper)
         else:
             merged = (lower * lower + (1.0 - (1.0 - upper) * (1.0 - upper))) / 2.0
         return merged[_place(breaks, scores)]
@@ -205,10 +196,7 @@ def _place_by_buckets(breaks: Array, scores: Array) -> NDArray[np.intp]:
     low, high, n_buckets = float(breaks[0]), float(breaks[-1]), 16 * breaks.shape[0]
     span = high - low
     scale = n_buckets / span
-    if not (np.isfinite(span) and np.isfinite(scale)):
-        return np.searchsorted(breaks, scores, side="right")
-    with np.errstate(over="ignore"):
-        bucket = np.clip((scores - low) * scale, 0.0, n_buckets).astype(np.intp)
+    bucket = np.clip((scores - low) * scale, 0.0, n_buckets).astype(np.intp)
     # from one bucket earlier, so that rounding cannot start too far right
     edges = low + np.arange(-1, n_buckets) * (span / n_buckets)
     place = np.searchsorted(breaks, edges, side="right")[bucket]
@@ -220,51 +208,31 @@ def _place_by_buckets(breaks: Array, scores: Array) -> NDArray[np.intp]:
     return place
 
 
-def _running_sums(mass: Array, unit: float) -> Array:
-    """Return cumulative sums from 0 in one row, or those of multiples of a unit and of the rest in two.
-
-    With a power of two as unit the sums and differences of the first are exact.
-    """
-    if unit == 0.0:
-        return np.append(0.0, np.cumsum(mass))[np.newaxis]
-    whole = np.floor(mass / unit) * unit
-    return np.stack([np.append(0.0, np.cumsum(part)) for part in (whole, mass - whole)])
-
-
-def _joined(parts: Array) -> Array:
-    return parts[0] if parts.shape[0] == 1 else np.asarray(parts[0] + parts[1])
-
-
 def _complement_of_upper(weight: Array, misses: Array, vertex: NDArray[np.intp]) -> Array:
     """Return 1 - p_1 for a score above l of the m training scores, l = 0, ..., m.
 
-    Parameters
-    ----------
-    weight, misses : ndarray of shape (1, m + 1) or (2, m + 1)
-        Running sums of weight and of non-events; see :func:`_running_sums`.
-    vertex : ndarray of shape (n_vertices,)
-        Indices of the vertices of the minorant, without the origin.
+    ``weight`` and ``misses`` are running sums of weight and of non-events, from 0; ``vertex`` holds the
+    indices of the vertices of the minorant, without the origin.
     """
     # in terms of non-events the minorant is a concave majorant, and the formula a minimum over i of maxima
     # over j
     edges = np.append(0, vertex)
-    rise = np.append(_joined(np.diff(misses[:, edges])) / _joined(np.diff(weight[:, edges])), -np.inf)
-    top_weight, top_misses = weight[:, vertex], misses[:, vertex]
+    rise = np.append(np.diff(misses[edges]) / np.diff(weight[edges]), -np.inf)
+    top_weight, top_misses = weight[vertex], misses[vertex]
     sizes = np.diff(edges)
     # the vertex, among those beyond each point, to which the line is steepest: while the next edge is steeper
     # than the line to its beginning, it is further right, which is rare
-    start_weight, start_misses = weight[:, :-1], misses[:, :-1]
-    tangent = _joined(np.repeat(top_misses, sizes, axis=1) - start_misses)
+    start_weight, start_misses = weight[:-1], misses[:-1]
+    tangent = np.repeat(top_misses, sizes) - start_misses
     # the new sample is added to the difference, not to the sums, where it could be lost in rounding
-    tangent /= _joined(np.repeat(top_weight, sizes, axis=1) - start_weight) + 1.0
+    tangent /= np.repeat(top_weight, sizes) - start_weight + 1.0
     rows = np.flatnonzero(np.repeat(rise[1:], sizes) > tangent)
     low = np.searchsorted(edges, rows, side="right")
     high = np.full_like(low, vertex.shape[0] - 1)
-    start_weight, start_misses = start_weight[:, rows], start_misses[:, rows]
+    start_weight, start_misses = start_weight[rows], start_misses[rows]
 
     def slope_to(top: NDArray[np.intp]) -> Array:
-        drop = _joined(top_misses[:, top] - start_misses)
-        return np.asarray(drop / (_joined(top_weight[:, top] - start_weight) + 1.0))
+        return np.asarray((top_misses[top] - start_misses) / (top_weight[top] - start_weight + 1.0))
 
     while (low < high).any():
         middle = (low + high) // 2

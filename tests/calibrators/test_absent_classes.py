@@ -46,7 +46,7 @@ UNABLE = {
     "LogAverageCalibrator": LogAverageCalibrator([OneVsRestCalibrator(PlattCalibrator())]),
     "AutoCalibrator": AutoCalibrator(candidates={"platt": OneVsRestCalibrator(PlattCalibrator())}),
     "VectorScalingCalibrator": VectorScalingCalibrator(penalty=0.0),
-    "DirichletCalibrator": DirichletCalibrator(penalty=1.0, intercept_penalty=0.0),
+    "DirichletCalibrator": DirichletCalibrator(penalty=0.0),
     "GroupCalibrator": GroupCalibrator(OneVsRestCalibrator(PlattCalibrator())),
 }
 

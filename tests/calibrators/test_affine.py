@@ -541,7 +541,7 @@ def test_shrunk_temperature_is_that_of_the_posterior(calibrator, factor, link):
     assert 1 / found.temperature_ == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-30, 1e200])
+@pytest.mark.parametrize("size", [1e-90, 1e90])
 def test_shrunk_temperature_of_logits_in_any_unit(size):
     rng = np.random.default_rng(1)
     z = rng.normal(size=(200, 3))

@@ -60,7 +60,7 @@ def test_losses_and_standard_errors_of_calibrators_without_parameters():
 def test_rows_are_held_out():
     """A calibrator that remembers its rows would win if it were scored on them."""
     p, y = sample()
-    memory = IsotonicCalibrator(clip=1e-6)
+    memory = IsotonicCalibrator(clip="auto")
     found = AutoCalibrator(
         candidates={"Platt": PlattCalibrator(), "isotonic": memory}, n_standard_errors=0.0
     ).fit(p, y)

@@ -1,53 +1,28 @@
-"""Weights that stand for more rows than can be counted."""
+"""Limits of scores and weights, and weights of many orders of magnitude."""
 
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from sklearn_calib.calibrators import (
-    CertifiedCalibrator,
-    HistogramBinningCalibrator,
-    IsotonicCalibrator,
-    PlattCalibrator,
-    ScalingBinningCalibrator,
-    SplineCalibrator,
-    VennAbersCalibrator,
+from sklearn_calib.calibrators import PlattCalibrator, VennAbersCalibrator
+
+
+@pytest.mark.parametrize(
+    ("scores", "weight", "message"),
+    [
+        (
+            [0.2, 1e200],
+            None,
+            r"X contains 1e\+200 at index 1, but scores must lie between -1e\+100 and",
+        ),
+        ([0.2, 0.7], [1.0, 1e300], r"sample_weight sums to 1e\+300, but must sum to a number from 1e-100 to"),
+        ([0.2, 0.7], [1e-300, 1e-300], r"sample_weight sums to 2e-300, but must sum"),
+    ],
 )
-
-P = np.linspace(0.02, 0.98, 49)
-Y = (np.arange(49) * 7 % 10 < 10 * P).astype(int)
-HUGE = np.full(49, 1e300)
-
-
-@pytest.mark.parametrize("calibrator", [CertifiedCalibrator(), ScalingBinningCalibrator()])
-def test_rows_that_cannot_be_divided_are_an_error(calibrator):
-    with pytest.raises(
-        ValueError, match=r"sample_weight sums to 4\.9e\+301, which exceeds the limit of 2\*\*53"
-    ):
-        calibrator.fit(P, Y, HUGE)
-
-
-def test_a_new_row_without_weight_leaves_the_isotonic_fit():
-    found = VennAbersCalibrator().fit(P, Y, HUGE).transform(P)
-    np.testing.assert_allclose(found, IsotonicCalibrator().fit(P, Y).transform(P), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("scale", [1e-3, 1e-6, 1e-300])
-def test_a_spline_of_less_than_one_row_does_not_turn_around(scale):
-    calibrator = SplineCalibrator().fit(P, Y, np.full(49, scale))
-    found = calibrator.transform(P)
-    assert (np.diff(found) >= 0).all()
-    assert ((found > 0.2) & (found < 0.8)).all()
-
-
-def test_bins_of_their_own_number_are_limited():
-    calibrator = HistogramBinningCalibrator(n_bins="auto", strategy="uniform").fit(P, Y, HUGE)
-    assert calibrator.n_bins_ == 10**6
-    np.testing.assert_allclose(calibrator.transform(P), Y, rtol=0, atol=1e-12)
-    averaged = ScalingBinningCalibrator(PlattCalibrator(), n_bins="auto", split=False).fit(P, Y, HUGE)
-    plain = ScalingBinningCalibrator(PlattCalibrator(), n_bins=10**6, split=False).fit(P, Y, HUGE)
-    np.testing.assert_array_equal(averaged.transform(P), plain.transform(P))
+def test_what_exceeds_the_limits_is_an_error(scores, weight, message):
+    with pytest.raises(ValueError, match=message):
+        PlattCalibrator(link="identity").fit(scores, [0, 1], weight)
 
 
 def isotonic_at(x, label, scores, outcomes, weights):
@@ -71,13 +46,12 @@ def test_venn_abers_with_weights_of_many_orders_of_magnitude(seed):
     scores = rng.permutation(8) / 8
     outcomes = rng.integers(0, 2, 8)
     outcomes[:2] = 0, 1
-    # sums of the first have more digits than a float
-    weights = rng.choice([1.0, 1e16], 8) if seed % 2 else 10.0 ** rng.uniform(-3, 17, 8)
+    weights = 10.0 ** rng.uniform(-3, 6, 8)
     calibrator = VennAbersCalibrator().fit(scores, outcomes, weights)
     asked = np.concatenate([scores, scores + 1 / 16, [-1.0]])
     bounds = calibrator.predict_interval(asked)
     for label, found in enumerate(bounds):
         expected = [isotonic_at(x, label, scores, outcomes, weights) for x in asked]
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
     lower, upper = bounds
     np.testing.assert_allclose(calibrator.transform(asked), upper / (1 - lower + upper), rtol=0, atol=1e-12)

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from sklearn_calib._validation import LARGEST_SCORE
 from sklearn_calib.calibrators import (
     HistogramBinningCalibrator,
     IsotonicCalibrator,
+    ModifiedPlattCalibrator,
     PlattCalibrator,
     SplineCalibrator,
     TemperatureCalibrator,
@@ -32,7 +34,7 @@ def test_round_trip(case, falling):
     np.testing.assert_allclose(calibrator.transform(right), proba, rtol=1e-14, atol=0)
     assert (left <= inner + 1e-15).all()
     assert (inner <= right + 1e-15).all()
-    least = 0.0 if calibrator._score_kind() == "probability" else -np.finfo(float).max
+    least = 0.0 if calibrator._score_kind() == "probability" else -LARGEST_SCORE
     found = left > least
     if found.any():
         assert (calibrator.transform(np.nextafter(left[found], -np.inf)) != proba[found]).all()
@@ -43,7 +45,7 @@ def test_plateaus_and_jumps_by_hand():
     np.testing.assert_array_equal(calibrator.transform([1.0, 2.0, 3.9, 4.0]), [0.0, 0.5, 0.5, 1.0])
     left = calibrator.inverse_transform([0.0, 0.3, 0.5, 0.7, 1.0])
     right = calibrator.inverse_transform([0.0, 0.3, 0.5, 0.7, 1.0], side="right")
-    most = np.finfo(float).max
+    most = LARGEST_SCORE
     np.testing.assert_array_equal(left, [-most, 2.0, 2.0, 4.0, 4.0])
     below = [np.nextafter(2.0, 0.0), np.nextafter(2.0, 0.0), np.nextafter(4.0, 0.0), np.nextafter(4.0, 0.0)]
     np.testing.assert_array_equal(right, [*below, most])
@@ -57,10 +59,10 @@ def test_probabilities_that_are_not_reached_have_no_score():
     narrow = TemperatureCalibrator().fit([0.4, 0.6, 0.5, 0.4, 0.6], [0, 1, 1, 1, 0])
     assert calibrator.inverse_transform([0.5]).shape == (1,)
     assert calibrator.inverse_transform([[0.5], [0.6]]).shape == (2, 1)
-    step = IsotonicCalibrator(clip=0.1).fit(SCORES, LABELS)
+    step = ModifiedPlattCalibrator(tolerance=0.0, link="identity").fit(SCORES, LABELS)
     assert np.isnan(step.inverse_transform([0.95])).all()
     assert np.isnan(step.inverse_transform([0.05], side="right")).all()
-    assert step.inverse_transform([0.05])[0] == -np.finfo(float).max
+    assert step.inverse_transform([0.05])[0] == -LARGEST_SCORE
     assert narrow.inverse_transform([0.5])[0] <= 0.5
 
 

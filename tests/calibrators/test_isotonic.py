@@ -67,23 +67,6 @@ def test_no_error_on_its_own_rows(weighted, scale):
 
 
 @pytest.mark.parametrize(
-    "scores",
-    [
-        [-1e308, -5e307, 5e307, 1e308],
-        [0.0, 5e-324, 1e-323, 1.0],
-        [1.0, np.nextafter(1, 2), np.nextafter(1, 2) + 2**-51, 2.0],
-    ],
-)
-def test_extreme_scores(scores):
-    scores = np.array(scores)
-    calibrator = IsotonicCalibrator().fit(scores, [0, 1, 0, 1])
-    np.testing.assert_array_equal(calibrator.transform(scores), [0, 0.5, 0.5, 1])
-    between = calibrator.transform(np.linspace(0.0, 1.0, 50) * scores[-1])
-    assert ((between >= 0) & (between <= 1)).all()
-    assert (np.diff(between) >= 0).all()
-
-
-@pytest.mark.parametrize(
     ("y", "expected"),
     [
         # two blocks of frequencies 0 and 1, of weights 3 and 2

@@ -199,7 +199,7 @@ def test_histogram_binning_gives_event_rates(sample, n_bins):
     ids=lambda case: case.name,
 )
 @given(
-    scores=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=12, unique=True),
+    scores=st.lists(st.floats(-1e100, 1e100), min_size=2, max_size=12, unique=True),
     data=st.data(),
 )
 def test_any_finite_scores(case, scores, data):
@@ -210,6 +210,4 @@ def test_any_finite_scores(case, scores, data):
     assert ((found >= 0) & (found <= 1)).all()
     if case.monotone:
         assert np.diff(found).min() >= -2e-16
-        assert np.diff(fitted.transform([-1.7e308, *np.sort(scores), 1.7e308])).min() >= -2e-16 or (
-            min(scores) < -1.7e308 or max(scores) > 1.7e308
-        )
+        assert np.diff(fitted.transform([-1e100, *np.sort(scores), 1e100])).min() >= -2e-16

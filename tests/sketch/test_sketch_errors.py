@@ -35,7 +35,7 @@ def sketch_of(y, p, w=None, **parameters):
         (([0, 1], [0.5] * 2), [1], "sample_weight has 1 values"),
         (([0, 1], [0.5] * 2), [[1, 1]], "sample_weight must have shape"),
         (([0, 1], [0.5] * 2), ["a", "b"], "sample_weight must contain numbers"),
-        (([0, 1], [0.5] * 2), [1e308, 1e308], "The sum of sample_weight overflows"),
+        (([0, 1], [0.5] * 2), [1e308, 1e308], "sample_weight sums to inf"),
     ],
 )
 def test_bad_batches_are_refused_and_leave_the_sketch_alone(arguments, weights, message):
