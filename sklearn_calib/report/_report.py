@@ -299,22 +299,18 @@ def calibration_report(
     :func:`~sklearn_calib.inference.confidence_interval` and
     :func:`~sklearn_calib.inference.expected_under_calibration`. The ranges under perfect calibration of
     observed - expected, intercept, slope and the proper scores are normal, with the variance that the
-    predictions imply; so are the confidence intervals of the scores.
-
-    With ``clusters``, tests, intervals and ranges allow for dependence within clusters: simulated outcomes
-    have the estimated dependence, and normal ranges have the variance of the sums over clusters. Without
-    ``clusters``, the residuals of consecutive samples are tested for autocorrelation at level 0.01.
+    predictions imply, or with ``clusters`` that of the sums over clusters; so are the confidence intervals of
+    the scores.
 
     With more than 4096 distinct predictions, simulations, intervals, slopes and regions use 2048 bins of
     neighbouring predictions, each represented by its mean; the ICI uses 128 bins for more than 256 distinct
     predictions, and a quarter of the resamples. From 100 000 samples on, the tests use asymptotic
     distributions instead of simulations, except with ``clusters``.
 
-    Multiclass predictions are evaluated in two ways. Metrics, tests and regions use the confidence, the
-    largest class probability as a forecast that the predicted class is right. In addition, each class is
-    evaluated against the rest, and the classwise smooth ECE and the proper scores use all class
-    probabilities. The p-value is the Bonferroni adjustment of two primary tests, the combined test of the
-    confidence and the test of all classes (T-Cal; with more than 20 classes the kernel test).
+    Metrics, tests and regions of multiclass predictions use the confidence, the largest class probability as
+    a forecast that the predicted class is right. In addition, each class is evaluated against the rest. The
+    p-value is the Bonferroni adjustment of two primary tests, the combined test of the confidence and the
+    test of all classes (T-Cal; with more than 20 classes the kernel test).
 
     Examples
     --------
