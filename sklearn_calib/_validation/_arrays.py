@@ -33,10 +33,10 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
     """
     if type(values) is np.ndarray:
         return values
-    if hasattr(values, "as_weighted_sample"):
+    if hasattr(values, "weighted_sample"):
         raise TypeError(
-            f"{name} is a {type(values).__name__}, which does not keep single samples. Pass "
-            "arrays. Where a summary is accepted, pass it alone, in place of outcomes and predictions."
+            f"{name} is a {type(values).__name__}. Pass its arrays: y, p, w = sketch.weighted_sample(), with "
+            "sample_weight=w."
         )
     if isinstance(values, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(values)

@@ -237,8 +237,11 @@ class CalibrationMonitor:
         self.reference_errors_ = {} if reference is None else self._measure(reference)
         self.alerts_: tuple[CalibrationAlert, ...] = ()
         self.n_samples_seen_ = 0
+        self.alarmed_ = False
         # one record for each batch, with the values of the columns of the history
         self._records: list[tuple[Any, ...]] = []
+        # the newest slot of the window at the last computation of the metrics
+        self._measured_slot: int | None = None
         self.restart()
 
     def update(

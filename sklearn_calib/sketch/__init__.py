@@ -2,13 +2,11 @@
 
 from sklearn_calib.sketch._batches import sketch_arrow, sketch_batches, sketch_file
 from sklearn_calib.sketch._dask import sketch_dask
-from sklearn_calib.sketch._sample import WeightedSample
 from sklearn_calib.sketch._sketch import CalibrationSketch
 from sklearn_calib.sketch._windowed import WindowedSketch
 
 __all__ = [
     "CalibrationSketch",
-    "WeightedSample",
     "WindowedSketch",
     "sketch_arrow",
     "sketch_batches",

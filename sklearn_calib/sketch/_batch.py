@@ -48,7 +48,7 @@ class Batch:
                 yield y[keep], p[keep], w[keep]
 
 
-def check_batch(y_true: ArrayLike, y_proba: ArrayLike | None, sample_weight: Any, pos_label: Any) -> Batch:
+def check_batch(y_true: ArrayLike, y_proba: ArrayLike, sample_weight: Any, pos_label: Any) -> Batch:
     """Check a batch, which may be empty, and may have one label only."""
     y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     w = None if sample_weight is None else as_array(sample_weight, "sample_weight")

@@ -239,7 +239,7 @@ def _rows_of_csv(file: Path, names: Sequence[str], numbers: Any) -> Iterator[Any
     import pyarrow
     from pyarrow import csv as arrow_csv
 
-    with file.open("rb", buffering=_BLOCK) as raw:
+    with io.BufferedReader(file.open("rb", buffering=0), _BLOCK) as raw:
         packed = raw.peek(2)[:2] == b"\x1f\x8b"
         stream: Any = io.BufferedReader(gzip.GzipFile(fileobj=raw), _BLOCK) if packed else raw
         start = stream.peek(_BLOCK)[:_BLOCK]

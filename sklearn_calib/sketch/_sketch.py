@@ -11,15 +11,14 @@ from sklearn_calib._core._binning import octave_bins
 from sklearn_calib._typing import Array
 from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._contents import Accumulator, Contents
-from sklearn_calib.sketch._sample import WeightedSample
 from sklearn_calib.sketch._saved import ARRAYS, Saved, check_precision, contents_from_dict, contents_to_dict
 
 
 class CalibrationSketch(Saved):
     r"""Summary of constant size of outcomes, predictions and weights of a binary problem.
 
-    A sketch is updated by batches and merged with others, in any order. Functions for binary outcomes and
-    predictions accept it as the first argument, in place of ``y_true`` and ``y_proba``.
+    A sketch is updated by batches and merged with others, in any order. Its :meth:`weighted_sample` is
+    passed to any function that accepts ``sample_weight``.
 
     Parameters
     ----------
@@ -32,7 +31,7 @@ class CalibrationSketch(Saved):
 
     See Also
     --------
-    WeightedSample : The weighted sample that represents a sketch.
+    WindowedSketch : The sketch of a moving window.
 
     Notes
     -----
@@ -90,15 +89,14 @@ class CalibrationSketch(Saved):
         self._read_last: Contents | None = None
 
     def update(
-        self, y_true: ArrayLike, y_proba: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+        self, y_true: ArrayLike, y_proba: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Add a batch of samples.
 
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Outcomes; one label only, or no sample at all, is allowed. Or another summary, with
-            ``as_weighted_sample``.
+            Outcomes; one label only, or no sample at all, is allowed.
         y_proba : array-like of shape (n,), (n, 1) or (n, 2)
             Predicted probabilities of the positive class in [0, 1]; of two columns the last is used. Arrays
             of shape (n,) are not copied.
@@ -117,8 +115,8 @@ class CalibrationSketch(Saved):
 
         Notes
         -----
-        O(n), about a hundred bytes of memory for each of at most 131072 samples at a time. Batches of at most
-        2048 samples without weights are gathered until there are 32768 samples, or the sketch is read.
+        O(n) time, and a constant amount of memory. Batches of at most 2048 samples without weights are
+        gathered until there are 32768 samples.
         """
         return self._add(check_batch(y_true, y_proba, sample_weight, self._pos_label))
 
@@ -217,21 +215,6 @@ class CalibrationSketch(Saved):
         contents = self._filled()
         weight = contents.weight
         return float((contents.means(octave_bins(self._precision)) * weight).sum() / weight.sum())
-
-    def as_weighted_sample(self) -> WeightedSample:
-        """Return the weighted sample that represents the sketch: at most two points for each occupied bin.
-
-        Returns
-        -------
-        WeightedSample
-            Outcomes, predictions in increasing order, and weights.
-
-        Raises
-        ------
-        ValueError
-            If the sketch is empty.
-        """
-        return WeightedSample(*self.weighted_sample())
 
     def weighted_sample(self) -> tuple[NDArray[np.int64], Array, Array]:
         """Return outcomes, predictions and weights that represent the sketch: at most two points a bin.
