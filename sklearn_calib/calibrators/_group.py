@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -9,13 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._maps import Groups
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    Outcomes,
-    check_groups,
-    check_integer,
-    shape_of,
-)
+from sklearn_calib._validation import check_groups, check_integer, shape_of
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, may_be_certain
 from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
@@ -29,7 +26,50 @@ from sklearn_calib.calibrators._multiclass import (
 from sklearn_calib.calibrators._platt import PlattCalibrator
 
 
-class GroupCalibrator(BaseCalibrator):
+@shared_docs
+class GroupPrediction:
+    """Mixin: predictions that may depend on the group of each sample."""
+
+    classes_: NDArray[Any]
+    #: Returns the probability of ``classes_[1]``, shape (n,), or of all classes, shape (n, K).
+    _calibrated: Callable[[Any, Any], Array]
+
+    def predict_proba(self, X: ArrayLike, groups: ArrayLike | None = None) -> Array:
+        """Return the calibrated probabilities of all classes.
+
+        Parameters
+        ----------
+        %(new_scores)s
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Probabilities, in the order of ``classes_``.
+
+        Raises
+        ------
+        %(malformed)s
+        """
+        return both_classes(self._calibrated(X, groups))
+
+    def predict(self, X: ArrayLike, groups: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the most probable label; of two classes ``classes_[1]`` if its probability exceeds 1/2.
+
+        Parameters
+        ----------
+        %(new_scores)s
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels among ``classes_``.
+        """
+        proba = self.predict_proba(X, groups)
+        labels: NDArray[Any] = self.classes_[proba.argmax(axis=1)]
+        return labels
+
+
+class GroupCalibrator(GroupPrediction, BaseCalibrator):
     """One calibrator for each group, so that predictions are calibrated within each of them.
 
     A model that is calibrated overall can overpredict in one group and underpredict in another. Each group of
@@ -56,14 +96,6 @@ class GroupCalibrator(BaseCalibrator):
     pooled_groups_ : list
         Groups in ``fit`` that use it, because they had too few samples or lacked a class.
     %(multiclass_fit)s
-
-    Raises
-    ------
-    ValueError
-        When fitting, if groups have missing values or the wrong length, or ``min_group_size`` is less than 1;
-        and as for any calibrator.
-    TypeError
-        When fitting, if a parameter is of the wrong type.
 
     See Also
     --------
@@ -103,10 +135,10 @@ class GroupCalibrator(BaseCalibrator):
         self.calibrator = calibrator
         self.min_group_size = min_group_size
 
-    def fit(
+    def fit(  # type: ignore[override] # maps of groups have no certificate, and no clusters
         self,
-        X: Outcomes,
-        y: ArrayLike | None = None,
+        X: ArrayLike,
+        y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         *,
@@ -131,11 +163,11 @@ class GroupCalibrator(BaseCalibrator):
         Raises
         ------
         ValueError
-            See the class.
+            If groups have missing values or the wrong length; and as for any calibrator.
         """
         self._check_parameters()
         scores, codes, weight, known = self._read(X, y, sample_weight, classes)
-        found = _members(groups, scores)
+        found = members_of(groups, scores)
         self._fit_known(scores, codes, weight, known)
         self._grouped = groups is not None
         self.calibrators_, self.pooled_groups_ = {}, []
@@ -157,7 +189,7 @@ class GroupCalibrator(BaseCalibrator):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Array:
-        """Fit, and return the calibrated probabilities of the same samples.
+        """Fit as :meth:`fit`, and return the calibrated probabilities of the same samples.
 
         Parameters
         ----------
@@ -185,48 +217,12 @@ class GroupCalibrator(BaseCalibrator):
 
         Raises
         ------
-        ValueError
-            If ``X`` or ``groups`` do not suit; see :meth:`fit`.
+        %(malformed)s
         """
         proba = self._calibrated(X, groups)
         if self.n_features_in_ == 1:
             return proba if len(shape_of(X, "X")) == 1 else proba[:, np.newaxis]
         return both_classes(proba)
-
-    def predict_proba(self, X: ArrayLike, groups: ArrayLike | None = None) -> Array:
-        """Return the calibrated probabilities of all classes.
-
-        Parameters
-        ----------
-        %(new_scores)s
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Probabilities, in the order of ``classes_``.
-
-        Raises
-        ------
-        ValueError
-            If ``X`` or ``groups`` do not suit; see :meth:`fit`.
-        """
-        return both_classes(self._calibrated(X, groups))
-
-    def predict(self, X: ArrayLike, groups: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the most probable label.
-
-        Parameters
-        ----------
-        %(new_scores)s
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels among ``classes_``.
-        """
-        proba = self.predict_proba(X, groups)
-        labels: NDArray[Any] = self.classes_[proba.argmax(axis=1)]
-        return labels
 
     @property
     def _multiclass(self) -> bool:  # type: ignore[override]
@@ -257,14 +253,13 @@ class GroupCalibrator(BaseCalibrator):
         return fit_clone(self._resolve_calibrator(), scores, codes, weight, classes)
 
     def _calibrated(self, X: Any, groups: Any) -> Array:
-        """Return the calibrated probabilities by group, in the shape of the checked scores."""
         check_is_fitted(self)
         scores = self._check_scores(X, reset=False)
         if (groups is not None) != self._grouped:
             found = "groups were passed to fit, but not now" if self._grouped else "fit had no groups"
             raise ValueError(f"{found}. Pass groups to fit and to all later calls, or to none.")
         proba = self._map_scores(scores)
-        for group, rows in _members(groups, scores).items():
+        for group, rows in members_of(groups, scores).items():
             if group in self.calibrators_:
                 proba[rows] = _apply(self.calibrators_[group], scores[rows])
         return proba
@@ -290,7 +285,7 @@ def _apply(calibrator: Any, scores: Array) -> Array:
     return np.array(calibrator.predict_proba(scores), dtype=np.float64)
 
 
-def _members(groups: ArrayLike | None, scores: Array) -> dict[Any, NDArray[np.intp]]:
+def members_of(groups: ArrayLike | None, scores: Array) -> dict[Any, NDArray[np.intp]]:
     """Return the samples of each group."""
     if groups is None:
         return {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
@@ -21,11 +21,12 @@ from sklearn_calib._core._maps import NUMPY
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_groups, check_positive, check_scores
+from sklearn_calib._validation import check_positive, check_scores
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
 from sklearn_calib.calibrators import CutoffCertificate
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, inverse, may_be_certain
+from sklearn_calib.calibrators._group import GroupPrediction, members_of
 from sklearn_calib.export._build import MapBuilder
 
 FORMAT, VERSION = "sklearn_calib.map", 1
@@ -59,6 +60,7 @@ def _is_monotone(calibrator: Any) -> bool:
 
 @shared_docs
 class ExportedCalibrator(
+    GroupPrediction,
     VersionStamped,
     OneToOneFeatureMixin,
     ClassifierMixin,
@@ -154,44 +156,11 @@ class ExportedCalibrator(
         ------
         %(malformed)s
         """
-        proba = self._mapped(X, groups)
+        proba = self._calibrated(X, groups)
         shape = np.shape(X)
         if proba.ndim == 1 and shape[1:] != (2,):
             return proba.reshape(shape)
         return both_classes(proba)
-
-    def predict_proba(self, X: ArrayLike, groups: ArrayLike | None = None) -> Array:
-        """Return the calibrated probabilities of all classes.
-
-        Parameters
-        ----------
-        %(new_scores)s
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Probabilities, in the order of ``classes_``.
-
-        Raises
-        ------
-        %(malformed)s
-        """
-        return both_classes(self._mapped(X, groups))
-
-    def predict(self, X: ArrayLike, groups: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the most probable label: for two classes ``classes_[1]`` if its probability exceeds 1/2.
-
-        Parameters
-        ----------
-        %(new_scores)s
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels among ``classes_``.
-        """
-        labels: NDArray[Any] = self.classes_[self.predict_proba(X, groups).argmax(axis=1)]
-        return labels
 
     @available_if(_is_monotone)
     def inverse_transform(self, X: ArrayLike, *, side: str = "left") -> Array:
@@ -248,8 +217,7 @@ class ExportedCalibrator(
             )
         return "\n".join(lines)
 
-    def _mapped(self, X: Any, groups: Any) -> Array:
-        """Return the probability of ``classes_[1]``, shape (n,), or of all classes, shape (n, K)."""
+    def _calibrated(self, X: Any, groups: Any) -> Array:
         scores = self._check(X)
         if not isinstance(self._node, maps.Groups):
             if groups is not None:
@@ -257,11 +225,8 @@ class ExportedCalibrator(
             return self._evaluate(self._node, scores)
         if groups is None:
             raise ValueError("groups are missing: the calibrator has a map for each group. Pass groups.")
-        keys = check_groups(groups, scores.shape[0])
         proba = np.empty(scores.shape)
-        known, index = np.unique(keys, return_inverse=True)
-        for k, label in enumerate(known.tolist()):
-            rows = np.flatnonzero(index == k)
+        for label, rows in members_of(groups, scores).items():
             proba[rows] = self._evaluate(self._by_group.get(label, self._node.others[0]), scores[rows])
         return proba
 
