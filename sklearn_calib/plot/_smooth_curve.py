@@ -101,8 +101,8 @@ def _cross_validated(place: Array, sample: BinarySample, narrow: float, wide: fl
         mean = float((count * excess).sum()) / total
         variance = float((count * (excess - mean) ** 2).sum()) / total
         if mean <= math.sqrt(variance / total):
-            return float(s)
-    return narrow
+            break
+    return float(s)
 
 
 def _bins(place: Array) -> NDArray[np.int64]:

@@ -1,7 +1,5 @@
 """Bands of reliability curves: against loops over all intervals, and by what they promise."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
@@ -49,18 +47,6 @@ def test_limits_against_a_double_loop_over_intervals(pointwise, some):
     np.testing.assert_allclose(found[1], upper, atol=1e-9)
     if not some and not pointwise:
         assert risk == pytest.approx(0.1 / (14 * 15))
-
-
-def test_lengths_grow_geometrically_and_reach_all_cells():
-    assert interval_lengths(1) == [1]
-    for n_cells in (2, 7, 100, 500):
-        lengths = interval_lengths(n_cells)
-        assert lengths[0] == 1
-        assert lengths[-1] == n_cells
-        assert (np.diff(lengths) > 0).all()
-        assert all(after <= np.ceil(1.25 * before) for before, after in pairwise(lengths))
-    assert len(interval_lengths(500)) < 30
-    assert bin_count(10**9) == 500
 
 
 def test_a_single_value_has_the_clopper_pearson_interval():
@@ -137,16 +123,6 @@ def test_pointwise_band_holds_at_each_point():
     assert (misses <= binom.ppf(0.999, repetitions, 0.2)).all()
 
 
-def test_pointwise_is_narrower_than_simultaneous():
-    grouped = group_outcomes(*(lambda s: (s.y, s.p))(sample_of(1000)))
-    x = np.linspace(0.05, 0.95, 19)
-    widths = []
-    for kind in ("confidence", "simultaneous"):
-        lower, upper = monotone_band(grouped, 0.95, kind).at(x)
-        widths.append((upper - lower).mean())
-    assert widths[0] < 0.85 * widths[1]
-
-
 def test_flipped_classes_flip_the_band():
     sample = sample_of(500, digits=2)
     # cells of equal mass are symmetric but for ties at their edges: ten values, each a cell
@@ -185,20 +161,6 @@ def test_departures_are_where_the_diagonal_leaves():
     assert str(band) == (
         "90% confidence band (simultaneous); excludes the diagonal in 0 to 0.2 (above), 0.5 to 1 (below)"
     )
-
-
-def test_calibrated_predictions_seldom_leave_the_simultaneous_band():
-    rng = np.random.default_rng(5)
-    left = 0
-    for _ in range(200):
-        p = rng.random(150)
-        y = (rng.random(150) < p).astype(int)
-        left += bool(monotone_band(group_outcomes(y, p), 0.8, "simultaneous").departures)
-    assert left <= binom.ppf(0.999, 200, 0.2)
-    bad = monotone_band(
-        group_outcomes((rng.random(5000) < p[0] ** 3).astype(int), rng.random(5000)), 0.8, "simultaneous"
-    )
-    assert bad.departures
 
 
 CURVES = pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])

@@ -7,7 +7,7 @@ from scipy.stats import binom, norm
 
 from sklearn_calib._validation import check_binary
 from sklearn_calib.inference import CutoffTest
-from sklearn_calib.plot import ComparisonDisplay, CutoffDisplay, ReliabilityDisplay, TestDisplay
+from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay
 from sklearn_calib.plot._curve import reliability_curve
 
 
@@ -106,21 +106,3 @@ def test_bad_clusters():
     for display in (ReliabilityDisplay, CutoffDisplay):
         with pytest.raises(ValueError, match="clusters"):
             display.from_predictions(y, p, clusters=clusters[:4])
-
-
-def test_displays_of_tests_and_comparisons():
-    y, p, clusters = dependent(6)
-    display = TestDisplay.from_predictions(
-        y, p, test=CutoffTest(n_resamples=99, random_state=0), clusters=clusters
-    )
-    expected = CutoffTest(n_resamples=99, random_state=0).test(y, p, clusters=clusters)
-    assert display.result.pvalue == expected.pvalue
-    plt.close(display.figure_)
-    given = {"metrics": "expected_calibration_error", "n_resamples": 99, "clusters": clusters}
-    models = {"a": p, "b": p**1.3}
-    display = ComparisonDisplay.from_predictions(y, models, **given)
-    (comparison,) = display.comparisons.values()
-    plain = ComparisonDisplay.from_predictions(y, models, **{**given, "clusters": None})
-    (alone,) = plain.comparisons.values()
-    assert comparison.models[0].null_mean > 1.01 * alone.models[0].null_mean
-    plt.close("all")

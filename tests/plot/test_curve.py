@@ -74,15 +74,6 @@ def test_effective_size_against_double_loop(s):
     np.testing.assert_allclose(_effective_size(t, p, None, s), expected, rtol=1e-9)
 
 
-def test_effective_size_gathers_many_predictions_with_small_error():
-    rng = np.random.default_rng(4)
-    p = rng.beta(0.5, 2.0, 4000)
-    t = np.array([0.0, 0.1, 0.4, 0.8])
-    k = np.array([[folded_gaussian(u, x, 0.02) for x in p] for u in t])
-    expected = k.sum(axis=1) ** 2 / (k**2).sum(axis=1)
-    np.testing.assert_allclose(_effective_size(t, p, None, 0.02), expected, rtol=2e-3)
-
-
 def test_effective_size_of_a_kernel_narrower_than_a_bin():
     p = (np.arange(400_000) + 0.5) / 400_000
     s = 2e-4
@@ -254,13 +245,3 @@ def test_isotonic_curve_is_the_isotonic_fit():
         f"MCB = {parts.miscalibration:.4f}, DSC = {parts.discrimination:.4f}, UNC = {parts.uncertainty:.4f}"
     )
     assert curve.band is None
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_counts_are_a_histogram_of_the_predictions(weighted):
-    sample = sample_of(weights=(lambda rng, n: rng.exponential(size=n)) if weighted else None)
-    for kind in ("smooth", "binned"):
-        curve = reliability_curve(sample, kind)
-        # the predictions are multiples of 0.01, so the edges 0.00, 0.02, ... are safe from rounding
-        expected = np.histogram(sample.p + 1e-9, curve.edges + 2e-9 * (curve.edges == 1), weights=sample.w)[0]
-        np.testing.assert_allclose(curve.counts, expected, rtol=1e-9)

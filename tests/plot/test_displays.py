@@ -29,6 +29,10 @@ mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 
+def reliability(y, p, **params):
+    return ReliabilityDisplay.from_predictions(y, p, curve="binned", **params)
+
+
 def cutoff(y, p, **params):
     return CutoffDisplay.from_predictions(y, p, n_resamples=99, **params)
 
@@ -60,7 +64,7 @@ def risk_coverage(y, p, **params):
     return RiskCoverageDisplay.from_predictions(y, p, confidence=0.95, **params)
 
 
-DRAWN = [cutoff, decision, comparison, benefit, murphy, plane, risk_coverage]
+DRAWN = [reliability, cutoff, decision, comparison, benefit, murphy, plane, risk_coverage]
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +124,7 @@ def observed(y, p, **params):
 @pytest.mark.parametrize(
     ("draw", "line"),
     [
+        (reliability, lambda display: display.line_),
         (cutoff, lambda display: display.line_),
         (decision, lambda display: display.lines_[0]),
         (risk_coverage, lambda display: display.line_),
@@ -149,7 +154,7 @@ def test_without_matplotlib(monkeypatch, forecast, draw):
         draw(*forecast)
 
 
-@pytest.mark.parametrize("display", [CutoffDisplay])
+@pytest.mark.parametrize("display", [ReliabilityDisplay, CutoffDisplay])
 def test_from_estimator_is_from_predictions(display):
     X, y = load_breast_cancer(return_X_y=True)
     words = np.where(y == 1, "good", "bad")
@@ -158,13 +163,13 @@ def test_from_estimator_is_from_predictions(display):
     weight = np.random.default_rng(0).integers(1, 4, len(words))
     proba = model.predict_proba(X)
     for label, column in [(None, 1), ("bad", 0)]:
-        drawn = display.from_estimator(model, X, words, pos_label=label, sample_weight=weight, n_resamples=39)
+        drawn = display.from_estimator(model, X, words, pos_label=label, sample_weight=weight)
         known = ("bad", "good")[column]
-        expected = display.from_predictions(
-            words, proba[:, column], pos_label=known, sample_weight=weight, n_resamples=39
-        )
+        expected = display.from_predictions(words, proba[:, column], pos_label=known, sample_weight=weight)
         np.testing.assert_array_equal(drawn.line_.get_data(), expected.line_.get_data())
         assert drawn.line_.get_label().startswith("Pipeline: ")
+    # the estimator knows the classes of a test set with one class only
+    display.from_estimator(model, X[words == "good"], words[words == "good"])
     with pytest.raises(ValueError, match="pos_label='ugly' is not among the classes"):
         display.from_estimator(model, X, words, pos_label="ugly")
     with pytest.raises(TypeError, match="estimator must have predict_proba, which RidgeClassifier lacks"):
@@ -174,7 +179,7 @@ def test_from_estimator_is_from_predictions(display):
         display.from_estimator(LogisticRegression(max_iter=999).fit(X, y), X, y)
 
 
-@pytest.mark.parametrize("draw", [cutoff, risk_coverage])
+@pytest.mark.parametrize("draw", [reliability, cutoff, risk_coverage])
 def test_names_are_not_mathematics(forecast, draw):
     display = draw(*forecast, name=r"$\undefined{$")
     display.figure_.canvas.draw()

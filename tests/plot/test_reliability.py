@@ -1,11 +1,8 @@
 """ReliabilityDisplay and reliability_grid: what is drawn is what was computed."""
 
-import builtins
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.linear_model import LinearRegression, RidgeClassifier
 from sklearn.model_selection import KFold, cross_val_predict, cross_validate
 from sklearn.naive_bayes import GaussianNB
 
@@ -100,17 +97,13 @@ def test_histogram_counts_the_predictions_below_the_diagram(rare, curve, scale):
     )
 
 
-def test_binned(forecast):
+def test_labels_of_bins_and_of_the_isotonic_curve(forecast):
     display = ReliabilityDisplay.from_predictions(*forecast, curve="binned", n_bins=8)
-    expected = expected_calibration_error(*forecast, n_bins=8)
-    assert display.line_.get_label() == f"ECE = {expected:.3f}"
+    assert display.line_.get_label() == f"ECE = {expected_calibration_error(*forecast, n_bins=8):.3f}"
     segments = np.array(display.band_.get_segments())
-    np.testing.assert_array_equal(segments[:, 0, 1], display.curve.band.lower)
-    np.testing.assert_array_equal(segments[:, 1, 1], display.curve.band.upper)
-
-
-def test_isotonic_shows_the_parts_of_the_score(forecast, ax):
-    display = ReliabilityDisplay.from_predictions(*forecast, curve="isotonic", ax=ax, name="a")
+    limits = np.column_stack((display.curve.band.lower, display.curve.band.upper))
+    np.testing.assert_array_equal(segments[:, :, 1], limits)
+    display = ReliabilityDisplay.from_predictions(*forecast, curve="isotonic", name="a")
     parts = score_decomposition(*forecast)
     assert display.line_.get_label() == (
         f"a: MCB = {parts.miscalibration:.4f}\nDSC = {parts.discrimination:.4f}, "
@@ -139,19 +132,6 @@ def test_legends_say_what_the_bands_show(forecast):
         assert text in texts(display.ax_)
 
 
-@CURVES
-def test_the_callers_axes_and_style_are_left_alone(forecast, curve):
-    figure, (ax, other) = plt.subplots(1, 2, figsize=(9, 3))
-    before = dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect()
-    display = ReliabilityDisplay.from_predictions(*forecast, curve=curve, ax=ax)
-    figure.canvas.draw()
-    after = dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect()
-    assert before == after
-    assert display.ax_ is ax
-    assert not other.has_data()
-    assert plt.get_fignums() == [figure.number]
-
-
 def test_two_models_share_axes(forecast):
     y, p = forecast
     first = ReliabilityDisplay.from_predictions(y, p, name="before")
@@ -162,13 +142,6 @@ def test_two_models_share_axes(forecast):
     # diagonal and band are named once
     band, after = "95% confidence band (pointwise)", second.line_.get_label()
     assert texts(first.ax_) == ["perfect calibration", first.line_.get_label(), band, after]
-
-
-def test_curves_differ_in_colour_and_dashes(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast)
-    lines = [display.line_, *(display.plot(display.ax_).line_ for _ in range(5))]
-    for styles in ({line.get_color() for line in lines}, {str(line._dash_pattern) for line in lines}):
-        assert len(styles) == 6
 
 
 def test_logit_axes_hold_all_curves_and_scales_do_not_mix(rare, ax):
@@ -218,33 +191,6 @@ def test_labels_and_columns(forecast):
     np.testing.assert_allclose(flipped.band.lower[::-1], 1 - plain.curve.band.upper, atol=1e-6)
 
 
-def test_from_estimator_is_from_predictions():
-    X, y = load_breast_cancer(return_X_y=True)
-    words = np.array(["bad", "good"])[y]
-    model = GaussianNB().fit(X[::2], words[::2])
-    X, words = X[1::2], words[1::2]
-    weight = np.random.default_rng(0).integers(1, 4, words.shape[0])
-    display = ReliabilityDisplay.from_estimator(model, X, words, sample_weight=weight)
-    expected = ReliabilityDisplay.from_predictions(words, model.predict_proba(X), sample_weight=weight)
-    np.testing.assert_array_equal(display.curve.observed, expected.curve.observed)
-    assert display.line_.get_label().startswith("GaussianNB: smECE = ")
-    other = ReliabilityDisplay.from_estimator(model, X, words, pos_label="bad", name="bad ones")
-    expected = ReliabilityDisplay.from_predictions(words == "bad", model.predict_proba(X)[:, 0])
-    np.testing.assert_array_equal(other.curve.observed, expected.curve.observed)
-    # the estimator knows the classes of a test set with one class only
-    good = words == "good"
-    ReliabilityDisplay.from_estimator(model, X[good], words[good])
-
-
-def test_from_estimator_refuses_what_it_cannot_draw():
-    X, y = load_iris(return_X_y=True)
-    for model in (LinearRegression(), RidgeClassifier()):
-        with pytest.raises(TypeError, match="estimator must have predict_proba"):
-            ReliabilityDisplay.from_estimator(model.fit(X, y), X, y)
-    with pytest.raises(ValueError, match="estimator must have two classes, got 3"):
-        ReliabilityDisplay.from_estimator(GaussianNB().fit(X, y), X, y)
-
-
 @pytest.mark.parametrize("container", [np.asarray, pd.DataFrame])
 def test_cross_validation_gives_the_pooled_predictions(container):
     X, y = load_breast_cancer(return_X_y=True)
@@ -261,19 +207,16 @@ def test_cross_validation_gives_the_pooled_predictions(container):
     assert found.line_.get_label().startswith("GaussianNB: smECE")
     bad = ReliabilityDisplay.from_cv_results(results, X, y, pos_label="bad", curve="binned", name="folds")
     assert bad.ax_.get_xlabel() == "Predicted probability (bad)"
+    iris = load_iris(return_X_y=True)
+    several = cross_validate(GaussianNB(), *iris, return_estimator=True, return_indices=True)
+    with pytest.raises(ValueError, match="cv_results holds estimators of 3 classes"):
+        ReliabilityDisplay.from_cv_results(several, *iris)
     for given, rows, message in (
         ({"estimator": []}, slice(None), "cv_results must be the dict of cross_validate"),
         (results, slice(100), "cv_results has a test fold with row"),
     ):
         with pytest.raises(ValueError, match=message):
             ReliabilityDisplay.from_cv_results(given, X[rows], y[rows])
-
-
-def test_folds_of_several_classes_are_refused():
-    X, y = load_iris(return_X_y=True)
-    results = cross_validate(GaussianNB(), X, y, return_estimator=True, return_indices=True)
-    with pytest.raises(ValueError, match="cv_results holds estimators of 3 classes"):
-        ReliabilityDisplay.from_cv_results(results, X, y)
 
 
 BAD = [
@@ -298,19 +241,6 @@ def test_bad_input_is_named_before_anything_is_drawn(params, error, message):
     with pytest.raises(error, match=message):
         ReliabilityDisplay.from_predictions(**arguments)
     assert plt.get_fignums() == []
-
-
-def test_without_matplotlib_the_extra_is_named(forecast, monkeypatch):
-    real_import = builtins.__import__
-
-    def no_matplotlib(name, *args, **kwargs):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real_import(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", no_matplotlib)
-    with pytest.raises(ImportError, match=r"sklearn-calib\[plot\]"):
-        ReliabilityDisplay.from_predictions(*forecast)
 
 
 @CURVES
