@@ -444,7 +444,7 @@ def _draw_histogram(ax: Axes, curve: ReliabilityCurve, color: Any) -> Axes:
     histogram.stairs(curve.counts, curve.edges, color=color, linewidth=0.8)
     histogram.set_ylim(0.0, max(histogram.get_ylim()[1], 1.3 * float(curve.counts.max())))
     histogram.yaxis.set_major_locator(MaxNLocator(1, integer=True))
-    histogram.tick_params(axis="x", which="both", bottom=False, labelbottom=False)
+    histogram.xaxis.set_visible(False)
     histogram.tick_params(axis="y", labelsize="small")
     histogram.set_ylabel("Count", fontsize="small")
     return histogram

@@ -84,25 +84,22 @@ def _cross_validated(place: Array, sample: BinarySample, narrow: float, wide: fl
     used = mass > 0
     total = float(mass.sum())
     middle = (np.arange(BINS) + 0.5) / BINS
-    widths, losses = np.geomspace(wide, narrow, _CANDIDATES), []
-    for s in widths:
+    widths = np.geomspace(wide, narrow, _CANDIDATES)
+    # leave-one-out squared errors of events and of non-events in each bin, for each width
+    losses = np.empty((_CANDIDATES, 2, int(used.sum())))
+    for s, loss in zip(widths, losses, strict=True):
         damping = np.exp(-0.5 * (math.pi * s * np.arange(BINS)) ** 2)
         near, sums = (idct(damping * dct(part))[used] for part in (mass, events))
         # the weight of a prediction in its own estimate
         itself = 1.0 + np.exp(-2.0 * (middle / s) ** 2) + np.exp(-2.0 * ((1.0 - middle) / s) ** 2)
         itself = (itself / (math.sqrt(2.0 * math.pi) * s * BINS))[used]
         rest = np.maximum(near - itself, 1e-12 * total)
-        # leave-one-out squared errors of events and of non-events in each bin
-        losses.append(np.stack((((near - sums) / rest) ** 2, (sums / rest) ** 2)))
+        loss[:] = ((near - sums) / rest) ** 2, (sums / rest) ** 2
     count = np.stack((events, mass - events))[:, used]
-    best = losses[int(np.argmin([float((count * loss).sum()) for loss in losses]))]
-    for s, loss in zip(widths, losses, strict=True):
-        excess = loss - best
-        mean = float((count * excess).sum()) / total
-        variance = float((count * (excess - mean) ** 2).sum()) / total
-        if mean <= math.sqrt(variance / total):
-            break
-    return float(s)
+    excess = losses - losses[np.argmin((count * losses).sum(axis=(1, 2)))]
+    mean = (count * excess).sum(axis=(1, 2)) / total
+    variance = (count * (excess - mean[:, np.newaxis, np.newaxis]) ** 2).sum(axis=(1, 2)) / total
+    return float(widths[np.argmax(mean <= np.sqrt(variance / total))])
 
 
 def _bins(place: Array) -> NDArray[np.int64]:
