@@ -31,17 +31,12 @@ class StandInTensor:
     def __array__(self, dtype=None, copy=None):
         if self.requires_grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
-        if "bfloat16" in self.dtype:
-            raise TypeError("Got unsupported ScalarType BFloat16")
         if self.device.type != "cpu":
             raise TypeError(f"can't convert {self.device.type} device type tensor to numpy.")
         return self._values if dtype is None else self._values.astype(dtype)
 
     def detach(self):
         return StandInTensor(self._values, self.dtype, False, self.device.type)
-
-    def float(self):
-        return StandInTensor(self._values, "torch.float32", self.requires_grad, self.device.type)
 
 
 class Exchangeable:
@@ -109,7 +104,7 @@ def tensor(values, folder, dtype="float64", **options):
 
 def stand_in(values, folder):
     grad = values.dtype.kind == "f"
-    return StandInTensor(values, "torch.bfloat16" if grad else "torch.int64", grad)
+    return StandInTensor(values, "torch.float64" if grad else "torch.int64", grad)
 
 
 def of_type(dtype):
@@ -153,7 +148,6 @@ CONTAINERS = [
     Container("torch", tensor, ("torch",), True),
     Container("torch_float32", partial(tensor, dtype="float32"), ("torch",), True),
     Container("torch_gradient", partial(tensor, requires_grad=True), ("torch",), True),
-    Container("torch_bfloat16", partial(tensor, dtype="bfloat16", requires_grad=True), ("torch",), True),
 ]
 
 

@@ -64,8 +64,6 @@ def test_tensors_of_torch_that_numpy_cannot_hold():
         v.check_probabilities(torch.ones(3).to_sparse())
     with pytest.raises(TypeError, match=r"y_proba is a list that numpy cannot read: .*detach"):
         v.check_probabilities(list(torch.ones(3, requires_grad=True)))
-    eighth = torch.tensor([0.125, 0.5]).to(torch.float8_e4m3fn)
-    assert v.check_probabilities(eighth).tolist() == [0.125, 0.5]
     parameter = torch.nn.Parameter(torch.tensor([0.25, 0.5]))
     assert v.check_probabilities(parameter).tolist() == [0.25, 0.5]
     assert parameter.requires_grad
@@ -105,12 +103,6 @@ def test_only_to_numpy():
             return np.array([0.25, 0.5])
 
     assert v.check_probabilities(Column()).tolist() == [0.25, 0.5]
-
-
-def test_floats_added_to_numpy():
-    ml_dtypes = pytest.importorskip("ml_dtypes")
-    p = np.array([0.25, 0.5]).astype(ml_dtypes.bfloat16)
-    assert v.check_probabilities(p).tolist() == [0.25, 0.5]
 
 
 def test_missing_values_of_any_library():

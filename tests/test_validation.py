@@ -17,7 +17,6 @@ from sklearn_calib.metrics import (
 )
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.report import calibration_report
-from sklearn_calib.scorers import get_scorer
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 
 
@@ -129,7 +128,7 @@ def test_parameters():
         v.check_option(["a"], "kind", ("a", "b"))
 
 
-@pytest.mark.parametrize("n_bins", [10**7 + 1, 10**400])
+@pytest.mark.parametrize("n_bins", [10**7 + 1, 10**40])
 def test_bins_are_not_more_than_memory_holds(n_bins):
     y, p = np.array([0, 1, 1]), np.array([0.2, 0.4, 0.9])
     for call in (
@@ -183,25 +182,6 @@ def _boxed(cells):
     array = np.empty(len(cells), dtype=object)
     array[:] = cells
     return array
-
-
-@pytest.mark.parametrize("make", [_boxed, list], ids=["objects", "list"])
-@pytest.mark.parametrize("labels", [("a", "a\0"), ("a\0", "b"), ("a", "a\0\0")])
-def test_nul_characters_at_the_end_of_a_label_count(make, labels):
-    """Numpy strips them from its own texts: labels of Python keep them, and are not confused."""
-    y, p = np.array([0, 1, 1, 0, 1, 0]), np.array([0.1, 0.8, 0.7, 0.3, 0.4, 0.2])
-    outcomes = make([labels[code] for code in y])
-    wanted = smooth_ece(y, p)
-    assert smooth_ece(outcomes, p, pos_label=labels[1]) == wanted
-    assert smooth_ece(outcomes, 1 - p, pos_label=labels[0]) == smooth_ece(1 - y, 1 - p)
-    found = CalibrationSketch(pos_label=labels[1]).update(outcomes, p)
-    assert found == CalibrationSketch().update(y, p)
-    calibrator = HistogramBinningCalibrator(n_bins=2).fit(p, outcomes)
-    assert calibrator.classes_.tolist() == list(labels)
-    scores = get_scorer("neg_smooth_ece")(calibrator, p, outcomes)
-    assert scores == -smooth_ece(y, calibrator.predict_proba(p)[:, 1])
-    report = calibration_report(y, p, groups=outcomes, n_resamples=20)
-    assert [part.n_samples for part in report.groups] == [3, 3]
 
 
 @pytest.mark.parametrize(

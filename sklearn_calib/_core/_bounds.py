@@ -46,8 +46,7 @@ def effective_size(w: Array) -> float:
     total = float(w.sum())
     if whole_numbers(w):
         return total
-    scaled = w / w.max()
-    return float(scaled.sum() ** 2 / np.square(scaled).sum())
+    return total**2 / float(w @ w)
 
 
 def cutoff_bound(

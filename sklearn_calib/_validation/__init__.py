@@ -14,7 +14,6 @@ from sklearn_calib._validation._labels import (
     check_labels,
     check_pos_label,
     check_two_labels,
-    equals_label,
     greater_text,
     place_labels,
     refuse_missing,
@@ -30,7 +29,6 @@ from sklearn_calib._validation._numbers import (
     only_rounding,
 )
 from sklearn_calib._validation._parameters import (
-    as_double,
     check_below_one,
     check_flag,
     check_fraction,

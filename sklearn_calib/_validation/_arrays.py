@@ -27,7 +27,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
     Raises
     ------
     TypeError
-        If the values are in the memory of another device, are not an array, or are a summary of a sample.
+        If the values are in the memory of another device, or are not an array.
     ValueError
         If values are masked, or the rows of a nested list differ in length.
     """
@@ -44,10 +44,21 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
             row = int(np.argwhere(masked)[0, 0])
             raise ValueError(f"{name} is masked at index {row}. Remove or impute masked values first.")
     elif hasattr(values, "detach") and hasattr(values, "dtype"):
-        values = _detached(values, name)
+        device = getattr(values, "device", None)
+        if getattr(device, "type", "cpu") != "cpu":
+            raise TypeError(
+                f"{name} is a tensor on the device {str(device)!r}. Move it to the CPU first: {name}.cpu()."
+            )
+        values = values.detach()
     elif not hasattr(values, "__array__"):
         if hasattr(values, "__dlpack__"):
-            values = _exchanged(values, name)
+            device, _ = values.__dlpack_device__()
+            if int(device) != _DLPACK_CPU:
+                raise TypeError(
+                    f"{name} is on a device that is not the CPU (DLPack type {int(device)}). "
+                    "Move it to the CPU first."
+                )
+            values = np.from_dlpack(values)
         elif hasattr(values, "to_numpy"):
             values = values.to_numpy()
     try:
@@ -59,8 +70,6 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
             f"{name} is a {type(values).__name__} that numpy cannot read: {error} Pass a numpy array, or "
             "values in the memory of the CPU."
         ) from None
-    if array.dtype.kind == "U" and isinstance(values, list | tuple):
-        array = _with_nul(values, array)
     if array.ndim == 0 and array.dtype.kind == "O":
         raise TypeError(
             f"{name} must be an array, a list or a column of a table, got {type(values).__name__}. Collect a "
@@ -75,42 +84,6 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         elif kind != "b":
             array = np.where(missing, np.nan, array).astype(np.float64)
     return array
-
-
-def _with_nul(values: Any, array: NDArray[Any]) -> NDArray[Any]:
-    """Return ``array``, or objects if texts end in NUL characters, which numpy strips: labels would merge."""
-    try:
-        if "\0" not in "".join(values):
-            return array
-    except TypeError:
-        pass  # not a flat list of texts
-    objects = np.array(values, dtype=object)
-    lost = any(isinstance(cell, str) and cell.endswith("\0") for cell in objects.flat)
-    return objects if lost else array
-
-
-def _detached(tensor: Any, name: str) -> Any:
-    """Return a tensor without its gradient, of a type that numpy has."""
-    device = getattr(tensor, "device", None)
-    if getattr(device, "type", "cpu") != "cpu":
-        raise TypeError(
-            f"{name} is a tensor on the device {str(device)!r}. Move it to the CPU first: {name}.cpu()."
-        )
-    tensor = tensor.detach()
-    # types of 16 or 8 bits that numpy does not have; single precision represents all of their values exactly
-    known = not any(word in str(tensor.dtype) for word in ("bfloat16", "float8"))
-    return tensor if known else tensor.float()
-
-
-def _exchanged(values: Any, name: str) -> NDArray[Any]:
-    """Return an array of another library by the DLPack protocol."""
-    device, number = values.__dlpack_device__()
-    if int(device) != _DLPACK_CPU:
-        raise TypeError(
-            f"{name} is on a device that is not the CPU (DLPack type {int(device)}, number {number}). Move "
-            "it to the CPU first."
-        )
-    return np.from_dlpack(values)
 
 
 def shape_of(values: Any, name: str) -> tuple[int, ...]:

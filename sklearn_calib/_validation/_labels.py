@@ -90,7 +90,7 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str, ordered: bool) -> NDAr
                 f"pos_label={pos_label!r} is not a label of {name}, whose labels are {shown}. "
                 "Pass one of them."
             )
-        positive = equals_label(y, pos_label)
+        positive = y == pos_label
     elif labels.dtype.kind in "biuf" and set(known) <= {-1, 0, 1} and set(known) != {-1, 0}:
         positive = y == 1
     elif len(known) == 2 and not ordered and isinstance(known[0], str | bytes):
@@ -100,25 +100,13 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str, ordered: bool) -> NDAr
             "probabilities of both classes in two columns."
         )
     elif len(known) == 2:
-        positive = equals_label(y, labels[1])
+        positive = y == labels[1]
     else:
         raise ValueError(
             f"{name} contains the single label {known[0]!r}, so the positive class is ambiguous. "
             "Pass pos_label."
         )
     return np.asarray(positive, dtype=bool).astype(np.int64)
-
-
-def equals_label(labels: NDArray[Any], label: Any) -> NDArray[np.bool_]:
-    """Return where ``labels`` equal ``label``.
-
-    In a comparison of objects with a text, numpy would strip NUL characters from the end of the text.
-    """
-    if labels.dtype.kind == "O":
-        boxed = np.empty((), dtype=object)
-        boxed[()] = label
-        label = boxed
-    return np.asarray(labels == label, dtype=bool)
 
 
 def refuse_missing(labels: NDArray[Any], name: str) -> None:

@@ -32,7 +32,7 @@ def check_integer(value: Any, name: str, minimum: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}.")
     if int(value) < minimum:
-        raise ValueError(f"{name} must be at least {minimum}, got {_shown(value)}.")
+        raise ValueError(f"{name} must be at least {minimum}, got {value!r}.")
     return int(value)
 
 
@@ -40,7 +40,7 @@ def check_size(value: Any, name: str, minimum: int = 1, maximum: int = _MOST) ->
     """Return ``value`` as an int from ``minimum`` to ``maximum``, for sizes that determine memory or time."""
     number = check_integer(value, name, minimum)
     if number > maximum:
-        raise ValueError(f"{name} must be at most {maximum}, got {_shown(value)}.")
+        raise ValueError(f"{name} must be at most {maximum}, got {value!r}.")
     return number
 
 
@@ -48,7 +48,7 @@ def check_positive(value: Any, name: str) -> float:
     """Return ``value`` as a finite float greater than zero, whose inverse is finite, too."""
     number = _number(value, name)
     if not _LEAST <= number < float("inf"):
-        raise ValueError(f"{name} must be positive and finite, at least {_LEAST:g}, got {_shown(value)}.")
+        raise ValueError(f"{name} must be positive and finite, at least {_LEAST:g}, got {value!r}.")
     return number
 
 
@@ -56,7 +56,7 @@ def check_not_negative(value: Any, name: str) -> float:
     """Return ``value`` as a finite float that is not less than zero."""
     number = _number(value, name)
     if not 0 <= number < float("inf"):
-        raise ValueError(f"{name} must be at least 0 and finite, got {_shown(value)}.")
+        raise ValueError(f"{name} must be at least 0 and finite, got {value!r}.")
     return number
 
 
@@ -64,7 +64,7 @@ def check_fraction(value: Any, name: str) -> float:
     """Return ``value`` as a float strictly between 0 and 1."""
     number = _number(value, name)
     if not 0 < number < 1:
-        raise ValueError(f"{name} must lie strictly between 0 and 1, got {_shown(value)}.")
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
     return number
 
 
@@ -72,7 +72,7 @@ def check_below_one(value: Any, name: str) -> float:
     """Return ``value`` as a float in [0, 1)."""
     number = _number(value, name)
     if not 0 <= number < 1:
-        raise ValueError(f"{name} must be at least 0 and less than 1, got {_shown(value)}.")
+        raise ValueError(f"{name} must be at least 0 and less than 1, got {value!r}.")
     return number
 
 
@@ -116,22 +116,11 @@ def check_randomness(random_state: Any) -> None:
         check_generator(random_state)
 
 
-def _shown(value: Any) -> str:
-    """Return a value as text; for a very large integer its number of bits."""
-    if isinstance(value, Integral) and abs(int(value)) >= 10**40:
-        return f"an integer of {int(value).bit_length()} bits"
-    return repr(value)
-
-
 def _number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {_shown(value)}.")
-    return as_double(value)
-
-
-def as_double(value: Any) -> float:
-    """Return a number as float, infinite if an integer or a fraction is too large."""
+        raise TypeError(f"{name} must be a number, got {value!r}.")
     try:
         return float(value)
     except OverflowError:
+        # an integer beyond the largest float
         return float("inf") if value > 0 else float("-inf")

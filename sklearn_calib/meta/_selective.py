@@ -28,7 +28,6 @@ from sklearn_calib._validation import (
     check_positive,
     check_scores,
     check_weights,
-    equals_label,
 )
 from sklearn_calib.meta._pairs import CalibratedPair
 from sklearn_calib.meta._responses import (
@@ -316,7 +315,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         classes = self.classes_.tolist()
         n_classes = len(classes)
         label = self.abstain_label
-        if label is not None and (np.ndim(label) or equals_label(self.classes_, label).any()):
+        if label is not None and (np.ndim(label) or np.any(self.classes_ == label)):
             raise ValueError(
                 f"abstain_label must be a label other than the classes {classes}, got {label!r}."
             )
@@ -325,7 +324,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         if isinstance(self.risk, str):
             if check_option(self.risk, "risk", _RISKS) == "false_discovery":
                 label = classes[1] if self.pos_label is None and n_classes == 2 else self.pos_label
-                self._decisions = np.flatnonzero(equals_label(self.classes_, label))
+                self._decisions = np.flatnonzero(self.classes_ == label)
                 if not self._decisions.shape[0]:
                     raise ValueError(
                         f"pos_label must be one of the classes {classes} for risk='false_discovery', got "

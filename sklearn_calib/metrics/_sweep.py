@@ -17,12 +17,6 @@ from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
 
-def _near_one(grouped: GroupedOutcomes) -> GroupedOutcomes:
-    """Return the groups with weights scaled by a power of two, so that products do not overflow."""
-    shift = -int(np.frexp(grouped.weight.max())[1])
-    return GroupedOutcomes(grouped.prob, np.ldexp(grouped.weight, shift), np.ldexp(grouped.positives, shift))
-
-
 def _is_monotone(positives: Array, weight: Array) -> bool:
     """Tell whether frequencies are non-decreasing, by products, which are exact for integers."""
     return bool((positives[1:] * weight[:-1] >= positives[:-1] * weight[1:]).all())
@@ -30,7 +24,7 @@ def _is_monotone(positives: Array, weight: Array) -> bool:
 
 def _sweep_error(sample: BinarySample, strategy: str, norm: str) -> float:
     """Return the error of a binary sample; for "l2" its square."""
-    grouped = _near_one(group_outcomes(sample.y, sample.p, sample.w))
+    grouped = group_outcomes(sample.y, sample.p, sample.w)
     most = grouped.prob.shape[0]
     if _is_monotone(grouped.positives, grouped.weight):
         # every union of neighbouring groups is monotone, too

@@ -21,7 +21,6 @@ from sklearn_calib._validation import (
     check_binary,
     check_groups,
     check_weights,
-    equals_label,
     shape_of,
 )
 from sklearn_calib.metrics._reductions import check_problem
@@ -551,7 +550,7 @@ def _samples(
         if sample_weight is not None:
             keys = keys[check_weights(sample_weight, n_samples) > 0]
         values = np.unique(keys)
-        parts = [sample.take(equals_label(keys, value)) for value in values]
+        parts = [sample.take(keys == value) for value in values]
         names = [f"{value} (n = {part.total:g})" for value, part in zip(values.tolist(), parts, strict=True)]
         return list(zip(names, parts, strict=True))
     problem = check_problem(y_true, predictions, sample_weight, pos_label, labels, clusters)

@@ -25,7 +25,6 @@ from sklearn_calib._validation import (
     check_groups,
     check_resamples,
     check_size,
-    equals_label,
     shape_of,
 )
 from sklearn_calib._version import __version__
@@ -404,7 +403,7 @@ def samples_of_groups(
     keys = check_groups(groups, n_samples, other="y_true")
     if sample_weight is not None:
         keys = keys[as_array(sample_weight, "sample_weight") > 0]
-    return [(str(key), sample.take(equals_label(keys, key))) for key in np.unique(keys).tolist()]
+    return [(str(key), sample.take(keys == key)) for key in np.unique(keys).tolist()]
 
 
 def seed_of(random_state: Any) -> int:

@@ -14,7 +14,6 @@ from sklearn_calib._validation import (
     check_labels,
     check_option,
     check_weights,
-    equals_label,
     refuse_missing,
 )
 from sklearn_calib.metrics._reductions import REDUCTIONS, Problem, split_classes
@@ -84,7 +83,7 @@ class ForecastScorer(WeightedScorer, ABC):
         """
         codes, proba, classes = forecast
         if self.reduction == "classwise" and (self.pos_label is not None or classes.shape[0] == 2):
-            found = [1] if self.pos_label is None else np.flatnonzero(equals_label(classes, self.pos_label))
+            found = [1] if self.pos_label is None else np.flatnonzero(classes == self.pos_label)
             column = int(found[0])
             return [Problem(1.0, (codes == column).astype(np.int64), proba[:, column], None)]
         weight = None if sample_weight is None else check_weights(sample_weight, codes.shape[0])
@@ -141,7 +140,7 @@ def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Fo
     refuse_missing(y, "y_true")
     codes = np.full(y.shape[0], -1, dtype=np.int64)
     for k, label in enumerate(classes):
-        codes[equals_label(y, label)] = k
+        codes[y == label] = k
     unknown = codes < 0
     shown = classes[:5].tolist()
     if unknown.any():
@@ -150,7 +149,7 @@ def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Fo
             f"classes_ are {shown}{'...' if n_classes > 5 else ''}. Encode the labels as in training; if a "
             "training fold lacked the class, use stratified folds."
         )
-    if pos_label is not None and not np.any(equals_label(classes, pos_label)):
+    if pos_label is not None and not np.any(classes == pos_label):
         raise ValueError(
             f"pos_label={pos_label!r} is not among the estimator's classes_ {shown}. Pass one of them."
         )
