@@ -44,6 +44,8 @@ labels : array-like of shape (n_classes,), default=None
     Class labels of three or more columns, in sorted order. Required if a class does not occur in
     ``y_true``, unless labels are 0, ..., n_classes - 1.""",
     "trained_fit": """\
+training_cutoff_error_ : float
+    Cutoff calibration error of the fitted map on the training samples; of monotone maps and binning.
 training_event_rate_ : float
     Weighted frequency of ``classes_[1]`` in the training samples.
 training_size_ : float
@@ -53,11 +55,14 @@ training_size_ : float
 shrink_temperature : bool, default=False
     Whether the inverse temperature is shrunk to 1: its posterior mode, averaged with 1. With few samples
     this keeps the temperature finite under perfect separation; see :class:`MatrixScalingCalibrator`.""",
-    "affine_errors": """\
-ValueError
-    When fitting, if a penalty is negative or ``link`` unknown; and as for any calibrator.
-TypeError
-    When fitting, if a penalty is not a number.""",
+    "wrapped": """\
+calibrator : calibrator, classifier or None, default=None
+    A binary calibrator of this package, or any classifier with ``predict_proba``, which then receives the
+    scores as one column and labels 0 and 1. It is cloned. None means :class:`PlattCalibrator`.""",
+    "progress": """\
+progress : bool or callable, default=False
+    Whether to show a progress bar over the fits. Needs tqdm (extra ``report``). A function is called as
+    ``progress(done, total, what)``.""",
     "affine_fit": """\
 penalty_ : float
     The penalty that was used.

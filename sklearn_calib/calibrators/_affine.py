@@ -106,7 +106,7 @@ class AffineCalibrator(BaseCalibrator):
         check_flag(self.shrink_temperature, "shrink_temperature")
 
     def _score_kind(self) -> str:
-        return "probability" if check_link(self.link) == "probability" else "logit"
+        return check_link(self.link, "logit")
 
     def _needs_every_class(self) -> bool:
         # without a penalty the intercept of an absent class has no finite optimum

@@ -15,18 +15,15 @@ from sklearn_calib._html import result_html
 from sklearn_calib._progress import Progress
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_generator, check_integer, check_not_negative, check_randomness
-from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, check_link, may_be_certain
+from sklearn_calib.calibrators._base import as_columns, check_link, may_be_certain
 from sklearn_calib.calibrators._beta import BetaCalibrator
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
+    ComposedCalibrator,
     check_calibrator,
-    check_members,
     class_probabilities,
     fit_clone,
-    is_binary,
-    needs_every_class,
-    scores_wanted_by_all,
 )
 from sklearn_calib.calibrators._platt import PlattCalibrator
 from sklearn_calib.calibrators._temperature import TemperatureCalibrator
@@ -62,7 +59,7 @@ class Candidate:
     >>> from sklearn_calib.calibrators import AutoCalibrator
     >>> p = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]
     >>> y = [0, 0, 1, 0, 1, 0, 1, 1]
-    >>> AutoCalibrator(n_folds=4).fit(p, y).selection_.candidates[0].name
+    >>> AutoCalibrator(cv=4).fit(p, y).selection_.candidates[0].name
     'temperature'
     """
 
@@ -96,7 +93,7 @@ class CalibratorSelection:
     >>> from sklearn_calib.calibrators import AutoCalibrator
     >>> p = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]
     >>> y = [0, 0, 1, 0, 1, 0, 1, 1]
-    >>> print(AutoCalibrator(n_folds=4).fit(p, y).selection_.reason)
+    >>> print(AutoCalibrator(cv=4).fit(p, y).selection_.reason)
     spline has the smallest held-out log loss.
     """
 
@@ -126,15 +123,7 @@ class CalibratorSelection:
         return result_html("Choice of a calibrator", pairs, [("Candidates", self.candidates)], unfolded=True)
 
 
-@dataclass(frozen=True, eq=False)
-class _Fold:
-    """The weight of each sample in the training part of a fold, and in the part held out."""
-
-    train: Array
-    test: Array
-
-
-class AutoCalibrator(BaseCalibrator):
+class AutoCalibrator(ComposedCalibrator):
     r"""Choice among calibrators by cross-validated log loss, with the one-standard-error rule.
 
     Each candidate is fitted to all folds but one and evaluated on the held-out fold. The first candidate, in
@@ -149,22 +138,18 @@ class AutoCalibrator(BaseCalibrator):
         Venn-Abers; with ``link="identity"`` those that support any scores, Platt scaling, spline and
         Venn-Abers; for multiclass problems temperature, vector and structured matrix scaling, and the log
         average (with ``link="identity"`` of one spline per class and both types of matrix scaling).
-    n_folds : int, default=5
-        Number of folds, at least 2; fewer if a class has fewer samples. If a class has a single sample, the
-        first candidate is chosen without cross-validation, which ``selection_`` reports.
-    cv : splitter or None, default=None
-        A splitter of :mod:`sklearn.model_selection`, instead of ``n_folds``. None:
-        ``StratifiedKFold(n_folds, shuffle=True)``.
+    cv : int or splitter, default=5
+        Number of shuffled stratified folds, at least 2, or a splitter of :mod:`sklearn.model_selection`.
+        Fewer folds if a class has fewer samples; if it has a single one, the first candidate is chosen
+        without cross-validation, which ``selection_`` reports.
     n_standard_errors : float, default=1.0
         Maximum excess of a simpler candidate, in standard errors; 0 chooses the smallest log loss.
     link : {"logit", "identity"}, default="logit"
         Type of the scores for the default candidates. "logit": probabilities. "identity": any real scores,
         or for multiclass problems logits. Ignored with ``candidates``, which have their own links.
     random_state : int, Generator, RandomState or None, default=0
-        Source of the folds; not used with ``cv``.
-    progress : bool or callable, default=False
-        Whether to show a progress bar over the fits. Needs tqdm (extra ``report``). A function is called as
-        ``progress(done, total, what)``.
+        Source of the folds; not used by a splitter.
+    %(progress)s
 
     Attributes
     ----------
@@ -174,18 +159,6 @@ class AutoCalibrator(BaseCalibrator):
         The chosen calibrator, fitted to all samples, with the indices of the labels in ``classes_`` as
         labels.
     %(multiclass_fit)s
-
-    Raises
-    ------
-    ValueError
-        When fitting, if a parameter is out of range, if there is no candidate, or if some require
-        probabilities and others logits; if all samples of a class have weight zero; and as for any
-        calibrator.
-    TypeError
-        When fitting, if ``candidates`` is not a dict of objects that can be fitted and predict probabilities,
-        or ``progress`` is neither a bool nor callable.
-    ImportError
-        When fitting, if ``progress=True`` and tqdm is not installed.
 
     See Also
     --------
@@ -208,7 +181,7 @@ class AutoCalibrator(BaseCalibrator):
     1/2) / (n + K/2)` of the n training samples. Candidates passed by the user are not smoothed; for isotonic
     regression ``IsotonicCalibrator(clip="auto")`` avoids zeros.
 
-    *Cost.* ``n_folds`` fits of every candidate, and one final fit.
+    *Cost.* ``cv`` fits of every candidate, and one final fit.
 
     References
     ----------
@@ -233,32 +206,22 @@ class AutoCalibrator(BaseCalibrator):
         self,
         *,
         candidates: dict[str, Any] | None = None,
-        n_folds: int = 5,
-        cv: Any = None,
+        cv: Any = 5,
         n_standard_errors: float = 1.0,
         link: str = "logit",
         random_state: Any = 0,
         progress: bool | Callable[[int, int, str], Any] = False,
     ) -> None:
         self.candidates = candidates
-        self.n_folds = n_folds
         self.cv = cv
         self.n_standard_errors = n_standard_errors
         self.link = link
         self.random_state = random_state
         self.progress = progress
 
-    @property
-    def _multiclass(self) -> bool:  # type: ignore[override]
-        named = self.candidates.values() if isinstance(self.candidates, dict) else ()
-        return not any(map(is_binary, named))
-
     def _check_parameters(self) -> None:
-        check_integer(self.n_folds, "n_folds", minimum=2)
-        if isinstance(self.cv, str | bytes) or (self.cv is not None and not hasattr(self.cv, "split")):
-            raise TypeError(
-                f"cv must be a splitter such as StratifiedKFold(5), got {self.cv!r}. Pass numbers as n_folds."
-            )
+        if isinstance(self.cv, str) or not hasattr(self.cv, "split"):
+            check_integer(self.cv, "cv", minimum=2)
         check_link(self.link)
         check_randomness(self.random_state)
         check_not_negative(self.n_standard_errors, "n_standard_errors")
@@ -275,18 +238,11 @@ class AutoCalibrator(BaseCalibrator):
             check_calibrator(calibrator)
         self._score_kind()
 
+    def _members(self) -> list[Any]:
+        return list(self.candidates.values()) if isinstance(self.candidates, dict) else []
+
     def _score_kind(self) -> str:
-        if self.candidates is None:
-            # the number of classes is unknown here; both portfolios accept the same scores
-            return scores_wanted_by_all(_portfolio(self.link, several=True).values(), "candidates")
-        return scores_wanted_by_all(self.candidates.values(), "candidates")
-
-    def _needs_every_class(self) -> bool:
-        return any(map(needs_every_class, (self.candidates or {}).values()))
-
-    def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
-        check_members((self.candidates or {}).values(), classes, scores)
-        super()._check_classes(classes, scores)
+        return super()._score_kind() if self._members() else check_link(self.link, "logit")
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         classes = np.arange(self.classes_.shape[0])
@@ -299,11 +255,11 @@ class AutoCalibrator(BaseCalibrator):
                     found = []
                     for fold in folds:
                         step(name)
-                        found.append(self._held_out_losses(one, scores, codes, fold, weight))
+                        found.append(self._held_out_losses(one, scores, codes, fold, weight is not None))
                     return np.stack(found)
 
                 losses = {name: losses_of(name, one) for name, one in candidates.items()}
-                held_out = np.stack([fold.test for fold in folds])
+                held_out = np.stack([test for _, test in folds])
                 self.selection_ = _select(losses, held_out, float(self.n_standard_errors))
             else:
                 first = next(iter(candidates))
@@ -313,8 +269,8 @@ class AutoCalibrator(BaseCalibrator):
             self.calibrator_ = fit_clone(chosen, scores, codes, weight, classes)
         self._counts = None if self.candidates else _class_counts(codes, weight, classes.shape[0])
 
-    def _folds(self, scores: Array, codes: Codes, weight: Array | None) -> list[_Fold]:
-        """Return the folds; none if a class has a single sample."""
+    def _folds(self, scores: Array, codes: Codes, weight: Array | None) -> list[tuple[Array, Array]]:
+        """Return the training and held-out weights of each fold; no folds if a class has a single sample."""
         n = codes.shape[0]
         times = np.ones(n, dtype=np.int64)
         if weight is not None and whole_numbers(weight):
@@ -323,9 +279,9 @@ class AutoCalibrator(BaseCalibrator):
         unit = np.ones(n) if weight is None else weight / times
         rows = np.repeat(np.arange(n), times)
         splitter = self.cv
-        if splitter is None:
+        if not hasattr(splitter, "split"):
             count = np.bincount(codes, times).astype(np.int64)
-            n_folds = min(int(self.n_folds), int(count[count > 0].min()))
+            n_folds = min(int(self.cv), int(count[count > 0].min()))
             if n_folds < 2:
                 return []
             seed = int(check_generator(self.random_state).integers(2**32))
@@ -335,19 +291,20 @@ class AutoCalibrator(BaseCalibrator):
             return np.asarray(np.bincount(rows[part], minlength=n) * unit)
 
         parts = splitter.split(as_columns(scores)[rows], codes[rows])
-        return [_Fold(mass(train), mass(test)) for train, test in parts]
+        return [(mass(train), mass(test)) for train, test in parts]
 
     def _held_out_losses(
-        self, calibrator: Any, scores: Array, codes: Codes, fold: _Fold, weight: Array | None
+        self, calibrator: Any, scores: Array, codes: Codes, fold: tuple[Array, Array], weighted: bool
     ) -> Array:
         """Return the log loss of each sample that a fold holds out, under the fit to its training part."""
         n_classes = self.classes_.shape[0]
-        rows, out = np.flatnonzero(fold.train), np.flatnonzero(fold.test)
-        own = None if weight is None else fold.train[rows]
+        train, test = fold
+        rows, out = np.flatnonzero(train), np.flatnonzero(test)
+        own = train[rows] if weighted else None
         fitted = fit_clone(calibrator, scores[rows], codes[rows], own, np.arange(n_classes))
         proba = class_probabilities(fitted, scores[out])
         if self.candidates is None:
-            proba = _soften(proba, _class_counts(codes, fold.train, n_classes))
+            proba = _soften(proba, _class_counts(codes, train, n_classes))
         losses = np.zeros(codes.shape[0])
         losses[out] = -np.log(np.maximum(proba[np.arange(out.shape[0]), codes[out]], EPS))
         return losses

@@ -159,10 +159,10 @@ class BaseCalibrator(
         Raises
         ------
         ValueError
-            If an argument has the wrong shape, NaN or infinite values, values outside [0, 1] if probabilities
-            are required, or negative weights; if fewer than two classes have a sample of positive weight, or
-            not all of them although the calibrator needs samples of each; or if there are clusters, but fewer
-            than four or for a calibrator without a certificate.
+            If a parameter is out of range; if an argument has the wrong shape, NaN or infinite values, values
+            outside [0, 1] if probabilities are required, or negative weights; if fewer than two classes have
+            a sample of positive weight, or not all of them although the calibrator needs samples of each; or
+            if there are clusters, but fewer than four or for a calibrator without a certificate.
         TypeError
             If ``X`` is sparse, or a parameter is of the wrong type.
         """
@@ -435,9 +435,9 @@ class BaseCalibrator(
             )
 
 
-def check_link(link: Any) -> str:
-    """Return the kind of scores that a link declares, for ``_score_kind``."""
-    return "probability" if check_option(link, "link", LINKS) == "logit" else "score"
+def check_link(link: Any, other: str = "score") -> str:
+    """Return the kind of scores that a link declares, for ``_score_kind``: ``other`` for "identity"."""
+    return "probability" if check_option(link, "link", LINKS) == "logit" else other
 
 
 def inverse(function: Callable[[Array], Array], kind: str, X: ArrayLike, side: str) -> Array:

@@ -42,8 +42,6 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
     ----------
     a_, b_, c_ : float
         The coefficients.
-    training_cutoff_error_ : float
-        Cutoff calibration error of the fitted map on the training samples.
     %(trained_fit)s
 
     See Also

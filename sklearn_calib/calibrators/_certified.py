@@ -110,15 +110,6 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         Frequency of ``classes_[1]`` among them.
     %(binary_fit)s
 
-    Raises
-    ------
-    ValueError
-        When fitting, if a parameter is out of range, there are too few samples to split, ``sample_weight``
-        contains non-integer weights, which cannot be split, or a frozen calibrator was fitted to other
-        classes; and as for any calibrator.
-    TypeError
-        When fitting, if a parameter is of the wrong type.
-
     See Also
     --------
     ModifiedPlattCalibrator : Platt scaling with the same fallback, without a split.

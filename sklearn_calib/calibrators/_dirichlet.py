@@ -44,10 +44,6 @@ class DirichletCalibrator(AffineCalibrator):
         :math:`b`.
     %(affine_fit)s
 
-    Raises
-    ------
-    %(affine_errors)s
-
     See Also
     --------
     MatrixScalingCalibrator : All parameters are shrunk to temperature scaling.

@@ -13,15 +13,12 @@ from sklearn_calib._core._maps import Groups
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_groups, check_integer, shape_of
-from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, may_be_certain
+from sklearn_calib.calibrators._base import both_classes, may_be_certain
 from sklearn_calib.calibrators._multiclass import (
+    ComposedCalibrator,
     check_calibrator,
-    check_members,
     event_probability,
     fit_clone,
-    is_binary,
-    needs_every_class,
-    scores_wanted,
 )
 from sklearn_calib.calibrators._platt import PlattCalibrator
 
@@ -69,7 +66,7 @@ class GroupPrediction:
         return labels
 
 
-class GroupCalibrator(GroupPrediction, BaseCalibrator):
+class GroupCalibrator(GroupPrediction, ComposedCalibrator):
     """One calibrator for each group, so that predictions are calibrated within each of them.
 
     A model that is calibrated overall can overpredict in one group and underpredict in another. Each group of
@@ -224,10 +221,6 @@ class GroupCalibrator(GroupPrediction, BaseCalibrator):
             return proba if len(shape_of(X, "X")) == 1 else proba[:, np.newaxis]
         return both_classes(proba)
 
-    @property
-    def _multiclass(self) -> bool:  # type: ignore[override]
-        return not is_binary(self._resolve_calibrator())
-
     def _check_parameters(self) -> None:
         check_calibrator(self._resolve_calibrator())
         check_integer(self.min_group_size, "min_group_size")
@@ -235,15 +228,8 @@ class GroupCalibrator(GroupPrediction, BaseCalibrator):
     def _resolve_calibrator(self) -> Any:
         return PlattCalibrator() if self.calibrator is None else self.calibrator
 
-    def _score_kind(self) -> str:
-        return scores_wanted(self._resolve_calibrator())
-
-    def _needs_every_class(self) -> bool:
-        return needs_every_class(self._resolve_calibrator())
-
-    def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
-        check_members([self._resolve_calibrator()], classes, scores)
-        super()._check_classes(classes, scores)
+    def _members(self) -> list[Any]:
+        return [self._resolve_calibrator()]
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         self.pooled_calibrator_ = self._fit_clone(scores, codes, weight)

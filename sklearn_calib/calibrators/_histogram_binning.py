@@ -50,8 +50,6 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
         Frequency of ``classes_[1]`` among them; NaN for an empty bin.
     bin_values_ : ndarray of shape (n_bins_,)
         Value of the map in each bin: the frequency after smoothing.
-    training_cutoff_error_ : float
-        Cutoff calibration error of the fitted map on the training samples.
     %(trained_fit)s
 
     See Also

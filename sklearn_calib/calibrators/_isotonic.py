@@ -44,8 +44,6 @@ class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
         First and last score of each block, strictly increasing.
     y_thresholds_ : ndarray of shape (n_thresholds,)
         Value of the map in the block of each threshold, non-decreasing: the event frequency, unless clipped.
-    training_cutoff_error_ : float
-        Cutoff calibration error of the fitted map on the training samples: 0 up to rounding, unless clipped.
     %(trained_fit)s
 
     See Also

@@ -12,17 +12,14 @@ from sklearn_calib._core._links import clip_probability
 from sklearn_calib._progress import Progress
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_weights
-from sklearn_calib.calibrators._base import BaseCalibrator, check_link, inside
+from sklearn_calib.calibrators._base import check_link, inside
 from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
+    ComposedCalibrator,
     OneVsRestCalibrator,
     check_calibrator,
-    check_members,
     class_probabilities,
     fit_clone,
-    is_binary,
-    needs_every_class,
-    scores_wanted_by_all,
 )
 from sklearn_calib.calibrators._softmax import softmax
 from sklearn_calib.calibrators._spline import SplineCalibrator
@@ -36,7 +33,7 @@ _FINAL_WEIGHT, _HALF_SIZE = 0.3, 15.0
 _MANY_CLASSES, _VERY_MANY_CLASSES = 30, 200
 
 
-class LogAverageCalibrator(BaseCalibrator):
+class LogAverageCalibrator(ComposedCalibrator):
     r"""Ensemble of calibrators: the normalised geometric mean of their probabilities.
 
     With weights :math:`a_m` that sum to 1, the calibrated probabilities are proportional to :math:`\prod_m
@@ -61,10 +58,7 @@ class LogAverageCalibrator(BaseCalibrator):
     link : {"logit", "identity"}, default="logit"
         Type of the scores for the default calibrators: probabilities or logits. Ignored with ``calibrators``,
         which have their own links.
-    progress : bool or callable, default=False
-        Whether to show a progress bar while the calibrators are fitted, which takes a minute for 10 000
-        samples of 1000 classes. Needs tqdm (extra ``report``). A function is called as ``progress(done,
-        total, what)``.
+    %(progress)s
 
     Attributes
     ----------
@@ -73,18 +67,6 @@ class LogAverageCalibrator(BaseCalibrator):
     weights_ : ndarray of shape (n_calibrators,)
         The normalised weights :math:`a`.
     %(multiclass_fit)s
-
-    Raises
-    ------
-    ValueError
-        When fitting, if there is no calibrator, if ``weights`` is malformed, if some calibrators require
-        probabilities and others logits, or if all samples of a class have weight zero; and as for any
-        calibrator.
-    TypeError
-        When fitting, if ``calibrators`` is not a sequence of objects that can be fitted and predict
-        probabilities, or ``progress`` is neither a bool nor callable.
-    ImportError
-        When fitting, if ``progress=True`` and tqdm is not installed.
 
     See Also
     --------
@@ -148,11 +130,6 @@ class LogAverageCalibrator(BaseCalibrator):
         self.link = link
         self.progress = progress
 
-    @property
-    def _multiclass(self) -> bool:  # type: ignore[override]
-        named = self.calibrators if isinstance(self.calibrators, list | tuple) else ()
-        return not any(map(is_binary, named))
-
     def _check_parameters(self) -> None:
         check_link(self.link)
         if not (isinstance(self.progress, bool) or callable(self.progress)):
@@ -169,16 +146,11 @@ class LogAverageCalibrator(BaseCalibrator):
             check_weights(self.weights, len(self.calibrators), "weights")
         self._score_kind()
 
+    def _members(self) -> Sequence[Any]:
+        return self.calibrators if isinstance(self.calibrators, list | tuple) else ()
+
     def _score_kind(self) -> str:
-        members = _default_members(2, self.link) if self.calibrators is None else self.calibrators
-        return scores_wanted_by_all(members, "calibrators")
-
-    def _needs_every_class(self) -> bool:
-        return any(map(needs_every_class, self.calibrators or ()))
-
-    def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
-        check_members(self.calibrators or (), classes, scores)
-        super()._check_classes(classes, scores)
+        return super()._score_kind() if self._members() else check_link(self.link, "logit")
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         n_classes = self.classes_.shape[0]
@@ -195,7 +167,8 @@ class LogAverageCalibrator(BaseCalibrator):
             weights = check_weights(self.weights, len(members), "weights")
         elif self.calibrators is None and every_class:
             total = float(codes.shape[0] if weight is None else weight.sum())
-            weights = _default_weights(total, n_classes, len(members))
+            single = _FINAL_WEIGHT * total / (total + _HALF_SIZE * n_classes)
+            weights = np.array([single, *[(1.0 - single) / (len(members) - 1)] * (len(members) - 1)])
         else:
             weights = np.ones(len(members))
         fitted = []
@@ -241,9 +214,3 @@ def _default_members(n_classes: int, link: str) -> list[Any]:
         MatrixScalingCalibrator(shrink_temperature=True, link=link),
         StructuredMatrixScalingCalibrator(penalty="auto", shrink_temperature=True, link=link),
     ]
-
-
-def _default_weights(total: float, n_classes: int, n_members: int) -> Array:
-    """Return the weights of the default calibrators."""
-    single = _FINAL_WEIGHT * total / (total + _HALF_SIZE * n_classes)
-    return np.array([single, *[(1.0 - single) / (n_members - 1)] * (n_members - 1)])

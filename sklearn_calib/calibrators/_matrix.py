@@ -46,10 +46,6 @@ class MatrixScalingCalibrator(AffineCalibrator):
         :math:`1/\beta`, of the temperature scaling to which the map is shrunk.
     %(affine_fit)s
 
-    Raises
-    ------
-    %(affine_errors)s
-
     See Also
     --------
     StructuredMatrixScalingCalibrator : Published penalties that grow with the number of classes.
@@ -173,10 +169,6 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     posterior_probability_ : float
         The posterior probability of matrix scaling; 1 unless ``penalty="auto"``.
     %(affine_fit)s
-
-    Raises
-    ------
-    %(affine_errors)s
 
     See Also
     --------

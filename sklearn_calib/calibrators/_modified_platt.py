@@ -49,8 +49,6 @@ class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
         The tolerance with which it was compared.
     slope_, intercept_ : float
         The logistic curve, whether or not it is used.
-    training_cutoff_error_ : float
-        Cutoff calibration error of the resulting map on the training samples.
     %(trained_fit)s
 
     See Also

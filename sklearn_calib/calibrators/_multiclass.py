@@ -1,6 +1,7 @@
 """One calibrator per class: multiclass calibration by a binary calibrator."""
 
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -165,6 +166,36 @@ class OneVsRestCalibrator(BaseCalibrator):
         return proba
 
 
+class ComposedCalibrator(BaseCalibrator):
+    """Base of calibrators that consist of others, which determine the scores and classes they support."""
+
+    @abstractmethod
+    def _members(self) -> Sequence[Any]:
+        """Return the unfitted calibrators that were passed; empty for default ones."""
+
+    @property
+    def _multiclass(self) -> bool:  # type: ignore[override]
+        return not any(isinstance(one, BaseCalibrator) and not one._multiclass for one in self._members())
+
+    def _score_kind(self) -> str:
+        kinds = {scores_wanted(one) for one in self._members()}
+        if {"probability", "logit"} <= kinds:
+            raise ValueError(
+                f"Some calibrators of {type(self).__name__} require probabilities and others logits. Use the "
+                "same link for all of them."
+            )
+        return next((kind for kind in ("probability", "logit") if kind in kinds), "score")
+
+    def _needs_every_class(self) -> bool:
+        return any(map(needs_every_class, self._members()))
+
+    def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
+        for one in self._members():
+            if isinstance(one, BaseCalibrator):
+                one._check_classes(classes, scores)
+        super()._check_classes(classes, scores)
+
+
 def check_calibrator(calibrator: Any) -> None:
     """Raise TypeError unless ``calibrator`` is an object that can be fitted and predicts probabilities."""
     if isinstance(calibrator, type):
@@ -178,31 +209,9 @@ def check_calibrator(calibrator: Any) -> None:
             )
 
 
-def check_members(calibrators: Iterable[Any], classes: NDArray[Any], scores: Array) -> None:
-    """Raise if one of several calibrators does not support this number of classes; other classifiers do."""
-    for calibrator in calibrators:
-        if isinstance(calibrator, BaseCalibrator):
-            calibrator._check_classes(classes, scores)
-
-
 def scores_wanted(calibrator: Any) -> str:
     """Return the type of scores that a binary calibrator needs; "score" (any) for other classifiers."""
     return calibrator._score_kind() if isinstance(calibrator, BaseCalibrator) else "score"
-
-
-def scores_wanted_by_all(calibrators: Iterable[Any], name: str) -> str:
-    """Return the type of scores that several calibrators need; "score" if all of them support any."""
-    kinds = {scores_wanted(calibrator) for calibrator in calibrators}
-    if {"probability", "logit"} <= kinds:
-        raise ValueError(
-            f"{name} requires probabilities and logits at the same time. Use the same link for all of them."
-        )
-    return next((kind for kind in ("probability", "logit") if kind in kinds), "score")
-
-
-def is_binary(calibrator: Any) -> bool:
-    """Tell whether it is a calibrator of this package for binary problems only."""
-    return isinstance(calibrator, BaseCalibrator) and not calibrator._multiclass
 
 
 def needs_every_class(calibrator: Any) -> bool:

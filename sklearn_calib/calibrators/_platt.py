@@ -38,8 +38,6 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
         :math:`a`. It is negative if events have lower scores than non-events; the map is then decreasing.
     intercept_ : float
         :math:`b`.
-    training_cutoff_error_ : float
-        Cutoff calibration error of the fitted map on the training samples.
     %(trained_fit)s
 
     See Also

@@ -43,21 +43,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         The base rate of the corrected probabilities; NaN with ``sampling_rate``, which needs none.
     odds_factor_ : float
         Factor by which the odds are multiplied.
-    training_cutoff_error_ : float
-        Cutoff calibration error of the corrected probabilities on the samples of ``fit``.
-    training_event_rate_ : float
-        Weighted frequency of ``classes_[1]`` among these samples.
-    training_size_ : float
-        Their number; with weights that are not integers, their effective number.
-    %(binary_fit)s
-
-    Raises
-    ------
-    ValueError
-        When fitting, if neither or both of ``training_prior`` and ``sampling_rate`` are given, or a
-        parameter is out of range; and as for any calibrator.
-    TypeError
-        When fitting, if a parameter is of the wrong type.
+    %(trained_fit)s
 
     See Also
     --------

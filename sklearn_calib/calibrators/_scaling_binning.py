@@ -38,9 +38,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
 
     Parameters
     ----------
-    calibrator : calibrator, classifier or None, default=None
-        A binary calibrator of this package, or any classifier with ``predict_proba``, which then receives the
-        scores as one column and labels 0 and 1. It is cloned. None means :class:`PlattCalibrator`.
+    %(wrapped)s
     n_bins : int or "auto", default=15
         Number of bins. "auto": the cube root of the number of samples of the second part, rounded.
     split : bool, default=True
@@ -65,14 +63,6 @@ class ScalingBinningCalibrator(BaseCalibrator):
     part_sizes_ : ndarray of shape (3,)
         Weight of the samples of each part.
     %(binary_fit)s
-
-    Raises
-    ------
-    ValueError
-        When fitting, if a parameter is out of range, or with ``split=True`` if there are fewer than three
-        samples or ``sample_weight`` contains non-integer weights; and as for any calibrator.
-    TypeError
-        When fitting, if a parameter is of the wrong type.
 
     See Also
     --------

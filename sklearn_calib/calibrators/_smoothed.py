@@ -58,13 +58,6 @@ class SmoothedCalibrator(BaseCalibrator):
         The curve at these probabilities.
     %(binary_fit)s
 
-    Raises
-    ------
-    ValueError
-        When fitting, if ``bandwidth`` is not positive or too small to be resolved; and as for any calibrator.
-    TypeError
-        When fitting, if a parameter is of the wrong type.
-
     See Also
     --------
     sklearn_calib.metrics.smooth_ece_result : The curve with the error and the density.

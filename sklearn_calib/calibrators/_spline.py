@@ -84,16 +84,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         The penalty, or the one with the largest Akaike weight.
     effective_parameters_ : float
         Effective number of parameters of the curve: 2 for a straight line, 1 for temperature scaling.
-    training_cutoff_error_ : float
-        Cutoff calibration error of the fitted map on the training samples; only with ``monotone=True``.
     %(trained_fit)s
-
-    Raises
-    ------
-    ValueError
-        When fitting, if a parameter is out of range; and as for any calibrator.
-    TypeError
-        When fitting, if a parameter is of the wrong type.
 
     See Also
     --------

@@ -34,13 +34,8 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
         :math:`T > 0`. Under perfect separation, or if scores are worse than constant ones, there is no
         minimum, and :math:`\beta` is at the end of its range, a factor :math:`e^{10}` beyond both 1 and the
         inverse of the root mean square difference of logits.
-    training_cutoff_error_ : float
-        Binary problems: cutoff calibration error of the fitted map on the training samples.
-    training_event_rate_ : float
-        Binary problems: weighted frequency of ``classes_[1]`` among the training samples.
-    training_size_ : float
-        Binary problems: number of training samples; with weights that are not integers, their effective
-        number.
+    training_cutoff_error_, training_event_rate_, training_size_ : float
+        For binary problems, as those of :class:`PlattCalibrator`.
     %(clipped_fit)s
 
     See Also
@@ -84,7 +79,7 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self.link = link
 
     def _score_kind(self) -> str:
-        return "probability" if check_link(self.link) == "probability" else "logit"
+        return check_link(self.link, "logit")
 
     def _needs_every_class(self) -> bool:
         return False

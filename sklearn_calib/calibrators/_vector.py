@@ -37,10 +37,6 @@ class VectorScalingCalibrator(AffineCalibrator):
         :math:`1/\beta`, of the temperature scaling to which the map is shrunk.
     %(affine_fit)s
 
-    Raises
-    ------
-    %(affine_errors)s
-
     See Also
     --------
     MatrixScalingCalibrator : With interactions between classes.

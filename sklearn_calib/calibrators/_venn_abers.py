@@ -41,8 +41,6 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         The step function :math:`p_0`: ``lower_values_[j]`` from threshold j - 1, included, to threshold j.
     upper_thresholds_, upper_values_ : ndarray of shape (n_upper,), (n_upper + 1,)
         The step function :math:`p_1`: ``upper_values_[j]`` from threshold j - 1 to threshold j, included.
-    training_cutoff_error_ : float
-        Cutoff calibration error of the merged map on the training samples.
     %(trained_fit)s
 
     See Also

@@ -266,7 +266,7 @@ CALIBRATORS = [
                 "Platt": PlattCalibrator(link="identity"),
                 "isotonic": IsotonicCalibrator(clip="auto"),
             },
-            n_folds=3,
+            cv=3,
             n_standard_errors=0.5,
         ),
         monotone=False,

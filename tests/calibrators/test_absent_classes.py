@@ -35,7 +35,7 @@ ABLE = {
 COMPOSED = {
     "average": LogAverageCalibrator([TemperatureCalibrator(), VectorScalingCalibrator()]),
     "default average": LogAverageCalibrator(),
-    "auto": AutoCalibrator(n_folds=2),
+    "auto": AutoCalibrator(cv=2),
     "auto of two": AutoCalibrator(
         candidates={"t": TemperatureCalibrator(), "v": VectorScalingCalibrator(penalty=1.0)}
     ),

@@ -190,7 +190,7 @@ def test_kinds_of_scores(data):
     assert LogAverageCalibrator(logits).fit(np.log(p), y).predict_proba(np.log(p)).shape == (200, 3)
     with pytest.raises(ValueError, match="outside"):
         LogAverageCalibrator([TemperatureCalibrator(), LogisticRegression()]).fit(np.log(p), y)
-    with pytest.raises(ValueError, match="calibrators requires probabilities and logits"):
+    with pytest.raises(ValueError, match="require probabilities and others logits"):
         LogAverageCalibrator([TemperatureCalibrator(), logits[0]]).fit(p, y)
 
 
