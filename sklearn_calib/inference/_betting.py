@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._links import logit
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._betting_tree import N_BINS, BettingTree, log_sum, smallest_bin, softplus
+from sklearn_calib.inference._betting_tree import N_BINS, BettingTree, smallest_bin, softplus
 
 #: Recalibrations logit q = a + b logit p, all but the identity.
 GRID = np.array(
@@ -76,10 +75,6 @@ class BettingStream:
         """Largest absolute residual sum over runs of neighbouring bins, divided by the number of samples."""
         return binned_cutoff_error(self._residuals, self.n_samples)
 
-    def process(self, sample: BinarySample, times: NDArray[np.int64] | None) -> Array:
-        """Process a sample in order, sample i ``times[i]`` times; return the log-wealth after each."""
-        return self.advance(sample.y, sample.p, times)
-
     def advance(self, y: NDArray[np.int64], p: Array, times: NDArray[np.int64] | None = None) -> Array:
         """Process the samples in order, sample i ``times[i]`` times; return the log-wealth after each."""
         parts = [self._advance_chunk(y[rows], p[rows]) for rows in _chunks(y.shape[0], times)]
@@ -135,7 +130,7 @@ class BettingStream:
         wealth += _LOG_INITIAL[:, None]
         wealth += units[:, block - (first - 1)]
         # the rest has not started yet: sum_{j > block} 1 / ((j + 1) (j + 2)) = 1 / (block + 2)
-        return np.logaddexp(log_sum(wealth), -np.log(block + 2.0))
+        return np.logaddexp(np.logaddexp.reduce(wealth), -np.log(block + 2.0))
 
 
 def _chunks(n: int, times: NDArray[np.int64] | None) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._typing import Array
 from sklearn_calib.inference._betting import BLOCK, GRID, grid_gains, in_log_odds
-from sklearn_calib.inference._betting_tree import BatchTrees, log_sum, smallest_bin
+from sklearn_calib.inference._betting_tree import BatchTrees, smallest_bin
 
 # Starts after which a tree is replaced by a new one.
 _LIVES = (16.0, 64.0, 256.0, 1024.0, np.inf)
@@ -108,7 +108,9 @@ class BettingRounds:
             sign, signed, base = in_log_odds(outcome, forecast)
             if self._dependent:
                 # log of the weighted sum of q(y) / p(y)
-                gains = np.logaddexp(gains, log_sum((grid_gains(sign, signed, base) + np.log(times)).T))
+                gains = np.logaddexp(
+                    gains, np.logaddexp.reduce((grid_gains(sign, signed, base) + np.log(times)).T)
+                )
                 continue
             gains += grid_gains(sign, signed, base) @ times
             moments = (outcome - forecast, forecast * (1.0 - forecast))
@@ -118,7 +120,7 @@ class BettingRounds:
         self._since += int(weight.sum())
         grid, roots = self.log_wealths[: len(GRID)] + gains, self._log_inherited + self._trees.close()
         self.log_wealths = np.append(grid, roots)
-        owned = log_sum(self.log_wealths + self._log_units + self._log_initial)
+        owned = np.logaddexp.reduce(self.log_wealths + self._log_units + self._log_initial)
         # the rest has not started yet: sum_{j >= starts} 1 / ((j + 1) (j + 2)) = 1 / (starts + 1)
         waiting = -np.inf if self._adds_wealth else -np.log(self._starts + 1.0)
         self._finite = float(np.logaddexp(owned, waiting))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import sys
 from dataclasses import dataclass, field
@@ -155,17 +154,10 @@ class SequentialTest(CalibrationTest):
     Forecasts of exactly 0 or 1 that agree with the outcome do not change the wealth and do not count for the
     starts. One that disagrees makes the e-value infinite and the p-value 0.
 
-    At a fixed sample size the power is lower than that of tests for a fixed sample size. Errors that cancel
-    within the finest bins are not detected, and a shift a in log-odds is not detected before
-    n p (1 - p) a^2 / 2 exceeds the logarithm of 1 / alpha minus the logarithm of the initial weights. The
-    evidence needed for a change grows with the logarithm of the time at which it happens.
-
-    The estimate is the largest absolute residual sum over runs of the 81 bins, divided by n: the cutoff
-    calibration error restricted to intervals that end at bin edges. Like every such maximum it is biased
-    upwards.
-
-    Cost: linear in the number of observations, with about a hundred exponentials for each; the state, kept
-    between calls of ``partial_fit``, is about a thousand numbers whatever the length of the stream.
+    At a fixed sample size the power is lower than that of tests for a fixed sample size, and errors that
+    cancel within the finest bins are not detected. The estimate is the cutoff calibration error restricted to
+    intervals that end at edges of the 81 bins. The time is linear in the number of observations; the state
+    between calls of ``partial_fit`` does not grow.
 
     References
     ----------
@@ -207,7 +199,7 @@ class SequentialTest(CalibrationTest):
         """Do nothing: the test has no parameters."""
 
     def _test_sample(self, sample: BinarySample) -> SequentialTestResult:
-        return _advance(BettingStream() if sample.clusters is None else _ClusterStream(), sample)
+        return _advance(BettingStream(), sample) if sample.clusters is None else _play_clusters(sample)
 
     def fit(
         self,
@@ -305,8 +297,6 @@ class SequentialTest(CalibrationTest):
                 f"y contains {unknown[:1].tolist()[0]!r}, which is not one of {classes.tolist()}."
             )
         sample = check_binary(y, X, sample_weight, classes[1])
-        # a copy, so that an interrupted call changes nothing
-        stream = copy.deepcopy(stream)
         result = _advance(stream, sample)
         self._stream, self.classes_ = stream, classes
         shape = shape_of(X, "X")
@@ -319,88 +309,90 @@ class SequentialTest(CalibrationTest):
         return self
 
 
-class _ClusterStream:
-    """The wealth of all strategies for clusters of samples that follow each other."""
-
-    def __init__(self) -> None:
-        self._rounds = BettingRounds(dependent=True)
-        self.max_log_wealth, self.index_of_max, self.cutoff_error = 0.0, 0, 0.0
-
-    @property
-    def n_samples(self) -> int:
-        return self._rounds.n_samples
-
-    @property
-    def log_wealth(self) -> float:
-        return self._rounds.log_wealth
-
-    @property
-    def impossible(self) -> tuple[int, float] | None:
-        return self._rounds.impossible
-
-    def process(self, sample: BinarySample, times: NDArray[np.int64] | None) -> Array:
-        """Process clusters one by one, sample i ``times[i]`` times; return the log-wealth after each."""
-        assert sample.clusters is not None
-        starts = np.flatnonzero(np.diff(sample.clusters, prepend=-1))
-        if starts.shape[0] > sample.clusters.max() + 1:
-            raise ValueError(
-                "in a sequential test the samples of each of the clusters must follow each other. Sort them "
-                "by the time of their cluster."
-            )
-        ends = np.append(starts[1:], sample.y.shape[0])
-        until = np.append(0, np.cumsum(np.ones(sample.y.shape[0], np.int64) if times is None else times))
-        path = np.zeros(int(until[-1]))
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            path[until[start] : until[end]] = self.log_wealth
-            rows = slice(start, end)
-            value = self._rounds.play(sample.y[rows], sample.p[rows], None if times is None else times[rows])
-            path[until[end] - 1] = value
-            if value > self.max_log_wealth:
-                self.max_log_wealth, self.index_of_max = value, int(until[end])
-        residual = sample.weights * (sample.y - sample.p)
-        residuals = np.bincount(smallest_bin(sample.p), residual, minlength=N_BINS)
-        self.cutoff_error = binned_cutoff_error(residuals, self.n_samples)
-        return path
+def _times(sample: BinarySample) -> NDArray[np.int64] | None:
+    """Return how often each sample occurs; None for once."""
+    if sample.w is None:
+        return None
+    if sample.total > _MOST_REPEATED:
+        raise ValueError(
+            f"sample_weight stands for {sample.total:.3g} observations, which exceeds the limit of 2**27 "
+            "for a test that processes them one by one. Pass smaller weights."
+        )
+    return check_frequency_weights(sample.w)
 
 
-def _advance(stream: BettingStream | _ClusterStream, sample: BinarySample) -> SequentialTestResult:
+def _advance(stream: BettingStream, sample: BinarySample) -> SequentialTestResult:
     """Continue ``stream`` with the sample and return its result."""
-    times = None
-    if sample.w is not None:
-        if sample.total > _MOST_REPEATED:
-            raise ValueError(
-                f"sample_weight stands for {sample.total:.3g} observations, which exceeds the limit of 2**27 "
-                "for a test that processes them one by one. Pass smaller weights."
-            )
-        times = check_frequency_weights(sample.w)
-    described: dict[str, Any] = {}
-    if sample.clusters is not None:
-        grouped = group_sample(sample)
-        described = dependence_of(grouped.clusters, grouped.prob)
+    times = _times(sample)
     n_before, max_before = stream.n_samples, stream.max_log_wealth
-    path = stream.process(sample, times)
-    largest = stream.max_log_wealth
-    if stream.impossible is not None:
-        outcome, forecast = stream.impossible
-        reason = f"an outcome that its forecast makes impossible: y = {outcome} where p = {forecast:g}"
-        pvalue = 0.0
-    else:
-        reason = f"log e-value {largest:.4g} after observation {stream.index_of_max}"
-        reason += f", {stream.log_wealth:.4g} after the last"
-        # what underflows is not impossible
-        pvalue = max(math.exp(-largest), sys.float_info.min)
-    return SequentialTestResult(
-        test="sequential test",
-        null_hypothesis="each prediction is the probability of its outcome given the past",
-        statistic=largest,
-        pvalue=pvalue,
+    path = stream.advance(sample.y, sample.p, times)
+    return _result(
+        stream,
+        max_log_e=stream.max_log_wealth,
+        index=stream.index_of_max,
         estimate=stream.cutoff_error,
-        method="test martingale, anytime-valid",
-        n_samples=stream.n_samples,
-        reason=reason,
-        log_e_value=stream.log_wealth,
         log_e_path=path,
         n_before=n_before,
         max_log_e_before=max_before,
-        **described,
+    )
+
+
+def _play_clusters(sample: BinarySample) -> SequentialTestResult:
+    """Return the result of clusters that follow each other, each of which is a round of bets."""
+    assert sample.clusters is not None
+    times, rounds = _times(sample), BettingRounds(dependent=True)
+    starts = np.flatnonzero(np.diff(sample.clusters, prepend=-1))
+    if starts.shape[0] > sample.clusters.max() + 1:
+        raise ValueError(
+            "in a sequential test the samples of each of the clusters must follow each other. Sort them "
+            "by the time of their cluster."
+        )
+    ends = np.append(starts[1:], sample.y.shape[0])
+    until = np.append(0, np.cumsum(np.ones(sample.y.shape[0], np.int64) if times is None else times))
+    path = np.zeros(int(until[-1]))
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        # the wealth changes after the last sample of a cluster
+        path[until[start] : until[end]] = rounds.log_wealth
+        rows = slice(start, end)
+        path[until[end] - 1] = rounds.play(
+            sample.y[rows], sample.p[rows], None if times is None else times[rows]
+        )
+    top = int(path.argmax())
+    residuals = np.bincount(smallest_bin(sample.p), sample.weights * (sample.y - sample.p), minlength=N_BINS)
+    grouped = group_sample(sample)
+    return _result(
+        rounds,
+        max_log_e=max(0.0, float(path[top])),
+        index=top + 1 if path[top] > 0.0 else 0,
+        estimate=binned_cutoff_error(residuals, rounds.n_samples),
+        log_e_path=path,
+        **dependence_of(grouped.clusters, grouped.prob),
+    )
+
+
+def _result(
+    bets: BettingStream | BettingRounds, max_log_e: float, index: int, estimate: float, **given: Any
+) -> SequentialTestResult:
+    """Return the result of bets with their largest log-wealth, and the observation after which it was."""
+    if bets.impossible is not None:
+        outcome, forecast = bets.impossible
+        reason = f"an outcome that its forecast makes impossible: y = {outcome} where p = {forecast:g}"
+        pvalue = 0.0
+    else:
+        reason = (
+            f"log e-value {max_log_e:.4g} after observation {index}, {bets.log_wealth:.4g} after the last"
+        )
+        # what underflows is not impossible
+        pvalue = max(math.exp(-max_log_e), sys.float_info.min)
+    return SequentialTestResult(
+        test="sequential test",
+        null_hypothesis="each prediction is the probability of its outcome given the past",
+        statistic=max_log_e,
+        pvalue=pvalue,
+        estimate=estimate,
+        method="test martingale, anytime-valid",
+        n_samples=bets.n_samples,
+        reason=reason,
+        log_e_value=bets.log_wealth,
+        **given,
     )
