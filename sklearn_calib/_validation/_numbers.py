@@ -19,8 +19,10 @@ _ROUNDING = 1e-6
 _NEAR = 1e-3
 #: Largest absolute score: squares of differences of scores are finite.
 LARGEST_SCORE = 1e100
-# Limits of the sum of weights: its square is finite, and counts are exact.
-_LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e15
+# Limits of the sum of weights: its square is finite.
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e100
+# Counts up to this are exact as floats.
+_MOST_COUNTED = 2.0**53
 
 
 def check_probabilities(y_proba: ArrayLike, name: str = "y_proba") -> Array:
@@ -159,6 +161,10 @@ def check_frequency_weights(w: Array) -> NDArray[np.int64]:
             "sample_weight must contain whole numbers (how often each sample was observed), got "
             f"{float(w[row])!r} at index {row}. Tests and intervals depend on the number of observations; "
             "omit sample_weight, or round it."
+        )
+    if w.sum() > _MOST_COUNTED:
+        raise ValueError(
+            f"sample_weight sums to {w.sum():.3g}, which exceeds the limit of 2**53 samples. Divide it."
         )
     return times.astype(np.int64)
 

@@ -122,13 +122,8 @@ def _table(title: str, about: str, report: ReportNumbers, parts: tuple[ReportPar
 
 def _graph(line: ReportMetric) -> dict[str, float] | None:
     """Return the positions of a metric, its interval and its range under perfect calibration on a scale."""
-    ends = [line.value, line.lower, line.upper, line.null_lower, line.null_upper]
-    if not np.isnan(line.null_upper) and np.isnan(line.null_lower):
-        ends.append(0.0)
-    known = [value for value in ends if np.isfinite(value)]
-    if not np.isfinite(line.value) or not np.isfinite(line.null_upper) or max(known) <= min(known):
+    if not np.isfinite(line.value) or not np.isfinite(line.null_upper):
         return None
-    low, high = min(known), max(known)
     values = {
         "value": line.value,
         "lower": line.lower,
@@ -137,11 +132,12 @@ def _graph(line: ReportMetric) -> dict[str, float] | None:
         "start": 0.0 if np.isnan(line.null_lower) else line.null_lower,
         "end": line.null_upper,
     }
-    return {
-        name: _EDGE + (_WIDTH - 2.0 * _EDGE) * (value - low) / (high - low)
-        for name, value in values.items()
-        if np.isfinite(value)
-    }
+    known = {name: value for name, value in values.items() if np.isfinite(value)}
+    low, high = min(known.values()), max(known.values())
+    if high <= low:
+        return None
+    scale = (_WIDTH - 2.0 * _EDGE) / (high - low)
+    return {name: _EDGE + scale * (value - low) for name, value in known.items()}
 
 
 def _strip(regions: tuple[ReportRegion, ...], low: float, high: float) -> dict[str, Any] | None:

@@ -135,6 +135,20 @@ def test_kernel_of_a_user_that_divides_by_the_number_of_samples():
     assert 0 < fast.upper < 0.5
 
 
+def test_metric_that_checks_its_weights():
+    """A population is a sample with large weights, which the metrics of the package accept."""
+
+    def metric(y, p, *, sample_weight=None):
+        return expected_calibration_error(y, p, sample_weight=sample_weight)
+
+    p = np.linspace(0.1, 0.9, 200)
+    y = np.random.default_rng(0).random(200) < p
+    given = {"n_resamples": 20, "random_state": 0}
+    expected = confidence_interval(y, p, metric="expected_calibration_error", **given)
+    found = confidence_interval(y, p, metric=metric, **given)
+    assert (found.lower, found.upper) == pytest.approx((expected.lower, expected.upper), abs=1e-6)
+
+
 def test_low_end_is_zero_where_noise_explains_the_estimate():
     interval = confidence_interval(*sample(), metric=smooth_ece, random_state=0)
     assert interval.lower == pytest.approx(0, abs=1e-6)
