@@ -19,11 +19,11 @@ y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
 %(outcomes)s
 %(weight)s""",
     "binary_sample": """\
-y_true : array-like of shape (n,) or CalibrationSketch
+y_true : array-like of shape (n,)
     Binary labels.
 y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
     Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
-    Values up to 1e-6 outside [0, 1] are clipped. Omitted with a sketch.""",
+    Values up to 1e-6 outside [0, 1] are clipped.""",
     "pos_label": """\
 pos_label : label, default=None
     The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of two numbers;

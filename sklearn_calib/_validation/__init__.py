@@ -48,11 +48,3 @@ from sklearn_calib._validation._samples import (
     check_binary,
     check_class_sample,
 )
-from sklearn_calib._validation._summaries import (
-    Outcomes,
-    SampleSummary,
-    fit_arrays,
-    is_summary,
-    sample_arrays,
-    shown_label,
-)
