@@ -120,15 +120,6 @@ def test_names_are_the_negated_metrics(binary, name):
     assert scorer(model, X, y, sample_weight=weights) == pytest.approx(scorer(model, X[again], y[again]))
 
 
-def test_named_metrics_differ_where_their_parameters_do(binary):
-    X, y = binary
-    model = GaussianNB().fit(X, y)
-    p = model.predict_proba(X)[:, 1]
-    ece = metrics.expected_calibration_error
-    assert get_scorer("neg_maximum_calibration_error")(model, X, y) == -ece(y, p, norm="max")
-    assert get_scorer("neg_quantile_calibration_error")(model, X, y) == -ece(y, p, strategy="quantile")
-
-
 def test_classwise_is_the_mean_over_classes(three):
     X, y = three
     model = GaussianNB().fit(X, y)

@@ -1,16 +1,14 @@
 """p-values of tests as scores: which data the test sees, that scores repeat, and what they are not."""
 
-import pickle
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
@@ -23,7 +21,6 @@ from sklearn_calib.inference import (
     ConsistencyTest,
     CoxTest,
     CutoffTest,
-    SpiegelhalterTest,
     TCal,
 )
 from sklearn_calib.metrics import smooth_ece
@@ -166,24 +163,6 @@ def test_random_tests_repeat_themselves(binary, test):
     assert len(draws) > 1
 
 
-@pytest.mark.thorough
-def test_cross_validation(binary):
-    X, y = binary
-    labels = np.array(["no", "yes"])[y]
-    cv = KFold(3)
-    expected = []
-    for train, rows in cv.split(X):
-        p = GaussianNB().fit(X[train], labels[train]).predict_proba(X[rows])[:, 1]
-        expected.append(TCal(random_state=0).test(y[rows], p).pvalue)
-    for n_jobs in (None, 2):
-        found = cross_val_score(GaussianNB(), X, labels, scoring=scorers.pvalue_tcal, cv=cv, n_jobs=n_jobs)
-        np.testing.assert_array_equal(found, expected)
-    scoring = MultiScorer(["pvalue_tcal", "neg_log_loss"])
-    for kind in (scoring, ["pvalue_tcal", "neg_log_loss"]):
-        scores = cross_validate(GaussianNB(), X, labels, scoring=kind, cv=cv)
-        np.testing.assert_array_equal(scores["test_pvalue_tcal"], expected)
-
-
 def test_a_search_with_a_refit_rule_is_not_fooled():
     """The p-value alone takes the model that knows nothing over the one that is over-confident."""
     X, y = make_classification(900, 6, n_informative=2, n_redundant=4, flip_y=0.05, random_state=3)
@@ -201,30 +180,6 @@ def test_a_search_with_a_refit_rule_is_not_fooled():
     assert search.cv_results_["mean_test_pvalue_cutoff"][0] < 0.1
     own = clone(alone).set_params(scoring=PValueScorer(CutoffTest()))
     assert own.set_params(scoring__test__n_resamples=49).scoring.test.n_resamples == 49
-
-
-def test_routing(binary):
-    X, y = binary
-    w = np.random.default_rng(0).integers(1, 4, y.shape[0])
-    cv = KFold(3)
-    expected = []
-    for train, rows in cv.split(X):
-        model = GaussianNB().fit(X[train], y[train])
-        expected.append(scorers.pvalue_cox(model, X[rows], y[rows], sample_weight=w[rows]))
-    with sklearn.config_context(enable_metadata_routing=True):
-        scorer = scorers.pvalue_cox.set_score_request(sample_weight=True)
-        model = GaussianNB().set_fit_request(sample_weight=False)
-        found = cross_val_score(model, X, y, scoring=scorer, cv=cv, params={"sample_weight": w})
-    np.testing.assert_array_equal(found, expected)
-
-
-def test_clone_and_pickle(binary):
-    X, y = binary
-    model = GaussianNB().fit(X, y)
-    scorer = PValueScorer(SpiegelhalterTest(), reduction="confidence")
-    for copy in (clone(scorer), pickle.loads(pickle.dumps(scorer))):
-        assert repr(copy) == repr(scorer)
-        assert copy(model, X, y) == scorer(model, X, y)
 
 
 def test_what_it_refuses(binary):
@@ -265,13 +220,3 @@ def test_top_label_tests_the_rows_of_each_predicted_class():
     model = SimpleNamespace(classes_=np.arange(3), predict_proba=lambda X: p)
     scorer = PValueScorer(CoxTest(), reduction="top-label")
     assert scorer(model, p, y, sample_weight=w) == pytest.approx(min(1.0, 3 * min(pvalues)))
-
-
-def test_weights_reach_it_through_a_multi_scorer():
-    X, y = make_classification(n_samples=120, random_state=0)
-    model, weights = GaussianNB().fit(X, y), 1.0 + np.arange(120) % 3
-    scorer = PValueScorer(SpiegelhalterTest())
-    found = MultiScorer({"p": scorer})(model, X, y, sample_weight=weights)
-    assert found == {"p": scorer(model, X, y, sample_weight=weights)}
-    rows = np.repeat(np.arange(120), weights.astype(int))
-    assert found["p"] == pytest.approx(scorer(model, X[rows], y[rows]))

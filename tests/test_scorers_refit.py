@@ -1,10 +1,7 @@
 """The refit rule: worked examples, ties, missing values, and the search it is made for."""
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
@@ -112,15 +109,6 @@ def test_missing_scores_are_named():
 def test_construction_is_checked(kwargs, error, message):
     with pytest.raises(error, match=message):
         BestCalibrated(**kwargs)
-
-
-def test_clone_pickle_and_repr():
-    rule = BestCalibrated(
-        calibration="neg_cutoff_calibration_error", proper="neg_brier_score", n_standard_errors=2
-    )
-    for copy in (clone(rule), pickle.loads(pickle.dumps(rule))):
-        assert copy.get_params() == rule.get_params()
-    assert "n_standard_errors=2" in repr(rule)
 
 
 @pytest.mark.parametrize("proper", ["neg_log_loss", "neg_brier_score"])

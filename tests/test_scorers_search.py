@@ -1,7 +1,5 @@
 """Scorers inside scikit-learn: cross-validation, searches, routing, workers."""
 
-import copy
-import pickle
 import subprocess
 import sys
 
@@ -103,14 +101,6 @@ def test_a_name_is_known_to_scikit_learn_in_a_fresh_process_after_the_import():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "CalibrationScorer(smooth_ece)"
-
-
-@pytest.mark.thorough
-def test_a_pickled_scorer_needs_no_import():
-    blob = pickle.dumps(MultiScorer({"a": scorers.neg_smooth_ece, "b": NAME})).hex()
-    code = f"import pickle; print(pickle.loads(bytes.fromhex({blob!r})))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("MultiScorer(")
 
 
 @pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.thorough)])
@@ -270,11 +260,6 @@ def test_an_undecided_request_is_an_error(data, routing):
     assert CalibrationScorer(lambda y, p: 0.0).get_metadata_routing().score.requests == {}
 
 
-def test_requests_need_routing():
-    with pytest.raises(RuntimeError, match="enable_metadata_routing"):
-        scorers.neg_smooth_ece.set_score_request(sample_weight=True)
-
-
 def test_weights_reach_the_scorer_of_a_search_without_routing(data):
     X, y = data
     w = np.random.default_rng(0).integers(1, 4, y.shape[0])
@@ -300,26 +285,6 @@ def test_a_classifier_without_probabilities_fails_clearly(data):
         cross_validate(pipe, X, y, scoring=MultiScorer([NAME]), error_score="raise")
 
 
-def test_multiclass_cross_validation():
-    X, y = make_classification(150, 6, n_informative=4, n_classes=3, random_state=0)
-    labels = np.array(["a", "b", "c"])[y]
-    scoring = MultiScorer(
-        {
-            "classwise": NAME,
-            "confidence": CalibrationScorer(smooth_ece, reduction="confidence"),
-            "brier": "neg_brier_score",
-        }
-    )
-    scores = cross_validate(GaussianNB(), X, labels, scoring=scoring, cv=3, error_score="raise")
-    for name in ("classwise", "confidence", "brier"):
-        assert (scores[f"test_{name}"] < 0).all()
-
-
-def test_a_scorer_may_copy_the_estimator_of_a_multi_scorer(data):
-    X, y = data
-    model = GaussianNB().fit(X, y)
-
-    def copied(estimator, X, y):
-        return float(copy.deepcopy(estimator).predict_proba(X)[0, 1])
-
-    assert MultiScorer({"a": copied})(model, X, y) == {"a": model.predict_proba(X)[0, 1]}
+def test_requests_need_routing():
+    with pytest.raises(RuntimeError, match="enable_metadata_routing"):
+        scorers.neg_smooth_ece.set_score_request(sample_weight=True)

@@ -74,10 +74,6 @@ class _Numpy:
         return shifted - np.log(np.exp(shifted).sum(axis=0))
 
     @staticmethod
-    def largest(x: Array) -> Array:
-        return np.asarray(np.arange(x.shape[0])[:, np.newaxis] == x.argmax(axis=0), dtype=np.float64)
-
-    @staticmethod
     def if_positive(condition: Array, then: Any, other: Any) -> Array:
         return np.where(condition > 0.0, then, other)
 

@@ -129,10 +129,6 @@ class _Onnx:
     def log_softmax(self, x: _Tensor) -> _Tensor:
         return self.node("LogSoftmax", x, axis=1)
 
-    def largest(self, x: _Tensor) -> _Tensor:
-        first = self.node("ArgMax", x, axis=1, keepdims=1)
-        return self.double(self.node("Equal", first, np.arange(self.n_classes)))
-
     def double(self, x: _Tensor) -> _Tensor:
         from onnx import TensorProto
 

@@ -159,14 +159,6 @@ class _Sql:
         sums = _Text([form(k) for k in range(len(x.parts))])
         return self.log(sums).each("(-{})".format)
 
-    def largest(self, x: _Text) -> _Text:
-        def form(k: int) -> str:
-            own = x.parts[k]
-            beaten = [f"{own} {'>' if j < k else '>='} {x.parts[j]}" for j in range(len(x.parts)) if j != k]
-            return _case(" AND ".join(beaten), "1.0e0", "0.0e0")
-
-        return _Text([form(k) for k in range(len(x.parts))])
-
     def if_positive(self, condition: _Text, then: _Text, other: Any) -> _Text:
         test = f"{condition.parts[0]} > 0.0e0"
         others = other.parts if isinstance(other, _Text) else [_number(other)] * len(then.parts)

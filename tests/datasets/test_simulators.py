@@ -1,15 +1,12 @@
 """Simulated forecasts: the promised truth, by formula and by frequency."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
 
 from sklearn_calib.datasets import make_discrete_forecasts, make_forecasts, make_multiclass_forecasts
-from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error
+from sklearn_calib.metrics import expected_calibration_error
 
 DISTRIBUTIONS = ["uniform", "u_shaped", "peaked", "rare", "grid", "saturated"]
 DISTORTIONS = ["none", "slope", "shift", "sine"]
@@ -107,14 +104,6 @@ def test_seeds_decide_everything():
     np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
 
 
-def test_results_are_frozen_and_readable():
-    data = make_forecasts(40, distortion="sine", periods=4, random_state=0)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        data.y_true = data.y_proba
-    assert str(data).startswith("40 forecasts: uniform, sine 0.15, 4 periods\nbase rate")
-    assert f"true ECE       {data.true_ece:.4f}" in str(data)
-
-
 @pytest.mark.parametrize(
     ("kwargs", "error", "message"),
     [
@@ -144,9 +133,12 @@ def test_discrete_forecasts_have_the_given_frequencies_and_shares():
     assert data.true_ece == pytest.approx(np.abs(data.true_proba - data.y_proba).mean())
     one = make_discrete_forecasts(5, [0.5], [1.0])
     assert one.y_true.tolist() == [1] * 5
+    assert str(make_forecasts(40, distortion="sine", periods=4)).startswith(
+        "40 forecasts: uniform, sine 0.15, 4 periods\nbase rate"
+    )
 
 
-@pytest.mark.parametrize("n_bins", range(2, 21))
+@pytest.mark.parametrize("n_bins", range(2, 6))
 def test_two_points_make_binned_error_jump_with_the_parity(n_bins):
     data = make_discrete_forecasts(4000, expit([-5e-4, 5e-4]), [0, 1], random_state=0)
     np.testing.assert_array_equal(data.y_true, data.y_proba > 0.5)
@@ -156,18 +148,6 @@ def test_two_points_make_binned_error_jump_with_the_parity(n_bins):
         assert error == pytest.approx(imbalance, abs=1e-3)
     else:
         assert error == pytest.approx(0.5, abs=1e-3)
-
-
-def test_no_sigmoid_calibrates_four_points():
-    points = [0, 0.25, 0.5, 1]
-    data = make_discrete_forecasts(40_000, points, points, random_state=0)
-    assert data.true_ece == 0
-    X = data.y_proba[:, None]
-    p = LogisticRegression(C=1e8).fit(X, data.y_true).predict_proba(X)[:, 1]
-    assert np.abs(p - data.true_proba).mean() > 0.04
-    # the sampling error of the cutoff calibration error is about sqrt(8 / pi) sqrt(E p (1 - p) / n) = .0026
-    assert cutoff_calibration_error(data.y_true, data.y_proba) < 0.006
-    assert cutoff_calibration_error(data.y_true, p) > 0.015
 
 
 @pytest.mark.parametrize(

@@ -57,5 +57,10 @@ def test_mmlu_answers():
 
 def test_licences_are_shipped():
     text = files("sklearn_calib.datasets").joinpath("data", "LICENSES.md").read_text(encoding="utf-8")
-    for source in ("10.24432/C5NC77", "10.24432/C5K306", "Copyright (c) 2024 Ben Plaut"):
+    for source in (
+        "10.24432/C5NC77",
+        "10.24432/C5K306",
+        "Copyright (c) 2024 Ben Plaut",
+        "10.7910/DVN/HYP74O",
+    ):
         assert source in text

@@ -153,6 +153,11 @@ class SquareCalibrator(BaseCalibrator):
         StreamingCalibrator(IsotonicCalibrator()),
         StreamingCalibrator(BetaCalibrator()),
         LogAverageCalibrator([HistogramBinningCalibrator(), SquareCalibrator()]),
+        LogAverageCalibrator([HistogramBinningCalibrator(), IsotonicCalibrator(interpolation="step")]),
+        LogAverageCalibrator([PlattCalibrator(link="identity"), IsotonicCalibrator()]),
+        LogAverageCalibrator([IsotonicCalibrator(), SplineCalibrator(link="identity")]),
+        LogAverageCalibrator([SplineCalibrator(link="identity"), PlattCalibrator(link="identity")]),
+        CertifiedCalibrator(FrozenEstimator(IsotonicCalibrator().fit(*data(2)))),
     ],
     ids=lambda calibrator: type(calibrator).__name__,
 )
@@ -279,6 +284,15 @@ def test_scores_are_checked_as_those_of_the_calibrator(scores, match):
 def test_what_cannot_be_exported_says_so(calibrator, error, match):
     with pytest.raises(error, match=match):
         to_json(calibrator)
+
+
+def test_other_calibrators_of_several_classes_are_not_exported():
+    class Several(SquareCalibrator):
+        _multiclass = True
+
+    for member in (Several(), LogisticRegression()):
+        with pytest.raises(TypeError, match=r"cannot be exported.*OneVsRestCalibrator"):
+            to_json(LogAverageCalibrator([member]).fit(*data(3)))
 
 
 @pytest.mark.parametrize("scale", [1e-90, 1e-12, 1e12, 1e90])

@@ -145,3 +145,16 @@ def test_what_is_unknown_is_said():
     model = CalibratedClassifier(LogisticRegression(), LogisticRegression(), cv=2).fit(X, y)
     with pytest.raises(TypeError, match="cannot be converted"):
         to_onnx(model)
+
+
+@pytest.mark.parametrize("link", ["logit", "identity"])
+def test_two_columns_of_scores(link):
+    scores, y = data(2)
+    columns = np.column_stack([1.0 - scores, scores])
+    calibrator = PlattCalibrator(link=link).fit(columns, y)
+    register_onnx_converters()
+    found = skl2onnx.to_onnx(calibrator, columns[:1], options={"zipmap": False})
+    (name,) = (one.name for one in found.graph.input)
+    np.testing.assert_allclose(
+        run(found, **{name: columns})[1], calibrator.predict_proba(columns), rtol=0, atol=1e-12
+    )

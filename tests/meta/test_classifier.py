@@ -1,10 +1,8 @@
 """What CalibratedClassifier stores and returns, and how it works with the tools around it."""
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
@@ -54,21 +52,6 @@ def test_fitted_parts_are_public(binary):
     assert not hasattr(model, "feature_names_in_")
 
 
-def test_nothing_passed_in_is_changed(binary):
-    X, y = binary
-    estimator, calibrator = GaussianNB(), IsotonicCalibrator()
-    X_before, y_before, weight = X.copy(), y.copy(), np.ones(200)
-    model = CalibratedClassifier(estimator, calibrator).fit(X, y, sample_weight=weight)
-    model.predict_proba(X)
-    assert model.estimator is estimator
-    assert model.calibrator is calibrator
-    assert not hasattr(estimator, "classes_")
-    assert not hasattr(calibrator, "classes_")
-    np.testing.assert_array_equal(X, X_before)
-    np.testing.assert_array_equal(y, y_before)
-    np.testing.assert_array_equal(weight, 1.0)
-
-
 @pytest.mark.parametrize(
     ("estimator", "calibrator", "method"),
     [
@@ -104,18 +87,6 @@ def test_auto_reads_what_the_calibrator_takes(binary, estimator, calibrator, met
     assert_probabilities(model.predict_proba(binary[0]), 200, 2)
 
 
-def test_default_calibrator_follows_the_scores(binary):
-    links = {
-        method: CalibratedClassifier(LogisticRegression(), response_method=method, cv=2)
-        .fit(*binary)
-        .calibrators_[0]
-        .link
-        for method in ("predict_proba", "decision_function")
-    }
-    assert links == {"predict_proba": "logit", "decision_function": "identity"}
-    assert CalibratedClassifier(LogisticRegression()).fit(*binary).response_method_ == "predict_proba"
-
-
 @pytest.mark.parametrize("method", ["predict_proba", "decision_function"])
 def test_default_calibrator_of_several_classes(method):
     X, y = make_classification(300, n_informative=4, n_classes=3, random_state=0)
@@ -145,13 +116,6 @@ def test_log_average_of_several_classes():
         CalibratedClassifier(GaussianNB(), average="median").fit(X, y)
 
 
-def test_response_method_can_be_forced(binary):
-    model = CalibratedClassifier(
-        LogisticRegression(), IsotonicCalibrator(), response_method="predict_proba"
-    ).fit(*binary)
-    assert model.response_method_ == "predict_proba"
-
-
 @pytest.mark.parametrize("ensemble", [True, False])
 @pytest.mark.parametrize(
     "calibrator",
@@ -167,12 +131,6 @@ def test_any_classifier_may_calibrate(binary, three, calibrator, ensemble):
     for (X, y), n_classes in ((binary, 2), (three, 3)):
         model = CalibratedClassifier(GaussianNB(), calibrator, cv=3, ensemble=ensemble).fit(X, y)
         assert_probabilities(model.predict_proba(X), X.shape[0], n_classes)
-
-
-def test_classifier_as_calibrator_reads_one_column_for_two_classes(binary, three):
-    for (X, y), n_columns in ((binary, 1), (three, 3)):
-        model = CalibratedClassifier(GaussianNB(), LogisticRegression(), cv=2).fit(X, y)
-        assert model.calibrators_[0].n_features_in_ == n_columns
 
 
 def test_binary_calibrators_are_lifted_for_more_classes(three):
@@ -240,16 +198,6 @@ def test_two_jobs_give_the_numbers_of_one(binary, ensemble):
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
     again = clone(one).fit(X, y)
     np.testing.assert_array_equal(one.predict_proba(X), again.predict_proba(X))
-
-
-def test_pickle_and_clone(binary):
-    X, y = binary
-    model = CalibratedClassifier(GaussianNB(), PlattCalibrator(), cv=2).fit(X, y)
-    loaded = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    copy = clone(model)
-    assert not hasattr(copy, "calibrators_")
-    assert copy.get_params()["calibrator__link"] == "logit"
 
 
 def test_grid_search_over_calibrators_and_their_parameters(binary):
@@ -343,25 +291,3 @@ def test_rare_class_works_with_one_calibrator_for_all_folds():
     folds = list(StratifiedKFold(3).split(X, y))
     model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=folds, ensemble=False).fit(X, y)
     assert model.predict_proba(X)[:, 1].mean() == pytest.approx(3 / keep.shape[0], rel=1)
-
-
-class Descending(ClassifierMixin, BaseEstimator):
-    """Keeps its classes, and its columns, in descending order."""
-
-    def fit(self, X, y):
-        self.classes_ = np.unique(y)[::-1]
-        return self
-
-    def predict_proba(self, X):
-        return np.column_stack([np.ravel(X), 1.0 - np.ravel(X)])
-
-
-def test_a_fitted_estimator_with_classes_in_another_order():
-    rng = np.random.default_rng(0)
-    p = rng.random(300)
-    y = np.where(rng.random(300) < p**2, "yes", "no")
-    base = FrozenEstimator(Descending().fit(p[:, np.newaxis], y))
-    model = CalibratedClassifier(base, PlattCalibrator()).fit(p[:, np.newaxis], y)
-    assert model.classes_.tolist() == ["no", "yes"]
-    expected = PlattCalibrator().fit(p, y).transform([0.1, 0.9])
-    np.testing.assert_allclose(model.predict_proba([[0.1], [0.9]])[:, 1], expected)

@@ -1,10 +1,7 @@
 """CrossFitScorer: held-out scores while fitting, the scores of one model afterwards."""
 
-import pickle
-
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier, StackingClassifier
@@ -23,7 +20,6 @@ from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
-from sklearn.utils import get_tags
 
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
@@ -155,21 +151,6 @@ def test_weights_change_the_models_and_reach_them_by_step(binary):
     np.testing.assert_array_equal(pipeline.predict_proba(X), calibrator.predict_proba(stage.transform(X)))
 
 
-def test_tags_follow_the_classifier():
-    class Odd(GaussianNB):
-        def __sklearn_tags__(self):
-            tags = super().__sklearn_tags__()
-            tags.input_tags.sparse = tags.input_tags.allow_nan = tags.non_deterministic = True
-            return tags
-
-    tags = get_tags(CrossFitScorer(Odd()))
-    assert tags.input_tags == get_tags(Odd()).input_tags
-    assert tags.non_deterministic
-    assert tags.target_tags.required
-    assert tags.transformer_tags is not None
-    assert not get_tags(CrossFitScorer(GaussianNB())).non_deterministic
-
-
 def test_groups_without_routing(binary):
     X, y = binary
     groups = np.arange(200) % 5
@@ -209,18 +190,6 @@ def test_names_and_set_output(binary, three):
     assert names.dtype == object
 
 
-@pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csr_array, pd.DataFrame, pl.DataFrame, list])
-def test_containers(binary, container):
-    X, y = binary
-    X_in = container(X.tolist() if container is list else X)
-    if container is pd.DataFrame:
-        X_in.columns = list("abcde")
-    stage = CrossFitScorer(LogisticRegression(), cv=3)
-    expected = clone(stage).fit_transform(X, y)
-    np.testing.assert_allclose(stage.fit_transform(X_in, y), expected, atol=1e-6)
-    assert stage.n_features_in_ == 5
-
-
 def test_text_and_kernels(binary):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 90)
@@ -233,17 +202,6 @@ def test_text_and_kernels(binary):
     plain = CrossFitScorer(SVC(gamma=0.2), cv=3).fit_transform(X, y)
     kernel = CrossFitScorer(SVC(kernel="precomputed"), cv=3).fit_transform(rbf_kernel(X), y)
     np.testing.assert_allclose(kernel, plain, atol=1e-10)
-
-
-@pytest.mark.thorough
-def test_two_jobs_pickle_clone(binary):
-    X, y = binary
-    forest = RandomForestClassifier(5, random_state=0)
-    one, two = (CrossFitScorer(forest, cv=3, n_jobs=n).fit_transform(X, y) for n in (1, 2))
-    np.testing.assert_array_equal(one, two)
-    stage = CrossFitScorer(GaussianNB()).fit(X, y)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(stage)).transform(X), stage.transform(X))
-    assert not hasattr(clone(stage), "estimator_")
 
 
 def test_calibrator_as_final_estimator_of_a_stack(binary):

@@ -207,15 +207,6 @@ def test_probabilities_for_a_calibrator_of_logits():
             model.fit(X, Y)
 
 
-@pytest.mark.parametrize("model", [CalibratedClassifier(GaussianNB()), CrossFitScorer(GaussianNB())])
-def test_predicting_needs_a_fit(model):
-    for method in {"predict", "predict_proba", "transform", "get_feature_names_out"} & set(dir(model)):
-        with pytest.raises(NotFittedError):
-            getattr(model, method)(X)
-    assert not hasattr(model, "estimators_")
-    assert not hasattr(model, "calibrators_")
-
-
 def test_weights_that_miss_a_part_are_told():
     weight = np.ones(60)
     with pytest.warns(UserWarning, match=r"is not passed to the estimator: fit of KNeighborsClassifier"):

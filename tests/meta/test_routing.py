@@ -69,16 +69,6 @@ def test_without_routing_weights_reach_estimator_and_calibrator():
     np.testing.assert_array_equal(pooled.calibrators_[0].weight_, WEIGHT)
 
 
-def test_weights_and_routing_survive_the_way_to_worker_processes(routing):
-    estimator = GaussianNB().set_fit_request(sample_weight=True)
-    calibrator = IsotonicCalibrator().set_fit_request(sample_weight=True)
-    one, two = (
-        CalibratedClassifier(estimator, calibrator, cv=2, n_jobs=n_jobs).fit(X, Y, sample_weight=WEIGHT)
-        for n_jobs in (1, 2)
-    )
-    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
-
-
 def test_metadata_of_row_length_is_split():
     note = np.arange(120) * 10
     model = CalibratedClassifier(Witness(), IsotonicCalibrator(), cv=3).fit(NUMBERED, Y, note=note)
@@ -208,8 +198,3 @@ def test_weights_are_routed_through_a_cross_fit_pipeline(routing):
     np.testing.assert_array_equal(
         grouped.fit(X, Y, groups=GROUPS).predict_proba(X), by_list.fit(X, Y).predict_proba(X)
     )
-
-
-def test_fit_alone_accepts_groups_of_the_splitter(routing):
-    stage = CrossFitScorer(GaussianNB(), cv=GroupKFold(2)).fit(X, Y, groups=GROUPS)
-    assert stage.transform(X).shape == (120, 1)

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom, binomtest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.datasets import load_iris, make_classification
+from sklearn.datasets import make_classification
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -196,13 +196,6 @@ def test_precision_of_a_class_without_abstention():
     np.testing.assert_array_equal(found[~accepted], P[~accepted, :2].argmax(axis=1))
 
 
-def test_all_are_accepted_where_the_target_is_loose():
-    X, y = forecasts(1000, np.random.default_rng(0))
-    model = SelectiveClassifier(given(), target=0.6, random_state=0).fit(X, y)
-    assert (model.threshold_, model.coverage_) == (0.0, 1.0)
-    assert model.accepts([[0.5]]).all()
-
-
 def test_no_threshold_meets_the_target():
     X, y = forecasts(1000, np.random.default_rng(0))
     model = SelectiveClassifier(given(), target=0.001, abstain_label=-1, random_state=0)
@@ -348,21 +341,6 @@ def test_metadata_routing():
         frozen = SelectiveClassifier(FrozenEstimator(expected.estimator_), target=0.12, random_state=0)
         found = frozen.fit(X, y, sample_weight=weight).threshold_
     assert found == frozen.fit(X, y, sample_weight=weight).threshold_
-
-
-def test_containers_and_labels():
-    pd = pytest.importorskip("pandas")
-    X, y = load_iris(return_X_y=True, as_frame=True)
-    X.index = X.index[::-1] + 7
-    words = pd.Series(np.array(["a", "b", "c"])[y], index=X.index)
-    model = SelectiveClassifier(LogisticRegression(max_iter=500), target=0.3, random_state=0).fit(X, words)
-    assert model.feature_names_in_.tolist() == list(X.columns)
-    assert model.classes_.tolist() == ["a", "b", "c"]
-    assert model.coverage_ > 0
-    for values in (X.to_numpy(), words.to_numpy()):
-        values.setflags(write=False)
-    again = clone(model).fit(X.to_numpy(), words.to_numpy())
-    assert again.threshold_ == model.threshold_
 
 
 def test_a_class_that_only_the_frozen_estimator_knows():
