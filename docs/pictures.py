@@ -80,7 +80,7 @@ def card():
         "Measure, test, recalibrate and certify\npredicted probabilities.\n\nCompatible with scikit-learn."
     )
     figure.text(0.05, 0.28, lines, fontsize=25, linespacing=1.4, color="0.2")
-    ax = figure.add_axes((0.62, 0.1, 0.35, 0.82))
+    ax = figure.add_axes((0.65, 0.1, 0.32, 0.82))
     ReliabilityDisplay.from_predictions(y, before, ax=ax, show_legend=False)
     return figure
 

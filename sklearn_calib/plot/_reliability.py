@@ -26,7 +26,7 @@ from sklearn_calib._validation import (
 from sklearn_calib.metrics._reductions import check_problem
 from sklearn_calib.plot._bands import ReliabilityBand
 from sklearn_calib.plot._curve import ReliabilityCurve, reliability_curve
-from sklearn_calib.plot._estimator import DisplayMixin, axis_title, positive_column, predicted_probabilities
+from sklearn_calib.plot._estimator import DisplayMixin, axis_title, estimator_predictions
 from sklearn_calib.plot._matplotlib import GREY, full_names, new_axes, next_style
 from sklearn_calib.plot._smooth_curve import FAR
 
@@ -273,7 +273,7 @@ class ReliabilityDisplay(DisplayMixin):
         if not isinstance(cv_results, Mapping) or not {"estimator", "indices"} <= set(cv_results):
             raise ValueError(
                 "cv_results must be the dict of cross_validate, called with return_estimator=True and "
-                f"return_indices=True, got {type(cv_results).__name__} {list(cv_results)}."
+                f"return_indices=True, got {type(cv_results).__name__} without them."
             )
         check_consistent_length(X, y, sample_weight, clusters)
         estimators, folds = cv_results["estimator"], cv_results["indices"]["test"]
@@ -284,22 +284,16 @@ class ReliabilityDisplay(DisplayMixin):
                 f"cv_results has a test fold with row {int(rows.max())}, but y has {labels.shape[0]} rows. "
                 "Pass the data that were cross-validated."
             )
-        predictions, positive = [], pos_label
-        for estimator, fold in zip(estimators, folds, strict=True):
-            proba, classes = predicted_probabilities(estimator, safe_indexing(X, fold))
-            if len(classes) != 2:
-                raise ValueError(
-                    f"cv_results holds estimators of {len(classes)} classes, but this display is for binary "
-                    "classifiers. Pass the probabilities of the classes to reliability_grid."
-                )
-            p, positive = positive_column(proba, classes, pos_label)
-            predictions.append(p)
+        parts = [
+            estimator_predictions(estimator, safe_indexing(X, fold), pos_label, False)
+            for estimator, fold in zip(estimators, folds, strict=True)
+        ]
         return cls.from_predictions(
             labels[rows],
-            np.concatenate(predictions),
+            np.concatenate([part["y_proba"] for part in parts]),
             sample_weight=None if sample_weight is None else as_array(sample_weight, "sample_weight")[rows],
             clusters=None if clusters is None else as_array(clusters, "clusters")[rows],
-            pos_label=positive,
+            pos_label=parts[0]["pos_label"],
             name=type(estimators[0]).__name__ if name is None else name,
             **params,
         )

@@ -209,9 +209,10 @@ def test_cross_validation_gives_the_pooled_predictions(container):
     assert bad.ax_.get_xlabel() == "Predicted probability (bad)"
     iris = load_iris(return_X_y=True)
     several = cross_validate(GaussianNB(), *iris, return_estimator=True, return_indices=True)
-    with pytest.raises(ValueError, match="cv_results holds estimators of 3 classes"):
+    with pytest.raises(ValueError, match="estimator must have two classes, got 3"):
         ReliabilityDisplay.from_cv_results(several, *iris)
     for given, rows, message in (
+        (5, slice(None), "cv_results must be the dict of cross_validate"),
         ({"estimator": []}, slice(None), "cv_results must be the dict of cross_validate"),
         (results, slice(100), "cv_results has a test fold with row"),
     ):
