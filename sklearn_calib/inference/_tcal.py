@@ -28,7 +28,7 @@ from sklearn_calib._core._grouping import (
     packed_sort,
 )
 from sklearn_calib._core._nested_bins import MAX_LEVEL, NestedBins, NullMoments
-from sklearn_calib._core._null import MAX_ELEMENTS, draw_positives, monte_carlo_pvalue
+from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
 from sklearn_calib._core._simplex_bins import class_moments, nested_alcoves, simulated_statistics
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -61,9 +61,8 @@ FEWEST_PAIRS = 0.5
 # Weights of multiclass samples are expanded to repeated samples.
 _MOST_SAMPLES = 1e8
 
-# Samples simulated at a time of many predictions, unless these are more numbers than the second, but at
-# least the third.
-_AT_ONCE, _MOST_AT_ONCE, _FEWEST_AT_ONCE = 16, 1 << 21, 8
+# Numbers simulated at a time, and samples at least.
+_AT_ONCE, _FEWEST_AT_ONCE = 1 << 17, 16
 
 # Paths simulated for L scales: _WORK / L^2 within these bounds (the error of the probability is 1 to 2% at
 # the lower one).
@@ -555,7 +554,7 @@ class BinaryScales:
         self.n_bins = self.n_cells = _numbers_of_bins(self.n, smoothness, 2)
         self.clusters = self.grouped.clusters
         if smoothness is None:
-            self.bins = NestedBins(self.grouped, self.n_bins.shape[0], fine=not simulated)
+            self.bins = NestedBins(self.grouped, self.n_bins.shape[0])
         else:
             self.bins = NestedBins(self.grouped, bin_of=uniform_bins(self.grouped.prob, int(self.n_bins[0])))
         self.moments = self.bins.moments()
@@ -654,8 +653,8 @@ def usable_scales(moments: NullMoments) -> int:
 
 
 def samples_at_once(n_groups: int) -> int:
-    """Return how many numbers to simulate at a time: more than needed for memory where it is faster."""
-    return max(MAX_ELEMENTS, min(_AT_ONCE * n_groups, _MOST_AT_ONCE), _FEWEST_AT_ONCE * n_groups)
+    """Return how many numbers to simulate at a time."""
+    return max(_AT_ONCE, _FEWEST_AT_ONCE * n_groups)
 
 
 def written_out(w: Array | None, *columns: NDArray[Any]) -> tuple[NDArray[Any], ...]:
