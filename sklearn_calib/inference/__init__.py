@@ -11,7 +11,7 @@ from sklearn_calib.inference._comparison import (
 )
 from sklearn_calib.inference._consistency import ConsistencyTest
 from sklearn_calib.inference._cox import CoxTest
-from sklearn_calib.inference._cutoff_test import CutoffTest
+from sklearn_calib.inference._cutoff import CutoffTest
 from sklearn_calib.inference._dominance import DominanceResult, dominance_test
 from sklearn_calib.inference._hosmer_lemeshow import HosmerLemeshowTest
 from sklearn_calib.inference._intervals import ConfidenceInterval, confidence_interval

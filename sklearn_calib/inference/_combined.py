@@ -16,21 +16,17 @@ from sklearn_calib._validation import (
     check_generator,
     check_option,
     check_positive,
-    check_randomness,
-    check_size,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._cox import CoxTest
-from sklearn_calib.inference._cutoff_test import CutoffTest
-from sklearn_calib.inference._simulated import refuse_clusters
+from sklearn_calib.inference._cutoff import CutoffTest
+from sklearn_calib.inference._simulated import check_simulation, is_large, simulates
 from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._tcal import (
     TIE,
     BinaryScales,
     TCal,
-    rank_pvalues,
     samples_at_once,
-    smallest_pvalue,
     usable_scales,
     weighted_tails,
 )
@@ -40,7 +36,6 @@ _DEFAULT = ("tcal", "cutoff", "slope")
 # Components with power against many alternatives, which count twice.
 _OMNIBUS = ("tcal", "cutoff")
 _COMBINE = ("harmonic", "minimum")
-_METHODS = ("monte_carlo", "asymptotic")
 _NAMED = {"harmonic": "harmonic mean", "minimum": "smallest"}
 # "asymptotic" counts greater p-values as this: the cotangent of 1 is infinite.
 _LARGEST = 0.95
@@ -92,25 +87,17 @@ class CombinedTest(CalibrationTest):
         "harmonic": the weighted harmonic mean of the p-values [1]_, to which every small p-value contributes.
         "minimum": the smallest p-value divided by its weight, which is then the fraction of alpha that is
         allocated to the component.
-    method : {"monte_carlo", "asymptotic"}, default="monte_carlo"
+    method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
         "monte_carlo": outcomes are simulated from the predictions, which is exact for any n. "asymptotic":
         the asymptotic p-values of the component tests, for large n; "harmonic" combines them as in [2]_,
-        "minimum" by Bonferroni. See Notes.
-    n_resamples : int, default=999
-        Number of simulated samples.
-    random_state : int, Generator, RandomState or None, default=None
-        Source of the simulations; an integer makes the result reproducible.
+        "minimum" by Bonferroni. See Notes. "auto": as :class:`TCal`.
+    %(simulated)s
 
     Attributes
     ----------
     result_ : CalibrationTestResult
         The result on the data given to ``fit``, with a :class:`TestComponent` for each component.
-    statistic_, pvalue_ : float
-        Its statistic, the combined p-values of the components, and its p-value.
-    classes_ : ndarray
-        The sorted labels seen during ``fit``.
-    n_features_in_ : int
-        Number of columns of ``X``.
+    %(tested_fit)s
 
     Notes
     -----
@@ -150,7 +137,7 @@ class CombinedTest(CalibrationTest):
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(0.2, 0.8, size=1000)
     >>> y = rng.uniform(size=1000) < p + 0.15 * np.sin(40 * p)
-    >>> result = CombinedTest(random_state=0).test(y, p)
+    >>> result = CombinedTest().test(y, p)
     >>> result.rejects(0.01), min(result.scales, key=lambda component: component.pvalue).name
     (True, 'tcal')
     """
@@ -163,9 +150,9 @@ class CombinedTest(CalibrationTest):
         components: Sequence[str] = _DEFAULT,
         weights: Sequence[float] | None = None,
         combine: str = "harmonic",
-        method: str = "monte_carlo",
+        method: str = "auto",
         n_resamples: int = 999,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.components = components
         self.weights = weights
@@ -193,28 +180,24 @@ class CombinedTest(CalibrationTest):
             for weight in self.weights:
                 check_positive(weight, "weights")
         check_option(self.combine, "combine", _COMBINE)
-        check_option(self.method, "method", _METHODS)
-        check_size(self.n_resamples, "n_resamples")
-        check_randomness(self.random_state)
+        check_simulation(self.method, self.n_resamples, self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        if self.method == "asymptotic":
-            refuse_clusters(sample.clusters, "method", self.method, "monte_carlo")
         names = list(self.components)
         weights = self._weights()
-        if self.method == "monte_carlo":
+        if simulates(self.method, is_large(sample), sample.clusters):
             # groups of ties, in sorted order
-            scales = BinaryScales(sample, None, simulated=True)
+            scales = BinaryScales(sample, None)
             grouped = scales.grouped
             values = self._simulate(grouped, [_COMPONENTS[name](scales) for name in names])
             observed, method = values[0], f"{self.n_resamples} simulations"
             slack = TIE * (np.abs(observed) + 1.0)
             if self.combine == "minimum":
-                statistic, pvalue, null, own = smallest_pvalue(values, values, slack, weights)
+                statistic, pvalue, null, own = _smallest_pvalue(values, values, slack, weights)
                 # a smallest p-value over its weight is a Bonferroni p-value
                 null = np.minimum(null, 1.0)
             else:
-                pvalues = rank_pvalues(values, slack)
+                pvalues = _rank_pvalues(values, slack)
                 mean = 1.0 / (weights / pvalues).sum(axis=1)
                 statistic, null, own = float(mean[0]), mean[1:], pvalues[0]
                 pvalue = monte_carlo_pvalue(-statistic, -null)
@@ -269,6 +252,34 @@ class CombinedTest(CalibrationTest):
             drawn = positives.astype(np.float64)
             values.append(np.column_stack([part(drawn) for part in parts]))
         return np.concatenate(values)
+
+
+def _rank_pvalues(values: Array, slack: Array) -> Array:
+    """Return, for each column, the fraction of rows at least as large as each; up to ``slack`` are ties."""
+    ranks = [
+        values.shape[0] - np.searchsorted(np.sort(column), column - tie)
+        for column, tie in zip(values.T, slack, strict=True)
+    ]
+    out: Array = np.column_stack(ranks) / values.shape[0]
+    return out
+
+
+def _smallest_pvalue(
+    values: Array, z: Array, slack: Array, weights: Array | float = 1.0
+) -> tuple[float, float, Array, Array]:
+    """Return the smallest p-value over weight, its p-value, its null values, and the p-value of each column.
+
+    The sample is the first row of ``values``; the p-value of a row is its rank among all of them, where
+    differences up to ``slack`` are ties. Ties of the smallest p-values go by the largest z at the columns
+    that attain it.
+    """
+    pvalues = _rank_pvalues(values, slack)
+    ratio = pvalues / weights
+    least = ratio.min(axis=1)
+    largest_z = np.where(ratio == least[:, np.newaxis], z, -np.inf).max(axis=1)
+    tie = TIE * (1.0 + abs(largest_z[0]))
+    as_small = (least < least[0]) | ((least == least[0]) & (largest_z >= largest_z[0] - tie))
+    return float(least[0]), float(np.mean(as_small)), least[1:], pvalues[0]
 
 
 #: Statistics, one for each column of a matrix of positives.

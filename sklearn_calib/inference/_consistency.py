@@ -37,8 +37,8 @@ class ConsistencyTest(CalibrationTest):
         What is simulated: only the outcomes, Y* ~ Bernoulli(p), which is exact given the predictions; or
         predictions, resampled with replacement, and then their outcomes (consistency resampling [1]_), which
         is approximate.
-    random_state : int, Generator, RandomState or None, default=None
-        Source of the simulations; an integer makes the result reproducible.
+    random_state : int, Generator, RandomState or None, default=0
+        Source of the simulations. The default makes the result reproducible.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class ConsistencyTest(CalibrationTest):
         *,
         n_resamples: int = 999,
         resample: str = "labels",
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.metric = metric
         self.n_resamples = n_resamples

@@ -12,7 +12,7 @@ from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option, check_size
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._simulated import TIE, check_simulation, simulated, simulates
+from sklearn_calib.inference._simulated import MOST_SIMULATED, TIE, check_simulation, simulated, simulates
 from sklearn_calib.inference._tails import chi2_sf
 
 
@@ -119,7 +119,7 @@ class HosmerLemeshowTest(CalibrationTest):
         # observed events in a bin whose expected variance underflows: infinite is right
         statistic = float(_statistic(grouped.positives[:, np.newaxis], starts, events, variance)[0])
         if df:
-            if simulates(self.method, grouped.total, grouped.clusters):
+            if simulates(self.method, grouped.total > MOST_SIMULATED, grouped.clusters):
                 null = simulated(
                     grouped,
                     lambda positives: _statistic(positives, starts, events, variance),

@@ -6,7 +6,7 @@ from sklearn_calib.inference._base import CalibrationTest
 from sklearn_calib.inference._binomial import BinomialTest
 from sklearn_calib.inference._combined import CombinedTest
 from sklearn_calib.inference._cox import CoxTest
-from sklearn_calib.inference._cutoff_test import CutoffTest
+from sklearn_calib.inference._cutoff import CutoffTest
 from sklearn_calib.inference._hosmer_lemeshow import HosmerLemeshowTest
 from sklearn_calib.inference._kernel import KernelTest
 from sklearn_calib.inference._sequential import SequentialTest

@@ -324,7 +324,7 @@ def _for_wave(
     def reaches(n: int) -> bool:
         prob = _of_size(p, n)
         rng = np.random.default_rng(seed)
-        scales = BinaryScales(BinarySample(np.zeros(n, dtype=np.int64), prob, None), None, simulated=True)
+        scales = BinaryScales(BinarySample(np.zeros(n, dtype=np.int64), prob, None), None)
         grouped, evidence = scales.grouped, tcal_evidence(scales)
         truth = _waved(grouped.prob, amplitude, n_periods)
         null, alternative = (

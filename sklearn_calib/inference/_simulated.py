@@ -10,15 +10,24 @@ import numpy as np
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import draw_positives
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_generator, check_option, check_randomness, check_size
+from sklearn_calib._validation import (
+    BinarySample,
+    check_generator,
+    check_option,
+    check_randomness,
+    check_size,
+)
 
 _METHODS = ("auto", "asymptotic", "monte_carlo")
 
 #: What counts as a tie of two standardised statistics.
 TIE = 1e-9
 
-# Number of observations up to which "auto" simulates.
-_MOST_SIMULATED = 10_000
+# Number of observations up to which "auto" of the classical tests simulates.
+MOST_SIMULATED = 10_000
+
+# From this number of samples and null variance on, "auto" of the other tests is asymptotic.
+_LARGE, _LARGE_VARIANCE = 100_000.0, 2000.0
 
 
 def check_simulation(method: Any, n_resamples: Any, random_state: Any) -> None:
@@ -28,11 +37,16 @@ def check_simulation(method: Any, n_resamples: Any, random_state: Any) -> None:
     check_randomness(random_state)
 
 
-def simulates(method: str, n: float, clusters: Any = None) -> bool:
-    """Tell whether the p-value of ``n`` observations is simulated, as it must be with clusters."""
+def is_large(sample: BinarySample) -> bool:
+    """Tell whether asymptotic distributions are accurate, and simulations slow."""
+    return sample.total >= _LARGE and float(sample.weights @ (sample.p * (1.0 - sample.p))) >= _LARGE_VARIANCE
+
+
+def simulates(method: str, large: bool, clusters: Any = None) -> bool:
+    """Tell whether the p-value is simulated: with clusters always, by "auto" if not ``large``."""
     if method == "asymptotic":
         refuse_clusters(clusters, "method", method, "monte_carlo")
-    return clusters is not None or method == "monte_carlo" or (method == "auto" and n <= _MOST_SIMULATED)
+    return clusters is not None or method == "monte_carlo" or (method == "auto" and not large)
 
 
 def refuse_clusters(clusters: Any, parameter: str, value: str, instead: str) -> None:

@@ -12,7 +12,7 @@ from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._simulated import TIE, check_simulation, simulated, simulates
+from sklearn_calib.inference._simulated import MOST_SIMULATED, TIE, check_simulation, simulated, simulates
 from sklearn_calib.inference._tails import normal_two_sided
 
 # A mean excess below this is rounding.
@@ -98,7 +98,7 @@ class SpiegelhalterTest(CalibrationTest):
         null, method, asymptotic_null = None, "asymptotic, normal, two-sided", ""
         if deviation > 0.0:
             statistic = excess / deviation
-            if simulates(self.method, sample.total, sample.clusters):
+            if simulates(self.method, sample.total > MOST_SIMULATED, sample.clusters):
                 grouped = group_sample(sample)
                 null, clustered = (
                     self._simulated_z(grouped, deviation),

@@ -24,7 +24,7 @@ from sklearn_calib._validation import (
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._simulated import refuse_clusters
 from sklearn_calib.inference._tails import chi2_sf, normal_two_sided
-from sklearn_calib.inference._tcal import finest_level, largest_of_scales, number_of_bins, written_out
+from sklearn_calib.inference._tcal import TIE, numbers_of_bins, written_out
 
 _METHODS = ("permutation", "chi-squared")
 # The asymptotic distribution of Pearson's statistic needs about so many observations in a bin.
@@ -109,7 +109,7 @@ class SampleSplittingTest(CalibrationTest):
     cross_fit : bool, default=False
         Whether each half has both roles in turn; the smaller of the two p-values is doubled. Otherwise the
         second step does not use half of the labels.
-    random_state : int, Generator, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=0
         Source of split, simulated labels and permutations. The result depends on it much more than for other
         tests, because the split is random, too.
 
@@ -166,7 +166,7 @@ class SampleSplittingTest(CalibrationTest):
         method: str = "permutation",
         n_resamples: int = 999,
         cross_fit: bool = False,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.smoothness = smoothness
         self.method = method
@@ -307,10 +307,8 @@ class SampleSplittingTest(CalibrationTest):
             r = min(step, self.n_resamples - begin)
             shuffled = generator.permuted(np.tile(inside, (r, 1)), axis=1).T
             parts.append(_statistics(scales, shuffled, n1, n2))
-        z = _standardised(np.concatenate(parts))
-        statistic, pvalue, null = largest_of_scales(z)
-        m = int(n_bins[int(z[0].argmax())])
-        return SplitClass(label, half, n1, n2, m, statistic, pvalue), null
+        statistic, pvalue, null, best = _largest_of_scales(np.concatenate(parts))
+        return SplitClass(label, half, n1, n2, int(n_bins[best]), statistic, pvalue), null
 
     def _compare_dependent(
         self,
@@ -343,17 +341,15 @@ class SampleSplittingTest(CalibrationTest):
             if not scales[label]:
                 tests.append((SplitClass(label, half, n1, n2, 0, 0.0, 1.0), None))
                 continue
-            z = _standardised(np.array(parts))
-            statistic, pvalue, null = largest_of_scales(z)
-            chosen = int(m[int(z[0].argmax())])
-            tests.append((SplitClass(label, half, n1, n2, chosen, statistic, pvalue), null))
+            statistic, pvalue, null, best = _largest_of_scales(np.array(parts))
+            tests.append((SplitClass(label, half, n1, n2, int(m[best]), statistic, pvalue), null))
         return tests
 
     def _numbers_of_bins(self, n: int, n_fewer: int, n_classes: int) -> Array:
         """Return the scales for ``n`` samples of a class, ``n_fewer`` of them in one of the halves."""
         if isinstance(self.smoothness, str):
-            return np.exp2(np.arange(1.0, finest_level(float(n), n_classes) + 1.0))
-        return np.full(1, number_of_bins(float(max(n_fewer, 1)), float(self.smoothness), n_classes))
+            return numbers_of_bins(float(n), None, n_classes)
+        return numbers_of_bins(float(max(n_fewer, 1)), float(self.smoothness), n_classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -417,6 +413,17 @@ def _two_halves(scales: list[SharedCells], inside: NDArray[np.bool_], own: NDArr
         )
         out[k] = np.sum((a - b) ** 2 - a / n1 - b / n2)
     return out
+
+
+def _largest_of_scales(values: Array) -> tuple[float, float, Array, int]:
+    """Return the largest standardised value of the sample, the first row, its p-value and null values.
+
+    The last result is the index of its column.
+    """
+    z = _standardised(values)
+    best = int(z[0].argmax())
+    largest, drawn = float(z[0, best]), z[1:].max(axis=1)
+    return largest, monte_carlo_pvalue(largest, drawn, TIE * (1.0 + abs(largest))), drawn, best
 
 
 def _standardised(values: Array) -> Array:

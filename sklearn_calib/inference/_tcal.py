@@ -1,16 +1,17 @@
 """T-Cal, the test of perfect calibration by a debiased estimate of the squared l2 calibration error.
 
-From top to bottom: the test object; the scales of Algorithms 1 and 2 of [TC] and their statistics T; the
-p-value of one or several scales by simulated labels, by moments, and by the critical values of Theorems 3.1
-and 3.2; the composite null hypothesis of Remark 3. Sums over bins, eq. (6), and moments of T are those of
-``_core._nested_bins``, for K > 2 classes of ``_core._simplex_bins``.
+From top to bottom: the test, and its one decision, by the smallest tail probability over weight; the three
+ways to tail probabilities, by simulated labels, by moments of T, and by the critical values of Theorems 3.1
+and 3.2 of [TC]; the scales of Algorithms 1 and 2; several scales as one test; the composite null hypothesis
+of Remark 3. Sums over bins, eq. (6), and moments of T are those of ``_core._nested_bins``, for K > 2 classes
+of ``_core._simplex_bins``.
 
 [TC] D. Lee, X. Huang, H. Hassani, E. Dobriban (2023). T-Cal: An optimal test for the calibration of
 predictive models. Journal of Machine Learning Research 24. arXiv:2203.01850.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,14 +20,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sklearn_calib._core._binning import uniform_bins
-from sklearn_calib._core._clusters import clusters_of_classes, dependence_of
-from sklearn_calib._core._grouping import (
-    CHUNK,
-    GroupedOutcomes,
-    group_sample,
-    group_starts,
-    packed_sort,
-)
+from sklearn_calib._core._clusters import Clusters, clusters_of_classes, dependence_of
+from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._core._nested_bins import MAX_LEVEL, NestedBins, NullMoments
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
 from sklearn_calib._core._simplex_bins import class_moments, nested_alcoves, simulated_statistics
@@ -35,7 +30,6 @@ from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     check_below_one,
-    check_fraction,
     check_generator,
     check_option,
     check_positive,
@@ -43,11 +37,11 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._simulated import refuse_clusters
+from sklearn_calib.inference._simulated import is_large, refuse_clusters, simulates
 from sklearn_calib.inference._tails import SMALLEST_PVALUE, gamma_sf
 
-_METHODS = ("monte_carlo", "asymptotic", "theory")
-_COMBINE = ("weighted", "max", "min-p", "bonferroni")
+_METHODS = ("auto", "monte_carlo", "asymptotic", "theory")
+_COMBINE = ("weighted", "bonferroni")
 _REDUCTIONS = ("canonical", "confidence")
 
 #: What counts as a tie of two standardised statistics.
@@ -57,6 +51,9 @@ TIE = 1e-8
 #: one pair deviate, and no continuous distribution approximates it. (In simulations of rare events the levels
 #: 0.1 to 5% hold from this number on; jumps can still double the level of 10%.)
 FEWEST_PAIRS = 0.5
+
+# Of so many probabilities of several classes "auto" uses the asymptotic distribution.
+_MANY_PROBABILITIES = 100_000
 
 # Weights of multiclass samples are expanded to repeated samples.
 _MOST_SAMPLES = 1e8
@@ -132,27 +129,25 @@ class TCal(CalibrationTest):
         scale m = floor(n^(2 / (4 s + K - 1))) (Algorithm 1). "adaptive" uses m = 2, 4, ..., 2^B with
         B = ceil(2 / (K - 1) log2(n / sqrt(log n))), and combines them (Algorithm 2); B is at most 52. Scales
         at which no two observations are in the same bin contain no information and are left out.
-    method : {"monte_carlo", "asymptotic", "theory"}, default="monte_carlo"
+    method : {"auto", "monte_carlo", "asymptotic", "theory"}, default="auto"
         How p-values are obtained. "monte_carlo": from simulated labels, Y* ~ Bernoulli(p); exact for any n,
         given the predictions. "asymptotic": from the variance and third cumulant of T given the
         predictions, through a gamma distribution, and for several scales a Gaussian copula with the
-        correlations of neighbouring scales; no resampling, the choice for n of 1e5 and more. Scales with
-        few pairs are left out. "theory": the finite-sample critical values of Theorem 3.1 for one scale,
-        and of Theorem 3.2, eq. (7), for several. They are far from sharp. With more than n bins they need
-        Assumption 3.1 of [1]_, that predictions have a bounded density; see Notes. The p-value is the
-        smallest level that rejects.
+        correlations of neighbouring scales; no resampling. Scales with few pairs are left out. "theory": the
+        finite-sample critical values of Theorem 3.1 for one scale, and of Theorem 3.2, eq. (7), for several.
+        They are far from sharp. With more than n bins they need Assumption 3.1 of [1]_, that predictions have
+        a bounded density; see Notes. The p-value is the smallest level that rejects. "auto" is "asymptotic"
+        for 100 000 independent samples and more with sum p (1 - p) of at least 2000 (more than 100 000
+        probabilities, if there are K > 2 classes), else "monte_carlo".
     n_resamples : int, default=999
         Number of simulations of "monte_carlo".
-    combine : {"weighted", "max", "min-p", "bonferroni"}, default="weighted"
+    combine : {"weighted", "bonferroni"}, default="weighted"
         How several scales make one test. "weighted": the smallest p-value of a scale divided by its weight,
         a fraction of alpha, where p-values are those of gamma distributions with the variance and third
-        cumulant of T; half of alpha is allocated equally, half in proportion to 1 / b to m = 2^b. "max":
-        the largest T divided by its null standard deviation, which favours coarse scales, whose
-        distributions have heavier tails. "min-p": the smallest p-value of a scale, by rank among the
-        simulations (ties go by the largest standardised T), compared with its own null distribution.
-        "bonferroni", as in [1]_: the smallest p-value times the number of scales B. All but the last are
-        exact with "monte_carlo" and account for the dependence of the scales with "asymptotic"; "theory"
-        always uses "bonferroni".
+        cumulant of T; half of alpha is allocated equally, half in proportion to 1 / b to m = 2^b. It is exact
+        with "monte_carlo" and accounts for the dependence of the scales with "asymptotic". "bonferroni", as
+        in [1]_: the smallest p-value times the number of scales B; with "monte_carlo" it is at least
+        B / (n_resamples + 1). "theory" always uses "bonferroni".
     tolerance : float, default=0
         The null hypothesis is that the l2 distance of the predictions from the calibration curve,
         sqrt(mean of (P(Y = 1 | p_i) - p_i)^2) or its Euclidean version, is at most this (Remark 3 of [1]_,
@@ -160,11 +155,8 @@ class TCal(CalibrationTest):
     reduction : {"canonical", "confidence"}, default="canonical"
         What is tested with three or more classes: the whole vector of probabilities, or the calibration of
         the confidence, the probability of the predicted class (a binary problem).
-    alpha : float, default=0.05
-        Level at which the test must be able to reject: with "monte_carlo", ``n_resamples`` + 1 has to be at
-        least 1 / alpha, and B / alpha with "bonferroni"; too few are an error. Nothing else depends on it.
-    random_state : int, Generator, RandomState or None, default=None
-        Source of the simulations of "monte_carlo"; an integer makes the result reproducible.
+    random_state : int, Generator, RandomState or None, default=0
+        Source of the simulations of "monte_carlo". The default makes the result reproducible.
 
     Attributes
     ----------
@@ -184,13 +176,11 @@ class TCal(CalibrationTest):
     K > 2 depend on the order of the classes.
 
     The statistic of the result is T for a fixed smoothness, the smallest p-value over weight for "weighted",
-    the largest standardised T for "max", the smallest p-value of a scale for "min-p" and "bonferroni" (small
-    values of the first and the last two reject), and for "theory" the largest ratio of T to what rejects at
-    level 1.
+    the smallest p-value of a scale for "bonferroni" (small values of both reject), and for "theory" the
+    largest ratio of T to what rejects at level 1.
 
-    "asymptotic" takes the variance of T and the covariance of neighbouring scales exactly. The third
-    cumulant is exact for bins wider than 2^-12; in narrower ones the predictions within a bin are treated as
-    equal, as they are in bins of few samples for K > 2.
+    "asymptotic" takes the moments of T exactly, but for the third cumulant with K > 2: there the predictions
+    within a bin are treated as equal if it contains few samples.
 
     The critical values of "theory" are those of Chebyshev's inequality with an upper bound on the variance of
     T. For at most n bins the bound holds for any predictions. For more it holds if predictions have a bounded
@@ -227,9 +217,9 @@ class TCal(CalibrationTest):
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(size=500)
     >>> y = rng.uniform(size=500) < p
-    >>> TCal(random_state=0).test(y, p).rejects()
+    >>> TCal().test(y, p).rejects()
     False
-    >>> result = TCal(random_state=0).test(y, p**2)
+    >>> result = TCal().test(y, p**2)
     >>> print(result)
     T-Cal: H0: P(Y = 1 | p) = p
       p-value    0.001  (999 simulations, weighted over 16 scales)
@@ -245,13 +235,12 @@ class TCal(CalibrationTest):
         self,
         *,
         smoothness: str | float = "adaptive",
-        method: str = "monte_carlo",
+        method: str = "auto",
         n_resamples: int = 999,
         combine: str = "weighted",
         tolerance: float = 0.0,
         reduction: str = "canonical",
-        alpha: float = 0.05,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.smoothness = smoothness
         self.method = method
@@ -259,261 +248,241 @@ class TCal(CalibrationTest):
         self.combine = combine
         self.tolerance = tolerance
         self.reduction = reduction
-        self.alpha = alpha
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        if isinstance(self.smoothness, str):
-            if self.smoothness != "adaptive":
-                raise ValueError(
-                    f"smoothness must be 'adaptive' or a positive number, got {self.smoothness!r}."
-                )
-        else:
+        if not isinstance(self.smoothness, str):
             check_positive(self.smoothness, "smoothness")
+        elif self.smoothness != "adaptive":
+            raise ValueError(f"smoothness must be 'adaptive' or a positive number, got {self.smoothness!r}.")
         check_option(self.method, "method", _METHODS)
         check_size(self.n_resamples, "n_resamples")
         check_option(self.combine, "combine", _COMBINE)
         check_option(self.reduction, "reduction", _REDUCTIONS)
         check_below_one(self.tolerance, "tolerance")
-        check_fraction(self.alpha, "alpha")
-        if self.method == "monte_carlo":
-            self._check_resamples(1)
         check_randomness(self.random_state)
 
-    def _check_resamples(self, n_scales: int) -> None:
-        needed = np.ceil(n_scales / self.alpha - 1e-9) - 1
-        if self.n_resamples < needed:
-            several = f" with combine='bonferroni' and {n_scales} scales" if n_scales > 1 else ""
-            instead = ", or another way to combine" if n_scales > 1 else ""
-            raise ValueError(
-                f"n_resamples={self.n_resamples} can never reject at alpha={self.alpha:g}{several}. "
-                f"Use n_resamples >= {needed:.0f}{instead}."
-            )
-
-    def _check_simulations(self, n: float, n_classes: int) -> None:
-        if isinstance(self.smoothness, str) and (self.method, self.combine) == ("monte_carlo", "bonferroni"):
-            self._check_resamples(finest_level(n, n_classes))
-
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        self._check_simulations(sample.total, 2)
-        smoothness = None if isinstance(self.smoothness, str) else float(self.smoothness)
-        return self._decide(
-            BinaryScales(sample, smoothness, simulated=self.method == "monte_carlo"), "P(Y = 1 | p) = p"
-        )
+        scales = BinaryScales(sample, self._order)
+        return self._decide(scales, is_large(sample), "P(Y = 1 | p) = p")
 
     def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
         if self.reduction == "confidence":
             top = sample.p.argmax(axis=1)
             confidence = np.minimum(sample.p[np.arange(top.shape[0]), top], 1.0)
+            right = (sample.y == top).astype(np.int64)
             return replace(
-                self._test_sample(
-                    BinarySample(
-                        (sample.y == top).astype(np.int64), confidence, sample.w, clusters=sample.clusters
-                    )
-                ),
+                self._test_sample(BinarySample(right, confidence, sample.w, clusters=sample.clusters)),
                 null_hypothesis="P(predicted class is right | confidence) = confidence",
             )
-        n = float(sample.y.shape[0] if sample.w is None else sample.w.sum())
-        self._check_simulations(n, sample.p.shape[1])
-        smoothness = None if isinstance(self.smoothness, str) else float(self.smoothness)
-        return self._decide(_ClassScales(sample, smoothness), "P(Y = k | p) = p_k for every class k")
+        large = sample.p.size > _MANY_PROBABILITIES
+        return self._decide(_ClassScales(sample, self._order), large, "P(Y = k | p) = p_k for every class k")
 
-    def _decide(self, scales: "BinaryScales | _ClassScales", null_hypothesis: str) -> CalibrationTestResult:
-        if self.method != "monte_carlo":
-            refuse_clusters(scales.clusters, "method", self.method, "monte_carlo")
-        if self.tolerance:
-            refuse_clusters(scales.clusters, "tolerance", str(self.tolerance), "0")
-        if self.method == "monte_carlo":
-            decision = self._monte_carlo(scales)
-        elif self.method == "asymptotic":
-            decision = self._asymptotic(scales)
+    @property
+    def _order(self) -> float | None:
+        """The order of smoothness, None if it is not known."""
+        return None if isinstance(self.smoothness, str) else float(self.smoothness)
+
+    def _decide(
+        self, scales: "BinaryScales | _ClassScales", large: bool, null_hypothesis: str
+    ) -> CalibrationTestResult:
+        """Return the result: the smallest tail probability of a scale, over its weight, and its p-value."""
+        method, tolerance, adaptive = self.method, float(self.tolerance), self._order is None
+        if method == "theory":
+            refuse_clusters(scales.clusters, "method", method, "monte_carlo")
         else:
-            decision = self._theory(scales)
-        moments, best, adaptive = scales.moments, decision.scale, self._adaptive
-        paired = np.flatnonzero(moments.n_paired > 0.0)
-        if self.tolerance:
-            null_hypothesis = f"the l2 distance of p from its calibration curve is at most {self.tolerance:g}"
-        over = f", {decision.combine} over {paired.shape[0]} scales" if adaptive else ""
-        parts = f"{scales.n_bins[best]:.0f}"
-        if scales.n_classes == 2:
-            decided = f"decided by {parts} bins"
+            method = "monte_carlo" if simulates(method, large, scales.clusters) else "asymptotic"
+        if tolerance:
+            refuse_clusters(scales.clusters, "tolerance", str(tolerance), "0")
+            null_hypothesis = f"the l2 distance of p from its calibration curve is at most {tolerance:g}"
+        n_scales = scales.n_bins.shape[0]
+        weighted = adaptive and self.combine == "weighted" and method != "theory"
+        # eq. (7): alpha / B for each scale
+        weights = scale_weights(n_scales) if weighted else np.full(n_scales, 1.0 / n_scales)
+        if method == "monte_carlo":
+            found = _by_simulation(
+                scales, tolerance, self.n_resamples, self.random_state, weights if weighted else None
+            )
+            words = f"{self.n_resamples} simulations"
+        elif method == "asymptotic":
+            found, words = _by_moments(scales, tolerance), method
         else:
-            decided = f"decided by {parts} bins per axis, {parts}^{scales.n_classes - 1} bins"
+            found, words = _by_theory(scales, tolerance), f"theory, Theorem 3.{2 if adaptive else 1}"
+        usable, tails, null, tail = found.usable, found.tails, found.null, "upper"
+        ratio = tails / weights
+        # among ties that of the largest z
+        best = int(np.lexsort((-found.z, ratio))[0])
+        smallest = float(ratio[best])
+        statistic, pvalue = float(scales.moments.statistic[0]), min(1.0, smallest)
+        if not usable.shape[0]:
+            statistic, pvalue, best = (0.0 if adaptive else statistic), 1.0, 0
+        elif method == "theory":
+            statistic = float(found.z[best]) if adaptive else statistic
+        elif adaptive:
+            statistic, tail = smallest if weighted else float(tails[best]), "lower"
+            if null is not None:
+                # statistics of equal samples differ by rounding
+                pvalue = monte_carlo_pvalue(-smallest, -null, 1e-9 * smallest)
+            elif weighted:
+                tails = np.clip(smallest * weights[usable], SMALLEST_PVALUE, 1.0)
+                pvalue = any_exceeds(tails, found.correlation)
+        decided = f"decided by {scales.n_bins[best]:.0f} bins"
+        if scales.n_classes > 2:
+            decided += f" per axis, {scales.n_bins[best]:.0f}^{scales.n_classes - 1} bins"
+            if not usable.shape[0]:
+                found.reason += (
+                    "; reduction='confidence' tests the predicted class alone, KernelTest needs no bins"
+                )
+        paired = np.flatnonzero(scales.moments.n_paired > 0.0)
+        if adaptive:
+            words += f", {'weighted' if weighted else 'bonferroni'} over {paired.shape[0]} scales"
         return CalibrationTestResult(
             test="T-Cal",
             null_hypothesis=null_hypothesis,
-            # Algorithm 1: T itself
-            statistic=decision.statistic if adaptive else float(moments.statistic[0]),
-            pvalue=decision.pvalue,
-            estimate=float(np.sqrt(max(float(moments.statistic[best]), 0.0))),
-            method=decision.method + over,
+            statistic=statistic,
+            pvalue=pvalue,
+            estimate=float(np.sqrt(max(float(scales.moments.statistic[best]), 0.0))),
+            method=words,
             n_samples=int(scales.n),
             scales=tuple(
                 TCalScale(
                     n_bins=int(scales.n_bins[k]),
-                    statistic=float(moments.statistic[k]),
-                    null_std=float(decision.deviation[k]),
-                    pvalue=float(decision.scale_pvalues[k]),
-                    n_paired=int(moments.n_paired[k]),
+                    statistic=float(scales.moments.statistic[k]),
+                    null_std=float(found.deviation[k]),
+                    pvalue=float(found.pvalues[k]),
+                    n_paired=int(scales.moments.n_paired[k]),
                 )
                 for k in paired
             ),
-            null_distribution=decision.null_distribution,
-            tail=decision.tail,
-            reason=decision.reason or decided,
-            **scales.dependence(),
-        )
-
-    @property
-    def _adaptive(self) -> bool:
-        return isinstance(self.smoothness, str)
-
-    def _monte_carlo(self, scales: "BinaryScales | _ClassScales") -> "_Decision":
-        """Return the p-value from labels simulated from the predictions (App. 8.3.3)."""
-        method = f"{self.n_resamples} simulations"
-        usable = usable_scales(scales.moments)
-        if usable == 0:
-            return self._undecided(scales, method, _NOTHING_SHARED)
-        generator = check_generator(self.random_state)
-        moments = scales.moments_within(float(self.tolerance))
-        values = scales.simulate(self.n_resamples, generator, float(self.tolerance))[:, :usable]
-        observed, drawn, deviation = values[0], values[1:], moments.deviation[:usable]
-        mean = 0.0
-        if self.tolerance:
-            # the same normal variable for all scales of a simulation
-            mean, spread = _displacement(scales, self.tolerance)
-            noise = generator.standard_normal(self.n_resamples)
-            deviation = np.sqrt(deviation**2 + spread)
-            drawn = drawn + (mean + np.sqrt(spread) * noise)[:, np.newaxis]
-        values = np.vstack((observed, drawn))
-        z = (values - mean) / deviation
-        slack = TIE * (np.abs(observed) + deviation)
-        combine, n_scales, null = self.combine if self._adaptive else "single", scales.n_bins.shape[0], None
-        tail = "lower"
-        scale_p = np.array(
-            [monte_carlo_pvalue(observed[k], drawn[:, k], slack[k]) for k in range(usable)], dtype=np.float64
-        )
-        best = _smallest(scale_p, z[0])
-        if combine == "single":
-            statistic, pvalue, null, tail = float(observed[0]), float(scale_p[0]), drawn[:, 0], "upper"
-        elif combine == "weighted":
-            if self.tolerance:
-                centred = z - z.mean(axis=0)
-                skewness = (centred**3).mean(axis=0) / np.maximum((centred**2).mean(axis=0) ** 1.5, 1e-300)
-            else:
-                skewness = moments.third_cumulant[:usable] / moments.variance[:usable] ** 1.5
-            ratio = weighted_tails(z, skewness, n_scales)
-            best = int(ratio[0].argmin())
-            statistic, null = float(ratio[0, best]), ratio[1:].min(axis=1)
-            # statistics of equal samples differ by rounding
-            pvalue = monte_carlo_pvalue(-statistic, -null, 1e-9 * statistic)
-        elif combine == "max":
-            best, tail = int(z[0].argmax()), "upper"
-            statistic, pvalue, null = largest_of_scales(z)
-        elif combine == "min-p":
-            statistic, pvalue, null, _ = smallest_pvalue(values, z, slack)
-        else:
-            statistic = float(scale_p.min())
-            pvalue = min(1.0, n_scales * statistic)
-        scale_pvalues, deviations = np.ones(n_scales), np.sqrt(scales.moments.variance)
-        scale_pvalues[:usable], deviations[:usable] = scale_p, deviation
-        return _Decision(
-            statistic, float(pvalue), best, scale_pvalues, deviations, method, self.combine, null, tail=tail
-        )
-
-    def _asymptotic(self, scales: "BinaryScales | _ClassScales") -> "_Decision":
-        """Return the p-value from the moments of T and a Gaussian copula of the scales."""
-        moments = scales.moments
-        usable = np.flatnonzero((moments.variance > 0.0) & (moments.pairs >= FEWEST_PAIRS))
-        if usable.shape[0] == 0:
-            return self._undecided(scales, "asymptotic", _TOO_FEW_PAIRS)
-        if self.tolerance:
-            variance = scales.moments_within(float(self.tolerance)).variance
-            moments = _relaxed(moments, variance, *_displacement(scales, self.tolerance))
-        deviation = np.sqrt(moments.variance)
-        z = moments.statistic[usable] / deviation[usable]
-        skewness = moments.third_cumulant[usable] / deviation[usable] ** 3
-        tails = gamma_sf(z, skewness)
-        correlation = chain_correlation(moments, usable)
-        n_scales = scales.n_bins.shape[0]
-        best = int(z.argmax()) if self.combine == "max" else _smallest(tails, z)
-        tail = "lower" if self._adaptive and self.combine != "max" else "upper"
-        if not self._adaptive:
-            statistic = pvalue = float(tails[0])
-        elif self.combine == "weighted":
-            weights = scale_weights(n_scales)[usable]
-            best = int((tails / weights).argmin())
-            statistic = float(tails[best] / weights[best])
-            pvalue = any_exceeds(np.clip(statistic * weights, SMALLEST_PVALUE, 1.0), correlation)
-        elif self.combine == "max":
-            statistic = float(z[best])
-            pvalue = any_exceeds(gamma_sf(np.full_like(z, statistic), skewness), correlation)
-        elif self.combine == "min-p":
-            statistic = float(tails[best])
-            pvalue = any_exceeds(np.full_like(z, statistic), correlation)
-        else:
-            statistic = float(tails[best])
-            pvalue = min(1.0, n_scales * statistic)
-        scale_pvalues = np.ones(n_scales)
-        scale_pvalues[usable] = tails
-        return _Decision(
-            statistic,
-            pvalue,
-            int(usable[best]),
-            scale_pvalues,
-            deviation,
-            "asymptotic",
-            self.combine,
+            null_distribution=null,
             tail=tail,
+            reason=found.reason or decided,
+            **dependence_of(scales.clusters, scales.probabilities),
         )
 
-    def _theory(self, scales: "BinaryScales | _ClassScales") -> "_Decision":
-        """Return the smallest level at which the critical values of the paper reject."""
-        # Theorem 3.1: reject if T >= sqrt(2) K / sqrt(alpha) min(sqrt(M) / n, 1 / sqrt(M)), M = m^(K - 1)
-        # bins, T in vector convention, which for binary problems is twice that of one probability
-        factor = 1.0 if scales.n_classes == 2 else scales.n_classes
-        bound = np.sqrt(2.0) * factor * np.minimum(np.sqrt(scales.n_cells) / scales.n, scales.n_cells**-0.5)
-        mean, spread = _displacement(scales, self.tolerance)
-        # Chebyshev's inequality with an upper bound on the variance of T, which for M > n bins holds only
-        # if few predictions are in the same bin (Assumption 3.1); otherwise the variance replaces it.
-        variance = scales.moments_within(float(self.tolerance)).variance
-        crowded = np.sqrt(variance) > bound
-        ratio = (scales.moments.statistic - mean) / np.sqrt(np.maximum(bound**2, variance) + spread)
-        scale_pvalues = 1.0 / np.maximum(ratio, 1.0) ** 2
-        best = int(ratio.argmax())
-        # Theorem 3.2, eq. (7): alpha / B for each of B scales
-        return _Decision(
-            float(ratio[best]),
-            min(1.0, ratio.shape[0] * float(scale_pvalues[best])),
-            best,
-            scale_pvalues,
-            np.sqrt(scales.moments.variance),
-            "theory, " + ("Theorem 3.2" if self._adaptive else "Theorem 3.1"),
-            "bonferroni",
-            reason=_CROWDED if crowded.any() else "",
-        )
 
-    def _undecided(self, scales: "BinaryScales | _ClassScales", method: str, reason: str) -> "_Decision":
-        if scales.n_classes > 2:
-            reason += "; reduction='confidence' tests the predicted class alone, KernelTest needs no bins"
-        deviation = np.sqrt(scales.moments.variance)
-        return _Decision(0.0, 1.0, 0, np.ones_like(deviation), deviation, method, self.combine, reason=reason)
+# ---- three ways to the tail probability of T at each scale
 
 
-@dataclass(frozen=True, eq=False)
-class _Decision:
-    """Result of a method for the scales: ``scale`` is the index of the one that decided."""
+@dataclass(eq=False)
+class _Evidence:
+    """What is known of each scale, coarse to fine.
 
-    statistic: float
-    pvalue: float
-    scale: int
-    scale_pvalues: Array
+    ``usable`` are the indices of scales with information; ``tails`` the probabilities that decide, and ``z``
+    breaks their ties; ``pvalues`` are those of each scale alone, and ``deviation`` is that of T.
+
+    ``null`` is the smallest tail over weight of simulated samples, or T of them if there is one scale;
+    ``correlation`` is that of each usable scale with the next one.
+    """
+
+    usable: NDArray[np.intp]
+    tails: Array
+    z: Array
+    pvalues: Array
     deviation: Array
-    method: str
-    combine: str
-    null_distribution: Array | None = None
+    null: Array | None = None
+    correlation: Array = field(default_factory=lambda: np.empty(0))
     reason: str = ""
-    tail: str = "upper"
+
+    @classmethod
+    def nothing(cls, scales: "BinaryScales | _ClassScales", reason: str) -> "_Evidence":
+        """Return what is known if no scale has information."""
+        deviation = np.sqrt(scales.moments.variance)
+        one = np.ones_like(deviation)
+        return cls(np.empty(0, dtype=np.intp), one, np.zeros_like(one), one, deviation, reason=reason)
+
+
+def _by_simulation(
+    scales: "BinaryScales | _ClassScales",
+    tolerance: float,
+    n_resamples: int,
+    random_state: Any,
+    weights: Array | None,
+) -> _Evidence:
+    """Return tails from labels simulated from the predictions (App. 8.3.3).
+
+    With ``weights`` they are those of gamma distributions, the same functions of every sample.
+    """
+    n_usable = usable_scales(scales.moments)
+    if n_usable == 0:
+        return _Evidence.nothing(scales, _NOTHING_SHARED)
+    generator = check_generator(random_state)
+    moments = scales.moments_within(tolerance)
+    values = scales.simulate(n_resamples, generator, tolerance)[:, :n_usable]
+    mean, spread = _displacement(scales, tolerance)
+    deviation = np.sqrt(moments.deviation[:n_usable] ** 2 + spread)
+    skewness = moments.third_cumulant[:n_usable] / moments.variance[:n_usable] ** 1.5
+    if tolerance:
+        # the same normal variable for all scales of a simulation
+        values[1:] += mean + np.sqrt(spread) * generator.standard_normal((n_resamples, 1))
+    z = (values - mean) / deviation
+    if tolerance:
+        centred = z - z.mean(axis=0)
+        skewness = (centred**3).mean(axis=0) / np.maximum((centred**2).mean(axis=0) ** 1.5, 1e-300)
+    slack = TIE * (np.abs(values[0]) + deviation)
+    pvalues = np.array([monte_carlo_pvalue(t[0], t[1:], tie) for t, tie in zip(values.T, slack, strict=True)])
+    tails, null = pvalues, values[1:, 0] if scales.n_bins.shape[0] == 1 else None
+    if weights is not None:
+        tails = gamma_sf(z, skewness)
+        tails, null = tails[0], (tails[1:] / weights[:n_usable]).min(axis=1)
+    usable, n_scales = np.arange(n_usable), scales.n_bins.shape[0]
+    return _Evidence(
+        usable,
+        _placed(tails, usable, np.ones(n_scales)),
+        _placed(z[0], usable, np.full(n_scales, -np.inf)),
+        _placed(pvalues, usable, np.ones(n_scales)),
+        _placed(deviation, usable, np.sqrt(scales.moments.variance)),
+        null=null,
+    )
+
+
+def _by_moments(scales: "BinaryScales | _ClassScales", tolerance: float) -> _Evidence:
+    """Return tails of gamma distributions with the moments of T, and the correlation of the scales."""
+    own = scales.moments
+    usable = np.flatnonzero((own.variance > 0.0) & (own.pairs >= FEWEST_PAIRS))
+    if usable.shape[0] == 0:
+        return _Evidence.nothing(scales, _TOO_FEW_PAIRS)
+    # T less its mean is a null statistic of this variance plus an independent normal variable, the same at
+    # all scales; the skewness of perfect calibration is an upper bound of that of the sum
+    mean, spread = _displacement(scales, tolerance)
+    variance = scales.moments_within(tolerance).variance
+    ratio = np.divide(variance, own.variance, out=np.zeros_like(variance), where=own.variance > 0.0)
+    covariance = own.covariance[:-1] * np.sqrt(ratio[:-1] * ratio[1:]) + spread
+    deviation = np.sqrt(variance + spread)
+    z = (own.statistic[usable] - mean) / deviation[usable]
+    skewness = own.third_cumulant[usable] / own.variance[usable] ** 1.5
+    tails = _placed(gamma_sf(z, skewness), usable, np.ones_like(variance))
+    return _Evidence(
+        usable,
+        tails,
+        _placed(z, usable, np.full(variance.shape[0], -np.inf)),
+        tails,
+        deviation,
+        correlation=chain_correlation(covariance, deviation, usable),
+    )
+
+
+def _by_theory(scales: "BinaryScales | _ClassScales", tolerance: float) -> _Evidence:
+    """Return the smallest levels at which the critical values of the paper reject."""
+    # Theorem 3.1: reject if T >= sqrt(2) K / sqrt(alpha) min(sqrt(M) / n, 1 / sqrt(M)), M = m^(K - 1)
+    # bins, T in vector convention, which for binary problems is twice that of one probability
+    factor = 1.0 if scales.n_classes == 2 else scales.n_classes
+    n_cells = scales.n_bins ** (scales.n_classes - 1)
+    bound = np.sqrt(2.0) * factor * np.minimum(np.sqrt(n_cells) / scales.n, n_cells**-0.5)
+    mean, spread = _displacement(scales, tolerance)
+    # Chebyshev's inequality with an upper bound on the variance of T, which for M > n bins holds only
+    # if few predictions are in the same bin (Assumption 3.1); otherwise the variance replaces it.
+    variance = scales.moments_within(tolerance).variance
+    ratio = (scales.moments.statistic - mean) / np.sqrt(np.maximum(bound**2, variance) + spread)
+    tails = 1.0 / np.maximum(ratio, 1.0) ** 2
+    reason = _CROWDED if (np.sqrt(variance) > bound).any() else ""
+    deviation = np.sqrt(scales.moments.variance)
+    return _Evidence(np.arange(ratio.shape[0]), tails, ratio, tails, deviation, reason=reason)
+
+
+def _placed(values: Array, index: NDArray[np.intp], rest: Array) -> Array:
+    rest[index] = values
+    return rest
 
 
 # ---- the scales of Algorithms 1 and 2
@@ -533,7 +502,7 @@ def finest_level(n: float, n_classes: int = 2) -> int:
     return int(min(max(np.ceil(level - 1e-12), 1.0), MAX_LEVEL))
 
 
-def _numbers_of_bins(n: float, smoothness: float | None, n_classes: int) -> Array:
+def numbers_of_bins(n: float, smoothness: float | None, n_classes: int) -> Array:
     """Return m of Algorithm 1, or 2, 4, ..., 2^B of Algorithm 2 if the smoothness is not known."""
     if smoothness is None:
         return np.exp2(np.arange(1.0, finest_level(n, n_classes) + 1.0))
@@ -541,17 +510,14 @@ def _numbers_of_bins(n: float, smoothness: float | None, n_classes: int) -> Arra
 
 
 class BinaryScales:
-    """Equal-width bins of [0, 1]: ``n_bins`` of each scale, coarse to fine, and the moments of T.
-
-    A few ties may remain separate groups unless samples are to be ``simulated``.
-    """
+    """Equal-width bins of [0, 1]: ``n_bins`` of each scale, coarse to fine, and the moments of T."""
 
     n_classes = 2
 
-    def __init__(self, sample: BinarySample, smoothness: float | None, simulated: bool) -> None:
-        self.grouped = _group(sample, ties=simulated)
-        self.n = self.grouped.total
-        self.n_bins = self.n_cells = _numbers_of_bins(self.n, smoothness, 2)
+    def __init__(self, sample: BinarySample, smoothness: float | None) -> None:
+        self.grouped = group_sample(sample)
+        self.n, self.probabilities = self.grouped.total, self.grouped.prob
+        self.n_bins = numbers_of_bins(self.n, smoothness, 2)
         self.clusters = self.grouped.clusters
         if smoothness is None:
             self.bins = NestedBins(self.grouped, self.n_bins.shape[0])
@@ -564,14 +530,10 @@ class BinaryScales:
             pilot = self.simulate(_PILOT, np.random.default_rng(_SEED), 0.0)[1:]
             self._mean, self.moments = pilot.mean(axis=0), _simulated_moments(self.moments, pilot)
 
-    def dependence(self) -> dict[str, Any]:
-        """Return the fields of a result that tell of the clusters."""
-        return dependence_of(self.clusters, self.grouped.prob)
-
     def statistic(self, centre: Array) -> Callable[[NDArray[Any]], Array]:
         """Return the function that computes T, less its mean under the null hypothesis, of many samples."""
-        statistic, mean = self.bins.statistic_around(centre), self._mean
-        return statistic if self.clusters is None else lambda positives: statistic(positives) - mean
+        statistic = self.bins.statistic_around(centre)
+        return lambda positives: statistic(positives) - self._mean
 
     def moments_within(self, tolerance: float) -> NullMoments:
         """Return the moments under the most uncertain probabilities within ``tolerance``."""
@@ -598,23 +560,17 @@ class _ClassScales:
 
     def __init__(self, sample: ClassSample, smoothness: float | None) -> None:
         self.y, self.p = written_out(sample.w, sample.y, sample.p)
-        self.n = float(self.y.shape[0])
-        self.n_classes = self.p.shape[1]
-        self.n_bins = _numbers_of_bins(self.n, smoothness, self.n_classes)
-        self.n_cells = self.n_bins ** (self.n_classes - 1)
+        self.n, self.probabilities, self.n_classes = float(self.y.shape[0]), self.p, self.p.shape[1]
+        self.n_bins = numbers_of_bins(self.n, smoothness, self.n_classes)
         self.cells = nested_alcoves(self.p, self.n_bins)
         self.moments = class_moments(self.cells, self.y, self.p)
-        self.clusters = None
+        self.clusters: Clusters | None = None
         self._mean = np.zeros_like(self.moments.statistic)
         if sample.clusters is not None:
             (code,) = written_out(sample.w, sample.clusters)
             self.clusters = clusters_of_classes(self.y, self.p, code)
             pilot = self.simulate(_PILOT, np.random.default_rng(_SEED), 0.0)[1:]
             self._mean, self.moments = pilot.mean(axis=0), _simulated_moments(self.moments, pilot)
-
-    def dependence(self) -> dict[str, Any]:
-        """See :class:`BinaryScales`."""
-        return dependence_of(self.clusters, self.p)
 
     def moments_within(self, tolerance: float) -> NullMoments:
         """See :class:`BinaryScales`."""
@@ -671,30 +627,6 @@ def written_out(w: Array | None, *columns: NDArray[Any]) -> tuple[NDArray[Any], 
     return tuple(np.repeat(column, times, axis=0) for column in columns)
 
 
-def _group(sample: BinarySample, ties: bool) -> GroupedOutcomes:
-    """Sort and group outcomes by prediction; a few ties may remain separate groups unless ``ties`` is true.
-
-    Each sample is then a group of its own, which saves arrays of counts.
-    """
-    if sample.w is not None or sample.clusters is not None:
-        return group_sample(sample)
-    key = packed_sort(sample.y, sample.p)
-    n = key.shape[0]
-    outcome = np.empty(n, dtype=np.int8)
-    for first in range(0, n, CHUNK):
-        part = key[first : first + CHUNK]
-        outcome[first : first + CHUNK] = part & 1
-        np.right_shift(part, 1, out=part)
-    prob = key.view(np.float64)
-    n_ties = np.count_nonzero(prob[1:] == prob[:-1])
-    if n_ties == 0 or (not ties and n_ties < n / 8):
-        positives: Any = outcome
-        return GroupedOutcomes(prob, np.broadcast_to(np.float64(1.0), prob.shape), positives)
-    starts = group_starts(prob)
-    weight = np.diff(starts, append=n).astype(np.float64)
-    return GroupedOutcomes(prob[starts], weight, np.add.reduceat(outcome, starts, dtype=np.float64))
-
-
 # ---- several scales as one test
 
 
@@ -716,55 +648,15 @@ def weighted_tails(z: Array, skewness: Array, n_scales: int) -> Array:
     return gamma_sf(z, skewness) / scale_weights(n_scales)[: z.shape[-1]]
 
 
-def largest_of_scales(z: Array) -> tuple[float, float, Array]:
-    """Return the largest z of the sample, the first row, its p-value, and the largest z of each other row."""
-    largest, drawn = float(z[0].max()), z[1:].max(axis=1)
-    return largest, monte_carlo_pvalue(largest, drawn, TIE * (1.0 + abs(largest))), drawn
-
-
-def rank_pvalues(values: Array, slack: Array) -> Array:
-    """Return, for each column, the fraction of rows at least as large as each; up to ``slack`` are ties."""
-    ranks = [
-        values.shape[0] - np.searchsorted(np.sort(column), column - tie)
-        for column, tie in zip(values.T, slack, strict=True)
-    ]
-    out: Array = np.column_stack(ranks) / values.shape[0]
-    return out
-
-
-def smallest_pvalue(
-    values: Array, z: Array, slack: Array, weights: Array | float = 1.0
-) -> tuple[float, float, Array, Array]:
-    """Return the smallest p-value over weight, its p-value, its null values, and the p-value of each column.
-
-    The sample is the first row of ``values``; the p-value of a row is its rank among all of them, where
-    differences up to ``slack`` are ties. Ties of the smallest p-values go by the largest z at the columns
-    that attain it.
-    """
-    pvalues = rank_pvalues(values, slack)
-    ratio = pvalues / weights
-    least = ratio.min(axis=1)
-    largest_z = np.where(ratio == least[:, np.newaxis], z, -np.inf).max(axis=1)
-    tie = TIE * (1.0 + abs(largest_z[0]))
-    as_small = (least < least[0]) | ((least == least[0]) & (largest_z >= largest_z[0] - tie))
-    return float(least[0]), float(np.mean(as_small)), least[1:], pvalues[0]
-
-
-def _smallest(pvalues: Array, z: Array) -> int:
-    """Return the index of the smallest p-value, among ties that of the largest z."""
-    return int(np.lexsort((-z, pvalues))[0])
-
-
-def chain_correlation(moments: NullMoments, levels: NDArray[np.intp]) -> Array:
+def chain_correlation(covariance: Array, deviation: Array, levels: NDArray[np.intp]) -> Array:
     """Return the correlations of some levels, each with the next one of them.
 
     Those of neighbouring levels are exact. Over a gap they are multiplied, as if levels formed a Markov
     chain: exact as well where the variance v hardly changes inside a coarser bin, since then
     cov(T_f, T_c) = var(T_c) for every finer level f.
     """
-    deviation = np.sqrt(moments.variance)
     product = deviation[:-1] * deviation[1:]
-    neighbours = np.divide(moments.covariance[:-1], product, out=np.zeros_like(product), where=product > 0.0)
+    neighbours = np.divide(covariance, product, out=np.zeros_like(product), where=product > 0.0)
     neighbours = np.clip(neighbours, 0.0, 1.0)
     return np.array([np.prod(neighbours[first:last]) for first, last in pairwise(levels)])
 
@@ -840,23 +732,3 @@ def _displacement(scales: BinaryScales | _ClassScales, tolerance: float) -> tupl
     """
     mean = tolerance**2
     return mean, mean * (1.0 if scales.n_classes == 2 else 2.0) / scales.n
-
-
-def _relaxed(moments: NullMoments, variance: Array, mean: float, spread: float) -> NullMoments:
-    """Return the moments of T - ``mean`` if T is a null statistic plus an independent normal variable.
-
-    The first has ``variance``; the second, the same at all scales, has that ``mean`` and the variance
-    ``spread``. The sum keeps the skewness of ``moments``, an upper bound of its own.
-    """
-    ratio = np.divide(variance, moments.variance, out=np.zeros_like(variance), where=moments.variance > 0.0)
-    neighbours = np.sqrt(ratio[:-1] * ratio[1:])
-    total = np.divide(
-        variance + spread, moments.variance, out=np.zeros_like(variance), where=moments.variance > 0.0
-    )
-    return replace(
-        moments,
-        statistic=moments.statistic - mean,
-        variance=variance + spread,
-        third_cumulant=moments.third_cumulant * total**1.5,
-        covariance=np.append(moments.covariance[:-1] * neighbours, 0.0) + spread,
-    )

@@ -35,13 +35,9 @@ class TestCase:
 
 TESTS = [
     TestCase("tcal", TCal(n_resamples=99, random_state=0), draws=True),
-    TestCase("tcal_max", TCal(n_resamples=99, combine="max", random_state=0), draws=True),
-    TestCase("tcal_min_p", TCal(n_resamples=99, combine="min-p", random_state=0), draws=True),
     TestCase("tcal_bonferroni", TCal(n_resamples=399, combine="bonferroni", random_state=0), draws=True),
     TestCase("tcal_fixed", TCal(smoothness=1.0, n_resamples=99, random_state=0), draws=True),
     TestCase("tcal_asymptotic", TCal(method="asymptotic")),
-    TestCase("tcal_asymptotic_max", TCal(method="asymptotic", combine="max")),
-    TestCase("tcal_asymptotic_min_p", TCal(method="asymptotic", combine="min-p")),
     TestCase("tcal_asymptotic_fixed", TCal(smoothness=0.5, method="asymptotic")),
     TestCase("tcal_theory", TCal(method="theory")),
     TestCase("tcal_tolerance", TCal(tolerance=0.05, n_resamples=99, random_state=0), draws=True),

@@ -48,7 +48,6 @@ from sklearn_calib.metrics import calibration_summary
 
 TESTS = {
     "tcal": TCal(n_resamples=99, random_state=0),
-    "tcal_max": TCal(n_resamples=99, combine="max", random_state=0),
     "tcal_fixed": TCal(n_resamples=99, smoothness=1.0, random_state=0),
     "cutoff": CutoffTest(n_resamples=99, random_state=0),
     "cox": CoxTest(n_resamples=99),

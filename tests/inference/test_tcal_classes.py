@@ -131,8 +131,7 @@ def test_simulations_are_those_of_the_definition():
     )
 
 
-@pytest.mark.parametrize("combine", ["weighted", "max", "min-p"])
-def test_pvalue_tends_to_the_exact_one(combine):
+def test_pvalue_tends_to_the_exact_one():
     # the distribution of T at the only scale that is shared, by enumeration of all labels
     p = np.array([[0.6, 0.3, 0.1], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.2, 0.2, 0.6]])
     y = np.array([2, 2, 2, 0])
@@ -140,7 +139,7 @@ def test_pvalue_tends_to_the_exact_one(combine):
     chance = p[np.arange(4), labels].prod(axis=1)
     values = np.array([plain_statistic(row, p, 64) for row in labels])
     exact = chance[values >= plain_statistic(y, p, 64) - 1e-12].sum()
-    found = TCal(combine=combine, n_resamples=20_000, random_state=0).test(y, p).pvalue
+    found = TCal(n_resamples=20_000, random_state=0).test(y, p).pvalue
     assert found == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 20_000))
 
 
@@ -150,11 +149,10 @@ def test_pvalue_tends_to_the_exact_one(combine):
     "test",
     [
         TCal(n_resamples=39),
-        TCal(n_resamples=39, combine="min-p"),
         TCal(smoothness=0.5, n_resamples=39),
         TCal(n_resamples=39, reduction="confidence"),
     ],
-    ids=["weighted", "min-p", "fixed", "confidence"],
+    ids=["weighted", "fixed", "confidence"],
 )
 def test_level(test, n_classes):
     pvalues = []
@@ -345,8 +343,7 @@ def test_tolerance_is_exceeded():
         ({"tolerance": "much"}, TypeError, "tolerance"),
         ({"tolerance": False}, TypeError, "tolerance"),
         ({"reduction": "classwise"}, ValueError, "reduction"),
-        ({"n_resamples": 18}, ValueError, "n_resamples >= 19"),
-        ({"n_resamples": 98, "alpha": 0.01}, ValueError, "n_resamples >= 99"),
+        ({"n_resamples": 0}, ValueError, "n_resamples"),
     ],
 )
 def test_parameters_are_checked(options, error, named):

@@ -19,14 +19,14 @@ def pvalues(n, repetitions, test_of, shape):
     return out
 
 
-@pytest.mark.parametrize("combine", ["weighted", "max", "min-p"])
+@pytest.mark.parametrize("combine", ["weighted", "bonferroni"])
 @pytest.mark.parametrize(("n", "repetitions"), [(60, 400), (1000, 250)])
 def test_monte_carlo_is_exact(combine, n, repetitions):
     found = pvalues(
-        n, repetitions, lambda seed: TCal(n_resamples=99, combine=combine, random_state=seed), (1, 1)
+        n, repetitions, lambda seed: TCal(n_resamples=399, combine=combine, random_state=seed), (1, 1)
     )
     for alpha in (0.05, 0.1, 0.3):
-        check_level(found, alpha, least=0.8 * alpha)
+        check_level(found, alpha, least=0.8 * alpha if combine == "weighted" else 0.0)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (0.5, 12)])
@@ -36,7 +36,7 @@ def test_monte_carlo_is_exact_for_one_scale(shape):
         check_level(found, alpha, least=0.8 * alpha)
 
 
-@pytest.mark.parametrize("options", [{}, {"combine": "max"}, {"combine": "min-p"}, {"smoothness": 1.0}])
+@pytest.mark.parametrize("options", [{}, {"smoothness": 1.0}])
 @pytest.mark.parametrize("shape", [(1, 1), (0.2, 0.2), (0.5, 12)])
 def test_asymptotic_is_close(options, shape):
     found = pvalues(1000, 250, lambda seed: TCal(method="asymptotic", **options), shape)
@@ -44,7 +44,5 @@ def test_asymptotic_is_close(options, shape):
         check_level(found, alpha, least=0.5 * alpha)
 
 
-def test_conservative_methods():
-    bonferroni = TCal(n_resamples=199, combine="bonferroni", random_state=0)
-    check_level(pvalues(60, 200, lambda seed: bonferroni, (1, 1)), 0.05)
+def test_theory_is_conservative():
     check_level(pvalues(1000, 100, lambda seed: TCal(method="theory"), (1, 1)), 0.05)

@@ -5,33 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._simplex_bins import SharedCells, _Level
-from sklearn_calib.inference._tcal import _displacement, _relaxed, any_exceeds
-from tests.core.test_nested_bins import dyadic_moments
-
-LEVELS = 6
-
-
-def test_moments_of_a_multiple_and_independent_noise():
-    rng = np.random.default_rng(0)
-    p = rng.random(120)
-    moments = dyadic_moments(group_outcomes((rng.random(120) < p).astype(np.int64), p), LEVELS)
-    factor, mean, spread = 1.7, 0.02, 3e-4
-    found = _relaxed(moments, factor**2 * moments.variance, mean, spread)
-    np.testing.assert_allclose(found.statistic, moments.statistic - mean)
-    np.testing.assert_allclose(found.variance, factor**2 * moments.variance + spread)
-    # the noise is the same at all scales
-    np.testing.assert_allclose(found.covariance[:-1], factor**2 * moments.covariance[:-1] + spread)
-    np.testing.assert_allclose(
-        found.third_cumulant / found.variance**1.5, moments.third_cumulant / moments.variance**1.5
-    )
-    # at a scale at which no two rows share a bin there is the noise alone
-    alone = dyadic_moments(group_outcomes(np.array([0, 1, 1]), np.array([0.1, 0.4, 0.9])), 3)
-    assert alone.variance[-1] == 0 < alone.variance[0]
-    found = _relaxed(alone, alone.variance, mean, spread)
-    assert (found.variance[-1], found.third_cumulant[-1]) == (spread, 0)
-    np.testing.assert_allclose(found.covariance[:-1], alone.covariance[:-1] + spread)
+from sklearn_calib.inference._tcal import _displacement, any_exceeds
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

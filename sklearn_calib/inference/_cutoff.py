@@ -10,7 +10,7 @@ from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._simulated import TIE, check_simulation, refuse_clusters, simulated
+from sklearn_calib.inference._simulated import TIE, check_simulation, simulated, simulates
 from sklearn_calib.inference._tails import brownian_range_sf
 from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_ranges
 
@@ -36,10 +36,7 @@ class CutoffTest(CalibrationTest):
         Brownian motion on [0, 1]. "monte_carlo": from simulated outcomes, Y* ~ Bernoulli(p), exact given the
         predictions for any n. "auto": "asymptotic" if the effective size is at least 2000, else
         "monte_carlo"; see Notes.
-    n_resamples : int, default=999
-        Number of simulated samples.
-    random_state : int, Generator, RandomState or None, default=None
-        Source of the simulations; an integer makes the result reproducible.
+    %(simulated)s
 
     Attributes
     ----------
@@ -85,9 +82,9 @@ class CutoffTest(CalibrationTest):
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(size=500)
     >>> y = rng.uniform(size=500) < p
-    >>> CutoffTest(random_state=0).test(y, p).rejects()
+    >>> CutoffTest().test(y, p).rejects()
     False
-    >>> print(CutoffTest(random_state=0).test(y, p**2))
+    >>> print(CutoffTest().test(y, p**2))
     cutoff test: H0: P(Y = 1 | p) = p
       p-value    0.001  (999 simulations)
       ...
@@ -100,7 +97,7 @@ class CutoffTest(CalibrationTest):
         *,
         method: str = "auto",
         n_resamples: int = 999,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.method = method
         self.n_resamples = n_resamples
@@ -116,21 +113,26 @@ class CutoffTest(CalibrationTest):
         variance = grouped.variance
         deviation = float(np.sqrt(variance.sum()))
         null = None
-        if self.method == "asymptotic":
-            refuse_clusters(sample.clusters, "method", self.method, "monte_carlo")
+        large = sample.clusters is None and _effective_size(variance) >= LARGE
+        simulate = simulates(self.method, large, sample.clusters)
         if deviation == 0.0:
             statistic, pvalue = (np.inf if reach > 0.0 else 0.0), 1.0
             method, reason = "exact", "no information: every prediction is 0 or 1"
         else:
             statistic = reach / deviation
             reason = _where(grouped, walk)
-            large = sample.clusters is None and _effective_size(variance) >= LARGE
-            if self.method == "asymptotic" or (self.method == "auto" and large):
-                pvalue, method = brownian_range_sf(statistic), "asymptotic"
-            else:
-                null = self._redrawn_ranges(grouped) / deviation
+            if simulate:
+                expected = (grouped.weight * grouped.prob)[:, np.newaxis]
+                null = simulated(
+                    grouped,
+                    lambda positives: walk_ranges(positives - expected) / deviation,
+                    self.n_resamples,
+                    self.random_state,
+                )
                 pvalue = monte_carlo_pvalue(statistic, null, TIE)
                 method = f"{self.n_resamples} simulations"
+            else:
+                pvalue, method = brownian_range_sf(statistic), "asymptotic"
         return CalibrationTestResult(
             test="cutoff test",
             null_hypothesis="P(Y = 1 | p) = p",
@@ -143,16 +145,6 @@ class CutoffTest(CalibrationTest):
             reason=reason,
             asymptotic_null="brownian range" if method == "asymptotic" else "",
             **dependence_of(grouped.clusters, grouped.prob),
-        )
-
-    def _redrawn_ranges(self, grouped: GroupedOutcomes) -> Array:
-        """Return the range of the cumulative residuals of each simulated sample."""
-        expected = (grouped.weight * grouped.prob)[:, np.newaxis]
-        return simulated(
-            grouped,
-            lambda positives: walk_ranges(positives - expected),
-            self.n_resamples,
-            self.random_state,
         )
 
 
