@@ -143,15 +143,11 @@ def _plug_in(norm: str, y: np.ndarray, p: np.ndarray, rng: np.random.Generator) 
 
 TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "T-Cal": (partial(TCal, n_resamples=199), EVERYWHERE),
-    "T-Cal, max": (partial(TCal, n_resamples=199, combine="max"), EVERYWHERE),
-    "T-Cal, min-p": (partial(TCal, n_resamples=199, combine="min-p"), EVERYWHERE),
     "T-Cal, Bonferroni": (partial(TCal, n_resamples=599, combine="bonferroni"), EVERYWHERE),
     "T-Cal, s = 1": (partial(TCal, smoothness=1.0, n_resamples=199), EVERYWHERE),
     "T-Cal, confidence": (partial(TCal, n_resamples=199, reduction="confidence"), ("K = 3", "K = 10")),
     "T-Cal, pairs redrawn (approximate)": (partial(Comparison, _resampled), BINARY),
     "T-Cal, asymptotic": (lambda random_state: TCal(method="asymptotic"), EVERYWHERE),
-    "T-Cal, max, asymptotic": (lambda random_state: TCal(method="asymptotic", combine="max"), EVERYWHERE),
-    "T-Cal, min-p, asymptotic": (lambda random_state: TCal(method="asymptotic", combine="min-p"), EVERYWHERE),
     "T-Cal, theory": (lambda random_state: TCal(method="theory"), EVERYWHERE),
     "plug-in l2, s = 1": (partial(Comparison, partial(_plug_in, "biased")), BINARY),
     "plug-in l1, s = 1": (partial(Comparison, partial(_plug_in, "l1")), BINARY),
@@ -166,10 +162,6 @@ TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
     ),
     "kernel": (partial(KernelTest, n_resamples=199), EVERYWHERE),
     "kernel, adaptive": (partial(KernelTest, bandwidth="adaptive", n_resamples=199), EVERYWHERE),
-    "kernel, blocks (asymptotic)": (
-        partial(KernelTest, estimator="block", method="asymptotic"),
-        EVERYWHERE,
-    ),
     "combined": (partial(CombinedTest, n_resamples=199), BINARY),
     "combined, asymptotic": (lambda random_state: CombinedTest(method="asymptotic"), BINARY),
     "cutoff": (partial(CutoffTest, n_resamples=199), BINARY),
@@ -178,15 +170,10 @@ TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "binomial": (lambda random_state: BinomialTest(), ("tied",)),
     "Spiegelhalter": (partial(SpiegelhalterTest, n_resamples=199), BINARY),
     "Hosmer-Lemeshow": (partial(HosmerLemeshowTest, n_resamples=199), BINARY),
-    "Cox, score": (partial(CoxTest, n_resamples=199), BINARY),
-    "Cox, likelihood ratio": (partial(CoxTest, statistic="likelihood_ratio", n_resamples=199), BINARY),
+    "Cox": (partial(CoxTest, n_resamples=199), BINARY),
     "Spiegelhalter, asymptotic": (partial(SpiegelhalterTest, method="asymptotic"), BINARY),
     "Hosmer-Lemeshow, asymptotic": (partial(HosmerLemeshowTest, method="asymptotic"), BINARY),
-    "Cox, score, asymptotic": (partial(CoxTest, method="asymptotic"), BINARY),
-    "Cox, likelihood ratio, asymptotic": (
-        partial(CoxTest, statistic="likelihood_ratio", method="asymptotic"),
-        BINARY,
-    ),
+    "Cox, asymptotic": (partial(CoxTest, method="asymptotic"), BINARY),
     "sequential": (lambda random_state: SequentialTest(), BINARY),
     "combined, minimum of T-Cal, intercept, slope": (
         partial(

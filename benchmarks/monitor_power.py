@@ -56,9 +56,7 @@ class Repeated:
         """Add the next batch; tell whether there is an alarm."""
         self.rows = [*self.rows, (y, p)] if self.cumulative else [(y, p)]
         y, p = (np.concatenate(parts) for parts in zip(*self.rows, strict=True))
-        alarm = (
-            CoxTest(statistic="likelihood_ratio", method="asymptotic").test(y, p, pos_label=1).pvalue <= ALPHA
-        )
+        alarm = CoxTest(method="asymptotic").test(y, p, pos_label=1).pvalue <= ALPHA
         if alarm:
             self.rows = []
         return alarm

@@ -66,11 +66,9 @@ DRAWS: dict[str, Any] = {"n_resamples": 199}
 SLOW_AT = {2000: (40, 50, 70), 5000: (50, 70, 90), 10_000: (70, 90, 110, 140)}
 SPLIT_AT = {0.6: (40, 60, 90), 0.8: (40, 60)}
 
-ADAPTIVE = ("adaptive", "adaptive, max", "adaptive, min-p", "adaptive, bonferroni")
+ADAPTIVE = ("adaptive", "adaptive, bonferroni")
 PAIRS = (
     ("adaptive", "adaptive, bonferroni"),
-    ("adaptive, max", "adaptive, bonferroni"),
-    ("adaptive, min-p", "adaptive, bonferroni"),
     ("adaptive, draws", "adaptive, bonferroni"),
     ("adaptive, draws", "adaptive"),
     ("debiased, draws", "debiased"),
@@ -145,12 +143,10 @@ def pvalues(name: str, y: np.ndarray, p: np.ndarray, s: float, rng: np.random.Ge
         ),
         "adaptive": lambda: TCal(method="asymptotic"),
         "adaptive, draws": lambda: TCal(random_state=rng, **DRAWS),
-        "adaptive, max": lambda: TCal(method="asymptotic", combine="max"),
-        "adaptive, min-p": lambda: TCal(method="asymptotic", combine="min-p"),
         "adaptive, bonferroni": lambda: TCal(method="asymptotic", combine="bonferroni"),
         "cutoff": lambda: CutoffTest(method="asymptotic"),
         "Hosmer-Lemeshow": lambda: HosmerLemeshowTest(method="asymptotic"),
-        "Cox": lambda: CoxTest(statistic="likelihood_ratio", method="asymptotic"),
+        "Cox": lambda: CoxTest(method="asymptotic"),
         "Spiegelhalter": lambda: SpiegelhalterTest(method="asymptotic"),
     }
     return {name: tests[name]().test(y, p).pvalue}

@@ -107,7 +107,7 @@ def judge(
         if name.endswith("binning"):
             test = BinomialTest(correction="bonferroni")
         else:
-            test = TCal(combine="bonferroni", n_resamples=n_resamples, alpha=LEVEL, random_state=0)
+            test = TCal(combine="bonferroni", n_resamples=n_resamples, random_state=0)
         error = expected_calibration_error(outcome, forecast, n_bins=15)
         pvalue = test.test(outcome, np.clip(forecast, CLIP, 1.0 - CLIP)).pvalue
         found[name] = error, bool(pvalue <= LEVEL)

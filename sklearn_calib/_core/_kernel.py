@@ -40,7 +40,7 @@ _SMALL_CHUNK = 1 << 7
 
 
 def kernel_matrix(first: Array, second: Array, kernel: str, bandwidth: float) -> Array:
-    """Return kappa between rows: (..., m, C) and (..., k, C) give (..., m, k)."""
+    """Return kappa between rows: (m, C) and (k, C) give (m, k)."""
     distance = _distances(first, second, kernel)
     with np.errstate(over="ignore"):
         distance /= bandwidth
@@ -120,17 +120,6 @@ def kernel_triangles(points: Array, mass: Array, kernel: str, bandwidth: float) 
             inner += part.T @ (part * mass[first : first + _CHUNK, np.newaxis])
         return float(np.sum((inner @ inner) * inner))
     return _narrow_triangles(points, mass, kernel, bandwidth)
-
-
-def covariance_products(points: Array) -> Array:
-    """Return tr(S_i S_j) for rows (..., m, C), S the covariance of the one-hot label: (..., m, m).
-
-    For one column it is v_i v_j, v = p (1 - p), in which the label is the number 0 or 1.
-    """
-    if points.shape[-1] == 1:
-        v = points * (1.0 - points)
-        return np.asarray(v @ np.swapaxes(v, -1, -2))
-    return _cross_products(points, points)
 
 
 def null_variance(points: Array, weight: Array, kernel: str, bandwidth: float) -> float:

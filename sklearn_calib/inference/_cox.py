@@ -15,16 +15,15 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._simulated import (
+    MOST_SIMULATED,
     check_simulation,
     conditional_sums,
-    refuse_clusters,
     simulated,
     simulates,
 )
 from sklearn_calib.inference._tails import chi2_sf
 
 _PARAMETERS = ("both", "intercept", "slope")
-_STATISTICS = ("score", "likelihood_ratio", "wald")
 # Largest table from which outcomes given their sum are simulated, in numbers.
 _LARGEST_TABLE = 5_000_000
 # What counts as a tie: fits end a little before their maximum.
@@ -43,17 +42,13 @@ class CoxTest(CalibrationTest):
     parameter : {"both", "intercept", "slope"}, default="both"
         The null hypothesis: "both", a = 0 and b = 1, with two degrees of freedom; "intercept", a = 0 in the
         model with b = 1, calibration in the large; "slope", b = 1 with free a.
-    statistic : {"score", "likelihood_ratio", "wald"}, default="score"
-        The derivative of the log-likelihood at the null hypothesis, twice the gain in log-likelihood, or the
-        distance of the estimate from the null hypothesis, the first and the last squared in units of their
-        standard errors. They agree in large samples. "score" is the fastest to simulate.
     method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
         How the p-value is obtained. "monte_carlo": from simulated outcomes, exact for any n. They are
         Y* ~ Bernoulli(p) for "both" and "intercept"; for "slope", whose null hypothesis has a free intercept,
         outcomes of the model with b = 1 given the number of events, whose distribution does not depend on
         the intercept. "asymptotic": from the chi-squared distribution. "auto": simulated outcomes for up
-        to 10000 observations (2000 for "likelihood_ratio"; for "slope", if also n times the number of the
-        rarer outcomes is at most 5 million), else asymptotic; "wald" is always asymptotic.
+        to 10000 observations (for "slope", if also n times the number of the rarer outcomes is at most 5
+        million), else asymptotic.
     %(simulated)s
 
     Attributes
@@ -70,19 +65,18 @@ class CoxTest(CalibrationTest):
 
     Notes
     -----
-    The p-value of simulated outcomes is (1 + #{T* >= T}) / (1 + n_resamples). The chi-squared distribution is
-    a limit for many observations; with few events, or predictions close to 0 and 1, asymptotic tests exceed
-    their level, "likelihood_ratio" most of all. Predictions are clipped to [2**-53, 1 - 2**-53] before the
-    logit.
+    The statistic is that of the score test, the squared derivative of the log-likelihood at the null
+    hypothesis in units of its variance. It needs no fit of the alternative: it exists under perfect
+    separation, and is fast to simulate. The p-value of simulated outcomes is
+    (1 + #{T* >= T}) / (1 + n_resamples). The chi-squared distribution is a limit for many observations; with
+    few events, or predictions close to 0 and 1, the asymptotic test exceeds its level. Predictions are
+    clipped to [2**-53, 1 - 2**-53] before the logit.
 
-    Under perfect separation (a threshold of the predictions separates the outcomes, or all outcomes are
-    equal) the likelihood has a supremum but no finite maximum. "likelihood_ratio" uses the supremum; "score"
-    needs no maximum; "wald" raises ValueError, because the estimate is infinite. If all predictions are
-    equal, intercept and slope are not identified: "both" tests the intercept alone, with one degree of
-    freedom, and "slope" has p-value 1, as it has if all outcomes are equal.
+    If all predictions are equal, intercept and slope are not identified: "both" tests the intercept alone,
+    with one degree of freedom, and "slope" has p-value 1, as it has if all outcomes are equal.
 
-    Cost: one sort and a few passes over the distinct predictions; for each simulated sample one more pass,
-    for "likelihood_ratio" one for each Newton step.
+    Cost: one sort and a few passes over the distinct predictions, and one more pass for each simulated
+    sample.
 
     References
     ----------
@@ -109,26 +103,18 @@ class CoxTest(CalibrationTest):
         self,
         *,
         parameter: str = "both",
-        statistic: str = "score",
         method: str = "auto",
         n_resamples: int = 999,
         random_state: Any = 0,
     ) -> None:
         self.parameter = parameter
-        self.statistic = statistic
         self.method = method
         self.n_resamples = n_resamples
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
         check_option(self.parameter, "parameter", _PARAMETERS)
-        check_option(self.statistic, "statistic", _STATISTICS)
         check_simulation(self.method, self.n_resamples, self.random_state)
-        if self.statistic == "wald" and self.method == "monte_carlo":
-            raise ValueError(
-                "method='monte_carlo' needs statistic='score' or 'likelihood_ratio': a simulated sample with "
-                "perfect separation has no finite estimate and no Wald statistic."
-            )
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         grouped = group_sample(sample)
@@ -150,24 +136,12 @@ class CoxTest(CalibrationTest):
             null = data.fit_intercept() if parameter == "slope" else data.at(0.0, 1.0)
             full = data.fit_intercept() if parameter == "intercept" else data.fit_both()
             df = 2 if parameter == "both" else 1
-            if self.statistic == "score":
-                residual = data.residual(null)
-                statistic = data.score_statistic(
-                    null, parameter, float(residual.sum()), float(residual @ data.u)
-                )
-            elif self.statistic == "likelihood_ratio":
-                statistic = max(0.0, 2.0 * (full.log_likelihood - null.log_likelihood))
-            elif full.finite:
-                statistic = data.wald_statistic(full, parameter)
-            else:
-                raise ValueError(
-                    "Perfect separation: a threshold of y_proba separates the outcomes in y_true, so that "
-                    "statistic='wald' has no finite estimate. Use statistic='score' or 'likelihood_ratio'."
-                )
+            residual = data.residual(null)
+            statistic = data.score_statistic(null, parameter, float(residual.sum()), float(residual @ data.u))
             estimate = float(data.weight @ np.abs(full.prob - null.prob) / grouped.total)
             reason = full.describe(parameter)
             draws = self._simulated_statistics(grouped, data, null, parameter)
-            if draws is not None and grouped.clusters is not None and self.statistic == "score":
+            if draws is not None and grouped.clusters is not None:
                 statistic, draws = float(draws[0]), draws[1:]
         if draws is None:
             pvalue, method = chi2_sf(statistic, df), f"chi-squared with {df} df"
@@ -179,7 +153,7 @@ class CoxTest(CalibrationTest):
             statistic=statistic,
             pvalue=pvalue,
             estimate=estimate,
-            method=f"{self.statistic.replace('_', ' ')}, {method}",
+            method=f"score, {method}",
             n_samples=int(grouped.total),
             null_distribution=draws,
             reason=reason,
@@ -192,8 +166,6 @@ class CoxTest(CalibrationTest):
     ) -> Array | None:
         """Return the statistic of each simulated sample, or None if the p-value is asymptotic."""
         clusters = grouped.clusters
-        if self.statistic == "wald":
-            refuse_clusters(clusters, "statistic", self.statistic, "score")
         n_rarer = min(data.positives.sum(), data.negatives.sum())
         conditional = parameter == "slope" and clusters is None
         fits = not conditional or grouped.total * n_rarer <= _LARGEST_TABLE
@@ -203,9 +175,7 @@ class CoxTest(CalibrationTest):
                 f"{grouped.total:.0f} x {n_rarer:.0f}, which exceeds the limit of {_LARGEST_TABLE} numbers. "
                 "Use method='asymptotic'."
             )
-        # a fit of each simulated sample takes several times as long as its score
-        cost = grouped.total * (5.0 if self.statistic == "likelihood_ratio" else 1.0)
-        if self.statistic == "wald" or not (fits and simulates(self.method, cost, clusters)):
+        if not (fits and simulates(self.method, grouped.total > MOST_SIMULATED, clusters)):
             return None
         centre = data.weight * null.prob
         if conditional:
@@ -232,14 +202,12 @@ class CoxTest(CalibrationTest):
                 self.n_resamples,
                 self.random_state,
             ).T
-        if self.statistic == "score" and clusters is not None:
-            residual = data.residual(null)
-            own = np.array([[residual.sum()], [residual @ data.u]])
-            return _dependent_score(data, null, parameter, np.hstack((own, sums)))
-        if self.statistic == "score":
+        if clusters is None:
             out: Array = data.score_statistic(null, parameter, *sums)
             return out
-        return data.likelihood_ratio(null, *sums, slope_free=parameter != "intercept")
+        residual = data.residual(null)
+        own = np.array([[residual.sum()], [residual @ data.u]])
+        return _dependent_score(data, null, parameter, np.hstack((own, sums)))
 
 
 def _dependent_score(data: LogitOutcomes, null: Recalibration, parameter: str, sums: Array) -> Array:

@@ -36,6 +36,7 @@ from sklearn_calib.inference import (
 )
 from sklearn_calib.inference._intervals import SharedIntervals, bound_metric
 from sklearn_calib.inference._null_distribution import null_distribution_of
+from sklearn_calib.inference._simulated import is_large
 from sklearn_calib.metrics import (
     CalibrationSummary,
     ScoreDecomposition,
@@ -538,7 +539,7 @@ def class_metrics(sample: ClassSample, parts: Sequence[ReportPart]) -> list[Repo
 
 
 # From this size and null variance on asymptotic distributions replace simulations.
-_LARGE, _LARGE_VARIANCE = 100_000, 2000.0
+_LARGE = 100_000
 # With so few distinct predictions, each of so many samples, every one of them can be tested.
 _FEW_VALUES, _SAMPLES_PER_VALUE = 50, 5
 # Parts are many and small: fewer bins and simulations.
@@ -667,23 +668,13 @@ def _inside(grouped: GroupedOutcomes) -> GroupedOutcomes:
     return replace(grouped, prob=np.clip(grouped.prob, least, 1.0 - least))
 
 
-def _asymptotic(grouped: GroupedOutcomes) -> bool:
-    """Tell whether asymptotic distributions are accurate, and simulations slow; never with clusters."""
-    return (
-        grouped.clusters is None
-        and grouped.total >= _LARGE
-        and float(grouped.variance.sum()) >= _LARGE_VARIANCE
-    )
-
-
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tuple[ReportTest, ...]:
     draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed}
-    method = "asymptotic" if _asymptotic(grouped) else "monte_carlo"
-    if grouped.total >= _LARGE and method == "monte_carlo" and sample.clusters is None:
+    if grouped.total >= _LARGE and sample.clusters is None and not is_large(sample):
         sample = BinarySample(*condensed(grouped).rows())
     chosen: list[tuple[str, str, CalibrationTest]] = [
-        ("combined test", "any miscalibration", CombinedTest(method=method, **draws)),
-        ("T-Cal", "miscalibration at any scale", TCal(method=method, **draws)),
+        ("combined test", "any miscalibration", CombinedTest(**draws)),
+        ("T-Cal", "miscalibration at any scale", TCal(**draws)),
         ("cutoff test", "over- or underprediction in an interval", CutoffTest(**draws)),
         ("Cox test", "intercept and slope of the log-odds", CoxTest(**draws)),
         ("Spiegelhalter's z", "over- or underconfidence", SpiegelhalterTest(**draws)),
@@ -717,12 +708,11 @@ def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
     """Return a test of the vectors of class probabilities."""
     n, n_classes = sample.p.shape
     if n_classes <= _MOST_TCAL_CLASSES:
-        dependent = sample.clusters is not None
-        method = "monte_carlo" if dependent or n * n_classes <= _LARGE else "asymptotic"
-        test: CalibrationTest = TCal(method=method, n_resamples=budget.n_draws, random_state=budget.seed)
+        test: CalibrationTest = TCal(n_resamples=budget.n_draws, random_state=budget.seed)
     else:
-        estimator = "quadratic" if n <= _MOST_PAIRS or sample.clusters is not None else "block"
-        test = KernelTest(estimator=estimator, n_resamples=budget.n_draws, random_state=budget.seed)
+        test = KernelTest(n_resamples=budget.n_draws, random_state=budget.seed)
+        if n > _MOST_PAIRS and sample.clusters is None:
+            sample = sample.take(np.random.default_rng(budget.seed).permutation(n)[:_MOST_PAIRS])
     return ReportTest("all classes", "any miscalibration", _result(test, sample), _NAN, "multiclass")
 
 
@@ -742,7 +732,6 @@ def _after_recalibration(
 
     test = CombinedTest(
         components=("tcal", "cutoff"),
-        method="asymptotic" if _asymptotic(grouped) else "monte_carlo",
         n_resamples=budget.n_draws,
         random_state=budget.seed,
     )

@@ -49,16 +49,6 @@ TESTS = [
     TestCase("kernel_gaussian", KernelTest(kernel="gaussian", n_resamples=99, random_state=0), draws=True),
     TestCase("kernel_adaptive", KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0), draws=True),
     TestCase("kernel_asymptotic", KernelTest(method="asymptotic")),
-    TestCase("kernel_theory", KernelTest(method="theory")),
-    # a flip shuffles rows into other blocks
-    TestCase("kernel_block", KernelTest(estimator="block", random_state=0), flip=False),
-    TestCase("kernel_linear", KernelTest(estimator="linear", random_state=0), flip=False),
-    TestCase(
-        "kernel_block_draws",
-        KernelTest(estimator="block", method="monte_carlo", n_resamples=99, random_state=0),
-        flip=False,
-        draws=True,
-    ),
     # the samples of the generated tests are continuous
     TestCase("binomial", BinomialTest(max_values=10_000)),
     TestCase(

@@ -52,7 +52,6 @@ TESTS = {
     "cutoff": CutoffTest(n_resamples=99, random_state=0),
     "cox": CoxTest(n_resamples=99),
     "cox_slope": CoxTest(n_resamples=99, parameter="slope"),
-    "cox_likelihood": CoxTest(n_resamples=99, statistic="likelihood_ratio"),
     "spiegelhalter": SpiegelhalterTest(n_resamples=99),
     "hosmer_lemeshow": HosmerLemeshowTest(n_resamples=99),
     "kernel": KernelTest(n_resamples=99, random_state=0),
@@ -516,7 +515,6 @@ def test_few_clusters_with_events_are_warned_of():
     [
         CutoffTest(method="asymptotic"),
         CoxTest(method="asymptotic"),
-        CoxTest(statistic="wald"),
         SpiegelhalterTest(method="asymptotic"),
         HosmerLemeshowTest(method="asymptotic"),
         TCal(method="asymptotic"),
@@ -525,8 +523,6 @@ def test_few_clusters_with_events_are_warned_of():
         CombinedTest(method="asymptotic"),
         ConsistencyTest("smooth_ece", resample="pairs"),
         KernelTest(method="asymptotic"),
-        KernelTest(method="theory"),
-        KernelTest(estimator="block"),
         SampleSplittingTest(method="chi-squared"),
     ],
 )

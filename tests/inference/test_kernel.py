@@ -6,12 +6,11 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy.special import expit, logit
-from scipy.stats import norm
 
 from sklearn_calib._core import _kernel
 from sklearn_calib._validation import check_binary, check_class_sample
-from sklearn_calib.inference import KernelScale, KernelTest
-from sklearn_calib.inference import _kernel_estimators as estimators
+from sklearn_calib.inference import KernelScale, KernelTest, _kernel_sample
+from sklearn_calib.inference._kernel_sample import KernelSample
 from tests.inference import _properties
 
 KERNELS = ("laplacian", "gaussian")
@@ -85,55 +84,6 @@ def test_quadratic_by_double_loop(kernel, s, which):
     assert scale.null_std == pytest.approx(np.sqrt(2 * variance) / (n * (n - 1)), rel=1e-9)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("size", [2, 5])
-@pytest.mark.parametrize("which", range(4))
-def test_blocks_by_double_loop(kernel, size, which):
-    y, p = samples()[which]
-    if p.ndim == 1:
-        sample = estimators.KernelSample.from_binary(check_binary(y, p))
-    else:
-        sample = estimators.KernelSample.from_classes(check_class_sample(y, p))
-    generator = np.random.default_rng(4)
-    point, label = estimators.assign_blocks(sample, size, generator)
-    assert point.shape == (len(y) // size, size)
-    terms = [
-        double_loop(b, sample.points[a] if p.ndim > 1 else sample.points[a, 0], kernel, 0.3)
-        for a, b in zip(point, label, strict=True)
-    ]
-    options = {"estimator": "linear"} if size == 2 else {"estimator": "block", "block_size": size}
-    drawn = KernelTest(
-        kernel=kernel, bandwidth=0.3, method="monte_carlo", n_resamples=3, random_state=4, **options
-    )
-    result = drawn.test(y, p)
-    assert result.statistic == pytest.approx(np.mean(terms), rel=1e-9)
-    variance = [
-        sum(
-            kappa(a, b, kernel, 0.3) ** 2 * trace_product(a, b)
-            for a, b in itertools.permutations(sample.points[row] if p.ndim > 1 else sample.points[row, 0], 2)
-        )
-        for row in point
-    ]
-    deviation = np.sqrt(2 * np.sum(variance)) / (size * (size - 1) * len(terms))
-    assert result.scales[0].null_std == pytest.approx(deviation, rel=1e-9)
-    limit = KernelTest(kernel=kernel, bandwidth=0.3, random_state=4, **options).test(y, p)
-    z = np.sum(terms) / np.sqrt(max(np.sum(np.square(terms)), (deviation * len(terms)) ** 2))
-    assert limit.statistic == pytest.approx(z)
-    assert limit.pvalue == pytest.approx(norm.sf(z))
-    assert limit.asymptotic_null == "normal"
-    assert limit.estimate == result.estimate
-    assert f"{len(terms)} blocks of {size}" in limit.reason
-
-
-def test_blocks_are_every_row_once_whatever_their_order():
-    y, p = _properties.sample(23)
-    w = np.random.default_rng(0).integers(1, 4, 23)
-    sample = estimators.KernelSample.from_binary(check_binary(y, np.round(p, 1), w))
-    point, label = estimators.assign_blocks(sample, 1, np.random.default_rng(0))
-    rows = sorted(zip(sample.points[point[:, 0], 0], label[:, 0], strict=True))
-    assert rows == sorted(zip(np.repeat(np.round(p, 1), w), np.repeat(y, w), strict=True))
-
-
 def test_by_hand():
     # residuals .5 and .8 at distance .3
     result = KernelTest(bandwidth=0.3, n_resamples=1).test([1, 1], [0.5, 0.2])
@@ -150,13 +100,12 @@ def test_by_hand():
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_two_columns_are_twice_the_binary_problem(kernel):
     y, p = _properties.sample(30)
-    binary = estimators.KernelSample.from_binary(check_binary(y, p))
+    binary = KernelSample.from_binary(check_binary(y, p))
     counts = np.hstack((1 - binary.counts, binary.counts))
     points = np.hstack((1 - binary.points, binary.points))
-    double = estimators.KernelSample(points, binary.weight, counts)
+    double = KernelSample(points, binary.weight, counts)
     one, two = (
-        estimators.quadratic_estimates(sample, kernel, np.array([0.2]), 1, np.random.default_rng(0))
-        for sample in (binary, double)
+        sample.estimates(kernel, np.array([0.2]), 1, np.random.default_rng(0)) for sample in (binary, double)
     )
     np.testing.assert_allclose(two.observed, 2 * one.observed)
     np.testing.assert_allclose(two.deviation, 2 * one.deviation)
@@ -177,9 +126,9 @@ def enumerated(p):
 
 
 def test_labels_of_several_classes_are_drawn_some_at_a_time(monkeypatch):
-    monkeypatch.setattr(estimators, "MAX_ELEMENTS", 1)
+    monkeypatch.setattr(_kernel_sample, "MAX_ELEMENTS", 1)
     p = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.0, 1.0, 0.0]])
-    sample = estimators.KernelSample.from_classes(check_class_sample([0, 2, 1], p, [4, 2, 3]))
+    sample = KernelSample.from_classes(check_class_sample([0, 2, 1], p, [4, 2, 3]))
     parts = list(sample.draw(200, np.random.default_rng(0)))
     assert len(parts) > 1
     counts = np.concatenate(parts)
@@ -301,9 +250,8 @@ def test_median_distance():
     [
         KernelTest(bandwidth=0.3, n_resamples=3000, random_state=0),
         KernelTest(kernel="gaussian", bandwidth=0.3, n_resamples=3000, random_state=0),
-        KernelTest(bandwidth=0.3, estimator="block", block_size=4, method="monte_carlo", n_resamples=3000),
     ],
-    ids=["laplacian", "gaussian", "block"],
+    ids=["laplacian", "gaussian"],
 )
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_drawn_pvalue_tends_to_the_exact_one(test, n_classes):
@@ -317,7 +265,7 @@ def test_drawn_pvalue_tends_to_the_exact_one(test, n_classes):
         assert found == pytest.approx(exact, abs=4.5 * np.sqrt(exact * (1 - exact) / 3000) + 1e-3)
 
 
-@pytest.mark.parametrize("options", [{}, {"bandwidth": "adaptive"}, {"estimator": "block", "block_size": 2}])
+@pytest.mark.parametrize("options", [{}, {"bandwidth": "adaptive"}])
 def test_drawn_level_is_exact_for_tiny_samples(options):
     p = np.array([0.2, 0.4, 0.5, 0.9])
     labels, probability = enumerated(p)
@@ -332,12 +280,8 @@ def test_drawn_level_is_exact_for_tiny_samples(options):
 LEVEL_CASES = [
     (KernelTest(n_resamples=99, random_state=0), 40, 0.07),
     (KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0), 40, 0.07),
-    (KernelTest(estimator="block", method="monte_carlo", n_resamples=99, random_state=0), 40, 0.07),
     (KernelTest(method="asymptotic"), 200, 0.06),
     (KernelTest(kernel="gaussian", method="asymptotic"), 200, 0.06),
-    (KernelTest(estimator="block", block_size=5, random_state=0), 200, 0.03),
-    (KernelTest(estimator="linear", random_state=0), 200, 0.05),
-    (KernelTest(method="theory"), 60, 0.0),
 ]
 
 
@@ -349,31 +293,17 @@ def test_level(test, n, least):
     )
 
 
-@pytest.mark.parametrize("estimator", ["block", "linear"])
-def test_blocks_keep_the_level_for_rare_events(estimator):
-    # most samples hold no event, so that every product of residuals is positive
-    found = []
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        p = rng.beta(0.5, 24.5, 60)
-        y = (rng.random(60) < p).astype(int)
-        found.append(KernelTest(estimator=estimator, random_state=0).test(y, p).pvalue)
-    _properties.check_level(found)
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     "test",
     [
         KernelTest(n_resamples=99, random_state=0),
-        KernelTest(estimator="block", random_state=0),
-        KernelTest(bandwidth="adaptive", estimator="linear", n_resamples=99, random_state=0),
-        KernelTest(method="theory"),
+        KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0),
     ],
 )
 def test_level_for_classes(test):
     found = [test.test(*class_sample(60, 3, seed)).pvalue for seed in range(200)]
-    _properties.check_level(found, least=0.0 if test.method == "theory" else 0.02)
+    _properties.check_level(found, least=0.02)
 
 
 @pytest.mark.thorough
@@ -388,14 +318,8 @@ def test_power():
         y = (rng.random(1000) < expit(logit(p) + 0.25)).astype(int)
         hits.append((drawn.test(y, p).rejects(), limit.test(y, p).rejects()))
     assert np.mean(hits, axis=0).min() > 0.7
-    # blocks and linear time need more data, but get there
-    y, p = _properties.sample(4000, power=2)
-    assert KernelTest(estimator="block", random_state=0).test(y, p).pvalue < 1e-4
-    assert KernelTest(estimator="linear", random_state=0).test(y, p).pvalue < 1e-2
-    assert KernelTest(method="theory").test(*_properties.sample(20_000, power=4)).pvalue < 1e-4
     labels, q = class_sample(300, 4, power=3)
     assert KernelTest(n_resamples=199, random_state=0).test(labels, q).pvalue == 1 / 200
-    assert KernelTest(estimator="block", random_state=0).test(labels, q).pvalue < 0.05
 
 
 def test_adaptive_leaves_out_bandwidths_at_which_no_two_rows_are_near():
@@ -435,16 +359,6 @@ def test_asymptotic_agrees_with_draws():
             assert drawn.null_distribution.std() == pytest.approx(drawn.scales[0].null_std, rel=0.15)
 
 
-def test_theory_is_hoeffdings_bound():
-    y, p = _properties.sample(100, power=4)
-    result = KernelTest(method="theory").test(y, p)
-    assert result.pvalue == pytest.approx(np.exp(-50 * result.statistic**2 / 2))
-    labels, q = class_sample(51, power=4)
-    result = KernelTest(method="theory", estimator="block", block_size=5, random_state=0).test(labels, q)
-    assert result.statistic > 0
-    assert result.pvalue == pytest.approx(np.exp(-2 * 10 * 2 * result.statistic**2 / 16))
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_order_of_classes_and_rows(kernel):
     y, p = class_sample(50, 4)
@@ -457,8 +371,7 @@ def test_order_of_classes_and_rows(kernel):
     w = np.random.default_rng(1).integers(0, 4, 50)
     for test in (
         KernelTest(kernel=kernel, n_resamples=19, random_state=0),
-        KernelTest(kernel=kernel, estimator="block", random_state=0),
-        KernelTest(kernel=kernel, bandwidth="adaptive", estimator="linear", n_resamples=19, random_state=0),
+        KernelTest(kernel=kernel, bandwidth="adaptive", n_resamples=19, random_state=0),
     ):
         _properties.same(test.test(y[rows], p[rows]), test.test(y, p))
         _properties.same(
@@ -466,22 +379,15 @@ def test_order_of_classes_and_rows(kernel):
         )
 
 
-def test_blocks_do_not_sort_outcomes():
-    # one prediction, outcomes in order: blocks of neighbours would all hold equal outcomes
-    y = np.repeat([0, 1], 500)
-    result = KernelTest(estimator="linear", random_state=0).test(y, np.full(1000, 0.5))
-    assert result.pvalue > 1e-3
-
-
 def test_few_rows():
-    for options in ({}, {"estimator": "linear"}, {"estimator": "block"}, {"method": "theory"}):
+    for options in ({}, {"bandwidth": "adaptive"}):
         result = KernelTest(random_state=0, **options).test([1], [0.4], pos_label=1)
         assert (result.statistic, result.pvalue, result.estimate) == (0.0, 1.0, 0.0)
         assert "fewer than two" in result.reason
         assert 0 < KernelTest(random_state=0, **options).test([1, 0], [0.4, 0.3]).pvalue <= 1
         assert KernelTest(random_state=0, **options).test([2], [[0.2, 0.3, 0.5]]).pvalue == 1
     # certain outcomes that come true, and one uncertain one
-    for method in ("monte_carlo", "asymptotic", "theory"):
+    for method in ("monte_carlo", "asymptotic"):
         result = KernelTest(method=method, n_resamples=9).test([0, 1, 1], [0.0, 1.0, 0.5])
         assert result.pvalue == 1
         assert "no information" in result.reason
@@ -510,15 +416,11 @@ def test_saturated_predictions():
         assert 0 < test.test(y, p).pvalue <= 1
 
 
-def test_large_samples_of_classes_need_blocks(monkeypatch):
-    monkeypatch.setattr(estimators, "MAX_DENSE", 20)
+def test_large_samples_of_classes_are_refused(monkeypatch):
+    monkeypatch.setattr(_kernel_sample, "MAX_DENSE", 20)
     y, p = class_sample(60)
-    with pytest.raises(ValueError, match="estimator='block'"):
+    with pytest.raises(ValueError, match="random subset"):
         KernelTest(random_state=0).test(y, p)
-    assert KernelTest(estimator="block", random_state=0).test(y, p).pvalue > 0
-    monkeypatch.setattr(estimators, "_MOST_SAMPLES", 50)
-    with pytest.raises(ValueError, match="sample_weight"):
-        KernelTest(estimator="block").test(y, p)
 
 
 @pytest.mark.parametrize(
@@ -529,12 +431,7 @@ def test_large_samples_of_classes_need_blocks(monkeypatch):
         ({"bandwidth": "mean"}, ValueError, "bandwidth"),
         ({"bandwidth": None}, TypeError, "bandwidth"),
         ({"bandwidth": "adaptive", "method": "asymptotic"}, ValueError, "adaptive"),
-        ({"bandwidth": "adaptive", "method": "theory"}, ValueError, "adaptive"),
-        ({"estimator": "biased"}, ValueError, "estimator"),
-        ({"method": "exact"}, ValueError, "method"),
-        ({"estimator": "block", "block_size": 1}, ValueError, "block_size"),
-        ({"estimator": "block", "block_size": 3}, ValueError, "block_size"),
-        ({"estimator": "linear", "block_size": 2}, ValueError, "block_size"),
+        ({"method": "theory"}, ValueError, "method"),
         ({"n_resamples": 0}, ValueError, "n_resamples"),
         ({"random_state": -1}, ValueError, "random_state"),
     ],
@@ -544,6 +441,19 @@ def test_bad_parameters(parameters, error, named):
         KernelTest(**parameters).test([0, 1], [0.2, 0.3])
 
 
-def test_quadratic_asymptotic_is_binary():
+def test_auto_is_asymptotic_for_large_binary_samples():
+    y, p = _properties.sample(50)
+    w = np.full(50, 2000)
+    assert KernelTest().test(y, p, sample_weight=w) == KernelTest(method="asymptotic").test(
+        y, p, sample_weight=w
+    )
+    for test, data in (
+        (KernelTest(bandwidth="adaptive", n_resamples=9), (y, p)),
+        (KernelTest(n_resamples=9), class_sample(50)),
+    ):
+        assert "9 simulations" in test.test(*data, sample_weight=w).method
+
+
+def test_asymptotic_is_binary():
     with pytest.raises(ValueError, match="binary"):
         KernelTest(method="asymptotic").test(*class_sample())

@@ -1,0 +1,146 @@
+"""Estimates of the squared kernel calibration error, and their values for simulated labels."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._clusters import Clusters, clusters_of_classes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample, group_starts
+from sklearn_calib._core._kernel import MAX_DENSE, Form, kernel_form, null_variance
+from sklearn_calib._core._null import MAX_ELEMENTS, draw_positives, sample_labels
+from sklearn_calib._typing import Array
+from sklearn_calib._validation import BinarySample, ClassSample
+
+
+@dataclass(frozen=True, eq=False)
+class KernelEstimates:
+    """Estimates at each bandwidth, (S,), and for simulated labels, (S, r).
+
+    ``deviation`` is the standard deviation under the null hypothesis, given the predictions.
+    """
+
+    observed: Array
+    deviation: Array
+    null: Array
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSample:
+    """Distinct predictions in increasing order, with the number of samples and of samples of each class.
+
+    ``points`` and ``counts`` have one column per class; in a binary problem one for the positive class.
+    """
+
+    points: Array
+    weight: Array
+    counts: Array
+    clusters: Clusters | None = None
+    # of several classes with clusters, the point of each sample
+    point: NDArray[np.intp] | None = None
+
+    @classmethod
+    def from_binary(cls, sample: BinarySample) -> "KernelSample":
+        """Group outcomes by their prediction."""
+        grouped = group_sample(sample)
+        points, counts = grouped.prob[:, np.newaxis], grouped.positives[:, np.newaxis]
+        return cls(points, grouped.weight, counts, grouped.clusters)
+
+    @classmethod
+    def from_classes(cls, sample: ClassSample) -> "KernelSample":
+        """Group labels by their vector of probabilities."""
+        order = np.lexsort(sample.p.T[::-1])
+        p, y, w = sample.p[order], sample.y[order], sample.weights[order]
+        changes = np.any(p[1:] != p[:-1], axis=1)
+        group = np.concatenate(([0], np.cumsum(changes)))
+        starts = group_starts(group)
+        counts = np.zeros((starts.shape[0], p.shape[1]))
+        np.add.at(counts, (group, y), w)
+        found = cls(p[starts], np.add.reduceat(w, starts), counts)
+        if sample.clusters is None:
+            return found
+        times = w.astype(np.int64)
+        y, p, code, group = (np.repeat(each, times, axis=0) for each in (y, p, sample.clusters[order], group))
+        return replace(found, clusters=clusters_of_classes(y, p, code), point=group)
+
+    @property
+    def probabilities(self) -> Array:
+        """The predictions of ``clusters``: of points, or of samples of several classes."""
+        return self.points[:, 0] if self.point is None else self.points[self.point]
+
+    @property
+    def total(self) -> int:
+        """Number of samples."""
+        return int(self.weight.sum())
+
+    def squares(self, counts: Array) -> Array:
+        """Return the sum over samples of squared residuals for counts (r, G, C): (r,).
+
+        No term is negative: the rounding error of differences could exceed the contribution of rare events.
+        """
+        square, opposite = np.square(self.points), np.square(1.0 - self.points)
+        if square.shape[1] == 1:
+            column = counts[:, :, 0]
+            return np.asarray(column @ opposite[:, 0] + (self.weight - column) @ square[:, 0])
+        others = square @ (1.0 - np.eye(square.shape[1]))
+        return np.asarray(np.einsum("rgc,gc->r", counts, opposite + others))
+
+    def draw(self, n_draws: int, generator: np.random.Generator) -> Iterator[Array]:
+        """Yield counts (r, G, C) of labels simulated from the predictions, ``n_draws`` in all."""
+        n_points, n_columns = self.points.shape
+        if n_columns == 1:
+            grouped = GroupedOutcomes(self.points[:, 0], self.weight, self.counts[:, 0], self.clusters)
+            for positives in draw_positives(grouped, n_draws, generator):
+                yield np.asarray(positives.T[:, :, np.newaxis], dtype=np.float64)
+            return
+        if self.point is not None:
+            place, size = self.point * n_columns, n_points * n_columns
+            for labels in sample_labels(self.points[self.point], n_draws, generator, self.clusters):
+                drawn = np.bincount(place + labels[0], minlength=size).astype(np.float64)
+                yield drawn.reshape(1, n_points, n_columns)
+            return
+        trials = self.weight.astype(np.int64)
+        # all pairs are computed once for the simulations of a step
+        step = max(256 // n_columns, MAX_ELEMENTS // (n_points * n_columns), 1)
+        for first in range(0, n_draws, step):
+            r = min(step, n_draws - first)
+            yield generator.multinomial(trials, self.points, size=(r, n_points)).astype(np.float64)
+
+    def estimates(
+        self, kernel: str, bandwidths: Array, n_draws: int, generator: np.random.Generator
+    ) -> KernelEstimates:
+        """Return the mean of h over all pairs of samples, the unbiased quadratic estimator."""
+        n_points, n_columns = self.points.shape
+        if n_columns > 1 and n_points > MAX_DENSE:
+            raise ValueError(
+                f"y_proba has {n_points} distinct rows, but the test computes all pairs of them for three or "
+                f"more classes, at most {MAX_DENSE} rows. Pass a random subset of the samples, or use TCal."
+            )
+        # a single sample has no pair
+        pairs = max(float(self.total) * (self.total - 1.0), 1.0)
+        observed, deviation = np.zeros((2, bandwidths.shape[0]))
+        null = np.zeros((bandwidths.shape[0], n_draws))
+        seed = generator.integers(1 << 32, size=4).tolist()
+        for scale, bandwidth in enumerate(bandwidths):
+            form = kernel_form(self.points, kernel, bandwidth)
+            observed[scale] = self._pair_sums(form, self.counts[np.newaxis])[0] / pairs
+            variance = null_variance(self.points, self.weight, kernel, bandwidth)
+            deviation[scale] = np.sqrt(variance) / pairs
+            # the labels are the same for every bandwidth
+            drawn = self.draw(n_draws, np.random.default_rng(seed))
+            if n_draws:
+                null[scale] = np.concatenate([self._pair_sums(form, counts) for counts in drawn]) / pairs
+        if self.clusters is not None:
+            # pairs of samples in a cluster shift the mean, the same for all samples that are compared
+            mean, deviation = null.mean(axis=1), null.std(axis=1)
+            observed, null = observed - mean, null - mean[:, np.newaxis]
+        return KernelEstimates(observed, deviation, null)
+
+    def _pair_sums(self, form: Form, counts: Array) -> Array:
+        """Return sum_{i != j} kappa_ij <r_i, r_j> over samples for counts (r, G, C): (r,)."""
+        n_draws, n_points, n_columns = counts.shape
+        residual = np.moveaxis(counts - self.weight[:, np.newaxis] * self.points, 2, 1)
+        forms = form(residual.reshape(-1, n_points)).reshape(n_draws, n_columns).sum(axis=1)
+        out: Array = forms - self.squares(counts)
+        return out
