@@ -188,6 +188,12 @@ lines_ : list of matplotlib Line2D
     The curves.
 bands_ : list of matplotlib Collection
     Their bands.""",
+    "sketched": """\
+pos_label : label, default=None
+    The positive class. Needed for other labels than 0 and 1, -1 and 1, or booleans, because a batch may
+    hold one of the two labels only.
+precision : int, default=17
+    Precision of the sketch.""",
     "scored": """\
 pos_label : label, default=None
     The class whose probability is evaluated, against all others. None means ``estimator.classes_[1]`` for

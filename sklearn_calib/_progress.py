@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Progress:
-    """Count the steps of a computation, or the bytes of files.
+    """Count the steps of a computation.
 
     Parameters
     ----------
@@ -15,14 +15,10 @@ class Progress:
         nothing. A function is called with the number of completed steps, the total number, and the name of
         the next step.
     total : int
-        Number of steps or bytes.
-    unit : {"step", "B"}, default="step"
-        What is counted.
+        Number of steps.
     """
 
-    def __init__(
-        self, show: bool | Callable[[int, int, str], Any] | None, total: int, unit: str = "step"
-    ) -> None:
+    def __init__(self, show: bool | Callable[[int, int, str], Any] | None, total: int) -> None:
         if not (show is None or isinstance(show, bool) or callable(show)):
             raise TypeError(f"progress must be True, False, None or a function, got {show!r}.")
         self._total = total
@@ -39,7 +35,7 @@ class Progress:
                         'python -m pip install "sklearn-calib[report]", or pass a function.'
                     ) from error
                 return
-            self._bar = tqdm(total=total, file=sys.stderr, leave=False, unit=unit, unit_scale=unit == "B")
+            self._bar = tqdm(total=total, file=sys.stderr, leave=False, unit="step")
 
     def __enter__(self) -> "Progress":
         return self
@@ -50,13 +46,9 @@ class Progress:
 
     def __call__(self, what: str) -> None:
         """Report that a step begins; the previous step is completed."""
-        self.reach(self._done, what)
-        self._done += 1
-
-    def reach(self, done: int, what: str) -> None:
-        """Report the number of completed steps, and the current step."""
         if self._call is not None:
-            self._call(done, self._total, what)
+            self._call(self._done, self._total, what)
         if self._bar is not None:
             self._bar.set_description_str(what)
-            self._bar.update(done - self._bar.n)
+            self._bar.update(self._done - self._bar.n)
+        self._done += 1

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._docs import shared_docs
 from sklearn_calib.sketch._files import Columns, FilePath, table_files
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
 
+@shared_docs
 def sketch_batches(
     batches: Iterable[Any], *, pos_label: Any = None, precision: int = 17
 ) -> CalibrationSketch:
@@ -20,11 +22,7 @@ def sketch_batches(
     batches : iterable
         Tuples ``(y_true, y_proba)`` or ``(y_true, y_proba, sample_weight)`` as in
         :meth:`CalibrationSketch.update`, or sketches. A batch may be empty, or contain only one label.
-    pos_label : label, default=None
-        The positive class. Needed for other labels than 0 and 1, -1 and 1, or booleans, because a batch may
-        hold one of the two labels only.
-    precision : int, default=17
-        Precision of the sketch.
+    %(sketched)s
 
     Returns
     -------
@@ -100,6 +98,7 @@ def add_batch(sketch: CalibrationSketch, batch: Any, where: str) -> None:
         raise ValueError(f"{where}: {error}") from None
 
 
+@shared_docs
 def sketch_arrow(
     batches: Iterable[Any],
     *,
@@ -121,11 +120,7 @@ def sketch_arrow(
         Column of the predicted probability of the positive class.
     sample_weight : str, default=None
         Column of non-negative weights.
-    pos_label : label, default=None
-        The positive class. Needed for other labels than 0 and 1, -1 and 1, or booleans, because a batch may
-        hold one of the two labels only.
-    precision : int, default=17
-        Precision of the sketch.
+    %(sketched)s
 
     Returns
     -------

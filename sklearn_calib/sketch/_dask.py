@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import check_integer
 from sklearn_calib.sketch._batches import add_batch
 from sklearn_calib.sketch._saved import check_precision
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
 
+@shared_docs
 def sketch_dask(
     y_true: Any,
     y_proba: Any = None,
@@ -38,11 +40,7 @@ def sketch_dask(
         Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
     sample_weight : dask array or series of shape (n,), default=None
         Non-negative weights.
-    pos_label : label, default=None
-        The positive class. Needed for other labels than 0 and 1, -1 and 1, or booleans, because a partition
-        may hold one of the two labels only.
-    precision : int, default=17
-        Precision of the sketch.
+    %(sketched)s
     split_every : int, default=8
         Number of sketches merged at a time.
     compute : bool, default=True
