@@ -97,7 +97,6 @@ VARIANTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "CombinedTest": [("asymptotic", {"method": "asymptotic"})],
     "KernelTest": [
         ("asymptotic", {"method": "asymptotic"}),
-        ("linear", {"estimator": "linear", "random_state": 0}),
     ],
     "BetaCalibrator": [("ab", {"parameters": "ab"}), ("am", {"parameters": "am"})],
     "SplineCalibrator": [("monotone", {"monotone": True})],

@@ -182,9 +182,6 @@ PEERS: dict[str, dict[str, Build]] = {
     },
     "CoxTest, asymptotic": {"probcal: calibration_test": function("probcal.metrics.calibration_test")},
     "KernelTest": {"probcal: skce_test": function("probcal.metrics.skce_test")},
-    "KernelTest, linear": {
-        "probcal: skce_test": function("probcal.metrics.skce_test", method="asymptotic"),
-    },
     "BinomialTest": {"probcal: binomial_grade_test": of_grades("probcal.metrics.binomial_grade_test")},
     "IsotonicCalibrator": {
         "scikit-learn: IsotonicRegression": regressor(

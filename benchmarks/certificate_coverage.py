@@ -5,8 +5,8 @@
 Every population has finitely many scores, with their masses and event probabilities, so that the cutoff
 calibration error of a fitted map in the population is computed exactly. In each repetition n samples are
 simulated, each calibrator is fitted, and its certificates are compared with that error. Shown are the
-coverage (fraction of repetitions in which the certificate is at least the error), its binomial standard error
-for "asymptotic", and the means of the true error and of the certificates. Samples with outcomes of one class
+coverage (fraction of repetitions in which the certificate is at least the error), and the means of the true
+error and of the certificates. Samples with outcomes of one class
 only are replaced.
 
 Uniform certificates are valid for all monotone maps simultaneously. For the rows "any map" the true error is
@@ -46,14 +46,15 @@ and sorted. The 95% quantile of 39 bootstrap samples is the second largest value
 """
 
 import argparse
-import csv
-import math
+import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit, logit
 from sklearn.base import clone
 
@@ -148,39 +149,6 @@ class Truth:
         )
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """Results for the certificate of the fitted map; certificates are means."""
-
-    truth: str
-    n: int
-    calibrator: str
-    repetitions: int
-    uniform_used: float
-    holds: float
-    error_95: float
-    fitted: float
-    uniform: float
-    published: float
-
-    @property
-    def ratio(self) -> float:
-        """Mean certificate over the 95% quantile of the true error."""
-        return self.fitted / self.error_95 if self.error_95 > 0 else float("inf")
-
-
-@dataclass(frozen=True)
-class Result:
-    """Results for one population, size and calibrator; arrays have one number for each method."""
-
-    truth: str
-    n: int
-    calibrator: str
-    coverage: np.ndarray
-    certificate: np.ndarray
-    error: float
-
-
 def largest_step(before: np.ndarray, after: np.ndarray) -> float:
     """Return the largest before(c) - before(a) - after(b) + after(c) over a <= c <= b."""
     rise = before - np.minimum.accumulate(before)
@@ -242,85 +210,59 @@ SHAPES = {
 }
 
 
-def simulate(
-    name: str, n: int, repetitions: int, confidence: float, rng: np.random.Generator
-) -> list[Result]:
-    """Return the results of all calibrators, fitted to the same samples, of "any map" and of "as it is"."""
-    truth = TRUTHS[name]
+def uniform_study(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield the results of all populations, sizes and calibrators, of "any map" and of "as it is"."""
+    confidence, repetitions = arguments.confidence, arguments.repetitions
+    rng = np.random.default_rng(0)
     labels = [*CALIBRATORS, ANY_MAP, AS_IT_IS]
-    certificates = {label: np.empty((repetitions, len(METHODS))) for label in labels}
-    errors = {label: np.empty(repetitions) for label in labels}
-    for i in range(repetitions):
-        scores, y = truth.draw(n, rng)
-        rate = float(y.mean())
-        margins = {
-            label: [cutoff_bound(n, confidence, m, base_rate=rate, refitted=refitted) for m in METHODS]
-            for label, refitted in ((ANY_MAP, True), (AS_IT_IS, False))
-        }
-        for label, make in CALIBRATORS.items():
-            calibrator = make().fit(scores, y)
-            errors[label][i] = truth.cutoff_error(calibrator)
-            certificates[label][i] = np.minimum(
-                calibrator.training_cutoff_error_ + np.array(margins[ANY_MAP]), 1.0
-            )
-        errors[ANY_MAP][i] = truth.largest_disagreement(scores, y)
-        errors[AS_IT_IS][i] = truth.residual_deviation(scores, y)
-        for label, values in margins.items():
-            certificates[label][i] = values
-    return [
-        Result(
-            name,
-            n,
-            label,
-            np.mean(certificates[label] >= errors[label][:, None], axis=0),
-            certificates[label].mean(axis=0),
-            float(errors[label].mean()),
-        )
-        for label in labels
-    ]
+    for (name, truth), n in itertools.product(TRUTHS.items(), arguments.sizes):
+        certificates = {label: np.empty((repetitions, len(METHODS))) for label in labels}
+        errors = {label: np.empty(repetitions) for label in labels}
+        for i in range(repetitions):
+            scores, y = truth.draw(n, rng)
+            for label, refitted in ((ANY_MAP, True), (AS_IT_IS, False)):
+                certificates[label][i] = [
+                    cutoff_bound(n, confidence, m, base_rate=float(y.mean()), refitted=refitted)
+                    for m in METHODS
+                ]
+            for label, make in CALIBRATORS.items():
+                calibrator = make().fit(scores, y)
+                errors[label][i] = truth.cutoff_error(calibrator)
+                bounds = calibrator.training_cutoff_error_ + certificates[ANY_MAP][i]
+                certificates[label][i] = np.minimum(bounds, 1.0)
+            errors[ANY_MAP][i] = truth.largest_disagreement(scores, y)
+            errors[AS_IT_IS][i] = truth.residual_deviation(scores, y)
+        for label in labels:
+            row = {"truth": name, "n": n, "calibrator": label, "repetitions": repetitions}
+            row |= {"confidence": confidence, "error": errors[label].mean()}
+            holds = np.mean(certificates[label] >= errors[label][:, np.newaxis], axis=0)
+            means = certificates[label].mean(axis=0)
+            for what, values in (("holds", holds), ("mean", means)):
+                row |= {f"{what}_{m}": value for m, value in zip(METHODS, values, strict=True)}
+            # the certificate of the paper divided by that of "asymptotic"
+            yield row | {"ratio": means[-1] / means[0]}
 
 
-def fitted_study(
-    sizes: list[int],
-    repetitions: int,
-    confidence: float,
-    n_resamples: int,
-    labels: list[str] | None = None,
-    seed: int = 0,
-) -> Iterator[Fitted]:
+def fitted_study(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Yield the results of method="fitted" for all populations, sizes and named calibrators."""
-    truths = TRUTHS | SHAPES
-    for n in sizes:
-        for number, (name, truth) in enumerate(truths.items()):
-            rng = np.random.default_rng([seed, n, number])
-            samples = [truth.draw(n, rng) for _ in range(repetitions)]
-            for label in labels or list(FITTED):
+    for n in arguments.sizes:
+        for number, (name, truth) in enumerate((TRUTHS | SHAPES).items()):
+            rng = np.random.default_rng([0, n, number])
+            samples = [truth.draw(n, rng) for _ in range(arguments.repetitions)]
+            for label in arguments.calibrators or list(FITTED):
                 found = [
-                    certified(
-                        truth, FITTED[label](), *sample, confidence, n_resamples, i < UNIFORM_REPETITIONS
-                    )
+                    certified(truth, FITTED[label](), *sample, arguments, i < UNIFORM_REPETITIONS)
                     for i, sample in enumerate(samples)
                 ]
-                known = np.array([row for row in found if row is not None])
-                if known.shape[0]:
-                    error, fitted = known[:, 0], known[:, 1]
-                    yield Fitted(
-                        name,
-                        n,
-                        label,
-                        known.shape[0],
-                        float(known[:, 4].mean()),
-                        float(np.mean(fitted >= error)),
-                        float(np.quantile(error, confidence)),
-                        float(fitted.mean()),
-                        *(mean_of_known(known[:, j]) for j in (2, 3)),
-                    )
-
-
-def mean_of_known(values: np.ndarray) -> float:
-    """Return the mean of the values that are not NaN, NaN if there is none."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else np.nan
+                known = pd.DataFrame([row for row in found if row is not None])
+                if known.empty:
+                    continue
+                row = {"truth": name, "n": n, "calibrator": label, "repetitions": len(known)}
+                row |= {"uniform_used": known["uniform_used"].mean()}
+                row |= {"holds": np.mean(known["fitted"] >= known["error"])}
+                row |= {"error_95": np.quantile(known["error"], arguments.confidence)}
+                row |= known[["fitted", "uniform", "published"]].mean()
+                yield row | {"ratio": row["fitted"] / row["error_95"] if row["error_95"] > 0 else np.inf}
 
 
 def certified(
@@ -328,24 +270,23 @@ def certified(
     calibrator: BaseCalibrator,
     scores: np.ndarray,
     y: np.ndarray,
-    confidence: float,
-    n_resamples: int,
+    arguments: argparse.Namespace,
     uniform: bool,
-) -> tuple[float, ...] | None:
-    """Return the true error of a fitted calibrator, three certificates, and whether the first is uniform."""
+) -> dict[str, float] | None:
+    """Return the true error of a fitted calibrator, and its certificates; None if there is none."""
     calibrator.fit(scores, y)
     monotone = not isinstance(calibrator, HistogramBinningCalibrator)
     if not monotone and (y.shape[0] < 100 or min(y.sum(), (1 - y).sum()) < 10):
         # the uniform certificate is for monotone maps only
         return None
     fitted = calibrator.cutoff_certificate(
-        confidence, "fitted", n_resamples=n_resamples, random_state=int(y.sum())
+        arguments.confidence, "fitted", n_resamples=arguments.resamples, random_state=int(y.sum())
     )
-    others = [
-        calibrator.cutoff_certificate(confidence, method).upper if monotone and uniform else float("nan")
-        for method in ("asymptotic", "paper")
-    ]
-    return truth.cutoff_error(calibrator), fitted.upper, *others, float(fitted.method != "fitted")
+    found = {"error": truth.cutoff_error(calibrator), "fitted": fitted.upper}
+    for name, method in (("uniform", "asymptotic"), ("published", "paper")):
+        known = monotone and uniform
+        found[name] = calibrator.cutoff_certificate(arguments.confidence, method).upper if known else np.nan
+    return found | {"uniform_used": float(fitted.method != "fitted")}
 
 
 def refitted_bound(
@@ -364,9 +305,9 @@ def refitted_bound(
     return float(np.quantile(errors, confidence, method="weibull"))
 
 
-def main_refitted(arguments: argparse.Namespace) -> None:
+def print_refitted(arguments: argparse.Namespace) -> None:
     """Print the coverage of bounds that allow for overfitting."""
-    repetitions = 2 if arguments.smoke else arguments.repetitions
+    repetitions = arguments.repetitions
     truths = list(TRUTHS.items())[: 1 if arguments.smoke else 6]
     print("outcomes of the bootstrap from     the fitted map     isotonic regression      (no fit: fitted)")
     for number, (name, truth) in enumerate(truths):
@@ -397,9 +338,9 @@ def l2_error(prob: np.ndarray, count: np.ndarray, positives: np.ndarray) -> np.n
     return np.sqrt((count * gap**2).sum(axis=0) / count.sum())
 
 
-def main_metrics(arguments: argparse.Namespace) -> None:
+def print_metrics(arguments: argparse.Namespace) -> None:
     """Print the coverage of the same bound for other metrics."""
-    repetitions, sizes = (2, [300]) if arguments.smoke else (arguments.repetitions, arguments.sizes)
+    repetitions, sizes = arguments.repetitions, arguments.sizes
     metrics = [("isotonic", "smooth ECE"), ("Platt", "smooth ECE"), ("isotonic", "l2")]
     print(f"{'':26}" + "".join(f"{f'{label}, {metric}':>22}" for label, metric in metrics))
     lowest = np.ones(len(metrics))
@@ -449,65 +390,45 @@ def metric_holds(
     return float(np.quantile(np.concatenate(values), arguments.confidence, method="weibull")) >= true
 
 
-def main_fitted(arguments: argparse.Namespace) -> None:
-    """Print the results of method="fitted", and write each as soon as it is known."""
-    names = [field.name for field in fields(Fitted)] + ["ratio"]
-    file = arguments.csv.open("a", newline="") if arguments.csv else None
-    if file and not file.tell():
-        csv.writer(file).writerow(names)
-    sizes, repetitions = ([300], 2) if arguments.smoke else (arguments.sizes, arguments.repetitions)
-    print("".join(f"{name:>20}" for name in names))
-    results = fitted_study(
-        sizes, repetitions, arguments.confidence, arguments.resamples, arguments.calibrators
-    )
-    for result in results:
-        values = [getattr(result, name) for name in names]
-        shown = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in values]
-        print("".join(f"{value:>20}" for value in shown), flush=True)
-        if file:
-            csv.writer(file).writerow(shown)
-            file.flush()
-    if file:
-        file.close()
+def tabulate(rows: Iterator[dict[str, Any]], path: Path | None, append: bool) -> pd.DataFrame:
+    """Print rows, and write each as soon as it is known."""
+    table = []
+    for row in rows:
+        table.append(row)
+        new = path is not None and not (append and path.exists())
+        if path is not None:
+            line = pd.DataFrame([row])
+            line.to_csv(
+                path, mode="w" if new else "a", header=new, index=False, na_rep="nan", float_format="%.4g"
+            )
+            append = True
+        shown = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
+        print(*(f"{key} {value};" for key, value in shown.items()), flush=True)
+    return pd.DataFrame(table)
 
 
 def print_tables(path: Path) -> None:
     """Print the tables of docs/certificates.md from a file of --fitted."""
-    with path.open(newline="") as file:
-        rows = [
-            {key: value if key in ("truth", "calibrator") else float(value) for key, value in row.items()}
-            for row in csv.DictReader(file)
-        ]
     # few samples of populations with rare events have enough events
-    rows = [row for row in rows if row["repetitions"] >= 40]
+    table = pd.read_csv(path).query("repetitions >= 40")
     print("Coverage over the populations, lowest to highest; only populations with enough samples\n")
-    sizes = sorted({row["n"] for row in rows})
-    print("| | " + " | ".join(f"n = {n:g}" for n in sizes) + " |\n|---|" + "---|" * len(sizes))
+    sizes = sorted(table["n"].unique())
+    print("| | " + " | ".join(f"n = {n}" for n in sizes) + " |\n|---|" + "---|" * len(sizes))
+    enough = table.query("uniform_used == 0").groupby(["calibrator", "n"])
+    found = enough.agg(low=("holds", "min"), high=("holds", "max"), number=("repetitions", "first"))
     for label in FITTED:
-        cells = []
-        for n in sizes:
-            chosen = [r for r in rows if (r["n"], r["calibrator"]) == (n, label) and r["uniform_used"] == 0]
-            holds = [r["holds"] for r in chosen]
-            cells.append(
-                f"{min(holds):.3f} to {max(holds):.3f} ({chosen[0]['repetitions']:g})" if holds else ""
-            )
+        cells = [
+            "{:.3f} to {:.3f} ({:.0f})".format(*found.loc[label, n]) if (label, n) in found.index else ""
+            for n in sizes
+        ]
         print(f"| {label} | " + " | ".join(cells) + " |")
     print("\nMean certificates of isotonic regression, n = 1000\n")
     print("| | 95% quantile of the true error | fitted | uniform | published | fitted / true |")
     print("|---|---|---|---|---|---|")
-    for row in rows:
-        if (row["n"], row["calibrator"]) == (1000, "isotonic"):
-            numbers = [f"{row[key]:.4f}" for key in ("error_95", "fitted", "uniform", "published")]
-            mark = " (too few in some samples)" if row["uniform_used"] else ""
-            print(f"| {row['truth']}{mark} | " + " | ".join(numbers) + f" | {row['ratio']:.2f} |")
-
-
-def study(sizes: list[int], repetitions: int, confidence: float, seed: int = 0) -> Iterator[Result]:
-    """Yield the results of all populations and sizes."""
-    rng = np.random.default_rng(seed)
-    for name in TRUTHS:
-        for n in sizes:
-            yield from simulate(name, n, repetitions, confidence, rng)
+    for row in table.query("n == 1000 and calibrator == 'isotonic'").itertuples():
+        mark = " (too few in some samples)" if row.uniform_used else ""
+        numbers = [f"{value:.4f}" for value in (row.error_95, row.fitted, row.uniform, row.published)]
+        print(f"| {row.truth}{mark} | " + " | ".join(numbers) + f" | {row.ratio:.2f} |")
 
 
 def main() -> None:
@@ -529,56 +450,20 @@ def main() -> None:
     if arguments.tables:
         print_tables(arguments.tables)
         return
-    for chosen, run in (
-        (arguments.fitted, main_fitted),
-        (arguments.refitted, main_refitted),
-        (arguments.metrics, main_metrics),
-    ):
-        if chosen or arguments.smoke:
-            run(arguments)
-        if chosen:
-            return
-    sizes, repetitions = ([200, 1000], 20) if arguments.smoke else (arguments.sizes, arguments.repetitions)
-    print(f"confidence {arguments.confidence:g}, {repetitions} repetitions")
-    header = "".join(f"{method:>12}" for method in METHODS)
-    print(f"{'':41}{'coverage':>36} {'standard':>9}{'true':>8}{'mean certificate':>36}")
-    print(f"{'population':18}{'n':>5} {'calibrator':>17}{header} {'error':>9}{'error':>8}{header}")
-    results = []
-    for result in study(sizes, repetitions, arguments.confidence):
-        results.append(result)
-        coverage = "".join(f"{share:12.3f}" for share in result.coverage)
-        certificate = "".join(f"{value:12.4f}" for value in result.certificate)
-        error = math.sqrt(result.coverage[0] * (1 - result.coverage[0]) / repetitions)
-        print(
-            f"{result.truth:18}{result.n:5d} {result.calibrator:>17}{coverage} {error:9.3f}"
-            f"{result.error:8.4f}{certificate}",
-            flush=True,
-        )
-    print()
-    for j, method in enumerate(METHODS):
-        worst = min(results, key=lambda result: result.coverage[j])
-        print(
-            f"{method:>10}: lowest coverage {worst.coverage[j]:.3f} ({worst.truth}, n = {worst.n}, "
-            f"{worst.calibrator})"
-        )
-    if arguments.csv:
-        write(results, arguments.csv, repetitions, arguments.confidence)
-
-
-def write(results: list[Result], path: Path, repetitions: int, confidence: float) -> None:
-    """Write one line per result; the ratio is that of the certificate of the paper to "asymptotic"."""
-    path.parent.mkdir(exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        shown = [f"{what}_{method}" for what in ("holds", "mean") for method in METHODS]
-        writer.writerow(["truth", "n", "calibrator", "repetitions", "confidence", "error", *shown, "ratio"])
-        for result in results:
-            numbers = [result.error, *result.coverage, *result.certificate]
-            numbers.append(result.certificate[-1] / result.certificate[0])
-            writer.writerow(
-                [result.truth, result.n, result.calibrator, repetitions, confidence]
-                + [f"{number:.4g}" for number in numbers]
-            )
+    if arguments.smoke:
+        arguments.sizes, arguments.repetitions = [300], 2
+    if arguments.fitted or arguments.smoke:
+        tabulate(fitted_study(arguments), arguments.csv, append=True)
+    if arguments.refitted or arguments.smoke:
+        print_refitted(arguments)
+    if arguments.metrics or arguments.smoke:
+        print_metrics(arguments)
+    if arguments.smoke or not (arguments.fitted or arguments.refitted or arguments.metrics):
+        table = tabulate(uniform_study(arguments), arguments.csv, append=False)
+        for method in METHODS:
+            worst = table.loc[table[f"holds_{method}"].idxmin()]
+            place = f"{worst['truth']}, n = {worst['n']}, {worst['calibrator']}"
+            print(f"{method}: lowest coverage {worst[f'holds_{method}']:.3f} ({place})")
 
 
 if __name__ == "__main__":

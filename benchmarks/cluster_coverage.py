@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from cluster_level import SIZES, conditional_logit
+from cluster_level import clusters_of, conditional_logit
 from scipy.special import expit, logit, ndtri
 from sklearn.metrics import brier_score_loss
 
@@ -88,12 +88,7 @@ def intervals(setting: tuple, seed: Sequence[int]) -> dict[str, tuple[float, flo
     """Return the intervals for one sample."""
     n_clusters, sizes, rho, predictions, events = setting
     rng = np.random.default_rng(seed)
-    n = n_clusters * SIZES[n_clusters]
-    size = np.full(n_clusters, SIZES[n_clusters])
-    if sizes == "unequal":
-        parts = np.append(rng.dirichlet(np.ones(n_clusters - 1)) * 2 / 3, 1 / 3)
-        size = np.maximum(np.rint(parts * n).astype(int), 1)
-    clusters = np.repeat(np.arange(n_clusters), size)
+    clusters = clusters_of(n_clusters, sizes, rng)
     own = (
         rng.normal(size=n_clusters)[clusters] if predictions == "constant" else rng.normal(size=clusters.size)
     )

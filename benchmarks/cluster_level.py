@@ -16,14 +16,12 @@ standard error sqrt(r (1 - r) / runs).
     --rounds 40                rounds, of 5 runs of each setting
     --seed 0                   seed of the first round
     --picture FILE             instead: plot the saved results, and print a summary
-    --speed                    instead: the cost of clusters for 10^5 samples, as a ratio to no clusters
     --smoke                    one run of few settings, not saved
 """
 
 import argparse
 import csv
 import itertools
-import time
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
@@ -32,7 +30,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import expit, logit, ndtri
 
-from sklearn_calib.inference import CombinedTest, CoxTest, CutoffTest, TCal
+from sklearn_calib.inference import CombinedTest, CoxTest
 
 RESULTS = Path(__file__).parent / "results" / "cluster_level.csv"
 SIZES = {15: 40, 30: 20, 100: 10, 1000: 3}
@@ -59,15 +57,19 @@ def settings() -> list[tuple]:
     ]
 
 
-def simulate(setting: tuple, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return outcomes, predictions and clusters."""
-    n_clusters, sizes, kind, rho, predictions, events, shift = setting
-    n = n_clusters * SIZES[n_clusters]
+def clusters_of(n_clusters: int, sizes: str, rng: np.random.Generator) -> np.ndarray:
+    """Return the clusters of the samples, of equal sizes or one with a third of the samples."""
     size = np.full(n_clusters, SIZES[n_clusters])
     if sizes == "unequal":
         parts = np.append(rng.dirichlet(np.ones(n_clusters - 1)) * 2 / 3, 1 / 3)
-        size = np.maximum(np.rint(parts * n).astype(int), 1)
-    clusters = np.repeat(np.arange(n_clusters), size)
+        size = np.maximum(np.rint(parts * size.sum()).astype(int), 1)
+    return np.repeat(np.arange(n_clusters), size)
+
+
+def simulate(setting: tuple, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return outcomes, predictions and clusters."""
+    n_clusters, sizes, kind, rho, predictions, events, shift = setting
+    clusters = clusters_of(n_clusters, sizes, rng)
     centre, spread = (-4.15, 0.7) if events == "rare" else (0.0, 1.2)
     own = (
         rng.normal(size=n_clusters)[clusters] if predictions == "constant" else rng.normal(size=clusters.size)
@@ -194,28 +196,6 @@ def picture(total: dict[tuple, np.ndarray], path: str) -> None:
     figure.savefig(path, dpi=110)
 
 
-def speed(n: int) -> None:
-    """Print the time of tests with clusters, divided by that without."""
-    rng = np.random.default_rng(0)
-    tests = {
-        "T-Cal": TCal(random_state=0),
-        "cutoff": CutoffTest(method="monte_carlo", random_state=0),
-        "combined": CombinedTest(random_state=0),
-        "Cox": CoxTest(method="monte_carlo"),
-    }
-    for size in (2, 100):
-        clusters = np.repeat(np.arange(n // size), size)
-        p = expit(1.2 * rng.normal(size=n))
-        y = (rng.random(n) < p).astype(int)
-        for name, test in tests.items():
-            times = []
-            for given in (None, clusters):
-                start = time.perf_counter()
-                test.test(y, p, clusters=given)
-                times.append(time.perf_counter() - start)
-            print(f"clusters of {size:>3}: {name:<8} {times[1] / times[0]:.1f} times {times[0]:.2f} s")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -223,12 +203,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--picture", default="")
-    parser.add_argument("--speed", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args(arguments)
-    if options.speed:
-        speed(10**5)
-        return
     # warnings about few events in few clusters are expected
     warnings.filterwarnings("ignore", category=UserWarning)
     if options.smoke:

@@ -20,16 +20,14 @@ are applied to the same samples.
 import argparse
 import csv
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy import special
-from tcal_power import consistency_pvalue, perturb, plug_in_pvalue
+from tcal_power import perturb
 
 from sklearn_calib.inference import (
     BinomialTest,
@@ -120,37 +118,13 @@ BINARY = ("uniform", "near 0 and 1", "tied", "rare")
 EVERYWHERE = tuple(NULLS)
 
 
-@dataclass
-class Comparison:
-    """A test of the T-Cal paper that is implemented in the benchmarks only."""
-
-    compute: Callable[[np.ndarray, np.ndarray, np.random.Generator], float]
-    random_state: np.random.Generator
-
-    def test(self, y: np.ndarray, p: np.ndarray) -> SimpleNamespace:
-        """Return an object with the p-value."""
-        return SimpleNamespace(pvalue=self.compute(y, p, self.random_state))
-
-
-def _resampled(y: np.ndarray, p: np.ndarray, rng: np.random.Generator) -> float:
-    return consistency_pvalue(y, p, 199, rng)
-
-
-def _plug_in(norm: str, y: np.ndarray, p: np.ndarray, rng: np.random.Generator) -> float:
-    # as many bins as T-Cal for s = 1
-    return plug_in_pvalue(y, p, int(p.size**0.4), norm, 199, rng)
-
-
 TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "T-Cal": (partial(TCal, n_resamples=199), EVERYWHERE),
     "T-Cal, Bonferroni": (partial(TCal, n_resamples=599, combine="bonferroni"), EVERYWHERE),
     "T-Cal, s = 1": (partial(TCal, smoothness=1.0, n_resamples=199), EVERYWHERE),
     "T-Cal, confidence": (partial(TCal, n_resamples=199, reduction="confidence"), ("K = 3", "K = 10")),
-    "T-Cal, pairs redrawn (approximate)": (partial(Comparison, _resampled), BINARY),
     "T-Cal, asymptotic": (lambda random_state: TCal(method="asymptotic"), EVERYWHERE),
     "T-Cal, theory": (lambda random_state: TCal(method="theory"), EVERYWHERE),
-    "plug-in l2, s = 1": (partial(Comparison, partial(_plug_in, "biased")), BINARY),
-    "plug-in l1, s = 1": (partial(Comparison, partial(_plug_in, "l1")), BINARY),
     "sample splitting": (partial(SampleSplittingTest, n_resamples=199), EVERYWHERE),
     "sample splitting, cross-fitted": (
         partial(SampleSplittingTest, n_resamples=199, cross_fit=True),
@@ -162,6 +136,7 @@ TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
     ),
     "kernel": (partial(KernelTest, n_resamples=199), EVERYWHERE),
     "kernel, adaptive": (partial(KernelTest, bandwidth="adaptive", n_resamples=199), EVERYWHERE),
+    "kernel, asymptotic": (lambda random_state: KernelTest(method="asymptotic"), BINARY),
     "combined": (partial(CombinedTest, n_resamples=199), BINARY),
     "combined, asymptotic": (lambda random_state: CombinedTest(method="asymptotic"), BINARY),
     "cutoff": (partial(CutoffTest, n_resamples=199), BINARY),
@@ -192,10 +167,6 @@ TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
 
 #: The largest n for slow tests, by name and by whether the problem is multiclass.
 MOST_ROWS = {
-    (name, several): 1000
-    for name in ("plug-in l2, s = 1", "plug-in l1, s = 1", "T-Cal, pairs redrawn (approximate)")
-    for several in (False, True)
-} | {
     ("sample splitting, cross-fitted", False): 1000,
     ("sample splitting, cross-fitted", True): 1000,
     ("T-Cal, Bonferroni", True): 1000,
@@ -207,9 +178,6 @@ MOST_ROWS = {
 #: Tests without a column of power, which is measured elsewhere or not of interest.
 NOT_FOR_USE = (
     "T-Cal, theory",
-    "plug-in l2, s = 1",
-    "plug-in l1, s = 1",
-    "T-Cal, pairs redrawn (approximate)",
     "sample splitting, cross-fitted",
     "sample splitting, chi-squared (asymptotic)",
 )

@@ -12,22 +12,17 @@ on [1/4, 3/4], where j = floor(2 m (p - 1/4)); elsewhere g(p) = p. Each curve sh
 
 The published numbers (reference/tcal_power.csv) were digitized from the figures of the paper. There critical
 values are simulated once for each curve; here every sample has its own p-value, given its predictions:
-"debiased" and the adaptive tests by method="asymptotic" ("--draws" adds Monte Carlo), "biased", "l1" and
-"splitting" by 199 simulations or permutations, at some of the points. "biased" and "l1" are the plug-in
-estimates of Sec. 4.1 of the paper, see ``plug_in_pvalue``. The published splitting test uses only the
-positive class, and the number of bins for the whole sample: "splitting" is this test, "splitting, both
-classes" our test with these bins, "splitting, chi-squared" our test with its own bins and Pearson's
-statistic.
+"debiased" and the adaptive tests by method="asymptotic", "biased", "l1" and "splitting" by 199 simulations or
+permutations, at some of the points. "biased" and "l1" are the plug-in estimates of Sec. 4.1 of the paper, see
+``plug_in_pvalue``. The published splitting test uses only the positive class, and the number of bins for the
+whole sample: "splitting" is this test, "splitting, both classes" our test with these bins, "splitting,
+chi-squared" our test with its own bins and Pearson's statistic.
 
 The standard error of a difference includes our samples, the 10000 published ones, and the published critical
 value from 1000 samples: an error of its level shifts the whole curve, by the slope of power in the level of a
-test of a normal mean. After the tables: differences by curve, and the adaptive tests compared with
-Bonferroni's correction on the same samples. These alternatives are concentrated on few, fine scales, for
-which minima of p-values are more powerful than the largest standardised statistic ("max").
+test of a normal mean.
 
     --repetitions 400          samples for each point
-    --only WORD                curves whose name contains it; the others are read from the CSV
-    --draws                    also Monte Carlo p-values of asymptotic tests, at some of the points
     --jobs 1                   processes
     --csv, --figure PATH       output files
     --smoke                    few samples and points, as a quick check; writes only to given paths
@@ -67,13 +62,7 @@ SLOW_AT = {2000: (40, 50, 70), 5000: (50, 70, 90), 10_000: (70, 90, 110, 140)}
 SPLIT_AT = {0.6: (40, 60, 90), 0.8: (40, 60)}
 
 ADAPTIVE = ("adaptive", "adaptive, bonferroni")
-PAIRS = (
-    ("adaptive", "adaptive, bonferroni"),
-    ("adaptive, draws", "adaptive, bonferroni"),
-    ("adaptive, draws", "adaptive"),
-    ("debiased, draws", "debiased"),
-)
-CLASSICAL = ("cutoff", "Hosmer-Lemeshow", "Cox", "Spiegelhalter")
+CLASSICAL = ("cutoff", "Hosmer-Lemeshow", "Spiegelhalter")
 
 
 class Alternative(NamedTuple):
@@ -104,20 +93,19 @@ def perturb(p: np.ndarray, s: float, rho: float, m: int) -> np.ndarray:
     return p + np.where(inside, np.where(j % 2 == 0, 1.0, -1.0) * rho * m**-s * bump, 0.0)
 
 
-def curves(alternative: Alternative, draws: bool, only: str = "") -> list[str]:
-    """Return the names of the tests for an alternative, those that contain a word."""
+def curves(alternative: Alternative) -> list[str]:
+    """Return the names of the tests for an alternative."""
     n, s, _, m = alternative
     names = ["debiased"]
-    slow = m in SLOW_AT.get(n, ())
-    if m % (20 if n < 20_000 else 40) == 0 or (draws and slow):
+    if m % (20 if n < 20_000 else 40) == 0:
         names += [*ADAPTIVE, *CLASSICAL] if n < 20_000 else ADAPTIVE
     if n == 10_000:
         names += ["logistic score"] + ["l1, 15 bins"] * (m % 20 == 0)
-    if slow:
-        names += ["biased", "l1"] + ["debiased, draws", "adaptive, draws"] * draws
+    if m in SLOW_AT.get(n, ()):
+        names += ["biased", "l1"]
     if n == 20_000:
         names += ["splitting"] * (m in SPLIT_AT[s]) + ["splitting, chi-squared"] * (m % 40 == 0)
-    return [name for name in names if only in name]
+    return names
 
 
 def pvalues(name: str, y: np.ndarray, p: np.ndarray, s: float, rng: np.random.Generator) -> dict[str, float]:
@@ -133,7 +121,6 @@ def pvalues(name: str, y: np.ndarray, p: np.ndarray, s: float, rng: np.random.Ge
         return {name: plug_in_pvalue(y, p, int(p.size ** (2.0 / (4.0 * s + 1.0))), name, 199, rng)}
     tests = {
         "debiased": lambda: TCal(smoothness=s, method="asymptotic"),
-        "debiased, draws": lambda: TCal(smoothness=s, random_state=rng, **DRAWS),
         "l1, 15 bins": lambda: ConsistencyTest(
             partial(expected_calibration_error, n_bins=15), random_state=rng, **DRAWS
         ),
@@ -142,11 +129,9 @@ def pvalues(name: str, y: np.ndarray, p: np.ndarray, s: float, rng: np.random.Ge
             smoothness=s, method="chi-squared", random_state=rng
         ),
         "adaptive": lambda: TCal(method="asymptotic"),
-        "adaptive, draws": lambda: TCal(random_state=rng, **DRAWS),
         "adaptive, bonferroni": lambda: TCal(method="asymptotic", combine="bonferroni"),
         "cutoff": lambda: CutoffTest(method="asymptotic"),
         "Hosmer-Lemeshow": lambda: HosmerLemeshowTest(method="asymptotic"),
-        "Cox": lambda: CoxTest(method="asymptotic"),
         "Spiegelhalter": lambda: SpiegelhalterTest(method="asymptotic"),
     }
     return {name: tests[name]().test(y, p).pvalue}
@@ -217,9 +202,7 @@ def consistency_pvalue(y: np.ndarray, p: np.ndarray, n_resamples: int, rng: np.r
     return float((1 + np.count_nonzero(smallest[1:] <= smallest[0] * (1 + 1e-9))) / (1 + n_resamples))
 
 
-def simulate(
-    alternative: Alternative, repetitions: int, draws: bool, only: str = ""
-) -> dict[str, np.ndarray]:
+def simulate(alternative: Alternative, repetitions: int) -> dict[str, np.ndarray]:
     """Return for each curve which of the samples are not rejected."""
     n, s, rho, m = alternative
     accepted: dict[str, list[bool]] = {}
@@ -227,7 +210,7 @@ def simulate(
         rng = np.random.default_rng((n, round(100 * s), m, repetition))
         p = rng.uniform(size=n)
         y = rng.uniform(size=n) < perturb(p, s, rho, m)
-        for name in curves(alternative, draws, only):
+        for name in curves(alternative):
             for curve, pvalue in pvalues(name, y, p, s, rng).items():
                 accepted.setdefault(curve, []).append(pvalue > LEVEL)
     return {curve: np.array(values) for curve, values in accepted.items()}
@@ -245,19 +228,6 @@ def read_published() -> list[tuple[str, str, Alternative, float]]:
             )
             for row in rows
         ]
-
-
-def read_results(path: Path) -> Rates:
-    """Return the rates of an earlier run, one number for each."""
-    with path.open(newline="") as file:
-        file.readline()
-        return {
-            (
-                Alternative(int(row["n"]), float(row["s"]), float(row["rho"]), int(row["m"])),
-                row["curve"],
-            ): np.array([float(row["ours"])])
-            for row in csv.DictReader(file)
-        }
 
 
 def standard_error(published: float, ours: float, repetitions: int) -> float:
@@ -331,27 +301,6 @@ def print_summary(rows: Sequence[dict[str, Any]]) -> None:
         )
 
 
-def print_pairs(rates: Rates, pairs: Sequence[tuple[str, str]]) -> None:
-    """Print the difference of the first curve and the second on the same samples."""
-    for first, second in pairs:
-        # rates of an earlier run are single numbers
-        points = [
-            a
-            for a, curve in rates
-            if curve == first and (a, second) in rates and rates[a, first].size == rates[a, second].size > 1
-        ]
-        if not points:
-            continue
-        gaps = np.array([rates[a, first].astype(float) - rates[a, second] for a in points])
-        gap, error = gaps.mean(axis=1), gaps.std(axis=1) / np.sqrt(gaps.shape[1])
-        worst, best = int(gap.argmax()), int(gap.argmin())
-        print(
-            f"\ntype II error of '{first}' minus '{second}', {len(points)} points: mean {gap.mean():.4f},"
-            f"\n  largest  {gap[worst]:7.4f} (standard error {error[worst]:.4f}) at {points[worst]}"
-            f"\n  smallest {gap[best]:7.4f} (standard error {error[best]:.4f}) at {points[best]}"
-        )
-
-
 def write_csv(path: Path, rows: Sequence[dict[str, Any]], repetitions: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
@@ -408,15 +357,15 @@ def draw(path: Path, published: Sequence[tuple[str, str, Alternative, float]], r
         marks(ax, "splitting, chi-squared", 20_000, s, "x", "splitting, chi-squared")
         ax.set_title(f"Figure 7, s = {s:g}")
     ax = axes[1, 1]
-    styles = {"debiased": ":", "adaptive": "-o", "adaptive, max": "-.s", "adaptive, bonferroni": "--x"}
-    labels = ("known smoothness", "weighted (default)", "max", "Bonferroni")
+    styles = {"debiased": ":", "adaptive": "-o", "adaptive, bonferroni": "--x"}
+    labels = ("known smoothness", "weighted (default)", "Bonferroni")
     for n in (2000, 5000, 10_000):
         for (curve, style), label in zip(styles.items(), labels, strict=True):
             marks(ax, curve, n, 0.6, style, label if n == 10_000 else None, lw=1)
     ax.set_title("adaptive T-Cal")
     ax = axes[1, 2]
     marks(ax, "adaptive", 10_000, 0.6, "-o", "adaptive T-Cal", lw=1)
-    for curve, style in zip(CLASSICAL, (":s", "-.^", "--x", ":+"), strict=True):
+    for curve, style in zip((*CLASSICAL, "logistic score"), (":s", "-.^", ":+", "--x"), strict=True):
         marks(ax, curve, 10_000, 0.6, style, curve, lw=1)
     ax.set_title("classical tests, n = 10000")
     places = ("lower left", "lower left", "center", "lower left", "lower left", "lower left")
@@ -435,8 +384,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--repetitions", type=int, default=400)
-    parser.add_argument("--draws", action="store_true")
-    parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--figure", type=Path)
@@ -451,14 +398,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.csv = options.csv or HERE / "results" / "tcal_power.csv"
         options.figure = options.figure or HERE.parent / "docs" / "_static" / "tcal_power.png"
     results = Parallel(n_jobs=options.jobs, verbose=1)(
-        delayed(simulate)(a, repetitions, options.draws, options.only) for a in alternatives
+        delayed(simulate)(a, repetitions) for a in alternatives
     )
-    rates = read_results(options.csv) if options.only and options.csv else {}
-    rates |= {(a, curve): x for a, r in zip(alternatives, results, strict=True) for curve, x in r.items()}
+    rates = {(a, curve): x for a, r in zip(alternatives, results, strict=True) for curve, x in r.items()}
     rows = compare(published, rates, repetitions)
     print_tables(rows)
     print_summary(rows)
-    print_pairs(rates, PAIRS)
     if options.csv:
         write_csv(options.csv, rows, repetitions)
     if options.figure:
