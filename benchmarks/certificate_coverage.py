@@ -210,12 +210,11 @@ SHAPES = {
 }
 
 
-def uniform_study(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def study(sizes: list[int], repetitions: int, confidence: float, seed: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the results of all populations, sizes and calibrators, of "any map" and of "as it is"."""
-    confidence, repetitions = arguments.confidence, arguments.repetitions
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     labels = [*CALIBRATORS, ANY_MAP, AS_IT_IS]
-    for (name, truth), n in itertools.product(TRUTHS.items(), arguments.sizes):
+    for (name, truth), n in itertools.product(TRUTHS.items(), sizes):
         certificates = {label: np.empty((repetitions, len(METHODS))) for label in labels}
         errors = {label: np.empty(repetitions) for label in labels}
         for i in range(repetitions):
@@ -243,15 +242,24 @@ def uniform_study(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
             yield row | {"ratio": means[-1] / means[0]}
 
 
-def fitted_study(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def fitted_study(
+    sizes: list[int],
+    repetitions: int,
+    confidence: float,
+    n_resamples: int,
+    labels: list[str] | None = None,
+    seed: int = 0,
+) -> Iterator[dict[str, Any]]:
     """Yield the results of method="fitted" for all populations, sizes and named calibrators."""
-    for n in arguments.sizes:
+    for n in sizes:
         for number, (name, truth) in enumerate((TRUTHS | SHAPES).items()):
-            rng = np.random.default_rng([0, n, number])
-            samples = [truth.draw(n, rng) for _ in range(arguments.repetitions)]
-            for label in arguments.calibrators or list(FITTED):
+            rng = np.random.default_rng([seed, n, number])
+            samples = [truth.draw(n, rng) for _ in range(repetitions)]
+            for label in labels or list(FITTED):
                 found = [
-                    certified(truth, FITTED[label](), *sample, arguments, i < UNIFORM_REPETITIONS)
+                    certified(
+                        truth, FITTED[label](), *sample, confidence, n_resamples, i < UNIFORM_REPETITIONS
+                    )
                     for i, sample in enumerate(samples)
                 ]
                 known = pd.DataFrame([row for row in found if row is not None])
@@ -260,7 +268,7 @@ def fitted_study(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 row = {"truth": name, "n": n, "calibrator": label, "repetitions": len(known)}
                 row |= {"uniform_used": known["uniform_used"].mean()}
                 row |= {"holds": np.mean(known["fitted"] >= known["error"])}
-                row |= {"error_95": np.quantile(known["error"], arguments.confidence)}
+                row |= {"error_95": np.quantile(known["error"], confidence)}
                 row |= known[["fitted", "uniform", "published"]].mean()
                 yield row | {"ratio": row["fitted"] / row["error_95"] if row["error_95"] > 0 else np.inf}
 
@@ -270,7 +278,8 @@ def certified(
     calibrator: BaseCalibrator,
     scores: np.ndarray,
     y: np.ndarray,
-    arguments: argparse.Namespace,
+    confidence: float,
+    n_resamples: int,
     uniform: bool,
 ) -> dict[str, float] | None:
     """Return the true error of a fitted calibrator, and its certificates; None if there is none."""
@@ -280,12 +289,12 @@ def certified(
         # the uniform certificate is for monotone maps only
         return None
     fitted = calibrator.cutoff_certificate(
-        arguments.confidence, "fitted", n_resamples=arguments.resamples, random_state=int(y.sum())
+        confidence, "fitted", n_resamples=n_resamples, random_state=int(y.sum())
     )
     found = {"error": truth.cutoff_error(calibrator), "fitted": fitted.upper}
     for name, method in (("uniform", "asymptotic"), ("published", "paper")):
         known = monotone and uniform
-        found[name] = calibrator.cutoff_certificate(arguments.confidence, method).upper if known else np.nan
+        found[name] = calibrator.cutoff_certificate(confidence, method).upper if known else np.nan
     return found | {"uniform_used": float(fitted.method != "fitted")}
 
 
@@ -452,14 +461,16 @@ def main() -> None:
         return
     if arguments.smoke:
         arguments.sizes, arguments.repetitions = [300], 2
+    common = arguments.sizes, arguments.repetitions, arguments.confidence
     if arguments.fitted or arguments.smoke:
-        tabulate(fitted_study(arguments), arguments.csv, append=True)
+        rows = fitted_study(*common, arguments.resamples, arguments.calibrators)
+        tabulate(rows, arguments.csv, append=True)
     if arguments.refitted or arguments.smoke:
         print_refitted(arguments)
     if arguments.metrics or arguments.smoke:
         print_metrics(arguments)
     if arguments.smoke or not (arguments.fitted or arguments.refitted or arguments.metrics):
-        table = tabulate(uniform_study(arguments), arguments.csv, append=False)
+        table = tabulate(study(*common), arguments.csv, append=False)
         for method in METHODS:
             worst = table.loc[table[f"holds_{method}"].idxmin()]
             place = f"{worst['truth']}, n = {worst['n']}, {worst['calibrator']}"

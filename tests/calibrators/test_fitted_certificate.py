@@ -271,7 +271,7 @@ def test_holds_as_often_as_it_says():
         certified(SHAPES["linear"], IsotonicCalibrator(), *SHAPES["linear"].draw(200, rng), 0.8, 99, False)
         for _ in range(150)
     ]
-    errors, bounds = np.array(rows)[:, 0], np.array(rows)[:, 1]
+    errors, bounds = (np.array([row[key] for row in rows]) for key in ("error", "fitted"))
     assert binom.ppf(1e-4, 150, 0.8) <= np.sum(bounds >= errors) <= binom.ppf(1 - 1e-4, 150, 0.8)
 
 
@@ -306,6 +306,7 @@ def test_holds_as_often_as_it_says_for_all():
     """A proportion below what chance explains would refute the claim; at 90%, over all truths."""
     repetitions = 60
     results = list(fitted_study([300], repetitions, 0.9, 39, seed=4))
-    assert len({(r.truth, r.calibrator) for r in results}) >= (len(TRUTHS) + len(SHAPES)) * (len(FITTED) - 1)
-    for result in results:
-        assert result.holds * result.repetitions >= binom.ppf(1e-5, result.repetitions, 0.9), result
+    found = {(row["truth"], row["calibrator"]) for row in results}
+    assert len(found) >= (len(TRUTHS) + len(SHAPES)) * (len(FITTED) - 1)
+    for row in results:
+        assert row["holds"] * row["repetitions"] >= binom.ppf(1e-5, row["repetitions"], 0.9), row
