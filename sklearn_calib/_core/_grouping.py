@@ -19,11 +19,6 @@ from sklearn_calib._typing import Array
 #: Samples processed at a time, so that the temporaries of a pass over the data stay in cache.
 CHUNK = 1 << 14
 
-# Scores above 2 to this power are sorted without a key.
-_LARGEST_EXPONENT = 512
-_SIGN = np.int64(-(1 << 63))
-_ALL_BUT_COPY = np.int64(~(1 << 62))
-
 
 @dataclass(frozen=True, eq=False)
 class GroupedOutcomes:
@@ -197,14 +192,10 @@ def group_scores(y: NDArray[np.int64], scores: Array, w: Array | None = None) ->
 
     As :func:`group_outcomes`, for scores that need not be probabilities; they are the ``prob`` of the result.
     """
-    low, high = float(scores.min()), float(scores.max())
-    if w is not None or (low >= 0.0 and high <= 1.0):
+    if w is not None or (scores.min() >= 0.0 and scores.max() <= 1.0):
         return group_outcomes(y, scores, w)
-    found = _sorted_by_signed_key(y, scores, max(-low, high))
-    if found is None:
-        order = np.argsort(scores)
-        found = y[order].astype(np.float64), scores[order] + 0.0
-    return _merge_ties(*found)
+    order = np.argsort(scores)
+    return _merge_ties(y[order].astype(np.float64), scores[order] + 0.0)
 
 
 def _take_outcomes(key: NDArray[np.int64]) -> Array:
@@ -224,43 +215,3 @@ def _merge_ties(outcome: Array, value: Array) -> GroupedOutcomes:
     starts = group_starts(value)
     weight = np.diff(starts, append=value.shape[0]).astype(np.float64)
     return GroupedOutcomes(value[starts], weight, np.add.reduceat(outcome, starts))
-
-
-def _sorted_by_signed_key(
-    y: NDArray[np.int64], scores: Array, magnitude: float
-) -> tuple[Array, Array] | None:
-    """Return outcomes and scores ordered by score, or None if a score would lose bits.
-
-    Divided by a power of two, scores do not exceed 1 in absolute value, so that the highest bit of the
-    exponent is free. The other bits are shifted by one to store the outcome, and the sign is kept. As floats,
-    such keys have the order of the scores, and sorting them is several times faster than argsort.
-    """
-    exponent = max(int(np.frexp(magnitude)[1]), 0)
-    if exponent > _LARGEST_EXPONENT:
-        return None
-    n, down, up = scores.shape[0], 2.0**-exponent, 2.0**exponent
-    key = np.empty(n, dtype=np.int64)
-    as_float = key.view(np.float64)
-    spare, check = np.empty(min(n, CHUNK), dtype=np.int64), np.empty(min(n, CHUNK))
-    for start in range(0, n, CHUNK):
-        rows = slice(start, start + CHUNK)
-        part, given = key[rows], scores[rows]
-        sign, back = spare[: part.shape[0]], check[: part.shape[0]]
-        np.multiply(given, down, out=as_float[rows])
-        if exponent and not np.array_equal(np.multiply(as_float[rows], up, out=back), given):
-            return None
-        # -0.0 and 0.0 are one score
-        np.add(as_float[rows], 0.0, out=as_float[rows])
-        np.bitwise_and(part, _SIGN, out=sign)
-        np.left_shift(part, 1, out=part)
-        np.bitwise_or(part, y[rows], out=part)
-        np.bitwise_or(part, sign, out=part)
-    as_float.sort()
-    outcome = _take_outcomes(key)
-    for start in range(0, n, CHUNK):
-        rows = slice(start, start + CHUNK)
-        # the shift has duplicated the sign
-        np.bitwise_and(key[rows], _ALL_BUT_COPY, out=key[rows])
-        if exponent:
-            np.multiply(as_float[rows], up, out=as_float[rows])
-    return outcome, as_float

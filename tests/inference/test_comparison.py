@@ -71,21 +71,6 @@ def test_swap_by_hand():
     assert np.isnan([result.lower, result.upper, result.corrected]).all()
 
 
-def test_rows_with_equal_predictions_do_not_count():
-    y, a, b = sample(6, seed=1)
-    tail = np.full(50, 0.3)
-    many = paired(
-        np.r_[y, np.arange(50) % 2],
-        np.r_[a, tail],
-        np.r_[b, tail],
-        metric=brier,
-        method="swap",
-        n_resamples=63,
-    )
-    assert many.pvalue == paired(y, a, b, metric=brier, method="swap", n_resamples=63).pvalue
-    assert many.null_distribution.shape == (64,)
-
-
 def test_average_is_the_paired_t_test():
     y, a, b = sample(800)
     loss_a, loss_b = (y - a) ** 2, (y - b) ** 2
@@ -313,13 +298,6 @@ def test_scores_of_scikit_learn(method):
     assert found.models[0].null_mean == pytest.approx(expected.models[0].null_mean)
 
 
-def test_auto_swaps_few_rows():
-    y, a, b = sample(30)
-    for n, method in ((30, "half-sampling"), (29, "swap")):
-        given = {"a": a[:n], "b": b[:n]}
-        assert compare_models(y[:n], given, metric=ece, n_resamples=39).method == method
-
-
 def models(n=400, seed=0):
     rng = np.random.default_rng(seed)
     p = rng.random(n)
@@ -454,23 +432,6 @@ def test_bad_arguments_of_several_classes():
         paired([-1, 0, 0, -1, 0], p, p, metric=log_loss)
     with pytest.raises(ValueError, match="sums to"):
         paired([0, 1, 2, 0, 1], p, 2 * p / 3, metric=log_loss)
-
-
-class NoSignature:
-    """A metric that does not say what it takes."""
-
-    __signature__ = "unknown"
-
-    def __call__(self, y_true, y_proba):
-        return cutoff_calibration_error(y_true, y_proba)
-
-
-def test_a_metric_without_a_signature_is_compared_without_weights():
-    y, a, b = sample()
-    models = {"a": a, "b": b}
-    unknown = compare_models(y, models, metric=NoSignature(), random_state=0)
-    known = compare_models(y, models, metric=lambda y, p: cutoff_calibration_error(y, p), random_state=0)
-    assert unknown.to_records() == known.to_records()
 
 
 @pytest.mark.parametrize("seed", [5, 6, 7])

@@ -8,12 +8,8 @@ from scipy.special import expit, logit
 from scipy.stats import binom
 from sklearn.metrics import brier_score_loss
 
-from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib.inference import confidence_interval
-from sklearn_calib.inference._intervals import _MULTIPLES, Populations, _Path
-from sklearn_calib.inference._redraw import Redrawn
 from sklearn_calib.metrics import (
-    MetricKernel,
     cutoff_calibration_error,
     decision_risk_gap,
     expected_calibration_error,
@@ -120,21 +116,6 @@ def test_one_label_only(label, far):
     assert far - 0.25 < interval.lower <= far - 0.09
 
 
-def test_kernel_of_a_user_that_divides_by_the_number_of_samples():
-    def bias(y_true, y_proba, sample_weight=None):
-        return abs(np.average(np.asarray(y_true) - y_proba, weights=sample_weight))
-
-    def make(prob, n_samples):
-        return lambda count, positives: abs(positives.sum(axis=0) - prob @ count) / n_samples
-
-    y, p = sample(n=50)
-    options = {"n_resamples": 20, "random_state": 0}
-    plain = confidence_interval(y, p, metric=bias, **options)
-    fast = confidence_interval(y, p, metric=MetricKernel(make)(bias), **options)
-    assert (fast.lower, fast.upper) == pytest.approx((plain.lower, plain.upper), abs=1e-9)
-    assert 0 < fast.upper < 0.5
-
-
 def test_metric_that_checks_its_weights():
     """A population is a sample with large weights, which the metrics of the package accept."""
 
@@ -173,39 +154,6 @@ def test_gross_miscalibration_is_not_zero():
     assert interval.lower < narrow.lower < narrow.upper < interval.upper
 
 
-def path_of(p, y, alpha):
-    redrawn = Redrawn(cutoff_calibration_error, group_outcomes(y, p), weighted=False)
-    return _Path(redrawn, Populations(redrawn.grouped, 199, np.random.default_rng(0)), alpha)
-
-
-def test_path_leads_from_calibration_through_the_estimate():
-    y, p = np.repeat([0, 1], [20, 30]), np.tile([0.2, 0.4, 0.4, 0.3, 0.3], 10)
-    path = path_of(p, y, 0.1)
-    # of every prediction the smooth frequency is near 3/5
-    assert path.populations.truth(0.0) == pytest.approx([0.2, 0.3, 0.4])
-    assert path.populations.truth(1.0) == pytest.approx([0.6, 0.6, 0.6], abs=0.1)
-    values = [path.at(step).value for step in range(len(_MULTIPLES))]
-    assert values[0] == pytest.approx(0, abs=1e-12)
-    assert (np.diff(values) > -1e-12).all()
-    assert values[1] < values[2] < values[4]
-
-
-def test_kept_samples_are_those_that_are_drawn_again():
-    y, p = sample(n=300)
-    grouped = group_outcomes(y, np.round(p, 1))
-    once, kept = (Populations(grouped, 30, np.random.default_rng(5), keep=keep) for keep in (False, True))
-    for multiple in (0.0, 1.5, 0.0):
-        for first, second in zip(once.samples(multiple), kept.samples(multiple), strict=True):
-            np.testing.assert_array_equal(first, second)
-
-
-def test_same_seed_same_interval():
-    y, p = sample()
-    first = confidence_interval(y, p, metric=cutoff_calibration_error, random_state=3)
-    assert first == confidence_interval(y, p, metric=cutoff_calibration_error, random_state=3)
-    assert first != confidence_interval(y, p, metric=cutoff_calibration_error, random_state=4)
-
-
 @pytest.mark.parametrize("method", ["inversion", "percentile"])
 def test_frequency_weights_are_repetition(method):
     y, p = sample(n=60)
@@ -239,23 +187,6 @@ def test_percentile_suits_an_average():
     assert interval.lower < losses.mean() < interval.upper
     assert np.isnan(interval.null_mean)
     assert "noise" not in str(interval)
-
-
-@pytest.mark.parametrize("confidence", [0.5, 0.9])
-def test_percentiles_leave_as_many_draws_on_either_side(confidence):
-    y, p = sample(n=60)
-    seen = []
-
-    def metric(y_true, y_proba):
-        seen.append(brier_score_loss(y_true, y_proba))
-        return seen[-1]
-
-    interval = confidence_interval(
-        y, p, metric=metric, method="percentile", n_resamples=200, confidence=confidence, random_state=0
-    )
-    draws = np.array(seen[-200:])
-    outside = round(200 * (1 - confidence) / 2)
-    assert np.sum(draws < interval.lower) == np.sum(draws > interval.upper) == outside
 
 
 def test_balanced_and_tiny_samples():

@@ -16,7 +16,6 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.metrics._metric_kernel import bind_kernel
-from sklearn_calib.metrics._smooth import _null_scale
 
 POOLING = [
     smooth_ece,
@@ -107,15 +106,6 @@ def test_other_metrics_tell_all_predictions_apart(metric):
     assert pooled(metric, grouped) is grouped
 
 
-@pytest.mark.parametrize("kind", ["uniform", "rare", "two"])
-def test_cells_are_much_narrower_than_what_noise_is_smoothed_with(kind):
-    grouped = GroupedOutcomes(predictions(kind), np.full(40_000, 30.0), np.zeros(40_000))
-    fewer = pooled(smooth_ece, grouped)
-    first = np.searchsorted(np.cumsum(grouped.weight), np.cumsum(fewer.weight)[:-1]) + 1
-    widths = grouped.prob[np.append(first, 40_000) - 1] - grouped.prob[np.append(0, first)]
-    assert 0 < widths.max() < 0.2 * _null_scale(grouped.prob, grouped)
-
-
 def test_cells_end_where_bins_do():
     # all within one cell, and on both sides of the end of the first of 15 bins, or of 10
     for metric, edge in [(POOLING[6], 1 / 15), (POOLING[7], 0.1)]:
@@ -125,23 +115,6 @@ def test_cells_end_where_bins_do():
         assert fewer.prob == pytest.approx([edge - 5e-6, edge + 5e-6], abs=1e-8)
         assert fewer.weight.tolist() == [5000, 5000]
         assert fewer.positives.tolist() == [2500, 2500]
-
-
-def test_few_predictions_are_left_alone():
-    for m in (1, 5, 8000):
-        grouped = GroupedOutcomes(np.sort(np.random.default_rng(0).random(m)), np.ones(m), np.zeros(m))
-        assert pooled(smooth_ece, grouped) is grouped
-
-
-@pytest.mark.parametrize("kind", ["uniform", "rare", "two"])
-def test_noise_has_the_scale_that_is_expected(kind):
-    prob = predictions(kind)
-    grouped = GroupedOutcomes(prob, np.full(prob.shape[0], 10.0), np.zeros(prob.shape[0]))
-    rng = np.random.default_rng(2)
-    positives = rng.binomial(10, prob).astype(float)
-    assert _null_scale(prob, grouped) == pytest.approx(
-        weighted(smooth_ece, prob, grouped.weight, positives), rel=0.35
-    )
 
 
 @pytest.mark.thorough

@@ -138,15 +138,6 @@ def test_logit_axis_agrees(metric, kind):
     check(metric, "few", kind, 1, 1e-6)
 
 
-@pytest.mark.parametrize("kind", ["labels", "pairs"])
-def test_few_samples_at_a_time_on_the_logit_axis(kind):
-    metric = partial(logit_smoothed_ece, bandwidth=0.5)
-    prob = np.array([0.1, 0.2, 0.5, 0.55, 0.9])
-    count, positives = samples(prob, kind)
-    whole = evaluator(metric, prob, 11.0)(count, positives)
-    np.testing.assert_allclose(whole, plain_loop(metric, prob, count, positives), atol=1e-6)
-
-
 def test_few_samples_of_predictions_far_apart_on_the_logit_axis():
     # much farther than the kernel reaches
     metric = partial(smooth_ece, scale="logit", bandwidth=0.05)
@@ -209,26 +200,11 @@ def test_a_metric_of_the_user_declares_a_kernel():
     assert max(calls) >= 39
 
 
-class Unhashable:
-    __hash__ = None
-
-    def __call__(self, y_true, y_proba, sample_weight=None):
-        return cutoff_calibration_error(y_true, y_proba, sample_weight=sample_weight)
-
-
 def test_reductions_of_a_binary_problem():
     """One that changes a binary problem is left to the loop, one that does not is known."""
     prob = np.array([0.2, 0.4])
     assert evaluator(partial(smooth_ece, reduction="confidence"), prob, 2.0) is None
     assert evaluator(partial(smooth_ece, reduction="classwise", labels=None), prob, 2.0) is not None
-
-
-def test_a_metric_that_cannot_be_hashed():
-    p = np.linspace(0.1, 0.9, 20)
-    own = expected_under_calibration(None, p, metric=Unhashable(), random_state=0)
-    assert own.mean == pytest.approx(
-        expected_under_calibration(None, p, metric=cutoff_calibration_error, random_state=0).mean
-    )
 
 
 @pytest.mark.parametrize("metric", [smooth_ece, *EXACT[:5], logit_smoothed_ece], ids=identity)
@@ -267,18 +243,3 @@ def test_ties_count_and_nothing_else(metric):
     # errors |k / 4 - .3| of k events, of which those of k >= 2, .2, and k = 0, .3, do not fall short
     share = 1 - 4 * 0.3 * 0.7**3
     assert test.pvalue == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 2000))
-
-
-@pytest.mark.parametrize(
-    ("metric", "named"),
-    [
-        (partial(expected_calibration_error, n_bins=0), "n_bins"),
-        (partial(smooth_ece, bandwidth=-1.0), "bandwidth"),
-        (partial(smooth_ece, scale="log"), "scale"),
-        (partial(decision_risk_gap, threshold=1.0), "threshold"),
-        (partial(logit_smoothed_ece, eps=0.7), "eps"),
-    ],
-)
-def test_bad_parameters_are_those_of_the_metric(metric, named):
-    with pytest.raises(ValueError, match=named):
-        expected_under_calibration(None, [0.2, 0.4], metric=metric, random_state=0)
