@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
+from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._links import EPS, clip_probability
 from sklearn_calib._core._maps import Beta
 from sklearn_calib._core._newton import fit_logistic, log_likelihood
@@ -101,7 +101,12 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
         columns = np.stack([*_logs(grouped.prob), np.ones_like(grouped.prob)])
-        _, theta = _fit(columns, grouped.weight, _targets(grouped), _BASES[self.parameters])
+        total = grouped.total
+        rate = (float(grouped.positives.sum()) + 0.5) / (total + 1.0)
+        # the sum of the targets in each group, with the two pseudo-observations
+        target = grouped.positives * (total / (total + 2.0))
+        target += grouped.weight * (grouped.prob + rate) / (total + 2.0)
+        _, theta = _fit(columns, grouped.weight, target, _BASES[self.parameters])
         self.a_, self.b_, self.c_ = theta.tolist()
         certify(self, grouped, weight)
 
@@ -125,15 +130,6 @@ def _logs(p: Array) -> tuple[Array, Array]:
     """Return log p and -log(1 - p), both finite."""
     q = clip_probability(p)
     return np.log(q), -np.log1p(-q)
-
-
-def _targets(grouped: GroupedOutcomes) -> Array:
-    """Return the sum of weighted targets of each group, including the two pseudo-observations."""
-    total = grouped.total
-    rate = (float(grouped.positives.sum()) + 0.5) / (total + 1.0)
-    target: Array = grouped.positives * (total / (total + 2.0))
-    target += grouped.weight * (grouped.prob + rate) / (total + 2.0)
-    return target
 
 
 def _fit(columns: Array, weight: Array, mass: Array, basis: Array) -> tuple[float, Array]:

@@ -16,8 +16,6 @@ from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certi
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
 
 _STRATEGIES = ("quantile", "uniform")
-# Samples of each class that are added to each bin.
-_SMOOTHING = {"laplace": 1.0, "jeffreys": 0.5}
 
 
 class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
@@ -32,10 +30,10 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
         "quantile": bins of equal weight, for any real scores. Tied scores are always in the same bin, so that
         with ties there can be fewer bins of unequal weight. "uniform": bins of equal width on [0, 1]; the
         scores must be probabilities.
-    smoothing : None, {"laplace", "jeffreys"} or float, default="jeffreys"
-        Pseudo-observations of each class that are added to each bin, :math:`(k + \alpha) / (N + 2 \alpha)`
-        for :math:`k` events of weight :math:`N`. None: the frequency itself, which can be 0 or 1. "laplace":
-        :math:`\alpha = 1`. "jeffreys": :math:`\alpha = 1/2`. A number is :math:`\alpha`.
+    smoothing : float or None, default=0.5
+        Pseudo-observations :math:`\alpha` of each class that are added to each bin, :math:`(k + \alpha) / (N
+        + 2 \alpha)` for :math:`k` events of weight :math:`N`: 1 for Laplace's rule, 1/2 for Jeffreys' prior.
+        None: the frequency itself, which can be 0 or 1.
 
     Attributes
     ----------
@@ -97,7 +95,7 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
         *,
         n_bins: int | str = "auto",
         strategy: str = "quantile",
-        smoothing: str | float | None = "jeffreys",
+        smoothing: float | None = 0.5,
     ) -> None:
         self.n_bins = n_bins
         self.strategy = strategy
@@ -106,9 +104,7 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _check_parameters(self) -> None:
         check_bins(self.n_bins)
         check_option(self.strategy, "strategy", _STRATEGIES)
-        if isinstance(self.smoothing, str):
-            check_option(self.smoothing, "smoothing", tuple(_SMOOTHING))
-        elif self.smoothing is not None:
+        if self.smoothing is not None:
             check_positive(self.smoothing, "smoothing")
 
     def _score_kind(self) -> str:
@@ -129,7 +125,7 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
         empty = count == 0.0
         self.bin_counts_ = count
         self.bin_event_rates_ = np.divide(events, count, out=np.full_like(count, np.nan), where=~empty)
-        added = 0.0 if self.smoothing is None else _pseudo_count(self.smoothing)
+        added = 0.0 if self.smoothing is None else float(self.smoothing)
         value = np.divide(events + added, count + 2.0 * added, out=np.zeros_like(count), where=~empty)
         number = np.arange(self.n_bins_)
         self.bin_values_ = np.interp(number, number[~empty], value[~empty])
@@ -181,7 +177,3 @@ def equal_mass_edges(grouped: GroupedOutcomes, n_bins: int) -> Array:
 def bin_sums(index: NDArray[np.intp], mass: Array, n_bins: int) -> Array:
     """Return the sum of ``mass`` in each bin."""
     return np.bincount(index, mass, minlength=n_bins).astype(np.float64, copy=False)
-
-
-def _pseudo_count(smoothing: str | float) -> float:
-    return _SMOOTHING[smoothing] if isinstance(smoothing, str) else float(smoothing)

@@ -137,14 +137,9 @@ def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
     return slope / spread, intercept - slope * (centre / spread)
 
 
-def target_levels(grouped: GroupedOutcomes) -> tuple[float, float]:
-    """Return the smoothed targets of a non-event, 1/(N- + 2), and of an event, (N+ + 1)/(N+ + 2)."""
-    positive = float(grouped.positives.sum())
-    return 1.0 / (grouped.total - positive + 2.0), (positive + 1.0) / (positive + 2.0)
-
-
 def platt_targets(grouped: GroupedOutcomes) -> Array:
-    """Return the sum of the smoothed targets in each group."""
-    low, high = target_levels(grouped)
+    """Return the sum of targets in each group: 1/(N- + 2) of non-events and (N+ + 1)/(N+ + 2) of events."""
+    positive = float(grouped.positives.sum())
+    low, high = 1.0 / (grouped.total - positive + 2.0), (positive + 1.0) / (positive + 2.0)
     target: Array = low * grouped.weight + (high - low) * grouped.positives
     return target

@@ -13,8 +13,6 @@ from sklearn_calib._validation import check_fraction, check_option, check_positi
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
-_ESTIMATES = ("labels", "em")
-
 
 class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Correction of probabilities for a changed base rate (prior shift, label shift) by Bayes' formula.
@@ -28,9 +26,9 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     training_prior : float or None, default=None
         Weighted frequency of ``classes_[1]`` in the data on which the model was trained. Either this or
         ``sampling_rate`` is required.
-    target_prior : "labels", "em", float or None, default=None
-        Frequency of ``classes_[1]`` in the population where the model is used. "labels" or None: the
-        frequency among the samples of ``fit``. "em": the maximum likelihood estimate from the scores of the
+    target_prior : "em", float or None, default=None
+        Frequency of ``classes_[1]`` in the population where the model is used. None: the frequency among the
+        samples of ``fit``. "em": the maximum likelihood estimate from the scores of the
         samples of ``fit``, which uses only the class labels of ``y``, not the outcomes. A number is a known
         frequency. Must be None with ``sampling_rate``.
     sampling_rate : float or None, default=None
@@ -117,7 +115,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
                     "Omit target_prior, or pass training_prior instead of sampling_rate."
                 )
         if isinstance(self.target_prior, str):
-            check_option(self.target_prior, "target_prior", _ESTIMATES)
+            check_option(self.target_prior, "target_prior", ("em",))
         elif self.target_prior is not None:
             check_fraction(self.target_prior, "target_prior")
 
@@ -126,16 +124,17 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
-        self.target_prior_, self.odds_factor_ = self._resolve(grouped)
-        certify(self, grouped, weight)
-
-    def _resolve(self, grouped: GroupedOutcomes) -> tuple[float, float]:
-        """Return the target prior and the factor of the odds."""
         if self.sampling_rate is not None:
-            return float("nan"), float(self.sampling_rate)
-        prior = check_fraction(self.training_prior, "training_prior")
-        target = _resolve_target(self.target_prior, grouped, prior)
-        return target, target / (1.0 - target) * (1.0 - prior) / prior
+            self.target_prior_, self.odds_factor_ = float("nan"), float(self.sampling_rate)
+        else:
+            prior: Any = self.training_prior
+            if self.target_prior is None:
+                target = float(grouped.positives.sum()) / grouped.total
+            else:
+                target = likeliest_prior(grouped, prior) if self.target_prior == "em" else self.target_prior
+            self.target_prior_ = float(target)
+            self.odds_factor_ = target / (1.0 - target) * (1.0 - prior) / prior
+        certify(self, grouped, weight)
 
     def _export(self, build: Any) -> Beta:
         # probabilities other than 0 and 1 are not clipped, because the formula does not clip
@@ -144,13 +143,6 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _map_scores(self, scores: Array) -> Array:
         scaled = self.odds_factor_ * scores
         return np.asarray(scaled / (scaled + (1.0 - scores)))
-
-
-def _resolve_target(target_prior: Any, grouped: GroupedOutcomes, prior: float) -> float:
-    """Return the target prior as a number."""
-    if target_prior is None or target_prior == "labels":
-        return float(grouped.positives.sum()) / grouped.total
-    return likeliest_prior(grouped, prior) if target_prior == "em" else float(target_prior)
 
 
 def likeliest_prior(grouped: GroupedOutcomes, prior: float) -> float:

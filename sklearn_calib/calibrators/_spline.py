@@ -208,7 +208,9 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         pooled = GroupedOutcomes(x, grouped.weight * trust, grouped.positives * trust)
         knots = place_knots(x, pooled.weight, self.n_knots)
         if x.shape[0] > _MOST_GROUPS:
-            pooled = _pool(pooled, knots)
+            edges = np.concatenate([np.linspace(a, b, _BINS, endpoint=False) for a, b in pairwise(knots)])
+            starts = np.unique(np.searchsorted(x, edges))
+            pooled = pooled.pooled(starts[starts < x.shape[0]])
         self._spline = self._fit_curve(pooled, knots)
         self.penalty_, self.effective_parameters_ = self._spline.penalty, self._spline.edf
         self._doubt = min(_DOUBT / grouped.total, 1.0) if isinstance(self.penalty, str) else 0.0
@@ -282,16 +284,3 @@ def _fit_axis(z: Array, weight: Array) -> _Axis:
     if low == high:
         low, high = float(z[0]), float(z[-1])
     return _Axis((low + high) / 2.0, (high - low) / 2.0 or 1.0)
-
-
-def _pool(grouped: GroupedOutcomes, knots: Array) -> GroupedOutcomes:
-    """Pool sorted groups into bins of equal width between the knots, each represented by its mean."""
-    edges = np.concatenate([np.linspace(a, b, _BINS, endpoint=False) for a, b in pairwise(knots)])
-    starts = np.unique(np.searchsorted(grouped.prob, edges))
-    starts = starts[starts < grouped.prob.shape[0]]
-    weight, positives, moment = (
-        np.add.reduceat(mass, starts)
-        for mass in (grouped.weight, grouped.positives, grouped.weight * grouped.prob)
-    )
-    # the mean of equal numbers may differ from them in the last bit
-    return GroupedOutcomes(np.clip(moment / weight, knots[0], knots[-1]), weight, positives)

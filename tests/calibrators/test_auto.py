@@ -15,7 +15,6 @@ from sklearn_calib.calibrators import (
     SplineCalibrator,
     StructuredMatrixScalingCalibrator,
     TemperatureCalibrator,
-    VennAbersCalibrator,
 )
 
 
@@ -102,17 +101,6 @@ def fits_of_the_folds(X, y, w=None, **params):
     return seen[:-1]
 
 
-def test_folds_are_even_in_each_class():
-    rng = np.random.default_rng(0)
-    codes = rng.permutation(np.repeat([0, 1, 2], [13, 7, 25]))
-    fits = fits_of_the_folds(rng.random((45, 3)), codes)
-    assert len(fits) == 5
-    held = np.bincount(codes) - np.stack([np.bincount(found) for _, found, _ in fits])
-    assert held.sum(axis=0).tolist() == [13, 7, 25]
-    assert np.ptp(held, axis=0).max() <= 1
-    assert np.ptp(held.sum(axis=1)) <= 1
-
-
 def test_counts_are_repeated_rows_for_the_folds():
     """So that a score with many samples is held out in part; every sample has the same chance."""
     p, y, w = np.tile([0.2, 0.7], 2), np.repeat([0, 1], 2), np.array([30, 10, 20, 40])
@@ -183,15 +171,6 @@ def test_finds_the_simplest_family_that_holds_the_truth(truth, expected):
     p = rng.uniform(0.02, 0.98, 30_000)
     y = (rng.random(30_000) < truth(p)).astype(int)
     assert AutoCalibrator().fit(p, y).selection_.chosen in expected
-
-
-def test_any_scores():
-    rng = np.random.default_rng(0)
-    z = 50 * rng.standard_normal(500)
-    y = (rng.random(500) < 1 / (1 + np.exp(-z / 20 - 1))).astype(int)
-    found = AutoCalibrator(link="identity").fit(z, y)
-    assert [one.name for one in found.selection_.candidates] == ["Platt", "spline", "Venn-Abers"]
-    assert found.selection_.chosen == "Platt"
 
 
 @pytest.mark.parametrize("link", ["logit", "identity"])
@@ -296,28 +275,6 @@ def test_bad_parameters_are_named(params, error, message):
     p, y = sample(20)
     with pytest.raises(error, match=message):
         AutoCalibrator(**params).fit(p, y)
-
-
-def test_binary_candidates_refuse_several_classes():
-    proba = np.full((6, 3), 1 / 3)
-    with pytest.raises(ValueError, match="classes"):
-        AutoCalibrator(candidates={"a": VennAbersCalibrator()}).fit(proba, [0, 1, 2, 0, 1, 2])
-
-
-def test_the_choice_of_one_candidate_prints_its_reason_alone():
-    p, y = [0.1, 0.2, 0.6, 0.7], [0, 1, 0, 1]
-    selection = AutoCalibrator(candidates={"platt": PlattCalibrator()}).fit(p, y).selection_
-    assert (selection.candidates, selection.n_folds) == ((), 0)
-    assert str(selection) == f"Calibrator: platt\n  {selection.reason}"
-
-
-@pytest.mark.thorough
-def test_large_counts_are_dealt_out_in_blocks():
-    p, y, w = np.tile([0.2, 0.7], 2), np.repeat([0, 1], 2), np.array([3e9, 1e9, 2e9, 4e9])
-    fits = fits_of_the_folds(p, y, w)
-    held = w - np.stack([weight for _, _, weight in fits])
-    np.testing.assert_allclose(held.sum(axis=0), w, rtol=1e-9)
-    np.testing.assert_allclose(held, np.tile(w / 5, (5, 1)), rtol=0.02)
 
 
 def test_progress_names_each_fit():

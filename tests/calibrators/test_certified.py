@@ -76,32 +76,6 @@ def test_rows_are_divided_and_the_other_part_measures(stratify, test_size):
     assert calibrator.mean_ == pytest.approx(y.mean(), rel=1e-14)
 
 
-def test_every_row_has_the_same_chance():
-    p, y = np.repeat([0.2, 0.8], 5), np.tile([0, 1], 5)
-    for stratify in (True, False):
-        seen = np.zeros(4)
-        for seed in range(600):
-            fitted = (
-                CertifiedCalibrator(Keeper(), test_size=0.4, stratify=stratify, random_state=seed)
-                .fit(p, y)
-                .calibrator_
-            )
-            # a part of one class cannot be fitted; it is as likely to be of the other class
-            if fitted is not None:
-                counts = table(fitted.given_[0], fitted.given_[1])
-                seen += [counts.get(key, 0) for key in table(p, y)]
-        share = seen / seen.sum()
-        np.testing.assert_allclose(share, np.array([3, 2, 2, 3]) / 10, atol=0.02)
-
-
-def test_rows_are_not_handed_on_in_order():
-    p, y = sample(digits=6)
-    order = np.argsort(p)
-    p, y = p[order], y[order]
-    X, _, _ = CertifiedCalibrator(Keeper(), random_state=0).fit(p, y).calibrator_.given_
-    assert abs(np.corrcoef(X, np.arange(X.shape[0]))[0, 1]) < 0.2
-
-
 def test_weights_are_counts_that_are_divided():
     p, y = sample(60)
     w = np.random.default_rng(1).integers(0, 5, 60)
@@ -182,12 +156,6 @@ def test_platt_is_dropped_where_no_curve_is_right():
     )
 
 
-def test_right_maps_are_seldom_dropped():
-    truth, rng = TRUTHS["calibrated"], np.random.default_rng(5)
-    kept = [CertifiedCalibrator("passthrough").fit(*truth.draw(300, rng)).accepted_ for _ in range(100)]
-    assert np.mean(kept) >= 0.95
-
-
 def error_in_the_population(truth, calibrator):
     mapped = calibrator.transform(truth.score)
     value, cell = np.unique(mapped, return_inverse=True)
@@ -219,44 +187,6 @@ def test_certificates_hold_as_often_as_they_say(calibrator, stratify):
         assert (held >= lowest).all(), name
         if calibrator == "passthrough":
             assert np.mean(kept) == (name not in ("reversed", "four atoms")), name
-
-
-def test_certificate_could_fail():
-    """Without the margin it would: the measured error of a right map is always too small or too large."""
-    truth, rng = TRUTHS["two atoms"], np.random.default_rng(3)
-    below = 0
-    for _ in range(200):
-        fitted = CertifiedCalibrator("passthrough").fit(*truth.draw(300, rng))
-        below += fitted.accepted_ and fitted.cutoff_error_ < error_in_the_population(truth, fitted)
-    assert below > 20
-
-
-def test_stratification_makes_the_deviation_smaller():
-    """With a stratified split, V_1 + V_0 is stochastically smaller."""
-    rng = np.random.default_rng(4)
-    deviations = {True: [], False: []}
-    for _ in range(3000):
-        # worst case: the scores of both classes are uniform and continuous, seen through 400 fine cells
-        y = rng.random(400) < 0.5
-        for stratify, found in deviations.items():
-            if stratify:
-                n_1 = int(y.sum() * 0.5 + 0.5)
-                n_0 = int((400 - y.sum()) * 0.5 + 0.5)
-            else:
-                n_1 = rng.binomial(200, 0.5)
-                n_0 = 200 - n_1
-            n, total = n_1 + n_0, 0.0
-            for count in (n_1, n_0):
-                u = np.sort(rng.random(count))
-                steps = np.arange(count + 1) / n
-                # just before and just after each row
-                walk = np.concatenate([[0.0], steps[:-1] - u / 2, steps[1:] - u / 2, [count / n - 0.5]])
-                total += walk.max() - walk.min()
-            found.append(total * np.sqrt(n))
-    for share in (0.5, 0.8, 0.9, 0.95):
-        with_, without = (np.quantile(deviations[key], share) for key in (True, False))
-        assert with_ <= without + 0.01
-        assert with_ <= math.sqrt(2) * cutoff_result([0, 1], [0.5, 0.5]).margin(share)
 
 
 def test_a_part_without_one_class_gives_the_mean():
@@ -331,17 +261,6 @@ def test_any_classifier_of_one_score(model):
 def test_bad_parameters(parameters, error, message):
     with pytest.raises(error, match=message):
         CertifiedCalibrator(**parameters).fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-
-
-def test_certificate_refuses_what_it_cannot_say():
-    calibrator = CertifiedCalibrator(random_state=0)
-    with pytest.raises(NotFittedError):
-        calibrator.cutoff_certificate()
-    calibrator.fit(*sample())
-    with pytest.raises(ValueError, match="confidence"):
-        calibrator.cutoff_certificate(1.0)
-    with pytest.raises(ValueError, match="method"):
-        calibrator.cutoff_certificate(method="hoeffding")
 
 
 def test_same_seed_same_division_and_none_differs():

@@ -102,61 +102,12 @@ def test_weight_is_repetition(case, data):
     np.testing.assert_allclose(weighted, repeated, rtol=0, atol=TOLERANCE)
 
 
-@every_calibrator
-def test_weight_zero_is_removal(case, data):
-    p, y, w = data
-    weighted = case.make().fit(p, y, w).transform(GRID)
-    removed = case.make().fit(p[w > 0], y[w > 0], w[w > 0]).transform(GRID)
-    np.testing.assert_array_equal(weighted, removed)
-
-
-@every_calibrator
-def test_weights_of_one_change_nothing(case, data):
-    p, y, _ = data
-    np.testing.assert_allclose(
-        case.make().fit(p, y, np.ones(110)).transform(GRID),
-        case.make().fit(p, y).transform(GRID),
-        rtol=0,
-        atol=TOLERANCE,
-    )
-
-
-@calibrators_with(without="drawn")
-def test_row_order_does_not_matter(case, data):
-    p, y, w = data
-    order = np.random.default_rng(0).permutation(110)
-    for weight, shuffled in ((None, None), (w, w[order])):
-        np.testing.assert_array_equal(
-            case.make().fit(p[order], y[order], shuffled).transform(GRID),
-            case.make().fit(p, y, weight).transform(GRID),
-        )
-
-
 @calibrators_with("monotone")
 def test_ranking_is_kept(case, data):
     p, y, w = data
     for weight in (None, w):
         steps = np.diff(case.make().fit(p, y, weight).transform(GRID))
         assert steps.min() > 0 if case.strict else steps.min() >= 0
-
-
-@calibrators_with("monotone")
-def test_nearby_scores_are_not_reversed(case, data):
-    p, y, _ = data
-    calibrator = case.make().fit(p, y)
-    rng = np.random.default_rng(1)
-    near = np.concatenate([[x, np.nextafter(x, 2)] for x in rng.random(500)])
-    # the last bit belongs to the exponential function
-    assert np.diff(calibrator.transform(np.sort(near))).min() >= -2e-16
-
-
-@calibrators_with("flip")
-def test_flip_symmetry(case, data):
-    p, y, w = data
-    p = np.round(p * 64) / 64  # so that 1 - p is exact
-    straight, flipped = case.make().fit(p, y, w), case.make().fit(1 - p, 1 - y, w)
-    grid = np.linspace(0, 1, 129)
-    np.testing.assert_allclose(flipped.transform(1 - grid), 1 - straight.transform(grid), rtol=0, atol=1e-10)
 
 
 @every_calibrator
@@ -253,17 +204,6 @@ def test_equal_scores_give_the_event_rate(case):
     """One score says nothing; the temperature has an upper end, which is why 1/2 is only approached."""
     calibrator = case.make().fit(np.full(1000, 0.5), np.repeat([0, 1], 500))
     np.testing.assert_allclose(calibrator.transform(np.array([0.5])), 0.5, atol=1e-5)
-
-
-@pytest.mark.thorough
-@every_calibrator
-def test_large_sample(case):
-    rng = np.random.default_rng(4)
-    p = rng.random(100_000)
-    y = (rng.random(100_000) < p**2).astype(int)
-    proba = case.make().fit(p, y).transform(p)
-    # no calibrator of the registry is worse than the constant event rate, but for log-odds read into p
-    assert np.mean((proba - y) ** 2) <= y.var() + 1e-4 or case.log_odds
 
 
 @calibrators_with("multiclass")

@@ -123,14 +123,6 @@ def test_a_calibrated_classifier(average, ensemble, n_classes, calibrator):
     assert_inside(model.predict_proba(np.vstack([X, [[-1e6], [1e6]]])))
 
 
-@pytest.mark.parametrize("n_pairs", [2, 5, 10, 30])
-def test_the_mean_of_many_pairs_is_not_rounded_to_one(n_pairs):
-    y = np.arange(120) % 2
-    X = 1e3 * y[:, None] + np.arange(120.0)[:, None] / 1e3
-    model = CalibratedClassifier(GaussianNB(), PlattCalibrator(), cv=n_pairs).fit(X, y)
-    assert_inside(model.predict_proba([[-1e6], [1e6]]))
-
-
 def test_frequencies_stay_as_they_are():
     p, y = np.repeat([0.0, 0.2, 0.8, 1.0], 10), np.repeat([0, 0, 1, 1], 10)
     y[[12, 28]] = 1, 0

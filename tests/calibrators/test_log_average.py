@@ -20,8 +20,6 @@ from sklearn_calib.calibrators import (
     TemperatureCalibrator,
     VectorScalingCalibrator,
 )
-from sklearn_calib.meta import CalibratedClassifier
-from tests._data import outside_data
 
 
 @pytest.fixture
@@ -134,20 +132,6 @@ def test_logits_are_calibrated_like_probabilities_with_many_samples():
         LogAverageCalibrator(progress="yes").fit(softmax(z, axis=1), y)
 
 
-def test_the_default_is_better_than_temperature_scaling_on_networks():
-    """Held-out log loss on CIFAR-10, from few rows and from many."""
-    with np.load(outside_data("cifar_softmax", "wideresnet-16-4-cifar-10.npz")) as stored:
-        p, y = stored["probs"].astype(float), stored["label"].astype(int)
-    order = np.random.default_rng(0).permutation(y.shape[0])
-    for n in (100, 2000):
-        fit, rest = order[:n], order[n:]
-        losses = [
-            log_loss(y[rest], one.fit(p[fit], y[fit]).predict_proba(p[rest]))
-            for one in (LogAverageCalibrator(), TemperatureCalibrator())
-        ]
-        assert losses[0] < losses[1] - 0.01
-
-
 def test_for_two_classes_log_odds_are_averaged(data):
     p, y, w = data
     p, y = p[:, 0], (y == 0).astype(int)
@@ -164,24 +148,6 @@ def test_zeros_are_no_veto():
     assert isotonic.fit(p, y).transform(p).tolist() == [0, 0, 1, 1]
     assert 0 < found.min() < 1e-6
     assert 1 - 1e-6 < found.max() < 1
-
-
-def test_one_calibrator_is_itself(data):
-    p, y, w = data
-    np.testing.assert_allclose(
-        LogAverageCalibrator((MatrixScalingCalibrator(),)).fit(p, y, w).predict_proba(p),
-        MatrixScalingCalibrator().fit(p, y, w).predict_proba(p),
-        atol=1e-14,
-    )
-
-
-def test_names_of_classes_and_other_classifiers(data):
-    p, y, _ = data
-    names = np.array(["x", "y", "z"])[y]
-    average = LogAverageCalibrator([LogisticRegression(), TemperatureCalibrator()]).fit(p, names)
-    assert set(average.predict(p)) <= {"x", "y", "z"}
-    model = CalibratedClassifier(LogisticRegression(), LogAverageCalibrator(members()), cv=3).fit(p, names)
-    np.testing.assert_allclose(model.predict_proba(p).sum(axis=1), 1)
 
 
 def test_kinds_of_scores(data):
@@ -209,12 +175,6 @@ def test_kinds_of_scores(data):
 def test_bad_parameters(calibrators, weights, error, message, data):
     with pytest.raises(error, match=message):
         LogAverageCalibrator(calibrators, weights=weights).fit(*data)
-
-
-def test_every_class_needs_weight(data):
-    p, y, _ = data
-    with pytest.raises(ValueError, match=r"sample_weight is zero for all samples of class .*1"):
-        LogAverageCalibrator(members()).fit(p, y, (y != 1).astype(float))
 
 
 def test_tags_can_be_asked_before_parameters_are_checked():

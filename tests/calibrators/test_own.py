@@ -101,25 +101,3 @@ def test_inside_a_calibrated_classifier(n_classes):
         else:
             expected = OneVsRestCalibrator(Shift()).fit(inner[test], labels[test], w[test]).transform(inner)
         np.testing.assert_allclose(pair.predict_proba(X), expected, rtol=0, atol=1e-12)
-
-
-class Labels:
-    """Labels that count how often they are read."""
-
-    def __init__(self, values):
-        self.values, self.reads = np.asarray(values), 0
-
-    def __array__(self, dtype=None, copy=None):
-        self.reads += 1
-        return self.values
-
-    def __len__(self):
-        return self.values.shape[0]
-
-
-def test_labels_are_read_once_however_many_groups():
-    labels = Labels(np.tile([0, 1], 30))
-    GroupCalibrator(min_group_size=5).fit(np.linspace(0.1, 0.9, 60), labels, groups=np.arange(60) // 20)
-    alone = Labels(np.tile([0, 1], 30))
-    Shift().fit(np.linspace(0.1, 0.9, 60), alone)
-    assert labels.reads == alone.reads

@@ -6,7 +6,6 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_calib.calibrators import (
     BaseCalibrator,
-    HistogramBinningCalibrator,
     IsotonicCalibrator,
     PlattCalibrator,
     ScalingBinningCalibrator,
@@ -94,18 +93,6 @@ def test_weights_are_counts_that_are_divided(data):
     assert weighted.part_sizes_.sum() == w.sum()
 
 
-def test_every_row_has_the_same_chance():
-    """Six rows at six scores, three of either class: one of each fits."""
-    p, y = np.arange(1, 7) / 7, np.tile([1, 0], 3)
-    fits = np.zeros(6)
-    for seed in range(1500):
-        scores, _, _ = ScalingBinningCalibrator(Keeper(), random_state=seed).fit(p, y).calibrator_.given_
-        assert scores.shape == (2,)
-        fits += np.isin(p, scores)
-    # five standard deviations of a binomial frequency
-    np.testing.assert_allclose(fits / 1500, 1 / 3, rtol=0, atol=5 * np.sqrt(2 / 9 / 1500))
-
-
 def test_a_bin_without_rows_of_the_third_part():
     """Three rows: two fit, one places the bin, none is left."""
     calibrator = ScalingBinningCalibrator(random_state=0).fit([0.2, 0.6, 0.9], [0, 1, 1])
@@ -134,21 +121,6 @@ def test_a_map_that_ignores_weights_and_one_of_scikit_learn():
     assert (np.diff(calibrator.bin_values_) > 0).all()
     truth = 1 / (1 + np.exp(-s))
     assert np.mean((calibrator.transform(s) - truth) ** 2) < 0.01
-
-
-def test_varies_less_than_histogram_binning():
-    """The claim of the paper: in bins of a right map, its means vary less than those of the outcomes."""
-    rng = np.random.default_rng(3)
-    grid = np.linspace(0.05, 0.95, 19)
-    maps = {"scaling": [], "histogram": []}
-    for seed in range(60):
-        p = rng.random(600)
-        y = (rng.random(600) < p).astype(int)
-        scaling = ScalingBinningCalibrator(n_bins=10, split=False, random_state=seed)
-        maps["scaling"].append(scaling.fit(p, y).transform(grid))
-        maps["histogram"].append(HistogramBinningCalibrator(n_bins=10).fit(p, y).transform(grid))
-    spread = {name: np.var(values, axis=0).mean() for name, values in maps.items()}
-    assert spread["scaling"] < spread["histogram"] / 2
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_calib.calibrators import CertifiedCalibrator, SmoothedCalibrator
-from sklearn_calib.meta import CalibratedClassifier
+from sklearn_calib.calibrators import SmoothedCalibrator
 from sklearn_calib.metrics import smooth_ece
 
 
@@ -75,17 +74,6 @@ def test_far_from_all_scores():
     np.testing.assert_allclose(
         calibrator.transform([0.0, 0.2, 0.4, 0.6, 1.0]), [0.5, 0.5, 0.75, 1, 1], atol=1e-3
     )
-
-
-def test_in_other_estimators(calibration_data):
-    X, y, estimator = calibration_data
-    model = CalibratedClassifier(estimator, SmoothedCalibrator()).fit(X, y)
-    raw = estimator.fit(X, y).predict_proba(X)[:, 1]
-    assert np.mean((model.predict_proba(X)[:, 1] - y) ** 2) < np.mean((raw - y) ** 2)
-    p, outcomes, _ = sample(2000)
-    certified = CertifiedCalibrator(SmoothedCalibrator(), random_state=0).fit(p, outcomes)
-    assert certified.accepted_
-    assert certified.certificate_ < 0.2
 
 
 @pytest.mark.parametrize(
