@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
     check_flag,
@@ -42,6 +43,7 @@ _MODES = ("anytime", "run-length")
 _COLUMNS = ("time", "n_samples", "log_evidence", "alert", "event_rate", "mean_prediction")
 
 
+@shared_docs
 class CalibrationMonitor:
     r"""Monitor a stream of outcomes and predictions, and alert when the predictions are not calibrated.
 
@@ -121,14 +123,10 @@ class CalibrationMonitor:
     Notes
     -----
     *Null hypothesis.* Given the past and the predictions of a batch, its outcomes are independent Bernoulli
-    variables with the predicted probabilities. Batches may have any size, including one sample, and the order
-    of the samples within a batch does not matter, because all bets are placed before the first of its
-    outcomes is used. The order of the batches must not depend on future outcomes: if events are reported
-    sooner than their absence, score a prediction once its outcome window has closed.
-
-    With ``dependent_batches`` they may depend on each other: the wealth of a strategy with probabilities q is
-    multiplied by the mean of q(y) / p(y) over the batch instead of by the product, which has expectation 1
-    whatever the dependence, as any mean of e-values [4]_. The tree is then not used.
+    variables with the predicted probabilities. With ``dependent_batches`` they may depend on each other: the
+    wealth of a strategy with probabilities q is multiplied by the mean of q(y) / p(y) over the batch instead
+    of by the product, which has expectation 1 whatever the dependence, as any mean of e-values [4]_. The tree
+    is then not used.
 
     *Evidence.* The bets are those of :class:`SequentialTest`, recalibrations of the log-odds and a tree
     over the values of the predictions, except that the learned bets do not change within a batch, and that
@@ -157,22 +155,16 @@ class CalibrationMonitor:
     which is a Shiryaev-Roberts e-detector [1]_ of a mixture: it is updated in constant time. As :math:`M_t -
     \sum_{j: s_j < t} v_j` is a martingale that starts at 0, and the added wealth does not exceed the number
     of samples seen, the expected number of samples before a false alarm is at least ``run_length``. The same
-    holds after an alarm and a restart. The expected number of false alarms among the first :math:`n` samples
-    is at most :math:`n` / ``run_length``, for every :math:`n`. A calibrated stream can eventually raise a
-    false alarm; in return, the evidence needed to detect a change does not grow with the time of the change.
+    holds after an alarm and a restart, so that the expected number of false alarms among the first :math:`n`
+    samples is at most :math:`n` / ``run_length``, for every :math:`n`.
 
-    *Impossible outcomes.* A prediction of exactly 0 or 1 with the opposite outcome makes the evidence
-    infinite. One with the predicted outcome does not change it.
+    A prediction of exactly 0 or 1 with the opposite outcome makes the evidence infinite; one with the
+    predicted outcome does not change it. Metrics are computed when a batch opens a new slot of the window,
+    and at alerts. A metric that fails on a window is NaN, with a warning.
 
-    *Windows.* Metrics are computed when a batch opens a new slot of the window, and at alerts, so not with
-    every batch if batches are smaller than a slot. They are estimates with the usual upward bias and not part
-    of any guarantee. A metric that fails on a window is NaN, with a warning.
-
-    *Interruptions.* An update that raises one of the errors named below changes nothing. Any other exception,
-    from a metric or by Ctrl-C, may leave it incomplete: load the monitor from its last pickle.
-
-    The time of a batch is proportional to its samples, with about a hundred exponentials for each. Apart from
-    history and alerts, the state has constant size.
+    An update that raises one of the errors named below changes nothing. Any other exception, from a metric or
+    by Ctrl-C, may leave it incomplete: load the monitor from its last pickle. Apart from history and alerts,
+    the state has constant size.
 
     References
     ----------
@@ -256,12 +248,8 @@ class CalibrationMonitor:
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            Outcomes; one label only, or no sample at all, is allowed.
-        y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-            Probabilities of the positive class, predicted before the outcomes were known.
-        sample_weight : array-like of shape (n,), default=None
-            Integer frequency weights.
+        %(batch)s
+            They must be integers.
         time : number, date, or array-like of shape (n,), default=None
             Times for the window: one for the batch, or one for each sample. None counts samples. All calls
             must use the same type.

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._binning import octave_bins
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._contents import Accumulator, Contents
 from sklearn_calib.sketch._saved import ARRAYS, Saved, check_precision, contents_from_dict, contents_to_dict
 
 
+@shared_docs
 class CalibrationSketch(Saved):
     r"""Summary of constant size of outcomes, predictions and weights of a binary problem.
 
@@ -95,13 +97,7 @@ class CalibrationSketch(Saved):
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            Outcomes; one label only, or no sample at all, is allowed.
-        y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-            Predicted probabilities of the positive class in [0, 1]; of two columns the last is used. Arrays
-            of shape (n,) are not copied.
-        sample_weight : array-like of shape (n,), default=None
-            Non-negative weights; weight k counts as k repetitions of the sample, and weight 0 as none.
+        %(batch)s
 
         Returns
         -------

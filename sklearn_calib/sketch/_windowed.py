@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_integer, check_option, check_size
 from sklearn_calib.sketch._batch import Batch, check_batch
@@ -20,6 +21,7 @@ _HEAD = ("window", "n_slots", "kind", "late", "newest", "n_seen", "n_late")
 _LEAST = -(2**63)
 
 
+@shared_docs
 class WindowedSketch(Saved):
     """Sketch of a moving window, of constant size.
 
@@ -107,12 +109,7 @@ class WindowedSketch(Saved):
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            Outcomes; one label only, or no sample at all, is allowed.
-        y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-            Predicted probabilities of the positive class.
-        sample_weight : array-like of shape (n,), default=None
-            Non-negative weights. Samples of weight 0 are ignored.
+        %(batch)s
         time : number, date, or array-like of shape (n,), default=None
             One time for the batch, or one for each sample, in any order. Dates may be those of numpy, the
             standard library, or pandas. None counts samples, each once whatever its weight. Use the same kind

@@ -12,7 +12,6 @@ from sklearn.base import clone
 
 from sklearn_calib.inference import SequentialTest, SequentialTestResult, _betting, _sequential
 from sklearn_calib.metrics import cutoff_calibration_error
-from tests._optional import pandas as pd
 from tests.inference._bets import GRID, Cell, ratio
 
 
@@ -323,24 +322,6 @@ def test_most_rows_that_weights_stand_for(monkeypatch):
     assert SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[2, 3]).n_samples == 5
     with pytest.raises(ValueError, match="one by one"):
         SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[3, 3])
-
-
-@pytest.mark.parametrize("shape", [(60,), (60, 1), (60, 2)])
-def test_number_of_features_of_a_stream(shape):
-    y, p = draw(60, 19)
-    columns = np.column_stack((1 - p, p)) if shape[-1] == 2 else p.reshape(shape)
-    for stream in (SequentialTest().partial_fit(columns, y), SequentialTest().fit(columns, y)):
-        assert stream.n_features_in_ == (1 if len(shape) == 1 else shape[1])
-
-
-def test_input_types():
-    y, p = draw(60, 19)
-    p = p.astype(np.float32)
-    expected = SequentialTest().test(y, p.astype(float))
-    assert SequentialTest().test(y, p) == expected
-    frame = pd.DataFrame({"p": p, "y": y})
-    assert SequentialTest().fit(frame[["p"]], frame["y"]).result_ == expected
-    assert SequentialTest().partial_fit(np.column_stack((1 - p, p)), y).result_ == expected
 
 
 RECALIBRATIONS = [

@@ -117,12 +117,6 @@ def test_only_sketches_travel(client):
     assert 0 < moved < 1_000_000
 
 
-def test_a_persisted_sketch_is_one_of_many_results(client):
-    later = sketch_dask([dask.delayed(rows)(number) for number in range(3)], compute=False)
-    future = client.compute(later)
-    assert future.result() == expected(3)
-
-
 @pytest.fixture(scope="module")
 def data():
     return make_classification(300, n_features=5, flip_y=0.2, random_state=0)

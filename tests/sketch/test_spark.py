@@ -51,10 +51,6 @@ def table():
     return number * 31 % 7 == 0, number * 7919 % 1000 / 1000
 
 
-def test_the_guide_is_short():
-    assert len([line for line in lines().splitlines() if line]) <= 10
-
-
 def test_the_function_of_a_partition():
     pyarrow = pytest.importorskip("pyarrow")
     names = {"__name__": "guide"}
