@@ -211,9 +211,16 @@ response_method : str or sequence of str, default="predict_proba"
     "features": """\
 X : array-like, sparse matrix, dataframe or list of length n
     What the estimator takes.""",
-    "class_labels": """\
+    "labelled": """\
+%(features)s
 y : array-like of shape (n,)
     Class labels.""",
+    "weighted": """\
+%(labelled)s
+sample_weight : array-like of shape (n,), default=None
+    Weights of the samples.
+**params : dict
+    Further metadata; see the Notes of the class.""",
     "features_in": """\
 n_features_in_ : int
     Number of features, if the classifier has this attribute.

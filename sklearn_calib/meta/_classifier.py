@@ -115,29 +115,18 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     Notes
     -----
     With ``IsotonicCalibrator()`` or ``PlattCalibrator(link="identity")`` the probabilities are those of
-    ``CalibratedClassifierCV`` with ``method="isotonic"`` or ``"sigmoid"``, with both values of ``ensemble``,
-    with and without weights: up to rounding, and for the sigmoid up to the tolerance of scikit-learn's
-    solver.
+    ``CalibratedClassifierCV`` with ``method="isotonic"`` or ``"sigmoid"``.
 
-    *Weights and other metadata.* Without metadata routing, ``sample_weight`` is passed to the estimator and
-    the calibrator (with a warning if the ``fit`` of one of them does not accept it), ``groups`` to the
-    splitter, ``clusters`` to a calibrator that accepts them, and all other arguments of ``fit`` to the
-    estimator. With
-    ``sklearn.set_config(enable_metadata_routing=True)`` metadata are passed as requested, for example by
-    ``CalibratedClassifier(LogisticRegression().set_fit_request(sample_weight=True),
-    IsotonicCalibrator().set_fit_request(sample_weight=True))``.
-
-    *Groups.* The groups of a :class:`~sklearn_calib.calibrators.GroupCalibrator` need metadata routing here.
-    Call its methods ``set_fit_request(groups=True)`` and ``set_predict_proba_request(groups=True)``, and pass
-    ``groups`` to ``fit``, ``predict_proba`` and ``predict``; a splitter that uses groups receives those of
-    ``fit``, too. Without routing use a ``GroupCalibrator`` directly.
+    *Metadata.* Without metadata routing, ``sample_weight`` is passed to the estimator and the calibrator
+    (with a warning if the ``fit`` of one of them does not accept it), ``groups`` to the splitter,
+    ``clusters`` to a calibrator that accepts them, and all other arguments of ``fit`` to the estimator. With
+    ``sklearn.set_config(enable_metadata_routing=True)`` metadata are passed as requested. The groups of a
+    :class:`~sklearn_calib.calibrators.GroupCalibrator` need routing: call its methods
+    ``set_fit_request(groups=True)`` and ``set_predict_proba_request(groups=True)``, and pass ``groups`` to
+    ``fit``, ``predict_proba`` and ``predict``.
 
     *Rare classes.* Each class must occur in every training set, and with ``ensemble=True`` also in every
-    held-out set, to which a calibrator is fitted; otherwise ``fit`` raises an error with the class and the
-    fold.
-
-    *Cost.* ``fit`` fits one classifier per fold, and one more with ``ensemble=False``; prediction evaluates
-    one classifier per pair.
+    held-out set, to which a calibrator is fitted.
 
     References
     ----------
@@ -186,12 +175,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
 
         Parameters
         ----------
-        %(features)s
-        %(class_labels)s
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the samples, for the estimator and the calibrator.
-        **params : dict
-            Further metadata; see the Notes of the class.
+        %(weighted)s
 
         Returns
         -------

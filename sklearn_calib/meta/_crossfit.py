@@ -42,9 +42,6 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
 
         make_pipeline(StandardScaler(), CrossFitScorer(classifier), IsotonicCalibrator())
 
-    A calibrator fitted to the scores of training samples would learn that the classifier is nearly always
-    right; a random forest, for example, would become more overconfident.
-
     Parameters
     ----------
     estimator : estimator
@@ -120,12 +117,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
 
         Parameters
         ----------
-        %(features)s
-        %(class_labels)s
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the samples, for the classifier.
-        **params : dict
-            Further metadata; see the Notes of the class.
+        %(weighted)s
 
         Returns
         -------
@@ -151,12 +143,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
 
         Parameters
         ----------
-        %(features)s
-        %(class_labels)s
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the samples, for the classifier.
-        **params : dict
-            Further metadata; see the Notes of the class.
+        %(weighted)s
 
         Returns
         -------
@@ -165,8 +152,6 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
 
         Raises
         ------
-        TypeError
-            If ``estimator`` is not a classifier.
         ValueError
             As in ``fit``; also if a class is absent from the training part of a fold, or if the folds do
             not hold out each sample exactly once.

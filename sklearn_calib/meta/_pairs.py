@@ -118,29 +118,19 @@ def fit_pair(
 
 def _check_scale(estimator: Any, calibrator: Any, method: str, scores: Array) -> None:
     """Raise if the scores of the classifier are not of the type that the calibrator needs."""
-    kind, name = score_kind(calibrator), type(calibrator).__name__
+    kind, name, base = score_kind(calibrator), type(calibrator).__name__, type(estimator).__name__
     if kind == "logit" and method == "predict_proba":
         raise ValueError(
-            f"{name} needs logits, but predict_proba of {type(estimator).__name__} returns probabilities. "
-            "Use link='logit', or response_method='decision_function' if the classifier has it."
+            f"{name} needs logits, but predict_proba of {base} returns probabilities. Use link='logit', or "
+            "response_method='decision_function' if the classifier has it."
         )
     outside = scores[(scores < 0) | (scores > 1)]
     if kind == "probability" and method == "decision_function" and outside.size:
+        other = ", or response_method='predict_proba'" if hasattr(estimator, "predict_proba") else ""
         raise ValueError(
-            f"{name} needs probabilities, but decision_function of {type(estimator).__name__} returned "
-            f"{outside[0]:.6g}, outside [0, 1]. "
-            f"{_advice(estimator, calibrator)}"
+            f"{name} needs probabilities, but decision_function of {base} returned {outside[0]:.6g}, outside "
+            f"[0, 1]. Use a calibrator for any scores, such as PlattCalibrator(link='identity'){other}."
         )
-
-
-def _advice(estimator: Any, calibrator: Any) -> str:
-    """Return advice for a calibrator of probabilities and a classifier with decision scores."""
-    advice = "Use a calibrator for any scores, such as IsotonicCalibrator()"
-    if "link" in getattr(calibrator, "get_params", dict)():
-        advice = f"Use {type(calibrator).__name__}(link='identity'), which supports any scores"
-    if hasattr(estimator, "predict_proba"):
-        return f"{advice}, or response_method='predict_proba'."
-    return f"{advice}; {type(estimator).__name__} has no predict_proba."
 
 
 def _check_no_metadata(calibrator: Any, metadata: dict[str, Any]) -> None:

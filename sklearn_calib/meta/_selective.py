@@ -196,8 +196,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
 
         Parameters
         ----------
-        %(features)s
-        %(class_labels)s
+        %(labelled)s
         sample_weight : array-like of shape (n,), default=None
             How often each sample was observed.
         **params : dict

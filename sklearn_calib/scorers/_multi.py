@@ -40,10 +40,8 @@ class MultiScorer(WeightedScorer, BaseEstimator):
     Notes
     -----
     Calibration errors are not proper scores; combine them with "neg_log_loss" or "neg_brier_score" and select
-    by ``refit=BestCalibrated()``.
-
-    With metadata routing enabled, ``set_score_request(sample_weight=True)`` of this object applies to all its
-    scorers.
+    by ``refit=BestCalibrated()``. With metadata routing enabled, ``set_score_request(sample_weight=True)``
+    of this object applies to all its scorers.
 
     Examples
     --------

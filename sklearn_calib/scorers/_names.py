@@ -137,18 +137,14 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
     Notes
     -----
     Calibration errors are not proper scores: they are 0 for a constant prediction of the base rate. Do not
-    select a model by one of them alone, see :class:`BestCalibrated`, or by a p-value, see
-    :class:`PValueScorer`.
+    select a model by one of them alone, see :class:`BestCalibrated`, or by a p-value.
 
-    "neg_log_loss" and "neg_brier_score" are those of this package. They equal scikit-learn's, and are also
-    defined on a fold that lacks a class and, for the Brier score, for any number of classes under every
-    scikit-learn release. All other names of scikit-learn give scikit-learn's scorers.
+    "neg_log_loss" and "neg_brier_score" equal scikit-learn's, and are also defined on a fold that lacks a
+    class.
 
     Importing this package adds its calibration errors and p-values to the names that scikit-learn knows, so
-    that ``scoring="neg_smooth_ece"`` works in ``cross_val_score``, ``GridSearchCV`` and wherever else a name
-    does, alone and in lists. A worker process that has not imported this package, as in a search inside of a
-    parallel search, does not know them: a scorer object works in every place, be it of this function, an
-    attribute of :mod:`sklearn_calib.scorers`, or for several scores :class:`MultiScorer`.
+    that ``scoring="neg_smooth_ece"`` works wherever a name does. A worker process that has not imported this
+    package does not know them: a scorer object works in every place.
 
     Examples
     --------
@@ -181,9 +177,8 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
 def get_scorer_names() -> list[str]:
     """Return the names of the scorers of this package.
 
-    All but "neg_area_under_risk_coverage", "neg_brier_score", "neg_log_loss", "neg_refinement_loss" and
-    "net_benefit" are calibration errors or, from "pvalue_cox" to "pvalue_tcal", p-values of tests, hence not
-    proper scores: select models by :class:`BestCalibrated`, not by one of them alone.
+    Most are calibration errors or p-values, hence not proper scores: select models by
+    :class:`BestCalibrated`, not by one of them alone.
 
     Returns
     -------

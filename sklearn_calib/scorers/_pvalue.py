@@ -27,11 +27,9 @@ class PValueScorer(ForecastScorer, BaseEstimator):
     those of the labels of the fold, so that labels may be strings and a fold may lack a class.
 
     .. warning::
-        A p-value does not measure the quality of a model, and is not a proper score. It tests perfect
-        calibration: it is large for a model that always predicts the base rate, large in small samples, and
-        uniformly distributed for calibrated models. Do not select a model by it alone. Combine it with the
-        log loss or the Brier score (:class:`MultiScorer`) and select by :class:`BestCalibrated`, or use it as
-        a diagnostic.
+        A p-value does not measure the quality of a model: it is large for a model that always predicts the
+        base rate, and in small samples. Do not select a model by it alone; combine it with the log loss or
+        the Brier score (:class:`MultiScorer`) and select by :class:`BestCalibrated`.
 
     Parameters
     ----------
@@ -47,15 +45,6 @@ class PValueScorer(ForecastScorer, BaseEstimator):
         "top-label": this holds within the samples of every predicted class, again by Bonferroni. Both also
         apply to binary classifiers. None: canonical calibration, of the whole vector of probabilities, for
         tests that support it.
-
-    Raises
-    ------
-    TypeError
-        When called, if ``test`` is not a test of calibration, the estimator has no such method, or a
-        parameter of the test has the wrong type.
-    ValueError
-        When called, if the options contradict each other, a label is unknown to the estimator, or the test
-        rejects its input: decision scores outside [0, 1], sample weights that are not whole numbers.
 
     Notes
     -----

@@ -29,14 +29,6 @@ class BestCalibrated(BaseEstimator):
         Largest difference of the proper score from the best, in standard errors. With 0 only the candidates
         with the best score are considered.
 
-    Raises
-    ------
-    TypeError
-        On construction, if a name is not a string or ``n_standard_errors`` is not a number.
-    ValueError
-        On construction, if both names are equal or ``n_standard_errors`` is negative; when called, if the
-        search did not compute one of the scores or no candidate has finite values of both.
-
     Notes
     -----
     With candidate :math:`j`, its scores :math:`S_{jk}` on the splits :math:`k = 1, \dots, K`, mean

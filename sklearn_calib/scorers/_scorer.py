@@ -51,15 +51,6 @@ class CalibrationScorer(ForecastScorer):
     **metric_params
         Further keyword arguments of the metric. Pass an int seed here for a randomized metric.
 
-    Raises
-    ------
-    TypeError
-        On construction, if ``metric`` is not callable or does not accept one of ``metric_params``; when
-        called, if the estimator has no such method, or the metric does not return a number.
-    ValueError
-        If the options contradict each other, a label is unknown to the estimator, or the metric rejects
-        its input, for example decision scores outside [0, 1].
-
     Notes
     -----
     Sample weights given to ``fit`` of a search are passed to the scorer; with metadata routing enabled, after
@@ -125,11 +116,6 @@ class CalibrationScorer(ForecastScorer):
         -------
         CalibrationScorer
             This object.
-
-        Raises
-        ------
-        TypeError
-            As on construction.
         """
         CalibrationScorer.__init__(self, **{**self.get_params(), **params})
         return self
