@@ -126,10 +126,12 @@ def _check_scale(estimator: Any, calibrator: Any, method: str, scores: Array) ->
         )
     outside = scores[(scores < 0) | (scores > 1)]
     if kind == "probability" and method == "decision_function" and outside.size:
+        linked = "link" in getattr(calibrator, "get_params", dict)()
+        instead = f"{name}(link='identity')" if linked else "IsotonicCalibrator()"
         other = ", or response_method='predict_proba'" if hasattr(estimator, "predict_proba") else ""
         raise ValueError(
             f"{name} needs probabilities, but decision_function of {base} returned {outside[0]:.6g}, outside "
-            f"[0, 1]. Use a calibrator for any scores, such as PlattCalibrator(link='identity'){other}."
+            f"[0, 1]. Use {instead}, which supports any scores{other}."
         )
 
 
