@@ -158,6 +158,40 @@ ax_ : matplotlib Axes
     Axes with the plot, after :meth:`plot`.
 figure_ : matplotlib Figure
     Figure containing it.""",
+    "display_returned": """\
+Returns
+-------
+display
+    The display.
+
+Raises
+------
+%(malformed)s
+TypeError
+    If a parameter is of the wrong type.
+%(no_matplotlib)s""",
+    "named_picture": """\
+name : str, default=None
+    Name of a single model in the legend.
+%(passed_on)s
+
+%(display_returned)s""",
+    "named_legend": """\
+name : str, default=None
+    Name in the legend; the display's own by default.
+show_legend : bool, default=True
+    Whether to draw the legend.""",
+    "self_returned": """\
+Returns
+-------
+display
+    The display itself.
+
+Raises
+------
+ValueError
+    If a parameter is invalid.
+%(no_matplotlib)s""",
     "drawn_into": """\
 ax : matplotlib Axes, default=None
     Axes for the plot; by default those of a new figure. Size and style of given axes are not changed.""",

@@ -208,17 +208,7 @@ class ComparisonDisplay:
         **plot_params : dict
             Passed to :meth:`plot`.
 
-        Returns
-        -------
-        ComparisonDisplay
-
-        Raises
-        ------
-        TypeError
-            If ``result`` is of another type.
-        ValueError
-            If the results are for different models, or the number of axes does not match.
-        %(no_matplotlib)s
+        %(display_returned)s
         """
         comparisons = result if isinstance(result, Mapping) else {"error": result}
         for found in comparisons.values():
@@ -262,16 +252,7 @@ class ComparisonDisplay:
         **plot_params : dict
             Passed to :meth:`plot`.
 
-        Returns
-        -------
-        ComparisonDisplay
-
-        Raises
-        ------
-        %(malformed)s
-        TypeError
-            If a metric is not callable, or a parameter is of the wrong type.
-        %(no_matplotlib)s
+        %(display_returned)s
         """
         generator = check_generator(random_state)
         comparisons = {
@@ -312,16 +293,7 @@ class ComparisonDisplay:
         **params : dict
             Passed to :meth:`from_predictions`.
 
-        Returns
-        -------
-        ComparisonDisplay
-
-        Raises
-        ------
-        TypeError
-            If one of the estimators does not predict probabilities.
-        ValueError
-            If their classes differ, or as in :meth:`from_predictions`.
+        %(display_returned)s
         """
         predictions, common, label = {}, None, pos_label
         for name, estimator in estimators.items():
@@ -356,16 +328,7 @@ class ComparisonDisplay:
         **marker_params : dict
             Properties of the dots, such as ``color`` or ``markersize``; the intervals have the same colour.
 
-        Returns
-        -------
-        ComparisonDisplay
-            The display itself.
-
-        Raises
-        ------
-        ValueError
-            If the metrics compare different models, or the number of axes differs from that of the metrics.
-        %(no_matplotlib)s
+        %(self_returned)s
         """
         models = [[model.name for model in found.models] for found in self.comparisons.values()]
         if any(names != models[0] for names in models):

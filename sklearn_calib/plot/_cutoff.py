@@ -237,20 +237,7 @@ class CutoffDisplay(DisplayMixin):
             each other; the test and the null band then allow for it. Weights must be integers.
         %(pos_label)s
         %(seeded_picture)s
-        name : str, default=None
-            Name of the model in the legend.
-        %(passed_on)s
-
-        Returns
-        -------
-        CutoffDisplay
-
-        Raises
-        ------
-        %(malformed)s
-        TypeError
-            If a parameter is of the wrong type.
-        %(no_matplotlib)s
+        %(named_picture)s
         """
         given: dict[str, Any] = {"sample_weight": sample_weight, "pos_label": pos_label}
         result = cutoff_result(y_true, y_proba, **given)
@@ -293,16 +280,7 @@ class CutoffDisplay(DisplayMixin):
         **line_params : dict
             Properties of the curve, such as ``color`` or ``linewidth``; the interval has the same colour.
 
-        Returns
-        -------
-        CutoffDisplay
-            The display itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of range, or the test has too few simulations for ``confidence``.
-        %(no_matplotlib)s
+        %(self_returned)s
         """
         check_option(x, "x", ("probability", "fraction"))
         height = None

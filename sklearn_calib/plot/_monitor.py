@@ -139,17 +139,7 @@ class MonitorDisplay:
         **plot_params : dict
             Passed to :meth:`plot`.
 
-        Returns
-        -------
-        MonitorDisplay
-
-        Raises
-        ------
-        TypeError
-            If ``monitor`` is not a CalibrationMonitor.
-        ValueError
-            If it has not been updated, or a parameter is invalid.
-        %(no_matplotlib)s
+        %(display_returned)s
         """
         if not hasattr(monitor, "history"):
             raise TypeError(f"monitor must be a CalibrationMonitor, got {type(monitor).__name__}.")
@@ -180,16 +170,7 @@ class MonitorDisplay:
         **line_params : dict
             Properties of the lines of evidence and error, such as ``color``.
 
-        Returns
-        -------
-        MonitorDisplay
-            The display itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is invalid.
-        %(no_matplotlib)s
+        %(self_returned)s
         """
         metrics = [name for name in self.history if name not in _NOT_METRICS]
         metric = metrics[0] if metric is None else check_option(metric, "metric", metrics)

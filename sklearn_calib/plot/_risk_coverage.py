@@ -107,20 +107,7 @@ class RiskCoverageDisplay(DisplayMixin):
         ----------
         y_true, y_proba, sample_weight, pos_label, labels, reduction
             As in :func:`~sklearn_calib.metrics.risk_coverage_curve`.
-        name : str, default=None
-            Name of the model in the legend.
-        %(passed_on)s
-
-        Returns
-        -------
-        RiskCoverageDisplay
-
-        Raises
-        ------
-        %(malformed)s
-        TypeError
-            If a parameter is of the wrong type.
-        %(no_matplotlib)s
+        %(named_picture)s
         """
         result = risk_coverage_curve(
             y_true,
@@ -157,14 +144,7 @@ class RiskCoverageDisplay(DisplayMixin):
         **params : dict
             Passed to :meth:`from_predictions`, among them ``sample_weight`` and ``ax``.
 
-        Returns
-        -------
-        RiskCoverageDisplay
-
-        Raises
-        ------
-        TypeError
-            If the estimator does not predict probabilities.
+        %(display_returned)s
         """
         # a fitted SelectiveClassifier, which this subpackage does not import
         if hasattr(estimator, "risk_bound_") and isinstance(estimator.risk, str):
@@ -194,23 +174,11 @@ class RiskCoverageDisplay(DisplayMixin):
             Threshold of the confidence whose point is marked.
         confidence : float, default=None
             Level of a pointwise confidence band; None for no band.
-        name : str, default=None
-            Name in the legend; the display's own by default.
-        show_legend : bool, default=True
-            Whether to draw the legend.
+        %(named_legend)s
         **line_params : dict
             Properties of the curve, such as ``color`` or ``linewidth``.
 
-        Returns
-        -------
-        RiskCoverageDisplay
-            The display itself.
-
-        Raises
-        ------
-        ValueError
-            If ``confidence`` or ``threshold`` is invalid.
-        %(no_matplotlib)s
+        %(self_returned)s
         """
         alpha = None if confidence is None else 1.0 - check_fraction(confidence, "confidence")
         curve = self.result

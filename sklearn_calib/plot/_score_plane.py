@@ -141,21 +141,7 @@ class ScoreDecompositionDisplay(DisplayMixin):
             Non-negative weights.
         %(pos_label)s
         %(reduction)s
-        name : str, default=None
-            Name of a single model in the legend.
-        %(passed_on)s
-
-        Returns
-        -------
-        ScoreDecompositionDisplay
-
-        Raises
-        ------
-        ValueError
-            If an argument is malformed (the message names it), or a log loss is infinite.
-        TypeError
-            If a parameter is of the wrong type.
-        %(no_matplotlib)s
+        %(named_picture)s
         """
         check_option(score, "score", tuple(_TITLES))
         check_option(reduction, "reduction", REDUCTIONS)
@@ -183,21 +169,11 @@ class ScoreDecompositionDisplay(DisplayMixin):
         Parameters
         ----------
         %(drawn_into)s
-        name : str, default=None
-            Name in the legend of a single model; the display's own by default.
-        show_legend : bool, default=True
-            Whether to draw the legend, with the score of each model.
+        %(named_legend)s
         **marker_params : dict
             Properties of the points, such as ``marker`` or ``markersize``.
 
-        Returns
-        -------
-        ScoreDecompositionDisplay
-            The display itself.
-
-        Raises
-        ------
-        %(no_matplotlib)s
+        %(self_returned)s
         """
         ax = self._new_or(ax, 6.0, 4.8)
         self.points_, self.lines_ = [], []

@@ -153,17 +153,7 @@ class TestDisplay(AxesMixin):
             Title of the legend; the name of the test by default.
         %(passed_on)s
 
-        Returns
-        -------
-        TestDisplay
-
-        Raises
-        ------
-        TypeError
-            If ``result`` is not the result of a test.
-        ValueError
-            If it has no null distribution; the message says what to do.
-        %(no_matplotlib)s
+        %(display_returned)s
         """
         check_result(result, CalibrationTestResult, "Pass the result of test(), or result_ of a fitted test.")
         return cls(result, name=name).plot(ax, **plot_params)
@@ -202,17 +192,7 @@ class TestDisplay(AxesMixin):
             Title of the legend; the name of the test by default.
         %(passed_on)s
 
-        Returns
-        -------
-        TestDisplay
-
-        Raises
-        ------
-        TypeError
-            If ``test`` is not a test of calibration.
-        ValueError
-            If an argument is malformed, as in ``test.test``, or the result has no null distribution.
-        %(no_matplotlib)s
+        %(display_returned)s
         """
         result = as_test(test).test(
             y_true,
@@ -247,16 +227,7 @@ class TestDisplay(AxesMixin):
         **params : dict
             Passed to :meth:`from_predictions`, among them ``sample_weight``, ``name`` and ``ax``.
 
-        Returns
-        -------
-        TestDisplay
-
-        Raises
-        ------
-        TypeError
-            If ``test`` is not a test of calibration, or the estimator does not predict probabilities.
-        ValueError
-            As in :meth:`from_predictions`, or if the estimator is multiclass and the test is binary.
+        %(display_returned)s
         """
         forecast = estimator_predictions(estimator, X, pos_label, True)
         return cls.from_predictions(y, test=test, **forecast, **params)
@@ -284,16 +255,7 @@ class TestDisplay(AxesMixin):
         **line_params : dict
             Properties of the line of the observed statistic or e-value, such as ``color`` or ``linewidth``.
 
-        Returns
-        -------
-        TestDisplay
-            The display itself.
-
-        Raises
-        ------
-        ValueError
-            If the result has no null distribution, the statistic is not finite, or a parameter is invalid.
-        %(no_matplotlib)s
+        %(self_returned)s
         """
         # so that 0.9 is the level 0.1 in spite of rounding
         level = max(round(1.0 - check_fraction(confidence, "confidence"), 15), 1e-15)

@@ -116,21 +116,11 @@ class _ThresholdDisplay(DisplayMixin):
         Parameters
         ----------
         %(drawn_into)s
-        name : str, default=None
-            Name in the legend of a single model; the display's own by default.
-        show_legend : bool, default=True
-            Whether to draw the legend.
+        %(named_legend)s
         **line_params : dict
             Properties of the curves, such as ``linewidth``.
 
-        Returns
-        -------
-        display
-            The display itself.
-
-        Raises
-        ------
-        %(no_matplotlib)s
+        %(self_returned)s
         """
         ax = self._new_or(ax, 6.4, 4.4)
         self.lines_, self.bands_ = [], []
@@ -220,21 +210,7 @@ class _MeanLossDisplay(_ThresholdDisplay):
         %(pos_label)s
         %(reduction)s
         %(seeded_picture)s
-        name : str, default=None
-            Name of a single model in the legend.
-        %(passed_on)s
-
-        Returns
-        -------
-        display
-            The display.
-
-        Raises
-        ------
-        %(malformed)s
-        TypeError
-            If a parameter is of the wrong type.
-        %(no_matplotlib)s
+        %(named_picture)s
         """
         confidence = check_fraction(confidence, "confidence")
         if band is not None:
@@ -494,20 +470,7 @@ class DecisionDisplay(_ThresholdDisplay):
             Non-negative weights.
         %(pos_label)s
         %(seeded_picture)s
-        name : str, default=None
-            Name of a single model in the legend.
-        %(passed_on)s
-
-        Returns
-        -------
-        DecisionDisplay
-
-        Raises
-        ------
-        %(malformed)s
-        TypeError
-            If a parameter is of the wrong type.
-        %(no_matplotlib)s
+        %(named_picture)s
         """
         confidence = check_fraction(confidence, "confidence")
         if band is not None:
