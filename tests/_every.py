@@ -38,15 +38,6 @@ from sklearn_calib.plot._curve import reliability_curve
 from tests.calibrators._registry import CALIBRATORS
 from tests.inference._registry import TESTS
 
-#: Tests of calibration that are no rows of the registry.
-OTHER_TESTS = {
-    "consistency": inference.ConsistencyTest(metrics.smooth_ece, n_resamples=39, random_state=0),
-    "cox": inference.CoxTest(),
-    "cutoff_test": inference.CutoffTest(n_resamples=99, random_state=0),
-    "hosmer_lemeshow": inference.HosmerLemeshowTest(),
-    "spiegelhalter": inference.SpiegelhalterTest(),
-}
-
 
 @cache
 def binary(n=120, seed=0):
@@ -90,7 +81,7 @@ CALIBRATOR_MAKERS = {case.name: case.make for case in CALIBRATORS} | {
     "exported": lambda: from_json(to_json(IsotonicCalibrator().fit(*reversed(binary())))),
 }
 SEVERAL_MAKERS = {f"{case.name}_3": case.make for case in CALIBRATORS if case.multiclass}
-TEST_MAKERS = {case.name: case.test for case in TESTS} | OTHER_TESTS
+TEST_MAKERS = {case.name: case.test for case in TESTS}
 META_MAKERS = {
     "default": CalibratedClassifier(cv=3),
     "ensemble": CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=3),

@@ -108,7 +108,7 @@ class NestedBins:
             self._middle, self._shared = 1, np.zeros(bin_of.shape[0], dtype=np.int8)
             self._bin_of = np.cumsum(np.diff(bin_of, prepend=bin_of[:1]) > 0)
             self._n_bins = int(self._bin_of[-1]) + 1
-        self._count = np.bincount(self._bin_of, grouped.weight, self._n_bins)
+        self._count: Array = np.bincount(self._bin_of, grouped.weight, self._n_bins).astype(np.float64)
 
     def moments(self, prob: Array | None = None) -> NullMoments:
         """Return T of the sample, and its moments if ``prob``, by default the predictions, is true."""
@@ -124,11 +124,10 @@ class NestedBins:
             bins = self._finer(rows)
             if bins is not None:
                 adder = _range_sums(bins.begins, bins.ends, columns.shape[1])
-                found = np.array([adder @ column for column in columns])
-                *terms, covariance = _terms(bins.size, found)
-                for total, term in zip(totals, terms, strict=False):
-                    total += bins.share @ term
-                totals[6] += bins.cover @ covariance
+                inner: Array = np.array([adder @ column for column in columns])
+                matrices = [bins.share] * 6 + [bins.cover]
+                for total, matrix, term in zip(totals, matrices, _terms(bins.size, inner), strict=True):
+                    total += matrix @ term
         count = self._count
         for level in range(self._middle, 0, -1):
             shared = np.flatnonzero(count > 1.5)
@@ -167,7 +166,8 @@ class NestedBins:
         weight = self.grouped.weight[rows]
         position = np.append(0.0, np.cumsum(weight))
         # of groups that still share a bin: the level shared with the one before, their bin, and its size
-        index, shared = np.arange(weight.shape[0]), self._shared[rows]
+        index: NDArray[Any] = np.arange(weight.shape[0])
+        shared: NDArray[Any] = self._shared[rows]
         bin_of, around = np.full(weight.shape[0], -1), self._count[self._bin_of[rows]]
         n_bins = 0
         bins: list[tuple[Any, ...]] = []
@@ -256,12 +256,14 @@ class NestedStatistic:
         slope, constant = 1.0 - 2.0 * centre, weight * centre * (1.0 - centre)
         self._constant = np.bincount(bins._bin_of, constant, bins._n_bins)[:, np.newaxis]
         self._finer_constant = np.zeros((2 * bins.n_levels, 1))
-        self._parts = []
+        self._parts: list[tuple[Any, ...]] = []
         for rows in bins._blocks(_BLOCK_OF_MANY):
             bin_of, n_rows = bins._bin_of[rows], rows.stop - rows.start
             starts = group_starts(bin_of)
             begins, ends = starts, np.append(starts[1:], n_rows)
-            finer, share, squares = bins._finer(rows), None, None
+            finer = bins._finer(rows)
+            share: Any = None
+            squares: Any = None
             if finer is not None:
                 begins, ends = np.append(begins, finer.begins), np.append(ends, finer.ends)
             adder = _range_sums(begins, ends, n_rows)
@@ -277,7 +279,8 @@ class NestedStatistic:
     def __call__(self, positives: NDArray[Any]) -> Array:
         """Return T, shape (r, levels), from the positives of each group, shape (groups, r)."""
         bins, r = self._bins, positives.shape[1]
-        s, q = np.zeros((bins._n_bins, r)), np.repeat(self._constant, r, axis=1)
+        s: Array = np.zeros((bins._n_bins, r))
+        q: Array = np.repeat(self._constant, r, axis=1)
         total = np.repeat(-self._finer_constant, r, axis=1)
         for rows, occupied, adder, own, share, squares in self._parts:
             residual = positives[rows] - self._expected[rows]
@@ -287,14 +290,15 @@ class NestedStatistic:
             if share is not None:
                 inner = sums[occupied.shape[0] :]
                 total += share @ (inner * inner) - squares @ residual
-        total, count = _of_levels(total), bins._count
+        total = _of_levels(total)
+        count = bins._count
         for level in range(bins._middle, 0, -1):
             # eq. (6)
             x = s * s
             x -= q
             total[level - 1] += np.where(count > 1.5, 1.0 / np.maximum(count, 1.0), 0.0) @ x
             if level > 1:
-                s, q, count = (part[::2] + part[1::2] for part in (s, q, count))
+                s, q, count = s[::2] + s[1::2], q[::2] + q[1::2], count[::2] + count[1::2]
         return total.T / bins.grouped.total
 
 

@@ -134,9 +134,8 @@ class TCal(CalibrationTest):
         given the predictions. "asymptotic": from the variance and third cumulant of T given the
         predictions, through a gamma distribution, and for several scales a Gaussian copula with the
         correlations of neighbouring scales; no resampling. Scales with few pairs are left out. "theory": the
-        finite-sample critical values of Theorem 3.1 for one scale, and of Theorem 3.2, eq. (7), for several.
-        They are far from sharp. With more than n bins they need Assumption 3.1 of [1]_, that predictions have
-        a bounded density; see Notes. The p-value is the smallest level that rejects. "auto" is "asymptotic"
+        finite-sample critical values of Theorem 3.1 for one scale, and of Theorem 3.2, eq. (7), for several;
+        they are far from sharp, and the p-value is the smallest level that rejects. "auto" is "asymptotic"
         for 100 000 independent samples and more with sum p (1 - p) of at least 2000 (more than 100 000
         probabilities, if there are K > 2 classes), else "monte_carlo".
     n_resamples : int, default=999
@@ -166,8 +165,7 @@ class TCal(CalibrationTest):
 
     Notes
     -----
-    The p-value of "monte_carlo" is (1 + #{T* >= T}) / (1 + n_resamples), never 0. A weight of k is the
-    sample repeated k times. The result does not depend on the order of samples.
+    The p-value of "monte_carlo" is (1 + #{T* >= T}) / (1 + n_resamples), never 0.
 
     ``estimate`` is sqrt(max(T, 0)) at the scale that decided; if selected among several, it is biased
     upwards. In the vector convention of [1]_, which compares one-hot labels with the probabilities of all
@@ -194,16 +192,14 @@ class TCal(CalibrationTest):
     predictions towards the greatest variance; p-values are then conservative, up to a normal approximation
     of the linear term. "theory" adds the same mean and variance to its bounds.
 
-    With ``clusters`` pairs of samples of the same cluster remain in T, whose mean is then not 0. The mean of
-    each scale, and its variance and third cumulant, are those of 199 simulated samples with the estimated
-    dependence; the mean is subtracted from T of the sample and of all others. As they are compared after the
-    same subtraction, its error does not affect the level, only the relative weight of scales. To leave these
-    pairs out instead would need sums for each bin and cluster in every simulation.
+    With ``clusters`` pairs of samples of the same cluster remain in T, whose mean is then not 0. Mean,
+    variance and third cumulant of each scale are those of 199 simulated samples with the estimated
+    dependence. The mean is subtracted from T of all samples that are compared, so that its error does not
+    affect the level.
 
-    Cost: one sort; then O(n) for all scales together, for each simulation or for the moments. Memory beyond
-    the data is bounded, whatever the number of simulations. For K > 2, O(n (K + log n)) for each scale and
-    O(n log K) for each simulation and scale; moments cost O(n K min(K, samples in a bin)). Occupied bins are
-    found by hashing; the others are never enumerated.
+    Cost: one sort; then O(n) for all scales together, for each simulation or for the moments, in bounded
+    memory. For K > 2, O(n (K + log n)) for each scale and O(n log K) for each simulation and scale; moments
+    cost O(n K min(K, samples in a bin)).
 
     References
     ----------

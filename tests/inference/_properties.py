@@ -115,8 +115,3 @@ def check_level(pvalues, alpha=0.1, least=0.0):
     n, hits = len(pvalues), int(np.sum(np.asarray(pvalues) <= alpha))
     assert binom.sf(hits - 1, n, alpha) > 1e-3, f"{hits} of {n} reject"
     assert binom.cdf(hits, n, least) > 1e-3, f"only {hits} of {n} reject"
-
-
-every_check = pytest.mark.parametrize(
-    "check", [check_rows_and_weights, check_estimator, check_bad_data, check_impossible]
-)

@@ -9,9 +9,14 @@ from sklearn_calib.inference import (
     BinomialTest,
     CalibrationTest,
     CombinedTest,
+    ConsistencyTest,
+    CoxTest,
+    CutoffTest,
+    HosmerLemeshowTest,
     KernelTest,
     SampleSplittingTest,
     SequentialTest,
+    SpiegelhalterTest,
     TCal,
 )
 
@@ -55,4 +60,10 @@ TESTS = [
         "binomial_doubled", BinomialTest(correction="bonferroni", two_sided="doubled", max_values=10_000)
     ),
     TestCase("sequential", SequentialTest(), ordered=True),
+    TestCase("consistency", ConsistencyTest("smooth_ece", n_resamples=39), flip=False, draws=True),
+    TestCase("cox", CoxTest(n_resamples=99), draws=True),
+    TestCase("cox_slope", CoxTest(parameter="slope", n_resamples=99), draws=True),
+    TestCase("cutoff_test", CutoffTest(n_resamples=99), draws=True),
+    TestCase("hosmer_lemeshow", HosmerLemeshowTest(n_resamples=99), flip=False, draws=True),
+    TestCase("spiegelhalter", SpiegelhalterTest(n_resamples=99), draws=True),
 ]

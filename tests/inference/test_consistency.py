@@ -126,12 +126,6 @@ def test_words():
     assert "mean under the null hypothesis" in str(LABELS.test(y, p))
 
 
-@pytest.mark.parametrize("test", [LABELS, PAIRS])
-@_properties.every_check
-def test_properties(test, check):
-    check(test)
-
-
 @pytest.mark.parametrize(
     ("parameters", "error", "named"),
     [

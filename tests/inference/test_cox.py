@@ -193,30 +193,6 @@ def test_flip(parameter):
 
 
 @pytest.mark.parametrize(
-    "test",
-    [
-        CoxTest(),
-        CoxTest(parameter="slope", n_resamples=99),
-    ],
-)
-@pytest.mark.parametrize(
-    "check",
-    [
-        _properties.check_rows_and_weights,
-        _properties.check_estimator,
-        _properties.check_bad_data,
-    ],
-)
-def test_properties(test, check):
-    check(test)
-
-
-@pytest.mark.parametrize("test", [cox(), cox(parameter="slope")])
-def test_impossible(test):
-    _properties.check_impossible(test)
-
-
-@pytest.mark.parametrize(
     "parameters",
     [
         {"parameter": "a"},

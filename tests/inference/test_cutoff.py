@@ -115,12 +115,6 @@ def test_seed():
     assert not np.array_equal(other.null_distribution, DRAWN.test(y, p).null_distribution)
 
 
-@pytest.mark.parametrize("test", [ASYMPTOTIC, DRAWN])
-@_properties.every_check
-def test_properties(test, check):
-    check(test)
-
-
 @pytest.mark.parametrize(
     ("parameters", "error", "named"),
     [

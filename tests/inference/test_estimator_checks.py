@@ -10,7 +10,6 @@ import warnings
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
-from tests._every import OTHER_TESTS
 from tests.inference._registry import TESTS
 
 #: Checks that need no data that a test would take for probabilities.
@@ -34,7 +33,7 @@ INTERFACE = {
 }
 #: It refuses several columns before it reads what is in them.
 OF_ONE_COLUMN = {"sequential": {"check_estimators_nan_inf", "check_estimator_sparse_matrix"}}
-CASES = {case.name: case.test for case in TESTS} | OTHER_TESTS
+CASES = {case.name: case.test for case in TESTS}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -114,13 +114,6 @@ def test_certain_bins_do_not_count():
     assert hosmer_lemeshow(n_bins=2, strategy="uniform").test([1, 0, 1], [0.0, 0.5, 0.5]).statistic == np.inf
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@_properties.every_check
-def test_properties(strategy, check):
-    check(HosmerLemeshowTest(n_bins=5, strategy=strategy))
-    check(hosmer_lemeshow(n_bins=5, strategy=strategy))
-
-
 @pytest.mark.parametrize(
     ("parameters", "error", "named"),
     [

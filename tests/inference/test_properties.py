@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import _strategies
-from tests._every import OTHER_TESTS
 from tests.inference._registry import TESTS
 
 pytestmark = _strategies.certain_predictions
@@ -17,7 +16,6 @@ OFF_EDGES = st.one_of(
     st.sampled_from([0.0, 2.0**-53, 1.0 - 2.0**-53, 1.0]),
 )
 EVERY = [(case.name, case.test, case.ordered) for case in TESTS]
-EVERY += [(name, test, False) for name, test in OTHER_TESTS.items()]
 
 
 @pytest.mark.parametrize(("test", "ordered"), [case[1:] for case in EVERY], ids=[case[0] for case in EVERY])

@@ -79,9 +79,3 @@ def test_nothing_to_test():
 
 def test_what_is_improbable_is_not_impossible():
     assert 0 < TEST.test([1], [1e-300]).pvalue < 1e-200
-
-
-@_properties.every_check
-@pytest.mark.parametrize("test", [TEST, SpiegelhalterTest()])
-def test_properties(test, check):
-    check(test)
