@@ -126,6 +126,7 @@ RESULT_MAKERS = {
     "cutoff": lambda: metrics.cutoff_result(*binary()),
     "decision_risk": lambda: metrics.decision_risk_result(*binary()),
     "expected_performance": lambda: metrics.expected_performance(binary()[1], certificate=0.02),
+    "certificate": lambda: fitted_calibrator("isotonic")[0].cutoff_certificate(n_resamples=99),
     "risk_coverage": lambda: metrics.risk_coverage_curve(*binary()),
     "smooth": lambda: metrics.smooth_ece_result(*binary()),
     "decomposition": lambda: metrics.score_decomposition(*binary()),
