@@ -41,7 +41,7 @@ def _decomposition(problem: Any, reduction: str, score: str) -> ScoreDecompositi
         discrimination=mean("discrimination"),
         uncertainty=mean("uncertainty"),
         score_name=score,
-        method="isotonic",
+        curve="isotonic",
         n_samples=problem[0].total if isinstance(problem, list) else problem.total,
     )
 
