@@ -51,6 +51,11 @@ training_event_rate_ : float
 training_size_ : float
     Number of training samples; with non-integer weights, the effective sample size.
 %(binary_fit)s""",
+    "score_link": """\
+link : {"logit", "identity"}, default="logit"
+    Type of the scores. "logit": probabilities, of which the log-odds are used, clipped to [2**-53, 1 -
+    2**-53]. "identity": any real scores, such as margins of a support vector machine; scikit-learn's
+    ``method="sigmoid"`` uses this for probabilities, too.""",
     "shrink_temperature": """\
 shrink_temperature : bool, default=False
     Whether the inverse temperature is shrunk to 1: its posterior mode, averaged with 1. With few samples

@@ -26,10 +26,10 @@ forest = RandomForestClassifier(30, max_depth=4, n_jobs=1, random_state=0).fit(X
 # predictions, divided by the number of samples.
 
 calibrator = IsotonicCalibrator().fit(forest.predict_proba(X_calib), y_calib)
-certificate = calibrator.cutoff_certificate(confidence=0.95, random_state=0)
+certificate = calibrator.cutoff_certificate(confidence=0.95).upper
 before = forest.predict_proba(X_test)[:, 1]
 after = calibrator.transform(forest.predict_proba(X_test))
-print(f"certificate, from the samples of the calibrator: at most {certificate.upper:.4f}")
+print(f"certificate, from the samples of the calibrator: at most {certificate:.4f}")
 for name, p in {"before": before, "after": after}.items():
     print(
         f"{name:<7} on test samples: cutoff calibration error {cutoff_calibration_error(y_test, p):.4f}, "

@@ -30,8 +30,7 @@ class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     Parameters
     ----------
-    link : {"logit", "identity"}, default="logit"
-        Type of the scores, as for :class:`PlattCalibrator`.
+    %(score_link)s
     tolerance : {"sharp", "paper"} or float, default="sharp"
         Upper limit of the plug-in error. "sharp": the "asymptotic" margin of the certificate at
         ``confidence``; a correctly specified curve is rarely rejected. "paper": :math:`(20 + \sqrt{2 \log

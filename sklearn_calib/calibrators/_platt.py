@@ -27,10 +27,7 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     Parameters
     ----------
-    link : {"logit", "identity"}, default="logit"
-        Type of the scores. "logit": probabilities, whose log-odds are :math:`s`; they are clipped to [2**-53,
-        1 - 2**-53]. "identity": any real scores :math:`s`, such as margins of a support vector machine;
-        scikit-learn's ``method="sigmoid"`` uses this for probabilities, too.
+    %(score_link)s
 
     Attributes
     ----------

@@ -127,12 +127,12 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         if self.sampling_rate is not None:
             self.target_prior_, self.odds_factor_ = float("nan"), float(self.sampling_rate)
         else:
-            prior: Any = self.training_prior
-            if self.target_prior is None:
+            prior, target = float(self.training_prior or 0.0), self.target_prior
+            if target is None:
                 target = float(grouped.positives.sum()) / grouped.total
-            else:
-                target = likeliest_prior(grouped, prior) if self.target_prior == "em" else self.target_prior
-            self.target_prior_ = float(target)
+            elif target == "em":
+                target = likeliest_prior(grouped, prior)
+            self.target_prior_ = target = float(target)
             self.odds_factor_ = target / (1.0 - target) * (1.0 - prior) / prior
         certify(self, grouped, weight)
 

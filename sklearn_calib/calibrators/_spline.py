@@ -64,9 +64,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     Parameters
     ----------
-    link : {"logit", "identity"}, default="logit"
-        Type of the scores. "logit": probabilities, whose log-odds are :math:`z`; they are clipped to
-        [2**-53, 1 - 2**-53]. "identity": any real scores, used without transformation.
+    %(score_link)s
     n_knots : int, default=16
         Number of knots of the spline, at least 2, placed at quantiles of the scores. The penalty, not this
         number, limits the flexibility of the curve.
