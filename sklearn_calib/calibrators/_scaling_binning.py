@@ -44,8 +44,8 @@ class ScalingBinningCalibrator(BaseCalibrator):
     split : bool, default=True
         Whether to split the samples. False: all samples are used in all three steps, as in the code of the
         authors; better with few samples, but without the guarantee of [1]_.
-    random_state : int, Generator, RandomState or None, default=None
-        Source of the split; an integer makes it reproducible. Not used with ``split=False``.
+    random_state : int, Generator, RandomState or None, default=0
+        Source of the split. Not used with ``split=False``.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
         *,
         n_bins: int | str = 15,
         split: bool = True,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.calibrator = calibrator
         self.n_bins = n_bins

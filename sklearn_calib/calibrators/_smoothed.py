@@ -42,7 +42,7 @@ class SmoothedCalibrator(BaseCalibrator):
         Whether Gaussian noise with the bandwidth as standard deviation is added to the probabilities and
         folded into [0, 1] before the map is evaluated, as the guarantee requires. Equal scores then have
         different probabilities, which also differ between calls.
-    random_state : int, Generator, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=0
         Source of the noise. With an integer every call uses the same sequence; a generator is advanced by
         each call. Not used unless ``randomized``.
 
@@ -104,7 +104,7 @@ class SmoothedCalibrator(BaseCalibrator):
     curve_: Array
 
     def __init__(
-        self, *, bandwidth: str | float = "auto", randomized: bool = False, random_state: Any = None
+        self, *, bandwidth: str | float = "auto", randomized: bool = False, random_state: Any = 0
     ) -> None:
         self.bandwidth = bandwidth
         self.randomized = randomized
