@@ -3,8 +3,7 @@ Calibration of a log in constant memory
 =======================================
 
 A service scores millions of requests. Instead of the requests, it stores a ``CalibrationSketch`` of a few
-megabytes for each hour. Sketches can be added, and metrics, tests and displays accept them in place of
-samples.
+megabytes for each hour. Sketches can be added, and metrics, tests and displays accept their weighted samples.
 """
 
 import matplotlib.pyplot as plt

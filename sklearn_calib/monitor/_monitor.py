@@ -484,21 +484,6 @@ class CalibrationMonitor:
         return later if later is not None and 2 * later.n_samples > both.n_samples else both
 
 
-def _check_call(name: str, metric: Metric) -> None:
-    """Raise if the signature of a metric does not allow the required arguments."""
-    try:
-        known = signature(metric)
-    except (TypeError, ValueError):
-        return
-    try:
-        known.bind(None, None, sample_weight=None)
-    except TypeError as error:
-        raise TypeError(
-            f"metrics cannot be called as {name}(y_true, y_proba, sample_weight=...): {error}. Pass "
-            "functions with these arguments; the samples of a window have weights."
-        ) from None
-
-
 def _check_metrics(metrics: Any) -> dict[str, Metric]:
     """Return the metrics by name, in order."""
     if isinstance(metrics, str) or callable(metrics):
@@ -512,7 +497,13 @@ def _check_metrics(metrics: Any) -> dict[str, Metric]:
     for metric in listed:
         function = as_metric(metric, "metrics")
         name = getattr(function, "__name__", type(function).__name__)
-        _check_call(name, function)
+        try:
+            signature(function).bind(None, None, sample_weight=None)
+        except TypeError as error:
+            raise TypeError(
+                f"metrics cannot be called as {name}(y_true, y_proba, sample_weight=...): {error}. Pass "
+                "functions with these arguments; the samples of a window have weights."
+            ) from None
         if name in found or name in _COLUMNS:
             raise ValueError(f"metrics has the name {name!r} twice, or it is that of another column.")
         found[name] = function

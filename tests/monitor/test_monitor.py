@@ -11,7 +11,7 @@ from scipy.stats import binom, norm, poisson
 from sklearn.metrics import log_loss
 
 from sklearn_calib.inference._betting_rounds import BettingRounds
-from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
+from sklearn_calib.metrics import cutoff_calibration_error, expected_performance, smooth_ece
 from sklearn_calib.monitor import CalibrationAlert, CalibrationMonitor
 from sklearn_calib.monitor._evidence import Evidence
 from sklearn_calib.sketch import CalibrationSketch
@@ -278,11 +278,17 @@ def test_reference():
     rng = np.random.default_rng(10)
     reference = CalibrationSketch().update(*batch(rng, 500))
     monitor, (alert,) = watched([batch(rng, truth=too_high) for _ in range(9)], reference=reference)
-    assert (
-        monitor.reference_errors_ == alert.reference_errors == {"smooth_ece": measured(smooth_ece, reference)}
-    )
+    error = measured(smooth_ece, reference)
+    assert monitor.reference_errors_ == alert.reference_errors == {"smooth_ece": error}
     for text in (str(alert), str(monitor), alert._repr_html_(), monitor._repr_html_()):
-        assert f"(reference {measured(smooth_ece, reference):.4g})" in text
+        assert f"(reference {error:.4g})" in text
+    new = rng.uniform(size=300) ** 2
+    found = monitor.expected_performance(new, certificate=0.01, threshold=0.3)
+    _, p, w = reference.weighted_sample()
+    given = {"certificate": 0.01, "threshold": 0.3, "reference": p, "reference_weight": w}
+    assert found == expected_performance(new, **given)
+    with pytest.raises(ValueError, match="The monitor has no reference"):
+        CalibrationMonitor().expected_performance(new)
 
 
 def test_empty_batches_are_nothing():
@@ -329,6 +335,7 @@ def test_bad_batches_leave_it_as_it_was(args, weight, time, message):
         ({"late": "ignore"}, ValueError, "late"),
         ({"metrics": "accuracy"}, ValueError, "metrics='accuracy' is not the name"),
         ({"metrics": []}, ValueError, "metrics is empty"),
+        ({"metrics": 3}, TypeError, "metrics must be names or functions"),
         ({"metrics": [3]}, TypeError, "metrics must be the name of a metric"),
         ({"metrics": ["smooth_ece", "smooth_ece"]}, ValueError, "twice"),
         ({"reference": [0.5]}, TypeError, "reference must be a CalibrationSketch"),

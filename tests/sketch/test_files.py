@@ -155,6 +155,9 @@ def test_damaged_files_are_refused(tmp_path):
     path.write_bytes(b'p,y,text\n0.5,0,a\n0.2,1,"half a')
     with pytest.raises(ValueError, match="a quote is not closed"):
         sketch_file(path, y="y", p="p")
+    path.write_bytes(b'y,p\n1,"' + b"x" * 2_000_000)
+    with pytest.raises(ValueError, match="a row is longer than 524288 bytes; is a quote not closed"):
+        sketch_file(path, y="y", p="p")
     path.write_bytes(b"PAR1")
     with pytest.raises(ValueError, match="is a Parquet file by its content"):
         sketch_file(path, y="y", p="p")

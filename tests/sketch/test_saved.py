@@ -68,6 +68,7 @@ def test_counts_are_written_as_whole_numbers():
         ({"n_samples": 10**30}, "checksum"),
         ({"n_samples": True}, "damaged: TypeError: n_samples"),
         ({"pos_label": 1}, "checksum"),
+        ({"pos_label": [1]}, "its pos_label is"),
         ({"precision": 16}, "checksum|contradict"),
         ({"offset": [0, 1]}, "checksum"),
         ({"negatives": [2, 0]}, "checksum"),

@@ -300,11 +300,11 @@ def test_pickle_and_copy():
 def test_packed_sums_do_not_overflow(monkeypatch):
     from sklearn_calib.sketch import _contents
 
-    y, p, _ = rows()
+    y, p, _ = rows(20_000)
     expected = sketch_of(y, p)
-    # taken apart after each chunk
+    # taken apart after each batch
     monkeypatch.setattr(_contents, "_MOST_PACKED", 1)
     split = CalibrationSketch()
-    for part in batches(y, p):
-        split.update(part[0], part[1])
+    for part in np.split(np.arange(20_000), [5000, 8000]):
+        split.update(y[part], p[part])
     assert split == expected

@@ -56,6 +56,8 @@ def test_numbers_as_times_in_any_order():
     window = WindowedSketch(8.0, n_slots=5).update(y, p, time=time)
     keep = in_window(time, 1.6, 5)
     assert window.current() == sketch_of(y[keep], p[keep])
+    for found, expected in zip(window.weighted_sample(), window.current().weighted_sample(), strict=True):
+        np.testing.assert_array_equal(found, expected)
     assert window.n_late == 0
     assert window.newest == time.max()
     # late rows within the window find their slot; the edge of a slot belongs to it
