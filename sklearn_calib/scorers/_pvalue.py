@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from sklearn_calib.inference import CalibrationTest
 
 
-# Scores of the same model on the same data must agree.
-_SEED = 0
-
-
 @shared_docs
 class PValueScorer(ForecastScorer, BaseEstimator):
     """Score a fitted classifier by the p-value of a test of calibration; greater is better.
@@ -34,9 +30,8 @@ class PValueScorer(ForecastScorer, BaseEstimator):
     Parameters
     ----------
     test : CalibrationTest or str
-        Any test of :mod:`sklearn_calib.inference`, or its name, such as "tcal". It is copied before each use.
-        If the test is randomized and its ``random_state`` is None, the copy has seed 0: scores are
-        reproducible, and candidates of a search are compared with the same random numbers.
+        Any test of :mod:`sklearn_calib.inference`, or its name, such as "tcal". It is copied before each use,
+        so that scores are reproducible unless its ``random_state`` is None.
     %(scored)s
     reduction : {"classwise", "confidence", "top-label"} or None, default="classwise"
         Null hypothesis for K > 2 classes. "classwise": every class, against the rest, is calibrated; the
@@ -105,11 +100,8 @@ class PValueScorer(ForecastScorer, BaseEstimator):
         return min(1.0, len(pvalues) * min(pvalues))
 
     def _copy(self) -> CalibrationTest:
-        """Return a copy of the test, with a seed."""
+        """Return an unused copy of the test: a generator of random numbers would not repeat itself."""
         # tests are imported on first use
         from sklearn_calib.inference._names import as_test
 
-        test: CalibrationTest = clone(as_test(self.test))
-        if test.get_params(deep=False).get("random_state", _SEED) is None:
-            test.set_params(random_state=_SEED)
-        return test
+        return clone(as_test(self.test))
