@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -70,10 +70,15 @@ _OF_CHECK = (
 )
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose messages are short and without control characters."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(one_line(message, 1200))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sklearn_calib", description="Calibration of predicted probabilities."
-    )
+    parser = _Parser(prog="python -m sklearn_calib", description="Calibration of predicted probabilities.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     report = _add_command(
         commands,

@@ -249,10 +249,11 @@ def test_bad_options_are_refused(options, message, tmp_path, capsys):
 def test_missing_files_and_options(tmp_path, capsys):
     assert "No such file" in refused(["report", str(tmp_path / "no.csv"), *COLUMNS], capsys)
     assert "without files" in refused(["report", str(tmp_path), *COLUMNS], capsys)
-    for arguments in (["report"], ["report", "a.csv", "--y", "y"], ["fit", "a.csv"]):
+    for arguments in (["report"], ["report", "a.csv", *COLUMNS, "--\x1b[31m"], ["fit", "a.csv"]):
         with pytest.raises(SystemExit) as stopped:
             main(arguments)
         assert stopped.value.code == 2
+        assert "\x1b" not in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(table, monkeypatch, capsys):
