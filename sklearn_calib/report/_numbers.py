@@ -538,13 +538,14 @@ def class_metrics(sample: ClassSample, parts: Sequence[ReportPart]) -> list[Repo
     ]
 
 
-# From this size and null variance on asymptotic distributions replace simulations.
+# From this size on simulations use bins of neighbouring predictions.
 _LARGE = 100_000
 # With so few distinct predictions, each of so many samples, every one of them can be tested.
 _FEW_VALUES, _SAMPLES_PER_VALUE = 50, 5
 # Parts are many and small: fewer bins and simulations.
 _PART_DISTINCT, _PART_BINS, _PART_DRAWS = 512, 256, 199
-_MOST_TCAL_CLASSES, _MOST_PAIRS = 20, 2000
+# With more classes the kernel test replaces T-Cal, on at most so many samples.
+_MOST_TCAL_CLASSES, _MOST_PAIRED = 20, 2000
 
 
 def n_steps() -> int:
@@ -671,6 +672,7 @@ def _inside(grouped: GroupedOutcomes) -> GroupedOutcomes:
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tuple[ReportTest, ...]:
     draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed}
     if grouped.total >= _LARGE and sample.clusters is None and not is_large(sample):
+        # too few events for asymptotic distributions
         sample = BinarySample(*condensed(grouped).rows())
     chosen: list[tuple[str, str, CalibrationTest]] = [
         ("combined test", "any miscalibration", CombinedTest(**draws)),
@@ -700,20 +702,22 @@ def with_adjusted(tests: Sequence[ReportTest], n_primary: int) -> tuple[ReportTe
 
 
 def _holm(pvalues: Sequence[float]) -> list[float]:
-    adjusted: list[float] = adjust_pvalues(np.array(pvalues, dtype=np.float64), "holm").tolist()
-    return adjusted
+    return [float(p) for p in adjust_pvalues(np.array(pvalues, dtype=np.float64), "holm")]
 
 
 def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
     """Return a test of the vectors of class probabilities."""
+    draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed}
     n, n_classes = sample.p.shape
-    if n_classes <= _MOST_TCAL_CLASSES:
-        test: CalibrationTest = TCal(n_resamples=budget.n_draws, random_state=budget.seed)
-    else:
-        test = KernelTest(n_resamples=budget.n_draws, random_state=budget.seed)
-        if n > _MOST_PAIRS and sample.clusters is None:
-            sample = sample.take(np.random.default_rng(budget.seed).permutation(n)[:_MOST_PAIRS])
-    return ReportTest("all classes", "any miscalibration", _result(test, sample), _NAN, "multiclass")
+    test: CalibrationTest = TCal(**draws) if n_classes <= _MOST_TCAL_CLASSES else KernelTest(**draws)
+    part = sample
+    if isinstance(test, KernelTest) and n > _MOST_PAIRED and sample.clusters is None:
+        # its cost is quadratic
+        part = sample.take(np.random.default_rng(budget.seed).permutation(n)[:_MOST_PAIRED])
+    found = _result(test, part)
+    if part is not sample:
+        found = replace(found, reason=f"{found.reason}, {_MOST_PAIRED} of {n} samples at random")
+    return ReportTest("all classes", "any miscalibration", found, _NAN, "multiclass")
 
 
 def _after_recalibration(
@@ -730,11 +734,8 @@ def _after_recalibration(
     def recalibrated(p: Array) -> Array:
         return np.asarray(expit(intercept + slope * logit(p)))
 
-    test = CombinedTest(
-        components=("tcal", "cutoff"),
-        n_resamples=budget.n_draws,
-        random_state=budget.seed,
-    )
+    parts = ("tcal", "cutoff")
+    test = CombinedTest(components=parts, n_resamples=budget.n_draws, random_state=budget.seed)
     if sample.clusters is not None:
         inside = np.clip(sample.p, grouped.prob[0], grouped.prob[-1])
         return test._run(replace(sample, p=recalibrated(inside))).pvalue

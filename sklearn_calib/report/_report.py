@@ -309,7 +309,7 @@ def calibration_report(
     Metrics, tests and regions of multiclass predictions use the confidence, the largest class probability as
     a forecast that the predicted class is right. In addition, each class is evaluated against the rest. The
     p-value is the Bonferroni adjustment of two primary tests, the combined test of the confidence and the
-    test of all classes (T-Cal; with more than 20 classes the kernel test).
+    test of all classes (T-Cal; with more than 20 classes the kernel test, of at most 2000 random samples).
 
     Examples
     --------
