@@ -130,10 +130,6 @@ TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
         partial(SampleSplittingTest, n_resamples=199, cross_fit=True),
         EVERYWHERE,
     ),
-    "sample splitting, chi-squared (asymptotic)": (
-        partial(SampleSplittingTest, method="chi-squared"),
-        EVERYWHERE,
-    ),
     "kernel": (partial(KernelTest, n_resamples=199), EVERYWHERE),
     "kernel, adaptive": (partial(KernelTest, bandwidth="adaptive", n_resamples=199), EVERYWHERE),
     "kernel, asymptotic": (lambda random_state: KernelTest(method="asymptotic"), BINARY),
@@ -179,7 +175,6 @@ MOST_ROWS = {
 NOT_FOR_USE = (
     "T-Cal, theory",
     "sample splitting, cross-fitted",
-    "sample splitting, chi-squared (asymptotic)",
 )
 
 

@@ -104,7 +104,7 @@ def curves(alternative: Alternative) -> list[str]:
     if m in SLOW_AT.get(n, ()):
         names += ["biased", "l1"]
     if n == 20_000:
-        names += ["splitting"] * (m in SPLIT_AT[s]) + ["splitting, chi-squared"] * (m % 40 == 0)
+        names += ["splitting"] * (m in SPLIT_AT[s])
     return names
 
 
@@ -125,9 +125,6 @@ def pvalues(name: str, y: np.ndarray, p: np.ndarray, s: float, rng: np.random.Ge
             partial(expected_calibration_error, n_bins=15), random_state=rng, **DRAWS
         ),
         "logistic score": lambda: CoxTest(method="asymptotic"),
-        "splitting, chi-squared": lambda: SampleSplittingTest(
-            smoothness=s, method="chi-squared", random_state=rng
-        ),
         "adaptive": lambda: TCal(method="asymptotic"),
         "adaptive, bonferroni": lambda: TCal(method="asymptotic", combine="bonferroni"),
         "cutoff": lambda: CutoffTest(method="asymptotic"),
@@ -354,7 +351,6 @@ def draw(path: Path, published: Sequence[tuple[str, str, Alternative, float]], r
         marks(ax, "debiased", 20_000, s, "o", "T-Cal")
         marks(ax, "splitting", 20_000, s, "s", "splitting, as published")
         marks(ax, "splitting, both classes", 20_000, s, "^", "splitting, both classes")
-        marks(ax, "splitting, chi-squared", 20_000, s, "x", "splitting, chi-squared")
         ax.set_title(f"Figure 7, s = {s:g}")
     ax = axes[1, 1]
     styles = {"debiased": ":", "adaptive": "-o", "adaptive, bonferroni": "--x"}

@@ -116,7 +116,6 @@ class HosmerLemeshowTest(CalibrationTest):
         counts = variance > 0.0
         df = int(np.count_nonzero(counts))
         null, asymptotic_null, method = None, "", f"asymptotic, chi-squared with {df} df"
-        # observed events in a bin whose expected variance underflows: infinite is right
         statistic = float(_statistic(grouped.positives[:, np.newaxis], starts, events, variance)[0])
         if df:
             if simulates(self.method, grouped.total > MOST_SIMULATED, grouped.clusters):
@@ -155,6 +154,5 @@ def _statistic(positives: Array, starts: NDArray[np.intp], expected: Array, vari
     """Return H of r samples, given by the positives of each distinct prediction."""
     counts = variance > 0.0
     gap = np.add.reduceat(positives, starts, axis=0)[counts] - expected[counts, np.newaxis]
-    with np.errstate(over="ignore"):
-        out: Array = (gap**2 / variance[counts, np.newaxis]).sum(axis=0)
+    out: Array = (gap**2 / variance[counts, np.newaxis]).sum(axis=0)
     return out

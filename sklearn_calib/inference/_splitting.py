@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._clusters import Clusters, clusters_of_classes, dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import MAX_ELEMENTS, draw_positives, monte_carlo_pvalue, sample_labels, spawn
 from sklearn_calib._core._simplex_bins import SharedCells, class_moments, nested_alcoves
@@ -16,19 +15,13 @@ from sklearn_calib._validation import (
     ClassSample,
     check_flag,
     check_generator,
-    check_option,
     check_positive,
     check_randomness,
     check_size,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._simulated import refuse_clusters
-from sklearn_calib.inference._tails import chi2_sf, normal_two_sided
 from sklearn_calib.inference._tcal import TIE, numbers_of_bins, written_out
 
-_METHODS = ("permutation", "chi-squared")
-# The asymptotic distribution of Pearson's statistic needs about so many observations in a bin.
-_FEWEST_IN_A_CELL = 5.0
 # What counts as a tie of two standardised counts.
 _TIE = 1e-9
 
@@ -49,7 +42,7 @@ class SplitClass:
     n_bins : int
         Number of bins per axis of the scale that decided; 0 if there was nothing to compare.
     statistic : float
-        What the test compares: the largest standardised statistic of a scale, or Pearson's.
+        The largest standardised statistic of a scale.
     pvalue : float
         p-value of this class alone.
     """
@@ -83,10 +76,6 @@ class SampleSplittingTest(CalibrationTest):
 
        where N_1 and N_2 count the n_1 and n_2 samples with label k of the two halves.
 
-    With ``clusters`` whole clusters are split. Samples of both halves are then not exchangeable: the
-    statistics of both steps are compared with those of samples in which the labels of both halves are
-    simulated, with the estimated dependence within clusters, over the bins of all samples.
-
     Neither step suffices alone: residuals that cancel leave the class counts right, and a class that is
     equally over- or underpredicted everywhere leaves its density right.
 
@@ -96,16 +85,11 @@ class SampleSplittingTest(CalibrationTest):
         A float s > 0 uses the single scale m = floor(n_k^(2 / (4 s + K - 1))), where n_k = min(n_1, n_2);
         "adaptive" uses m = 2, 4, ..., up to the last one at which two samples are in the same bin, and
         compares the largest standardised statistic (the multi-scale version).
-    method : {"permutation", "chi-squared"}, default="permutation"
-        "permutation": class counts are compared with those of simulated labels, and the samples with label k
-        of both halves are permuted; all scales are permuted together. Both steps are exact for any n.
-        "chi-squared": class counts are compared with the normal distribution, and the second step uses
-        Pearson's statistic, sum of squared differences over expected counts, with its asymptotic
-        distribution; scales with fewer than 5 samples per occupied bin are left out (all but the coarsest),
-        and several scales are combined by Bonferroni. Approximate.
     n_resamples : int, default=999
-        Number of simulations and permutations. With K classes the second step can reject at level alpha only
-        if ``n_resamples`` + 1 is at least 2 K / alpha, or 4 K / alpha with ``cross_fit``.
+        Number of simulations and permutations: class counts are compared with those of simulated labels, and
+        the samples with label k of both halves are permuted, all scales together. Both steps are exact for
+        any n. With K classes the second step can reject at level alpha only if ``n_resamples`` + 1 is at
+        least 2 K / alpha, or 4 K / alpha with ``cross_fit``.
     cross_fit : bool, default=False
         Whether each half has both roles in turn; the smaller of the two p-values is doubled. Otherwise the
         second step does not use half of the labels.
@@ -157,19 +141,15 @@ class SampleSplittingTest(CalibrationTest):
     (False, True)
     """
 
-    _knows_clusters = True
-
     def __init__(
         self,
         *,
         smoothness: str | float = "adaptive",
-        method: str = "permutation",
         n_resamples: int = 999,
         cross_fit: bool = False,
         random_state: Any = 0,
     ) -> None:
         self.smoothness = smoothness
-        self.method = method
         self.n_resamples = n_resamples
         self.cross_fit = cross_fit
         self.random_state = random_state
@@ -179,7 +159,6 @@ class SampleSplittingTest(CalibrationTest):
             check_positive(self.smoothness, "smoothness")
         elif self.smoothness != "adaptive":
             raise ValueError(f"smoothness must be 'adaptive' or a positive number, got {self.smoothness!r}.")
-        check_option(self.method, "method", _METHODS)
         check_size(self.n_resamples, "n_resamples")
         check_flag(self.cross_fit, "cross_fit")
         check_randomness(self.random_state)
@@ -195,28 +174,16 @@ class SampleSplittingTest(CalibrationTest):
     def _split(
         self, y: NDArray[np.int64], p: Array, sample: BinarySample | ClassSample, null_hypothesis: str
     ) -> CalibrationTestResult:
-        code = np.zeros_like(y) if sample.clusters is None else sample.clusters
-        y, p, code = written_out(sample.w, y, p, code)
-        order = np.lexsort((y, code, *p.T[::-1]))
-        y, p, code = y[order], p[order], code[order]
+        y, p = written_out(sample.w, y, p)
+        order = np.lexsort((y, *p.T[::-1]))
+        y, p = y[order], p[order]
         n, n_classes = p.shape
-        clusters = None
-        if sample.clusters is not None:
-            if self.method == "chi-squared":
-                refuse_clusters(code, "method", self.method, "permutation")
-            clusters = clusters_of_classes(y, p, code)
         splitting, labelling, permuting, counting = spawn(check_generator(self.random_state), 4)
-        n_units = n if clusters is None else clusters.n_clusters
-        mixed = splitting.permutation(n_units)
-        halves = [mixed[: (n_units + 1) // 2], mixed[(n_units + 1) // 2 :]]
-        if clusters is not None:
-            halves = [np.flatnonzero(np.isin(code, half)) for half in halves]
+        mixed = splitting.permutation(n)
+        halves = [mixed[: (n + 1) // 2], mixed[(n + 1) // 2 :]]
         tests: list[tuple[SplitClass, Array | None]] = []
         for half in range(2 if self.cross_fit else 1):
             own, other = halves[half], halves[1 - half]
-            if clusters is not None:
-                tests += self._compare_dependent(y, p, clusters, own, half, labelling, permuting)
-                continue
             (drawn,) = sample_labels(p[other], 1, labelling) if other.size else ([np.empty(0)],)
             for label in range(n_classes):
                 first, second = own[y[own] == label], other[drawn[0] == label]
@@ -232,16 +199,22 @@ class SampleSplittingTest(CalibrationTest):
         decided = f"decided by {_class_name(best.label, n_classes)}, {best.n_bins} bins{axes}"
         if not best.n_bins:
             decided = "no information: no two samples of a class share a bin"
-        name = f"{self.n_resamples} {'permutations' if clusters is None else 'simulations'}"
-        if self.method == "chi-squared":
-            name = "chi-squared distribution"
         statistic, pvalue = best.statistic, len(tests) * best.pvalue
-        counts = self._class_counts(y, p, clusters, counting)
-        if counts.pvalue < pvalue:
-            statistic, pvalue, null = counts.statistic, counts.pvalue, counts.null_distribution
+        # the counts of all classes; the second one of a binary problem mirrors the first
+        tested = slice(None) if n_classes > 2 else slice(1)
+        expected, variance = p.sum(axis=0)[tested], (p * (1.0 - p)).sum(axis=0)[tested]
+        scale = np.where(variance > 0.0, np.sqrt(variance), np.inf)
+        observed = np.bincount(y, minlength=n_classes)[tested]
+        z = np.abs((observed - expected) / scale)
+        label = int(z.argmax())
+        drawn_counts = _simulated_counts(p, self.n_resamples, counting)[:, tested]
+        largest = np.abs((drawn_counts - expected) / scale).max(axis=1)
+        pvalue_of_counts = monte_carlo_pvalue(float(z[label]), largest, _TIE)
+        if pvalue_of_counts < pvalue:
+            statistic, pvalue, null = float(z[label]), pvalue_of_counts, largest
             decided = (
-                f"decided by the labels of {_class_name(counts.label, n_classes)}: {counts.observed} "
-                f"observed, {counts.expected:.4g} expected"
+                f"decided by the labels of {_class_name(label, n_classes)}: {observed[label]} observed, "
+                f"{expected[label]:.4g} expected"
             )
         return CalibrationTestResult(
             test="sample splitting test",
@@ -250,34 +223,13 @@ class SampleSplittingTest(CalibrationTest):
             # each of the two steps has half of the level
             pvalue=min(1.0, 2.0 * pvalue),
             estimate=error,
-            method=name + (", cross-fitted" if self.cross_fit else ""),
+            method=f"{self.n_resamples} permutations{', cross-fitted' if self.cross_fit else ''}",
             n_samples=n,
-            scales=tuple(_in_order(test, n_classes) for test, _ in tests),
+            # of two classes the columns were exchanged
+            scales=tuple(test if n_classes > 2 else replace(test, label=1 - test.label) for test, _ in tests),
             null_distribution=null,
             reason=decided,
-            **dependence_of(clusters, p),
         )
-
-    def _class_counts(
-        self, y: NDArray[np.int64], p: Array, clusters: Clusters | None, generator: np.random.Generator
-    ) -> "_ClassCounts":
-        """Return the test that the frequency of every class agrees with its probabilities."""
-        n_classes = p.shape[1]
-        # the second class of a binary problem mirrors the first
-        tested = slice(None) if n_classes > 2 else slice(1)
-        expected, variance = p.sum(axis=0)[tested], (p * (1.0 - p)).sum(axis=0)[tested]
-        scale = np.where(variance > 0.0, np.sqrt(variance), np.inf)
-        observed = np.bincount(y, minlength=n_classes)[tested]
-        z = np.abs((observed - expected) / scale)
-        label = int(z.argmax())
-        statistic, null = float(z[label]), None
-        if self.method == "chi-squared":
-            pvalue = min(1.0, z.shape[0] * normal_two_sided(statistic))
-        else:
-            drawn = _simulated_counts(p, self.n_resamples, generator, clusters)[:, tested]
-            null = np.abs((drawn - expected) / scale).max(axis=1)
-            pvalue = monte_carlo_pvalue(statistic, null, _TIE)
-        return _ClassCounts(label, int(observed[label]), float(expected[label]), statistic, pvalue, null)
 
     def _compare(
         self,
@@ -295,8 +247,6 @@ class SampleSplittingTest(CalibrationTest):
             return nothing, None
         pool = p[np.concatenate((first, second))]
         n_bins = self._numbers_of_bins(n1 + n2, min(n1, n2), p.shape[1])
-        if self.method == "chi-squared":
-            return _pearson(pool, n1, n_bins, nothing), None
         scales = [cells for cells in nested_alcoves(pool, n_bins) if cells.count.size]
         if not scales:
             return nothing, None
@@ -310,41 +260,6 @@ class SampleSplittingTest(CalibrationTest):
         statistic, pvalue, null, best = _largest_of_scales(np.concatenate(parts))
         return SplitClass(label, half, n1, n2, int(n_bins[best]), statistic, pvalue), null
 
-    def _compare_dependent(
-        self,
-        y: NDArray[np.int64],
-        p: Array,
-        clusters: Clusters,
-        first: NDArray[np.intp],
-        half: int,
-        labelling: np.random.Generator,
-        simulating: np.random.Generator,
-    ) -> list[tuple[SplitClass, Array | None]]:
-        """Return the tests of all classes, with the labels of both halves simulated."""
-        n, n_classes = p.shape
-        own = np.zeros(n, dtype=bool)
-        own[first] = True
-        (drawn,) = sample_labels(p, 1, labelling, clusters)
-        observed = np.where(own, y, drawn[0])
-        # bins must not depend on labels: numbers are those that the predictions lead to expect
-        bins = [self._numbers_of_bins(n, int(total / 2.0), n_classes) for total in p.sum(axis=0)]
-        found = {tuple(m): [c for c in nested_alcoves(p, m) if c.count.size] for m in bins}
-        scales = [found[tuple(m)] for m in bins]
-        values: list[list[Array]] = [[] for _ in bins]
-        simulated = (labels[0] for labels in sample_labels(p, self.n_resamples, simulating, clusters))
-        for labels in (observed, *simulated):
-            for label, (parts, cells) in enumerate(zip(values, scales, strict=True)):
-                parts.append(_two_halves(cells, labels == label, own))
-        tests: list[tuple[SplitClass, Array | None]] = []
-        for label, (parts, m) in enumerate(zip(values, bins, strict=True)):
-            n1, n2 = (int(np.count_nonzero(observed[part] == label)) for part in (own, ~own))
-            if not scales[label]:
-                tests.append((SplitClass(label, half, n1, n2, 0, 0.0, 1.0), None))
-                continue
-            statistic, pvalue, null, best = _largest_of_scales(np.array(parts))
-            tests.append((SplitClass(label, half, n1, n2, int(m[best]), statistic, pvalue), null))
-        return tests
-
     def _numbers_of_bins(self, n: int, n_fewer: int, n_classes: int) -> Array:
         """Return the scales for ``n`` samples of a class, ``n_fewer`` of them in one of the halves."""
         if isinstance(self.smoothness, str):
@@ -352,30 +267,16 @@ class SampleSplittingTest(CalibrationTest):
         return numbers_of_bins(float(max(n_fewer, 1)), float(self.smoothness), n_classes)
 
 
-@dataclass(frozen=True, eq=False)
-class _ClassCounts:
-    """The class whose number of labels is farthest from its expectation, and the test of the farthest."""
-
-    label: int
-    observed: int
-    expected: float
-    statistic: float
-    pvalue: float
-    null_distribution: Array | None
-
-
-def _simulated_counts(
-    p: Array, n_resamples: int, generator: np.random.Generator, clusters: Clusters | None
-) -> NDArray[Any]:
+def _simulated_counts(p: Array, n_resamples: int, generator: np.random.Generator) -> NDArray[Any]:
     """Return the counts of each class in simulated samples, shape (n_resamples, K)."""
     n, n_classes = p.shape
-    if n_classes == 2 and clusters is None:
+    if n_classes == 2:
         single = GroupedOutcomes(p[:, 0], np.ones(n), np.ones(n))
         draws = draw_positives(single, n_resamples, generator)
         first = np.concatenate([np.count_nonzero(drawn, axis=0) for drawn in draws])
         return np.column_stack((first, n - first))
     counts = []
-    for labels in sample_labels(p, n_resamples, generator, clusters):
+    for labels in sample_labels(p, n_resamples, generator):
         r = labels.shape[0]
         labels += n_classes * np.arange(r)[:, np.newaxis]
         counts.append(np.bincount(labels.ravel(), minlength=r * n_classes).reshape(r, n_classes))
@@ -401,20 +302,6 @@ def _statistics(scales: list[SharedCells], inside: NDArray[np.bool_], n1: int, n
     return out
 
 
-def _two_halves(scales: list[SharedCells], inside: NDArray[np.bool_], own: NDArray[np.bool_]) -> Array:
-    """Return the two-sample statistic of every scale, of the samples ``inside`` that are ``own`` or not."""
-    first, second = inside & own, inside & ~own
-    n1, n2 = np.count_nonzero(first), np.count_nonzero(second)
-    out = np.zeros(len(scales))
-    for k, cells in enumerate(scales if n1 and n2 else []):
-        a, b = (
-            np.add.reduceat(part[cells.rows], cells.starts, dtype=np.float64) / count
-            for part, count in ((first, n1), (second, n2))
-        )
-        out[k] = np.sum((a - b) ** 2 - a / n1 - b / n2)
-    return out
-
-
 def _largest_of_scales(values: Array) -> tuple[float, float, Array, int]:
     """Return the largest standardised value of the sample, the first row, its p-value and null values.
 
@@ -432,30 +319,3 @@ def _standardised(values: Array) -> Array:
     return np.divide(
         values - values.mean(axis=0), deviation, out=np.zeros_like(values), where=deviation > 0.0
     )
-
-
-def _pearson(pool: Array, n1: int, n_bins: Array, nothing: SplitClass) -> SplitClass:
-    """Return Pearson's test that the first ``n1`` samples of the pool have the distribution of the others."""
-    n = pool.shape[0]
-    inside = np.arange(n) < n1
-    share = n1 / n
-    tests: list[tuple[float, float, int]] = []
-    for m, cells in zip(n_bins, nested_alcoves(pool, n_bins), strict=True):
-        n_alone = n - cells.rows.shape[0]
-        n_occupied = cells.count.shape[0] + n_alone
-        if tests and n < _FEWEST_IN_A_CELL * n_occupied:
-            break
-        count = np.add.reduceat(inside[cells.rows], cells.starts, dtype=np.float64) if cells.count.size else 0
-        expected = share * cells.count
-        alone = n1 - float(np.sum(count))
-        # sum of (count - expected)^2 / (expected (1 - n1 / n)) over bins of two or more samples, and of one
-        x2 = float(np.sum((count - expected) ** 2 / np.maximum(expected * (1.0 - share), 1e-300)))
-        x2 += alone * (1.0 - share) / share + (n_alone - alone) * share / (1.0 - share)
-        tests.append((chi2_sf(x2, n_occupied - 1) if n_occupied > 1 else 1.0, x2, int(m)))
-    pvalue, x2, n_chosen = min(tests)
-    return replace(nothing, n_bins=n_chosen, statistic=x2, pvalue=min(1.0, len(tests) * pvalue))
-
-
-def _in_order(test: SplitClass, n_classes: int) -> SplitClass:
-    """Return the test of a class under its usual index: of two classes the columns were exchanged."""
-    return test if n_classes > 2 else replace(test, label=1 - test.label)

@@ -49,7 +49,6 @@ TESTS = [
     TestCase("combined", CombinedTest(n_resamples=99, random_state=0), draws=True),
     TestCase("combined_asymptotic", CombinedTest(method="asymptotic")),
     TestCase("splitting", SampleSplittingTest(n_resamples=99, random_state=0), flip=False, draws=True),
-    TestCase("splitting_pearson", SampleSplittingTest(method="chi-squared", random_state=0), flip=False),
     TestCase("kernel", KernelTest(n_resamples=99, random_state=0), draws=True),
     TestCase("kernel_gaussian", KernelTest(kernel="gaussian", n_resamples=99, random_state=0), draws=True),
     TestCase("kernel_adaptive", KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0), draws=True),
