@@ -66,10 +66,9 @@ class AffineCalibrator(BaseCalibrator):
         """Return the features x, given inverse temperature and total weight of the fit."""
         return beta * logits
 
-    def _centre(self, n_classes: int, beta: float) -> tuple[Array, Array]:
-        """Return the parameters with penalty 0, and the initial ones."""
-        centre = np.eye(n_classes, n_classes + 1)
-        return centre, centre
+    def _centre(self, n_classes: int, beta: float) -> Array:
+        """Return the parameters with penalty 0, which are the initial ones."""
+        return np.eye(n_classes, n_classes + 1)
 
     @abstractmethod
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:
@@ -79,14 +78,10 @@ class AffineCalibrator(BaseCalibrator):
         """Return the smallest penalty that is evaluated, which decreases with the number of samples."""
         return _LEAST / total
 
-    def _keep(self, theta: Array, beta: float, total: float) -> None:
-        """Set the fitted attributes."""
-        self.coef_ = theta[:, :-1].copy()
-        self.intercept_ = theta[:, -1].copy()
-
-    def _averaged(self, fit: "AffineFit") -> Array:
-        """Return the parameters to use, given the solution."""
-        return fit.theta
+    def _keep(self, fit: "AffineFit") -> None:
+        """Set the fitted attributes, given the solution."""
+        self.coef_ = fit.theta[:, :-1].copy()
+        self.intercept_ = fit.theta[:, -1].copy()
 
     @abstractmethod
     def _map_logits(self, logits: Array) -> Array:
@@ -147,7 +142,7 @@ class AffineCalibrator(BaseCalibrator):
                 stacklevel=5,
             )
         self.n_iter_ = fit.n_iter
-        self._keep(self._averaged(fit), fit.beta, fit.total)
+        self._keep(fit)
 
     def _export(self, build: Any) -> Any:
         coef, intercept = self.coef_, self.intercept_
@@ -233,7 +228,7 @@ class AffineFit:
         self._calibrator, self._codes, self._weight = calibrator, codes, weight
         self.total, self.beta = float(weight.sum()), beta
         self._features = calibrator._features(logits, self.beta, self.total)
-        self._target, self.theta = calibrator._centre(logits.shape[1], self.beta)
+        self._target = self.theta = calibrator._centre(logits.shape[1], self.beta)
         self.n_iter, self.converged = 0, False
         self._preconditioner = Preconditioner()
 

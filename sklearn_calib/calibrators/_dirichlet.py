@@ -93,9 +93,8 @@ class DirichletCalibrator(AffineCalibrator):
         features: Array = logits - logsumexp(logits, axis=1, keepdims=True)
         return features
 
-    def _centre(self, n_classes: int, beta: float) -> tuple[Array, Array]:
-        temperature = beta * np.eye(n_classes, n_classes + 1)
-        return temperature, temperature
+    def _centre(self, n_classes: int, beta: float) -> Array:
+        return np.asarray(beta * np.eye(n_classes, n_classes + 1))
 
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:
         scale = 2.0 * total

@@ -124,10 +124,10 @@ class MatrixScalingCalibrator(AffineCalibrator):
         one = penalty * n_classes
         return matrix_penalties(n_classes, one, one * float(self.off_diagonal_ratio), one)
 
-    def _keep(self, theta: Array, beta: float, total: float) -> None:
-        super()._keep(theta, beta, total)
-        self.temperature_ = 1.0 / beta
-        self.coef_ *= beta
+    def _keep(self, fit: AffineFit) -> None:
+        super()._keep(fit)
+        self.temperature_ = 1.0 / fit.beta
+        self.coef_ *= fit.beta
 
     def _map_logits(self, logits: Array) -> Array:
         return self._linear(logits)
@@ -223,13 +223,6 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     def _choose(self, logits: Array, codes: NDArray[np.int64], weight: Array, beta: float) -> float:
         return 1.0
 
-    def _averaged(self, fit: AffineFit) -> Array:
-        if self.penalty != "auto":
-            self.posterior_probability_ = 1.0
-            return fit.theta
-        self.posterior_probability_ = own = posterior_probability(fit.problem.log_evidence_ratio(fit.theta))
-        return own * fit.theta + (1.0 - own) * fit.problem.centre
-
     def _features(self, logits: Array, beta: float, total: float) -> Array:
         scaled = beta * logits
         proba = np.exp(scaled - scaled.max(axis=1, keepdims=True))
@@ -244,11 +237,16 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         one = 2.0 * penalty * n_classes
         return matrix_penalties(n_classes, one, one * (n_classes - 1), one)
 
-    def _keep(self, theta: Array, beta: float, total: float) -> None:
-        super()._keep(theta, beta, total)
-        self.temperature_ = 1.0 / beta
-        self.smoothing_ = 1.0 / (total + 1.0)
-        self._total = total
+    def _keep(self, fit: AffineFit) -> None:
+        self.posterior_probability_ = 1.0
+        if self.penalty == "auto":
+            own = posterior_probability(fit.problem.log_evidence_ratio(fit.theta))
+            self.posterior_probability_ = own
+            fit.theta = own * fit.theta + (1.0 - own) * fit.problem.centre
+        super()._keep(fit)
+        self.temperature_ = 1.0 / fit.beta
+        self.smoothing_ = 1.0 / (fit.total + 1.0)
+        self._total = fit.total
 
     def _export(self, build: Any) -> Any:
         if self.classes_.shape[0] == 2:

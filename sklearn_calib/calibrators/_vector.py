@@ -3,7 +3,7 @@
 import numpy as np
 
 from sklearn_calib._typing import Array
-from sklearn_calib.calibrators._affine import AffineCalibrator
+from sklearn_calib.calibrators._affine import AffineCalibrator, AffineFit
 
 
 class VectorScalingCalibrator(AffineCalibrator):
@@ -77,17 +77,16 @@ class VectorScalingCalibrator(AffineCalibrator):
         self.shrink_temperature = shrink_temperature
         self.link = link
 
-    def _centre(self, n_classes: int, beta: float) -> tuple[Array, Array]:
-        centre = np.column_stack([np.ones(n_classes), np.zeros(n_classes)])
-        return centre, centre
+    def _centre(self, n_classes: int, beta: float) -> Array:
+        return np.column_stack([np.ones(n_classes), np.zeros(n_classes)])
 
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:
         return np.full((n_classes, 2), penalty * n_classes)
 
-    def _keep(self, theta: Array, beta: float, total: float) -> None:
-        self.temperature_ = 1.0 / beta
-        self.coef_ = beta * theta[:, 0]
-        self.intercept_ = theta[:, 1].copy()
+    def _keep(self, fit: AffineFit) -> None:
+        self.temperature_ = 1.0 / fit.beta
+        self.coef_ = fit.beta * fit.theta[:, 0]
+        self.intercept_ = fit.theta[:, 1].copy()
 
     def _map_logits(self, logits: Array) -> Array:
         scores: Array = logits * self.coef_ + self.intercept_
