@@ -21,7 +21,7 @@ from sklearn_calib._core._maps import NUMPY
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_positive, check_scores
+from sklearn_calib._validation import LARGEST_SCORE, check_positive, check_scores
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
 from sklearn_calib.calibrators import CutoffCertificate
@@ -49,7 +49,6 @@ _KINDS = ("probability", "logit", "score")
 _LABELS = (bool, int, float, str)
 # Scores are mapped in blocks of this size, so that temporary arrays stay in cache.
 _CHUNK = 1 << 14
-_FARTHEST = float(np.finfo(np.float64).max)
 
 
 def _is_monotone(calibrator: Any) -> bool:
@@ -120,7 +119,7 @@ class ExportedCalibrator(
         self.n_features_in_ = int(document["columns"])
         self.fingerprint_ = str(document["fingerprint"])
         self.n_knots_ = _knots(self._node)
-        self._range = (0.0, 1.0) if self._kind == "probability" else (-_FARTHEST, _FARTHEST)
+        self._range = (0.0, 1.0) if self._kind == "probability" else (-LARGEST_SCORE, LARGEST_SCORE)
         node = self._node
         grouped = isinstance(node, maps.Groups)
         self._by_group = dict(zip(node.labels, node.maps, strict=True)) if grouped else {}

@@ -122,7 +122,7 @@ def test_missing_and_impossible_scores_give_null(database):
 def test_nan_and_infinite_scores_give_null():
     scores, labels = data(2)
     loaded = from_json(to_json(SplineCalibrator(link="identity").fit(scores, labels)))
-    columns = {"id": [0, 1, 2, 3], "p": [0.5, float("nan"), float("inf"), -1e308]}
+    columns = {"id": [0, 1, 2, 3], "p": [0.5, float("nan"), float("inf"), -1e99]}
     found = query(duck(columns), to_sql(loaded, table="scores", keep=["id"]))
     assert np.isnan(found[:, 0]).tolist() == [False, True, True, False]
 
