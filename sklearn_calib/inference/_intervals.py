@@ -28,7 +28,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
 from sklearn_calib.inference._redraw import Metric, Redrawn
-from sklearn_calib.metrics._metric_kernel import at_size, of_population
+from sklearn_calib.metrics._metric_kernel import at_size
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.metrics._smooth import smooth_result
 from sklearn_calib.metrics._summary import IntervalEstimate, integrated_calibration_index
@@ -188,7 +188,7 @@ def confidence_interval(
     which is 0 for most metrics.
 
     ``logit_smoothed_ece`` with ``bandwidth="auto"`` uses the bandwidth of the actual sample size in the
-    population, too; ``n_bins`` of ``smooth_calibration_error`` is ignored in the population.
+    population, too.
 
     The cost is five to eleven times ``n_resamples`` evaluations of the metric, many at a time for metrics
     with a kernel (:class:`~sklearn_calib.metrics.MetricKernel`), which also pools predictions that the metric
@@ -290,9 +290,7 @@ class SharedIntervals:
 
 def bound_metric(metric: Metric, grouped: GroupedOutcomes, *, weighted: bool) -> Redrawn:
     """Return a metric on samples of the predictions of a checked sample, with parameters of its size."""
-    metric = at_size(metric, grouped.total)
-    # weights avoid the repetition of samples if the metric supports them
-    return Redrawn(metric, grouped, weighted=weighted and of_population(metric) is metric)
+    return Redrawn(at_size(metric, grouped.total), grouped, weighted=weighted)
 
 
 def _percentile(

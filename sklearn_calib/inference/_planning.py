@@ -56,7 +56,7 @@ def required_n_samples(
     width: float | None = None,
     power: float = 0.8,
     alpha: float = 0.05,
-    n_resamples: int = 1000,
+    n_resamples: int = 999,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
 ) -> int:
     r"""Compute the number of samples needed to detect a miscalibration, or to bound or estimate its size.
@@ -85,7 +85,7 @@ def required_n_samples(
         Probability of reaching the goal, greater than ``alpha``; not used for ``width``.
     alpha : float, default=0.05
         Level of the test; 1 - ``alpha`` is the confidence of bound and interval.
-    n_resamples : int, default=1000
+    n_resamples : int, default=999
         Simulated samples for each number of samples that the search for ``wave`` tries.
     random_state : int, Generator, RandomState or None, default=0
         Source of the simulations; the default makes the result reproducible.

@@ -14,7 +14,6 @@ from sklearn_calib.metrics._metric_kernel import (
     BoundKernel,
     Evaluate,
     bind_kernel,
-    of_population,
     value_of_groups,
 )
 
@@ -148,12 +147,12 @@ class Redrawn:
                 self._evaluate_population, GroupedOutcomes(self.grouped.prob, count, positives)
             )
             return _finite(value, count, positives)
-        return metric_value(of_population(self.metric), self.grouped.prob, count, positives, True)
+        return metric_value(self.metric, self.grouped.prob, count, positives, True)
 
     @cached_property
     def _evaluate_population(self) -> Evaluate | None:
         total = self.grouped.total
-        bound = bind_kernel(of_population(self.metric), total)
+        bound = bind_kernel(self.metric, total)
         return None if bound is None else bound.evaluator(self.grouped.prob, total * _COPIES)
 
 

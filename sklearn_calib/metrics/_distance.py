@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core._binning import condense
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import monotone_distance
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._validation import BinarySample, check_size
+from sklearn_calib._validation import BinarySample
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
@@ -39,12 +38,11 @@ def _lipschitz_supremum(grouped: GroupedOutcomes) -> float:
 
 
 @shared_docs
-@MetricKernel(_population={"n_bins": None})
+@MetricKernel()
 def smooth_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    n_bins: int | None = None,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
     reduction: Reduction = "classwise",
@@ -59,20 +57,14 @@ def smooth_calibration_error(
 
     Parameters
     ----------
-    %(outcomes)s
-    n_bins : int or None, default=None
-        None computes the exact value. For large unweighted samples, predictions can first be binned into
-        this many bins (the next power of two, 64 or more). The error of the result is then at most the mean
-        of ``abs(y - p)`` divided by ``n_bins``.
-    %(weight)s
+    %(sample)s
     %(reduction)s
 
     %(error)s
 
     Raises
     ------
-    ValueError
-        If an argument is malformed (the message names it), or ``n_bins`` is combined with weights.
+    %(malformed)s
 
     Notes
     -----
@@ -82,8 +74,7 @@ def smooth_calibration_error(
 
     a linear program with one variable for each distinct prediction. Its dual is an isotonic median
     regression of the cumulative residuals, solved exactly by divide and conquer in about O(n log n). The
-    lower distance to calibration (dCE) satisfies dCE/2 <= wCE <= 2 dCE [1]_. With ``n_bins`` the cost is one
-    pass over the samples and the exact solution for ``n_bins`` points.
+    lower distance to calibration (dCE) satisfies dCE/2 <= wCE <= 2 dCE [1]_.
 
     %(not_proper)s
 
@@ -100,17 +91,9 @@ def smooth_calibration_error(
     >>> print(f"{smooth_calibration_error([0, 1, 1, 1], [0.5, 0.5, 0.5, 0.5]):.2f}")
     0.25
     """
-    if n_bins is not None:
-        n_bins = check_size(n_bins, "n_bins")
-        if sample_weight is not None:
-            raise ValueError("n_bins cannot be combined with sample_weight; leave n_bins=None.")
 
     def error(sample: BinarySample) -> float:
-        if n_bins is None:
-            grouped = group_outcomes(sample.y, sample.p, sample.w)
-        else:
-            condensed = condense(sample.y, sample.p, 1 << max(6, (n_bins - 1).bit_length()))
-            grouped = group_outcomes(*condensed)
+        grouped = group_outcomes(sample.y, sample.p, sample.w)
         return _lipschitz_supremum(grouped) / grouped.total
 
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)

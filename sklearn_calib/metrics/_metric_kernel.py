@@ -1,6 +1,6 @@
 """Vectorized evaluation of a metric on many samples with the same predictions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isfunction
@@ -71,8 +71,6 @@ class MetricKernel:
     _bins: Callable[..., NDArray[np.int64] | None] | None = field(default=None, kw_only=True)
     # ``at_size(n_samples, **params)``, the keywords whose automatic value depends on the number of samples.
     _at_size: Callable[..., dict[str, Any]] | None = field(default=None, kw_only=True)
-    # Keywords that turn off an approximation that is not defined for weighted samples.
-    _population: Mapping[str, Any] | None = field(default=None, kw_only=True)
 
     def __call__(self, metric: Function) -> Function:
         """Attach the declaration to a metric, and return the metric.
@@ -155,12 +153,6 @@ def at_size(metric: Any, n_samples: float) -> Any:
     kernel, params = _declared(metric)
     chosen = {} if kernel is None or kernel._at_size is None else kernel._at_size(n_samples, **params)
     return partial(metric, **chosen) if chosen else metric
-
-
-def of_population(metric: Any) -> Any:
-    """Return the metric without approximations that are not defined for weighted samples."""
-    kernel, _ = _declared(metric)
-    return metric if kernel is None or not kernel._population else partial(metric, **kernel._population)
 
 
 def one_by_one(prob: Array, value: Callable[[GroupedOutcomes], float]) -> Evaluate:

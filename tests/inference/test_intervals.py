@@ -204,7 +204,6 @@ EVERY_METRIC = [
     partial(logit_smoothed_ece, noise="uniform"),
     cutoff_calibration_error,
     smooth_calibration_error,
-    partial(smooth_calibration_error, n_bins=64),
     expected_calibration_error,
     partial(expected_calibration_error, strategy="quantile", norm="max"),
     partial(expected_calibration_error, norm="l2", debias=True),

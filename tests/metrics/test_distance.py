@@ -42,36 +42,3 @@ def test_extremes():
     assert smooth_calibration_error(y, p) == pytest.approx(
         lipschitz_program(np.array(y), np.array(p), np.ones(2))
     )
-
-
-@pytest.mark.parametrize("n_bins", [16, 100, 4096])
-def test_bins_change_the_value_by_less_than_their_width(n_bins):
-    rng = np.random.default_rng(n_bins)
-    p = rng.random(5000)
-    y = (rng.random(5000) < p + 0.2 * np.sin(20 * p) * p * (1 - p)).astype(int)
-    exact = smooth_calibration_error(y, p)
-    bound = np.abs(y - p).mean() / max(64, n_bins)
-    assert smooth_calibration_error(y, p, n_bins=n_bins) == pytest.approx(exact, abs=bound)
-
-
-def test_number_of_bins_is_doubled_from_64():
-    rng = np.random.default_rng(0)
-    p = rng.random(3000)
-    y = (rng.random(3000) < p**2).astype(int)
-    for n_bins, power in ((1, 64), (40, 64), (64, 64), (65, 128), (128, 128), (129, 256)):
-        # samples of one label that are nearest to the same multiple of 1 / power are replaced by their mean
-        weights = np.bincount(2 * np.rint(p * power).astype(int) + y, minlength=2 * power + 2)
-        sums = np.bincount(2 * np.rint(p * power).astype(int) + y, p, minlength=2 * power + 2)
-        seen = np.flatnonzero(weights)
-        expected = smooth_calibration_error(seen % 2, sums[seen] / weights[seen], sample_weight=weights[seen])
-        assert smooth_calibration_error(y, p, n_bins=n_bins) == pytest.approx(expected, abs=1e-10)
-        assert abs(smooth_calibration_error(y, p) - expected) > 1e-7
-
-
-def test_bad_number_of_bins():
-    with pytest.raises(ValueError, match="n_bins"):
-        smooth_calibration_error([0, 1], [0.1, 0.2], n_bins=0)
-    with pytest.raises(TypeError, match="n_bins"):
-        smooth_calibration_error([0, 1], [0.1, 0.2], n_bins=1.5)
-    with pytest.raises(ValueError, match="n_bins"):
-        smooth_calibration_error([0, 1], [0.1, 0.2], n_bins=8, sample_weight=[1, 2])
