@@ -274,12 +274,10 @@ class SequentialTest(CalibrationTest):
             As :meth:`test`; if the labels differ from those of earlier calls or cannot be inferred.
         """
         require_outcomes(y)
-        known = getattr(self, "classes_", None)
-        if known is None:
+        if not hasattr(self, "classes_"):
             return self._continue(BettingStream(), check_two_labels(y, classes), X, y, sample_weight)
-        if classes is not None and not np.array_equal(np.unique(as_array(classes, "classes")), known):
-            raise ValueError(f"classes={classes!r} differs from those of the first call, {known.tolist()}.")
-        return self._continue(self._stream, known, X, y, sample_weight)
+        check_known(y, self.classes_, classes)
+        return self._continue(self._stream, self.classes_, X, y, sample_weight)
 
     def _continue(
         self,
@@ -290,12 +288,7 @@ class SequentialTest(CalibrationTest):
         sample_weight: ArrayLike | None,
     ) -> Self:
         self._check_parameters()
-        labels = as_array(y, "y")
-        unknown = labels[~np.isin(labels, classes)]
-        if unknown.size:
-            raise ValueError(
-                f"y contains {unknown[:1].tolist()[0]!r}, which is not one of {classes.tolist()}."
-            )
+        check_known(y, classes)
         sample = check_binary(y, X, sample_weight, classes[1])
         result = _advance(stream, sample)
         self._stream, self.classes_ = stream, classes
@@ -307,6 +300,17 @@ class SequentialTest(CalibrationTest):
             self.e_value_ = float(np.exp(result.log_e_value))
         self.n_samples_ = result.n_samples
         return self
+
+
+def check_known(y: ArrayLike, known: NDArray[Any], classes: ArrayLike | None = None) -> NDArray[Any]:
+    """Return the labels of a stream; raise unless they are among those of its first call."""
+    if classes is not None and not np.array_equal(np.unique(as_array(classes, "classes")), known):
+        raise ValueError(f"classes={classes!r} differs from those of the first call, {known.tolist()}.")
+    labels = as_array(y, "y")
+    unknown = labels[~np.isin(labels, known)]
+    if unknown.size:
+        raise ValueError(f"y contains {unknown[:1].tolist()[0]!r}, which is not one of {known.tolist()}.")
+    return labels
 
 
 def _times(sample: BinarySample) -> NDArray[np.int64] | None:

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    as_array,
     check_integer,
     check_positive,
     check_size,
@@ -25,6 +24,7 @@ from sklearn_calib.calibrators._multiclass import (
     fit_clone,
     scores_wanted,
 )
+from sklearn_calib.inference._sequential import check_known
 from sklearn_calib.monitor._fading import SHORTEST, FadingSketch
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 
@@ -165,7 +165,12 @@ class StreamingCalibrator(BaseCalibrator):
         first = not hasattr(self, "classes_")
         scores = self._check_scores(X, y, reset=first)
         known = check_two_labels(y, classes) if first else self.classes_
-        labels = _check_known(y, known, classes, scores.shape[0])
+        labels = check_known(y, known, classes)
+        labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+        if labels.shape != scores.shape[:1]:
+            raise ValueError(
+                f"y has shape {labels.shape} but X has {scores.shape[0]} samples. Pass one label per sample."
+            )
         weight = None if sample_weight is None else check_weights(sample_weight, scores.shape[0])
         self._check_classes(known, scores)
         codes = np.asarray(labels == known[1], dtype=np.int64)
@@ -258,21 +263,3 @@ class StreamingCalibrator(BaseCalibrator):
 
     def _map_scores(self, scores: Array) -> Array:
         return event_probability(self.calibrator_, scores)
-
-
-def _check_known(
-    y: ArrayLike, known: NDArray[Any], classes: ArrayLike | None, n_samples: int
-) -> NDArray[Any]:
-    """Return the labels if they are among those of the stream, one for each sample."""
-    if classes is not None and not np.array_equal(np.unique(as_array(classes, "classes")), known):
-        raise ValueError(f"classes={classes!r} differs from those of the first call, {known.tolist()}.")
-    labels = as_array(y, "y")
-    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
-    if labels.shape != (n_samples,):
-        raise ValueError(
-            f"y has shape {labels.shape} but X has {n_samples} samples. Pass one label per sample."
-        )
-    unknown = labels[~np.isin(labels, known)]
-    if unknown.size:
-        raise ValueError(f"y contains {unknown[:1].tolist()[0]!r}, which is not one of {known.tolist()}.")
-    return labels
