@@ -88,16 +88,9 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
         ax.set_ylabel("Accuracy" if sure else "Observed frequency")
 
     def residuals(ax: Axes) -> None:
-        n_simulations = 5 * report.n_resamples - 1
-        CutoffDisplay.from_predictions(
-            points.y,
-            points.p,
-            n_resamples=n_simulations,
-            random_state=report.seed,
-            x="fraction" if at_end else "probability",
-            ax=ax,
-            **options,
-        )
+        draws = {"n_resamples": 5 * report.n_resamples - 1, "random_state": report.seed}
+        x: Any = "fraction" if at_end else "probability"
+        CutoffDisplay.from_predictions(points.y, points.p, x=x, ax=ax, **draws, **options)
         if not at_end:
             ax.set_xlabel(axis)
 
