@@ -3,9 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-#: Multiple testing corrections.
-CORRECTIONS = ("holm", "bonferroni", "none")
-
 
 def adjust_pvalues(pvalues: NDArray[np.float64], correction: str) -> NDArray[np.float64]:
     """Return p-values adjusted for their number m.
@@ -14,8 +11,6 @@ def adjust_pvalues(pvalues: NDArray[np.float64], correction: str) -> NDArray[np.
     most 1.
     """
     m = pvalues.shape[0]
-    if correction == "none":
-        return pvalues
     if correction == "bonferroni":
         return np.minimum(m * pvalues, 1.0)
     order = np.argsort(pvalues, kind="stable")

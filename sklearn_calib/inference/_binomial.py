@@ -114,7 +114,7 @@ class BinomialTest(CalibrationTest):
     n_resamples : int, default=999
         Number of simulations, with clusters only.
     random_state : int, Generator, RandomState or None, default=0
-        Source of the simulations.
+        Source of these simulations.
 
     Attributes
     ----------
@@ -124,14 +124,6 @@ class BinomialTest(CalibrationTest):
         ``estimate`` is the mean distance between prediction and frequency,
         :math:`\sum_g (n_g / n) |K_g / n_g - v_g|`.
     %(tested_fit)s
-
-    Raises
-    ------
-    ValueError
-        When testing, if a parameter is out of range, or there are more distinct predictions than
-        ``max_values`` allows.
-    TypeError
-        When testing, if ``max_values`` is not an integer.
 
     See Also
     --------
@@ -231,7 +223,14 @@ class BinomialTest(CalibrationTest):
             statistic = abs(float(np.log10(smallest))) if smallest > 0.0 else np.inf
             method = f"exact binomial, {self.two_sided}, {values}"
         else:
-            z, method = self._deviations(grouped)[chance], f"{self.n_resamples} simulations, {values}"
+            centre = (count * value)[:, np.newaxis]
+            drawn = simulated(
+                grouped, lambda positives: (positives - centre).T, self.n_resamples, self.random_state
+            ).T
+            # Z = |K - n v| / (s^2 + 1)^(1/2), of the sample and of simulated ones
+            spread = np.sqrt((drawn**2).mean(axis=1, keepdims=True) + 1.0)
+            z = (np.abs(np.hstack((positives[:, np.newaxis] - centre, drawn))) / spread)[chance]
+            method = f"{self.n_resamples} simulations, {values}"
             largest = z.max(axis=0, initial=0.0)
             statistic, null = float(largest[0]), largest[1:]
             pvalues[chance] = [monte_carlo_pvalue(row[0], row[1:], TIE) for row in z]
@@ -261,16 +260,6 @@ class BinomialTest(CalibrationTest):
             ),
             **dependence_of(grouped.clusters, value),
         )
-
-    def _deviations(self, grouped: GroupedOutcomes) -> Array:
-        """Return Z of each value, in the sample and in simulated ones, shape (values, 1 + r)."""
-        centre = (grouped.weight * grouped.prob)[:, np.newaxis]
-        drawn = simulated(
-            grouped, lambda positives: (positives - centre).T, self.n_resamples, self.random_state
-        ).T
-        # Z = |K - n v| / (s^2 + 1)^(1/2)
-        spread = np.sqrt((drawn**2).mean(axis=1, keepdims=True) + 1.0)
-        return np.abs(np.hstack((grouped.positives[:, np.newaxis] - centre, drawn))) / spread
 
     def _check_discrete(self, grouped: GroupedOutcomes) -> None:
         """Raise if there are too many distinct predictions."""

@@ -325,10 +325,6 @@ def _along(scales: BinaryScales, covariate: Array) -> Statistic:
     return lambda positives: (covariate @ positives - centre) ** 2 / variance
 
 
-def _intercept(scales: BinaryScales) -> Statistic:
-    return _along(scales, np.ones_like(scales.grouped.prob))
-
-
 def _slope(scales: BinaryScales) -> Statistic:
     x, v = logit(scales.grouped.prob), scales.grouped.variance
     total = v.sum()
@@ -336,10 +332,6 @@ def _slope(scales: BinaryScales) -> Statistic:
     # a single uncertain group lies at the mean, up to rounding
     covariate[np.abs(covariate) <= _ROUNDING * np.abs(x).max()] = 0.0
     return _along(scales, covariate)
-
-
-def _spiegelhalter(scales: BinaryScales) -> Statistic:
-    return _along(scales, 1.0 - 2.0 * scales.grouped.prob)
 
 
 def _is_list(value: Any) -> bool:
@@ -352,9 +344,9 @@ def _is_list(value: Any) -> bool:
 _COMPONENTS: dict[str, Callable[[BinaryScales], Statistic]] = {
     "tcal": tcal_evidence,
     "cutoff": _cutoff,
-    "intercept": _intercept,
+    "intercept": lambda scales: _along(scales, np.ones_like(scales.grouped.prob)),
     "slope": _slope,
-    "spiegelhalter": _spiegelhalter,
+    "spiegelhalter": lambda scales: _along(scales, 1.0 - 2.0 * scales.grouped.prob),
 }
 
 _TESTS: dict[str, CalibrationTest] = {
