@@ -263,7 +263,13 @@ class AutoCalibrator(ComposedCalibrator):
                 self.selection_ = _select(losses, held_out, float(self.n_standard_errors))
             else:
                 first = next(iter(candidates))
-                self.selection_ = _uncontested(first, len(candidates), self.n_standard_errors)
+                reason = f"{first} is the only candidate."
+                if len(candidates) > 1:
+                    reason = (
+                        f"A class has a single sample, so {first}, the simplest candidate, is not compared."
+                    )
+                limit = float(self.n_standard_errors)
+                self.selection_ = CalibratorSelection(first, first, (), 0, limit, reason)
             step(self.selection_.chosen)
             chosen = candidates[self.selection_.chosen]
             self.calibrator_ = fit_clone(chosen, scores, codes, weight, classes)
@@ -391,13 +397,3 @@ def _select(losses: dict[str, Array], weight: Array, n_standard_errors: float) -
     return CalibratorSelection(
         chosen.name, best, tuple(found), weight.shape[0], n_standard_errors, f"{reason}."
     )
-
-
-def _uncontested(name: str, n_candidates: int, n_standard_errors: float) -> CalibratorSelection:
-    """Return the choice of the first candidate if no comparison is possible."""
-    reason = (
-        f"{name} is the only candidate."
-        if n_candidates == 1
-        else f"A class has a single sample, which prevents cross-validation; {name} is the simplest one."
-    )
-    return CalibratorSelection(name, name, (), 0, float(n_standard_errors), reason)

@@ -207,12 +207,6 @@ def test_no_outcome_is_impossible_by_default(n_classes):
     assert found.predict_proba(np.eye(n_classes)).min() >= 0.1 / 300 * 0.9 * np.bincount(y).min() / 300
 
 
-def test_candidates_that_are_passed_are_used_as_they_are():
-    p, y = np.array([0.1, 0.2, 0.8, 0.9]), np.array([0, 0, 1, 1])
-    found = AutoCalibrator(candidates={"isotonic": IsotonicCalibrator()}).fit(p, y)
-    np.testing.assert_array_equal(found.transform(p), IsotonicCalibrator().fit(p, y).transform(p))
-
-
 def test_a_class_with_a_single_row_leaves_nothing_to_compare():
     p = np.array([0.1, 0.2, 0.3, 0.9])
     found = AutoCalibrator().fit(p, [0, 0, 0, 1])
@@ -227,18 +221,6 @@ def test_a_single_candidate_is_not_compared():
     found = AutoCalibrator(candidates={"only": SplineCalibrator()}).fit(p, y)
     assert found.selection_.reason == "only is the only candidate."
     np.testing.assert_array_equal(found.transform(p), SplineCalibrator().fit(p, y).transform(p))
-
-
-def test_fractional_weights_count():
-    p, y = sample(300, 2.0)
-    w = np.random.default_rng(1).uniform(0.1, 3, 300)
-    found = AutoCalibrator(candidates={"one": Fixed(), "two": Fixed(2.0)})
-    # classifiers that know no weights cannot be given any
-    with pytest.raises(TypeError, match="sample_weight"):
-        found.fit(p, y, w)
-    losses = AutoCalibrator(n_standard_errors=0).fit(p, y, w).selection_.candidates
-    other = AutoCalibrator(n_standard_errors=0).fit(p, y).selection_.candidates
-    assert losses[0].log_loss != pytest.approx(other[0].log_loss, abs=1e-4)
 
 
 def test_says_what_it_chose():

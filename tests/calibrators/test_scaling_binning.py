@@ -101,17 +101,6 @@ def test_a_bin_without_rows_of_the_third_part():
     assert calibrator.bin_values_[0] in calibrator.calibrator_.transform([0.2, 0.6, 0.9])
 
 
-def test_random_state():
-    rng = np.random.default_rng(1)
-    p = rng.random(300)
-    y = (rng.random(300) < p).astype(int)
-    first, again, other = (
-        ScalingBinningCalibrator(random_state=seed).fit(p, y).transform(p) for seed in (0, 0, 1)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
 def test_a_map_that_ignores_weights_and_one_of_scikit_learn():
     rng = np.random.default_rng(2)
     s = rng.normal(size=600) * 3
