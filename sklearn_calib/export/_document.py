@@ -30,21 +30,6 @@ from sklearn_calib.calibrators._group import GroupPrediction, members_of
 from sklearn_calib.export._build import MapBuilder
 
 FORMAT, VERSION = "sklearn_calib.map", 1
-_KEYS = {
-    "format",
-    "version",
-    "written_by",
-    "calibrator",
-    "classes",
-    "columns",
-    "input",
-    "certain",
-    "tolerance",
-    "training",
-    "certificate",
-    "map",
-    "fingerprint",
-}
 _KINDS = ("probability", "logit", "score")
 _LABELS = (bool, int, float, str)
 # Scores are mapped in blocks of this size, so that temporary arrays stay in cache.
@@ -475,7 +460,6 @@ def _read(document: Any) -> Any:
 def _sound(document: dict[str, Any]) -> Any:
     """Return the map, after checks of all that its evaluation depends on."""
     require = maps.require
-    require(document.keys() == _KEYS, "it has missing or unknown keys")
     require(document["fingerprint"] == _fingerprint(document), "its fingerprint is that of another document")
     classes = document["classes"]
     require(isinstance(classes, list) and len(set(classes)) == len(classes) >= 2, "classes are no labels")

@@ -34,17 +34,12 @@ class Target:
         return self.classes.tolist()[code]
 
 
-def check_target(y: Any, owner: str) -> Target:
-    """Return the labels of a binary or multiclass problem."""
-    if y is None:
-        raise ValueError(f"{owner} requires y to be passed, but the target y is None.")
-    classes, codes = check_classes(y)
-    return Target(classes[codes], classes, codes)
-
-
 def check_data(owner: Any, estimator: Any, X: Any, y: Any) -> tuple[Any, Target]:
     """Return checked features and labels, with all classes of a frozen estimator."""
-    target = check_target(y, type(owner).__name__)
+    if y is None:
+        raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None.")
+    classes, codes = check_classes(y)
+    target = Target(classes[codes], classes, codes)
     X, _ = indexable(X, target.labels)
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)

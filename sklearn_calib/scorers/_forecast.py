@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -102,7 +102,13 @@ def read_forecast(
     estimator: Any, X: Any, y_true: ArrayLike, response_method: str | Sequence[str], pos_label: Any
 ) -> Forecast:
     """Predict with a fitted estimator, and find the column of each label by the estimator's classes."""
-    method = _find_method(estimator, response_method)
+    names = [response_method] if isinstance(response_method, str) else list(response_method)
+    method = next((found for name in names if callable(found := getattr(estimator, name, None))), None)
+    if method is None:
+        raise TypeError(
+            f"{type(estimator).__name__} has no method {' or '.join(names)}. Use a classifier that predicts "
+            "probabilities, or turn its scores into probabilities with a calibrator first."
+        )
     y = as_array(y_true, "y_true")
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -166,16 +172,3 @@ def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Fo
 
 def _two_columns(response: Array) -> Array:
     return np.hstack([1 - response, response]) if response.shape[1] == 1 else response
-
-
-def _find_method(estimator: Any, response_method: str | Sequence[str]) -> Callable[[Any], Any]:
-    names = [response_method] if isinstance(response_method, str) else list(response_method)
-    for name in names:
-        method = getattr(estimator, name, None)
-        if callable(method):
-            found: Callable[[Any], Any] = method
-            return found
-    raise TypeError(
-        f"{estimator.__class__.__name__} has no method {' or '.join(names)}. Use a classifier that predicts "
-        "probabilities, or turn its scores into probabilities with a calibrator first."
-    )
