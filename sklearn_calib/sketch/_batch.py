@@ -15,6 +15,7 @@ from sklearn_calib._validation import as_array, check_labels, check_length, chec
 
 #: Rows handled at a time: few enough for the cache, and so many that calls on a few of them cost little.
 PIECE = 1 << 15
+_BITS_OF_ONE = int(np.float64(1.0).view(np.uint64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +52,7 @@ def check_batch(y_true: ArrayLike, y_proba: ArrayLike, sample_weight: Any, pos_l
     w = None if sample_weight is None else as_array(sample_weight, "sample_weight")
     if y.size == 0 and p.size == 0 and (w is None or w.size == 0):
         return Batch(np.empty(0, dtype=np.int64), np.empty(0), None)
-    # in one pass without a copy, if nothing is wrong
-    if p.ndim != 1 or p.dtype.kind != "f" or not p.size or not (p.min() >= 0 and p.max() <= 1):
+    if p.ndim != 1 or not p.size or not _in_unit_interval(p):
         p = check_probabilities(p)
     y = _check_outcomes(y, pos_label)
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
@@ -68,9 +68,11 @@ def check_batch(y_true: ArrayLike, y_proba: ArrayLike, sample_weight: Any, pos_l
 def _check_outcomes(y: NDArray[Any], pos_label: Any) -> NDArray[Any]:
     """Return outcomes 0 or 1 of any numeric type: the array itself where it holds them already."""
     usual = pos_label is None or (isinstance(pos_label, Integral) and pos_label == 1)
-    if usual and y.ndim == 1 and y.size and y.dtype.kind in "biuf" and y.min() >= 0 and y.max() <= 1:
+    if usual and y.ndim == 1 and y.size:
+        if y.dtype.kind == "b" or (y.dtype.kind in "iu" and y.dtype.isnative and _bits(y).max() <= 1):
+            return y
         pieces = (y[start : start + PIECE] for start in range(0, y.shape[0], PIECE))
-        if y.dtype.kind != "f" or all(bool(((piece == 0) | (piece == 1)).all()) for piece in pieces):
+        if y.dtype.kind == "f" and all(bool(((piece == 0) | (piece == 1)).all()) for piece in pieces):
             return y
     codes = check_labels(y, pos_label)
     if pos_label is None:
@@ -81,3 +83,18 @@ def _check_outcomes(y: NDArray[Any], pos_label: Any) -> NDArray[Any]:
                 "the positive class: CalibrationSketch(pos_label=...)."
             )
     return codes
+
+
+def _in_unit_interval(p: NDArray[Any]) -> bool:
+    """Tell whether all values are floats in [0, 1]; the bits of no others are at most those of 1."""
+    if p.dtype.kind != "f":
+        return False
+    if p.dtype == np.float64 and _bits(p).max() <= _BITS_OF_ONE:
+        return True
+    # -0.0 is one of them, too
+    return bool(p.min() >= 0 and p.max() <= 1)
+
+
+def _bits(values: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers as unsigned integers of the same bits, of which one maximum tells both bounds."""
+    return values.view(f"u{values.dtype.itemsize}")
