@@ -264,6 +264,19 @@ def test_multiclass_numbers_say_their_reduction(multiclass, multiclass_report):
         assert f"{test.name} ({test.reduction})" in text
 
 
+def test_many_classes_are_tested_by_some_of_many_samples(one_measure, monkeypatch):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(21), 150)
+    y = (p.cumsum(axis=1) < rng.random(150)[:, np.newaxis]).sum(axis=1).clip(0, 20)
+    monkeypatch.setattr("sklearn_calib.report._numbers._MOST_PAIRED", 100)
+    monkeypatch.setattr("sklearn_calib.report._report.examine_parts", lambda *_: ())
+    monkeypatch.setattr("sklearn_calib.report._report.class_metrics", lambda *_: [])
+    report = calibration_report(y, p, labels=range(21), n_resamples=20)
+    result = report.tests[1].result
+    assert result.n_samples == 100
+    assert result.reason.endswith("100 of 150 samples at random")
+
+
 def test_infinite_log_loss_of_all_classes():
     p = np.tile([[1.0, 0.0, 0.0], [0.2, 0.3, 0.5]], (30, 1))
     report = calibration_report(np.tile([0, 1, 1, 2, 0, 0], 10), p, n_resamples=20)
