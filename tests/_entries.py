@@ -37,8 +37,6 @@ GOOD = {
     "y_true": Y,
     "y_proba": P,
     "predictions": {"a": P, "b": np.sqrt(P)},
-    "y_proba_a": P,
-    "y_proba_b": np.sqrt(P),
     "sample_weight": W,
     "X": P,
     "y": Y,
