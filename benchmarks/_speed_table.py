@@ -113,7 +113,7 @@ class Run:
             fast, plain = self.sort.seconds(n), self.plain.seconds(n)
             lines.append(
                 f"n = {n:,}: np.sort {_time(fast)}, without vector instructions {_time(plain)}; for ratios "
-                f"to the latter divide those of the table by {plain / fast:.2g}."
+                f"to the latter divide those of the table by {plain / max(fast, 1e-9):.2g}."
             )
         return lines
 

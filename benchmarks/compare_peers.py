@@ -54,7 +54,7 @@ THREADS = dict.fromkeys(
 
 
 def work(request: dict[str, Any]) -> None:
-    """Measure one task of one package for increasing sizes, in a process of its own; print each at once."""
+    """Measure each job, a task of a package, for increasing sizes; print each measurement at once."""
     import warnings
 
     import numpy as np
@@ -67,7 +67,7 @@ def work(request: dict[str, Any]) -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
-    if request["task"] is None:
+    if not request["jobs"]:
         gone = missing_packages()
         named = {
             task: [name for name in PEERS.get(task, {}) if name.split(": ")[0] not in gone] for task in own()
@@ -75,26 +75,26 @@ def work(request: dict[str, Any]) -> None:
         facts = {"entries": named, "missing": gone, "numpy": np.__version__, "features": vector_features()}
         print(json.dumps(facts), file=out, flush=True)
         return
-    for n in request["sizes"]:
-        data = data_of(n)
-        try:
+    for name, package in request["jobs"]:
+        for n in request["sizes"]:
+            data = data_of(n)
             sort = lambda data=data: np.sort(data.p)  # noqa: E731
-            if request["task"] == "np.sort":
-                task = sort
-            elif request["package"] == OURS:
-                task = own()[request["task"]](data)
-            else:
-                task = PEERS[request["task"]][request["package"]](data)
-            sort()
-            allow(request["limit"], request["memory"] * 1e9)
-            answer = measure(task, sort, request["seconds"])
-        except Exception as error:
-            # torch reports a lack of memory in the text of another exception
-            lack = isinstance(error, MemoryError) or "alloc" in str(error).lower()
-            answer = {"status": "memory" if lack else "failed", "message": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), file=out, flush=True)
-        if "status" in answer:
-            return
+            try:
+                if name == "np.sort":
+                    task = sort
+                else:
+                    task = (own()[name] if package == OURS else PEERS[name][package])(data)
+                sort()
+                allow(request["limit"], request["memory"] * 1e9)
+                answer = measure(task, sort, request["seconds"])
+            except Exception as error:
+                # torch reports a lack of memory in the text of another exception
+                lack = isinstance(error, MemoryError) or "alloc" in str(error).lower()
+                status = "memory" if lack else "failed"
+                answer = {"status": status, "message": f"{type(error).__name__}: {error}"}
+            print(json.dumps(answer), file=out, flush=True)
+            if "status" in answer:
+                break
 
 
 def peer_python(path: str | None) -> str:
@@ -132,7 +132,7 @@ def ask(python: str, request: dict[str, Any], **environment: str) -> list[dict[s
 def run(options: argparse.Namespace, python: str, sizes: list[int]) -> tables.Run:
     """Measure everything, and print each line as it is known."""
     common = {"seconds": options.seconds, "memory": options.memory, "limit": options.limit}
-    (facts,) = ask(python, {"task": None})
+    (facts,) = ask(python, {"jobs": []})
     features = facts["features"]
     table = tables.Run(
         machine=f"{_processor()}, Python {_version(python)}, numpy {facts['numpy']}, one thread",
@@ -144,18 +144,25 @@ def run(options: argparse.Namespace, python: str, sizes: list[int]) -> tables.Ru
 
     def cells(task: str, package: str, **environment: str) -> dict[int, tables.Cell]:
         chosen = [n for n in sizes if n <= MOST_ROWS_OF_CLASSES or not task.endswith("ten classes")]
-        request = {"task": task, "package": package, "sizes": chosen, **common}
+        request = {"jobs": [[task, package]], "sizes": chosen, **common}
         answers = ask(python, request, **environment)
         return {n: tables.Cell.of(answer) for n, answer in zip(chosen, answers, strict=False)}
 
     table.sort.cells |= cells("np.sort", "")
     table.plain.cells |= cells("np.sort", "", NPY_DISABLE_CPU_FEATURES=" ".join(features))
     print(table.heading(), flush=True)
-    for task, peers in facts["entries"].items():
-        for package in [OURS, *([] if options.ours else peers)]:
-            if any(word in f"{package}: {task}" for word in options.only):
-                table.rows.append(tables.Row(task, package, cells(task, package)))
-                print(table.line(table.rows[-1]), flush=True)
+    jobs = [
+        (task, package)
+        for task, peers in facts["entries"].items()
+        for package in [OURS, *([] if options.ours else peers)]
+        if any(word in f"{package}: {task}" for word in options.only)
+    ]
+    # the quick check needs no process of its own for each job
+    quick = ask(python, {"jobs": jobs, "sizes": sizes, **common}) if options.smoke else []
+    for k, (task, package) in enumerate(jobs):
+        found = {n: tables.Cell.of(quick[k]) for n in sizes} if options.smoke else cells(task, package)
+        table.rows.append(tables.Row(task, package, found))
+        print(table.line(table.rows[-1]), flush=True)
     return table
 
 
@@ -192,7 +199,7 @@ def main() -> None:
         return
     sizes = sorted(options.sizes)
     if options.smoke:
-        options.python, options.seconds, sizes = options.python or sys.executable, 0.0, [60]
+        options.python, options.seconds, sizes = options.python or sys.executable, 1e-3, [60]
     start = time.perf_counter()
     table = run(options, peer_python(options.python), sizes)
     print("\nFaster than ours:", *(table.faster() or ["nothing"]), sep="\n- ")

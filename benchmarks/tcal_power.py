@@ -93,8 +93,8 @@ def perturb(p: np.ndarray, s: float, rho: float, m: int) -> np.ndarray:
     return p + np.where(inside, np.where(j % 2 == 0, 1.0, -1.0) * rho * m**-s * bump, 0.0)
 
 
-def curves(alternative: Alternative) -> list[str]:
-    """Return the names of the tests for an alternative."""
+def curves(alternative: Alternative, only: str = "") -> list[str]:
+    """Return the names of the tests for an alternative, those that contain a word."""
     n, s, _, m = alternative
     names = ["debiased"]
     if m % (20 if n < 20_000 else 40) == 0:
@@ -105,7 +105,7 @@ def curves(alternative: Alternative) -> list[str]:
         names += ["biased", "l1"]
     if n == 20_000:
         names += ["splitting"] * (m in SPLIT_AT[s])
-    return names
+    return [name for name in names if only in name]
 
 
 def pvalues(name: str, y: np.ndarray, p: np.ndarray, s: float, rng: np.random.Generator) -> dict[str, float]:
@@ -199,7 +199,7 @@ def consistency_pvalue(y: np.ndarray, p: np.ndarray, n_resamples: int, rng: np.r
     return float((1 + np.count_nonzero(smallest[1:] <= smallest[0] * (1 + 1e-9))) / (1 + n_resamples))
 
 
-def simulate(alternative: Alternative, repetitions: int) -> dict[str, np.ndarray]:
+def simulate(alternative: Alternative, repetitions: int, only: str = "") -> dict[str, np.ndarray]:
     """Return for each curve which of the samples are not rejected."""
     n, s, rho, m = alternative
     accepted: dict[str, list[bool]] = {}
@@ -207,7 +207,7 @@ def simulate(alternative: Alternative, repetitions: int) -> dict[str, np.ndarray
         rng = np.random.default_rng((n, round(100 * s), m, repetition))
         p = rng.uniform(size=n)
         y = rng.uniform(size=n) < perturb(p, s, rho, m)
-        for name in curves(alternative):
+        for name in curves(alternative, only):
             for curve, pvalue in pvalues(name, y, p, s, rng).items():
                 accepted.setdefault(curve, []).append(pvalue > LEVEL)
     return {curve: np.array(values) for curve, values in accepted.items()}

@@ -64,14 +64,14 @@ def test_peers_of_scikit_learn(scripts):
 def test_calls_have_a_limit(scripts):
     compare = scripts("compare_peers")
     # of the processes that measure, the first ends by its limit and the second does not
-    request = {"package": compare.OURS, "sizes": [1000, 10**6], "seconds": 0.0, "memory": 6.0}
-    stopped = compare.ask(sys.executable, request | {"task": "TCal", "limit": 1.0})
+    request = {"sizes": [100, 10**6], "seconds": 1e-3, "memory": 6.0, "limit": 1.0}
+    stopped = compare.ask(sys.executable, request | {"jobs": [["AutoCalibrator", compare.OURS]]})
     assert stopped[0]["seconds"][0] > 0
     assert stopped[-1]["status"] == "limit"
-    request |= {"task": "smooth_ece", "sizes": [1000]}
-    (found,) = compare.ask(sys.executable, request | {"limit": 10.0})
+    request |= {"sizes": [1000], "limit": 10.0}
+    request |= {"jobs": [["smooth_ece", compare.OURS], ["unknown", compare.OURS]]}
+    found, failed = compare.ask(sys.executable, request)
     assert len(found["seconds"]) == len(found["sort"]) >= 1
-    (failed,) = compare.ask(sys.executable, request | {"task": "unknown", "limit": 10.0})
     assert failed["status"] == "failed"
 
 

@@ -138,7 +138,7 @@ def power(study: Study) -> None:
         wanted = [(a, value) for f, c, a, value in published if (f, c) == (figure, curve) and a.m in bumps]
         draws, off, used, shown = study.pick(*repetitions), [], [], []
         for alternative, value in wanted:
-            accepted = simulate(alternative, draws, False, only=curve).get(curve)
+            accepted = simulate(alternative, draws, only=curve).get(curve)
             if accepted is None:
                 continue
             ours = rates[curve, alternative] = float(accepted.mean())
