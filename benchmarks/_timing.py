@@ -65,10 +65,12 @@ def _status(name: str) -> int:
 def measure(task: Task, sort: Task, budget: float) -> dict[str, Any]:
     """Time a task alternately with a sort; return times of both, and the peak memory.
 
-    The first call warms up, and is only counted if it takes longer than the budget.
+    The first call warms up, and is only counted if it takes longer than the budget, or the budget is 0.
     """
     with PeakMemory() as memory:
         first = clock(task)
+    if not budget:
+        return {"seconds": [first], "sort": [max(clock(sort), 1e-9)], "peak": memory.bytes}
     repeats, sort_repeats = repeats_of(first), repeats_of(clock(sort))
     first_sort = clock(sort, sort_repeats)
     times = [(first, first_sort)] if first > budget else []

@@ -199,7 +199,7 @@ def main() -> None:
         return
     sizes = sorted(options.sizes)
     if options.smoke:
-        options.python, options.seconds, sizes = options.python or sys.executable, 1e-3, [60]
+        options.python, options.seconds, sizes = options.python or sys.executable, 0.0, [60]
     start = time.perf_counter()
     table = run(options, peer_python(options.python), sizes)
     print("\nFaster than ours:", *(table.faster() or ["nothing"]), sep="\n- ")

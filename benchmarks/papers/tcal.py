@@ -183,7 +183,7 @@ def _order(study: Study, rates: dict[tuple[str, Alternative], float], draws: dic
 def adaptive(study: Study) -> None:
     """Run Algorithm 2, which adapts to unknown smoothness, on the same alternatives, n = 10 000."""
     bumps, draws = study.pick((60,), (60, 80, 100), range(60, 200, 20)), study.pick(10, 40, 400)
-    found = [simulate(Alternative(10_000, 0.6, 100.0, m), draws, False, only="adaptive") for m in bumps]
+    found = [simulate(Alternative(10_000, 0.6, 100.0, m), draws, only="adaptive") for m in bumps]
     gaps = np.concatenate(
         [accepted["adaptive"].astype(float) - accepted["adaptive, bonferroni"] for accepted in found]
     )
