@@ -1,27 +1,27 @@
 """Tests of calibration and confidence intervals of calibration errors."""
 
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._binomial import BinomialTest, BinomialValue
-from sklearn_calib.inference._combined import CombinedTest, TestComponent
+from sklearn_calib.inference._betting._sequential import SequentialTest, SequentialTestResult
 from sklearn_calib.inference._comparison import (
     ModelComparison,
     ModelPair,
     ModelSummary,
     compare_models,
 )
-from sklearn_calib.inference._consistency import ConsistencyTest
-from sklearn_calib.inference._cox import CoxTest
-from sklearn_calib.inference._cutoff import CutoffTest
 from sklearn_calib.inference._dominance import DominanceResult, dominance_test
-from sklearn_calib.inference._hosmer_lemeshow import HosmerLemeshowTest
 from sklearn_calib.inference._intervals import ConfidenceInterval, confidence_interval
-from sklearn_calib.inference._kernel import KernelScale, KernelTest
 from sklearn_calib.inference._null_distribution import NullDistribution, expected_under_calibration
 from sklearn_calib.inference._planning import required_n_samples
-from sklearn_calib.inference._sequential import SequentialTest, SequentialTestResult
-from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
-from sklearn_calib.inference._splitting import SampleSplittingTest, SplitClass
-from sklearn_calib.inference._tcal import TCal, TCalScale
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._binomial import BinomialTest, BinomialValue
+from sklearn_calib.inference._testing._combined import CombinedTest, TestComponent
+from sklearn_calib.inference._testing._consistency import ConsistencyTest
+from sklearn_calib.inference._testing._cox import CoxTest
+from sklearn_calib.inference._testing._cutoff import CutoffTest
+from sklearn_calib.inference._testing._hosmer_lemeshow import HosmerLemeshowTest
+from sklearn_calib.inference._testing._kernel import KernelScale, KernelTest
+from sklearn_calib.inference._testing._spiegelhalter import SpiegelhalterTest
+from sklearn_calib.inference._testing._splitting import SampleSplittingTest, SplitClass
+from sklearn_calib.inference._testing._tcal import TCal, TCalScale
 
 __all__ = [
     "BinomialTest",

@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from sklearn_calib.inference._base import CalibrationTest
-from sklearn_calib.inference._binomial import BinomialTest
-from sklearn_calib.inference._combined import CombinedTest
-from sklearn_calib.inference._cox import CoxTest
-from sklearn_calib.inference._cutoff import CutoffTest
-from sklearn_calib.inference._hosmer_lemeshow import HosmerLemeshowTest
-from sklearn_calib.inference._kernel import KernelTest
-from sklearn_calib.inference._sequential import SequentialTest
-from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
-from sklearn_calib.inference._splitting import SampleSplittingTest
-from sklearn_calib.inference._tcal import TCal
+from sklearn_calib.inference._betting._sequential import SequentialTest
+from sklearn_calib.inference._testing._base import CalibrationTest
+from sklearn_calib.inference._testing._binomial import BinomialTest
+from sklearn_calib.inference._testing._combined import CombinedTest
+from sklearn_calib.inference._testing._cox import CoxTest
+from sklearn_calib.inference._testing._cutoff import CutoffTest
+from sklearn_calib.inference._testing._hosmer_lemeshow import HosmerLemeshowTest
+from sklearn_calib.inference._testing._kernel import KernelTest
+from sklearn_calib.inference._testing._spiegelhalter import SpiegelhalterTest
+from sklearn_calib.inference._testing._splitting import SampleSplittingTest
+from sklearn_calib.inference._testing._tcal import TCal
 
 _TESTS: dict[str, type[CalibrationTest]] = {
     "binomial": BinomialTest,

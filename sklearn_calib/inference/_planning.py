@@ -24,10 +24,10 @@ from sklearn_calib._validation import (
     check_size,
     least_resamples,
 )
-from sklearn_calib.inference._combined import tcal_evidence
 from sklearn_calib.inference._intervals import Populations, bound_metric, inverted
-from sklearn_calib.inference._tails import brownian_range_sf
-from sklearn_calib.inference._tcal import BinaryScales
+from sklearn_calib.inference._testing._combined import tcal_evidence
+from sklearn_calib.inference._testing._tails import brownian_range_sf
+from sklearn_calib.inference._testing._tcal import BinaryScales
 from sklearn_calib.metrics._smooth import smooth_ece
 
 # Smaller levels, bounds and widths are refused.

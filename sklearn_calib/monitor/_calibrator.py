@@ -24,7 +24,7 @@ from sklearn_calib.calibrators._multiclass import (
     fit_clone,
     scores_wanted,
 )
-from sklearn_calib.inference._sequential import check_known
+from sklearn_calib.inference._betting._sequential import check_known
 from sklearn_calib.monitor._fading import SHORTEST, FadingSketch
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._typing import Array
-from sklearn_calib.inference._betting_rounds import BettingRounds
+from sklearn_calib.inference._betting._rounds import BettingRounds
 
 
 class Evidence(BettingRounds):

@@ -14,7 +14,7 @@ from sklearn_calib._core._null import tail_rank
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_fraction, check_option, least_resamples
 from sklearn_calib.inference import CalibrationTestResult, CutoffTest
-from sklearn_calib.inference._tails import brownian_range_sf
+from sklearn_calib.inference._testing._tails import brownian_range_sf
 from sklearn_calib.metrics import CutoffResult, cutoff_result
 from sklearn_calib.plot._estimator import DisplayMixin, axis_title
 from sklearn_calib.plot._matplotlib import (

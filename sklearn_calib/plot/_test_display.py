@@ -13,7 +13,7 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_fraction
 from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, SequentialTestResult
 from sklearn_calib.inference._names import as_test
-from sklearn_calib.inference._tails import null_density
+from sklearn_calib.inference._testing._tails import null_density
 from sklearn_calib.plot._estimator import AxesMixin, check_result, estimator_predictions
 from sklearn_calib.plot._matplotlib import (
     BLUE,

@@ -36,7 +36,7 @@ from sklearn_calib.inference import (
 )
 from sklearn_calib.inference._intervals import SharedIntervals, bound_metric
 from sklearn_calib.inference._null_distribution import null_distribution_of
-from sklearn_calib.inference._simulated import is_large
+from sklearn_calib.inference._testing._simulated import is_large
 from sklearn_calib.metrics import (
     CalibrationSummary,
     ScoreDecomposition,

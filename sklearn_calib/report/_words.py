@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_calib._core._clusters import cluster_words
-from sklearn_calib.inference._base import contradiction_words
+from sklearn_calib.inference._testing._base import contradiction_words
 from sklearn_calib.report._numbers import (
     DEPENDENCE_LEVEL,
     ReportMetric,

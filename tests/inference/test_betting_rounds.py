@@ -7,9 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
-from sklearn_calib.inference import _betting_rounds
-from sklearn_calib.inference._betting import BettingStream
-from sklearn_calib.inference._betting_rounds import BettingRounds
+from sklearn_calib.inference._betting import _rounds
+from sklearn_calib.inference._betting._bets import BettingStream
+from sklearn_calib.inference._betting._rounds import BettingRounds
 from tests.inference._bets import GRID, Cell, ratio
 
 INF = math.inf
@@ -64,7 +64,7 @@ def played(y, p, cuts, **params):
 @pytest.mark.parametrize("lives", [(INF,), (1.0, 2.0, INF)])
 @pytest.mark.parametrize("cuts", [[40, 45, 80, 100], [1, 2, 70, 110, 150, 190]])
 def test_equals_the_definition(monkeypatch, cuts, lives, adds_wealth):
-    monkeypatch.setattr(_betting_rounds, "_CHUNK", 17)
+    monkeypatch.setattr(_rounds, "_CHUNK", 17)
     for truth in (None, np.square):
         y, p = draw(200, len(cuts), truth)
         parts = zip(np.split(y, cuts), np.split(p, cuts), strict=True)
@@ -85,7 +85,7 @@ def test_rounds_of_one_row_are_the_sequential_test():
 @pytest.mark.parametrize(("adds_wealth", "expected"), [(False, [1, 1, 1]), (True, [1, 1 + 3, 1 + 3 + 2])])
 def test_expectation_over_all_labels(monkeypatch, adds_wealth, expected):
     """Under calibration it is 1, or the capital brought so far; forecasts depend on the batches before."""
-    monkeypatch.setattr(_betting_rounds, "BLOCK", 1)
+    monkeypatch.setattr(_rounds, "BLOCK", 1)
     total = np.zeros(3)
     for labels in itertools.product((0, 1), repeat=9):
         y = np.array(labels)

@@ -9,8 +9,9 @@ from scipy.special import expit, logit
 
 from sklearn_calib._core import _kernel
 from sklearn_calib._validation import check_binary, check_class_sample
-from sklearn_calib.inference import KernelScale, KernelTest, _kernel_sample
-from sklearn_calib.inference._kernel_sample import KernelSample
+from sklearn_calib.inference import KernelScale, KernelTest
+from sklearn_calib.inference._testing import _kernel_sample
+from sklearn_calib.inference._testing._kernel_sample import KernelSample
 from tests.inference import _properties
 
 KERNELS = ("laplacian", "gaussian")

@@ -10,7 +10,8 @@ from scipy.special import expit, logit
 from scipy.stats import binom
 from sklearn.base import clone
 
-from sklearn_calib.inference import SequentialTest, SequentialTestResult, _betting, _sequential
+from sklearn_calib.inference import SequentialTest, SequentialTestResult
+from sklearn_calib.inference._betting import _bets, _sequential
 from sklearn_calib.metrics import cutoff_calibration_error
 from tests.inference._bets import GRID, Cell, ratio
 
@@ -49,8 +50,8 @@ def draw(n, seed, p_of_truth=None):
 @pytest.mark.parametrize("block", [32, 7])
 @pytest.mark.parametrize("chunk", [8192, 11])
 def test_equals_the_definition(monkeypatch, block, chunk):
-    monkeypatch.setattr(_betting, "BLOCK", block)
-    monkeypatch.setattr(_betting, "_CHUNK", chunk)
+    monkeypatch.setattr(_bets, "BLOCK", block)
+    monkeypatch.setattr(_bets, "_CHUNK", chunk)
     for y, p in (draw(80, 1), draw(80, 2, np.square), draw(40, 3, lambda p: 1 - p)):
         np.testing.assert_allclose(e_path(y, p), reference(y, p, block), rtol=1e-10)
     y = draw(80, 4)[0]
@@ -61,7 +62,7 @@ def test_equals_the_definition(monkeypatch, block, chunk):
 @pytest.mark.parametrize("block", [32, 2])
 def test_expectation_is_one_for_all_labels(monkeypatch, block):
     """Sum over all label vectors of probability times E_t; forecasts depend on past outcomes."""
-    monkeypatch.setattr(_betting, "BLOCK", block)
+    monkeypatch.setattr(_bets, "BLOCK", block)
     n = 8
     total = np.zeros(n)
     for labels in itertools.product((0, 1), repeat=n):
@@ -157,7 +158,7 @@ def test_rejected_at():
 
 @pytest.mark.parametrize("chunk", [8192, 50])
 def test_any_cutting_gives_the_same(monkeypatch, chunk):
-    monkeypatch.setattr(_betting, "_CHUNK", chunk)
+    monkeypatch.setattr(_bets, "_CHUNK", chunk)
     rng = np.random.default_rng(11)
     y, p = draw(700, 12, np.sqrt)
     p[::50], y[::50] = 0.0, 0

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from sklearn_calib._core._simplex_bins import alcoves, shared_alcoves
 from sklearn_calib.inference import SampleSplittingTest, TCal
-from sklearn_calib.inference._splitting import _statistics
+from sklearn_calib.inference._testing._splitting import _statistics
 from tests.inference import _properties
 from tests.inference._properties import check_level
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import chi2, norm
 
-from sklearn_calib.inference._tails import brownian_range_sf, chi2_sf, normal_two_sided, null_density
+from sklearn_calib.inference._testing._tails import brownian_range_sf, chi2_sf, normal_two_sided, null_density
 
 
 @pytest.mark.parametrize(("level", "quantile"), [(0.1, 2.241), (0.05, 2.497), (0.01, 3.023)])

@@ -11,8 +11,8 @@ from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._nested_bins import NestedBins
 from sklearn_calib._core._null import draw_positives
 from sklearn_calib.inference import TCal
-from sklearn_calib.inference._tails import gamma_sf
-from sklearn_calib.inference._tcal import (
+from sklearn_calib.inference._testing._tails import gamma_sf
+from sklearn_calib.inference._testing._tcal import (
     FEWEST_PAIRS,
     any_exceeds,
     chain_correlation,

@@ -21,7 +21,7 @@ from sklearn_calib._core._simplex_bins import (
     simulated_statistics,
 )
 from sklearn_calib.inference import TCal
-from sklearn_calib.inference._tcal import toward_uncertainty
+from sklearn_calib.inference._testing._tcal import toward_uncertainty
 from tests.inference._properties import check_level
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib._core._simplex_bins import SharedCells, _Level
-from sklearn_calib.inference._tcal import _displacement, any_exceeds
+from sklearn_calib.inference._testing._tcal import _displacement, any_exceeds
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 from scipy.stats import binom, norm, poisson
 from sklearn.metrics import log_loss
 
-from sklearn_calib.inference._betting_rounds import BettingRounds
+from sklearn_calib.inference._betting._rounds import BettingRounds
 from sklearn_calib.metrics import cutoff_calibration_error, expected_performance, smooth_ece
 from sklearn_calib.monitor import CalibrationAlert, CalibrationMonitor
 from sklearn_calib.monitor._evidence import Evidence

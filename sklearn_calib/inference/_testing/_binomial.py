@@ -19,8 +19,8 @@ from sklearn_calib._validation import (
     check_randomness,
     check_size,
 )
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._simulated import TIE, simulated
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._simulated import TIE, simulated
 
 _CORRECTIONS = ("holm", "bonferroni")
 _TWO_SIDED = ("minlike", "doubled")

@@ -13,15 +13,15 @@ from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._simulated import (
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._simulated import (
     MOST_SIMULATED,
     check_simulation,
     conditional_sums,
     simulated,
     simulates,
 )
-from sklearn_calib.inference._tails import chi2_sf
+from sklearn_calib.inference._testing._tails import chi2_sf
 
 _PARAMETERS = ("both", "intercept", "slope")
 # Largest table from which outcomes given their sum are simulated, in numbers.

@@ -16,10 +16,10 @@ from sklearn_calib._validation import (
     check_option,
     check_positive,
 )
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._kernel_sample import KernelSample
-from sklearn_calib.inference._simulated import TIE, check_simulation, is_large, simulates
-from sklearn_calib.inference._tails import gamma_sf
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._kernel_sample import KernelSample
+from sklearn_calib.inference._testing._simulated import TIE, check_simulation, is_large, simulates
+from sklearn_calib.inference._testing._tails import gamma_sf
 
 # The adaptive test uses the median distance times these.
 _GRID = np.array([4.0, 1.0, 0.25, 0.0625, 0.015625])

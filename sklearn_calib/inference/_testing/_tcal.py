@@ -36,9 +36,9 @@ from sklearn_calib._validation import (
     check_randomness,
     check_size,
 )
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._simulated import is_large, refuse_clusters, simulates
-from sklearn_calib.inference._tails import SMALLEST_PVALUE, gamma_sf
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._simulated import is_large, refuse_clusters, simulates
+from sklearn_calib.inference._testing._tails import SMALLEST_PVALUE, gamma_sf
 
 _METHODS = ("auto", "monte_carlo", "asymptotic", "theory")
 _COMBINE = ("weighted", "bonferroni")

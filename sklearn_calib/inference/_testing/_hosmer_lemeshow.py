@@ -11,9 +11,15 @@ from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option, check_size
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._simulated import MOST_SIMULATED, TIE, check_simulation, simulated, simulates
-from sklearn_calib.inference._tails import chi2_sf
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._simulated import (
+    MOST_SIMULATED,
+    TIE,
+    check_simulation,
+    simulated,
+    simulates,
+)
+from sklearn_calib.inference._testing._tails import chi2_sf
 
 
 class HosmerLemeshowTest(CalibrationTest):

@@ -9,9 +9,9 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._simulated import TIE, check_simulation, simulated, simulates
-from sklearn_calib.inference._tails import brownian_range_sf
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._simulated import TIE, check_simulation, simulated, simulates
+from sklearn_calib.inference._testing._tails import brownian_range_sf
 from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_ranges
 
 #: Effective size from which "auto" uses the asymptotic distribution.

@@ -12,9 +12,9 @@ from sklearn_calib._validation import (
     check_randomness,
     check_size,
 )
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
-from sklearn_calib.inference._simulated import refuse_clusters
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._simulated import refuse_clusters
 from sklearn_calib.metrics._names import as_metric
 
 # What counts as a tie of two values of a metric, apart from rounding in proportion to it.

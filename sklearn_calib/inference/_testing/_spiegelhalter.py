@@ -11,9 +11,15 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._simulated import MOST_SIMULATED, TIE, check_simulation, simulated, simulates
-from sklearn_calib.inference._tails import normal_two_sided
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._simulated import (
+    MOST_SIMULATED,
+    TIE,
+    check_simulation,
+    simulated,
+    simulates,
+)
+from sklearn_calib.inference._testing._tails import normal_two_sided
 
 # A mean excess below this is rounding.
 _ROUNDING = 1e-15

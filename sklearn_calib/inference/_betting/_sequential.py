@@ -22,10 +22,10 @@ from sklearn_calib._validation import (
     check_two_labels,
     shape_of,
 )
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, require_outcomes
-from sklearn_calib.inference._betting import BettingStream, binned_cutoff_error
-from sklearn_calib.inference._betting_rounds import BettingRounds
-from sklearn_calib.inference._betting_tree import N_BINS, smallest_bin
+from sklearn_calib.inference._betting._bets import BettingStream, binned_cutoff_error
+from sklearn_calib.inference._betting._rounds import BettingRounds
+from sklearn_calib.inference._betting._tree import N_BINS, smallest_bin
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, require_outcomes
 
 # Observations are processed one by one; weights that sum to more would take minutes and gigabytes.
 _MOST_REPEATED = 2**27

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._links import logit
 from sklearn_calib._typing import Array
-from sklearn_calib.inference._betting_tree import N_BINS, BettingTree, smallest_bin, softplus
+from sklearn_calib.inference._betting._tree import N_BINS, BettingTree, smallest_bin, softplus
 
 #: Recalibrations logit q = a + b logit p, all but the identity.
 GRID = np.array(

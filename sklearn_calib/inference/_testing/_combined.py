@@ -17,12 +17,12 @@ from sklearn_calib._validation import (
     check_option,
     check_positive,
 )
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._cox import CoxTest
-from sklearn_calib.inference._cutoff import CutoffTest
-from sklearn_calib.inference._simulated import check_simulation, is_large, simulates
-from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
-from sklearn_calib.inference._tcal import (
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._cox import CoxTest
+from sklearn_calib.inference._testing._cutoff import CutoffTest
+from sklearn_calib.inference._testing._simulated import check_simulation, is_large, simulates
+from sklearn_calib.inference._testing._spiegelhalter import SpiegelhalterTest
+from sklearn_calib.inference._testing._tcal import (
     TIE,
     BinaryScales,
     TCal,

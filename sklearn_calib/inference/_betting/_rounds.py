@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._typing import Array
-from sklearn_calib.inference._betting import BLOCK, GRID, grid_gains, in_log_odds
-from sklearn_calib.inference._betting_tree import BatchTrees, smallest_bin
+from sklearn_calib.inference._betting._bets import BLOCK, GRID, grid_gains, in_log_odds
+from sklearn_calib.inference._betting._tree import BatchTrees, smallest_bin
 
 # Starts after which a tree is replaced by a new one.
 _LIVES = (16.0, 64.0, 256.0, 1024.0, np.inf)

@@ -19,8 +19,8 @@ from sklearn_calib._validation import (
     check_randomness,
     check_size,
 )
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._tcal import TIE, numbers_of_bins, written_out
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._tcal import TIE, numbers_of_bins, written_out
 
 # What counts as a tie of two standardised counts.
 _TIE = 1e-9

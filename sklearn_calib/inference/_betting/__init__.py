@@ -1,0 +1,1 @@
+"""Bets against calibration: sequential tests and the evidence of monitors."""

@@ -1,0 +1,1 @@
+"""Tests of calibration, one file for each."""
