@@ -123,4 +123,4 @@ def _number(value: Any, name: str) -> float:
         return float(value)
     except OverflowError:
         # an integer beyond the largest float
-        return float("inf") if int(value) > 0 else float("-inf")
+        return float("-inf") if value < 0 else float("inf")

@@ -88,7 +88,7 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
         ax.set_ylabel("Accuracy" if sure else "Observed frequency")
 
     def residuals(ax: Axes) -> None:
-        draws = {"n_resamples": 5 * report.n_resamples - 1, "random_state": report.seed}
+        draws: dict[str, Any] = {"n_resamples": 5 * report.n_resamples - 1, "random_state": report.seed}
         x: Any = "fraction" if at_end else "probability"
         CutoffDisplay.from_predictions(points.y, points.p, x=x, ax=ax, **draws, **options)
         if not at_end:
