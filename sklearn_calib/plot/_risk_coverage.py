@@ -95,8 +95,8 @@ class RiskCoverageDisplay(DisplayMixin):
         *,
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
-        labels: ArrayLike | None = None,
         reduction: Reduction = "confidence",
+        labels: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
         **plot_params: Any,
@@ -105,7 +105,7 @@ class RiskCoverageDisplay(DisplayMixin):
 
         Parameters
         ----------
-        y_true, y_proba, sample_weight, pos_label, labels, reduction
+        y_true, y_proba, sample_weight, pos_label, reduction, labels
             As in :func:`~sklearn_calib.metrics.risk_coverage_curve`.
         %(named_picture)s
         """
