@@ -157,23 +157,8 @@ def packed_sums(y: Codes, x: Any, n_bins: int, *, squares: bool = False) -> Arra
 
     One pass without a sort: adding 1.5 * 2**52 / n_bins rounds x to a multiple of 1 / n_bins and leaves j in
     the low bits, and the sum of unit + (x - j / n_bins) over a bin holds both the count, in units, and the
-    sum of offsets.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Outcomes 0 or 1, int64.
-    x : ndarray of shape (n,)
-        Positions in [0, 1]; only slices of it are read.
-    n_bins : int
-        A power of two from 64 to 2**22.
-    squares : bool
-        Whether to sum squared offsets too, in a second addition.
-
-    Returns
-    -------
-    ndarray of shape (2 or 3, 2 * (n_bins + 1))
-        Counts, sums of offsets and sums of squared offsets, at 2 * j + outcome.
+    sum of offsets. ``n_bins`` is a power of two from 64 to 2**22. The rows of the result, (2 or 3,
+    2 * (n_bins + 1)), are counts, offsets and, with ``squares``, their squares, at 2 * j + outcome.
     """
     n, width = y.shape[0], 1.0 / n_bins
     magic = 1.5 * 2.0**52 * width
@@ -211,17 +196,11 @@ def packed_sums(y: Codes, x: Any, n_bins: int, *, squares: bool = False) -> Arra
 
 
 def condense(y: Codes, x: Array, n_bins: int, *, spread: bool = False) -> tuple[Codes, Array, Array]:
-    """Summarise samples with x in [0, 1] by weighted points, one or two for each occupied (bin, outcome).
+    """Return outcome, position and weight of points that summarise samples with x in [0, 1].
 
-    Each sample is replaced by the mean position of the samples with its bin in :func:`packed_sums` and its
-    outcome, so first moments are exact and positions move by less than 1 / n_bins. With ``spread`` there are
-    two points, which preserve second moments as well.
-
-    Returns
-    -------
-    outcome, position, weight : ndarrays of shape (m,), m <= 2 * (n_bins + 1), twice that with ``spread``
-        Outcome, mean position and number of samples; with ``spread``, positions on both sides of the mean,
-        each with a fraction of the number.
+    There are one or two for each occupied (bin, outcome) of :func:`packed_sums`, at the mean position, so
+    first moments are exact and positions move by less than 1 / n_bins. With ``spread`` there are two points,
+    on both sides of the mean, which preserve second moments as well.
     """
     sums = packed_sums(y, x, n_bins, squares=spread)
     occupied = np.flatnonzero(sums[0])
@@ -286,16 +265,6 @@ class OctaveBins:
     The position inside a bin is measured in steps of 2**-16 of its width, rounded down, so that the sum of
     positions is a sum of integers. Only positive values below the first step, 2**-(precision + 48), are
     rounded up to it.
-
-    Parameters
-    ----------
-    precision : int
-        Bins of the middle have width ``2 ** -precision``.
-
-    Attributes
-    ----------
-    n_bins : int
-        Number of bins.
     """
 
     def __init__(self, precision: int) -> None:

@@ -57,29 +57,14 @@ def cutoff_bound(
     base_rate: float | None = None,
     refitted: bool = False,
 ) -> float:
-    """Return the margin around a plug-in cutoff calibration error, valid with the given confidence.
+    """Return the margin around a plug-in cutoff calibration error that holds with ``confidence`` = 1 - d.
 
-    Parameters
-    ----------
-    n : float
-        Number of independent samples.
-    confidence : float
-        Probability 1 - d with which the margin holds, in (0, 1).
-    method : {"asymptotic", "dkw", "paper"}
-        "asymptotic": quantile of the limiting distribution over sqrt(n), see :func:`bridge_ranges_quantile`.
-        "dkw": 4 sqrt(log(4 / d) / (2 n)), for every n. "paper": (20 + sqrt(2 log(1 / d))) / sqrt(n),
-        Proposition 4.1 of Rossellini et al. (2025). The first two hold simultaneously for all monotone maps
-        of a fixed score.
-    base_rate : float or None
-        Probability of an event, for "asymptotic"; None uses the worst case 1/2.
-    refitted : bool
-        Whether the map was fitted on the same samples; then "paper" is Proposition 5.1,
-        (30 + 2 sqrt(2 log(2 / d))) / sqrt(n). The other methods are unchanged.
-
-    Returns
-    -------
-    float
-        The margin; values above 1 are uninformative.
+    "asymptotic" is the quantile of the limiting distribution over sqrt(n), see
+    :func:`bridge_ranges_quantile`, where ``base_rate`` is the probability of an event, None the worst case
+    1/2. "dkw" is 4 sqrt(log(4 / d) / (2 n)), for every n. Both hold simultaneously for all monotone maps of a
+    fixed score. "paper" is (20 + sqrt(2 log(1 / d))) / sqrt(n), Proposition 4.1 of Rossellini et al. (2025),
+    and for a map that was ``refitted`` on the same samples (30 + 2 sqrt(2 log(2 / d))) / sqrt(n),
+    Proposition 5.1. Margins above 1 are uninformative.
     """
     risk = 1.0 - confidence
     if method == "asymptotic":

@@ -252,18 +252,11 @@ def clusters_of_classes(y: Index, p: Array, code: Index) -> Clusters:
 
 
 def dependence(code: Index, prob: Array, count: Array, positives: Array) -> Dependence:
-    """Estimate the correlation within clusters.
+    """Estimate the correlation within clusters from cells of samples of the same cluster and prediction.
 
-    Parameters
-    ----------
-    code : ndarray of shape (cells,)
-        Code of the cluster, from 0 on, of samples of the same cluster and prediction.
-    prob : ndarray of shape (cells,) or (cells, K)
-        Their prediction; of K >= 3 classes, each class against the rest is a problem of its own.
-    count : ndarray of shape (cells,)
-        Number of samples.
-    positives : ndarray of shape (cells,) or (cells, K)
-        Number of events, or of samples of each class.
+    ``code`` is the cluster of a cell, from 0 on, and ``count`` its number of samples; ``prob`` and
+    ``positives``, (cells,) or (cells, K), are its prediction and number of events, or those of each of K >= 3
+    classes, each of which against the rest is a problem of its own.
     """
     size = np.bincount(code, count)
     mean_size = float(size @ size / size.sum())

@@ -99,23 +99,9 @@ def group_starts(sorted_values: NDArray[np.generic]) -> NDArray[np.intp]:
 def group_outcomes(
     y: NDArray[np.int64], p: Array, w: Array | None = None, clusters: NDArray[np.int64] | None = None
 ) -> GroupedOutcomes:
-    """Group checked outcomes by distinct prediction, O(n log n).
+    """Group checked outcomes by distinct prediction, O(n log n); weights are positive.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Outcomes 0 or 1, int64.
-    p : ndarray of shape (n,)
-        Predictions in [0, 1], float64.
-    w : ndarray of shape (n,) or None
-        Positive weights; None means weight 1.
-    clusters : ndarray of shape (n,) or None
-        Codes of the clusters, 0, 1, ..., without gaps; None means independent samples. Weights are then
-        numbers of samples.
-
-    Returns
-    -------
-    GroupedOutcomes
+    ``clusters`` are codes 0, 1, ..., without gaps; weights are then numbers of samples.
     """
     if clusters is not None:
         return _group_clusters(y, p, np.ones_like(p) if w is None else w, clusters)
@@ -152,7 +138,7 @@ def balanced_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
     """Return the bin of each group, non-decreasing: bins hold equal fractions of samples and variance.
 
     With samples alone, most bins would lie where rare events hardly ever are; with variance alone, none would
-    lie among predictions of nearly 0 and 1. Some bins can be empty.
+    lie among predictions of nearly 0 and 1.
     """
     variance = grouped.variance
     fraction = 0.5 * (grouped.weight / grouped.total + variance / variance.sum())

@@ -36,8 +36,7 @@ def switches(holds: Callable[[Array], NDArray[np.bool_]], low: Array, high: Arra
 def invert(function: Callable[[Array], Array], low: float, high: float, values: Array, side: str) -> Array:
     """Return where a monotone function on [low, high] reaches each value; NaN where it does not.
 
-    "left": the first float at which it has reached the value; "right": the last at which it has not passed
-    it.
+    "left": the first float that reaches it; "right": the last that has not passed it.
     """
     ends = function(np.array([low, high]))
     sign = 1.0 if ends[0] <= ends[1] else -1.0

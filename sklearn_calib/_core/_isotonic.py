@@ -24,11 +24,7 @@ _UNIT_BITS = 60
 
 @dataclass(frozen=True, eq=False)
 class IsotonicFit:
-    """Blocks of the isotonic fit, in increasing order.
-
-    ``lower`` and ``upper`` are the smallest and largest prediction of each block, ``value`` is its
-    event frequency, and ``weight`` its total weight.
-    """
+    """Blocks of the isotonic fit: smallest and largest prediction, event frequency, and total weight."""
 
     lower: Array
     upper: Array
@@ -54,13 +50,6 @@ def monotone_distance(values: Array, weights: Array) -> float:
     least the upper one, and values beyond can be moved there at a known cost. All blocks are divided in this
     way at the same time. A block ends where no value before is greater than any after; a block of one element
     costs nothing.
-
-    Parameters
-    ----------
-    values : ndarray of shape (m,)
-        Non-negative numbers.
-    weights : ndarray of shape (m,)
-        Non-negative, with a positive sum.
     """
     # scaling by a power of two is exact
     shift = _UNIT_BITS - math.frexp(float(weights.sum()))[1]

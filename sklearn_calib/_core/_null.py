@@ -23,26 +23,11 @@ _LIGHT = 8
 def draw_positives(
     grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_elements: int = MAX_ELEMENTS
 ) -> Iterator[NDArray[Any]]:
-    """Simulate the outcomes of every sample from its prediction, Y* ~ Bernoulli(p).
+    """Yield the number of positives of each group, (groups, r), in simulations Y* ~ Bernoulli(p).
 
-    They are independent, or depend on each other within ``grouped.clusters`` as those of the sample do.
-
-    Parameters
-    ----------
-    grouped : GroupedOutcomes
-        Predictions with integer weights, the numbers of their samples. The outcomes are not used.
-    n_draws : int
-        Number of simulations.
-    generator : Generator
-        Random number generator; its advance does not depend on the sample.
-    max_elements : int
-        Bound on the random numbers generated at a time.
-
-    Yields
-    ------
-    ndarray of shape (groups, r)
-        The number of positives of each group in the next r simulations; bool if every group is a single
-        sample.
+    Weights are integers. Outcomes are independent, or depend on each other within ``grouped.clusters`` as
+    those of the sample do. At most ``max_elements`` random numbers are generated at a time; the advance of
+    the generator does not depend on the sample. The counts are bool if every group is a single sample.
     """
     prob, weight = grouped.prob, grouped.weight
     n_groups = prob.shape[0]
@@ -85,21 +70,10 @@ def draw_outcomes(
     max_elements: int = MAX_ELEMENTS,
     truth: Array | None = None,
 ) -> Iterator[tuple[Array, Array]]:
-    """Simulate whole samples: predictions with replacement, and outcomes from these predictions.
+    """Yield counts and counts of positives, (groups, r), of samples: p with replacement, and outcomes.
 
-    With clusters, predictions stay as they are: dependent outcomes leave little to be added by others.
-
-    Parameters
-    ----------
-    grouped, n_draws, generator, max_elements
-        As in :func:`draw_positives`.
-    truth : ndarray of shape (groups,) or None
-        Event probabilities of the groups; None means the predictions.
-
-    Yields
-    ------
-    count, positives : ndarrays of shape (groups, r)
-        The number of samples, and of positive samples, of each group in the next r simulations.
+    The outcomes have the probabilities ``truth``, or the predictions. With clusters, predictions stay as they
+    are: dependent outcomes leave little to be added by others. See :func:`draw_positives`.
     """
     prob, weight = grouped.prob if truth is None else truth, grouped.weight
     if grouped.clusters is not None:
@@ -133,20 +107,7 @@ def draw_outcomes(
 def bootstrap_counts(
     grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_elements: int = MAX_ELEMENTS
 ) -> Iterator[tuple[Array, Array]]:
-    """Resample with replacement: the bootstrap, of whole clusters if there are any.
-
-    Parameters
-    ----------
-    grouped : GroupedOutcomes
-        Outcomes with integer weights, the numbers of their samples.
-    n_draws, generator, max_elements
-        As in :func:`draw_positives`.
-
-    Yields
-    ------
-    count, positives : ndarrays of shape (groups, r)
-        The number of samples, and of positive samples, of each group in the next r bootstrap samples.
-    """
+    """Yield counts and counts of positives, (groups, r), of bootstrap samples, of whole clusters if any."""
     if grouped.clusters is not None:
         at_once = max(1, max_elements // grouped.prob.shape[0])
         yield from grouped.clusters.resample(n_draws, generator, at_once)

@@ -45,8 +45,7 @@ _WORK = 1 << 20
 class SharedCells:
     """The cells that hold two samples or more.
 
-    ``rows`` holds the indices of their samples, cell by cell; ``starts`` the first position of each cell, and
-    ``count`` its number of samples.
+    ``rows`` are their samples, cell by cell; ``starts`` the first position of each cell, ``count`` its size.
     """
 
     rows: NDArray[np.intp]

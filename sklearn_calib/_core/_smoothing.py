@@ -73,14 +73,7 @@ def moment_bins(s: float) -> int:
 class LogitPositions:
     """Log-odds on an interval scaled to [0, 1], computed slice by slice on access.
 
-    Parameters
-    ----------
-    p : ndarray of shape (n,)
-        Probabilities, clipped to [eps, 1 - eps].
-    origin, length : float
-        The interval of log-odds; values outside are clipped.
-    eps : float
-        Clipping of the probabilities.
+    Probabilities are clipped to [eps, 1 - eps], and log-odds to the interval.
     """
 
     def __init__(self, p: Array, origin: float, length: float, eps: float = EPS) -> None:
@@ -253,32 +246,14 @@ def integrate_absolute_rows(values: Array, step: float) -> Array:
 
 
 class CosineProjection:
-    """c_k = sum_i mass_i cos(pi k x_i) at fixed positions, for many samples of masses.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n,)
-        Non-decreasing positions in [0, 1].
-    """
+    """c_k = sum_i mass_i cos(pi k x_i) at non-decreasing positions x in [0, 1], for many masses."""
 
     def __init__(self, x: Array) -> None:
         self.x = x
         self._table = np.zeros((x.shape[0], 0))
 
     def __call__(self, mass: Array, s: float) -> Array:
-        """Return the coefficients that matter at scale s or larger.
-
-        Parameters
-        ----------
-        mass : ndarray of shape (n, r)
-            Signed masses of r samples.
-        s : float
-            Smallest scale at which the coefficients will be used.
-
-        Returns
-        -------
-        ndarray of shape (r, K)
-        """
+        """Return the coefficients (r, K) of signed masses (n, r) that matter at scale s or larger."""
         count = harmonics(s)
         if count * self.x.shape[0] > _TABLE:
             n_bins = moment_bins(s)
@@ -307,20 +282,7 @@ class CosineProjection:
 
 
 def smoothed_errors(coefficients: Array, s: Array) -> Array:
-    """Return the integral of the absolute smoothed residual of each row, at a scale of its own.
-
-    Parameters
-    ----------
-    coefficients : ndarray of shape (r, K)
-        Cosine coefficients of the residuals.
-    s : ndarray of shape (r,)
-        Scales.
-
-    Returns
-    -------
-    ndarray of shape (r,)
-        Not above 1.
-    """
+    """Return the integral of the absolute smoothed residual of each row, at most 1, each at its own scale."""
     nodes = next_fast_len(max(64, math.ceil(NODES_PER_SCALE / float(s.min()))), real=True)
     rows = max(1, _WORK // nodes)
     errors = np.empty(s.shape[0])
@@ -336,23 +298,10 @@ def fixed_points(
 ) -> Array:
     """Solve E(s / length) = s for each of r samples, with E the smoothed error of the sample.
 
-    Parameters
-    ----------
-    coefficients : callable
-        ``coefficients(index, s)``: the cosine coefficients of some of the samples that matter at scale s or
-        larger, of shape (len(index), K).
-    guess : ndarray of shape (r,)
-        Initial values, in the units of s.
-    finest : float
-        The scale down to which coefficients are first computed, in these units. If a solution lies below,
-        they are computed again.
-    length : float
-        Length of the axis in the units of s.
-
-    Returns
-    -------
-    ndarray of shape (r,)
-        The solutions to 1e-6; for solutions below 2**-14 of the axis, the errors at that scale.
+    ``coefficients(index, s)`` returns the cosine coefficients (len(index), K) of some of the samples that
+    matter at scale s or larger; they are first computed down to ``finest``, and again for solutions below.
+    ``guess``, ``finest`` and ``length``, that of the axis, are in the units of s. Solutions are accurate to
+    1e-6; for those below 2**-14 of the axis, the errors at that scale are returned.
     """
     smallest = SMALLEST_SCALE * length
     values = np.zeros(guess.shape[0])

@@ -15,21 +15,9 @@ _DLPACK_CPU = 1
 def as_array(values: Any, name: str) -> NDArray[Any]:
     """Return ``values`` as a plain numpy array, without a copy if possible.
 
-    Parameters
-    ----------
-    values : array-like
-        Numpy arrays, including memory-mapped arrays, lists, columns and tables of pandas, polars and pyarrow,
-        tensors in CPU memory (gradients are dropped), and objects with ``__array__``, ``__dlpack__`` or
-        ``to_numpy``.
-    name : str
-        Name of the argument in messages.
-
-    Raises
-    ------
-    TypeError
-        If the values are in the memory of another device, or are not an array.
-    ValueError
-        If values are masked, or the rows of a nested list differ in length.
+    Numpy arrays, including memory-mapped arrays, lists, columns and tables of pandas, polars and pyarrow,
+    tensors in CPU memory (gradients are dropped), and objects with ``__array__``, ``__dlpack__`` or
+    ``to_numpy`` are accepted; masked values, and memory of another device, are not.
     """
     if type(values) is np.ndarray:
         return values

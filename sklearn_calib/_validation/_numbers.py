@@ -56,17 +56,10 @@ def check_probabilities(y_proba: ArrayLike, name: str = "y_proba") -> Array:
 def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
     """Return scores as float64: shape (n,) for a binary problem, (n, K) with K >= 3 otherwise.
 
-    Parameters
-    ----------
-    X : array-like of shape (n,), (n, 1) or (n, K)
-        One column is the score of the positive class.
-    name : str
-        Name of the argument in messages.
-    kind : {"probability", "score", "logit"}
-        Type of the values. "probability": all in [0, 1], and the rows of two or more columns sum to 1.
-        "score": any finite numbers; but two columns are always probabilities of both classes. "logit": any
-        finite numbers; two columns are the logits of both classes. Of two probabilities the last one is
-        returned, of two logits the last minus the first.
+    "probability": all in [0, 1], and the rows of two or more columns sum to 1. "score": any finite numbers;
+    but two columns are always probabilities of both classes. "logit": any finite numbers; two columns are the
+    logits of both classes. Of two probabilities the last one is returned, of two logits the last minus the
+    first.
     """
     if issparse(X):
         raise TypeError(f"{name} is a sparse matrix, but scores are dense. Pass {name}.toarray().")

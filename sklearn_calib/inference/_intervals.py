@@ -232,22 +232,11 @@ def confidence_interval(
 
 
 class SharedIntervals:
-    """Intervals and null distributions of several metrics of one sample.
+    """Intervals and null distributions of several metrics of one checked sample.
 
     They are those of :func:`confidence_interval` and :func:`expected_under_calibration`, but all metrics are
     evaluated on the same simulated samples. Of many distinct predictions, neighbours are pooled; for a metric
     that fits a curve to each sample, there are fewer bins and samples.
-
-    Parameters
-    ----------
-    sample : BinarySample
-        Checked sample, with frequency weights.
-    confidence : float
-        Level of the intervals and quantiles.
-    n_resamples : int
-        Number of simulated samples of each population.
-    seed : int
-        Seed of the simulations.
     """
 
     def __init__(self, sample: BinarySample, confidence: float, n_resamples: int, seed: int) -> None:

@@ -157,17 +157,7 @@ def _evaluate(metric: Metric, y: NDArray[Any], p: Array) -> float:
 
 
 class _Subsets:
-    """A metric on subsets of the same samples: many at a time if it declares a kernel.
-
-    Parameters
-    ----------
-    metric : callable
-        The metric.
-    y, p : ndarrays of shape (n,), or (n, K) for ``p``
-        Class codes and predictions.
-    size : int
-        Number of samples of a subset.
-    """
+    """A metric on subsets of ``size`` samples: many at a time if it declares a kernel."""
 
     def __init__(self, metric: Metric, y: NDArray[np.int64], p: Array, size: int) -> None:
         self.metric, self.y, self.p, self.size = metric, y, p, size
@@ -216,15 +206,9 @@ def _blocks(n_draws: int, n: int) -> Iterator[range]:
 class HalfSamples:
     """A metric of several models on the same random halves of the samples, and on the complements.
 
-    Attributes
-    ----------
-    estimate : ndarray of shape (models,)
-        The metric t, or t^2 unless the metric is an average, on all samples.
-    linear, curved : ndarrays of shape (n_resamples, models)
-        Half the difference, and the mean less the estimate, of the (squared) metric of the two halves.
-    is_average : bool
-        Whether the metric of all samples is the mean of its values on both halves, weighted by their sizes,
-        for every model and every split.
+    ``estimate``, (models,), is the metric t of all samples, or t^2 unless it ``is_average``: the mean of its
+    values on both halves, weighted by their sizes, for every model and split. ``linear`` and ``curved``,
+    (n_resamples, models), are half the difference, and the mean less the estimate, of those of the halves.
     """
 
     estimate: Array

@@ -69,24 +69,10 @@ def pooled(bound: BoundKernel, grouped: GroupedOutcomes) -> GroupedOutcomes:
 class Redrawn:
     """A metric on samples of the same distinct predictions.
 
-    Parameters
-    ----------
-    metric : callable
-        The metric.
-    grouped : GroupedOutcomes
-        Distinct predictions, and the sample on which the metric is evaluated first, so that it can check its
-        own parameters.
-    weighted : bool
-        Whether a metric that is not batched is given counts as ``sample_weight``.
-
-    Attributes
-    ----------
-    estimate : float
-        The metric of the sample itself.
-    grouped : GroupedOutcomes
-        The predictions to simulate from: those of the sample, or fewer, pooled ones.
-    accuracy : float
-        By how much values of other samples can differ from those of the metric.
+    The metric is evaluated on ``grouped`` first, so that it can check its own parameters. One that is not
+    batched is given counts as ``sample_weight`` if ``weighted``. The attribute ``grouped`` has
+    predictions to simulate from, of the sample or pooled; values of other samples can differ from those
+    of the metric by ``accuracy``.
     """
 
     def __init__(self, metric: Metric, grouped: GroupedOutcomes, *, weighted: bool) -> None:
@@ -99,19 +85,7 @@ class Redrawn:
         self.accuracy = 0.0 if bound is None or self._evaluate is None else bound.accuracy
 
     def values(self, count: Array, positives: NDArray[Any]) -> Array:
-        """Return the metric of r samples, given by their counts and counts of positives.
-
-        Parameters
-        ----------
-        count : ndarray of shape (groups,) or (groups, r)
-            Count of each distinct prediction.
-        positives : ndarray of shape (groups, r)
-            Count of positives.
-
-        Returns
-        -------
-        ndarray of shape (r,)
-        """
+        """Return the metric of r samples: counts (groups,) or (groups, r), and of positives (groups, r)."""
         count = count if count.ndim == 2 else count[:, np.newaxis]
         if self._evaluate is not None:
             if self.grouped.clusters is not None:
@@ -132,13 +106,7 @@ class Redrawn:
         )
 
     def population(self, truth: Array) -> float:
-        """Return the metric of a population: many copies of each sample, with both outcomes.
-
-        Parameters
-        ----------
-        truth : ndarray of shape (groups,)
-            Event probability of each distinct prediction.
-        """
+        """Return the metric of a population with event probabilities ``truth``: many copies of it."""
         count = self.grouped.weight * _COPIES
         # whole numbers, so that metrics that correct for the sample size use a large one
         positives = np.rint(truth * _COPIES) * self.grouped.weight

@@ -11,15 +11,7 @@ from sklearn_calib.inference._betting._rounds import BettingRounds
 
 
 class Evidence(BettingRounds):
-    """An e-process or e-detector, and the time at which the wealth of the best strategy began to grow.
-
-    Parameters
-    ----------
-    detector : bool
-        Whether every start adds wealth (e-detector).
-    dependent : bool
-        Whether outcomes of a batch may depend on each other.
-    """
+    """An e-process, or an e-detector, and the time at which the wealth of the best strategy began to grow."""
 
     def __init__(self, detector: bool, dependent: bool = False) -> None:
         super().__init__(adds_wealth=detector, dependent=dependent)

@@ -159,18 +159,10 @@ def _add_command(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command line, with the arguments of the process by default, and return the exit status.
 
-    Parameters
-    ----------
-    arguments : sequence of str, default=None
-        The arguments after the name of the program; those of the process by default.
-
-    Returns
-    -------
-    int
-        0, or 2 for invalid input, with a message on stderr; of ``check`` also 1 and 3, if requirements are
-        not met. 141 if the reader of the output, such as head, has closed the pipe, and 130 for Ctrl-C.
+    0, or 2 for invalid input, with a message on stderr; of ``check`` also 1 and 3, if requirements are not
+    met. 141 if the reader of the output, such as head, has closed the pipe, and 130 for Ctrl-C.
     """
     try:
         return _run(_parser().parse_args(arguments))

@@ -19,18 +19,9 @@ _MOST_SLOTS = 2.0**53
 class Clock:
     """Slots of equal length; slot k begins at k times their length.
 
-    Parameters
-    ----------
-    window : int, float or timedelta
-        Total length of the slots of a window: a number of samples, a number in the unit of numeric times, or
-        a duration of any library for dates.
-    n_slots : int
-        Slots in a window.
-
-    Attributes
-    ----------
-    kind : {"samples", "numbers", "dates"} or None
-        What time is counted in; None before the first samples if ``window`` is a number.
+    ``window`` is the length of ``n_slots`` slots: a number of samples, a number in the unit of numeric times,
+    or a duration of any library for dates. ``kind`` tells which, "samples", "numbers" or "dates"; it is None
+    before the first samples if ``window`` is a number.
     """
 
     def __init__(self, window: Any, n_slots: int) -> None:

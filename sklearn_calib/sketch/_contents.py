@@ -22,16 +22,9 @@ _MOST_WAITING = PIECE >> 4
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """Occupied bins in increasing order, and their sums.
+    """Numbers of occupied bins (k,) in increasing order, their sums (3, k), and the number of samples.
 
-    Attributes
-    ----------
-    bins : ndarray of shape (k,)
-        Numbers of the bins.
-    sums : ndarray of shape (3, k)
-        Weight of the negatives, weight of the positives, and weighted sum of positions.
-    n_samples : int
-        Number of samples.
+    The sums are the weights of negatives and of positives, and the weighted sum of positions.
     """
 
     bins: Codes

@@ -61,17 +61,7 @@ def table_files(path: FilePath | Sequence[FilePath]) -> list[Path]:
 
 
 class Columns:
-    """Named columns of tables: labels by their numbers, and finite numbers.
-
-    Parameters
-    ----------
-    labels : sequence of str
-        Columns of outcomes, groups and clusters.
-    probabilities : sequence of str
-        Columns of numbers in [0, 1].
-    weights : sequence of str, default=()
-        Columns of numbers that are not negative.
-    """
+    """Named columns of tables: labels by their numbers, probabilities in [0, 1], and weights >= 0."""
 
     def __init__(
         self, labels: Sequence[str], probabilities: Sequence[str], weights: Sequence[str] = ()

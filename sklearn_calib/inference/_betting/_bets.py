@@ -41,16 +41,8 @@ def binned_cutoff_error(residuals: NDArray[Any], n_samples: int) -> float:
 class BettingStream:
     """The total wealth of all strategies, the e-value, after the samples so far.
 
-    Attributes
-    ----------
-    n_samples : int
-        Number of samples so far.
-    log_wealth, max_log_wealth : float
-        Logarithm of the wealth now, and of the largest wealth so far (at least 0, the start).
-    index_of_max : int
-        After which sample, counted from 1, it was first reached; 0 for the start.
-    impossible : tuple of (int, float) or None
-        The first outcome of probability zero under its forecast, and the forecast.
+    The largest log-wealth is at least 0, the start, and was first reached after sample ``index_of_max``,
+    counted from 1; ``impossible`` is the first outcome of probability zero, and its forecast.
     """
 
     def __init__(self) -> None:

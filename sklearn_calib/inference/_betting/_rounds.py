@@ -25,32 +25,14 @@ class BettingRounds:
     """The total wealth of all strategies, the e-value, after the rounds so far.
 
     Strategies start before the first round, and before every round that at least 32 samples precede since the
-    last start.
+    last start. With ``adds_wealth`` every start adds wealth, the number of samples since the last start (1 at
+    first), which makes an e-detector of a change; otherwise one unit is divided among all starts, and the
+    wealth is a martingale. A new tree takes the place of tree k after ``lives[k]`` starts.
 
-    Parameters
-    ----------
-    adds_wealth : bool, default=False
-        Whether every start adds initial wealth: the number of samples since the last start, 1 at first. The
-        wealth is then an e-detector of a change: without one, its expectation is the wealth added so far,
-        which is at most the number of samples. Otherwise one unit is divided among all starts, and the wealth
-        is a martingale.
-    lives : sequence of float
-        For each tree, the number of starts after which a new one takes its place.
-    dependent : bool, default=False
-        Whether samples of a round may depend on each other. The wealth of a strategy with probabilities q is
-        then multiplied by the mean of q(y) / p(y) over the round, whose expectation is 1 whatever their
-        dependence, instead of by the product. There are no trees.
-
-    Attributes
-    ----------
-    n_samples : int
-        Number of samples so far.
-    log_wealth : float
-        Logarithm of the wealth now.
-    log_wealths : ndarray of shape (n_strategies,)
-        Logarithm of the wealth of each strategy per unit of initial wealth since the first round.
-    impossible : tuple of (int, float) or None
-        The first outcome of probability zero under its forecast, and the forecast.
+    If samples of a round may be ``dependent``, the wealth of a strategy with probabilities q is multiplied by
+    the mean of q(y) / p(y) over the round, whose expectation is 1 whatever their dependence, instead of by
+    the product, and there are no trees. ``log_wealths`` are those of each strategy per unit of initial wealth
+    since the first round; ``impossible`` is the first outcome of probability zero, and its forecast.
     """
 
     def __init__(
