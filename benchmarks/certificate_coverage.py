@@ -25,8 +25,6 @@ The table in benchmarks/results was written by
     --resamples 199       bootstrap samples of each certificate of the fitted map
     --csv PATH            also write the table to this file
     --fitted              instead: certificates of the fitted map, method="fitted", see below
-    --refitted            instead: the same with a bootstrap that refits the map
-    --metrics             instead: the same method for other metrics
     --calibrators NAMES   some calibrators only, with --fitted
     --tables PATH         print the tables of docs/certificates.md from a file of --fitted
     --smoke               few repetitions and two sizes, as a quick check
@@ -49,14 +47,12 @@ import argparse
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit, logit
-from sklearn.base import clone
 
 from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import GroupedOutcomes
@@ -72,10 +68,8 @@ from sklearn_calib.calibrators import (
     TemperatureCalibrator,
     VennAbersCalibrator,
 )
-from sklearn_calib.calibrators._certificate import fitted_steps, outcomes_by_value
-from sklearn_calib.metrics import smooth_ece
+from sklearn_calib.calibrators._certificate import outcomes_by_value
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
-from sklearn_calib.metrics._metric_kernel import bind_kernel
 
 METHODS = ("asymptotic", "dkw", "paper")
 CALIBRATORS: dict[str, Callable[[], BaseCalibrator]] = {
@@ -298,107 +292,6 @@ def certified(
     return found | {"uniform_used": float(fitted.method != "fitted")}
 
 
-def refitted_bound(
-    calibrator: BaseCalibrator,
-    scores: np.ndarray,
-    truth: np.ndarray,
-    confidence: float,
-    n_resamples: int,
-    rng: np.random.Generator,
-) -> float:
-    """Return the quantile of the true error of maps fitted to outcomes with the probabilities ``truth``."""
-    n = scores.shape[0]
-    population = Truth(scores, np.full(n, 1 / n), truth)
-    samples = (population.draw(n, rng) for _ in range(n_resamples))
-    errors = [population.cutoff_error(clone(calibrator).fit(*sample)) for sample in samples]
-    return float(np.quantile(errors, confidence, method="weibull"))
-
-
-def print_refitted(arguments: argparse.Namespace) -> None:
-    """Print the coverage of bounds that allow for overfitting."""
-    repetitions = arguments.repetitions
-    truths = list(TRUTHS.items())[: 1 if arguments.smoke else 6]
-    print("outcomes of the bootstrap from     the fitted map     isotonic regression      (no fit: fitted)")
-    for number, (name, truth) in enumerate(truths):
-        for label in arguments.calibrators or ["Platt", "temperature"]:
-            rng = np.random.default_rng([0, number])
-            rows = []
-            for _ in range(repetitions):
-                scores, y = truth.draw(300, rng)
-                calibrator = FITTED[label]().fit(scores, y)
-                fit = calibrator.transform(scores)
-                isotonic = IsotonicCalibrator().fit(fit, y).transform(fit)
-                bounds = [
-                    refitted_bound(calibrator, scores, p, arguments.confidence, arguments.resamples, rng)
-                    for p in (fit, isotonic)
-                ]
-                fitted = calibrator.cutoff_certificate(
-                    arguments.confidence, n_resamples=arguments.resamples, random_state=rng
-                )
-                rows.append([truth.cutoff_error(calibrator), *bounds, fitted.upper])
-            errors, *columns = np.array(rows).T
-            shown = [f"{np.mean(c >= errors):10.3f} ({c.mean():.3f})" for c in columns]
-            print(f"{name:20}{label:12}" + "    ".join(shown), flush=True)
-
-
-def l2_error(prob: np.ndarray, count: np.ndarray, positives: np.ndarray) -> np.ndarray:
-    """Return the l2 calibration errors of fitted values, which are few."""
-    gap = positives / count - prob[:, np.newaxis]
-    return np.sqrt((count * gap**2).sum(axis=0) / count.sum())
-
-
-def print_metrics(arguments: argparse.Namespace) -> None:
-    """Print the coverage of the same bound for other metrics."""
-    repetitions, sizes = arguments.repetitions, arguments.sizes
-    metrics = [("isotonic", "smooth ECE"), ("Platt", "smooth ECE"), ("isotonic", "l2")]
-    print(f"{'':26}" + "".join(f"{f'{label}, {metric}':>22}" for label, metric in metrics))
-    lowest = np.ones(len(metrics))
-    for n in sizes:
-        for number, (name, truth) in enumerate(SHAPES.items()):
-            rng = np.random.default_rng([0, n, number])
-            held: list[list[bool]] = [[] for _ in metrics]
-            for _ in range(repetitions):
-                scores, y = truth.draw(n, rng)
-                if min(y.sum(), n - y.sum()) < 10:
-                    continue
-                for found, (label, metric) in zip(held, metrics, strict=True):
-                    calibrator = FITTED[label]().fit(scores, y)
-                    found.append(metric_holds(truth, calibrator, metric, arguments, rng))
-            if len(held[0]) == repetitions:
-                rates = np.mean(held, axis=1)
-                lowest = np.minimum(lowest, rates)
-                print(f"{name:20}{n:6}" + "".join(f"{rate:22.3f}" for rate in rates), flush=True)
-    print(f"{'lowest':26}" + "".join(f"{rate:22.3f}" for rate in lowest))
-
-
-def metric_holds(
-    truth: Truth,
-    calibrator: BaseCalibrator,
-    metric: str,
-    arguments: argparse.Namespace,
-    rng: np.random.Generator,
-) -> bool:
-    """Return whether the bound of a metric of a fitted calibrator is at least its true value."""
-    outcomes = GroupedOutcomes(*calibrator._fitted_outcomes)
-    prob, count = outcomes.prob, outcomes.weight[:, np.newaxis]
-    mapped = calibrator.transform(truth.score)
-    if metric == "l2":
-        evaluate = partial(l2_error, prob)
-        value, place = np.unique(mapped, return_inverse=True)
-        mass, events = (np.bincount(place, w) for w in (truth.mass, truth.mass * truth.event))
-        true = float(l2_error(value, mass[:, np.newaxis], events[:, np.newaxis])[0])
-    else:
-        evaluate = bind_kernel(smooth_ece, outcomes.total).evaluator(prob, outcomes.total)
-        labels = np.repeat([0, 1], mapped.shape[0])
-        weight = np.concatenate((truth.mass * (1 - truth.event), truth.mass * truth.event))
-        true = smooth_ece(labels, np.tile(mapped, 2), sample_weight=weight)
-    values = [
-        evaluate(count, prob[:, np.newaxis] * count + steps)
-        for steps in fitted_steps(outcomes, arguments.resamples, rng)
-    ]
-    return float(np.quantile(np.concatenate(values), arguments.confidence, method="weibull")) >= true
-
-
 def tabulate(rows: Iterator[dict[str, Any]], path: Path | None, append: bool) -> pd.DataFrame:
     """Print rows, and write each as soon as it is known."""
     table = []
@@ -451,8 +344,6 @@ def main() -> None:
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--fitted", action="store_true")
-    parser.add_argument("--refitted", action="store_true")
-    parser.add_argument("--metrics", action="store_true")
     parser.add_argument("--tables", type=Path)
     parser.add_argument("--calibrators", nargs="+", choices=list(FITTED))
     arguments = parser.parse_args()
@@ -465,11 +356,7 @@ def main() -> None:
     if arguments.fitted or arguments.smoke:
         rows = fitted_study(*common, arguments.resamples, arguments.calibrators)
         tabulate(rows, arguments.csv, append=True)
-    if arguments.refitted or arguments.smoke:
-        print_refitted(arguments)
-    if arguments.metrics or arguments.smoke:
-        print_metrics(arguments)
-    if arguments.smoke or not (arguments.fitted or arguments.refitted or arguments.metrics):
+    if arguments.smoke or not arguments.fitted:
         table = tabulate(study(*common), arguments.csv, append=False)
         for method in METHODS:
             worst = table.loc[table[f"holds_{method}"].idxmin()]
