@@ -117,7 +117,9 @@ ImportError
 Returns
 -------
 float
-    Error in [0, 1]; 0 is best.""",
+    Error in [0, 1]; 0 is best.
+
+%(raised)s""",
     "not_proper": """\
 Like every calibration error it is not a proper score: a constant prediction of the event frequency has
 error 0.""",
@@ -155,6 +157,16 @@ classes : array-like of shape (n_classes,) or None, default=None
 %(scores)s
 groups : array-like of shape (n,) or None, default=None
     Group of each sample, if groups were passed to ``fit``.""",
+    "raised": """\
+Raises
+------
+%(malformed)s""",
+    "no_display": """\
+%(raised)s
+%(no_matplotlib)s""",
+    "shrunk_to": """\
+temperature_ : float
+    :math:`1/\\beta`, of the temperature scaling to which the map is shrunk.""",
     "malformed": """\
 ValueError
     If an argument is malformed; the message names it.""",

@@ -175,11 +175,10 @@ class AutoCalibrator(ComposedCalibrator):
     For the folds, samples with integer weights are expanded to repeated samples, at most about 10**6 equal
     copies; samples with other weights are assigned to one fold each.
 
-    *Smoothing.* Some of the default candidates extrapolate to probabilities of 0 or 1. With
-    ``candidates=None`` their probabilities :math:`p` become :math:`(1 - \epsilon) p + \epsilon q`, in the
-    comparison and in the result, with :math:`\epsilon = 0.1/n` and the class frequencies :math:`q_k = (n_k +
-    1/2) / (n + K/2)` of the n training samples. Candidates passed by the user are not smoothed; for isotonic
-    regression ``IsotonicCalibrator(clip="auto")`` avoids zeros.
+    *Smoothing.* With ``candidates=None`` the probabilities :math:`p` become :math:`(1 - \epsilon) p +
+    \epsilon q`, in the comparison and in the result, with :math:`\epsilon = 0.1/n` and the class frequencies
+    :math:`q_k = (n_k + 1/2) / (n + K/2)` of the n training samples. Candidates passed by the user are not
+    smoothed.
 
     *Cost.* ``cv`` fits of every candidate, and one final fit.
 

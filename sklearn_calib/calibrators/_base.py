@@ -88,12 +88,7 @@ class BaseCalibrator(
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The sorted class labels, including those of samples with zero weight.
-    n_features_in_ : int
-        Number of columns of ``X`` (1 for shape (n,)).
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, if it has string names.
+    %(multiclass_fit)s
 
     Examples
     --------
@@ -192,11 +187,6 @@ class BaseCalibrator(
         -------
         ndarray of the shape of ``X``
             One column: the probability of ``classes_[1]``; otherwise one column per class.
-
-        Raises
-        ------
-        ValueError
-            If ``X`` does not suit; see :meth:`fit`.
         """
         check_is_fitted(self)
         proba = self._mapped(self._check_scores(X, reset=False))
@@ -215,11 +205,6 @@ class BaseCalibrator(
         -------
         ndarray of shape (n, n_classes)
             Probabilities, in the order of ``classes_``.
-
-        Raises
-        ------
-        ValueError
-            If ``X`` does not suit; see :meth:`fit`.
         """
         check_is_fitted(self)
         return both_classes(self._mapped(self._check_scores(X, reset=False)))
@@ -262,11 +247,6 @@ class BaseCalibrator(
         ndarray of the shape of ``X``
             Scores, in [0, 1] for calibrators of probabilities. NaN if the map is below the probability
             everywhere ("left"), or above it everywhere ("right").
-
-        Raises
-        ------
-        ValueError
-            If ``X`` contains numbers that are not probabilities, or for three or more classes.
         """
         check_is_fitted(self)
         if self.classes_.shape[0] > 2:

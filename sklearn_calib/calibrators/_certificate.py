@@ -156,12 +156,8 @@ class CutoffCertificateMixin:
         ------
         ValueError
             If a parameter is out of range; if the fit used non-integer weights, because a certificate depends
-            on the number of independent samples; for more than two classes, because the cutoff calibration
-            error is defined for binary forecasts; if a map that may be non-monotone has too few samples for
-            "fitted", or another method is requested for it; or, with clusters, if there are too few samples
-            for "fitted", or another method is requested.
-        TypeError
-            If ``confidence`` is not a number.
+            on the number of independent samples; for more than two classes; or if "fitted" needs more samples
+            or another method is requested, for a map that may be non-monotone or a fit with clusters.
 
         Notes
         -----

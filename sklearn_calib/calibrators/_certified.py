@@ -120,19 +120,13 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     For the split, weighted samples are expanded to repeated samples, at most 10**8. Clusters are not split,
     there is no stratification, and the tolerances "sharp" and "paper" use the effective number of samples.
 
-    Isotonic, Platt and temperature scaling have a certificate that uses the training samples: for these, a
-    split only reduces the sample size. Use this class for maps that need not be monotone, and for fitted
-    models from other sources.
-
     *Certificate.* "fitted" is that of :meth:`IsotonicCalibrator.cutoff_certificate`, with the resulting map
     and the certification samples. The others assume independent samples. Their margin is valid for a map that
     is independent of the certification samples: "asymptotic" and "dkw" as there, "paper" from Proposition 4.1
     of [1]_, ``(20 + sqrt(2 log(1 / (1 - confidence)))) / sqrt(n)`` with ``n`` certification samples. The
     certificate, clipped to 1, is ``cutoff_error_ + margin_`` for the fitted map, and ``abs(mean_ -
-    certified_event_rate_) + margin_ / 2`` for the constant; the proof is in docs/certificates.md. The
-    confidence is over the samples and their split. With ``stratify=False`` the certification samples are an
-    independent sample, for which "dkw" and "paper" are valid for every n; with stratification only
-    "asymptotic" is proved.
+    certified_event_rate_) + margin_ / 2`` for the constant. Use ``stratify=False`` if "dkw" or "paper" must
+    be valid for every n; docs/certificates.md contains the proofs.
 
     References
     ----------

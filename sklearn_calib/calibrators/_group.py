@@ -42,10 +42,6 @@ class GroupPrediction:
         -------
         ndarray of shape (n, n_classes)
             Probabilities, in the order of ``classes_``.
-
-        Raises
-        ------
-        %(malformed)s
         """
         return both_classes(self._calibrated(X, groups))
 
@@ -156,11 +152,6 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
         -------
         self
             The fitted calibrator.
-
-        Raises
-        ------
-        ValueError
-            If groups have missing values or the wrong length; and as for any calibrator.
         """
         self._check_parameters()
         scores, codes, weight, known = self._read(X, y, sample_weight, classes)
@@ -211,10 +202,6 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
         -------
         ndarray of the shape of the scores
             One column: the probability of ``classes_[1]``; otherwise one column per class.
-
-        Raises
-        ------
-        %(malformed)s
         """
         proba = self._calibrated(X, groups)
         if self.n_features_in_ == 1:

@@ -62,10 +62,6 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
     Only bins of equal width can be empty. Their value is interpolated linearly between the nearest bins with
     samples on both sides; outside the range of these it is constant.
 
-    The map need not be monotone, so that only the method "fitted" gives a certificate. It is valid for every
-    order of the bins: the range of the cumulative sums is replaced by the sum of the positive or of the
-    negative steps.
-
     References
     ----------
     .. [1] Zadrozny, Elkan (2001). Obtaining calibrated probability estimates from decision trees and naive

@@ -83,10 +83,8 @@ class LogAverageCalibrator(ComposedCalibrator):
     have half of the remaining weight each, or vector scaling all of it. Both constants were tuned on
     simulations, and the results are not sensitive to them.
 
-    *Many classes.* Matrix scaling has about :math:`K^2` parameters. With more than 30 classes its penalty is
-    the one chosen for vector scaling, in O(n K); with more than 200 classes it is
-    replaced by vector scaling. If a class has no sample, the splines are omitted, and the other calibrators
-    have equal weights. ``benchmarks/many_classes.py`` measures the effect on log loss and time.
+    With more than 30 classes the penalty of matrix scaling is the one chosen for vector scaling; see the user
+    guide. If a class has no sample, the splines are omitted, and the other calibrators have equal weights.
 
     References
     ----------

@@ -42,8 +42,7 @@ class MatrixScalingCalibrator(AffineCalibrator):
         :math:`\beta (I + V)`, the map of the centred log-probabilities.
     intercept_ : ndarray of shape (n_classes,)
         :math:`b`.
-    temperature_ : float
-        :math:`1/\beta`, of the temperature scaling to which the map is shrunk.
+    %(shrunk_to)s
     %(affine_fit)s
 
     See Also
@@ -162,8 +161,7 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         :math:`I + \mathrm{diag}(v) + M`, the map of x.
     intercept_ : ndarray of shape (n_classes,)
         :math:`b`.
-    temperature_ : float
-        :math:`1/\beta`.
+    %(shrunk_to)s
     smoothing_ : float
         :math:`1/(n + 1)`, the weight of the uniform distribution in q.
     posterior_probability_ : float

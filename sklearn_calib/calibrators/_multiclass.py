@@ -110,13 +110,6 @@ class OneVsRestCalibrator(BaseCalibrator):
         -------
         CutoffCertificate
             The bound, with the method used.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of range, or as for the calibrators.
-        TypeError
-            If ``confidence`` is not a number.
         """
         confidence = check_fraction(confidence, "confidence")
         check_is_fitted(self)

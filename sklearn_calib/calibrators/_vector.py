@@ -33,8 +33,7 @@ class VectorScalingCalibrator(AffineCalibrator):
         :math:`\beta (1 + v)`, the factors of the centred log-probabilities.
     intercept_ : ndarray of shape (n_classes,)
         :math:`b`.
-    temperature_ : float
-        :math:`1/\beta`, of the temperature scaling to which the map is shrunk.
+    %(shrunk_to)s
     %(affine_fit)s
 
     See Also

@@ -102,8 +102,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1) or (n, 2)
-            Scores, with as many columns as those of the fit.
+        %(scores)s
 
         Returns
         -------
@@ -111,11 +110,6 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
             The isotonic fit at each score with a sample of that score and of ``classes_[0]`` added.
         upper : ndarray of shape (n,)
             The same with a sample of ``classes_[1]`` added.
-
-        Raises
-        ------
-        ValueError
-            If ``X`` is malformed; see :meth:`fit`.
         """
         check_is_fitted(self)
         return self._both(self._check_scores(X, reset=False))

@@ -136,9 +136,7 @@ class ExportedCalibrator(
         ndarray of the shape of ``X``
             One column: the probability of ``classes_[1]``; otherwise one column per class.
 
-        Raises
-        ------
-        %(malformed)s
+        %(raised)s
         """
         proba = self._calibrated(X, groups)
         shape = np.shape(X)
@@ -162,11 +160,6 @@ class ExportedCalibrator(
         -------
         ndarray of the shape of ``X``
             Scores; NaN where there is none.
-
-        Raises
-        ------
-        ValueError
-            If ``X`` contains numbers that are not probabilities.
         """
         return inverse(lambda scores: self._evaluate(self._node, scores), self._kind, X, side)
 

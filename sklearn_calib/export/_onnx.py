@@ -377,10 +377,8 @@ def to_onnx(
     ------
     ImportError
         If skl2onnx is not installed.
-    ValueError
+    ValueError, TypeError
         If the number of columns is unknown, and as for :func:`to_json`.
-    TypeError
-        As for :func:`to_json`.
 
     Examples
     --------

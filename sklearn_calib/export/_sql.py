@@ -230,10 +230,8 @@ def to_sql(
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         If the columns do not match the calibrator, and as for :func:`to_json`.
-    TypeError
-        As for :func:`to_json`.
 
     Examples
     --------

@@ -286,11 +286,6 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         -------
         ndarray of shape (n, n_classes)
             The average of the probabilities of the pairs; columns follow ``classes_``.
-
-        Raises
-        ------
-        ValueError
-            If there is metadata although routing is not enabled.
         """
         check_is_fitted(self)
         return self._calibrated(X, "predict_proba", params)
@@ -367,6 +362,9 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         It is the certificate of the calibrator. There must be a single calibrator, fitted to samples on which
         the estimator was not trained, as with a frozen estimator.
 
+        With ``ensemble=False`` the scores come from models of the folds: the bound holds for the classifier
+        to the extent that the scores of the model fitted to all samples have the same distribution.
+
         Parameters
         ----------
         confidence, method, n_resamples, random_state
@@ -376,19 +374,6 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         -------
         CutoffCertificate
             The bound.
-
-        Raises
-        ------
-        ValueError
-            If there are several calibrators or none, the calibrator has no certificate, or as its
-            ``cutoff_certificate``.
-
-        Notes
-        -----
-        With ``ensemble=False`` the calibrator is fitted to out-of-fold scores of models of the folds, and
-        then used with a model trained on all samples. The bound then applies to the map of the out-of-fold
-        scores; it holds for the classifier to the extent that the scores of that model have the same
-        distribution.
         """
         check_is_fitted(self)
         calibrators = self.calibrators_
@@ -411,13 +396,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         return bound
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return what the parts request: ``fit`` of all of them, and ``predict_proba`` of the calibrator.
-
-        Returns
-        -------
-        MetadataRouter
-            The routing information.
-        """
+        """Return what the parts request: ``fit`` of all of them, and ``predict_proba`` of the calibrator."""
         router = MetadataRouter(owner=type(self).__name__)
         router.add(
             estimator=self._base_estimator(),

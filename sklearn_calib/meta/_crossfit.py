@@ -208,13 +208,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         return np.asarray([f"crossfitscorer_{label}" for label in scored], dtype=object)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return what the parts request; both fitting methods call ``fit`` of the classifier.
-
-        Returns
-        -------
-        MetadataRouter
-            The routing information.
-        """
+        """Return what the parts request; both fitting methods call ``fit`` of the classifier."""
         to_fit = MethodMapping().add(caller="fit", callee="fit").add(caller="fit_transform", callee="fit")
         to_split = (
             MethodMapping().add(caller="fit", callee="split").add(caller="fit_transform", callee="split")

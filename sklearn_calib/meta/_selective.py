@@ -409,13 +409,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         return chosen
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return what is requested: ``sample_weight`` of ``fit``, and what the estimator requests.
-
-        Returns
-        -------
-        MetadataRouter
-            The routing information.
-        """
+        """Return what is requested: ``sample_weight`` of ``fit``, and what the estimator requests."""
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         return router.add(
             estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit")

@@ -191,7 +191,8 @@ def expected_calibration_error(
     norm : {"l1", "l2", "max"}, default="l1"
         Mean gap, root mean squared gap, or largest gap.
     debias : bool, default=False
-        Subtract from each squared gap the sampling variance of the event frequency. Only for ``norm="l2"``.
+        Subtract from each squared gap the sampling variance of the event frequency. Only for ``norm="l2"``
+        and weights that are whole numbers.
     %(weight)s
     reduction : {"classwise", "confidence", "top-label", "canonical"}, default="classwise"
         How multiclass predictions are evaluated. "classwise": each class against the rest, the mean over
@@ -204,12 +205,6 @@ def expected_calibration_error(
     %(labels)s
 
     %(error)s
-
-    Raises
-    ------
-    ValueError
-        If an argument is malformed (the message names it); if ``debias`` is combined with a norm other than
-        l2, or with weights that are not whole numbers, for which the number of samples in a bin is unknown.
 
     See Also
     --------

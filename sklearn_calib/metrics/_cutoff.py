@@ -280,10 +280,6 @@ def cutoff_calibration_error(
 
     %(error)s
 
-    Raises
-    ------
-    %(malformed)s
-
     See Also
     --------
     cutoff_result : The same error with the interval that attains it and confidence margins.
@@ -338,9 +334,7 @@ def cutoff_result(
     CutoffResult
         Value, attaining interval and cumulative residuals. Its method ``margin`` gives confidence margins.
 
-    Raises
-    ------
-    %(malformed)s
+    %(raised)s
 
     Examples
     --------

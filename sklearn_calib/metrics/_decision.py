@@ -206,9 +206,7 @@ def decision_risk_gap(
     float
         Reduction of risk, in [0, 1]; 0 is best. At most the cutoff calibration error.
 
-    Raises
-    ------
-    %(malformed)s
+    %(raised)s
 
     See Also
     --------
@@ -291,9 +289,7 @@ def calibration_decision_loss(
         Improvement in [0, 1]; 0 is best. With monotone recalibration at most twice the cutoff calibration
         error.
 
-    Raises
-    ------
-    %(malformed)s
+    %(raised)s
 
     See Also
     --------
@@ -368,9 +364,7 @@ def net_benefit(
         Net benefit, in units of true positives per sample; larger is better. At most the event rate. 0 if
         no sample is treated; negative if treating none is better.
 
-    Raises
-    ------
-    %(malformed)s
+    %(raised)s
 
     See Also
     --------
@@ -431,9 +425,7 @@ def decision_risk_result(
     DecisionRiskResult
         Risk, lowest risk, risk gap, and their bound, the cutoff calibration error.
 
-    Raises
-    ------
-    %(malformed)s
+    %(raised)s
 
     Examples
     --------

@@ -157,9 +157,7 @@ def score_decomposition(
     ScoreDecomposition
         The score and its three components.
 
-    Raises
-    ------
-    %(malformed)s
+    %(raised)s
 
     See Also
     --------
@@ -241,9 +239,7 @@ def calibration_loss(
         The miscalibration of :func:`score_decomposition`, never negative; 0 is best. At most 1 for the Brier
         score.
 
-    Raises
-    ------
-    %(malformed)s
+    %(raised)s
 
     See Also
     --------
@@ -251,8 +247,9 @@ def calibration_loss(
 
     Notes
     -----
-    Like every calibration error it is not a proper score: it is 0 for a constant prediction of the event
-    frequency. O(n log n).
+    O(n log n).
+
+    %(not_proper)s
 
     Examples
     --------
@@ -297,9 +294,7 @@ def refinement_loss(
         The score of the isotonic fit, uncertainty - discrimination in :func:`score_decomposition`; smaller is
         better. At most 1/4 for the Brier score.
 
-    Raises
-    ------
-    %(malformed)s
+    %(raised)s
 
     See Also
     --------

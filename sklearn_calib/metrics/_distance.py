@@ -62,10 +62,6 @@ def smooth_calibration_error(
 
     %(error)s
 
-    Raises
-    ------
-    %(malformed)s
-
     Notes
     -----
     Over functions u with :math:`|u(a) - u(b)| \le |a - b|` and values in [-1, 1],

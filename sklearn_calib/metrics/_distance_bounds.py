@@ -115,10 +115,6 @@ def lower_distance_to_calibration(
 
     %(error)s
 
-    Raises
-    ------
-    %(malformed)s
-
     See Also
     --------
     distance_from_calibration : Lower and upper bound on the distance.
@@ -179,10 +175,6 @@ def interval_calibration_error(
         As in :func:`lower_distance_to_calibration`.
 
     %(error)s
-
-    Raises
-    ------
-    %(malformed)s
 
     See Also
     --------
@@ -245,9 +237,7 @@ def distance_from_calibration(
     CalibrationDistance
         The bounds, and the errors from which they are computed.
 
-    Raises
-    ------
-    %(malformed)s
+    %(raised)s
 
     Notes
     -----

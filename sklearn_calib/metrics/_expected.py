@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -95,6 +96,7 @@ class ExpectedPerformance:
         return result_html(title, [samples, *self._estimates(), ("assumption", self.assumption)])
 
 
+@shared_docs
 def expected_performance(
     y_proba: ArrayLike,
     *,
@@ -139,12 +141,7 @@ def expected_performance(
     ExpectedPerformance
         Estimates with intervals, and the assumption under which they hold.
 
-    Raises
-    ------
-    ValueError
-        If an argument is malformed; the message names it.
-    TypeError
-        If a parameter is of the wrong type.
+    %(raised)s
 
     See Also
     --------
@@ -164,10 +161,9 @@ def expected_performance(
     *Intervals.* A certificate c states that :math:`|E[(Y - p)\,1\{p \in I\}]| \le c` for all intervals I
     [2]_. The true positives are therefore in :math:`a \pm c` and the false negatives in :math:`b \pm c`, and
     rates, which are monotone in both, attain their extreme values at :math:`(a \pm c, b \mp c)`. For the log
-    loss and the Brier score, :math:`E[\ell(Y, p)] = E[\ell(p, p)] + E[(Y - p) g(p)]` with monotone g, which
-    is
-    -logit p or 1 - 2 p; summation by parts bounds the last term by :math:`c (\max g^+ + \max g^-)`. The
-    interval of the AUC is the range of the above expression over all :math:`\pi` and all a(u) that c allows.
+    loss and the Brier score, :math:`E[\ell(Y, p)] = E[\ell(p, p)] + E[(Y - p) g(p)]` with monotone g, -logit
+    p or 1 - 2 p; summation by parts bounds the last term by :math:`c (\max g^+ + \max g^-)`. The interval of
+    the AUC is the range of the above expression over all :math:`\pi` and all a(u) that c allows.
 
     *Changed distribution.* Let w be the ratio of the densities of the predictions, new over reference. Since
     :math:`\{w \ge z\}` consists of intervals, :math:`|E[(Y - p)\,w(p)\,1\{p \in I\}]| \le c\,f` with

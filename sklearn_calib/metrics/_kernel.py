@@ -115,7 +115,7 @@ def kernel_calibration_error(
         their errors are not comparable.
     debias : bool, default=True
         Exclude the pairs of a sample with itself. The squared error is then an unbiased estimate, with mean
-        0 if predictions are calibrated. Needs weights that are whole numbers.
+        0 if predictions are calibrated. This and "median" need weights that are whole numbers.
     squared : bool, default=False
         Return the squared error (SKCE). The debiased squared error can be negative; its root is then 0.
     %(weight)s
@@ -132,11 +132,7 @@ def kernel_calibration_error(
         Error, 0 is best; at most 1, for multiclass targets at most the root of 2. With ``debias``, 0 for a
         single sample.
 
-    Raises
-    ------
-    ValueError
-        If an argument is malformed (the message names it), or if weights are not whole numbers with
-        ``debias=True`` or ``bandwidth="median"``, which need the number of samples.
+    %(raised)s
 
     See Also
     --------

@@ -126,10 +126,6 @@ def logit_smoothed_ece(
 
     %(error)s
 
-    Raises
-    ------
-    %(malformed)s
-
     See Also
     --------
     smooth_ece : Smooths residuals, with an automatic bandwidth.
@@ -145,12 +141,10 @@ def logit_smoothed_ece(
     The computation is deterministic. For Gaussian noise both sums are cosine series evaluated at ten or more
     nodes per interval of length s, O(n + R/s log(R/s)) for log-odds of range R; gaps much longer than s
     without data are omitted. Large unweighted samples are first gathered in narrow bins, which changes the
-
     result by less than 1e-6 and needs memory only for the bins. For uniform noise the integrand is piecewise
     of the form ``|a - b sigma(t)|`` and is integrated exactly, O(n log n).
 
-    Like every calibration error it is not a proper score: it is close to 0 for a constant prediction of the
-    event frequency.
+    %(not_proper)s
 
     References
     ----------

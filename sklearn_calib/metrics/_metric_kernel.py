@@ -73,22 +73,12 @@ class MetricKernel:
     _at_size: Callable[..., dict[str, Any]] | None = field(default=None, kw_only=True)
 
     def __call__(self, metric: Function) -> Function:
-        """Attach the declaration to a metric, and return the metric.
+        """Attach the declaration to a metric, a function, and return the metric.
 
         Parameters
         ----------
         metric : callable
-            ``metric(y_true, y_proba, sample_weight=None) -> float``, a function.
-
-        Returns
-        -------
-        callable
-            The metric itself.
-
-        Raises
-        ------
-        TypeError
-            If ``metric`` is not a function.
+            ``metric(y_true, y_proba, sample_weight=None) -> float``.
         """
         if not isfunction(metric):
             raise TypeError(f"metric must be a function, got {metric!r}.")

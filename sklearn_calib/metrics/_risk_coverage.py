@@ -135,9 +135,7 @@ def risk_coverage_curve(
     RiskCoverageCurve
         Coverage and risk at each threshold, and the area under the curve.
 
-    Raises
-    ------
-    %(malformed)s
+    %(raised)s
 
     See Also
     --------
@@ -208,9 +206,7 @@ def area_under_risk_coverage(
     float
         Area in [0, 1]; 0 is best. For a confidence without information it is the error rate.
 
-    Raises
-    ------
-    %(malformed)s
+    %(raised)s
 
     See Also
     --------

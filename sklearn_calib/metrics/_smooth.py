@@ -308,7 +308,7 @@ def smooth_ece(
     ----------
     %(outcomes)s
     bandwidth : float or "auto", default="auto"
-        Scale s of the kernel. "auto" solves s = smECE_s.
+        Scale s of the kernel, at least 1e-5 of the length of the axis. "auto" solves s = smECE_s.
     scale : {"probability", "logit"}, default="probability"
         Axis on which the kernel acts. On the logit axis the kernel is not reflected and the bandwidth is in
         log-odds, which resolves predictions near 0 and 1.
@@ -316,12 +316,6 @@ def smooth_ece(
     %(reduction)s
 
     %(error)s
-
-    Raises
-    ------
-    ValueError
-        If an argument is malformed (the message names it), or the bandwidth is below 1e-5 of the length of
-        the axis.
 
     See Also
     --------
@@ -342,8 +336,8 @@ def smooth_ece(
     result agrees with quadrature of the definition to 1e-6. If the solution is below 2**-14 (of the length
     of the axis), the error at that bandwidth is returned.
 
-    Like every calibration error it is not a proper score: it is 0 for a constant prediction of the event
-    frequency. In a finite sample it is positive even for a perfectly calibrated model; see
+    %(not_proper)s
+    In a finite sample it is positive even for a perfectly calibrated model; see
     :func:`~sklearn_calib.inference.expected_under_calibration`.
 
     References
@@ -388,11 +382,6 @@ def smooth_ece_result(
     -------
     SmoothECEResult
         Value, bandwidth, and the curve on a grid of the probability axis.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`smooth_ece`.
 
     Notes
     -----

@@ -299,10 +299,7 @@ def calibration_summary(
     CalibrationSummary
         All measures, and the smooth curve.
 
-    Raises
-    ------
-    ValueError
-        If an argument is malformed (the message names it), or weights are not whole numbers.
+    %(raised)s
 
     See Also
     --------
@@ -437,18 +434,15 @@ def integrated_calibration_index(
 
     %(error)s
 
-    Raises
-    ------
-    %(malformed)s
-
     See Also
     --------
     calibration_summary : The curve, and the other calibration measures reported with it.
 
     Notes
     -----
-    The curve is that of :func:`calibration_summary`. Like every calibration error it is not a proper score:
-    it is 0 for a constant prediction of the event frequency. O(n log n).
+    The curve is that of :func:`calibration_summary`; O(n log n).
+
+    %(not_proper)s
 
     References
     ----------

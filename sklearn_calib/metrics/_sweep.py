@@ -78,21 +78,11 @@ def sweep_calibration_error(
         Bins of equal weight or of equal width, as in :func:`expected_calibration_error`. The former have the
         smaller bias [1]_.
     norm : {"l1", "l2"}, default="l1"
-        Mean gap, or root mean squared gap.
+        Mean gap, or root mean squared gap, also over the classes.
     %(weight)s
-    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
-        How multiclass predictions are evaluated. "classwise": each class against the rest, the mean over
-        classes (for "l2" the root mean square); "confidence": the largest probability as a forecast that its
-        class is the true one; "top-label": the same within the samples of each predicted class, the mean
-        (for "l2" of the squares) weighted by their frequency. The latter two also apply to binary
-        predictions.
-    %(labels)s
+    %(reduction)s
 
     %(error)s
-
-    Raises
-    ------
-    %(malformed)s
 
     See Also
     --------
@@ -107,8 +97,9 @@ def sweep_calibration_error(
     :func:`expected_calibration_error` with b bins. Complexity O(n log n + b m) for m distinct predictions.
 
     The number of bins also depends on discrimination: for a model that ranks poorly there may be a single
-    bin, and miscalibration within it is not detected. Like every calibration error it is not a proper score:
-    it is 0 for a constant prediction of the event frequency.
+    bin, and miscalibration within it is not detected.
+
+    %(not_proper)s
 
     References
     ----------

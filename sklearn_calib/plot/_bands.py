@@ -100,11 +100,6 @@ class ReliabilityBand:
         Returns
         -------
         lower, upper : ndarrays of shape (k,)
-
-        Raises
-        ------
-        ValueError
-            If ``predicted`` is not numeric.
         """
         t = check_numbers(predicted, "predicted")
         x = self.predicted

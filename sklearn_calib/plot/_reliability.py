@@ -213,10 +213,7 @@ class ReliabilityDisplay(DisplayMixin):
         -------
         ReliabilityDisplay
 
-        Raises
-        ------
-        %(malformed)s
-        %(no_matplotlib)s
+        %(no_display)s
         """
         sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
         made = reliability_curve(sample, curve, n_bins, band, confidence, scale)
@@ -324,16 +321,7 @@ class ReliabilityDisplay(DisplayMixin):
             Properties of the curve, such as ``color`` or ``linewidth``; band and histogram use the same
             colour.
 
-        Returns
-        -------
-        ReliabilityDisplay
-            The display itself.
-
-        Raises
-        ------
-        ValueError
-            If ``ax`` holds a diagram with another scale.
-        %(no_matplotlib)s
+        %(self_returned)s
         """
         ax, curve = self._new_or(ax, 5.2, 5.6), self.curve
         shown = "logit" if ax.get_xscale() == "logit" else "probability"
@@ -486,10 +474,7 @@ def reliability_grid(
     list of ReliabilityDisplay
         The displays, whose attribute ``figure_`` is the new figure.
 
-    Raises
-    ------
-    %(malformed)s
-    %(no_matplotlib)s
+    %(no_display)s
 
     Examples
     --------

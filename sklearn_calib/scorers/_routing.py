@@ -27,10 +27,6 @@ class WeightedScorer:
         WeightedScorer
             This object.
 
-        Raises
-        ------
-        RuntimeError
-            If metadata routing is not enabled.
         """
         if not routing_enabled():
             raise RuntimeError(
@@ -41,12 +37,7 @@ class WeightedScorer:
         return self
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata request of this scorer.
-
-        Returns
-        -------
-        sklearn.utils.metadata_routing.MetadataRequest
-        """
+        """Return the metadata request of this scorer."""
         return get_routing_for_object(getattr(self, "_metadata_request", None) or self._request(None))
 
     def _accept_sample_weight(self) -> bool:
