@@ -137,7 +137,7 @@ random_state : int, Generator, RandomState or None, default=0
     Source of the simulations. The default makes the result reproducible.""",
     "simulated": """\
 n_resamples : int, default=999
-    Number of simulated samples.
+    Number of simulated samples, N; the p-value is (1 + #{T* >= T}) / (1 + N), never 0.
 %(random_state)s""",
     "scores": """\
 X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
@@ -170,6 +170,26 @@ temperature_ : float
     "malformed": """\
 ValueError
     If an argument is malformed; the message names it.""",
+    "invalid": """\
+%(malformed)s
+TypeError
+    If a parameter is of the wrong type.""",
+    "frequencies": """\
+sample_weight : array-like of shape (n,) or None, default=None
+    Frequencies: whole numbers, k for a sample that was observed k times.""",
+    "dependence": """\
+n_clusters : int or None
+    Number of clusters; None if samples were taken to be independent.
+design_effect : float or None
+    Estimated variance of the number of events, given the predictions, divided by what it would be for
+    independent samples; at least 1. None without clusters.
+n_effective : float or None
+    Number of samples divided by the design effect; None without clusters.""",
+    "simulated_or_limit": """\
+method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
+    How the p-value is obtained. "monte_carlo": from simulated outcomes, Y* ~ Bernoulli(p), exact given the
+    predictions for any n. "asymptotic": from the asymptotic distribution. "auto": simulated outcomes for up
+    to 10000 observations, else asymptotic.""",
     "axes": """\
 ax_ : matplotlib Axes
     Axes with the plot, after :meth:`plot`.
@@ -183,9 +203,7 @@ display
 
 Raises
 ------
-%(malformed)s
-TypeError
-    If a parameter is of the wrong type.
+%(invalid)s
 %(no_matplotlib)s""",
     "named_picture": """\
 name : str, default=None

@@ -134,13 +134,6 @@ def make_forecasts(
     Forecasts
         Outcomes, forecasts and g(p).
 
-    Raises
-    ------
-    ValueError
-        If an option is unknown or a number out of range.
-    TypeError
-        If a numeric argument is not a number.
-
     Examples
     --------
     >>> from sklearn_calib.datasets import make_forecasts
@@ -191,11 +184,6 @@ def make_discrete_forecasts(
     -------
     Forecasts
         Outcomes, forecasts and their frequencies.
-
-    Raises
-    ------
-    ValueError
-        If a forecast appears twice, or the arrays differ in length or lie outside their range.
 
     Notes
     -----
@@ -271,13 +259,6 @@ def make_multiclass_forecasts(
     -------
     MulticlassForecasts
         Labels, forecasts and q.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    TypeError
-        If a numeric argument is not a number.
 
     Examples
     --------

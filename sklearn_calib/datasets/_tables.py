@@ -66,11 +66,6 @@ class LabelledTable:
         -------
         ndarray of shape (n_samples,)
             Values of the feature.
-
-        Raises
-        ------
-        ValueError
-            If there is no such feature.
         """
         if not isinstance(name, str) or name not in self.feature_names:
             raise ValueError(f"name must be one of {', '.join(self.feature_names)}, got {name!r}.")

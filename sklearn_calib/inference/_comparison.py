@@ -254,8 +254,7 @@ def compare_models(
         many pairs, adjusted p-values need more: no p-value is smaller than 1 / (1 + ``n_resamples``), twice
         that for half-sampling.
     %(random_state)s
-    sample_weight : array-like of shape (n,) or None, default=None
-        Frequencies: whole numbers, k for a sample that was observed k times.
+    %(frequencies)s
     clusters : array-like of shape (n,) or None, default=None
         Label of the cluster of each sample. Clusters, which are independent, are halved and swapped whole.
     pos_label : label, default=None
@@ -268,11 +267,7 @@ def compare_models(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed (the message names it), weights are not whole numbers, there are too few
-        samples or resamples, or the metric fails or is not finite on a subset of the samples.
-    TypeError
-        If ``metric`` cannot be called, ``predictions`` is not a mapping, or a parameter is of the wrong type.
+    %(invalid)s
 
     See Also
     --------
@@ -317,8 +312,8 @@ def compare_models(
     is therefore one of an attenuated difference. The approximation is best for norms of binned, cutoff or
     smoothed residuals with fixed parameters; its level is measured in ``benchmarks/comparison_level.py``.
 
-    Cost: with half-sampling, two evaluations of the metric on n / 2 samples for each model and resample; with
-    swaps, two on n samples for each pair and resample; and those of the null means.
+    Cost: two evaluations of the metric on n / 2 samples for each model and resample, with swaps on n samples
+    for each pair and resample; and those of the null means.
 
     References
     ----------

@@ -355,9 +355,7 @@ def dominance_test(
 
     Raises
     ------
-    %(malformed)s
-    TypeError
-        If a parameter is of the wrong type.
+    %(invalid)s
 
     See Also
     --------

@@ -41,6 +41,7 @@ _SHIFT_DRAWS = 999
 _FIRST_STEPS = (0, 8, 13, 15, 17, 19, 21, 23)
 
 
+@shared_docs
 @dataclass(frozen=True)
 class ConfidenceInterval(IntervalEstimate):
     """Confidence interval of a metric.
@@ -65,12 +66,7 @@ class ConfidenceInterval(IntervalEstimate):
         Bias-corrected estimate: the value of the population, among those simulated for the interval, whose
         samples have the raw value on average; the value of the perfectly calibrated population if the raw
         value is below ``null_mean``. NaN for the percentile method.
-    n_clusters : int or None
-        Number of clusters; None if samples were taken to be independent.
-    design_effect : float or None
-        Estimated variance of the number of events over that of independent samples; None without clusters.
-    n_effective : float or None
-        Number of samples divided by the design effect; None without clusters.
+    %(dependence)s
     """
 
     confidence: float
@@ -140,8 +136,7 @@ def confidence_interval(
     n_resamples : int, default=200
         Simulated samples for each population of the path, or bootstrap samples.
     %(random_state)s
-    sample_weight : array-like of shape (n,), default=None
-        Frequency weights: non-negative whole numbers.
+    %(frequencies)s
     %(clusters)s
     %(pos_label)s
 
@@ -152,18 +147,11 @@ def confidence_interval(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed (the message names it), weights are not whole numbers, or the metric
-        returns a number that is not finite.
-    TypeError
-        If ``metric`` cannot be called, or a parameter is of the wrong type.
+    %(invalid)s
 
     Notes
     -----
-    A calibration error is a distance: it cannot be negative, and sampling noise increases it. The estimate is
-    therefore biased upwards, by more than its standard deviation where the population value is 0
-    (``null_mean`` is its mean there), and no interval around the estimate has the right level. The interval
-    is found by inverting tests. Let m be the smoothed calibration curve of
+    The interval is found by inverting tests. Let m be the smoothed calibration curve of
     :func:`sklearn_calib.metrics.smooth_ece_result`. Population :math:`\lambda` has predictions distributed as
     in the sample and event probabilities :math:`p + \lambda (m(p) - p)`, clipped to [0, 1]. Its samples are
     simulated with the same seed for each :math:`\lambda`. With :math:`\theta` the metric of the population,

@@ -25,6 +25,7 @@ from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
 from sklearn_calib.metrics._names import as_metric
 
 
+@shared_docs
 @dataclass(frozen=True)
 class NullDistribution:
     """A metric under perfect calibration, for given predictions.
@@ -43,12 +44,7 @@ class NullDistribution:
         Number of simulated samples.
     values : ndarray of shape (n_resamples,)
         The metric of each, in increasing order.
-    n_clusters : int or None
-        Number of clusters; None if samples were taken to be independent.
-    design_effect : float or None
-        Estimated variance of the number of events over that of independent samples; None without clusters.
-    n_effective : float or None
-        Number of samples divided by the design effect; None without clusters.
+    %(dependence)s
     """
 
     mean: float
@@ -125,11 +121,7 @@ def expected_under_calibration(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed (the message names it), weights are not whole numbers, there are too few
-        resamples for the quantile, or the metric returns a number that is not finite.
-    TypeError
-        If ``metric`` cannot be called, or a parameter is of the wrong type.
+    %(invalid)s
 
     See Also
     --------

@@ -14,6 +14,7 @@ from scipy.stats import chi2
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -46,6 +47,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _WALKS, _MOST_DISTINCT = 10_000, 1000
 
 
+@shared_docs
 def required_n_samples(
     y_proba: Any,
     *,
@@ -87,8 +89,7 @@ def required_n_samples(
         Level of the test; 1 - ``alpha`` is the confidence of bound and interval.
     n_resamples : int, default=999
         Simulated samples for each number of samples that the search for ``wave`` tries.
-    random_state : int, Generator, RandomState or None, default=0
-        Source of the simulations; the default makes the result reproducible.
+    %(random_state)s
 
     Returns
     -------
@@ -97,11 +98,7 @@ def required_n_samples(
 
     Raises
     ------
-    ValueError
-        If there is not exactly one goal, an argument is malformed (the message names it), the alternative
-        equals perfect calibration, or a wave needs more than 1 000 000 samples.
-    TypeError
-        If a parameter is of the wrong type.
+    %(invalid)s
 
     See Also
     --------

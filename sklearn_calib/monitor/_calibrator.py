@@ -67,13 +67,6 @@ class StreamingCalibrator(BaseCalibrator):
         Number of samples so far that had a positive weight.
     %(binary_fit)s
 
-    Raises
-    ------
-    ValueError
-        When fitting, if a parameter is out of range; and as for any calibrator.
-    TypeError
-        When fitting, if a parameter is of the wrong type.
-
     See Also
     --------
     CalibrationMonitor : Alerts when a stream is miscalibrated.
@@ -153,13 +146,6 @@ class StreamingCalibrator(BaseCalibrator):
         -------
         self
             The calibrator; unchanged if an argument is invalid.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`fit`; or if labels differ from those of earlier calls, or are ambiguous.
-        TypeError
-            As :meth:`fit`.
         """
         self._check_parameters()
         first = not hasattr(self, "classes_")

@@ -83,11 +83,7 @@ class CalibrationMonitor:
     reference : CalibrationSketch, default=None
         Outcomes and predictions of a reference period, whose errors are reported for comparison, and with
         whose predictions :meth:`expected_performance` compares new ones. The test does not use them.
-    pos_label : label, default=None
-        The positive class. Required for labels other than 0 and 1, -1 and 1, or booleans, because a batch may
-        contain only one of the two labels.
-    precision : int, default=17
-        Precision of the sketches.
+    %(sketched)s
     max_history : int, default=100_000
         Number of batches kept for :meth:`history`.
 
@@ -123,10 +119,8 @@ class CalibrationMonitor:
     Notes
     -----
     *Null hypothesis.* Given the past and the predictions of a batch, its outcomes are independent Bernoulli
-    variables with the predicted probabilities. With ``dependent_batches`` they may depend on each other: the
-    wealth of a strategy with probabilities q is multiplied by the mean of q(y) / p(y) over the batch instead
-    of by the product, which has expectation 1 whatever the dependence, as any mean of e-values [4]_. The tree
-    is then not used.
+    variables with the predicted probabilities. With ``dependent_batches`` they may depend on each other: each
+    batch is a cluster of :class:`SequentialTest`, with a mean of e-values [4]_ and without the tree.
 
     *Evidence.* The bets are those of :class:`SequentialTest`, recalibrations of the log-odds and a tree
     over the values of the predictions, except that the learned bets do not change within a batch, and that
@@ -261,11 +255,7 @@ class CalibrationMonitor:
 
         Raises
         ------
-        ValueError
-            If an argument is malformed (the message names it), or, with ``late="raise"``, if a sample is
-            older than the window. The monitor is then unchanged.
-        TypeError
-            If ``time`` holds neither numbers nor dates.
+        %(invalid)s
         """
         batch = check_batch(y_true, y_proba, sample_weight, self._pos_label)
         y, p, times = batch.y.astype(np.int64), batch.p.astype(np.float64) + 0.0, None
@@ -320,11 +310,6 @@ class CalibrationMonitor:
         -------
         ExpectedPerformance
             Estimates with intervals, and the assumption under which they hold.
-
-        Raises
-        ------
-        ValueError
-            If an argument is malformed (the message names it), or the monitor has no reference.
         """
         if self._reference is None:
             raise ValueError(
@@ -343,11 +328,6 @@ class CalibrationMonitor:
         empty_window : bool, default=True
             Whether to empty the window, which contains samples of the previous model. History and alerts are
             kept.
-
-        Raises
-        ------
-        TypeError
-            If ``empty_window`` is neither True nor False.
         """
         check_flag(empty_window, "empty_window")
         self._evidence, self.alarmed_ = Evidence(self.mode == "run-length", self._dependent), False

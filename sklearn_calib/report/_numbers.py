@@ -243,15 +243,6 @@ class ReportNumbers:
         ----------
         key : str
             Such as "smooth_ece", "slope" or "brier".
-
-        Returns
-        -------
-        ReportMetric
-
-        Raises
-        ------
-        ValueError
-            If there is no such metric; the message lists them.
         """
         lines = {line.key: line for line in self.metrics}
         return lines[check_option(key, "key", lines)]

@@ -94,11 +94,7 @@ class CalibrationReport(ReportNumbers):
         Number of resamples and the seed that were used.
     version : str
         Version of the package.
-    n_clusters : int or None
-        Number of clusters; None if samples were taken to be independent.
-    design_effect, n_effective : float or None
-        Estimated variance of the number of events, given the predictions, divided by that of independent
-        samples, and the number of samples divided by it; None without clusters.
+    %(dependence)s
     dependence_pvalue : float
         p-value of a test of autocorrelation of the residuals in the order of the samples; NaN with clusters,
         weights or sorted outcomes.
@@ -126,16 +122,6 @@ class CalibrationReport(ReportNumbers):
             Name of the model; the class of the estimator by default.
         **params : dict
             Passed to :func:`calibration_report`, among them ``sample_weight``, ``groups`` and ``clusters``.
-
-        Returns
-        -------
-        CalibrationReport
-
-        Raises
-        ------
-        TypeError
-            If the estimator does not predict probabilities.
-        %(malformed)s
         """
         proba, classes = predicted_probabilities(estimator, X)
         shown = type(estimator).__name__ if name is None else name
@@ -196,12 +182,8 @@ class CalibrationReport(ReportNumbers):
 
         Raises
         ------
-        TypeError
-            If ``title`` is not a string.
         ImportError
             If jinja2 is not installed; it comes with the extra ``report``.
-        OSError
-            If the file cannot be written; the message names it.
         """
         from sklearn_calib.report._page import report_page
 
@@ -211,12 +193,7 @@ class CalibrationReport(ReportNumbers):
         return page
 
     def to_dict(self) -> dict[str, Any]:
-        """Return numbers and sentences as plain Python objects for JSON; NaN and infinity become None.
-
-        Returns
-        -------
-        dict
-        """
+        """Return numbers and sentences as plain Python objects for JSON; NaN and infinity become None."""
         return report_dict(self)
 
 
@@ -264,8 +241,7 @@ def calibration_report(
         function is called as ``progress(done, total, what)``.
     groups : array-like of shape (n,), default=None
         Group of each sample, such as a region or a year; each is evaluated separately.
-    sample_weight : array-like of shape (n,), default=None
-        Integer frequency weights.
+    %(frequencies)s
     %(clusters)s
         By default all samples are assumed independent, and the report warns if consecutive ones are
         autocorrelated.
@@ -279,12 +255,7 @@ def calibration_report(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed (the message names it), or weights are not whole numbers.
-    TypeError
-        If a parameter is of the wrong type.
-    ImportError
-        If ``progress=True`` and tqdm is not installed.
+    %(invalid)s
 
     See Also
     --------
@@ -293,9 +264,7 @@ def calibration_report(
 
     Notes
     -----
-    Metrics, scores and tests are those of :mod:`sklearn_calib.metrics` and
-    :mod:`sklearn_calib.inference`, intervals and null distributions those of
-    :func:`~sklearn_calib.inference.confidence_interval` and
+    Intervals and null distributions are those of :func:`~sklearn_calib.inference.confidence_interval` and
     :func:`~sklearn_calib.inference.expected_under_calibration`. The ranges under perfect calibration of
     observed - expected, intercept, slope and the proper scores are normal, with the variance that the
     predictions imply, or with ``clusters`` that of the sums over clusters; so are the confidence intervals of

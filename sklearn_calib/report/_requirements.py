@@ -127,12 +127,7 @@ class RequirementsResult:
         return result_html(self._headline(), [], [("requirements", rows)], unfolded=True)
 
     def to_markdown(self) -> str:
-        """Return a table in Markdown, for a model card.
-
-        Returns
-        -------
-        str
-        """
+        """Return a table in Markdown, for a model card."""
         lines = [self._headline(), "", "| requirement | outcome | estimate [interval] |", "|---|---|---|"]
         for result in self.results:
             cells = (result.requirement, result.outcome, result.detail)
@@ -147,15 +142,6 @@ class RequirementsResult:
         ----------
         undecided : {"failure", "skipped"}, default="failure"
             How an undecided requirement is reported. By default as a failure, since it has not been shown.
-
-        Returns
-        -------
-        str
-
-        Raises
-        ------
-        ValueError
-            If ``undecided`` is none of these.
         """
         check_option(undecided, "undecided", ("failure", "skipped"))
         kinds = {"refuted": "failure", "undecided": undecided}
@@ -203,10 +189,7 @@ class CalibrationRequirements:
 
     Raises
     ------
-    ValueError
-        If a name is unknown, or a limit or ``alpha`` is out of range.
-    TypeError
-        If a limit is of the wrong type.
+    %(invalid)s
 
     See Also
     --------
@@ -279,16 +262,10 @@ class CalibrationRequirements:
         path : str or Path
             The file.
 
-        Returns
-        -------
-        CalibrationRequirements
-
         Raises
         ------
         ValueError
             If the file or a limit in it is not valid; the message names the file.
-        OSError
-            If the file cannot be read.
         """
         content = Path(path).read_bytes()
         try:
@@ -318,12 +295,10 @@ class CalibrationRequirements:
         n_resamples : int, default=200
             Number of simulated samples for each step of an interval of a metric, at least 20; "certificate"
             uses ``5 * n_resamples - 1`` bootstrap samples.
-        random_state : int, Generator, RandomState or None, default=0
-            Source of the simulations; by default equal samples give equal results.
+        %(random_state)s
         groups : array-like of shape (n,), default=None
             Segment of each sample, for "segment_difference".
-        sample_weight : array-like of shape (n,), default=None
-            Integer frequency weights.
+        %(frequencies)s
         %(clusters)s
             The intervals allow for this as in :func:`calibration_report`.
         %(pos_label)s
@@ -335,9 +310,7 @@ class CalibrationRequirements:
 
         Raises
         ------
-        ValueError
-            If an argument is malformed (the message names it), weights are not whole numbers, or there is no
-            segment of the required size.
+        %(invalid)s
         """
         least = max(20, int(np.ceil(1.0 / self.alpha)))
         n_resamples = check_size(n_resamples, "n_resamples", minimum=least)

@@ -131,13 +131,7 @@ class Saved:
     _ENDINGS: ClassVar[tuple[str, ...]] = (".json",)
 
     def copy(self) -> Self:
-        """Return an independent sketch of the same samples.
-
-        Returns
-        -------
-        CalibrationSketch or WindowedSketch
-            The copy.
-        """
+        """Return an independent sketch of the same samples."""
         return copy(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,11 +141,6 @@ class Saved:
         -------
         dict
             Input of :meth:`from_dict`.
-
-        Raises
-        ------
-        ValueError
-            If ``pos_label`` is neither a string nor a number.
         """
         return self._dict()
 
@@ -205,8 +194,6 @@ class Saved:
         ------
         ValueError
             If the name ends otherwise, or ``pos_label`` is neither a text nor a number.
-        OSError
-            If the file cannot be written.
         """
         target, found = self._target(path), self.to_dict()
         if target.suffix.lower() == ".json":
@@ -237,8 +224,6 @@ class Saved:
         ------
         ValueError
             If the file is foreign, damaged, or of another version.
-        OSError
-            If the file cannot be read.
         """
         content = cls._target(path).read_bytes()
         try:

@@ -106,8 +106,7 @@ class CalibrationSketch(Saved):
 
         Raises
         ------
-        ValueError
-            If an argument is malformed (the message names it), or labels need ``pos_label``.
+        %(malformed)s
 
         Notes
         -----
@@ -227,11 +226,6 @@ class CalibrationSketch(Saved):
             that has weight.
         w : ndarray of shape (m,)
             Positive weights; whole numbers where all samples had integer weights.
-
-        Raises
-        ------
-        ValueError
-            If the sketch is empty.
 
         Examples
         --------

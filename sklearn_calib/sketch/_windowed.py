@@ -40,10 +40,7 @@ class WindowedSketch(Saved):
         How to handle samples that are older than the window was before the batch: raise an error, or drop and
         count them. Late samples within the window are added to their slot. The samples of one batch are
         sorted by time, so that none of them is too late for another.
-    precision : int, default=17
-        Precision of the sketches, see :class:`CalibrationSketch`.
-    pos_label : label, default=None
-        The positive class.
+    %(sketched)s
 
     See Also
     --------
@@ -122,11 +119,7 @@ class WindowedSketch(Saved):
 
         Raises
         ------
-        ValueError
-            If an argument is malformed (the message names it), or, with ``late="raise"``, if a sample is
-            older than the window.
-        TypeError
-            If ``time`` contains neither numbers nor dates.
+        %(invalid)s
         """
         return self._add(check_batch(y_true, y_proba, sample_weight, self._pos_label), time)
 
@@ -142,11 +135,6 @@ class WindowedSketch(Saved):
         -------
         CalibrationSketch
             The sum of the slots, an independent sketch; empty if there are no samples.
-
-        Raises
-        ------
-        ValueError
-            If ``n_slots`` is less than 1.
         """
         length = self._clock.n_slots if n_slots is None else check_size(n_slots, "n_slots")
         total, newest = self._empty(), self.newest_slot
@@ -162,11 +150,6 @@ class WindowedSketch(Saved):
         -------
         y, p, w : ndarray of shape (m,)
             Outcomes 0 or 1, predictions in increasing order, and positive weights.
-
-        Raises
-        ------
-        ValueError
-            If the window is empty.
         """
         return self.current().weighted_sample()
 

@@ -226,11 +226,6 @@ class SequentialTest(CalibrationTest):
         -------
         self
             The test, with its result.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`test`; and if ``y`` contains a single label from which the other cannot be inferred.
         """
         require_outcomes(y)
         if clusters is not None:
@@ -267,11 +262,6 @@ class SequentialTest(CalibrationTest):
         -------
         self
             The test, with its result.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`test`; if the labels differ from those of earlier calls or cannot be inferred.
         """
         require_outcomes(y)
         if not hasattr(self, "classes_"):

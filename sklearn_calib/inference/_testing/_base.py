@@ -36,6 +36,7 @@ from sklearn_calib._validation import (
 _SMALLEST = 1e-60
 
 
+@shared_docs
 @dataclass(frozen=True)
 class CalibrationTestResult:
     """Outcome of a test of calibration.
@@ -83,14 +84,7 @@ class CalibrationTestResult:
         If some samples are contradicted, the result for the others, with predictions moved into
         [1 / (2 n), 1 - 1 / (2 n)], as if 0 and 1 were results of rounding; None if there are no others. It
         says nothing about the contradicted samples: report it with their number.
-    n_clusters : int or None
-        Number of clusters; None if samples were taken to be independent.
-    design_effect : float or None
-        Estimated variance of the number of events, given the predictions, divided by what it would be for
-        independent samples; at least 1. None without clusters.
-    n_effective : float or None
-        ``n_samples / design_effect``, the number of independent samples from which the number of events is
-        known as well. None without clusters.
+    %(dependence)s
     """
 
     test: str
@@ -193,6 +187,7 @@ def contradiction_words(n_contradicted: float, n_extreme: float) -> str:
     return f"{n_contradicted:,.0f} of {n_extreme:,.0f} predictions of exactly 0 or 1 {were} contradicted"
 
 
+@shared_docs
 class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator, ABC):
     """Base class of tests of calibration.
 
@@ -274,9 +269,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             the probabilities of K classes in sorted order, for tests that support multiclass targets; each
             row is divided by its sum, which may differ from 1 by rounding. Values up to 1e-6 outside [0, 1]
             are clipped.
-        sample_weight : array-like of shape (n,) or None, default=None
-            Frequencies: whole numbers, k for a sample that was observed k times. Other weights have no
-            meaning for a test, which depends on the number of observations.
+        %(frequencies)s
         clusters : array-like of shape (n,) or None, default=None
             Label of the cluster (patient, customer, session, day) of each sample. Samples of different
             clusters are independent, those of a cluster need not be; None means that all are independent.
@@ -295,12 +288,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
 
         Raises
         ------
-        ValueError
-            If an argument has the wrong shape or length, contains NaN, probabilities outside [0, 1], more
-            than two labels, or weights that are not frequencies; if there are too few clusters, or the test
-            does not support them; or if a parameter of the test is invalid.
-        TypeError
-            If a parameter of the test is of the wrong type.
+        %(invalid)s
         """
         self._check_parameters()
         if clusters is not None and not self._knows_clusters:
@@ -395,11 +383,6 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         -------
         self
             The test, with its result.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As :meth:`test`.
         """
         require_outcomes(y)
         shape = shape_of(X, "X")
@@ -423,11 +406,6 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         -------
         array-like
             ``X`` itself.
-
-        Raises
-        ------
-        ValueError
-            If ``X`` does not contain probabilities.
         """
         check_is_fitted(self)
         check_scores(X, "X", kind="probability")
@@ -459,11 +437,6 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         float
             The p-value. It measures how well the data agree with perfect calibration, not how good the
             predictions are: it is large for uninformative predictions and for small samples.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As :meth:`test`.
         """
         require_outcomes(y)
         classes = getattr(self, "classes_", None)

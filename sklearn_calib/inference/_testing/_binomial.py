@@ -69,11 +69,6 @@ class BinomialValue:
         -------
         bool
             Whether ``adjusted_pvalue <= alpha``.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If ``alpha`` is not a number strictly between 0 and 1.
         """
         return self.adjusted_pvalue <= check_fraction(alpha, "alpha")
 

@@ -37,8 +37,7 @@ class ConsistencyTest(CalibrationTest):
         What is simulated: only the outcomes, Y* ~ Bernoulli(p), which is exact given the predictions; or
         predictions, resampled with replacement, and then their outcomes (consistency resampling [1]_), which
         is approximate.
-    random_state : int, Generator, RandomState or None, default=0
-        Source of the simulations. The default makes the result reproducible.
+    %(random_state)s
 
     Attributes
     ----------
@@ -55,13 +54,8 @@ class ConsistencyTest(CalibrationTest):
     -----
     The p-value is (1 + #{metric* >= metric}) / (1 + n_resamples), never 0. The test detects the errors to
     which the metric is sensitive: with a proper score it tests whether the score is worse than expected under
-    the predictions.
-
-    Cost: ``n_resamples`` evaluations of the metric, on the distinct predictions if weights are given. Binned,
-    cutoff and smoothed errors of :mod:`sklearn_calib.metrics` and the risk gap are evaluated on many samples
-    at once, which is several times faster. Smoothed ones then agree with the function to 1e-6, and count as
-    tied if they are that close. Of many thousand distinct predictions, those that the bins or the smoothing
-    hardly distinguish are pooled, as in :func:`expected_under_calibration`.
+    the predictions. Cost: that of :func:`expected_under_calibration`; smoothed errors count as tied if they
+    are within 1e-6.
 
     References
     ----------

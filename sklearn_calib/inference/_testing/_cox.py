@@ -67,16 +67,14 @@ class CoxTest(CalibrationTest):
     -----
     The statistic is that of the score test, the squared derivative of the log-likelihood at the null
     hypothesis in units of its variance. It needs no fit of the alternative: it exists under perfect
-    separation, and is fast to simulate. The p-value of simulated outcomes is
-    (1 + #{T* >= T}) / (1 + n_resamples). The chi-squared distribution is a limit for many observations; with
+    separation, and is fast to simulate. The chi-squared distribution is a limit for many observations; with
     few events, or predictions close to 0 and 1, the asymptotic test exceeds its level. Predictions are
     clipped to [2**-53, 1 - 2**-53] before the logit.
 
     If all predictions are equal, intercept and slope are not identified: "both" tests the intercept alone,
     with one degree of freedom, and "slope" has p-value 1, as it has if all outcomes are equal.
 
-    Cost: one sort and a few passes over the distinct predictions, and one more pass for each simulated
-    sample.
+    Cost: one sort, and O(distinct predictions) for each simulated sample.
 
     References
     ----------

@@ -63,8 +63,7 @@ class CutoffTest(CalibrationTest):
     distinct prediction g. At an effective size of 200 the level of a 5% test, measured with 20000 samples of
     four designs, lies between .039 and .048; at 2000, with 3000 to 8000 samples, between .048 and .053.
 
-    The p-value of simulated outcomes is (1 + #{R* >= R}) / (1 + n_resamples). If all predictions are 0 or 1
-    and agree with the outcomes, the p-value is 1.
+    If all predictions are 0 or 1 and agree with the outcomes, the p-value is 1.
 
     Cost: one sort, and O(distinct predictions) for each simulated sample.
 

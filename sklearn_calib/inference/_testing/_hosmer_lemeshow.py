@@ -39,10 +39,7 @@ class HosmerLemeshowTest(CalibrationTest):
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal weight (the "deciles of risk") or of equal width, [j/n_bins, (j+1)/n_bins) with the last
         closed. Equal predictions are always in the same bin, so ties can make the weights of bins unequal.
-    method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
-        How the p-value is obtained. "monte_carlo": from simulated outcomes, Y* ~ Bernoulli(p), exact given
-        the predictions for any n. "asymptotic": from the chi-squared distribution. "auto": simulated outcomes
-        for up to 10000 observations, else asymptotic.
+    %(simulated_or_limit)s
     %(simulated)s
 
     Attributes
@@ -66,8 +63,7 @@ class HosmerLemeshowTest(CalibrationTest):
     The chi-squared approximation needs several expected events and non-events in every bin; ``reason`` states
     the fewest. With fewer than about five the asymptotic test can exceed its level by far. The variance
     n_b m_b (1 - m_b) is that of equal predictions within the bin; where they differ it is too large, which
-    makes the asymptotic test conservative, the more so the wider the bins. The p-value of simulated outcomes,
-    (1 + #{H* >= H}) / (1 + n_resamples), has neither problem.
+    makes the asymptotic test conservative, the more so the wider the bins. Simulations have neither problem.
 
     Cost: one sort, and O(distinct predictions) for each simulated sample.
 

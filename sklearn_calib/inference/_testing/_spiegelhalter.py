@@ -38,10 +38,7 @@ class SpiegelhalterTest(CalibrationTest):
 
     Parameters
     ----------
-    method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
-        How the p-value is obtained. "monte_carlo": from simulated outcomes, Y* ~ Bernoulli(p), exact given
-        the predictions for any n. "asymptotic": from the normal distribution. "auto": simulated outcomes
-        for up to 10000 observations, else asymptotic.
+    %(simulated_or_limit)s
     %(simulated)s
 
     Attributes
@@ -59,12 +56,10 @@ class SpiegelhalterTest(CalibrationTest):
     Notes
     -----
     Mean 0 and variance 1 are exact given the predictions; only the normal distribution is an approximation.
-    With few events the asymptotic test exceeds its level. The p-value of simulated outcomes is
-    ``(1 + #{abs(Z*) >= abs(Z)}) / (1 + n_resamples)``.
+    With few events the asymptotic test exceeds its level. Simulated outcomes are compared by abs(Z).
 
     The test has power in one direction: it does not detect errors whose weighted sum cancels, nor any at
-    p = 1/2. Where no prediction other than 0, 1/2 and 1 occurs there is nothing to test, and the p-value is
-    1. A weight of k is the sample repeated k times.
+    p = 1/2. Where no prediction other than 0, 1/2 and 1 occurs the p-value is 1.
 
     Cost: one pass if asymptotic, else one sort and O(distinct predictions) for each simulated sample.
 
