@@ -172,10 +172,7 @@ class AffineCalibrator(BaseCalibrator):
         return centred
 
     def _choose(self, logits: Array, codes: Codes, weight: Array, beta: float) -> float:
-        """Return the largest penalty of the path whose held-out loss is about as small as the smallest.
-
-        It may exceed the smallest by at most half a standard error of the paired differences.
-        """
+        """Return the largest penalty whose loss exceeds the smallest by at most half a standard error."""
         total = float(weight.sum())
         least_penalty = self._least_penalty(logits.shape[1], total)
         path = [least_penalty * 10.0**power for power in range(_DECADES, -1, -1)]

@@ -15,6 +15,7 @@ from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._bounds import BOUND_METHODS, cutoff_bound, effective_size, whole_numbers
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._null import draw_outcomes
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_fraction,
@@ -87,11 +88,9 @@ class CutoffCertificate:
         )
 
 
+@shared_docs
 class CutoffCertificateMixin:
-    """Mixin of calibrators whose map has a certificate.
-
-    The fit calls :func:`certify` at its end.
-    """
+    """Mixin of calibrators whose map has a certificate; the fit calls :func:`certify` at its end."""
 
     classes_: NDArray[Any]
     training_cutoff_error_: float
@@ -144,8 +143,7 @@ class CutoffCertificateMixin:
             Method of the bound; see above.
         n_resamples : int, default=999
             Number of bootstrap samples of "fitted"; at least 1 / (1 - ``confidence``) - 1.
-        random_state : int, Generator, RandomState or None, default=0
-            Source of the bootstrap samples.
+        %(random_state)s
 
         Returns
         -------

@@ -57,9 +57,8 @@ class DirichletCalibrator(AffineCalibrator):
 
     References
     ----------
-    .. [1] Kull, Perello-Nieto, Kängsepp, Silva Filho, Song, Flach (2019). Beyond temperature scaling:
-       obtaining well-calibrated multiclass probabilities with Dirichlet calibration. NeurIPS.
-       arXiv:1910.12656.
+    .. [1] Kull et al. (2019). Beyond temperature scaling: obtaining well-calibrated multiclass probabilities
+       with Dirichlet calibration. NeurIPS. arXiv:1910.12656.
 
     Examples
     --------

@@ -74,10 +74,7 @@ def fit_inverse_temperature(z: Array, codes: NDArray[np.int64], weight: Array | 
 
 
 def fit_shrunk_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None, known: bool) -> float:
-    """Return the shrunk inverse temperature of samples of logits; see ``shrunk_temperature``.
-
-    Logits in a ``known`` unit are those of forecasts: the prior is centred at 1, the simpler model.
-    """
+    """Return the shrunk inverse temperature; its centre is 1 if the logits have a ``known`` unit."""
     n = z.shape[0]
     w = np.ones(n) if weight is None else weight
     d, scale = _unit_scale(z - z[np.arange(n), codes][:, np.newaxis], w)

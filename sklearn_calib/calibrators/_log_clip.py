@@ -18,11 +18,7 @@ _PRICE = 1.0
 
 
 def fit_log_clip(proba: Array, codes: Codes, weight: Array | None) -> float:
-    """Return the limit at which probabilities are clipped before the logarithm.
-
-    Candidates are at most 2**-53, and if there are zeros also the smallest positive probability. The limit
-    with the smallest loss of temperature scaling is chosen.
-    """
+    """Return the limit of probabilities before the logarithm, the one with the smallest temperature loss."""
     limits = _limits(proba)
     if len(limits) == 1:
         return limits[0]

@@ -82,8 +82,7 @@ class MatrixScalingCalibrator(AffineCalibrator):
 
     References
     ----------
-    .. [1] Guo, Pleiss, Sun, Weinberger (2017). On calibration of modern neural networks. ICML.
-       arXiv:1706.04599, Section 4.2.
+    .. [1] Guo et al. (2017). On calibration of modern neural networks. ICML. arXiv:1706.04599, Section 4.2.
 
     Examples
     --------
@@ -188,10 +187,8 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
 
     References
     ----------
-    .. [1] Berta, Holzmüller, Jordan, Bach (2025). Structured matrix scaling for multi-class calibration.
-       arXiv:2511.03685.
-    .. [2] Berta, Holzmüller, Jordan, Bach (2025). Rethinking early stopping: refine, then calibrate.
-       arXiv:2501.19195.
+    .. [1] Berta et al. (2025). Structured matrix scaling for multi-class calibration. arXiv:2511.03685.
+    .. [2] Berta et al. (2025). Rethinking early stopping: refine, then calibrate. arXiv:2501.19195.
     .. [3] MacKay (1992). Bayesian interpolation. Neural Computation 4.
 
     Examples

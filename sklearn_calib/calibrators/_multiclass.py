@@ -220,11 +220,7 @@ def fit_clone(
     classes: NDArray[Any] | None = None,
     **metadata: Any,
 ) -> Any:
-    """Return a clone fitted to checked scores and indices into ``classes``, some of which may not occur.
-
-    None means the classes 0 and 1. Calibrators of this package do not check the arrays again; other
-    classifiers receive the scores as columns.
-    """
+    """Return a clone fitted to checked scores and indices into ``classes``, None for classes 0 and 1."""
     fitted, classes = clone(calibrator), np.arange(2) if classes is None else classes
     if getattr(type(fitted), "fit", None) is BaseCalibrator.fit and not metadata:
         return fitted._fit_array(scores, codes, weight, classes)

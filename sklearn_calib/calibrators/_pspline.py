@@ -26,10 +26,7 @@ _RIDGE = 1e-14
 
 @dataclass(frozen=True, eq=False)
 class LogisticSpline:
-    """A fitted cubic spline of log-odds, by its values and slopes at the knots.
-
-    ``penalty`` is the one with the largest weight, and ``edf`` the mean effective number of parameters.
-    """
+    """A fitted cubic spline of log-odds, by its values and slopes at the knots; ``edf`` is a mean."""
 
     knots: Array
     values: Array
@@ -248,10 +245,7 @@ def _akaike_weights(criteria: list[float]) -> Array:
 
 
 def mid_quantiles(x: Array, weight: Array, levels: Array) -> Array:
-    """Return quantiles of sorted values by interpolating the mid-distribution function.
-
-    They are continuous in the weights, and those of ``-x`` mirror those of ``x``.
-    """
+    """Return quantiles of sorted values by interpolating the mid-distribution function."""
     middle = np.cumsum(weight) - weight / 2.0
     return np.asarray(np.interp(levels * weight.sum(), middle, x))
 

@@ -58,8 +58,7 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     References
     ----------
-    .. [1] Guo, Pleiss, Sun, Weinberger (2017). On calibration of modern neural networks. ICML.
-       arXiv:1706.04599.
+    .. [1] Guo et al. (2017). On calibration of modern neural networks. ICML. arXiv:1706.04599.
 
     Examples
     --------

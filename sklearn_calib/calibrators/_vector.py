@@ -49,8 +49,7 @@ class VectorScalingCalibrator(AffineCalibrator):
 
     References
     ----------
-    .. [1] Guo, Pleiss, Sun, Weinberger (2017). On calibration of modern neural networks. ICML.
-       arXiv:1706.04599, Section 4.2.
+    .. [1] Guo et al. (2017). On calibration of modern neural networks. ICML. arXiv:1706.04599, Section 4.2.
 
     Examples
     --------

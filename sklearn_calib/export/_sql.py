@@ -68,10 +68,7 @@ class _Text:
 
 
 class _Sql:
-    """The operations of maps as text.
-
-    ``let`` names expressions that occur several times, as columns of subqueries; not without a table.
-    """
+    """The operations of maps as text; with a table ``let`` names expressions as columns of subqueries."""
 
     def __init__(self, table: str | None = None) -> None:
         self.layers: list[str] = []

@@ -46,22 +46,8 @@ def plan_folds(
 ) -> list[Fold]:
     """Return the folds, or raise an error if a class is absent from one of them.
 
-    Parameters
-    ----------
-    X : array-like of length n
-        Features, for the splitter.
-    target : Target
-        Checked labels.
-    cv : int, splitter, iterable of splits or None
-        How to split.
-    metadata : dict
-        Keyword arguments for the splitter.
-    trained : ndarray of bool of shape (n,) or None
-        Samples with positive weight for the estimator: each class needs one in every training part. None:
-        no estimator is fitted.
-    calibrated : ndarray of bool of shape (n,) or None
-        Samples with positive weight for the calibrator: each class needs one in every held-out part. None:
-        no calibrator is fitted.
+    ``trained`` and ``calibrated`` mark the samples with positive weight for the estimator and the calibrator:
+    each class needs one in every training or held-out part. None: nothing is fitted there.
     """
     splitter = check_cv(cv, target.labels, classifier=True)
     if calibrated is not None and (cv is None or isinstance(cv, Integral | StratifiedKFold)):
@@ -125,10 +111,7 @@ def cross_fit(
     order: Sequence[str],
     n_jobs: int | None,
 ) -> tuple[HeldScores, Indices]:
-    """Return a model fitted on all samples, the held-out scores of all folds, and the sample of each score.
-
-    The samples are in ascending order; a sample occurs as often as it was held out.
-    """
+    """Return a model of all samples, the held-out scores, and their samples in ascending order."""
     held = Parallel(n_jobs=n_jobs)(
         [
             *(

@@ -20,10 +20,7 @@ PROBABILITY_FIRST = ("predict_proba", "decision_function")
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Checked labels: one per sample, the sorted classes, and each sample's index among these.
-
-    A fitted estimator may have classes that no sample has.
-    """
+    """Checked labels, the sorted classes, which may not all occur, and each sample's index among these."""
 
     labels: NDArray[Any]
     classes: NDArray[Any]

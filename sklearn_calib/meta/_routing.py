@@ -31,12 +31,7 @@ def route(
     sample_weight: Any,
     params: dict[str, Any],
 ) -> Routed:
-    """Route the metadata passed to ``owner.method``; ``calibrator`` is None if none is fitted.
-
-    With metadata routing enabled, each part receives what it requests. Without it, ``sample_weight`` is
-    passed to every part that accepts it (with a warning if one does not), ``groups`` to the splitter,
-    ``clusters`` to a calibrator that accepts them, and all other metadata to the estimator.
-    """
+    """Route the metadata of ``owner.method`` as :class:`CalibratedClassifier` describes."""
     weight = None if sample_weight is None else check_weights(sample_weight, n_samples)
     if routing_enabled():
         if weight is not None:

@@ -307,10 +307,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         return float(sequence[last]), float(count[last] / test.sum()), float(total[last] / count[last]), bound
 
     def _set_decisions(self) -> tuple[float, float]:
-        """Store the decisions and their gains, 1 - cost / highest cost; return highest cost and target.
-
-        Without gains each class is a decision, and its probability the expected gain.
-        """
+        """Store the decisions and their gains, 1 - cost / highest cost; return highest cost and target."""
         classes = self.classes_.tolist()
         n_classes = len(classes)
         label = self.abstain_label

@@ -44,10 +44,7 @@ _POOLED_WIDTH = 2.0**-13
 
 
 def _errors(weight: Array, positives: Array, residual: Array, norm: str, debias: bool) -> Array:
-    """Return the error of each column of bin sums, of shape (bins, r) or (bins, 1); for "l2" its square.
-
-    The debiased square can be negative. Bins may be empty.
-    """
+    """Return the error, for "l2" its square, of each column of bin sums, of shape (bins, r) or (bins, 1)."""
     gap = np.divide(residual, weight, out=np.zeros_like(residual), where=weight > 0)
     if norm == "max":
         return np.asarray(np.abs(gap).max(axis=0))
@@ -242,8 +239,7 @@ def expected_calibration_error(
 
     References
     ----------
-    .. [1] M. P. Naeini, G. Cooper and M. Hauskrecht (2015). Obtaining Well Calibrated Probabilities Using
-       Bayesian Binning. AAAI.
+    .. [1] M. P. Naeini et al. (2015). Obtaining Well Calibrated Probabilities Using Bayesian Binning. AAAI.
     .. [2] A. Kumar, P. Liang and T. Ma (2019). Verified Uncertainty Calibration. NeurIPS. arXiv:1909.10155
     .. [3] D. Lee, X. Huang, H. Hassani and E. Dobriban (2023). T-Cal: An Optimal Test for the Calibration of
        Predictive Models. JMLR. arXiv:2203.01850. Appendix 8.2.3.

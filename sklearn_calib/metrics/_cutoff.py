@@ -116,6 +116,7 @@ def walk_extremes(walk: Array) -> WalkExtremes:
     )
 
 
+@shared_docs
 @dataclass(frozen=True, eq=False)
 class CutoffResult:
     """Cutoff calibration error, the interval that attains it, and the cumulative residuals.
@@ -175,8 +176,7 @@ class CutoffResult:
             the range of the centred cumulative residuals.
         n_resamples : int, default=999
             Bootstrap samples; at least 1 / (1 - ``confidence``) - 1.
-        random_state : int, Generator, RandomState or None, default=0
-            Source of the bootstrap samples. The default makes the margin reproducible.
+        %(random_state)s
 
         Returns
         -------

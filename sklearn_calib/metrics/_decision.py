@@ -83,11 +83,7 @@ def decision_risks(grouped: GroupedOutcomes, thresholds: Array) -> tuple[Array, 
 
 
 class _Costs:
-    """Costs of decisions for the groups of a sample.
-
-    Acting on the groups from index j on costs tau * (negatives among them) + (1 - tau) * (positives before
-    them).
-    """
+    """Costs tau * (negatives from index j on) + (1 - tau) * (positives before) of acting from group j on."""
 
     def __init__(self, grouped: GroupedOutcomes) -> None:
         self.grouped = grouped
@@ -320,8 +316,7 @@ def calibration_decision_loss(
     ----------
     .. [1] L. Hu and Y. Wu (2024). Predict to minimize swap regret for all payoff-bounded tasks. FOCS.
        arXiv:2404.13503
-    .. [2] P. Gopalan, K. Stavropoulos, K. Talwar and P. Tankala (2025). Efficient calibration for decision
-       making. arXiv:2511.13699
+    .. [2] P. Gopalan et al. (2025). Efficient calibration for decision making. arXiv:2511.13699
 
     Examples
     --------

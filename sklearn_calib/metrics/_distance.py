@@ -76,8 +76,7 @@ def smooth_calibration_error(
 
     References
     ----------
-    .. [1] J. Blasiok, P. Gopalan, L. Hu and P. Nakkiran (2023). A Unifying Theory of Distance from
-       Calibration. STOC. arXiv:2211.16886
+    .. [1] J. Blasiok et al. (2023). A Unifying Theory of Distance from Calibration. STOC. arXiv:2211.16886
 
     Examples
     --------

@@ -135,8 +135,7 @@ def lower_distance_to_calibration(
 
     References
     ----------
-    .. [1] J. Blasiok, P. Gopalan, L. Hu and P. Nakkiran (2023). A Unifying Theory of Distance from
-       Calibration. STOC. arXiv:2211.16886
+    .. [1] J. Blasiok et al. (2023). A Unifying Theory of Distance from Calibration. STOC. arXiv:2211.16886
 
     Examples
     --------
@@ -198,8 +197,7 @@ def interval_calibration_error(
 
     References
     ----------
-    .. [1] J. Blasiok, P. Gopalan, L. Hu and P. Nakkiran (2023). A Unifying Theory of Distance from
-       Calibration. STOC. arXiv:2211.16886
+    .. [1] J. Blasiok et al. (2023). A Unifying Theory of Distance from Calibration. STOC. arXiv:2211.16886
 
     Examples
     --------
@@ -250,8 +248,7 @@ def distance_from_calibration(
 
     References
     ----------
-    .. [1] J. Blasiok, P. Gopalan, L. Hu and P. Nakkiran (2023). A Unifying Theory of Distance from
-       Calibration. STOC. arXiv:2211.16886
+    .. [1] J. Blasiok et al. (2023). A Unifying Theory of Distance from Calibration. STOC. arXiv:2211.16886
 
     Examples
     --------

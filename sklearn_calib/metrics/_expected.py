@@ -313,10 +313,7 @@ def _real_roots(a: float, b: float, c: float) -> list[float]:
 
 
 def _shift_factor(p: Array, w: Array, old: Array, old_w: Array, n_bins: int) -> float:
-    """Return (w(0) + w(1) + TV(w)) / 2 of the ratio w of two histograms, and at least 1.
-
-    Bins have equal frequency in the reference.
-    """
+    """Return (w(0) + w(1) + TV(w)) / 2 of the ratio w of two histograms, and at least 1."""
     before = np.cumsum(old_w)
     edges = np.unique(old[np.searchsorted(before, np.arange(1, n_bins) / n_bins)])
     edges = edges[edges < old[-1]]

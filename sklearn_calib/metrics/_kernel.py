@@ -163,8 +163,7 @@ def kernel_calibration_error(
     ----------
     .. [1] D. Widmann, F. Lindsten and D. Zachariah (2019). Calibration tests in multi-class classification: A
        unifying framework. NeurIPS. arXiv:1910.11385
-    .. [2] J. Blasiok, P. Gopalan, L. Hu and P. Nakkiran (2023). A Unifying Theory of Distance from
-       Calibration. STOC. arXiv:2211.16886
+    .. [2] J. Blasiok et al. (2023). A Unifying Theory of Distance from Calibration. STOC. arXiv:2211.16886
 
     Examples
     --------

@@ -138,11 +138,9 @@ def logit_smoothed_ece(
     .. math:: \mathrm{LS\text{-}ECE}_s = \int_{-\infty}^{\infty} \Bigl|\frac1n \sum_i w_i\,\phi_s(t - h_i)
               \,\bigl(y_i - \sigma(t)\bigr)\Bigr|\,dt .
 
-    The computation is deterministic. For Gaussian noise both sums are cosine series evaluated at ten or more
-    nodes per interval of length s, O(n + R/s log(R/s)) for log-odds of range R; gaps much longer than s
-    without data are omitted. Large unweighted samples are first gathered in narrow bins, which changes the
-    result by less than 1e-6 and needs memory only for the bins. For uniform noise the integrand is piecewise
-    of the form ``|a - b sigma(t)|`` and is integrated exactly, O(n log n).
+    The computation is deterministic, see docs/methods/logit_smoothed_ece.md: O(n + R/s log(R/s)) for
+    Gaussian noise and log-odds of range R, O(n log n) for uniform noise. Large unweighted samples are first
+    gathered in narrow bins, which changes the result by less than 1e-6.
 
     %(not_proper)s
 

@@ -24,11 +24,7 @@ REDUCTIONS = ("classwise", "confidence", "top-label")
 
 
 class Problem(NamedTuple):
-    """A binary problem to which a multiclass problem is reduced.
-
-    It has a weight in the mean, outcomes 0 or 1, and the probability of 1. ``members`` holds the indices of
-    its samples; None stands for all samples.
-    """
+    """A weighted binary problem of a multiclass one; ``members`` are its samples, None for all."""
 
     weight: float
     outcome: NDArray[np.int64]
@@ -66,10 +62,7 @@ def split_classes(
 
 
 def has_classes(y_true: ArrayLike, y_proba: ArrayLike, pos_label: Any) -> bool:
-    """Tell whether the probabilities are those of a multiclass problem.
-
-    Raises ValueError if they have several columns and ``pos_label`` is given.
-    """
+    """Tell whether the probabilities are multiclass, and raise ValueError if so with ``pos_label``."""
     shape, labels_shape = shape_of(y_proba, "y_proba"), shape_of(y_true, "y_true")
     multilabel = len(shape) == 2 and shape[1] >= 2 and labels_shape == shape
     if not multilabel and not (len(shape) == 2 and shape[1] > 2):
@@ -114,10 +107,7 @@ def reduced_error(
     problem: BinarySample | ClassSample | list[BinarySample],
     reduction: str,
 ) -> float:
-    """Return the error of checked binary, multiclass or multilabel predictions.
-
-    ``error`` is that of a binary sample, ``reduction`` one of ``REDUCTIONS``.
-    """
+    """Return the error of checked predictions; ``error`` is that of a binary sample."""
     if isinstance(problem, list):
         if reduction != "classwise":
             raise ValueError(

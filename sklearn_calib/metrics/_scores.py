@@ -18,10 +18,7 @@ def _minus_log(p: NDArray[Any]) -> Array:
 
 
 def log_losses(p: NDArray[Any], codes: NDArray[np.int64], *, clip: bool = True) -> Array:
-    """Return -log(probability of the true class) of each sample, for class indices ``codes``.
-
-    Without ``clip``, the loss of a true class with probability 0 is infinite.
-    """
+    """Return -log(probability of the true class) of each sample; without ``clip`` it can be infinite."""
     of_true = np.take_along_axis(p, codes[:, np.newaxis], axis=1)[:, 0]
     with np.errstate(divide="ignore"):
         return _minus_log(of_true) if clip else np.asarray(-np.log(of_true))

@@ -169,10 +169,7 @@ def _solve(
 
 
 def _scale_of(bias: Any, squares: Any) -> Any:
-    """Guess the smooth ECE from the mean residual and the sum of squared residuals over n^2.
-
-    The smoothed error of n independent residuals is proportional to (n s)**-1/2.
-    """
+    """Guess the smooth ECE, of order (n s)**-1/2, from the sums of residuals and of their squares."""
     return np.minimum(np.maximum(0.55 * squares ** (1.0 / 3.0), np.abs(bias)), 0.5)
 
 
@@ -330,11 +327,9 @@ def smooth_ece(
 
     .. math:: \mathrm{smECE}_s = \int_0^1 \Bigl|\frac1n \sum_i w_i K_s(t, p_i)\, r_i\Bigr|\,dt,
 
-    and smECE is the unique s with smECE_s = s (Definition 2; smECE_s does not increase in s, Lemma 1). The
-    integrand is a cosine series with coefficients :math:`e^{-(\pi k s)^2/2} \sum_i w_i r_i \cos(\pi k
-    p_i)/n`, so after one pass over the data each s costs O(K log K), K of order 1/s, independent of n. The
-    result agrees with quadrature of the definition to 1e-6. If the solution is below 2**-14 (of the length
-    of the axis), the error at that bandwidth is returned.
+    and smECE is the unique s with smECE_s = s (Definition 2; smECE_s does not increase in s, Lemma 1). After
+    one pass over the data each s costs O(K log K), K of order 1/s. If the solution is below 2**-14 of the
+    length of the axis, the error at that bandwidth is returned; see docs/methods/smooth_ece.md.
 
     %(not_proper)s
     In a finite sample it is positive even for a perfectly calibrated model; see

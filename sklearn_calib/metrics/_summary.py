@@ -324,9 +324,8 @@ def calibration_summary(
 
     References
     ----------
-    .. [1] B. Van Calster, D. Nieboer, Y. Vergouwe, B. De Cock, M. J. Pencina and E. W. Steyerberg (2016). A
-       calibration hierarchy for risk models was defined: from utopia to empirical data. Journal of Clinical
-       Epidemiology 74.
+    .. [1] B. Van Calster et al. (2016). A calibration hierarchy for risk models was defined: from utopia to
+       empirical data. Journal of Clinical Epidemiology 74.
     .. [2] P. C. Austin and E. W. Steyerberg (2019). The Integrated Calibration Index (ICI) and related
        metrics for quantifying the calibration of logistic regression models. Statistics in Medicine 38.
     .. [3] F. E. Harrell (2015). Regression Modeling Strategies, 2nd edition. Springer. Section 2.4.

@@ -165,9 +165,7 @@ def consistency_band(
 ) -> ReliabilityBand:
     """Return the pointwise quantiles of the curves of simulated samples.
 
-    ``curve_of`` maps weights of positives, shape (bins, r), to r curves at ``predicted``. If samples were
-    simulated from an estimated curve ``around``, the band is that curve plus the deviations of the simulated
-    ones from their mean: a confidence band.
+    ``curve_of`` maps weights of positives, shape (bins, r), to curves; their mean is moved to ``around``.
     """
     curves = np.concatenate(
         [curve_of(positives) for positives in simulated.simulate(n_resamples, generator)], axis=1

@@ -43,11 +43,7 @@ _MARGIN = 0.24
 
 
 def _letters(comparison: ModelComparison) -> dict[str, str]:
-    """Return the letters of each model: a pair has none in common if and only if it differs significantly.
-
-    Sets of models are divided for each pair that differs, and subsets of others dropped; each remaining set
-    has a letter.
-    """
+    """Return the letters of each model: a pair has none in common if and only if it differs significantly."""
     names = [model.name for model in comparison.models]
     groups = [frozenset(names)]
     for pair in comparison.pairs:

@@ -89,11 +89,7 @@ class AxesMixin:
 
 
 class DisplayMixin(AxesMixin):
-    """A display of the predictions of one model.
-
-    A class has ``from_predictions(y_true, y_proba, *, pos_label, name, ...)``; with ``_multiclass`` it also
-    supports the probabilities of three or more classes, and their ``labels``.
-    """
+    """A display with ``from_predictions`` of one model, with ``_multiclass`` also of K classes."""
 
     _multiclass = False
 
@@ -121,17 +117,7 @@ class DisplayMixin(AxesMixin):
         **params : dict
             Passed to :meth:`from_predictions`, among them ``sample_weight`` and ``ax``.
 
-        Returns
-        -------
-        display
-            As :meth:`from_predictions` does.
-
-        Raises
-        ------
-        TypeError
-            If the estimator does not predict probabilities.
-        ValueError
-            If it has more classes than the display supports, or as in :meth:`from_predictions`.
+        %(display_returned)s
         """
         make: Any = cls
         shown = type(estimator).__name__ if name is None else name

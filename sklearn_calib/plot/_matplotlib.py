@@ -139,10 +139,7 @@ def result_finding(result: "CalibrationTestResult", level: float) -> str:
 
 
 def thinned(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the indices of the first, the last, the lowest and the highest point of each of 1000 columns.
-
-    ``x`` lies in [0, 1], in increasing order. Of no more than 4000 points all are kept.
-    """
+    """Return the first, last, lowest and highest of ordered points in each of 1000 columns; of 4000, all."""
     n = x.shape[0]
     if n <= 4 * _PATH_COLUMNS:
         return np.arange(n)
@@ -155,11 +152,7 @@ def thinned(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def legend_above(ax: "Axes", **legend_params: Any) -> "Legend":
-    """Draw a legend into the axes, and extend their upper y-limit so that it covers no data.
-
-    If it is wider than the axes, it gets one column, and then smaller letters. It is not part of the layout
-    of the figure.
-    """
+    """Draw a legend, in smaller letters if it is too wide, above the data by a larger upper y-limit."""
     frame = ax.get_window_extent()
     widest = _LEGEND_WIDTH * frame.width
     legend = ax.legend(loc="upper left", **legend_params)

@@ -51,25 +51,9 @@ def interval_lengths(n_bins: int) -> list[int]:
 def monotone_limits(
     weight: Array, positives: Array, alpha: float, lengths: list[int], *, pointwise: bool
 ) -> tuple[Array, Array]:
-    """Return bounds of the event probability at the end, and at the beginning, of each bin.
+    """Return lower bounds of q from the end of each bin on, and upper bounds up to the beginning of each bin.
 
-    Parameters
-    ----------
-    weight, positives : ndarray of shape (C,)
-        Number of samples, and of events, in each bin.
-    alpha : float
-        One minus the level.
-    lengths : list of int
-        Lengths of intervals in use, at most C.
-    pointwise : bool
-        Whether the level holds at each x separately.
-
-    Returns
-    -------
-    lower : ndarray of shape (C,)
-        Bound for q from the largest prediction of the bin on.
-    upper : ndarray of shape (C,)
-        Bound for q up to the smallest prediction of the bin.
+    ``lengths`` are those of the intervals in use; with ``pointwise`` the level holds at each x separately.
     """
     n_bins = weight.shape[0]
     samples, events = (np.concatenate(([0.0], np.cumsum(part))) for part in (weight, positives))

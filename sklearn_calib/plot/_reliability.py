@@ -205,15 +205,7 @@ class ReliabilityDisplay(DisplayMixin):
             each other. The bands "confidence" and "consistency" allow for it; "simultaneous", and
             "confidence" for the isotonic curve, assume independent samples and raise an error.
         %(pos_label)s
-        name : str, default=None
-            Name of the model in the legend.
-        %(passed_on)s
-
-        Returns
-        -------
-        ReliabilityDisplay
-
-        %(no_display)s
+        %(named_picture)s
         """
         sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
         made = reliability_curve(sample, curve, n_bins, band, confidence, scale)
@@ -255,17 +247,7 @@ class ReliabilityDisplay(DisplayMixin):
         **params : dict
             Passed to :meth:`from_predictions`.
 
-        Returns
-        -------
-        ReliabilityDisplay
-
-        Raises
-        ------
-        TypeError
-            If the estimators do not predict probabilities.
-        ValueError
-            If ``cv_results`` lacks estimators or indices, or an argument is malformed.
-        %(no_matplotlib)s
+        %(display_returned)s
         """
         if not isinstance(cv_results, Mapping) or not {"estimator", "indices"} <= set(cv_results):
             raise ValueError(

@@ -17,25 +17,11 @@ from sklearn_calib._validation import BinarySample
 
 
 class SimulatedOutcomes:
-    """Sums of simulated labels, Y* ~ Bernoulli(p), in bins of neighbouring predictions.
+    """Sums of simulated labels, Y* ~ Bernoulli(p), dependent within clusters, in bins of equal mass.
 
-    Labels depend on each other within ``grouped.clusters``.
-
-    ``prob`` and ``weight`` are mean prediction and weight of the bins, ``part`` the part of each bin, and
-    ``index`` the bin of each distinct prediction. Integer weights are numbers of independent labels; other
-    weights are those of single labels.
-
-    Parameters
-    ----------
-    sample : BinarySample
-        The samples.
-    grouped : GroupedOutcomes
-        The same samples, grouped.
-    n_bins : int
-        More distinct predictions than this are gathered in this many bins of equal mass. The sum of labels of
-        a bin has the exact mean, and a variance exact to the square of its width.
-    parts : ndarray of shape (groups,) or None
-        Non-decreasing numbers: no bin spans two parts.
+    ``prob``, ``weight`` and ``part`` are mean prediction, weight and part of the bins, ``index`` the bin of
+    each distinct prediction. The sum of labels of a bin has the exact mean, and a variance exact to the
+    square of its width. Integer weights are numbers of independent labels, others those of single labels.
     """
 
     def __init__(

@@ -57,11 +57,7 @@ def interior(sample: BinarySample) -> BinarySample:
 
 
 def squared_weights(w: Array | None) -> Array | None:
-    """Return the weights whose sum replaces sum w^2 in the variance of a weighted mean.
-
-    Integers count repetitions, each an independent observation; other weights are sampling weights, with
-    Kish's effective sample size (sum w)^2 / sum w^2.
-    """
+    """Return the weights whose sum replaces sum w^2; non-integer ones have Kish's (sum w)^2 / sum w^2."""
     return w if w is None or whole_numbers(w) else w**2
 
 
@@ -113,20 +109,9 @@ def _gather(bin_of: NDArray[np.int64], values: Array | NDArray[np.int64] | None)
 
 
 class KernelWindow:
-    """A Gaussian kernel of scale s at each node of an axis, acting on binned predictions.
+    """A Gaussian kernel of scale s at nodes on [0, 1], acting on binned predictions.
 
     A kernel narrower than the bins is widened to them; ``shrink`` is s over the scale in use.
-
-    Parameters
-    ----------
-    nodes : ndarray of shape (m,)
-        Where the kernel is centred, on [0, 1].
-    place : ndarray of shape (n,)
-        The predictions on that axis.
-    s : float
-        Scale.
-    reflect : bool
-        Whether the kernel is reflected at 0 and 1.
     """
 
     def __init__(self, nodes: Array, place: Array, w: Array | None, s: float, *, reflect: bool) -> None:
@@ -171,16 +156,7 @@ class KernelWindow:
 class SmoothCurve:
     """Kernel regression of the outcome on the prediction, on the axis of the diagram.
 
-    Attributes
-    ----------
-    sample : BinarySample
-        The samples that are smoothed: on the logit scale without predictions of exactly 0 or 1.
-    predicted, observed : ndarray of shape (m,)
-        The curve; NaN where it has too few samples.
-    error : float
-        Smooth ECE at its own bandwidth, whatever that of the curve.
-    bandwidth : float
-        Bandwidth of the curve, in units of probability or of log-odds.
+    The curve is NaN where it has too few samples; ``error`` is smooth ECE at its own bandwidth.
     """
 
     def __init__(self, sample: BinarySample, scale: str) -> None:

@@ -348,9 +348,8 @@ class MurphyDisplay(_MeanLossDisplay):
 
     References
     ----------
-    .. [1] W. Ehm, T. Gneiting, A. Jordan and F. Krüger (2016). Of quantiles and expectiles: consistent
-       scoring functions, Choquet representations and forecast rankings. Journal of the Royal Statistical
-       Society B 78.
+    .. [1] W. Ehm et al. (2016). Of quantiles and expectiles: consistent scoring functions, Choquet
+       representations and forecast rankings. Journal of the Royal Statistical Society B 78.
     .. [2] T. Dimitriadis, T. Gneiting, A. I. Jordan and P. Vogel (2024). Evaluating probabilistic
        classifiers: the triptych. International Journal of Forecasting 40. arXiv:2301.10803
 

@@ -24,10 +24,7 @@ Reduction = Literal["classwise", "confidence", "top-label"] | None
 
 
 class Forecast(NamedTuple):
-    """Predicted probabilities for X, and the true labels.
-
-    ``codes`` (n,) holds for each sample the column of ``probabilities`` (n, K) that belongs to its label.
-    """
+    """Probabilities (n, K) for X, and the column that belongs to the true label of each sample."""
 
     codes: NDArray[np.int64]
     probabilities: Array
@@ -85,10 +82,7 @@ class ForecastScorer(WeightedScorer, ABC):
         """Return the score of a forecast."""
 
     def _problems(self, forecast: Forecast, sample_weight: Array | None) -> list[Problem]:
-        """Return outcomes 0 or 1 and the probability of 1, for each class that is evaluated.
-
-        As :func:`split_classes`, but "classwise" evaluates only ``pos_label``, or the second of two classes.
-        """
+        """Return outcomes and probabilities of each class that is evaluated."""
         codes, proba, classes = forecast
         if self.reduction == "classwise" and (self.pos_label is not None or classes.shape[0] == 2):
             found = [1] if self.pos_label is None else np.flatnonzero(classes == self.pos_label)

@@ -8,10 +8,7 @@ from sklearn_calib._compat import routing_enabled
 
 
 class WeightedScorer:
-    """Base class of callable scorers that may support weights.
-
-    scikit-learn derives requests only from methods such as ``fit`` and ``score``, not from ``__call__``.
-    """
+    """Base class of scorers with weights: scikit-learn derives no request from ``__call__``."""
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
         """Request sample weights for metadata routing.
