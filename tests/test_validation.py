@@ -124,6 +124,8 @@ def test_parameters():
             check(bad, "name")
     with pytest.raises(ValueError, match="kind must be one of 'a', 'b', got 'c'"):
         v.check_option("c", "kind", ("a", "b"))
+    with pytest.raises(ValueError, match="kind must be one of 'a', 'b' or None, got 'none'"):
+        v.check_option("none", "kind", ("a", "b"), "None")
     with pytest.raises(ValueError, match="kind"):
         v.check_option(["a"], "kind", ("a", "b"))
 

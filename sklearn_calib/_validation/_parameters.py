@@ -19,10 +19,10 @@ def check_flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
-def check_option(value: Any, name: str, options: Collection[str]) -> str:
-    """Return ``value`` if it is one of the options."""
+def check_option(value: Any, name: str, options: Collection[str], other: str = "") -> str:
+    """Return ``value`` if it is one of the options; ``other`` names what the caller accepts besides them."""
     if not isinstance(value, str) or value not in options:
-        listed = ", ".join(repr(option) for option in options)
+        listed = ", ".join(repr(option) for option in options) + (other and f" or {other}")
         raise ValueError(f"{name} must be one of {listed}, got {value!r}.")
     return value
 

@@ -95,7 +95,7 @@ class AffineCalibrator(BaseCalibrator):
     def _check_parameters(self) -> None:
         check_link(self.link)
         if isinstance(self.penalty, str):
-            check_option(self.penalty, "penalty", ("auto",))
+            check_option(self.penalty, "penalty", ("auto",), "a number")
         else:
             check_not_negative(self.penalty, "penalty")
         check_flag(self.shrink_temperature, "shrink_temperature")

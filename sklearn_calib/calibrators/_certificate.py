@@ -322,7 +322,7 @@ def fitted_steps(
 def check_tolerance(tolerance: Any) -> None:
     """Raise unless ``tolerance`` is a valid name, or a finite non-negative number."""
     if isinstance(tolerance, str):
-        check_option(tolerance, "tolerance", _TOLERANCES)
+        check_option(tolerance, "tolerance", _TOLERANCES, "a number")
     else:
         check_not_negative(tolerance, "tolerance")
 

@@ -149,7 +149,7 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
 def check_bins(n_bins: Any) -> None:
     """Raise unless ``n_bins`` is "auto" or a positive integer."""
     if isinstance(n_bins, str):
-        check_option(n_bins, "n_bins", ("auto",))
+        check_option(n_bins, "n_bins", ("auto",), "an integer")
     else:
         check_size(n_bins, "n_bins")
 

@@ -88,7 +88,7 @@ class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _check_parameters(self) -> None:
         check_option(self.interpolation, "interpolation", _INTERPOLATIONS)
         if self.clip is not None:
-            check_option(self.clip, "clip", _CLIPS)
+            check_option(self.clip, "clip", _CLIPS, "None")
 
     def _score_kind(self) -> str:
         return "score"

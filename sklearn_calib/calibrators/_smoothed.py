@@ -112,7 +112,7 @@ class SmoothedCalibrator(BaseCalibrator):
 
     def _check_parameters(self) -> None:
         if isinstance(self.bandwidth, str):
-            check_option(self.bandwidth, "bandwidth", ("auto",))
+            check_option(self.bandwidth, "bandwidth", ("auto",), "a number")
         else:
             check_positive(self.bandwidth, "bandwidth")
         check_flag(self.randomized, "randomized")

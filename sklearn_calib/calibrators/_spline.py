@@ -190,7 +190,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         check_link(self.link)
         check_size(self.n_knots, "n_knots", 2, _MOST_KNOTS)
         if isinstance(self.penalty, str):
-            check_option(self.penalty, "penalty", ("auto",))
+            check_option(self.penalty, "penalty", ("auto",), "a number")
         elif self.penalty != np.inf:
             check_positive(self.penalty, "penalty")
         check_flag(self.monotone, "monotone")

@@ -337,7 +337,7 @@ def compare_models(
     """
     metric = as_metric(metric)
     if correction is not None:
-        check_option(correction, "correction", ("holm", "bonferroni"))
+        check_option(correction, "correction", ("holm", "bonferroni"), "None")
     confidence = check_fraction(confidence, "confidence")
     n_resamples = check_size(n_resamples, "n_resamples")
     generator = check_generator(random_state)

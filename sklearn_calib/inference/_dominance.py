@@ -417,7 +417,7 @@ def dominance_test(
     tau = np.unique(check_thresholds(thresholds))
     check_predictions(predictions)
     if len(predictions) > 2:
-        raise ValueError(f"predictions contains {len(predictions)} models. Pass two.")
+        raise ValueError(f"predictions must contain two models, got {len(predictions)}.")
     a, b = (
         check_decisions(y_true, proba, sample_weight, pos_label, labels, reduction, clusters)
         for proba in predictions.values()

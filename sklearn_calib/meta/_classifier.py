@@ -437,7 +437,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         """Return whether each fold keeps a model."""
         pairwise = get_tags(estimator).input_tags.pairwise
         if isinstance(self.ensemble, str):
-            check_option(self.ensemble, "ensemble", ("auto",))
+            check_option(self.ensemble, "ensemble", ("auto",), "True or False")
             return not (pairwise or isinstance(estimator, FrozenEstimator))
         if not isinstance(self.ensemble, bool | np.bool_):
             raise TypeError(f"ensemble must be True, False or 'auto', got {self.ensemble!r}.")

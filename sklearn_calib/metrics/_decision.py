@@ -239,7 +239,7 @@ def decision_risk_gap(
     """
     tau = threshold if isinstance(threshold, str) else check_fraction(threshold, "threshold")
     if isinstance(tau, str):
-        check_option(tau, "threshold", ("max",))
+        check_option(tau, "threshold", ("max",), "a number")
 
     def error(sample: BinarySample) -> float:
         grouped = group_outcomes(sample.y, sample.p, sample.w)

@@ -178,7 +178,7 @@ def kernel_calibration_error(
     check_option(kernel, "kernel", KERNELS)
     check_option(reduction, "reduction", ("canonical", *REDUCTIONS))
     if isinstance(bandwidth, str):
-        check_option(bandwidth, "bandwidth", ("median",))
+        check_option(bandwidth, "bandwidth", ("median",), "a number")
     else:
         check_positive(bandwidth, "bandwidth")
     debias, squared = check_flag(debias, "debias"), check_flag(squared, "squared")

@@ -161,7 +161,7 @@ def logit_smoothed_ece(
     if eps >= 0.5:
         raise ValueError(f"eps must be below 0.5, got {eps!r}.")
     if isinstance(bandwidth, str):
-        check_option(bandwidth, "bandwidth", ("auto",))
+        check_option(bandwidth, "bandwidth", ("auto",), "a number")
     else:
         check_positive(bandwidth, "bandwidth")
         if not _SMALLEST <= bandwidth <= _LARGEST:

@@ -277,7 +277,7 @@ def _pooling_bins(
 def _check(bandwidth: float | Literal["auto"], scale: str) -> None:
     check_option(scale, "scale", ("probability", "logit"))
     if isinstance(bandwidth, str):
-        check_option(bandwidth, "bandwidth", ("auto",))
+        check_option(bandwidth, "bandwidth", ("auto",), "a number")
     else:
         check_positive(bandwidth, "bandwidth")
 

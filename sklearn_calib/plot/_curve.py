@@ -132,7 +132,7 @@ def reliability_curve(
     """Check the options of ``ReliabilityDisplay.from_predictions`` and return the curve of a sample."""
     check_option(curve, "curve", ("smooth", "binned", "isotonic"))
     if band is not None:
-        check_option(band, "band", ("confidence", "consistency", "simultaneous"))
+        check_option(band, "band", ("confidence", "consistency", "simultaneous"), "None")
     check_option(scale, "scale", ("probability", "logit"))
     n_bins, confidence = check_size(n_bins, "n_bins"), check_fraction(confidence, "confidence")
     exact = band == "simultaneous" or (curve, band) == ("isotonic", "confidence")

@@ -214,7 +214,7 @@ class _MeanLossDisplay(_ThresholdDisplay):
         """
         confidence = check_fraction(confidence, "confidence")
         if band is not None:
-            check_option(band, "band", ("pointwise", "simultaneous"))
+            check_option(band, "band", ("pointwise", "simultaneous"), "None")
         check_option(reduction, "reduction", REDUCTIONS)
         n_resamples = check_resamples(n_resamples, confidence)
         generator = check_generator(random_state)
@@ -473,7 +473,7 @@ class DecisionDisplay(_ThresholdDisplay):
         """
         confidence = check_fraction(confidence, "confidence")
         if band is not None:
-            check_option(band, "band", ("null",))
+            check_option(band, "band", ("null",), "None")
         n_resamples = check_resamples(n_resamples, confidence)
         generator = check_generator(random_state)
         tau = np.unique(check_thresholds(thresholds))

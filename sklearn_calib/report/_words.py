@@ -223,7 +223,8 @@ def verdict(report: ReportNumbers) -> Verdict:
     title = f"No evidence of miscalibration ({p})"
     if error.upper <= small:
         return Verdict("fine", f"{title}; large errors are ruled out.", numbers)
-    size = f"{sample_words(report.n_samples)} are compatible with an error of up to {number(error.upper)}."
+    verb = "is" if report.n_samples == 1 else "are"
+    size = f"{sample_words(report.n_samples)} {verb} compatible with an error of up to {number(error.upper)}."
     return Verdict("open", f"{title}, but large errors are not ruled out.", f"{size} {numbers}")
 
 

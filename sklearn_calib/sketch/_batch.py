@@ -80,7 +80,7 @@ def _check_outcomes(y: NDArray[Any], pos_label: Any) -> NDArray[Any]:
         if not labels <= {-1, 0, 1} or labels == {-1, 0}:
             raise ValueError(
                 f"y_true has the labels {sorted(labels)}, of which a later batch may contain only one. Name "
-                "the positive class: CalibrationSketch(pos_label=...)."
+                "the positive class by the parameter pos_label."
             )
     return codes
 

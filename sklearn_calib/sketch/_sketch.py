@@ -255,7 +255,10 @@ class CalibrationSketch(Saved):
         return f"<CalibrationSketch(precision={self._precision}{label}) of {self.n_samples} samples>"
 
     def _facts(self) -> tuple[str, list[tuple[str, str]]]:
-        title, bins = f"sketch of {self.n_samples} samples", f"{self.n_bins} of precision {self._precision}"
+        title, bins = (
+            f"sketch of {self.n_samples} sample{'s' * (self.n_samples != 1)}",
+            f"{self.n_bins} of precision {self._precision}",
+        )
         if not self.n_bins:
             return title, [("bins", bins)]
         return title, [

@@ -353,7 +353,11 @@ def test_says_when_it_did_not_converge(monkeypatch, data):
             ValueError,
             "penalty must be at least 0 and finite, got -1.0",
         ),
-        (VectorScalingCalibrator(penalty="cv"), ValueError, "penalty must be one of 'auto', got 'cv'"),
+        (
+            VectorScalingCalibrator(penalty="cv"),
+            ValueError,
+            "penalty must be one of 'auto' or a number, got 'cv'",
+        ),
         (MatrixScalingCalibrator(penalty=None), TypeError, "penalty must be a number"),
         (MatrixScalingCalibrator(off_diagonal_ratio=np.inf), ValueError, "off_diagonal_ratio must be"),
         (StructuredMatrixScalingCalibrator(penalty=True), TypeError, "penalty must be a number"),

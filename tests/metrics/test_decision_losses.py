@@ -195,7 +195,7 @@ def test_bad_thresholds_of_net_benefit(threshold):
 
 
 def test_bad_options():
-    with pytest.raises(ValueError, match="threshold must be one of 'max', got 'least'"):
+    with pytest.raises(ValueError, match="threshold must be one of 'max' or a number, got 'least'"):
         decision_risk_gap([0, 1], [0.1, 0.2], threshold="least")
     with pytest.raises(ValueError, match="recalibration must be one of 'monotone', 'any', got 'all'"):
         calibration_decision_loss([0, 1], [0.1, 0.2], recalibration="all")

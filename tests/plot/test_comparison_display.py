@@ -223,7 +223,7 @@ def test_errors_name_the_argument(models, compared):
     draw = partial(ComparisonDisplay.from_predictions, y, n_resamples=199)
     with pytest.raises(TypeError, match="predictions must map names to arrays, got ndarray"):
         draw(predictions["true"])
-    with pytest.raises(ValueError, match="predictions contains 1 models"):
+    with pytest.raises(ValueError, match="predictions must contain at least two models, got 1"):
         draw({"true": predictions["true"]})
     with pytest.raises(ValueError, match="metrics='ece' is not the name of a metric"):
         draw(predictions, metrics="ece")
