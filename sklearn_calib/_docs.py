@@ -190,6 +190,25 @@ method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
     How the p-value is obtained. "monte_carlo": from simulated outcomes, Y* ~ Bernoulli(p), exact given the
     predictions for any n. "asymptotic": from the asymptotic distribution. "auto": simulated outcomes for up
     to 10000 observations, else asymptotic.""",
+    "tested_rows": """\
+X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
+    Predicted probabilities, as ``y_proba`` of :meth:`test`.
+y : array-like of shape (n,)
+    Outcomes; :meth:`score` of a fitted object takes labels among ``classes_``.
+sample_weight : array-like of shape (n,) or None, default=None
+    Frequencies.""",
+    "two_labels": """\
+classes : array-like of shape (2,) or None, default=None
+    Both labels, for a first call that does not contain both. None means the labels of the first ``y``; a
+    single 0, 1 or bool implies the labels 0 and 1, a single -1 the labels -1 and 1. The greater label is
+    the positive one.""",
+    "named_columns": """\
+y : str
+    Column of outcomes: booleans, numbers or texts, with two labels.
+p : str
+    Column of the predicted probability of the positive class.
+sample_weight : str, default=None
+    Column of non-negative weights.""",
     "axes": """\
 ax_ : matplotlib Axes
     Axes with the plot, after :meth:`plot`.

@@ -55,18 +55,7 @@ class LabelledTable:
         return np.array([name in self.categories for name in self.feature_names])
 
     def column(self, name: str) -> NDArray[np.generic]:
-        """Return one feature: numbers, or the names of categories.
-
-        Parameters
-        ----------
-        name : str
-            One of `feature_names`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Values of the feature.
-        """
+        """Return one feature by its name, shape (n_samples,): numbers, or the names of categories."""
         if not isinstance(name, str) or name not in self.feature_names:
             raise ValueError(f"name must be one of {', '.join(self.feature_names)}, got {name!r}.")
         values = self.X[:, self.feature_names.index(name)]

@@ -138,9 +138,7 @@ class StreamingCalibrator(BaseCalibrator):
             Class labels; a batch with one label only is allowed.
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights.
-        classes : array-like of shape (2,) or None, default=None
-            Both labels, for a first batch that does not contain both. None means the labels of the first
-            batch; a single 0, 1 or bool implies the labels 0 and 1, a single -1 the labels -1 and 1.
+        %(two_labels)s
 
         Returns
         -------

@@ -156,9 +156,8 @@ class CalibrationMonitor:
     predicted outcome does not change it. Metrics are computed when a batch opens a new slot of the window,
     and at alerts. A metric that fails on a window is NaN, with a warning.
 
-    An update that raises one of the errors named below changes nothing. Any other exception, from a metric or
-    by Ctrl-C, may leave it incomplete: load the monitor from its last pickle. Apart from history and alerts,
-    the state has constant size.
+    Apart from history and alerts, the state has constant size. Threads and interrupted updates are described
+    in the user guide.
 
     References
     ----------

@@ -237,13 +237,7 @@ class ReportNumbers:
     _sample: BinarySample = field(repr=False)
 
     def metric(self, key: str) -> ReportMetric:
-        """Return a metric by its key.
-
-        Parameters
-        ----------
-        key : str
-            Such as "smooth_ece", "slope" or "brier".
-        """
+        """Return a metric by its key, such as "smooth_ece", "slope" or "brier"."""
         lines = {line.key: line for line in self.metrics}
         return lines[check_option(key, "key", lines)]
 

@@ -114,12 +114,7 @@ def sketch_arrow(
     ----------
     batches : iterable of pyarrow.RecordBatch
         The samples; empty batches are allowed.
-    y : str
-        Column of outcomes: booleans, numbers or texts.
-    p : str
-        Column of the predicted probability of the positive class.
-    sample_weight : str, default=None
-        Column of non-negative weights.
+    %(named_columns)s
     %(sketched)s
 
     Returns
@@ -167,6 +162,7 @@ def _checked(columns: Columns, batches: Iterable[Any]) -> Iterator[dict[str, NDA
         row += batch.num_rows
 
 
+@shared_docs
 def sketch_file(
     path: FilePath | Sequence[FilePath],
     *,
@@ -183,12 +179,7 @@ def sketch_file(
     path : str, Path or sequence of these
         CSV files (also gzipped) with a line of column names, Parquet files (``.parquet``, ``.pq``) and
         Feather files (``.feather``, ``.arrow``); or folders of these, at any depth.
-    y : str
-        Column of outcomes, with two labels.
-    p : str
-        Column of the predicted probability of the positive class.
-    sample_weight : str, default=None
-        Column of non-negative weights.
+    %(named_columns)s
     pos_label : label, default=None
         The positive class, as a label or as it is written. By default 1 for labels in {0, 1} or {-1, 1}, the
         greater of two other integers; required for text labels.

@@ -47,12 +47,8 @@ class CalibrationSketch(Saved):
     weights, a sketch does not depend on the order of samples, batches or merges, bit for bit, as long as the
     weight in one bin is at most :math:`2^{37}`. With other weights the sums agree up to rounding.
 
-    ``update`` takes time in proportion to the samples and no memory in proportion to them. Only when the
-    sketch is read after an update are all bins visited once.
-
-    Several threads may read a sketch. To update in several threads, use one sketch for each, and add them at
-    the end. An update that is interrupted by an exception other than those named below, such as Ctrl-C, may
-    be incomplete: load the sketch from its last file.
+    :meth:`update` takes O(n) time and constant memory. Threads and interrupted updates are described in the
+    user guide.
 
     Bins of bounded relative width, found from the bits of a float, are used in quantile sketches [1]_; here
     they are used for the tails, at both ends of the scale.
@@ -107,11 +103,6 @@ class CalibrationSketch(Saved):
         Raises
         ------
         %(malformed)s
-
-        Notes
-        -----
-        O(n) time, and a constant amount of memory. Batches of at most 2048 samples without weights are
-        gathered until there are 32768 samples.
         """
         return self._add(check_batch(y_true, y_proba, sample_weight, self._pos_label))
 

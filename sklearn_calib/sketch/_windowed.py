@@ -56,8 +56,7 @@ class WindowedSketch(Saved):
     An update takes time in proportion to its samples, and :meth:`current` in proportion to the occupied bins
     of all slots.
 
-    Several threads may read a window. An update that is interrupted by an exception other than those named
-    below, such as Ctrl-C, may be incomplete: load the window from its last file.
+    Threads and interrupted updates are described in the user guide.
 
     Examples
     --------

@@ -253,10 +253,7 @@ class SequentialTest(CalibrationTest):
             Outcomes.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies.
-        classes : array-like of shape (2,) or None, default=None
-            Both labels, for a first call that does not contain both. None means the labels of the first
-            ``y``; a single 0, 1 or bool is taken for one of 0 and 1, a single -1 for one of -1 and 1. The
-            greater label is the positive one.
+        %(two_labels)s
 
         Returns
         -------

@@ -122,18 +122,7 @@ class CalibrationTestResult:
         return contradiction_words(self.n_contradicted, self.n_extreme)
 
     def rejects(self, alpha: float = 0.05) -> bool:
-        """Tell whether the null hypothesis is rejected at level ``alpha``.
-
-        Parameters
-        ----------
-        alpha : float, default=0.05
-            Level of the test, strictly between 0 and 1.
-
-        Returns
-        -------
-        bool
-            Whether ``pvalue <= alpha``.
-        """
+        """Tell whether the null hypothesis is rejected at level ``alpha``, in (0, 1): ``pvalue <= alpha``."""
         return self.pvalue <= check_fraction(alpha, "alpha")
 
     def __str__(self) -> str:
@@ -370,12 +359,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
-            Predicted probabilities, as ``y_proba`` of :meth:`test`.
-        y : array-like of shape (n,)
-            Outcomes.
-        sample_weight : array-like of shape (n,) or None, default=None
-            Frequencies.
+        %(tested_rows)s
         clusters : array-like of shape (n,) or None, default=None
             Label of the cluster of each sample, as in :meth:`test`.
 
@@ -423,12 +407,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
-            Predicted probabilities.
-        y : array-like of shape (n,)
-            Outcomes; if the object is fitted, labels among ``classes_``.
-        sample_weight : array-like of shape (n,) or None, default=None
-            Frequencies.
+        %(tested_rows)s
         clusters : array-like of shape (n,) or None, default=None
             Label of the cluster of each sample, as in :meth:`test`.
 

@@ -58,18 +58,7 @@ class BinomialValue:
     adjusted_pvalue: float
 
     def rejects(self, alpha: float = 0.05) -> bool:
-        """Tell whether calibration at this value is rejected.
-
-        Parameters
-        ----------
-        alpha : float, default=0.05
-            Probability of rejecting any calibrated value, strictly between 0 and 1.
-
-        Returns
-        -------
-        bool
-            Whether ``adjusted_pvalue <= alpha``.
-        """
+        """Tell whether ``adjusted_pvalue <= alpha``: level of all values together."""
         return self.adjusted_pvalue <= check_fraction(alpha, "alpha")
 
     def __str__(self) -> str:
