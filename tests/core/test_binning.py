@@ -61,21 +61,6 @@ def test_a_weight_too_small_to_count_falls_into_the_last_bin():
     assert quantile_bins(grouped.weight, 4).tolist() == [2, 3]
 
 
-@pytest.mark.parametrize("n_bins", [64, 4096, 1 << 20])
-@pytest.mark.parametrize("n", [1, 5, 20_000, 300_000])
-def test_condensed_sample_keeps_first_moments(n, n_bins):
-    rng = np.random.default_rng(n)
-    x = np.where(rng.random(n) < 0.1, rng.integers(0, 2, n), rng.random(n))
-    y = (rng.random(n) < x).astype(np.int64)
-    outcome, position, weight = condense(y, x, n_bins)
-    assert weight.sum() == n
-    assert weight @ outcome == y.sum()
-    assert weight @ position == pytest.approx(x.sum(), abs=1e-10 * n)
-    assert (weight * outcome) @ position == pytest.approx((x * y).sum(), abs=1e-10 * n)
-    assert ((position >= 0) & (position <= 1)).all()
-    assert position.shape[0] <= min(2 * (n_bins + 1), n)
-
-
 @pytest.mark.parametrize("n_bins", [64, 1024])
 def test_condensed_n_bins_by_a_loop(n_bins):
     rng = np.random.default_rng(3)

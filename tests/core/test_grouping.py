@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_scores, packed_sort
-from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._links import EPS, logit
 
 EDGES = [0.0, 5e-324, 1e-310, 2.2e-308, 1e-16, 0.5 - 2**-54, 0.5, 0.5 + 2**-53, 1 - 2**-53, 1.0]
@@ -88,26 +87,6 @@ def test_rows_in_order_are_grouped_as_any_others():
         for name in ("prob", "weight", "positives"):
             np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
         assert not np.signbit(first.prob).any()
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(10))
-def test_isotonic_is_the_min_max_formula(seed):
-    y, p, w = sample(seed)
-    grouped = group_outcomes(y, p, w)
-    m = grouped.prob.shape[0]
-
-    def mean(a, b):
-        return grouped.positives[a : b + 1].sum() / grouped.weight[a : b + 1].sum()
-
-    expected = [min(max(mean(a, b) for a in range(i + 1)) for b in range(i, m)) for i in range(m)]
-    blocks = fit_isotonic(grouped)
-    np.testing.assert_allclose(
-        blocks.value[np.searchsorted(blocks.upper, grouped.prob)], expected, atol=1e-12
-    )
-    assert (np.diff(blocks.value) > 0).all()
-    assert blocks.weight.sum() == grouped.total
-    assert (blocks.lower <= blocks.upper).all()
 
 
 def test_logit():

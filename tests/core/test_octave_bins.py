@@ -111,16 +111,6 @@ def test_bins_are_narrow_in_the_tails():
     assert (width[upper] <= 2.0**-9 * (1 - high[upper]) * (1 + 1e-15)).all()
 
 
-def test_an_array_without_tails_takes_the_same_bins():
-    grid = OctaveBins(12)
-    rng = np.random.default_rng(1)
-    p = rng.uniform(0.1, 0.9, 500)
-    together = located(grid, np.append(p, 1e-5))
-    alone = located(grid, p)
-    for first, second in zip(alone, together, strict=True):
-        np.testing.assert_array_equal(first, second[:-1])
-
-
 @pytest.mark.parametrize(("lower", "upper"), [(0, 0), (3, 3), (3, 300), (300, 3), (300, 300), (0, 300)])
 def test_many_and_few_predictions_in_the_tails_take_the_same_bins(lower, upper):
     grid, rng = OctaveBins(14), np.random.default_rng(2)

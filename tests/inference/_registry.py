@@ -26,7 +26,7 @@ class TestCase:
     """A test of calibration, reproducible, and what theory promises of it.
 
     ``flip``: (1 - y, 1 - p) gives the same estimate. ``draws``: p-values come from redrawn samples.
-    ``ordered``: the order of rows matters, as it does for streams.
+    ``ordered``: the order of rows matters, as it does for streams. ``clusters``: it takes dependent samples.
     """
 
     __test__ = False
@@ -36,29 +36,39 @@ class TestCase:
     flip: bool = True
     draws: bool = False
     ordered: bool = False
+    clusters: bool = True
 
 
 TESTS = [
     TestCase("tcal", TCal(n_resamples=99, random_state=0), draws=True),
     TestCase("tcal_bonferroni", TCal(n_resamples=399, combine="bonferroni", random_state=0), draws=True),
     TestCase("tcal_fixed", TCal(smoothness=1.0, n_resamples=99, random_state=0), draws=True),
-    TestCase("tcal_asymptotic", TCal(method="asymptotic")),
-    TestCase("tcal_asymptotic_fixed", TCal(smoothness=0.5, method="asymptotic")),
-    TestCase("tcal_theory", TCal(method="theory")),
-    TestCase("tcal_tolerance", TCal(tolerance=0.05, n_resamples=99, random_state=0), draws=True),
+    TestCase("tcal_asymptotic", TCal(method="asymptotic"), clusters=False),
+    TestCase("tcal_asymptotic_fixed", TCal(smoothness=0.5, method="asymptotic"), clusters=False),
+    TestCase("tcal_theory", TCal(method="theory"), clusters=False),
+    TestCase(
+        "tcal_tolerance", TCal(tolerance=0.05, n_resamples=99, random_state=0), draws=True, clusters=False
+    ),
     TestCase("combined", CombinedTest(n_resamples=99, random_state=0), draws=True),
-    TestCase("combined_asymptotic", CombinedTest(method="asymptotic")),
-    TestCase("splitting", SampleSplittingTest(n_resamples=99, random_state=0), flip=False, draws=True),
+    TestCase("combined_asymptotic", CombinedTest(method="asymptotic"), clusters=False),
+    TestCase(
+        "splitting",
+        SampleSplittingTest(n_resamples=99, random_state=0),
+        flip=False,
+        draws=True,
+        clusters=False,
+    ),
     TestCase("kernel", KernelTest(n_resamples=99, random_state=0), draws=True),
     TestCase("kernel_gaussian", KernelTest(kernel="gaussian", n_resamples=99, random_state=0), draws=True),
     TestCase("kernel_adaptive", KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0), draws=True),
-    TestCase("kernel_asymptotic", KernelTest(method="asymptotic")),
+    TestCase("kernel_asymptotic", KernelTest(method="asymptotic"), clusters=False),
     # the samples of the generated tests are continuous
-    TestCase("binomial", BinomialTest(max_values=10_000)),
+    TestCase("binomial", BinomialTest(max_values=10_000, n_resamples=99)),
     TestCase(
-        "binomial_doubled", BinomialTest(correction="bonferroni", two_sided="doubled", max_values=10_000)
+        "binomial_doubled",
+        BinomialTest(correction="bonferroni", two_sided="doubled", max_values=10_000, n_resamples=99),
     ),
-    TestCase("sequential", SequentialTest(), ordered=True),
+    TestCase("sequential", SequentialTest(), ordered=True, clusters=False),
     TestCase("consistency", ConsistencyTest("smooth_ece", n_resamples=39), flip=False, draws=True),
     TestCase("cox", CoxTest(n_resamples=99), draws=True),
     TestCase("cox_slope", CoxTest(parameter="slope", n_resamples=99), draws=True),

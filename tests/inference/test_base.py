@@ -14,7 +14,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn_calib import CrossFitScorer
 from sklearn_calib.calibrators import IsotonicCalibrator
 from sklearn_calib.inference import (
-    CalibrationTest,
     CalibrationTestResult,
     CoxTest,
     KernelTest,
@@ -62,11 +61,6 @@ def test_rejects():
         RESULT.rejects(0)
 
 
-def test_the_base_class_asks_for_a_test():
-    with pytest.raises(TypeError, match="abstract"):
-        CalibrationTest()
-
-
 def test_fit_stores_and_test_does_not():
     y, p = sample()
     test = TCal(method="asymptotic")
@@ -79,12 +73,6 @@ def test_fit_stores_and_test_does_not():
         np.testing.assert_array_equal(fitted.classes_, [0, 1])
         assert fitted.transform(X) is X
         assert clone(test).fit_transform(X, y) is X
-
-
-def test_tags():
-    tags = TCal().__sklearn_tags__()
-    assert tags.target_tags.required
-    assert tags.input_tags.one_d_array
 
 
 def test_transform_checks():

@@ -157,17 +157,3 @@ def test_continuous_predictions_are_an_error():
     with pytest.raises(ValueError, match="y_proba has 2 distinct values"):
         BinomialTest().test([0, 1], [0.2, 0.7])
     assert BinomialTest().test([1], [0.2]).pvalue == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error", "named"),
-    [
-        ({"correction": "sidak"}, ValueError, "correction"),
-        ({"two_sided": "central"}, ValueError, "two_sided"),
-        ({"max_values": 0}, ValueError, "max_values"),
-        ({"max_values": 2.5}, TypeError, "max_values"),
-    ],
-)
-def test_bad_parameters(parameters, error, named):
-    with pytest.raises(error, match=named):
-        BinomialTest(**parameters).test([0, 1, 1], [0.5, 0.5, 0.5])

@@ -30,13 +30,11 @@ from sklearn_calib.calibrators import (
 from sklearn_calib.calibrators._certificate import fitted_steps
 from sklearn_calib.inference import (
     BinomialTest,
-    CombinedTest,
     ConsistencyTest,
     CoxTest,
     CutoffTest,
     HosmerLemeshowTest,
     KernelTest,
-    SampleSplittingTest,
     SpiegelhalterTest,
     TCal,
     compare_models,
@@ -45,21 +43,11 @@ from sklearn_calib.inference import (
 )
 from sklearn_calib.meta import CalibratedClassifier
 from sklearn_calib.metrics import calibration_summary
+from tests.inference._registry import TESTS
 
-TESTS = {
-    "tcal": TCal(n_resamples=99, random_state=0),
-    "tcal_fixed": TCal(n_resamples=99, smoothness=1.0, random_state=0),
-    "cutoff": CutoffTest(n_resamples=99, random_state=0),
-    "cox": CoxTest(n_resamples=99),
-    "cox_slope": CoxTest(n_resamples=99, parameter="slope"),
-    "spiegelhalter": SpiegelhalterTest(n_resamples=99),
-    "hosmer_lemeshow": HosmerLemeshowTest(n_resamples=99),
-    "kernel": KernelTest(n_resamples=99, random_state=0),
-    "kernel_adaptive": KernelTest(n_resamples=99, bandwidth="adaptive", random_state=0),
-    "combined": CombinedTest(n_resamples=99, random_state=0),
-    "consistency": ConsistencyTest("smooth_ece", n_resamples=99, random_state=0),
-    "binomial": BinomialTest(n_resamples=99, max_values=10**4),
-}
+every_test = pytest.mark.parametrize(
+    "case", [case for case in TESTS if case.clusters], ids=lambda case: case.name
+)
 
 
 def dependent(n_clusters, size, rho, seed, shift=0.0):
@@ -205,27 +193,17 @@ def test_slopes_that_differ_are_found():
     assert result.pvalue > 0.05
 
 
-def test_quantiles_of_the_correlation():
-    known = Dependence(np.array([0.0, 0.2, 0.5]), np.array([0.25, 0.5, 0.25]))
-    rho, slope = known.sample(8, np.random.default_rng(0))
-    assert sorted(rho) == [0, 0, 0.2, 0.2, 0.2, 0.2, 0.5, 0.5]
-    assert not slope.any()
-    assert known.median == 0.2
-
-
 # ---- the tests
 
 
-@pytest.mark.parametrize("name", TESTS)
-def test_dependence_is_no_miscalibration(name):
+@every_test
+def test_dependence_is_no_miscalibration(case):
     """Without clusters most of these runs reject at 5%."""
-    rejected = [
-        TESTS[name]
-        .test(*dependent(40, 25, 0.4, seed)[:2], clusters=dependent(40, 25, 0.4, seed)[2])
-        .rejects()
-        for seed in range(15)
-    ]
-    assert sum(rejected) <= binom.ppf(0.9999, 15, 0.05)
+    rejected = 0
+    for seed in range(15):
+        y, p, clusters = dependent(40, 25, 0.4, seed)
+        rejected += case.test.test(y, p, clusters=clusters).rejects()
+    assert rejected <= binom.ppf(0.9999, 15, 0.05)
 
 
 def test_without_clusters_it_is():
@@ -233,11 +211,11 @@ def test_without_clusters_it_is():
     assert sum(rejected) >= 6
 
 
-@pytest.mark.parametrize("name", TESTS)
-def test_miscalibration_is_found(name):
+@every_test
+def test_miscalibration_is_found(case):
     y, p, clusters = dependent(200, 5, 0.1, seed=0)
-    result = TESTS[name].test(y, p**2, clusters=clusters)
-    assert result.pvalue <= (0.05 if name == "binomial" else 0.01)
+    result = case.test.test(y, p**2, clusters=clusters)
+    assert result.pvalue <= 0.05
     assert result.n_clusters == 200
     assert 1 < result.design_effect < 2
     assert result.n_effective == 1000 / result.design_effect
@@ -245,27 +223,27 @@ def test_miscalibration_is_found(name):
     assert "200 (design effect 1." in result._repr_html_()
 
 
-@pytest.mark.parametrize("name", TESTS)
-def test_clusters_of_single_samples_change_nothing(name):
+@every_test
+def test_clusters_of_single_samples_change_nothing(case):
     y, p, _ = dependent(40, 3, 0.0, seed=0)
     alone = np.array([f"s{k}" for k in range(y.size)])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with_clusters = TESTS[name].test(y, p, clusters=alone)
-    without = TESTS[name].test(y, p)
+        with_clusters = case.test.test(y, p, clusters=alone)
+    without = case.test.test(y, p)
     assert (with_clusters.pvalue, with_clusters.statistic) == (without.pvalue, without.statistic)
     assert without.n_clusters is without.design_effect is without.n_effective is None
     assert (with_clusters.n_clusters, with_clusters.design_effect, with_clusters.n_effective) == (120, 1, 120)
 
 
-@pytest.mark.parametrize("name", TESTS)
-def test_order_names_and_repetition_do_not_matter(name):
+@every_test
+def test_order_names_and_repetition_do_not_matter(case):
     y, p, clusters = dependent(30, 6, 0.2, seed=4)
     p = np.round(p, 1)
     weight = np.random.default_rng(0).integers(0, 4, size=y.size)
-    weighted = TESTS[name].test(y, p, sample_weight=weight, clusters=clusters)
+    weighted = case.test.test(y, p, sample_weight=weight, clusters=clusters)
     rows = np.random.default_rng(0).permutation(np.repeat(np.arange(y.size), weight))
-    repeated = TESTS[name].test(y[rows], p[rows], clusters=[f"c{c:02d}" for c in clusters[rows]])
+    repeated = case.test.test(y[rows], p[rows], clusters=[f"c{c:02d}" for c in clusters[rows]])
     assert weighted.pvalue == repeated.pvalue
     assert weighted.statistic == pytest.approx(repeated.statistic, rel=1e-9)
     assert weighted.n_samples == repeated.n_samples == weight.sum()
@@ -490,29 +468,18 @@ def test_few_clusters_with_events_are_warned_of():
 @pytest.mark.parametrize(
     "test",
     [
+        *(case.test for case in TESTS if not (case.clusters or case.ordered)),
         CutoffTest(method="asymptotic"),
         CoxTest(method="asymptotic"),
         SpiegelhalterTest(method="asymptotic"),
         HosmerLemeshowTest(method="asymptotic"),
-        TCal(method="asymptotic"),
-        TCal(method="theory"),
-        TCal(tolerance=0.01),
-        CombinedTest(method="asymptotic"),
         ConsistencyTest("smooth_ece", resample="pairs"),
-        KernelTest(method="asymptotic"),
-        SampleSplittingTest(),
     ],
 )
 def test_methods_for_independent_samples_refuse_clusters(test):
     y, p, clusters = dependent(20, 4, 0.0, seed=0)
     with pytest.raises(ValueError, match="assumes independent samples and cannot be given clusters"):
         test.test(y, p, clusters=clusters)
-
-
-def test_fractional_weights_are_refused():
-    y, p, clusters = dependent(20, 4, 0.0, seed=0)
-    with pytest.raises(ValueError, match=r"whole numbers|frequenc"):
-        CutoffTest().test(y, p, sample_weight=np.full(80, 0.5), clusters=clusters)
 
 
 def test_log_of_small_probabilities_is_finite():
@@ -562,16 +529,6 @@ def test_all_swaps_of_clusters_are_enumerated():
     assert np.sort(found.null_distribution) == pytest.approx(np.sort(loss @ signs))
 
 
-def test_comparisons_of_several_models():
-    y, a, b, clusters = models(40, 10, 0)
-    given = {"metric": "cutoff_calibration_error", "n_resamples": 99, "random_state": 0}
-    found = compare_models(y, {"a": a, "b": b}, clusters=clusters, **given)
-    assert found.n_clusters == 40
-    alone = compare_models(y, {"a": a, "b": b}, **given)
-    for wide, narrow in zip(found.models, alone.models, strict=True):
-        assert wide.upper - wide.lower > narrow.upper - narrow.lower
-
-
 # ---- certificates
 
 
@@ -584,8 +541,9 @@ def test_certificates_of_dependent_samples_are_wider():
     assert found.tolerance_ > 1.3 * alone.tolerance_
     single = CertifiedCalibrator(**given).fit(p, y, clusters=np.arange(y.size))
     assert single.certificate_ == alone.certificate_
-    with pytest.raises(ValueError, match="method='dkw' assumes independent samples"):
-        found.cutoff_certificate(method="dkw")
+    for method in ("asymptotic", "dkw", "paper"):
+        with pytest.raises(ValueError, match=f"method='{method}' assumes independent samples"):
+            found.cutoff_certificate(method=method)
     with pytest.raises(ValueError, match="method='paper' assumes independent samples"):
         CertifiedCalibrator(method="paper").fit(p, y, clusters=clusters)
     with pytest.raises(ValueError, match="clusters cannot be combined with sample_weight"):
@@ -663,25 +621,30 @@ def test_clusters_reach_the_calibrator_of_a_classifier():
         assert routed.cutoff_certificate() == certificate
 
 
-def test_certificates_that_dependence_rules_out():
-    y, p, clusters = dependent(30, 10, 0.3, seed=0)
-    found = IsotonicCalibrator().fit(p, y, clusters=clusters)
-    for method in ("asymptotic", "dkw", "paper"):
-        with pytest.raises(ValueError, match=f"method='{method}' assumes independent samples"):
-            found.cutoff_certificate(method=method)
-    few = PlattCalibrator().fit(p[:90], y[:90], clusters=clusters[:90])
+@pytest.mark.parametrize(
+    ("calibrator", "n", "clusters", "message"),
+    [
+        (
+            SmoothedCalibrator(),
+            60,
+            np.arange(60) // 2,
+            "clusters are for certificates, which SmoothedCalibrator",
+        ),
+        (PlattCalibrator(), 60, np.arange(60) % 3, "clusters has 3 distinct labels, too few"),
+        (TemperatureCalibrator(), 6, [0, 1, 2, 3, 4, 4], "binary problems, but y has 3 classes"),
+    ],
+)
+def test_fits_that_refuse_clusters(calibrator, n, clusters, message):
+    p = np.full((6, 3), 1 / 3) if n == 6 else np.linspace(0.1, 0.9, n)
+    with pytest.raises(ValueError, match=message):
+        calibrator.fit(p, np.arange(n) % (3 if n == 6 else 2), clusters=clusters)
+
+
+def test_few_dependent_samples_have_no_certificate():
+    y, p, clusters = dependent(18, 5, 0.3, seed=0)
+    few = PlattCalibrator().fit(p, y, clusters=clusters)
     with pytest.raises(ValueError, match="no certificate for so few dependent samples: 'fitted' needs 100"):
         few.cutoff_certificate()
-    with pytest.raises(ValueError, match="clusters are for certificates, which SmoothedCalibrator"):
-        SmoothedCalibrator().fit(p, y, clusters=clusters)
-    with pytest.raises(ValueError, match="clusters has 3 distinct labels, too few"):
-        PlattCalibrator().fit(p, y, clusters=clusters % 3)
-    with pytest.raises(ValueError, match="clusters has a missing value at index 0"):
-        PlattCalibrator().fit(p, y, clusters=np.where(np.arange(300) == 0, np.nan, clusters))
-    with pytest.raises(ValueError, match="binary problems, but y has 3 classes"):
-        TemperatureCalibrator().fit(np.full((6, 3), 1 / 3), [0, 1, 2] * 2, clusters=[0, 1, 2, 3, 4, 4])
-    with pytest.raises(ValueError, match="whole numbers"):
-        PlattCalibrator().fit(p, y, np.full(300, 0.5), clusters=clusters)
 
 
 def test_clusters_are_divided_whole():

@@ -215,23 +215,3 @@ def test_asymptotic_combinations():
         y, p = _properties.sample(3000, power=power)
         only = CombinedTest(components=["slope"], method="asymptotic").test(y, p)
         assert only.pvalue == pytest.approx(only.scales[0].pvalue, rel=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "named"),
-    [
-        ({"weights": (1, 1)}, ValueError, "weights"),
-        ({"weights": (1, 0, 1)}, ValueError, "weights"),
-        ({"components": "tcal"}, ValueError, "components"),
-        ({"components": ()}, ValueError, "components"),
-        ({"components": ("tcal", "tcal")}, ValueError, "twice"),
-        ({"components": ("wald",)}, ValueError, "components"),
-        ({"combine": "mean"}, ValueError, "combine"),
-        ({"method": "exact"}, ValueError, "method"),
-        ({"n_resamples": 0}, ValueError, "n_resamples"),
-        ({"random_state": 1.5}, TypeError, "random_state"),
-    ],
-)
-def test_parameters_are_checked(options, error, named):
-    with pytest.raises(error, match=named):
-        CombinedTest(**options).test([0, 1], [0.2, 0.8])

@@ -2,7 +2,20 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+from sklearn_calib.inference import (
+    BinomialTest,
+    CombinedTest,
+    ConsistencyTest,
+    CoxTest,
+    CutoffTest,
+    HosmerLemeshowTest,
+    KernelTest,
+    SampleSplittingTest,
+    SpiegelhalterTest,
+    TCal,
+)
 from tests.inference import _properties
 from tests.inference._registry import TESTS
 
@@ -41,11 +54,6 @@ def test_what_was_almost_certain_is_no_evidence(case, n):
             assert case.test.test(y, proba, pos_label=1).pvalue >= 0.4
 
 
-def test_pvalue_is_positive_otherwise(case):
-    y, p = _properties.sample(300, power=4)
-    assert 0 < case.test.test(y, p).pvalue <= 1
-
-
 def test_result_is_reproducible_and_nothing_is_changed(case):
     y, p = _properties.sample(80, seed=3)
     y_before, p_before = y.copy(), p.copy()
@@ -57,9 +65,80 @@ def test_result_is_reproducible_and_nothing_is_changed(case):
     np.testing.assert_array_equal(p, p_before)
 
 
-def test_flip(case):
-    y, p = _properties.sample(80, seed=4)
-    if case.flip:
-        here, there = case.test.test(y, p), case.test.test(1 - y, 1 - p)
-        assert there.estimate == pytest.approx(here.estimate, abs=1e-9)
-        assert len(there.scales) == len(here.scales)
+@pytest.mark.parametrize(
+    "test",
+    [
+        *(CoxTest(parameter=parameter, method="asymptotic") for parameter in ("both", "intercept", "slope")),
+        *(HosmerLemeshowTest(strategy=each, method="asymptotic") for each in ("quantile", "uniform")),
+        CutoffTest(method="asymptotic"),
+        SpiegelhalterTest(method="asymptotic"),
+    ],
+)
+def test_flip_leaves_asymptotic_pvalues(test):
+    y, p = _properties.sample()
+    _properties.same(test.test(1 - y, 1 - p), test.test(y, p))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("method", "exact", ValueError),
+        ("n_resamples", 0, ValueError),
+        ("n_resamples", 10.5, TypeError),
+        ("random_state", -1, ValueError),
+        ("random_state", "seed", TypeError),
+    ],
+)
+def test_shared_parameters(case, name, value, error):
+    if name in case.test.get_params():
+        with pytest.raises(error, match=name):
+            clone(case.test).set_params(**{name: value}).test([0, 1, 1], [0.5, 0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("test", "parameters", "error"),
+    [
+        (TCal, {"smoothness": "rough"}, ValueError),
+        (TCal, {"smoothness": 0}, ValueError),
+        (TCal, {"smoothness": None}, TypeError),
+        (TCal, {"combine": "max"}, ValueError),
+        (TCal, {"tolerance": 1.5}, ValueError),
+        (TCal, {"tolerance": False}, TypeError),
+        (TCal, {"reduction": "classwise"}, ValueError),
+        (KernelTest, {"kernel": "linear"}, ValueError),
+        (KernelTest, {"bandwidth": 0}, ValueError),
+        (KernelTest, {"bandwidth": "mean"}, ValueError),
+        (KernelTest, {"bandwidth": None}, TypeError),
+        (KernelTest, {"bandwidth": "adaptive", "method": "asymptotic"}, ValueError),
+        (BinomialTest, {"correction": "sidak"}, ValueError),
+        (BinomialTest, {"two_sided": "central"}, ValueError),
+        (BinomialTest, {"max_values": 0}, ValueError),
+        (BinomialTest, {"max_values": 2.5}, TypeError),
+        (CombinedTest, {"weights": (1, 1)}, ValueError),
+        (CombinedTest, {"weights": (1, 0, 1)}, ValueError),
+        (CombinedTest, {"components": "tcal"}, ValueError),
+        (CombinedTest, {"components": ()}, ValueError),
+        (CombinedTest, {"components": ("tcal", "tcal")}, ValueError),
+        (CombinedTest, {"components": ("wald",)}, ValueError),
+        (CombinedTest, {"combine": "mean"}, ValueError),
+        (ConsistencyTest, {"metric": 7}, TypeError),
+        (ConsistencyTest, {"metric": "ece"}, ValueError),
+        (ConsistencyTest, {"metric": lambda y, p: np.inf}, ValueError),
+        (ConsistencyTest, {"metric": "smooth_ece", "resample": "rows"}, ValueError),
+        (CoxTest, {"parameter": "a"}, ValueError),
+        (HosmerLemeshowTest, {"n_bins": 0}, ValueError),
+        (HosmerLemeshowTest, {"n_bins": 2.0}, TypeError),
+        (HosmerLemeshowTest, {"strategy": "deciles"}, ValueError),
+        (SampleSplittingTest, {"smoothness": -1}, ValueError),
+        (SampleSplittingTest, {"cross_fit": 1}, TypeError),
+    ],
+)
+def test_own_parameters(test, parameters, error):
+    named = "resample" if "resample" in parameters else next(iter(parameters))
+    with pytest.raises(error, match=named):
+        test(**parameters).test([0, 1, 1], [0.5, 0.5, 0.5])
+
+
+def test_asymptotic_kernel_test_is_binary():
+    with pytest.raises(ValueError, match="binary"):
+        KernelTest(method="asymptotic").test([0, 1, 2], np.full((3, 3), 1 / 3))

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.stats import binom, ttest_rel
-from sklearn.metrics import brier_score_loss, log_loss
+from sklearn.metrics import log_loss
 
 from sklearn_calib.inference import compare_models, confidence_interval, expected_under_calibration
 from sklearn_calib.inference._paired_samples import HalfSamples, _errors, check_models
@@ -285,17 +285,6 @@ def test_several_classes(method):
     few = y < 2
     partly = compare_models(y[few], {"a": p[few], "b": flat[few]}, metric=metric, **options).models[0]
     assert partly.estimate == pytest.approx(metric(y[few], p[few]))
-
-
-@pytest.mark.parametrize("method", ["half-sampling", "swap"])
-def test_scores_of_scikit_learn(method):
-    y, a, b = sample(30)
-    options = {"method": method, "n_resamples": 39, "random_state": 0}
-    given = {"a": a, "b": b}
-    expected, found = (compare_models(y, given, metric=m, **options) for m in (brier, brier_score_loss))
-    assert found.pairs[0].pvalue == expected.pairs[0].pvalue
-    assert found.models[0].estimate == pytest.approx(expected.models[0].estimate)
-    assert found.models[0].null_mean == pytest.approx(expected.models[0].null_mean)
 
 
 def models(n=400, seed=0):

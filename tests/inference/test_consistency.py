@@ -12,8 +12,6 @@ from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration
 from tests.inference import _properties
 
 BINNED = partial(expected_calibration_error, n_bins=5)
-LABELS = ConsistencyTest(BINNED, n_resamples=49, random_state=0)
-PAIRS = ConsistencyTest(smooth_ece, n_resamples=29, resample="pairs", random_state=0)
 
 
 def test_pvalue_tends_to_the_exact_one():
@@ -109,34 +107,3 @@ def test_differences_of_rounding_are_ties():
     equal = ConsistencyTest(metric=smooth_ece, n_resamples=400, random_state=0)
     found = equal.test(np.array([1, 1, 0, 0]), np.full(4, 0.3))
     assert found.pvalue == np.mean(np.append(found.null_distribution, 0.2) > 0.1)
-
-
-def test_parameters_are_checked_before_any_work():
-    def unused(y_true, y_proba):
-        raise AssertionError
-
-    with pytest.raises(TypeError, match="random_state"):
-        ConsistencyTest(metric=unused, random_state=1.5).test([0, 1], [0.2, 0.3])
-
-
-def test_words():
-    y, p = _properties.sample(30)
-    assert LABELS.test(y, p).test == "consistency test of expected_calibration_error"
-    assert LABELS.test(y, p).method == "49 simulations"
-    assert "mean under the null hypothesis" in str(LABELS.test(y, p))
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error", "named"),
-    [
-        ({"metric": 7}, TypeError, "metric must be the name"),
-        ({"metric": "ece"}, ValueError, "metric=.ece. is not the name of a metric"),
-        ({"metric": lambda y, p: np.inf}, ValueError, "metric returned inf"),
-        ({"n_resamples": 0}, ValueError, "n_resamples"),
-        ({"resample": "rows"}, ValueError, "resample"),
-        ({"random_state": 1.5}, TypeError, "random_state"),
-    ],
-)
-def test_bad_parameters(parameters, error, named):
-    with pytest.raises(error, match=named):
-        ConsistencyTest(**({"metric": smooth_ece} | parameters)).test([0, 1], [0.2, 0.3])

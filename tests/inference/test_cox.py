@@ -183,24 +183,3 @@ def test_power_goes_where_it_should():
     assert cox(parameter="slope").test(y, shifted).pvalue > 0.01
     assert cox(parameter="both").test(y, steep).pvalue < 1e-6
     assert cox(parameter="both").test(y, shifted).pvalue < 1e-6
-
-
-@pytest.mark.parametrize("parameter", PARAMETERS)
-def test_flip(parameter):
-    y, p = _properties.sample()
-    test = cox(parameter=parameter)
-    _properties.same(test.test(1 - y, 1 - p), test.test(y, p))
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"parameter": "a"},
-        {"method": "score"},
-        {"n_resamples": 0},
-        {"random_state": -1},
-    ],
-)
-def test_bad_parameters(parameters):
-    with pytest.raises(ValueError, match=next(iter(parameters))):
-        cox(**parameters).test([0, 1], [0.2, 0.3])

@@ -101,31 +101,3 @@ def test_the_asymptotic_distribution_agrees_with_simulation_where_it_is_chosen()
     assert limit.method == "asymptotic"
     assert limit.statistic == drawn.statistic
     assert limit.pvalue == pytest.approx(drawn.pvalue, abs=0.09)
-
-
-def test_flip():
-    y, p = _properties.sample(50)
-    _properties.same(ASYMPTOTIC.test(1 - y, 1 - p), ASYMPTOTIC.test(y, p))
-
-
-def test_seed():
-    y, p = _properties.sample(50)
-    assert DRAWN.test(y, p) == DRAWN.test(y, p)
-    other = CutoffTest(n_resamples=199, random_state=1).test(y, p)
-    assert not np.array_equal(other.null_distribution, DRAWN.test(y, p).null_distribution)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error", "named"),
-    [
-        ({"method": "exact"}, ValueError, "method"),
-        ({"n_resamples": 0}, ValueError, "n_resamples"),
-        ({"n_resamples": 9.5}, TypeError, "n_resamples"),
-        ({"random_state": -1}, ValueError, "random_state"),
-        ({"random_state": "x"}, TypeError, "random_state"),
-        ({"method": "asymptotic", "random_state": "x"}, TypeError, "random_state"),
-    ],
-)
-def test_bad_parameters(parameters, error, named):
-    with pytest.raises(error, match=named):
-        CutoffTest(**parameters).test([0, 1], [0.2, 0.3])

@@ -178,14 +178,6 @@ def test_fast_forms_are_those_of_the_matrix(kernel, s):
     assert _kernel.kernel_triangles(points, mass, kernel, s) == pytest.approx(triangles, rel=1e-9)
 
 
-def test_many_features_are_computed_in_pieces(monkeypatch):
-    rng = np.random.default_rng(0)
-    points, x = np.sort(rng.uniform(size=(5000, 1)), axis=0), rng.normal(size=(3, 5000))
-    kept = _kernel.kernel_form(points, "gaussian", 0.1)(x)
-    monkeypatch.setattr(_kernel, "_KEPT_FEATURES", 0)
-    np.testing.assert_allclose(_kernel.kernel_form(points, "gaussian", 0.1)(x), kept, rtol=1e-10)
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("n_columns", [1, 3])
 @pytest.mark.parametrize("s", [1e-300, 1e-5, 2e-4])
@@ -409,37 +401,11 @@ def test_gamma_approximation_is_not_used_for_too_few_events():
     assert KernelTest(method="asymptotic").test(np.zeros(150, int), np.repeat(p, 3)).pvalue < 1
 
 
-def test_saturated_predictions():
-    rng = np.random.default_rng(0)
-    p = expit(40 * rng.normal(size=400))
-    y = (rng.random(400) < p).astype(int)
-    for test in (KernelTest(n_resamples=99, random_state=0), KernelTest(method="asymptotic")):
-        assert 0 < test.test(y, p).pvalue <= 1
-
-
 def test_large_samples_of_classes_are_refused(monkeypatch):
     monkeypatch.setattr(_kernel_sample, "MAX_DENSE", 20)
     y, p = class_sample(60)
     with pytest.raises(ValueError, match="random subset"):
         KernelTest(random_state=0).test(y, p)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error", "named"),
-    [
-        ({"kernel": "linear"}, ValueError, "kernel"),
-        ({"bandwidth": 0}, ValueError, "bandwidth"),
-        ({"bandwidth": "mean"}, ValueError, "bandwidth"),
-        ({"bandwidth": None}, TypeError, "bandwidth"),
-        ({"bandwidth": "adaptive", "method": "asymptotic"}, ValueError, "adaptive"),
-        ({"method": "theory"}, ValueError, "method"),
-        ({"n_resamples": 0}, ValueError, "n_resamples"),
-        ({"random_state": -1}, ValueError, "random_state"),
-    ],
-)
-def test_bad_parameters(parameters, error, named):
-    with pytest.raises(error, match=named):
-        KernelTest(**parameters).test([0, 1], [0.2, 0.3])
 
 
 def test_auto_is_asymptotic_for_large_binary_samples():
@@ -453,8 +419,3 @@ def test_auto_is_asymptotic_for_large_binary_samples():
         (KernelTest(n_resamples=9), class_sample(50)),
     ):
         assert "9 simulations" in test.test(*data, sample_weight=w).method
-
-
-def test_asymptotic_is_binary():
-    with pytest.raises(ValueError, match="binary"):
-        KernelTest(method="asymptotic").test(*class_sample())

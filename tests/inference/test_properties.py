@@ -52,15 +52,6 @@ def test_single_precision_is_upcast(test, sample):
 
 
 @pytest.mark.parametrize("test", [case[1] for case in EVERY], ids=[case[0] for case in EVERY])
-@pytest.mark.parametrize("factor", [0.5, 1 / 3, 1.5])
-def test_weights_are_counts(test, factor):
-    """So that their scale matters, and a fraction of a row is refused."""
-    y, p = np.tile([0, 1, 1], 20), np.linspace(0.1, 0.9, 60)
-    with pytest.raises(ValueError, match="sample_weight"):
-        test.test(y, p, sample_weight=np.full(60, factor))
-
-
-@pytest.mark.parametrize("test", [case[1] for case in EVERY], ids=[case[0] for case in EVERY])
 @pytest.mark.parametrize("tiny", [5e-324, 1e-308, 1e-300, 1e-150])
 def test_tiny_predictions(test, tiny):
     """Predictions of which no power is a float, some of them not borne out."""

@@ -163,16 +163,3 @@ def test_most_events_are_as_few(test):
     y, p = np.array([1, 1, 0, 1, 1, 1, 1, 1]), np.linspace(0.2, 0.9, 8)
     pair = [test.test(y, p).pvalue, test.test(1 - y, 1 - p).pvalue]
     assert pair[0] == pytest.approx(pair[1], abs=4.5 * np.sqrt(2 * 0.25 / 1000))
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error", "named"),
-    [
-        ({"method": "exact"}, ValueError, "method"),
-        ({"n_resamples": 0}, ValueError, "n_resamples"),
-        ({"random_state": "x"}, TypeError, "random_state"),
-    ],
-)
-def test_parameters_are_checked(test, parameters, error, named):
-    with pytest.raises(error, match=named):
-        copy_of(test, **parameters).test([0, 1], [0.2, 0.8])

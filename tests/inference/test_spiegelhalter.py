@@ -55,11 +55,6 @@ def test_power_and_sign(slope, sign):
     assert result.pvalue < 0.01
 
 
-def test_flip():
-    y, p = _properties.sample()
-    _properties.same(TEST.test(1 - y, 1 - p), TEST.test(y, p))
-
-
 def test_the_direction_in_words():
     assert TEST.test([1, 0], [0.2, 0.8]).reason == "Brier score above its expectation"
     assert TEST.test([0, 1], [0.2, 0.8]).reason == "Brier score below its expectation"

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from sklearn_calib._core._simplex_bins import alcoves, shared_alcoves
-from sklearn_calib.inference import SampleSplittingTest, TCal
+from sklearn_calib.inference import SampleSplittingTest
 from sklearn_calib.inference._testing._splitting import _statistics
 from tests.inference import _properties
 from tests.inference._properties import check_level
@@ -145,15 +145,6 @@ def wave(n, seed):
     return (rng.random(n) < p + 0.15 * np.sin(4 * np.pi * (p - 0.05) / 0.9)).astype(int), p
 
 
-def test_less_power_than_tcal_where_class_counts_are_right():
-    split = full = 0
-    for seed in range(40):
-        y, p = wave(600, seed)
-        split += SampleSplittingTest(n_resamples=99, random_state=0).test(y, p).rejects()
-        full += TCal(n_resamples=99, random_state=0).test(y, p).rejects()
-    assert split < full
-
-
 def test_details():
     y, p = wave(500, 1)
     result = SampleSplittingTest(n_resamples=99, cross_fit=True, random_state=0).test(y, p)
@@ -176,18 +167,3 @@ def test_tiny_and_empty():
         result = SampleSplittingTest(n_resamples=19, random_state=0).test(y, p)
         assert result.pvalue > 0.2
         assert result.estimate >= 0
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "named"),
-    [
-        ({"smoothness": "some"}, ValueError, "smoothness"),
-        ({"smoothness": -1}, ValueError, "smoothness"),
-        ({"n_resamples": 0}, ValueError, "n_resamples"),
-        ({"cross_fit": 1}, TypeError, "cross_fit"),
-        ({"random_state": "x"}, TypeError, "random_state"),
-    ],
-)
-def test_parameters_are_checked(options, error, named):
-    with pytest.raises(error, match=named):
-        SampleSplittingTest(**options).test([0, 1], [0.2, 0.8])

@@ -27,18 +27,6 @@ def test_distribution_of_the_range():
     assert quad(lambda x: 2 * x * brownian_range_sf(x), 0, 12)[0] == pytest.approx(4 * np.log(2), abs=1e-7)
 
 
-def test_range_of_simulated_walks():
-    steps = np.random.default_rng(0).choice([-1.0, 1.0], (2000, 2500))
-    walk = np.cumsum(steps, axis=1)
-    spread = np.maximum(walk.max(axis=1), 0) - np.minimum(walk.min(axis=1), 0)
-    # the discrete walk misses half a step at either end, on average
-    spread = (spread + 1) / 50
-    for x in (1.2, 1.6, 2.2):
-        expected = brownian_range_sf(x)
-        error = np.sqrt(expected * (1 - expected) / 2000)
-        assert np.mean(spread > x) == pytest.approx(expected, abs=3.5 * error + 0.005)
-
-
 def test_far_tails():
     assert normal_two_sided(-1.959963984540054) == pytest.approx(0.05)
     assert normal_two_sided(12.0) == pytest.approx(2 * norm.sf(12.0))

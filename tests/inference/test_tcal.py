@@ -1,7 +1,6 @@
 """T-Cal: values by hand, agreement of its methods, power, parameters."""
 
 import itertools
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -250,14 +249,6 @@ def test_theory_needs_no_assumption_up_to_n_bins():
     assert "Assumption" not in result.reason
 
 
-def test_weights_of_the_level():
-    weights = scale_weights(4)
-    # 1/8 + (1/2) (1, 1/2, 1/3, 1/4) / (25/12)
-    np.testing.assert_allclose(weights, [1 / 8 + 6 / 25, 1 / 8 + 3 / 25, 1 / 8 + 2 / 25, 1 / 8 + 3 / 50])
-    assert scale_weights(30).sum() == pytest.approx(1)
-    assert scale_weights(30).min() > 0.5 / 30
-
-
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
 def test_weighted_statistic(method):
     y, p = wave(np.random.default_rng(0), 500, 3)
@@ -272,17 +263,6 @@ def test_weighted_statistic(method):
     assert result.reason == f"decided by {min(ratio, key=ratio.get)} bins"
     assert result.tail == "lower"
     assert moments.variance.shape == (16,)
-
-
-def test_weighted_is_more_powerful_than_bonferroni():
-    samples = [wave(np.random.default_rng(seed), 3000, 12, 0.12) for seed in range(8)]
-    weighted, bonferroni = (
-        np.mean(
-            [np.log(TCal(method="asymptotic", combine=combine).test(*sample).pvalue) for sample in samples]
-        )
-        for combine in ("weighted", "bonferroni")
-    )
-    assert weighted < bonferroni
 
 
 @pytest.mark.parametrize("combine", ["weighted", "bonferroni"])
@@ -318,33 +298,6 @@ def test_auto_simulates_small_samples_and_rare_events():
     assert "simulations" in TCal(n_resamples=9).test(y, p, clusters=clusters).method
 
 
-def test_memory_is_bounded():
-    rng = np.random.default_rng(0)
-    p = rng.random(10**4)
-    y = (rng.random(10**4) < p).astype(int)
-    tracemalloc.start()
-    TCal().test(y, p)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 100e6
-
-
-def test_weights_equal_repetitions_exactly():
-    rng = np.random.default_rng(0)
-    p, w = np.round(rng.random(80), 2), rng.integers(0, 15, 80)
-    y = (rng.random(80) < p).astype(int)
-    for options in (
-        {},
-        {"combine": "bonferroni"},
-        {"method": "asymptotic"},
-        {"smoothness": 1},
-    ):
-        test = TCal(n_resamples=49, random_state=0, **options)
-        weighted = test.test(y, p, sample_weight=w)
-        assert weighted == test.test(np.repeat(y, w), np.repeat(p, w))
-        assert weighted.n_samples == w.sum()
-
-
 def test_huge_weights_cost_nothing():
     y, p, w = [0, 1, 0, 1], [0.3, 0.3, 0.5, 0.5], [7 * 10**9, 3 * 10**9, 10**9, 10**9]
     test = TCal(method="monte_carlo", n_resamples=99)
@@ -365,32 +318,3 @@ def test_random_states():
     legacy = [TCal(n_resamples=29, random_state=np.random.RandomState(1)).test(y, p) for _ in range(2)]
     assert legacy[0] == legacy[1]
     assert 0 < TCal(n_resamples=29, random_state=None).test(y, p).pvalue <= 1
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "named"),
-    [
-        ({"smoothness": "rough"}, ValueError, "smoothness"),
-        ({"smoothness": 0}, ValueError, "smoothness"),
-        ({"smoothness": None}, TypeError, "smoothness"),
-        ({"method": "exact"}, ValueError, "method"),
-        ({"n_resamples": 0}, ValueError, "n_resamples"),
-        ({"n_resamples": 10.5}, TypeError, "n_resamples"),
-        ({"combine": "max"}, ValueError, "combine"),
-        ({"random_state": "seed"}, TypeError, "random_state"),
-        ({"random_state": -1}, ValueError, "random_state"),
-    ],
-)
-def test_parameters_are_checked_before_any_work(options, error, named):
-    with pytest.raises(error, match=named):
-        TCal(**options).test([0, 1], [0.2, 0.3])
-
-
-def test_printing():
-    y, p = sample(60)
-    result = TCal(n_resamples=19).test(y, p)
-    assert "19 simulations, weighted over" in str(result)
-    assert "decided by" in str(result)
-    assert "bins: T = " in str(result.scales[0])
-    assert "TCalScale" not in repr(result)
-    assert result.test == "T-Cal"

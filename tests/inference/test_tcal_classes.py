@@ -335,22 +335,6 @@ def test_tolerance_is_exceeded():
     assert "at most 0.05" in TCal(tolerance=0.05, method="asymptotic").test(y, p).null_hypothesis
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "named"),
-    [
-        ({"tolerance": -0.1}, ValueError, "tolerance"),
-        ({"tolerance": 1.5}, ValueError, "tolerance"),
-        ({"tolerance": "much"}, TypeError, "tolerance"),
-        ({"tolerance": False}, TypeError, "tolerance"),
-        ({"reduction": "classwise"}, ValueError, "reduction"),
-        ({"n_resamples": 0}, ValueError, "n_resamples"),
-    ],
-)
-def test_parameters_are_checked(options, error, named):
-    with pytest.raises(error, match=named):
-        TCal(**options).test(*sample(20))
-
-
 def test_shared_cells_of_no_rows():
     assert shared_alcoves(np.eye(3), 4).starts.shape == (0,)
 

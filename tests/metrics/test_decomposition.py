@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.metrics import brier_score_loss, log_loss
 
 from sklearn_calib.metrics import calibration_loss, refinement_loss, score_decomposition
 
@@ -104,14 +103,6 @@ def test_murphy_partition():
     assert found.miscalibration == pytest.approx(reliability, abs=1e-12)
     assert found.discrimination == pytest.approx(resolution, abs=1e-12)
     assert found.uncertainty == pytest.approx(base * (1 - base), abs=1e-12)
-
-
-def test_scores_are_those_of_scikit_learn():
-    y, p, w = sample(3)
-    brier = score_decomposition(y, p, sample_weight=w)
-    assert brier.score == pytest.approx(brier_score_loss(y, p, sample_weight=w))
-    log = score_decomposition(y, p, sample_weight=w, score="log_loss")
-    assert log.score == pytest.approx(log_loss(y, p, sample_weight=w))
 
 
 def test_no_part_is_negative_by_rounding():

@@ -1,7 +1,6 @@
 """The kernel calibration error against double loops, and against the test of the same name."""
 
 import math
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -116,21 +115,6 @@ def test_the_square_is_unbiased_under_calibration(n_classes):
         chance = float(np.prod(p[np.arange(n), y]))
         total += chance * kce(y, p, squared=True, pos_label=1 if n_classes == 2 else None)
     assert total == pytest.approx(0.0, abs=1e-14)
-
-
-@pytest.mark.parametrize("reduction", ["classwise", "confidence", "top-label"])
-def test_reductions(reduction):
-    y, p = sample(3)
-    top = p.argmax(axis=1)
-    skce = partial(kce, squared=True)
-    if reduction == "classwise":
-        expected = np.mean([skce(y == k, p[:, k]) for k in range(3)])
-    elif reduction == "confidence":
-        expected = skce(y == top, p.max(axis=1))
-    else:
-        expected = sum(np.mean(top == k) * skce((y == k)[top == k], p[top == k, k]) for k in range(3))
-    assert skce(y, p, reduction=reduction) == pytest.approx(expected, abs=1e-12)
-    assert kce(y, p, reduction=reduction) == pytest.approx(np.sqrt(max(expected, 0.0)), abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Logit-smoothed ECE against quadrature of its definition, and the paper's theory."""
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -117,6 +118,19 @@ def test_coarse_clipping_moves_certain_predictions():
     y, p = [1, 1, 0], [1.0, 1.0, 0.0]
     assert logit_smoothed_ece(y, p, bandwidth=0.1) < 1e-12
     assert logit_smoothed_ece(y, p, bandwidth=0.1, eps=0.1) == pytest.approx(0.1, abs=1e-3)
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "uniform"])
+def test_noise_that_cannot_be_resolved_is_refused(noise):
+    y, p, _ = sample()
+    # by distinct predictions, the limit of all that is smoothed less and less
+    exact = sum(abs((y - p)[value == p].sum()) for value in np.unique(p)) / y.shape[0]
+    error = partial(logit_smoothed_ece, y, p, noise=noise)
+    assert error(bandwidth=1e-7) == pytest.approx(exact, rel=1e-6)
+    assert error(bandwidth=1e4) < exact + 0.5
+    for bandwidth in (1e-9, 1e-299, 1e5, 1e300):
+        with pytest.raises(ValueError, match="is out of range: choose a value from 1e-07 to 10000"):
+            error(bandwidth=bandwidth)
 
 
 @pytest.mark.parametrize(

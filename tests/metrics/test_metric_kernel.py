@@ -232,14 +232,3 @@ def test_floor_test_and_interval_are_those_of_the_loop(metric):
         options = {"method": method, "n_resamples": 20, "random_state": 0}
         ours, theirs = (confidence_interval(y, p, metric=m, **options) for m in (metric, loop))
         assert (ours.lower, ours.upper) == pytest.approx((theirs.lower, theirs.upper), abs=1e-5)
-
-
-@pytest.mark.parametrize("metric", [smooth_ece, cutoff_calibration_error, expected_calibration_error])
-def test_ties_count_and_nothing_else(metric):
-    """Four rows have few distinct errors: a value that differs from the estimate by rounding is a tie."""
-    p = np.full(4, 0.3)
-    y = np.array([1, 1, 0, 0])
-    test = ConsistencyTest(metric, n_resamples=2000, random_state=0).test(y, p)
-    # errors |k / 4 - .3| of k events, of which those of k >= 2, .2, and k = 0, .3, do not fall short
-    share = 1 - 4 * 0.3 * 0.7**3
-    assert test.pvalue == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 2000))

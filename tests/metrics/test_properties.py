@@ -20,11 +20,6 @@ def distinct_error(y, p, w):
     return sum(abs(np.sum((w * (y - p))[p == value])) for value in np.unique(p)) / w.sum()
 
 
-def metrics_without(flag):
-    chosen = [case for case in METRICS if not getattr(case, flag)]
-    return pytest.mark.parametrize("case", chosen, ids=lambda case: case.name)
-
-
 def test_every_metric_is_in_the_registry():
     functions = {name for name in metrics.__all__ if name[0].islower()}
     assert functions == {case.function.__name__ for case in METRICS} | set(ELSEWHERE)
@@ -63,7 +58,7 @@ def test_names_and_precision(case, sample, pairs):
 
 
 @pytest.mark.parametrize("case", [case for case in METRICS if case.scale_free], ids=lambda case: case.name)
-@given(sample=_strategies.samples(w=_strategies.weights), power=st.integers(-300, 300))
+@given(sample=_strategies.samples(w=_strategies.weights), power=st.integers(-200, 200))
 def test_any_weights(case, sample, power):
     y, p, w = sample
     value = case.call(y, p, sample_weight=w, pos_label=1)
@@ -94,30 +89,6 @@ def test_many_rows_of_one_value(case, p):
             # the loss is a difference of squared errors
             power = 2 if case.name == "calibration_loss" else 1
             assert value == near(abs(y.mean() - p) ** power, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    "case", [case for case in METRICS if not case.flip_symmetric], ids=lambda case: case.name
-)
-def test_flips_that_matter(case):
-    """What the registry says of flips is seen on some sample."""
-    gaps = []
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        p = rng.integers(0, 65, 200) / 64
-        y = (rng.random(200) < p**1.5).astype(int)
-        gaps.append(abs(case.call(1 - y, 1 - p) - case.call(y, p)))
-    assert max(gaps) > 1e-6
-
-
-@pytest.mark.parametrize(
-    "case", [case for case in METRICS if not case.scale_free], ids=lambda case: case.name
-)
-def test_scales_that_matter(case):
-    rng = np.random.default_rng(0)
-    p = rng.random(200)
-    y = (rng.random(200) < p**2).astype(int)
-    assert abs(case.call(y, p, sample_weight=np.full(200, 8)) - case.call(y, p)) > 1e-6
 
 
 @_strategies.more

@@ -5,7 +5,6 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib.scorers import CalibrationScorer
-from tests._optional import pandas as pd
 from tests._registry import METRICS
 
 # of the debiased error the squares cannot be had one by one: test_binned.py has its loops
@@ -137,28 +136,6 @@ def test_bad_input(case):
     for arguments, named in BAD_INPUT:
         with pytest.raises(ValueError, match=named):
             case.call(**(good | arguments))
-
-
-@every_metric
-def test_containers_of_several_columns(case):
-    y, p, w = sample(3, n=30)
-    expected = case.call(y, p, sample_weight=w)
-    index = np.random.default_rng(1).permutation(30) + 7
-    frame = pd.DataFrame(p, columns=list("abc"), index=index)
-    for outcome, proba in (
-        (list(y), p.tolist()),
-        (pd.Series(y, index=index), frame),
-        (pd.Series(np.array(["a", "b", "c"])[y]), frame),
-        (y[:, None].ravel(), np.asfortranarray(p)),
-    ):
-        assert case.call(outcome, proba, sample_weight=list(w)) == pytest.approx(expected, abs=1e-12)
-    single = p.astype(np.float32)
-    assert case.call(y, single) == pytest.approx(case.call(y, single.astype(np.float64)), abs=1e-12)
-    onehot = pd.DataFrame(np.eye(3, dtype=int)[y], columns=list("abc"))
-    reduction = {"reduction": "classwise"}
-    assert case.call(onehot, frame, sample_weight=w) == pytest.approx(
-        case.call(y, p, sample_weight=w, **reduction), abs=1e-9
-    )
 
 
 @every_metric

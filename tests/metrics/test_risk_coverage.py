@@ -5,11 +5,7 @@ from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
 
-from sklearn_calib import get_scorer
 from sklearn_calib.metrics import area_under_risk_coverage, risk_coverage_curve
 
 
@@ -110,15 +106,3 @@ def test_one_curve_needs_one_confidence_per_sample():
         risk_coverage_curve([[0, 1], [1, 0]], [[0.2, 0.5], [0.4, 0.7]])
     with pytest.raises(ValueError, match="reduction must be one of 'confidence', 'classwise'"):
         risk_coverage_curve([0, 1], [0.2, 0.7], reduction="top-label")
-
-
-def test_scorer_by_name():
-    X, y = load_iris(return_X_y=True)
-    model = LogisticRegression(max_iter=500)
-    scores = cross_val_score(model, X, y, scoring="neg_area_under_risk_coverage", cv=3)
-    train = np.arange(150) % 3 > 0
-    model.fit(X[train], y[train])
-    assert (scores <= 0).all()
-    assert (scores > -0.1).all()
-    found = get_scorer("neg_area_under_risk_coverage")(model, X[~train], y[~train])
-    assert found == -area_under_risk_coverage(y[~train], model.predict_proba(X[~train]))

@@ -7,8 +7,6 @@ from scipy.stats import norm
 
 from sklearn_calib.metrics import (
     _smooth,
-    expected_calibration_error,
-    smooth_calibration_error,
     smooth_ece,
     smooth_ece_result,
 )
@@ -85,42 +83,12 @@ def test_does_not_increase_with_the_bandwidth():
         assert (np.diff(values) <= 1e-7).all()
 
 
-def test_lipschitz_error_sandwich():
-    # through Theorem 6 and dCE/2 <= wCE <= 2 dCE: wCE/4 <= smECE <= 2 sqrt(2 wCE)
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        p = rng.beta(*rng.uniform(0.2, 3, 2), 50)
-        y = (rng.random(50) < p ** rng.uniform(0.3, 3)).astype(int)
-        weak, smooth = smooth_calibration_error(y, p), smooth_ece(y, p)
-        assert weak / 4 <= smooth <= 2 * np.sqrt(2 * weak)
-
-
-def test_never_exceeds_the_ungrouped_error():
-    # by the triangle inequality over distinct predictions
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        p = rng.integers(0, 11, 60) / 10
-        y = (rng.random(60) < p).astype(int)
-        values = np.unique(p)
-        ece = sum(abs(np.sum((y - p)[p == v])) for v in values) / 60
-        assert smooth_ece(y, p, bandwidth=0.004) <= ece + 1e-9
-        assert expected_calibration_error(y, p, n_bins=1000) == pytest.approx(ece)
-
-
 def test_perfect_groups_have_no_error_at_any_scale():
     y, p = [0, 1, 1, 1, 1, 0], [0.5, 0.5, 0.75, 0.75, 0.75, 0.75]
     assert smooth_ece(y, p) == pytest.approx(0, abs=1e-12)
     result = smooth_ece_result(y, p)
     assert result.value < 1e-12
     assert result.bandwidth == pytest.approx(2**-14)
-
-
-def test_a_small_shift_changes_little():
-    # predictions that straddle one half: binned errors jump, this one does not
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 400)
-    shifts = [smooth_ece(y, 0.5 + d * (2 * y - 1)) for d in np.linspace(-1e-3, 1e-3, 21)]
-    assert np.abs(np.diff(shifts)).max() < 1e-3
 
 
 @pytest.mark.parametrize("scale", ["probability", "logit"])
@@ -149,19 +117,6 @@ def test_curve_and_density(scale):
             top, bottom = kernel @ y, kernel.sum()
         assert result.curve[j] == pytest.approx(top / bottom, abs=1e-5)
         assert result.density[j] == pytest.approx(bottom / 500, abs=1e-5)
-
-
-def test_area_in_the_picture():
-    # Lemma 10: the area between curve and diagonal, weighted by density, is smECE up to 0.8 s
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        p = rng.random(300)
-        y = (rng.random(300) < p ** rng.uniform(0.4, 2.5)).astype(int)
-        for bandwidth in ("auto", 0.02, 0.2):
-            r = smooth_ece_result(y, p, bandwidth=bandwidth)
-            gap = np.where(np.isnan(r.curve), 0, np.abs(r.curve - r.grid))
-            area = trapezoid(gap * r.density, r.grid)
-            assert abs(area - r.value) <= 0.8 * r.bandwidth + 1e-6
 
 
 def test_logit_scale_is_the_definition():
@@ -239,6 +194,11 @@ def test_a_guess_from_some_weighted_rows_changes_nothing(monkeypatch):
     assert smooth_ece(y, p) == pytest.approx(smooth_ece(y, p, sample_weight=np.ones(20_000)), abs=1e-6)
 
 
+def test_a_wide_kernel_sees_the_mean_residual_only():
+    y, p, _ = sample()
+    assert smooth_ece(y, p, bandwidth=1e300) == pytest.approx(abs(np.mean(y - p)))
+
+
 @pytest.mark.parametrize("bandwidth", [0, -1, np.nan, np.inf, "silverman"])
 def test_bad_bandwidth(bandwidth):
     with pytest.raises(ValueError, match="bandwidth"):
@@ -252,9 +212,3 @@ def test_other_bad_parameters():
         smooth_ece([0, 1], [0.1, 0.2], scale="log")
     with pytest.raises(ValueError, match=r"bandwidth=1e-07 is below the smallest"):
         smooth_ece([0, 1], [0.1, 0.2], bandwidth=1e-7)
-
-
-def test_result_prints_its_numbers():
-    result = smooth_ece_result([0, 1, 1], [0.2, 0.5, 0.9])
-    assert f"{result.value:.4f}" in str(result)
-    assert "grid" not in repr(result)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from sklearn_calib._core import _smoothing
 from sklearn_calib._core._smoothing import CosineProjection, smoothed_errors
 from sklearn_calib.metrics._smooth import _fixed_points
 from tests._references import folded_gaussian_sum
@@ -27,22 +26,6 @@ def error_by_quadrature(x, mass, s, nodes=20_001):
     return float((values[1:] + values[:-1]).sum() / 2 / (nodes - 1))
 
 
-@pytest.mark.parametrize("table", [1 << 22, 0], ids=["table", "cells"])
-@pytest.mark.parametrize("s", [0.004, 0.05])
-def test_projection_is_cosine_sums(table, s, monkeypatch):
-    monkeypatch.setattr(_smoothing, "_TABLE", table)
-    x, mass = residuals(300, 7)
-    x[:3], x[-3:] = 0.0, 1.0
-    project = CosineProjection(x)
-    for scale in (2 * s, s, 3 * s):
-        c = project(mass, scale)
-        k = np.arange(c.shape[1])
-        damping = np.exp(-0.5 * (np.pi * k * scale) ** 2)
-        assert damping[-1] < 1e-15
-        expected = mass.T @ np.cos(np.pi * np.outer(x, k))
-        np.testing.assert_allclose(c * damping, expected * damping, atol=1e-6)
-
-
 def test_errors_are_the_integrals():
     x, mass = residuals(40, 6)
     s = np.array([0.02, 0.03, 0.1, 0.5, 0.04, 1.0])
@@ -58,21 +41,6 @@ def test_fixed_points_solve_the_definition(power):
     for j in range(0, 40, 5):
         expected = brentq(lambda s, j=j: error_by_quadrature(x, mass[:, j], s, 4001) - s, 1e-3, 1)
         assert found[j] == pytest.approx(expected, abs=2e-6)
-
-
-@pytest.mark.parametrize("power", [1.0, 3.0])
-def test_fixed_points_take_few_evaluations(power, monkeypatch):
-    """Powers of s are followed better than by halving, and the distribution of noise tells where to begin."""
-    tried = []
-
-    def counted(coefficients, s):
-        tried.append(s.shape[0])
-        return smoothed_errors(coefficients, s)
-
-    monkeypatch.setattr(_smoothing, "smoothed_errors", counted)
-    x, mass = residuals(30, 40, power=power)
-    smoothed_fixed_points(CosineProjection(x), mass)
-    assert 1 <= sum(tried) / 40 < 4
 
 
 def test_fixed_points_on_a_longer_axis():

@@ -7,27 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._core._null import bootstrap_counts
 from sklearn_calib.metrics._cutoff import bootstrap_margin
-
-
-@pytest.mark.parametrize("copies", [1, 30], ids=["rows", "counts"])
-def test_rows_are_drawn_with_replacement(copies):
-    y, p = np.array([1, 0, 1, 0]), np.array([0.2, 0.2, 0.5, 0.9])
-    grouped = group_outcomes(y, p, np.full(4, float(copies)))
-    count, positives = (
-        np.concatenate(part, axis=1)
-        for part in zip(*bootstrap_counts(grouped, 4000, np.random.default_rng(0)), strict=True)
-    )
-    n = 4 * copies
-    assert (count.sum(axis=0) == n).all()
-    assert (positives <= count).all()
-    cells = np.stack([count[0] - positives[0], positives[0], positives[1], count[2] - positives[2]]) / copies
-    assert cells.sum() == 4 * 4000
-    # multinomial with equal shares
-    np.testing.assert_allclose(cells.mean(axis=1), 1, atol=4 * np.sqrt(0.75 / copies / 4000))
-    covariance = np.cov(cells) * copies
-    np.testing.assert_allclose(covariance, np.eye(4) - 0.25, atol=0.08)
 
 
 def test_quantile_by_enumeration():
