@@ -10,7 +10,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 
 from sklearn_calib import scorers
-from sklearn_calib.scorers import BestCalibrated, MultiScorer, get_scorer
+from sklearn_calib.scorers import BestCalibrated, MultiScorer
 
 
 def results(calibration, proper, names=("neg_smooth_ece", "neg_log_loss")):
@@ -100,9 +100,7 @@ def test_missing_scores_are_named():
     [
         ({"calibration": "neg_log_loss"}, ValueError, "cannot select a model"),
         ({"proper": None}, TypeError, "proper must be the name"),
-        ({"calibration": get_scorer("neg_smooth_ece")}, TypeError, "calibration must be the name"),
         ({"n_standard_errors": -1}, ValueError, "must not be negative"),
-        ({"n_standard_errors": float("nan")}, ValueError, "must not be negative"),
         ({"n_standard_errors": "1"}, TypeError, "must be a number"),
     ],
 )

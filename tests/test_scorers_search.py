@@ -1,8 +1,5 @@
 """Scorers inside scikit-learn: cross-validation, searches, routing, workers."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import sklearn
@@ -94,15 +91,6 @@ def test_strings_pass_where_the_documentation_says_so(data):
     assert np.isfinite(trees.fit(X, labels).validation_score_).all()
 
 
-@pytest.mark.thorough
-def test_a_name_is_known_to_scikit_learn_in_a_fresh_process_after_the_import():
-    code = (
-        f"import sklearn_calib.scorers; from sklearn.metrics import get_scorer; print(get_scorer({NAME!r}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "CalibrationScorer(smooth_ece)"
-
-
 @pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.thorough)])
 def test_searches_by_object(data, n_jobs):
     X, y = data
@@ -175,10 +163,7 @@ def test_multi_scorer_sees_a_fitted_estimator(data):
         ([], ValueError, "at least one name"),
         ([NAME, NAME], ValueError, "no duplicates"),
         (["neg_nothing"], ValueError, "no scorer named"),
-        (NAME, TypeError, "Pass \\[name\\]"),
-        (None, TypeError, "must be a list of names"),
         ([scorers.neg_smooth_ece], TypeError, "must be strings"),
-        ({"a": 3}, TypeError, "a name or a callable"),
     ],
 )
 def test_multi_scorer_checks_its_names(scoring, error, message):
@@ -283,8 +268,3 @@ def test_a_classifier_without_probabilities_fails_clearly(data):
     pipe = Pipeline([("scale", StandardScaler()), ("svm", LinearSVC())])
     with pytest.raises(TypeError, match="Pipeline has no method predict_proba"):
         cross_validate(pipe, X, y, scoring=MultiScorer([NAME]), error_score="raise")
-
-
-def test_requests_need_routing():
-    with pytest.raises(RuntimeError, match="enable_metadata_routing"):
-        scorers.neg_smooth_ece.set_score_request(sample_weight=True)

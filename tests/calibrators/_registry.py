@@ -59,52 +59,41 @@ class CalibratorCase:
     again: bool = False
 
 
+STRICT = {"strict": True, "counts": True}
+BINS = {"monotone": False, "flip": False}
+CLASSES = {"monotone": False, "multiclass": True}
+FITTED = {"counts": True, "again": True}
+#: The folds or parts are drawn.
+DRAWN = {"monotone": False, "drawn": True, "flip": False, **FITTED}
+
 CALIBRATORS = [
     CalibratorCase("isotonic", IsotonicCalibrator),
     # a score between two steps takes the lower one
     CalibratorCase("isotonic_step", partial(IsotonicCalibrator, interpolation="step"), flip=False),
-    CalibratorCase("isotonic_clip_auto", partial(IsotonicCalibrator, clip="auto"), counts=True, again=True),
-    CalibratorCase("platt", PlattCalibrator, strict=True, counts=True),
-    CalibratorCase(
-        "platt_identity", partial(PlattCalibrator, link="identity"), strict=True, counts=True, again=True
-    ),
-    CalibratorCase("modified_platt", ModifiedPlattCalibrator, strict=True, counts=True),
+    CalibratorCase("isotonic_clip_auto", partial(IsotonicCalibrator, clip="auto"), **FITTED),
+    CalibratorCase("platt", PlattCalibrator, **STRICT),
+    CalibratorCase("platt_identity", partial(PlattCalibrator, link="identity"), **STRICT, again=True),
+    CalibratorCase("modified_platt", ModifiedPlattCalibrator, **STRICT),
     CalibratorCase("modified_platt_mean", partial(ModifiedPlattCalibrator, tolerance=0.0), constant=True),
-    CalibratorCase("beta", BetaCalibrator, strict=True, counts=True, again=True),
-    CalibratorCase("beta_ab", partial(BetaCalibrator, parameters="ab"), strict=True, counts=True, again=True),
-    CalibratorCase("beta_am", partial(BetaCalibrator, parameters="am"), strict=True, counts=True, again=True),
+    CalibratorCase("beta", BetaCalibrator, **STRICT, again=True),
+    CalibratorCase("beta_ab", partial(BetaCalibrator, parameters="ab"), **STRICT, again=True),
+    CalibratorCase("beta_am", partial(BetaCalibrator, parameters="am"), **STRICT, again=True),
     # an edge belongs to the bin above it
+    CalibratorCase("histogram_binning", HistogramBinningCalibrator, **BINS, **FITTED),
     CalibratorCase(
-        "histogram_binning", HistogramBinningCalibrator, monotone=False, flip=False, counts=True, again=True
-    ),
-    CalibratorCase(
-        "histogram_binning_plain",
-        partial(HistogramBinningCalibrator, n_bins=15, smoothing=None),
-        monotone=False,
-        flip=False,
+        "histogram_binning_plain", partial(HistogramBinningCalibrator, n_bins=15, smoothing=None), **BINS
     ),
     CalibratorCase(
         "histogram_binning_uniform",
         partial(HistogramBinningCalibrator, n_bins="auto", strategy="uniform", smoothing=0.5),
-        monotone=False,
-        flip=False,
-        counts=True,
-        again=True,
+        **BINS,
+        **FITTED,
     ),
-    CalibratorCase(
-        "scaling_binning",
-        partial(ScalingBinningCalibrator, random_state=0),
-        monotone=False,
-        drawn=True,
-        flip=False,
-        counts=True,
-        again=True,
-    ),
+    CalibratorCase("scaling_binning", partial(ScalingBinningCalibrator, random_state=0), **DRAWN),
     CalibratorCase(
         "scaling_binning_all_rows",
         partial(ScalingBinningCalibrator, IsotonicCalibrator(), n_bins="auto", split=False),
-        monotone=False,
-        flip=False,
+        **BINS,
         counts=True,
     ),
     CalibratorCase("venn_abers", VennAbersCalibrator, counts=True),
@@ -112,23 +101,12 @@ CALIBRATORS = [
     CalibratorCase("prior_shift", partial(PriorShiftCalibrator, training_prior=0.5), strict=True, again=True),
     # without groups, which the generated tests do not pass
     CalibratorCase("group", GroupCalibrator, monotone=False, counts=True),
-    CalibratorCase(
-        "group_temperature",
-        partial(GroupCalibrator, TemperatureCalibrator()),
-        monotone=False,
-        multiclass=True,
-    ),
+    CalibratorCase("group_temperature", partial(GroupCalibrator, TemperatureCalibrator()), **CLASSES),
     CalibratorCase("smoothed", SmoothedCalibrator, monotone=False, again=True),
-    CalibratorCase("spline", SplineCalibrator, monotone=False, counts=True, again=True),
+    CalibratorCase("spline", SplineCalibrator, monotone=False, **FITTED),
+    CalibratorCase("spline_monotone", partial(SplineCalibrator, monotone=True), **STRICT, again=True),
     CalibratorCase(
-        "spline_monotone", partial(SplineCalibrator, monotone=True), strict=True, counts=True, again=True
-    ),
-    CalibratorCase(
-        "spline_identity",
-        partial(SplineCalibrator, link="identity", monotone=True),
-        strict=True,
-        counts=True,
-        again=True,
+        "spline_identity", partial(SplineCalibrator, link="identity", monotone=True), **STRICT, again=True
     ),
     CalibratorCase("temperature", TemperatureCalibrator, strict=True, multiclass=True),
     # log-odds may be any numbers, probabilities too, but then they have no flip symmetry around 1/2
@@ -141,51 +119,22 @@ CALIBRATORS = [
         log_odds=True,
         again=True,
     ),
+    CalibratorCase("one_vs_rest_isotonic", partial(OneVsRestCalibrator, IsotonicCalibrator()), **CLASSES),
     CalibratorCase(
-        "one_vs_rest_isotonic",
-        partial(OneVsRestCalibrator, IsotonicCalibrator()),
-        monotone=False,
-        multiclass=True,
+        "one_vs_rest_platt", partial(OneVsRestCalibrator, PlattCalibrator()), **CLASSES, counts=True
     ),
-    CalibratorCase(
-        "one_vs_rest_platt",
-        partial(OneVsRestCalibrator, PlattCalibrator()),
-        monotone=False,
-        multiclass=True,
-        counts=True,
-    ),
-    CalibratorCase(
-        "vector", VectorScalingCalibrator, monotone=False, multiclass=True, counts=True, again=True
-    ),
-    CalibratorCase(
-        "matrix", MatrixScalingCalibrator, monotone=False, multiclass=True, counts=True, again=True
-    ),
+    CalibratorCase("vector", VectorScalingCalibrator, **CLASSES, **FITTED),
+    CalibratorCase("matrix", MatrixScalingCalibrator, **CLASSES, **FITTED),
     CalibratorCase(
         "matrix_identity",
         partial(MatrixScalingCalibrator, link="identity"),
-        monotone=False,
-        multiclass=True,
         flip=False,
         log_odds=True,
-        counts=True,
-        again=True,
+        **CLASSES,
+        **FITTED,
     ),
-    CalibratorCase(
-        "structured_matrix",
-        StructuredMatrixScalingCalibrator,
-        monotone=False,
-        multiclass=True,
-        counts=True,
-        again=True,
-    ),
-    CalibratorCase(
-        "dirichlet",
-        partial(DirichletCalibrator, penalty=0.01),
-        monotone=False,
-        multiclass=True,
-        counts=True,
-        again=True,
-    ),
+    CalibratorCase("structured_matrix", StructuredMatrixScalingCalibrator, **CLASSES, **FITTED),
+    CalibratorCase("dirichlet", partial(DirichletCalibrator, penalty=0.01), **CLASSES, **FITTED),
     CalibratorCase(
         "log_average",
         partial(
@@ -193,32 +142,17 @@ CALIBRATORS = [
             [OneVsRestCalibrator(PlattCalibrator()), MatrixScalingCalibrator()],
             weights=[1.0, 2.0],
         ),
-        monotone=False,
-        multiclass=True,
-        counts=True,
-        again=True,
+        **CLASSES,
+        **FITTED,
     ),
-    CalibratorCase(
-        "log_average_default", LogAverageCalibrator, monotone=False, multiclass=True, counts=True, again=True
-    ),
+    CalibratorCase("log_average_default", LogAverageCalibrator, **CLASSES, **FITTED),
     CalibratorCase(
         "log_average_binary",
         partial(LogAverageCalibrator, [IsotonicCalibrator(), PlattCalibrator()]),
         monotone=False,
-        counts=True,
-        again=True,
+        **FITTED,
     ),
-    # the folds are drawn
-    CalibratorCase(
-        "auto",
-        AutoCalibrator,
-        monotone=False,
-        drawn=True,
-        multiclass=True,
-        flip=False,
-        counts=True,
-        again=True,
-    ),
+    CalibratorCase("auto", AutoCalibrator, multiclass=True, **DRAWN),
     CalibratorCase(
         "auto_any_score",
         partial(
@@ -230,29 +164,13 @@ CALIBRATORS = [
             cv=3,
             n_standard_errors=0.5,
         ),
-        monotone=False,
-        drawn=True,
-        flip=False,
-        again=True,
-        counts=True,
+        **DRAWN,
     ),
-    CalibratorCase(
-        "certified",
-        partial(CertifiedCalibrator, random_state=0),
-        monotone=False,
-        drawn=True,
-        flip=False,
-        counts=True,
-        again=True,
-    ),
+    CalibratorCase("certified", partial(CertifiedCalibrator, random_state=0), **DRAWN),
     CalibratorCase(
         "certified_isotonic",
         partial(CertifiedCalibrator, IsotonicCalibrator(), test_size=0.25, random_state=0),
-        monotone=False,
-        drawn=True,
-        flip=False,
-        counts=True,
-        again=True,
+        **DRAWN,
     ),
     CalibratorCase(
         "certified_mean",
@@ -273,3 +191,10 @@ def once_a_class(cases):
         params.append(pytest.param(case, marks=[pytest.mark.thorough] if kind in known else []))
         known.add(kind)
     return params
+
+
+def calibrators_with(flag=None, without=None):
+    """Return the parameter ``case`` for the calibrators with one property and without another."""
+    chosen = [case for case in CALIBRATORS if flag is None or getattr(case, flag)]
+    chosen = [case for case in chosen if without is None or not getattr(case, without)]
+    return pytest.mark.parametrize("case", once_a_class(chosen), ids=lambda case: case.name)

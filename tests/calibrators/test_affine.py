@@ -186,19 +186,6 @@ def test_logits_are_log_probabilities_up_to_a_shift(make, data):
     )
 
 
-@pytest.mark.parametrize("make", ALL)
-@pytest.mark.parametrize("right", [True, False])
-def test_certain_forecasts_stay_finite(make, right):
-    p = np.tile(np.eye(3), (20, 1))
-    y = np.tile([0, 1, 2] if right else [1, 2, 0], 20)
-    q = make().fit(p, y).predict_proba(np.vstack([p, [[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3]]]))
-    assert np.isfinite(q).all()
-    np.testing.assert_allclose(q.sum(axis=1), 1)
-    assert (q[:60].argmax(axis=1) == y).all() or not right
-    mixed = np.where(np.arange(60) % 10 == 0, (y + 1) % 3, y)
-    assert log_loss(mixed, make().fit(p, mixed).predict_proba(p)) <= math.log(3) + 1e-4
-
-
 def test_softening_bounds_forecasts_after_a_perfect_fit():
     p = np.vstack([np.full(3, 0.1) + 0.7 * np.eye(3)[k] for k in np.arange(30) % 3])
     y = np.arange(30) % 3
@@ -208,18 +195,6 @@ def test_softening_bounds_forecasts_after_a_perfect_fit():
     assert matrix.predict_proba(p).max() > 1 - 1e-12
     assert 0.9 < structured.predict_proba(p).max() < 1 - 1e-4
     assert structured.smoothing_ == pytest.approx(1 / 31)
-
-
-@pytest.mark.parametrize("make", ALL)
-def test_a_class_without_weight_becomes_rare(make, data):
-    p, y, w = data
-    calibrator = make(penalty=0.1).fit(p, y, np.where(y == 1, 0.0, w))
-    q = calibrator.predict_proba(p)
-    assert calibrator.classes_.tolist() == [0, 1, 2]
-    assert np.isfinite(q).all()
-    assert q[:, 1].mean() < 0.2 * p[:, 1].mean()
-    with pytest.raises(ValueError, match="classes=, their labels, if y lacks some of them"):
-        make().fit(p[y != 1], y[y != 1])
 
 
 def plain_cross_validation(make, path, p, y, w):
@@ -310,28 +285,6 @@ def test_the_training_loss_is_never_above_that_of_temperature_scaling(make, seed
     assert temperature <= log_loss(y, p) + 1e-12
 
 
-@pytest.mark.parametrize("make", CHOSEN)
-def test_the_choice_depends_on_nothing_but_the_sample(make, data):
-    p, y, w = data
-    rng = np.random.default_rng(0)
-    expected = make(penalty="auto").fit(p, y, w)
-    rows, columns, copies = rng.permutation(120), [2, 0, 1], w.astype(int)
-    for turned, new in (
-        (make(penalty="auto").fit(p[rows], y[rows], w[rows]), p),
-        (make(penalty="auto").fit(np.repeat(p, copies, axis=0), np.repeat(y, copies)), p),
-        (make(penalty="auto").fit(p[:, columns], np.argsort(columns)[y], w), p[:, columns]),
-    ):
-        assert turned.penalty_ == expected.penalty_
-        found = turned.predict_proba(new) if new is p else turned.predict_proba(new)[:, np.argsort(columns)]
-        np.testing.assert_allclose(found, expected.predict_proba(p), rtol=0, atol=1e-10)
-
-
-def test_cross_validation_needs_two_distinct_rows():
-    p, y = np.full((6, 3), 1 / 3), np.tile([0, 1, 2], 2)
-    q = DirichletCalibrator().fit(p, y).predict_proba(p)
-    np.testing.assert_allclose(q, 1 / 3, atol=1e-12)
-
-
 def test_more_classes_than_blocks_take_the_diagonal(monkeypatch, data):
     p, y, w = data
     expected = MatrixScalingCalibrator().fit(p, y, w).predict_proba(p)
@@ -343,31 +296,6 @@ def test_says_when_it_did_not_converge(monkeypatch, data):
     monkeypatch.setattr(_softmax, "_MAX_NEWTON", 1)
     with pytest.warns(ConvergenceWarning, match="MatrixScalingCalibrator did not converge in 1 Newton steps"):
         MatrixScalingCalibrator().fit(*data)
-
-
-@pytest.mark.parametrize(
-    ("calibrator", "error", "message"),
-    [
-        (
-            VectorScalingCalibrator(penalty=-1.0),
-            ValueError,
-            "penalty must be at least 0 and finite, got -1.0",
-        ),
-        (
-            VectorScalingCalibrator(penalty="cv"),
-            ValueError,
-            "penalty must be one of 'auto' or a number, got 'cv'",
-        ),
-        (MatrixScalingCalibrator(penalty=None), TypeError, "penalty must be a number"),
-        (MatrixScalingCalibrator(off_diagonal_ratio=np.inf), ValueError, "off_diagonal_ratio must be"),
-        (StructuredMatrixScalingCalibrator(penalty=True), TypeError, "penalty must be a number"),
-        (DirichletCalibrator(diagonal_penalty=-1.0), ValueError, "diagonal_penalty must be at least 0"),
-    ],
-    ids=repr,
-)
-def test_bad_parameters(calibrator, error, message, data):
-    with pytest.raises(error, match=message):
-        calibrator.fit(*data)
 
 
 @pytest.mark.parametrize("calibrator", AROUND_TEMPERATURE)

@@ -238,34 +238,3 @@ def test_any_classifier_of_one_score(model):
     np.testing.assert_array_equal(calibrator.transform(scores), expected)
     weighted = CertifiedCalibrator(model, random_state=0).fit(scores, y, np.full(500, 2))
     assert weighted.certified_size_ == pytest.approx(500, abs=1)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error", "message"),
-    [
-        ({"calibrator": "isotonic"}, ValueError, "calibrator must be one of 'passthrough'"),
-        ({"calibrator": PlattCalibrator}, TypeError, "pass an instance"),
-        ({"calibrator": 3}, TypeError, "calibrator must have fit and predict_proba"),
-        ({"test_size": 1.0}, ValueError, "test_size"),
-        ({"test_size": 3}, ValueError, "test_size"),
-        ({"stratify": "y"}, TypeError, "stratify must be True or False"),
-        ({"tolerance": "loose"}, ValueError, "tolerance must be one of 'sharp', 'paper'"),
-        ({"tolerance": -0.1}, ValueError, "tolerance must be at least 0"),
-        ({"tolerance": True}, TypeError, "tolerance must be"),
-        ({"confidence": 0}, ValueError, "confidence"),
-        ({"method": "exact"}, ValueError, "method must be one of"),
-        ({"random_state": -1}, ValueError, "random_state"),
-        ({"test_size": 0.01}, ValueError, "X has 4 samples, which leaves none for certification"),
-    ],
-)
-def test_bad_parameters(parameters, error, message):
-    with pytest.raises(error, match=message):
-        CertifiedCalibrator(**parameters).fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-
-
-def test_same_seed_same_division_and_none_differs():
-    p, y = sample(digits=6)
-    first, second = (CertifiedCalibrator(random_state=3).fit(p, y).calibrator_.slope_ for _ in range(2))
-    assert first == second
-    other = {CertifiedCalibrator(random_state=None).fit(p, y).calibrator_.slope_ for _ in range(3)}
-    assert len(other) == 3

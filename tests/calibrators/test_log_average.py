@@ -160,23 +160,6 @@ def test_kinds_of_scores(data):
         LogAverageCalibrator([TemperatureCalibrator(), logits[0]]).fit(p, y)
 
 
-@pytest.mark.parametrize(
-    ("calibrators", "weights", "error", "message"),
-    [
-        ([], None, ValueError, "calibrators is empty"),
-        (PlattCalibrator(), None, TypeError, "calibrators must be a list of calibrators"),
-        ([PlattCalibrator], None, TypeError, "calibrator is the class PlattCalibrator; pass an instance"),
-        ([TemperatureCalibrator()], [1, 2], ValueError, "weights has 2 values, expected"),
-        ([TemperatureCalibrator()], [-1], ValueError, "weights contains -1"),
-        ([TemperatureCalibrator()], [0], ValueError, "weights is zero everywhere"),
-        ([PlattCalibrator()], None, ValueError, "Only binary classification is supported by PlattCalibrator"),
-    ],
-)
-def test_bad_parameters(calibrators, weights, error, message, data):
-    with pytest.raises(error, match=message):
-        LogAverageCalibrator(calibrators, weights=weights).fit(*data)
-
-
 def test_tags_can_be_asked_before_parameters_are_checked():
     calibrator = LogAverageCalibrator(calibrators=5)
     assert get_tags(calibrator).classifier_tags.multi_class

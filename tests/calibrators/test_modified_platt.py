@@ -90,19 +90,3 @@ def test_weights_that_are_not_counts_use_their_effective_number():
     made = ModifiedPlattCalibrator(link="identity").fit(p, y, w)
     assert made.training_size_ == pytest.approx(effective)
     assert made.tolerance_ == pytest.approx(cutoff_result(y, p, sample_weight=w).margin())
-
-
-@pytest.mark.parametrize(
-    ("params", "error", "message"),
-    [
-        ({"tolerance": -0.1}, ValueError, "tolerance must be at least 0"),
-        ({"tolerance": np.nan}, ValueError, "tolerance must be at least 0 and finite"),
-        ({"tolerance": "loose"}, ValueError, "tolerance must be one of 'sharp', 'paper'"),
-        ({"tolerance": None}, TypeError, "tolerance must be a number"),
-        ({"confidence": 1.0}, ValueError, "confidence must lie strictly between"),
-        ({"link": "probit"}, ValueError, "link must be one of 'logit', 'identity'"),
-    ],
-)
-def test_bad_parameters(params, error, message):
-    with pytest.raises(error, match=message):
-        ModifiedPlattCalibrator(**params).fit(SCORES, OUTCOMES)

@@ -2,9 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import SplineTransformer
 
 from sklearn_calib.calibrators import (
     AutoCalibrator,
@@ -25,21 +22,6 @@ def data():
     proba = rng.dirichlet([0.5, 1.0, 2.0], 300)
     y = (proba.cumsum(axis=1) > rng.random((300, 1))).argmax(axis=1)
     return proba, y, rng.integers(1, 4, 300)
-
-
-@pytest.mark.parametrize("calibrator", [IsotonicCalibrator(), PlattCalibrator()], ids=repr)
-def test_is_one_binary_fit_per_class_and_a_division(calibrator, data):
-    proba, y, w = data
-    lifted = OneVsRestCalibrator(calibrator).fit(proba, y, w)
-    single = np.column_stack(
-        [type(calibrator)().fit(proba[:, k], y == k, w).transform(proba[:, k]) for k in range(3)]
-    )
-    np.testing.assert_allclose(
-        lifted.predict_proba(proba), single / single.sum(axis=1, keepdims=True), rtol=1e-14
-    )
-    assert len(lifted.calibrators_) == 3
-    certificates = [fitted.cutoff_certificate() for fitted in lifted.calibrators_]
-    assert all(0 < certificate.upper < 1 for certificate in certificates)
 
 
 @pytest.mark.parametrize(
@@ -99,32 +81,6 @@ def test_two_classes_are_left_to_the_calibrator(data):
     np.testing.assert_array_equal(
         lifted.predict_proba(both), IsotonicCalibrator().fit(both, y, w).predict_proba(both)
     )
-
-
-def test_any_classifier_and_any_scores(data):
-    proba, y, w = data
-    scores = np.log(proba) * 3
-    spline = make_pipeline(SplineTransformer(n_knots=4), LogisticRegression())
-    lifted = OneVsRestCalibrator(spline).fit(scores, y)
-    result = lifted.predict_proba(scores)
-    np.testing.assert_allclose(result.sum(axis=1), 1, rtol=1e-14)
-    raw = OneVsRestCalibrator(PlattCalibrator(link="identity")).fit(scores, y, w)
-    assert raw.predict_proba(scores).shape == (300, 3)
-    # many classes with more columns than rows of a class are no problem
-    assert lifted.score(scores, y) > 0.5
-
-
-@pytest.mark.parametrize(
-    ("calibrator", "message"),
-    [
-        (IsotonicCalibrator, r"calibrator is the class IsotonicCalibrator; pass an instance"),
-        (None, r"calibrator must have fit and predict_proba, but None has no fit"),
-        ("isotonic", r"'isotonic' has no fit"),
-    ],
-)
-def test_bad_calibrator(calibrator, message, data):
-    with pytest.raises(TypeError, match=message):
-        OneVsRestCalibrator(calibrator).fit(data[0], data[1])
 
 
 def test_many_samples_are_mapped_as_few():

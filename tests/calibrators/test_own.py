@@ -1,10 +1,7 @@
 """A calibrator of a user: what it defines, what it is given, where it can be used."""
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
@@ -50,17 +47,6 @@ def test_is_given_checked_arrays():
     assert weight.tolist() == [1.0, 2.0, 3.0]
     assert Shift().fit(P, Y).given_[2] is None
     assert Shift().fit(P, Y).transform([0.3]).tolist() == [pytest.approx(0.55)]
-
-
-def test_is_an_estimator():
-    fitted = Shift().fit(P, Y)
-    assert not hasattr(clone(fitted), "shift_")
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).transform(P), fitted.transform(P))
-    assert fitted.predict([0.1, 0.9]).tolist() == ["no", "yes"]
-    with pytest.raises(ValueError, match="outside"):
-        Shift().fit(3 * P, Y)
-    with pytest.raises(ValueError, match="Only binary classification is supported by Shift"):
-        Shift().fit(np.eye(3), [0, 1, 2])
 
 
 @pytest.mark.parametrize(

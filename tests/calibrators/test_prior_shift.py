@@ -88,21 +88,3 @@ def test_em_at_its_limits():
 def test_certainty_stays_next_to_certain():
     calibrator = PriorShiftCalibrator(training_prior=0.5, target_prior=0.01).fit([0.2, 0.7], [0, 1])
     assert calibrator.transform([0.0, 1.0]).tolist() == [2.0**-53, 1 - 2.0**-53]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({}, ValueError, "exactly one of training_prior and sampling_rate is required, got neither"),
-        ({"training_prior": 0.5, "sampling_rate": 0.1}, ValueError, "got both"),
-        ({"training_prior": 1.0}, ValueError, "training_prior must lie strictly between"),
-        ({"training_prior": "a"}, TypeError, "training_prior must be a number"),
-        ({"training_prior": 0.5, "target_prior": 0.0}, ValueError, "target_prior must lie strictly between"),
-        ({"training_prior": 0.5, "target_prior": "auto"}, ValueError, "target_prior must be one of"),
-        ({"sampling_rate": 0.0}, ValueError, "sampling_rate must be positive"),
-        ({"sampling_rate": 0.1, "target_prior": 0.2}, ValueError, "target_prior=0.2 cannot be combined"),
-    ],
-)
-def test_parameters_out_of_range(arguments, error, message):
-    with pytest.raises(error, match=message):
-        PriorShiftCalibrator(**arguments).fit([0.2, 0.7], [0, 1])

@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from sklearn_calib import metrics
 from sklearn_calib.calibrators import (
-    HistogramBinningCalibrator,
     IsotonicCalibrator,
 )
 from tests import _references, _strategies
-from tests.calibrators._registry import CALIBRATORS, once_a_class
+from tests.calibrators._registry import CALIBRATORS, calibrators_with
 
 pytestmark = _strategies.certain_predictions
 
@@ -23,12 +22,6 @@ binary = _strategies.samples(both=True)
 inner = st.one_of(
     st.integers(1, 1023).map(lambda k: k / 1024), st.sampled_from([2.0**-20, 0.5, 1 - 2.0**-20])
 )
-
-
-def calibrators_with(flag=None, without=None):
-    chosen = [case for case in CALIBRATORS if flag is None or getattr(case, flag)]
-    chosen = [case for case in chosen if without is None or not getattr(case, without)]
-    return pytest.mark.parametrize("case", once_a_class(chosen), ids=lambda case: case.name)
 
 
 @calibrators_with()
@@ -175,18 +168,6 @@ def test_isotonic_is_the_best_monotone_map(sample):
     y, p, w = sample
     fitted = IsotonicCalibrator(interpolation="step").fit(p, y, w).transform(p)
     np.testing.assert_allclose(fitted, _references.isotonic_by_extremes(y, p, w), rtol=0, atol=1e-12)
-
-
-@_strategies.more
-@given(sample=binary, n_bins=st.integers(1, 6))
-def test_histogram_binning_gives_event_rates(sample, n_bins):
-    y, p, w = sample
-    first = HistogramBinningCalibrator(n_bins=n_bins, smoothing=None).fit(p, y, w).transform(p)
-    # a value of the fit is the event rate of its rows
-    for value in np.unique(first):
-        rows = first == value
-        if w[rows].sum() > 0:
-            assert np.average(y[rows], weights=w[rows]) == pytest.approx(value, abs=1e-12)
 
 
 @pytest.mark.parametrize(

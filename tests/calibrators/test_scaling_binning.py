@@ -112,22 +112,6 @@ def test_a_map_that_ignores_weights_and_one_of_scikit_learn():
     assert np.mean((calibrator.transform(s) - truth) ** 2) < 0.01
 
 
-@pytest.mark.parametrize(
-    ("parameters", "error", "message"),
-    [
-        ({"calibrator": PlattCalibrator}, TypeError, "calibrator is the class PlattCalibrator"),
-        ({"calibrator": 3}, TypeError, "calibrator must have fit and predict_proba"),
-        ({"n_bins": 0}, ValueError, "n_bins must be at least 1"),
-        ({"n_bins": "sqrt"}, ValueError, "n_bins must be one of 'auto'"),
-        ({"split": "yes"}, TypeError, "split must be True or False"),
-        ({"random_state": -1}, ValueError, "random_state must not be negative"),
-    ],
-)
-def test_parameters_are_checked(parameters, error, message):
-    with pytest.raises(error, match=message):
-        ScalingBinningCalibrator(**parameters).fit([0.1, 0.5, 0.9], [0, 0, 1])
-
-
 def test_what_cannot_be_divided():
     with pytest.raises(ValueError, match="X has 2 samples, which cannot be divided into three"):
         ScalingBinningCalibrator().fit([0.1, 0.9], [0, 1])

@@ -74,18 +74,3 @@ def test_far_from_all_scores():
     np.testing.assert_allclose(
         calibrator.transform([0.0, 0.2, 0.4, 0.6, 1.0]), [0.5, 0.5, 0.75, 1, 1], atol=1e-3
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"bandwidth": 0.0}, ValueError, "bandwidth must be positive"),
-        ({"bandwidth": 1e-9}, ValueError, "bandwidth=1e-09 is below the smallest possible value"),
-        ({"bandwidth": "silverman"}, ValueError, "bandwidth must be one of"),
-        ({"randomized": 1}, TypeError, "randomized must be True or False"),
-        ({"random_state": "a"}, TypeError, "random_state must be"),
-    ],
-)
-def test_parameters_out_of_range(arguments, error, message):
-    with pytest.raises(error, match=message):
-        SmoothedCalibrator(**arguments).fit([0.2, 0.7], [0, 1])

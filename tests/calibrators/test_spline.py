@@ -344,28 +344,3 @@ def test_only_the_monotone_map_has_a_certificate():
         free.cutoff_certificate()
     monotone = SplineCalibrator(monotone=True).fit(p, y)
     assert 0 < monotone.training_cutoff_error_ < monotone.cutoff_certificate().upper < 1
-
-
-@pytest.mark.parametrize("monotone", [False, True])
-def test_hardly_any_rows(monotone):
-    for p, y in (([0.2, 0.8], [0, 1]), ([0.5, 0.5], [0, 1]), ([0.2, 0.5, 0.8], [0, 1, 0])):
-        proba = SplineCalibrator(monotone=monotone).fit(p, y).transform([0.0, 0.3, 1.0])
-        assert ((proba > 0) & (proba < 1)).all()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"link": "auto"}, ValueError, "link must be one of"),
-        ({"n_knots": 1}, ValueError, "n_knots must be at least 2"),
-        ({"n_knots": 4.0}, TypeError, "n_knots must be an integer"),
-        ({"penalty": "bic"}, ValueError, "penalty must be one of"),
-        ({"penalty": 0.0}, ValueError, "penalty must be positive"),
-        ({"penalty": np.nan}, ValueError, "penalty must be positive"),
-        ({"penalty": None}, TypeError, "penalty must be a number"),
-        ({"monotone": 1}, TypeError, "monotone must be True or False"),
-    ],
-)
-def test_parameters_out_of_range(arguments, error, message):
-    with pytest.raises(error, match=message):
-        SplineCalibrator(**arguments).fit(*sample(20))

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
 from sklearn.isotonic import IsotonicRegression
-from sklearn.linear_model import LogisticRegression
 
-from sklearn_calib import CalibratedClassifier
 from sklearn_calib.calibrators import VennAbersCalibrator
 
 
@@ -129,46 +127,6 @@ def test_one_of_the_two_is_calibrated():
     np.testing.assert_allclose(list(gap.values()), 0, atol=1e-11)
 
 
-def test_average_over_folds_is_near_the_geometric_merge():
-    """What the documentation says about the cross version."""
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(1500, 2))
-    y = (rng.random(1500) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
-    model = CalibratedClassifier(LogisticRegression(), VennAbersCalibrator(), ensemble=True).fit(X, y)
-    test = rng.normal(size=(300, 2))
-    pairs = []
-    for pair in model.calibrated_classifiers_:
-        score = pair.estimator.decision_function(test)
-        pairs.append(pair.calibrator.predict_interval(score))
-    lower, upper = np.array(pairs).transpose(1, 0, 2)
-    odds = np.exp(np.mean(np.log(upper) - np.log(1 - lower), axis=0))
-    geometric = np.exp(np.mean(np.log(upper), axis=0))
-    geometric /= geometric + np.exp(np.mean(np.log(1 - lower), axis=0))
-    np.testing.assert_allclose(geometric, odds / (1 + odds), rtol=0, atol=1e-14)
-    mean = np.mean(1 / (1 + (1 - lower) / upper), axis=0)
-    np.testing.assert_allclose(model.predict_proba(test)[:, 1], mean, rtol=0, atol=1e-14)
-    assert np.abs(mean - geometric).max() < 0.03
-
-
 def test_bad_arguments():
-    with pytest.raises(ValueError, match="loss must be one of 'log', 'brier'"):
-        VennAbersCalibrator(loss="mean").fit([0.1, 0.9], [0, 1])
     with pytest.raises(ValueError, match="X contains NaN"):
         VennAbersCalibrator().fit([0.1, 0.9], [0, 1]).predict_interval([np.nan])
-
-
-@pytest.mark.parametrize("spread", [1.0, 1e90, "clustered", "tied"])
-def test_many_scores_are_placed_as_by_bisection(spread):
-    from sklearn_calib.calibrators._venn_abers import _place
-
-    rng = np.random.default_rng(0)
-    breaks = np.unique(rng.standard_normal(300))
-    if spread == "clustered":
-        breaks = np.unique(np.concatenate([breaks * 1e-9, [-5.0, 5.0]]))
-    elif spread != "tied":
-        breaks = np.unique(breaks * spread)
-    scores = np.concatenate([rng.uniform(-1, 1, 20_000) * np.abs(breaks).max(), rng.permutation(breaks)])
-    scores = np.concatenate([scores, np.nextafter(breaks, np.inf), np.nextafter(breaks, -np.inf)])
-    if spread == "tied":
-        scores = rng.choice(breaks, 20_000)
-    np.testing.assert_array_equal(_place(breaks, scores), np.searchsorted(breaks, scores, side="right"))

@@ -82,23 +82,6 @@ def test_queries_return_what_transform_does(case, n_classes, database):
 
 
 @DATABASES
-@pytest.mark.parametrize(
-    "name",
-    ["isotonic-2", "spline-2", *(pytest.param(f"matrix-{k}", marks=pytest.mark.thorough) for k in (2, 3))],
-)
-def test_queries_of_many_scores(name, database):
-    case, n_classes = CASES[IDS.index(name)]
-    calibrator = fitted(case, n_classes)[0]
-    loaded = from_json(to_json(calibrator))
-    scores = new_scores(case, n_classes, 100_000)
-    columns, names = table_of(scores)
-    found = query(database(columns), to_sql(loaded, names, table="scores", keep=["id"]))
-    wanted = calibrator.transform(scores).reshape(found.shape)
-    assert len(found) >= 100_000
-    assert np.abs(found - wanted).max() <= loaded.document["tolerance"] + 1e-13
-
-
-@DATABASES
 def test_missing_and_impossible_scores_give_null(database):
     loaded = from_json(to_json(PlattCalibrator().fit(*data(2))))
     columns = {"id": [0, 1, 2, 3, 4], "p": [0.5, None, -0.1, 1.1, 1.0]}

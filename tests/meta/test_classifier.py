@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
@@ -14,11 +12,10 @@ from sklearn.model_selection import (
     RepeatedStratifiedKFold,
     ShuffleSplit,
     StratifiedKFold,
-    cross_val_score,
 )
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import SplineTransformer, StandardScaler
+from sklearn.preprocessing import SplineTransformer
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -133,12 +130,6 @@ def test_any_classifier_may_calibrate(binary, three, calibrator, ensemble):
         assert_probabilities(model.predict_proba(X), X.shape[0], n_classes)
 
 
-def test_binary_calibrators_are_lifted_for_more_classes(three):
-    model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=2).fit(*three)
-    assert all(isinstance(lifted, OneVsRestCalibrator) for lifted in model.calibrators_)
-    assert all(isinstance(lifted.calibrator, IsotonicCalibrator) for lifted in model.calibrators_)
-
-
 def test_temperature_is_not_lifted_and_keeps_the_class(three):
     X, y = three
     base = LogisticRegression().fit(X, y)
@@ -186,20 +177,6 @@ def test_frozen_calibrator_is_applied_as_it_is(binary, ensemble):
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-15)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("ensemble", [True, False])
-def test_two_jobs_give_the_numbers_of_one(binary, ensemble):
-    X, y = binary
-    forest = RandomForestClassifier(5, random_state=0)
-    one, two = (
-        CalibratedClassifier(forest, IsotonicCalibrator(), ensemble=ensemble, n_jobs=n_jobs).fit(X, y)
-        for n_jobs in (1, 2)
-    )
-    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
-    again = clone(one).fit(X, y)
-    np.testing.assert_array_equal(one.predict_proba(X), again.predict_proba(X))
-
-
 def test_grid_search_over_calibrators_and_their_parameters(binary):
     X, y = binary
     search = GridSearchCV(
@@ -218,12 +195,6 @@ def test_grid_search_over_calibrators_and_their_parameters(binary):
     assert np.unique(scores[:3]).shape[0] == 3
     # the logit of the probabilities of a logistic regression is its decision score
     np.testing.assert_allclose(scores[3], scores[4], atol=1e-6)
-
-
-def test_nested_in_a_pipeline_and_in_itself(binary):
-    X, y = binary
-    twice = CalibratedClassifier(CalibratedClassifier(GaussianNB(), cv=2), IsotonicCalibrator(), cv=2)
-    assert cross_val_score(make_pipeline(StandardScaler(), twice), X, y, cv=2).mean() > 0.7
 
 
 def test_groups_reach_the_splitter(binary):
@@ -265,19 +236,6 @@ def test_pooled_scores_need_no_partition(binary, cv):
     pooled = IsotonicCalibrator().fit(np.array(scores), y[rows], sample_weight=w[rows])
     expected = pooled.predict_proba(GaussianNB().fit(X, y, w).predict_proba(X)[:, 1])
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-12)
-
-
-def test_splits_may_be_masks(binary):
-    X, y = binary
-    folds = list(StratifiedKFold(3).split(X, y))
-    masks = [tuple(np.isin(np.arange(200), part) for part in fold) for fold in folds]
-    models = [
-        CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=cv, ensemble=ensemble).fit(X, y)
-        for ensemble in (True, False)
-        for cv in (folds, masks)
-    ]
-    for by_index, by_mask in (models[:2], models[2:]):
-        np.testing.assert_array_equal(by_index.predict_proba(X), by_mask.predict_proba(X))
 
 
 def test_rare_class_works_with_one_calibrator_for_all_folds():

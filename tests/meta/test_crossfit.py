@@ -5,23 +5,18 @@ import pytest
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier, StackingClassifier
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import (
-    GridSearchCV,
     GroupKFold,
     StratifiedKFold,
     cross_val_predict,
-    cross_val_score,
 )
-from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import LinearSVC
 
-from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
+from sklearn_calib.calibrators import IsotonicCalibrator
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
 from tests._optional import pandas as pd
 from tests._optional import polars as pl
@@ -51,15 +46,6 @@ def test_scores_are_those_of_models_that_did_not_see_the_row(binary, three, shuf
             scores, cross_val_predict(GaussianNB(), X, y, cv=cv, method="predict_proba")[:, columns]
         )
         np.testing.assert_array_equal(stage.transform(X), GaussianNB().fit(X, y).predict_proba(X)[:, columns])
-
-
-def test_fit_then_transform_is_the_model_of_all_rows(binary):
-    X, y = binary
-    stage = CrossFitScorer(GaussianNB())
-    fitted_alone = clone(stage).fit(X, y).transform(X)
-    held_out = stage.fit_transform(X, y)
-    np.testing.assert_array_equal(fitted_alone, stage.transform(X))
-    assert np.abs(fitted_alone - held_out).max() > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -113,24 +99,6 @@ def test_pipeline_equals_one_calibrator_for_all_folds(binary, three):
             LogisticRegression(), LogisticRegression(), ensemble=False, response_method="predict_proba"
         ).fit(X, y)
         np.testing.assert_allclose(pipeline.predict_proba(X), wrapped.predict_proba(X), atol=1e-12)
-
-
-def test_pipeline_in_cross_validation_and_search(binary):
-    X, y = binary
-    pipeline = make_pipeline(StandardScaler(), CrossFitScorer(LogisticRegression()), IsotonicCalibrator())
-    assert cross_val_score(pipeline, X, y, cv=3, scoring="neg_brier_score").mean() > -0.25
-    search = GridSearchCV(
-        pipeline,
-        {
-            "crossfitscorer__estimator__C": [0.01, 1.0],
-            "crossfitscorer__cv": [2, 3],
-            "isotoniccalibrator": [IsotonicCalibrator(), PlattCalibrator()],
-        },
-        scoring="neg_log_loss",
-        cv=2,
-    ).fit(X, y)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert search.best_estimator_.predict_proba(X).shape == (200, 2)
 
 
 def test_weights_change_the_models_and_reach_them_by_step(binary):
@@ -188,20 +156,6 @@ def test_names_and_set_output(binary, three):
     names = CrossFitScorer(GaussianNB(), cv=3).fit(X, y).get_feature_names_out()
     assert names.tolist() == ["crossfitscorer_0", "crossfitscorer_1", "crossfitscorer_2"]
     assert names.dtype == object
-
-
-def test_text_and_kernels(binary):
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 90)
-    texts = ["good fine" if label ^ (rng.random() < 0.2) else "bad poor" for label in y]
-    text_model = make_pipeline(
-        CrossFitScorer(make_pipeline(CountVectorizer(), MultinomialNB()), cv=3), IsotonicCalibrator()
-    )
-    assert text_model.fit(texts, y).score(texts, y) > 0.7
-    X, y = binary
-    plain = CrossFitScorer(SVC(gamma=0.2), cv=3).fit_transform(X, y)
-    kernel = CrossFitScorer(SVC(kernel="precomputed"), cv=3).fit_transform(rbf_kernel(X), y)
-    np.testing.assert_allclose(kernel, plain, atol=1e-10)
 
 
 def test_calibrator_as_final_estimator_of_a_stack(binary):

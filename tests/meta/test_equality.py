@@ -91,42 +91,6 @@ def test_equals_sklearn_when_frozen(n_classes, ensemble):
     assert len(ours.calibrated_classifiers_) == (1 if ensemble == "auto" else 5)
 
 
-def test_platt_is_the_sigmoid_of_sklearn_for_decision_scores():
-    X, y, X_new = problem(2)
-    theirs = CalibratedClassifierCV(cv=5).fit(X, y)
-    ours = CalibratedClassifier(calibrator=PlattCalibrator(link="identity")).fit(X, y)
-    # as it is, with its solver's tolerance
-    np.testing.assert_allclose(ours.predict_proba(X_new), theirs.predict_proba(X_new), rtol=0, atol=1e-6)
-    assert ours.response_method_ == "decision_function"
-
-
-@pytest.mark.parametrize("ensemble", [True, False])
-def test_equals_a_loop_written_from_the_definition(ensemble):
-    X, y, X_new = problem(2)
-    w = np.random.default_rng(3).uniform(0.5, 2, y.shape[0])
-    folds = list(StratifiedKFold(3).split(X, y))
-    if ensemble:
-        total = np.zeros(X_new.shape[0])
-        for train, test in folds:
-            model = GaussianNB().fit(X[train], y[train], sample_weight=w[train])
-            held = IsotonicCalibrator().fit(
-                model.predict_proba(X[test])[:, 1], y[test], sample_weight=w[test]
-            )
-            total += held.predict_proba(model.predict_proba(X_new)[:, 1])[:, 1] / 3
-        expected = total
-    else:
-        out = np.zeros(y.shape[0])
-        for train, test in folds:
-            model = GaussianNB().fit(X[train], y[train], sample_weight=w[train])
-            out[test] = model.predict_proba(X[test])[:, 1]
-        calibrator = IsotonicCalibrator().fit(out, y, sample_weight=w)
-        model = GaussianNB().fit(X, y, sample_weight=w)
-        expected = calibrator.predict_proba(model.predict_proba(X_new)[:, 1])[:, 1]
-    ours = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=3, ensemble=ensemble)
-    found = ours.fit(X, y, sample_weight=w).predict_proba(X_new)
-    np.testing.assert_allclose(found[:, 1], expected, rtol=0, atol=1e-12)
-
-
 def test_one_row_per_side_by_hand():
     """A frozen score s(x) = x, isotonic: the calibrated probability is the positive rate of each step."""
 

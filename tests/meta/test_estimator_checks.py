@@ -6,7 +6,6 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -135,11 +134,3 @@ def test_cross_fit_scorer_names_and_output(check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check("CrossFitScorer", CrossFitScorer(LogisticRegression(), cv=3))
-
-
-def test_repr_and_html():
-    model = CalibratedClassifier(FrozenEstimator(GaussianNB()), IsotonicCalibrator())
-    assert repr(model).startswith("CalibratedClassifier(calibrator=IsotonicCalibrator()")
-    html = model._repr_html_()
-    assert "IsotonicCalibrator" in html
-    assert "GaussianNB" in html

@@ -13,7 +13,6 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, c
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer, StandardScaler
-from sklearn.utils.metadata_routing import get_routing_for_object
 
 from sklearn_calib.calibrators import IsotonicCalibrator, OneVsRestCalibrator, PlattCalibrator
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
@@ -110,13 +109,6 @@ def test_unrequested_weights_are_an_error_that_names_the_part(routing):
         nowhere.fit(X, Y, sample_weight=WEIGHT)
     with pytest.raises(TypeError, match=r"unexpected argument.*colour"):
         CalibratedClassifier(GaussianNB(), IsotonicCalibrator()).fit(X, Y, colour=WEIGHT)
-
-
-def test_the_router_itself_requests_nothing(routing):
-    for model in (CalibratedClassifier(GaussianNB()), CrossFitScorer(GaussianNB())):
-        assert not hasattr(model, "set_fit_request")
-        assert not hasattr(model, "set_fit_transform_request")
-        assert get_routing_for_object(model)._self_request is None
 
 
 def test_defaults_request_weights(routing):

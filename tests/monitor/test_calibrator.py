@@ -202,7 +202,6 @@ def test_a_window_of_one_class_says_so():
     ("args", "message"),
     [
         (([0.2, 1.5], [0, 1]), r"1\.5"),
-        (([0.2, np.nan], [0, 1]), "NaN"),
         (([0.2], [0, 1]), "y has shape"),
         (([0.2, 0.3], [0, 2]), "contains 2, which is not one of"),
         (([0.2, 0.3], None), "requires y"),
@@ -225,7 +224,6 @@ def test_bad_batches_leave_it_as_it_was(args, message):
     [
         ({"half_life": 0}, ValueError, "half_life must be positive"),
         ({"half_life": 1e-300}, ValueError, "half_life must be at least 0.03"),
-        ({"half_life": "long"}, TypeError, "half_life must be a number"),
         ({"window": 0}, ValueError, "window must be at least 1"),
         ({"window": 25, "n_slots": 10}, ValueError, "not a multiple of n_slots"),
         ({"window": 100, "half_life": 10}, ValueError, "cannot be combined"),
@@ -246,16 +244,6 @@ def test_unfitted():
     for read in (lambda c: c.sketch_, lambda c: c.calibrator_, lambda c: c.transform([0.5])):
         with pytest.raises(NotFittedError):
             read(StreamingCalibrator())
-
-
-@pytest.mark.parametrize("params", [{}, {"half_life": 50}, {"window": 100}], ids=str)
-def test_pickles_go_on_where_they_were(params):
-    y, p = rows(600, 19)
-    found = StreamingCalibrator(**params).fit(p[:300], y[:300])
-    loaded = pickle.loads(pickle.dumps(found))
-    for calibrator in (found, loaded):
-        calibrator.partial_fit(p[300:], y[300:])
-    np.testing.assert_array_equal(loaded.transform(GRID), found.transform(GRID))
 
 
 def test_in_the_company_of_others():
@@ -279,3 +267,13 @@ def test_passes_the_checks_of_scikit_learn(params):
     failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
     assert failed.keys() == EXPECTED_FAILURES.keys(), failed
     assert len(passed) >= LEAST_PASSED
+
+
+@pytest.mark.parametrize("params", [{}, {"half_life": 50}, {"window": 100}], ids=str)
+def test_pickles_go_on_where_they_were(params):
+    y, p = rows(600, 19)
+    found = StreamingCalibrator(**params).fit(p[:300], y[:300])
+    loaded = pickle.loads(pickle.dumps(found))
+    for calibrator in (found, loaded):
+        calibrator.partial_fit(p[300:], y[300:])
+    np.testing.assert_array_equal(loaded.transform(GRID), found.transform(GRID))

@@ -18,7 +18,7 @@ from sklearn_calib.inference import (
     ModelSummary,
     compare_models,
 )
-from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
+from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
 from sklearn_calib.plot import ComparisonDisplay
 
 mpl = pytest.importorskip("matplotlib")
@@ -162,34 +162,6 @@ def test_several_metrics(models):
     assert not axes[0].has_data()
 
 
-@pytest.mark.parametrize(
-    ("values", "left", "right"), [((0.02, 0.1), (-0.01, 0.0), 0.1), ((0.5, 0.6), (0.45, 0.5), 0.6)]
-)
-def test_the_axis_starts_at_zero_if_the_numbers_come_near(values, left, right):
-    rows = tuple(
-        ModelSummary(name, value, value, 0.1, np.nan, np.nan, True)
-        for name, value in zip("ab", values, strict=True)
-    )
-    found = ModelComparison(rows, (), ("a", "b"), None, "none", 0.95, "swap", 50)
-    low, high = ComparisonDisplay({"error": found}).plot().ax_.get_xlim()
-    assert left[0] < low < left[1]
-    assert high > right
-
-
-def test_names_of_metrics():
-    def by_hand(y, p):
-        return float(np.mean(p))
-
-    y, p = np.tile([0, 1], 20), np.linspace(0.1, 0.9, 40)
-    binned = partial(expected_calibration_error, n_bins=10, norm="l2")
-    display = ComparisonDisplay.from_predictions(
-        y, {"one": p, "two": p**2}, metrics=[binned, partial(by_hand)], n_resamples=79, show_legend=False
-    )
-    assert [ax.get_xlabel() for ax in display.axes_] == [
-        "expected calibration error", "by hand",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("many", [False, True])
 def test_from_estimators(many):
     X, y = (load_iris if many else load_breast_cancer)(return_X_y=True)
@@ -253,17 +225,3 @@ def test_errors_name_the_argument(models, compared):
     assert plt.get_fignums() == []
     with pytest.raises(ValueError, match="ax holds 2 axes, but there are 1 metrics"):
         ComparisonDisplay.from_result(compared, ax=plt.subplots(1, 2)[1])
-
-
-@pytest.mark.parametrize("size", [(6.4, 3.5), (2.8, 2.4)])
-def test_the_legend_covers_no_data(compared, size):
-    figure, ax = plt.subplots(figsize=size)
-    ComparisonDisplay.from_result(compared, ax=ax)
-    figure.canvas.draw()
-    legend = ax.get_legend().get_window_extent()
-    assert ax.transData.transform((0.0, -0.4))[1] < legend.y0
-    assert legend.width <= ax.get_window_extent().width
-    display = ComparisonDisplay.from_result(compared, show_legend=False, color="purple")
-    assert display.ax_.get_legend() is None
-    assert display.points_[0].get_color() == "purple"
-    np.testing.assert_allclose(display.intervals_[0].get_colors()[0], mpl.colors.to_rgba("purple"))

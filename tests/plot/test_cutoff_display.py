@@ -71,34 +71,6 @@ def test_a_case_by_hand():
     assert display.interval_.get_label() == "worst 0.20\u20130.80: overpredicts by 27 percentage points"
 
 
-def test_words_are_the_mean_residual(forecast):
-    p = forecast[1]
-    for sign, word in [(1.0, "underpredicts"), (-1.0, "overpredicts")]:
-        shifted = np.clip(p - 0.2 * sign, 0.0, 1.0)
-        labels = (np.random.default_rng(2).random(300) < p).astype(int)
-        result = cutoff_result(labels, shifted)
-        label = CutoffDisplay(result).plot().interval_.get_label()
-        inside = (shifted >= result.lower) & (shifted <= result.upper)
-        mean = 100 * abs((labels - shifted)[inside].mean())
-        where = f"{result.lower:.2f}\u2013{result.upper:.2f}"
-        assert label == f"worst {where}: {word} by {mean:.0f} percentage points"
-    assert (
-        "overpredicts"
-        in CutoffDisplay.from_predictions(np.zeros(50), p[:50], pos_label=1).interval_.get_label()
-    )
-
-
-def test_a_single_value_and_narrow_intervals_in_words():
-    y = np.repeat([0, 1], [90, 10])
-    display = CutoffDisplay.from_predictions(y, np.full(100, 0.5))
-    assert display.interval_.get_label() == "worst 0.5\u20130.5: overpredicts by 40 percentage points"
-    assert display.interval_.get_linewidth() > 0
-    assert display.interval_.get_bbox().width == 0
-    p = np.tile([0.0011, 0.0014], 50)
-    label = CutoffDisplay.from_predictions(y, p).interval_.get_label()
-    assert label == "worst 0.0011\u20130.0014: underpredicts by 10 percentage points"
-
-
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
 @pytest.mark.parametrize("power", [0.8, 1.0, 1.15, 2.0])
 @pytest.mark.parametrize("confidence", [0.9, 0.95])
@@ -233,18 +205,6 @@ def test_several_on_shared_axes(forecast):
         assert high > display.line_.get_ydata().max()
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert [text.split(":")[0] for text in texts if "cutoff" in text] == ["before", "after"]
-
-
-@pytest.mark.parametrize("size", [(6.4, 4.4), (2.6, 2.2)])
-def test_the_legend_covers_no_data(forecast, size):
-    y, p = forecast
-    figure, ax = plt.subplots(figsize=size)
-    display = CutoffDisplay.from_predictions(1 - y, p, ax=ax, name="a model")
-    figure.canvas.draw()
-    legend = ax.get_legend().get_window_extent()
-    points = ax.transData.transform(np.transpose(display.line_.get_data()))
-    assert not any(legend.contains(*point) for point in points)
-    assert legend.width <= ax.get_window_extent().width
 
 
 def test_errors_name_the_argument(forecast):

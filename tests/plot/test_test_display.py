@@ -1,7 +1,5 @@
 """TestDisplay: what is dark is what the p-value counts."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
@@ -26,7 +24,6 @@ from sklearn_calib.plot import TestDisplay
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
-plt = pytest.importorskip("matplotlib.pyplot")
 
 
 @pytest.fixture(scope="module")
@@ -241,31 +238,9 @@ def test_a_long_path_without_evidence_is_thinned():
     assert "rejects at level 0.001, not reached" in legend_texts(display)
 
 
-@pytest.mark.parametrize("size", [(6.4, 4.2), (2.8, 2.2)])
-@pytest.mark.parametrize(
-    "test", [TCal(n_resamples=99, random_state=0), CutoffTest(method="asymptotic"), SequentialTest()]
-)
-def test_the_legend_covers_no_data(forecast, size, test):
-    figure, ax = plt.subplots(figsize=size)
-    display = TestDisplay.from_predictions(*forecast, test=test, ax=ax, color="purple")
-    figure.canvas.draw()
-    legend = ax.get_legend().get_window_extent()
-    points = display.observed_.get_transform().transform(np.transpose(display.observed_.get_data()))
-    assert points[:, 1].max() < legend.y0
-    assert legend.width <= ax.get_window_extent().width
-    assert display.observed_.get_color() == "purple"
-
-
 def test_contradicted_predictions_of_0_and_1_are_told_apart(forecast):
     y, p = np.append(forecast[0], [1, 0]), np.append(forecast[1], [0.0, 0.0])
     display = TestDisplay.from_predictions(y, p, test=CoxTest(n_resamples=99))
     assert display.result.pvalue_clipped > 0.0
     assert "without 1 of 2 predictions of\nexactly 0 or 1 that are contradicted" in title(display)
     assert f"(p = {display.result.pvalue_clipped:.2g})" in title(display)
-
-
-def test_results_with_names_of_any_kind(forecast):
-    result = replace(CoxTest().test(*forecast), test=r"$\undefined{$ & <b>")
-    display = TestDisplay.from_result(result)
-    display.figure_.canvas.draw()
-    assert title(display).startswith(r"\$\undefined{\$ & <b>: ")

@@ -298,17 +298,6 @@ def test_estimators_and_bad_input(display, data):
             display.from_predictions(y, p, reduction="all")
 
 
-@pytest.mark.parametrize("size", [(6.4, 4.4), (2.6, 2.2)])
-def test_the_legend_covers_no_data(data, size):
-    figure, ax = plt.subplots(figsize=size)
-    display = DecisionDisplay.from_predictions(*data[:2], ax=ax, n_resamples=19, name="a model")
-    figure.canvas.draw()
-    legend = ax.get_legend().get_window_extent()
-    top = max(display.lines_[0].get_ydata().max(), display.curves[None].upper.max())
-    assert ax.transData.transform((0.5, top))[1] < legend.y0
-    assert legend.width <= ax.get_window_extent().width
-
-
 def test_plane_is_the_decomposition(data):
     y, p, w = data
     models = {"a": p**2, "b": p}

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_calib._core._grouping import GroupedOutcomes, balanced_bins, condensed, group_outcomes
-from sklearn_calib._validation import BinarySample
+from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib.report._numbers import find_regions
 
 
@@ -83,30 +82,6 @@ def test_many_predictions_are_averaged_for_the_draws_alone():
     assert region.lower in p
     assert region.upper in p
     assert region.upper == pytest.approx(0.3, abs=0.05)
-
-
-def test_bins_nest_and_hold_samples_and_variance():
-    rng = np.random.default_rng(5)
-    grouped = group_outcomes((rng.random(3000) < 0.01).astype(np.int64), rng.beta(0.3, 30, 3000), None)
-    fine, coarse = balanced_bins(grouped, 256), balanced_bins(grouped, 8)
-    np.testing.assert_array_equal(fine // 32, coarse)
-    assert (np.diff(fine) >= 0).all()
-    rows = np.bincount(coarse, weights=grouped.weight) / 3000
-    variance = np.bincount(coarse, weights=grouped.prob * (1 - grouped.prob))
-    np.testing.assert_allclose(0.5 * (rows + variance / variance.sum()), 1 / 8, atol=0.01)
-
-
-def test_pooling_keeps_sums():
-    grouped = GroupedOutcomes(np.array([0.1, 0.2, 0.6]), np.array([1.0, 3.0, 2.0]), np.array([0.0, 2.0, 1.0]))
-    small = grouped.pooled(np.array([0, 2]))
-    np.testing.assert_allclose(small.prob, [0.175, 0.6])
-    np.testing.assert_array_equal(small.weight, [4.0, 2.0])
-    np.testing.assert_array_equal(small.positives, [2.0, 1.0])
-    assert condensed(grouped) is grouped
-    assert condensed(grouped, 2, 1).prob.shape == (1,)
-    rows = BinarySample(*grouped.rows())
-    assert rows.total == 6.0
-    assert rows.w @ rows.y == 3.0
 
 
 def test_equal_errors_far_apart_stay_two():

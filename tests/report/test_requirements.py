@@ -213,11 +213,8 @@ def test_text_markdown_and_junit(sample):
         ({"refinement_loss": 0.1}, "a requirement must be one of"),
         ({"slope": 0.9}, "slope must be .low, high."),
         ({"slope": [1.1, 0.9]}, "low < high"),
-        ({"slope": [0.9, np.nan]}, "two numbers"),
         ({"smooth_ece": 0}, "smooth_ece must be positive"),
-        ({"smooth_ece": [0, 0.1]}, "smooth_ece"),
         ({"segment_difference": {"limit": 0.1, "least": 5}}, "'min_samples'"),
-        ({"segment_difference": {"min_samples": 5}}, "must have the key 'limit'"),
         ({"segment_difference": {"limit": 0.1, "min_samples": 0.5}}, "min_samples must be an integer"),
     ],
 )

@@ -46,50 +46,26 @@ def test_dicts_are_exact(name):
     assert CalibrationSketch.from_dict(found) == sketch == CalibrationSketch.from_dict(sketch.to_dict())
 
 
-def test_counts_are_written_as_whole_numbers():
-    found = CalibrationSketch().update([0, 1, 1], [0.5, 0.5, 0.75]).to_dict()
-    assert (found["negatives"], found["positives"], found["offset"]) == ([1, 0], [1, 1], [0, 0])
-    assert all(type(value) is int for name in ("bins", "negatives", "offset") for value in found[name])
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"format": "something"}, "not a saved CalibrationSketch"),
         ({"version": 3}, "version 3 of the format, but 2 is supported. Read it with the release"),
-        ({"version": "2"}, "version '2' of the format"),
-        ({"version": True}, "version True of the format"),
         ({"more": 1}, "damaged: it has an unknown key 'more'"),
-        ({"checksum": "00000000"}, "checksum"),
         ({"checksum": None}, "checksum"),
-        ({"n_samples": 0}, "contradict"),
         ({"n_samples": 2}, "contradict"),
         ({"n_samples": 4}, "checksum"),
-        ({"n_samples": 10**30}, "checksum"),
         ({"n_samples": True}, "damaged: TypeError: n_samples"),
-        ({"pos_label": 1}, "checksum"),
         ({"pos_label": [1]}, "its pos_label is"),
-        ({"precision": 16}, "checksum|contradict"),
-        ({"offset": [0, 1]}, "checksum"),
-        ({"negatives": [2, 0]}, "checksum"),
         ({"precision": 30}, "damaged: ValueError: precision"),
-        ({"precision": "17"}, "damaged: TypeError: precision"),
-        ({"n_samples": -1}, "damaged: ValueError: n_samples"),
-        ({"bins": [5, 5]}, "contradict"),
         ({"bins": [5]}, "contradict"),
-        ({"bins": [-5, 5]}, "contradict"),
         ({"bins": [5, 10**7]}, "contradict"),
         ({"bins": [5, 10**30]}, "damaged: TypeError: object in place of numbers"),
-        ({"bins": [5, 2**63 + 5]}, "damaged|contradict"),
-        ({"bins": [5.5, 9.5]}, "damaged: TypeError: float64"),
         ({"bins": "abc"}, "damaged: TypeError"),
-        ({"positives": ["1", "1"]}, "damaged: TypeError"),
         ({"positives": [True, True]}, "damaged: TypeError: bool"),
-        ({"negatives": [1, -1]}, "contradict"),
         ({"negatives": [1, float("nan")]}, "contradict"),
         ({"negatives": [0, 0], "positives": [1, 0], "offset": [0, 0]}, "contradict"),
         ({"positives": [1, [1]]}, "damaged: ValueError"),
-        ({"offset": [1, 10**9]}, "contradict"),
         ({"offset": None}, "contradict|damaged"),
     ],
 )
@@ -97,18 +73,9 @@ def test_damaged_and_foreign_dicts_are_refused(change, message):
     found = CalibrationSketch().update([0, 1, 1], [0.5, 0.5, 0.75]).to_dict()
     with pytest.raises(ValueError, match=message):
         CalibrationSketch.from_dict(found | change)
-
-
-@pytest.mark.parametrize(
-    "missing", ["precision", "bins", "offset", "n_samples", "pos_label", "version", "format", "checksum"]
-)
-def test_incomplete_dicts_are_refused(missing):
-    found = CalibrationSketch().update([0, 1, 1], [0.5, 0.5, 0.75]).to_dict()
-    del found[missing]
-    with pytest.raises(ValueError, match=r"damaged|not a saved|version None"):
-        CalibrationSketch.from_dict(found)
-    with pytest.raises(ValueError, match="not a saved"):
-        CalibrationSketch.from_dict([1])
+    for missing in found.keys() & change.keys():
+        with pytest.raises(ValueError, match=r"damaged|not a saved|version None"):
+            CalibrationSketch.from_dict({key: value for key, value in found.items() if key != missing})
 
 
 @pytest.mark.parametrize("ending", ["npz", "json"])

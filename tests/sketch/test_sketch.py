@@ -1,6 +1,5 @@
 """Properties of the sketch, and its errors for bad input."""
 
-import pickle
 from fractions import Fraction
 from functools import reduce
 from operator import add
@@ -8,7 +7,7 @@ from operator import add
 import numpy as np
 import pytest
 
-from sklearn_calib._core._binning import POSITIONS, Workspace, octave_bins
+from sklearn_calib._core._binning import POSITIONS, octave_bins
 from sklearn_calib.sketch import CalibrationSketch
 
 EDGE = [0.0, -0.0, 5e-324, 1e-300, 2.0**-41, 2.0**-8, 0.5, np.nextafter(1.0, 0), 1.0]
@@ -172,17 +171,6 @@ def test_predictions_on_the_grid_come_back_exactly():
     np.testing.assert_array_equal(mean, np.unique(p))
 
 
-def test_every_mean_stays_in_its_cell():
-    y, p, w = rows(20000, seed=5)
-    sketch = sketch_of(y, p, w, precision=8)
-    grid = octave_bins(8)
-    mean = np.unique(sketch.weighted_sample()[1])
-    found, position = np.empty(mean.shape[0], np.int64), np.empty(mean.shape[0], np.int64)
-    grid.locate(mean, found, position, Workspace(mean.shape[0]))
-    assert mean.shape[0] == sketch.n_bins
-    np.testing.assert_array_equal(found, sketch._contents().bins)
-
-
 def test_the_facts_are_those_of_the_rows():
     y, p, w = rows()
     sketch = sketch_of(y, p, w)
@@ -201,38 +189,6 @@ def test_kinds_of_outcomes(kind):
     y, p, w = rows()
     assert sketch_of(y.astype(kind), p, w) == sketch_of(y, p, w)
     assert sketch_of((2 * y - 1).astype(np.int64), p, w) == sketch_of(y, p, w)
-
-
-def test_kinds_of_predictions():
-    y, p, _ = rows()
-    single = p.astype(np.float32)
-    expected = sketch_of(y, single.astype(np.float64))
-    assert sketch_of(y, single) == expected
-    assert sketch_of(y, single[:, np.newaxis]) == expected
-    assert sketch_of(y.tolist(), single.tolist()) == expected
-    wide = single.astype(np.float64)
-    assert sketch_of(y, np.column_stack((1 - wide, wide))) == expected
-    # every second element of an array, and an array that must not be written to
-    spaced = np.repeat(wide, 2)[::2]
-    assert sketch_of(y, spaced) == expected
-    frozen = wide.copy()
-    frozen.setflags(write=False)
-    y.setflags(write=False)
-    assert sketch_of(y, frozen) == expected
-    assert sketch_of((y == 1)[y >= 0], wide.astype(np.longdouble)) == expected
-    # bytes in the other order
-    assert sketch_of(y.astype(">i8"), wide.astype(">f8")) == expected
-    with pytest.raises(ValueError, match=r"y_proba contains 1\.5"):
-        sketch_of([0], np.array([1.5], dtype=">f8"))
-    assert sketch_of([1, 0], [1, 0]) == sketch_of([1, 0], [1.0, 0.0])
-
-
-def test_inputs_are_left_alone():
-    y, p, w = rows()
-    copies = y.copy(), p.copy(), w.copy()
-    sketch_of(y, p, w)
-    for array, kept in zip((y, p, w), copies, strict=True):
-        np.testing.assert_array_equal(array, kept)
 
 
 def test_labels_with_a_positive_class():
@@ -272,31 +228,6 @@ def test_subtraction_undoes_addition(weighted):
     assert CalibrationSketch() - CalibrationSketch() == CalibrationSketch()
 
 
-def test_texts():
-    sketch = sketch_of([0, 1, 1, 1], [0.25, 0.25, 0.75, 0.75])
-    assert repr(sketch) == "<CalibrationSketch(precision=17) of 4 samples>"
-    assert repr(CalibrationSketch(pos_label="a", precision=9)).startswith(
-        "<CalibrationSketch(precision=9, pos_label='a')"
-    )
-    text, page = str(sketch), sketch._repr_html_()
-    for fact in ("4 samples", "total weight", "0.75", "mean prediction", "0.5", "2 of precision 17"):
-        assert fact in text
-        assert fact in page
-    assert "bins" in str(CalibrationSketch())
-    assert "CalibrationSketch" not in CalibrationSketch()._repr_html_()
-
-
-def test_pickle_and_copy():
-    sketch = sketch_of(*rows(), pos_label=1)
-    again = pickle.loads(pickle.dumps(sketch))
-    assert again == sketch
-    assert (again.n_samples, again.pos_label) == (sketch.n_samples, 1)
-    # not all cells travel, only those that are occupied
-    assert len(pickle.dumps(sketch_of([0, 1], [0.1, 0.2]))) < 2000
-    again.update([0], [0.5])
-    assert again != sketch
-
-
 def test_packed_sums_do_not_overflow(monkeypatch):
     from sklearn_calib.sketch import _contents
 
@@ -308,3 +239,27 @@ def test_packed_sums_do_not_overflow(monkeypatch):
     for part in np.split(np.arange(20_000), [5000, 8000]):
         split.update(y[part], p[part])
     assert split == expected
+
+
+def test_kinds_of_predictions():
+    y, p, _ = rows()
+    single = p.astype(np.float32)
+    expected = sketch_of(y, single.astype(np.float64))
+    assert sketch_of(y, single) == expected
+    assert sketch_of(y, single[:, np.newaxis]) == expected
+    assert sketch_of(y.tolist(), single.tolist()) == expected
+    wide = single.astype(np.float64)
+    assert sketch_of(y, np.column_stack((1 - wide, wide))) == expected
+    # every second element of an array, and an array that must not be written to
+    spaced = np.repeat(wide, 2)[::2]
+    assert sketch_of(y, spaced) == expected
+    frozen = wide.copy()
+    frozen.setflags(write=False)
+    y.setflags(write=False)
+    assert sketch_of(y, frozen) == expected
+    assert sketch_of((y == 1)[y >= 0], wide.astype(np.longdouble)) == expected
+    # bytes in the other order
+    assert sketch_of(y.astype(">i8"), wide.astype(">f8")) == expected
+    with pytest.raises(ValueError, match=r"y_proba contains 1\.5"):
+        sketch_of([0], np.array([1.5], dtype=">f8"))
+    assert sketch_of([1, 0], [1, 0]) == sketch_of([1, 0], [1.0, 0.0])
