@@ -252,11 +252,17 @@ ax : matplotlib Axes, default=None
     "seeded_picture": """\
 random_state : int, Generator, RandomState or None, default=0
     Source of randomness; by default the same data give the same plot.""",
+    "plain_weight": """\
+sample_weight : array-like of shape (n,), default=None
+    Non-negative weights.""",
     "models": """\
 y_true : array-like of shape (n,)
     Labels of two or more classes.
 predictions : array-like of shape (n,), (n, 1) or (n, n_classes), or mapping of str to these
     Predicted probabilities; or the name of each model and its predictions for the same samples.""",
+    "thresholds": """\
+thresholds : array-like of shape (m,), default=None
+    Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.""",
     "threshold_display": """\
 Parameters
 ----------
@@ -269,8 +275,6 @@ name : str, default=None
 
 Attributes
 ----------
-curves : dict
-    Curve of each model.
 %(axes)s
 lines_ : list of matplotlib Line2D
     The curves.

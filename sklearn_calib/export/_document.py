@@ -116,11 +116,6 @@ class ExportedCalibrator(
         ----------
         X, y, **params : object
             Ignored.
-
-        Returns
-        -------
-        self
-            The calibrator.
         """
         return self
 

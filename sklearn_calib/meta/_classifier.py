@@ -128,12 +128,6 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     *Rare classes.* Each class must occur in every training set, and with ``ensemble=True`` also in every
     held-out set, to which a calibrator is fitted.
 
-    References
-    ----------
-    Zadrozny, B. and Elkan, C. (2002). Transforming classifier scores into accurate multiclass probability
-    estimates. Proceedings of the 8th ACM SIGKDD conference, 694-699. (One-vs-rest calibration with
-    normalisation.)
-
     Examples
     --------
     >>> from sklearn.datasets import make_classification

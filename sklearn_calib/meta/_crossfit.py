@@ -149,12 +149,6 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         -------
         ndarray of shape (n, 1) or (n, n_classes)
             For binary problems the score of ``classes_[1]``, else one column per class.
-
-        Raises
-        ------
-        ValueError
-            As in ``fit``; also if a class is absent from the training part of a fold, or if the folds do
-            not hold out each sample exactly once.
         """
         X, target, routed = self._check(X, y, "fit_transform", sample_weight, params)
         if isinstance(self.estimator, FrozenEstimator):

@@ -114,8 +114,6 @@ class ComparisonDisplay:
 
     Attributes
     ----------
-    comparisons : dict
-        What is shown.
     axes_ : list of matplotlib Axes
         Axes of each metric, after :meth:`plot`.
     ax_ : matplotlib Axes

@@ -131,10 +131,6 @@ class CutoffDisplay(DisplayMixin):
 
     Attributes
     ----------
-    result : CutoffResult
-        What is shown.
-    test : CalibrationTestResult or None
-        The test that gives strip and p-value.
     %(axes)s
     line_ : matplotlib Line2D
         The cumulative residuals, from 0.
@@ -230,8 +226,7 @@ class CutoffDisplay(DisplayMixin):
         n_resamples : int, default=999
             Number of simulations of the test, for samples of less than 2000; above, the asymptotic
             distribution is used.
-        sample_weight : array-like of shape (n,), default=None
-            Non-negative weights.
+        %(plain_weight)s
         clusters : array-like of shape (n,), default=None
             Label of the cluster (patient, customer, day) of each sample, within which outcomes can depend on
             each other; the test and the null band then allow for it. Weights must be integers.
@@ -271,12 +266,9 @@ class CutoffDisplay(DisplayMixin):
             spreads concentrated predictions.
         confidence : float or None, default=0.95
             Probability under perfect calibration that the curve stays within the null band; None for no band.
-        name : str, default=None
-            Name in the legend; the display's own by default.
         show_interval : bool, default=True
             Whether to shade the interval that attains the error, and to mark its two levels.
-        show_legend : bool, default=True
-            Whether to draw the legend.
+        %(named_legend)s
         **line_params : dict
             Properties of the curve, such as ``color`` or ``linewidth``; the interval has the same colour.
 

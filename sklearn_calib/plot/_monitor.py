@@ -56,8 +56,6 @@ class MonitorDisplay:
 
     Attributes
     ----------
-    history, threshold, reference : dict, float and dict
-        What is shown.
     axes_ : list of matplotlib Axes
         The panels, after :meth:`plot`.
     ax_ : matplotlib Axes

@@ -63,8 +63,6 @@ class ReliabilityDisplay(DisplayMixin):
 
     Attributes
     ----------
-    curve : ReliabilityCurve
-        What is shown.
     ax_ : matplotlib Axes
         Axes with the diagram, after :meth:`plot`.
     ax_histogram_ : matplotlib Axes or None
@@ -190,9 +188,7 @@ class ReliabilityDisplay(DisplayMixin):
         n_bins : int, default=15
             Number of bins of ``curve="binned"``: of equal width, on logit axes of equal mass.
         band : {"confidence", "consistency", "simultaneous"} or None, default="confidence"
-            "confidence": pointwise, around the curve. "consistency": pointwise, around the diagonal, where
-            the curve would lie under perfect calibration. "simultaneous": for the whole curve of event
-            probabilities at once, assuming that it is non-decreasing.
+            Type of the band; see the notes of the class.
         confidence : float, default=0.95
             Confidence level of the band.
         scale : {"probability", "logit"}, default="probability"
@@ -238,10 +234,8 @@ class ReliabilityDisplay(DisplayMixin):
             The data passed to ``cross_validate``.
         y : array-like of shape (n,)
             Their labels.
-        sample_weight, clusters : array-like of shape (n,), default=None
-            As in :meth:`from_predictions`.
-        pos_label : label, default=None
-            The positive class; ``classes_[1]`` by default.
+        sample_weight, clusters, pos_label
+            As in :meth:`from_predictions`; ``classes_[1]`` is positive by default.
         name : str, default=None
             Name in the legend; the class of the estimators by default.
         **params : dict
@@ -293,12 +287,9 @@ class ReliabilityDisplay(DisplayMixin):
         Parameters
         ----------
         %(drawn_into)s
-        name : str, default=None
-            Name in the legend; the display's own by default.
         show_histogram : bool, default=True
             Whether to draw the histogram of the predictions.
-        show_legend : bool, default=True
-            Whether to draw the legend.
+        %(named_legend)s
         **line_params : dict
             Properties of the curve, such as ``color`` or ``linewidth``; band and histogram use the same
             colour.

@@ -41,8 +41,6 @@ class RiskCoverageDisplay(DisplayMixin):
 
     Attributes
     ----------
-    result : RiskCoverageCurve
-        What is shown.
     %(axes)s
     line_ : matplotlib Line2D
         The curve.

@@ -62,8 +62,6 @@ class ScoreDecompositionDisplay(DisplayMixin):
 
     Attributes
     ----------
-    decompositions : dict
-        What is shown.
     %(axes)s
     points_ : list of matplotlib Line2D
         The models.
@@ -137,8 +135,7 @@ class ScoreDecompositionDisplay(DisplayMixin):
         %(models)s
         score : {"brier", "log_loss"}, default="brier"
             The proper score.
-        sample_weight : array-like of shape (n,), default=None
-            Non-negative weights.
+        %(plain_weight)s
         %(pos_label)s
         %(reduction)s
         %(named_picture)s

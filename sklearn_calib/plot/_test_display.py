@@ -85,8 +85,6 @@ class TestDisplay(AxesMixin):
 
     Attributes
     ----------
-    result : CalibrationTestResult
-        What is shown.
     %(axes)s
     observed_ : matplotlib Line2D
         The line at the observed statistic; or the e-value, as a logarithm to base 10.
@@ -248,10 +246,7 @@ class TestDisplay(AxesMixin):
         %(drawn_into)s
         confidence : float, default=0.95
             1 minus the level of the finding in the legend, and of the critical value of a sequential test.
-        name : str, default=None
-            Title of the legend; the display's own by default.
-        show_legend : bool, default=True
-            Whether to draw the legend.
+        %(named_legend)s
         **line_params : dict
             Properties of the line of the observed statistic or e-value, such as ``color`` or ``linewidth``.
 

@@ -192,8 +192,7 @@ class _MeanLossDisplay(_ThresholdDisplay):
         Parameters
         ----------
         %(models)s
-        thresholds : array-like of shape (m,), default=None
-            Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
+        %(thresholds)s
         reference : str, default=None
             Name of the model whose curve is subtracted from the others. The bands are then simultaneous, and
             the legend shows the p-value of the hypothesis that both curves are equal.
@@ -457,16 +456,14 @@ class DecisionDisplay(_ThresholdDisplay):
         predictions : array-like of shape (n,), (n, 1) or (n, 2), or mapping of str to these
             Predicted probabilities of the positive class; or the name of each model and its predictions for
             the same samples.
-        thresholds : array-like of shape (m,), default=None
-            Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
+        %(thresholds)s
         confidence : float, default=0.95
             Probability at each threshold that the gap of calibrated predictions lies in the null band.
         band : "null" or None, default="null"
             None for neither null band nor p-value.
         n_resamples : int, default=999
             Number of simulated samples; at least 1 / (1 - ``confidence``) - 1.
-        sample_weight : array-like of shape (n,), default=None
-            Non-negative weights.
+        %(plain_weight)s
         %(pos_label)s
         %(seeded_picture)s
         %(named_picture)s

@@ -58,14 +58,6 @@ class ForecastScorer(WeightedScorer, ABC):
         -------
         float
             The score.
-
-        Raises
-        ------
-        TypeError
-            If the estimator has no such method, or the metric or test is none.
-        ValueError
-            If the options contradict each other, a label is unknown to the estimator, or the metric or test
-            rejects its input, for example decision scores outside [0, 1].
         """
         if self.reduction is not None:
             check_option(self.reduction, "reduction", REDUCTIONS)

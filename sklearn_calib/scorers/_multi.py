@@ -27,15 +27,7 @@ class MultiScorer(WeightedScorer, BaseEstimator):
     ----------
     scoring : list of str, or mapping of str to str or callable
         Names accepted by :func:`get_scorer`; or a mapping from names of columns to such names or to scorers
-        ``scorer(estimator, X, y)``.
-
-    Raises
-    ------
-    ValueError
-        If there is no scorer, a name appears twice or is unknown, or sample weights are given and a scorer
-        does not support them: either all scores are weighted or none.
-    TypeError
-        If ``scoring`` has another type.
+        ``scorer(estimator, X, y)``. Either all scorers support sample weights, or none are given.
 
     Notes
     -----

@@ -127,20 +127,11 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
         ``scorer(estimator, X, y, sample_weight=None) -> float``, greater is better. For a name it is a new
         object, which can be changed, for example by ``set_score_request``, without side effects.
 
-    Raises
-    ------
-    ValueError
-        If no scorer has this name.
-    TypeError
-        If ``scoring`` is neither a string nor callable.
-
     Notes
     -----
     Calibration errors are not proper scores: they are 0 for a constant prediction of the base rate. Do not
-    select a model by one of them alone, see :class:`BestCalibrated`, or by a p-value.
-
-    "neg_log_loss" and "neg_brier_score" equal scikit-learn's, and are also defined on a fold that lacks a
-    class.
+    select a model by one of them alone, see :class:`BestCalibrated`, or by a p-value. "neg_log_loss" and
+    "neg_brier_score" equal scikit-learn's, and are also defined on a fold that lacks a class.
 
     Importing this package adds its calibration errors and p-values to the names that scikit-learn knows, so
     that ``scoring="neg_smooth_ece"`` works wherever a name does. A worker process that has not imported this

@@ -85,22 +85,12 @@ class BestCalibrated(BaseEstimator):
         self.n_standard_errors = n_standard_errors
 
     def __call__(self, cv_results: Mapping[str, Any]) -> int:
-        """Select a candidate.
+        """Return the index of the selected candidate in ``cv_results``, the search's ``best_index_``.
 
         Parameters
         ----------
         cv_results : mapping
-            ``cv_results_`` of a search.
-
-        Returns
-        -------
-        int
-            Index of the selected candidate, the search's ``best_index_``.
-
-        Raises
-        ------
-        ValueError
-            If the search did not compute both scores, or no candidate has finite ones.
+            ``cv_results_`` of a search, with finite values of both scores.
         """
         error = -_mean_score(cv_results, self.calibration)
         score = _mean_score(cv_results, self.proper)

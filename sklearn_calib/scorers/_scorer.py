@@ -97,25 +97,16 @@ class CalibrationScorer(ForecastScorer):
         ----------
         deep : bool, default=True
             Ignored; accepted for compatibility with scikit-learn.
-
-        Returns
-        -------
-        dict
         """
         return {**{name: getattr(self, name) for name in _OWN}, **self.metric_params}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters of the scorer or of its metric.
+        """Set parameters of the scorer or of its metric, and return the scorer.
 
         Parameters
         ----------
         **params
             Names and new values; names that are not parameters of the scorer are passed to the metric.
-
-        Returns
-        -------
-        CalibrationScorer
-            This object.
         """
         CalibrationScorer.__init__(self, **{**self.get_params(), **params})
         return self
