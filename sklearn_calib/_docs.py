@@ -120,6 +120,15 @@ float
     Error in [0, 1]; 0 is best.
 
 %(raised)s""",
+    "distance_paper": """\
+References
+----------
+.. [1] J. Blasiok et al. (2023). A Unifying Theory of Distance from Calibration. STOC. arXiv:2211.16886""",
+    "cutoff_paper": """\
+References
+----------
+.. [1] Rossellini, Soloff, Barber, Ren, Willett (2025). Can a calibration metric be both testable and
+   actionable? COLT. arXiv:2502.19851.""",
     "not_proper": """\
 Like every calibration error it is not a proper score: a constant prediction of the event frequency has
 error 0.""",

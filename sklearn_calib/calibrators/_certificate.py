@@ -163,10 +163,7 @@ class CutoffCertificateMixin:
         scores come from a model that was fitted to other samples. Integer weights are numbers of independent
         samples; do not use them to rebalance classes.
 
-        References
-        ----------
-        .. [1] Rossellini, Soloff, Barber, Ren, Willett (2025). Can a calibration metric be both testable and
-           actionable? COLT. arXiv:2502.19851.
+        %(cutoff_paper)s
         """
         confidence = check_fraction(confidence, "confidence")
         check_option(method, "method", CERTIFICATE_METHODS)

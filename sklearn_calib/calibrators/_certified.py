@@ -128,10 +128,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     certified_event_rate_) + margin_ / 2`` for the constant. Use ``stratify=False`` if "dkw" or "paper" must
     be valid for every n; docs/certificates.md contains the proofs.
 
-    References
-    ----------
-    .. [1] Rossellini, Soloff, Barber, Ren, Willett (2025). Can a calibration metric be both testable and
-       actionable? COLT. arXiv:2502.19851.
+    %(cutoff_paper)s
 
     Examples
     --------

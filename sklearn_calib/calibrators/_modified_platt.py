@@ -60,10 +60,7 @@ class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     O(n log n). Both maps are monotone, so that the certificate is valid for the resulting map although the
     same samples choose between them.
 
-    References
-    ----------
-    .. [1] Rossellini, Soloff, Barber, Ren, Willett (2025). Can a calibration metric be both testable and
-       actionable? COLT. arXiv:2502.19851.
+    %(cutoff_paper)s
 
     Examples
     --------

@@ -226,10 +226,7 @@ def decision_risk_gap(
     :math:`\tau \le p_i`, this is at most :math:`\sum w_i (p_i - y_i)/n` over the same interval; the case
     :math:`c < \tau` is analogous.
 
-    References
-    ----------
-    .. [1] R. Rossellini, J. A. Soloff, R. F. Barber, Z. Ren and R. Willett (2025). Can a calibration metric
-       be both testable and actionable? COLT. arXiv:2502.19851
+    %(cutoff_paper)s
 
     Examples
     --------

@@ -74,9 +74,7 @@ def smooth_calibration_error(
 
     %(not_proper)s
 
-    References
-    ----------
-    .. [1] J. Blasiok et al. (2023). A Unifying Theory of Distance from Calibration. STOC. arXiv:2211.16886
+    %(distance_paper)s
 
     Examples
     --------

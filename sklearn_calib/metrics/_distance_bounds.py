@@ -133,9 +133,7 @@ def lower_distance_to_calibration(
 
     %(not_proper)s
 
-    References
-    ----------
-    .. [1] J. Blasiok et al. (2023). A Unifying Theory of Distance from Calibration. STOC. arXiv:2211.16886
+    %(distance_paper)s
 
     Examples
     --------
@@ -195,9 +193,7 @@ def interval_calibration_error(
 
     %(not_proper)s
 
-    References
-    ----------
-    .. [1] J. Blasiok et al. (2023). A Unifying Theory of Distance from Calibration. STOC. arXiv:2211.16886
+    %(distance_paper)s
 
     Examples
     --------
@@ -246,9 +242,7 @@ def distance_from_calibration(
 
     The bounds are for the distance in the sample; the distance in the population differs by sampling error.
 
-    References
-    ----------
-    .. [1] J. Blasiok et al. (2023). A Unifying Theory of Distance from Calibration. STOC. arXiv:2211.16886
+    %(distance_paper)s
 
     Examples
     --------

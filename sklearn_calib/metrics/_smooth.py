@@ -380,16 +380,11 @@ def smooth_ece_result(
 
     Notes
     -----
-    The curve is the kernel regression (eq. 1 of [1]_) with the same kernel and bandwidth s,
+    The curve is the kernel regression (eq. 1 of the paper of :func:`smooth_ece`) with bandwidth s,
     :math:`\hat\mu(t) = \sum_i w_i K_s(t, p_i) y_i / \sum_i w_i K_s(t, p_i)`, and the density is
     :math:`\hat\delta(t) = \sum_i w_i K_s(t, p_i)/n`. On the probability scale the area :math:`\int
     |\hat\mu(t) - t|\,\hat\delta(t)\,dt` differs from smECE_s by at most 0.8 s (Lemma 10), so a plot of
     curve and density shows the error.
-
-    References
-    ----------
-    .. [1] J. Blasiok and P. Nakkiran (2024). Smooth ECE: Principled Reliability Diagrams via Kernel
-       Smoothing. ICLR. arXiv:2309.12236
 
     Examples
     --------

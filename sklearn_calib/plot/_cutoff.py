@@ -149,8 +149,8 @@ class CutoffDisplay(DisplayMixin):
     Notes
     -----
     At prediction t the curve is the sum of w_i (y_i - p_i) over all samples with p_i <= t, divided by the
-    total weight: the cumulative differences of [2]_. Its range is the cutoff calibration error of [1]_. With
-    ``x="fraction"``, its slope is the mean residual.
+    total weight. Its range is :func:`~sklearn_calib.metrics.cutoff_calibration_error`, where references are.
+    With ``x="fraction"``, its slope is the mean residual.
 
     The strip is not centred at 0, because the error is a range: it is placed to contain as much of the curve
     as possible, and always its start at 0. The curve leaves it if and only if the test rejects at level
@@ -161,13 +161,6 @@ class CutoffDisplay(DisplayMixin):
 
     Integer weights are repetitions. The test does not support other weights; for them the asymptotic
     distribution is used with Kish's effective sample size, (sum w)^2 / sum w^2, instead of n.
-
-    References
-    ----------
-    .. [1] R. Rossellini, J. A. Soloff, R. F. Barber, Z. Ren and R. Willett (2025). Can a calibration metric
-       be both testable and actionable? COLT. arXiv:2502.19851
-    .. [2] I. Arrieta-Ibarra, P. Gujral, J. Tannen, M. Tygert and C. Xu (2022). Metrics of Calibration for
-       Probabilistic Predictions. JMLR. arXiv:2205.09680
 
     Examples
     --------

@@ -271,17 +271,12 @@ class DecisionCurveDisplay(_MeanLossDisplay):
 
     Notes
     -----
-    The net benefit at threshold t is TP/n - FP/n t/(1 - t) [1]_. Treating all has the net benefit
+    The net benefit at threshold t is TP/n - FP/n t/(1 - t). Treating all has the net benefit
     :math:`\bar y - (1 - \bar y)\, t / (1 - t)`, treating none 0.
 
     Pointwise bands are the mean plus or minus a normal quantile times its standard error. Simultaneous bands
     use the quantile of the largest standardized deviation over the thresholds, from random signs of the
     deviations. Both are approximations for many samples on both sides of a threshold.
-
-    References
-    ----------
-    .. [1] A. J. Vickers and E. B. Elkin (2006). Decision curve analysis: a novel method for evaluating
-       prediction models. Medical Decision Making 26.
 
     Examples
     --------
@@ -400,19 +395,14 @@ class DecisionDisplay(_ThresholdDisplay):
 
     Notes
     -----
-    With threshold t, a false positive costs t and a false negative 1 - t, as in Section 3 of [1]_; t is
-    therefore also the ratio of the first cost to the sum of both.
+    With threshold t, a false positive costs t and a false negative 1 - t, as in
+    :func:`~sklearn_calib.metrics.decision_risk_gap`; t is also the ratio of the first cost to their sum.
 
     Null band: outcomes are simulated from the predictions, and the gap is computed with the best
     recalibration of each simulated sample. The quantile is pointwise, for a threshold fixed in advance. The
     p-value accounts for the choice of the threshold: it compares the largest gap over all thresholds with the
     largest one of each simulated sample. For this, predictions are gathered in 64 n^(1/3) bins that no
     threshold divides. Integer weights are repetitions; other weights stay with their samples.
-
-    References
-    ----------
-    .. [1] R. Rossellini, J. A. Soloff, R. F. Barber, Z. Ren and R. Willett (2025). Can a calibration metric
-       be both testable and actionable? COLT. arXiv:2502.19851
 
     Examples
     --------
