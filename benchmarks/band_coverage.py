@@ -2,40 +2,39 @@
 
     python benchmarks/band_coverage.py
 
-For each calibration curve, predictions and outcomes are simulated repeatedly.
-
-First table: coverage of the smoothed event frequency by the band of the smooth curve, and its mean width, at
-several predictions, compared with a percentile bootstrap at the same bandwidth. The width of the bootstrap
-interval vanishes at the ends, where all outcomes agree.
-
-Second table: bands for non-decreasing event probabilities. Shown are the probability that the simultaneous
-band contains the whole curve, the average coverage of the pointwise band, and their mean widths. For some
-samples, the width of the simultaneous band is compared with that from all intervals of all predictions.
+For each calibration curve, predictions and outcomes are simulated repeatedly. First table: how often the band
+of the smooth curve contains the smoothed event frequency at several predictions, and its mean width. Second
+table, of bands for non-decreasing event probabilities: the probability that the simultaneous band contains
+the whole curve, the average coverage of the pointwise band, and their mean widths.
 
     --repetitions 400
-    --smoke              a few repetitions, as a quick check
+    --smoke              a few repetitions of small samples, as a quick check
 """
 
-import argparse
 from collections.abc import Callable
 
 import numpy as np
+from _options import options_of
 from scipy.special import expit, logit
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import check_binary
 from sklearn_calib.plot._curve import reliability_curve
-from sklearn_calib.plot._monotone_band import monotone_band, monotone_limits
+from sklearn_calib.plot._monotone_band import monotone_band
 
 POINTS = np.array([0.01, 0.1, 0.3, 0.5, 0.8, 0.99])
-N_BOOT = 200
-
 Truth = Callable[[np.ndarray], np.ndarray]
-TRUTHS: dict[str, tuple[int, Truth]] = {
-    "calibrated, n = 200": (200, lambda p: p),
-    "calibrated, n = 1000": (1000, lambda p: p),
-    "over-confident, n = 1000": (1000, lambda p: expit(0.5 * logit(np.clip(p, 1e-12, 1 - 1e-12)))),
+TRUTHS: dict[str, Truth] = {
+    "calibrated": lambda p: p,
+    "over-confident": lambda p: expit(0.5 * logit(np.clip(p, 1e-12, 1 - 1e-12))),
+    "two steps": lambda p: 0.1 + 0.5 * (p > 0.3) + 0.3 * (p > 0.8),
+    "constant": lambda p: np.full_like(p, 0.05),
 }
+SMOOTH = [("calibrated", 200), ("calibrated", 1000), ("over-confident", 1000)]
+MONOTONE = [
+    *(("calibrated", n) for n in (50, 300, 1000, 10_000)),
+    *((name, 1000) for name in ("over-confident", "two steps", "constant")),
+]
 
 
 def weights_at(points: np.ndarray, p: np.ndarray, s: float) -> np.ndarray:
@@ -45,84 +44,52 @@ def weights_at(points: np.ndarray, p: np.ndarray, s: float) -> np.ndarray:
 
 
 def simulate(n: int, truth: Truth, repetitions: int) -> np.ndarray:
-    """Return coverage and width of our band, then of the bootstrap's, at each point."""
+    """Return coverage and width of the band of the smooth curve at each point."""
     rng = np.random.default_rng(0)
-    total, times_drawn = np.zeros((4, POINTS.shape[0])), np.zeros(POINTS.shape[0])
+    total, times_drawn = np.zeros((2, POINTS.shape[0])), np.zeros(POINTS.shape[0])
     for _ in range(repetitions):
         p = rng.beta(0.5, 0.5, n)
         y = (rng.random(n) < truth(p)).astype(int)
         curve = reliability_curve(check_binary(y, p))
         kernel = weights_at(POINTS, p, curve.bandwidth)
         target = kernel @ truth(p) / kernel.sum(axis=1)
-        ours = [np.interp(POINTS, curve.predicted, limit) for limit in (curve.band.lower, curve.band.upper)]
-        times = rng.multinomial(n, np.full(n, 1 / n), size=N_BOOT)
-        drawn = (times @ (kernel * y).T) / (times @ kernel.T)
-        # with too few predictions nearby there is no curve, and neither band is evaluated
-        shown = np.isfinite(ours[0])
+        low, high = (np.interp(POINTS, curve.predicted, x) for x in (curve.band.lower, curve.band.upper))
+        # with too few predictions nearby there is no curve
+        shown = np.isfinite(low)
         times_drawn += shown
-        for row, (low, high) in enumerate((ours, np.quantile(drawn, [0.025, 0.975], axis=0))):
-            total[2 * row] += shown & (low <= target) & (target <= high)
-            total[2 * row + 1] += np.where(shown, high - low, 0.0)
+        total += shown & (low <= target) & (target <= high), np.where(shown, high - low, 0.0)
     return total / times_drawn
 
 
-MONOTONE: dict[str, tuple[int, Truth]] = {
-    "calibrated, n = 50": (50, lambda p: p),
-    "calibrated, n = 300": (300, lambda p: p),
-    "calibrated, n = 1000": (1000, lambda p: p),
-    "calibrated, n = 10000": (10_000, lambda p: p),
-    "over-confident, n = 1000": TRUTHS["over-confident, n = 1000"],
-    "two steps, n = 1000": (1000, lambda p: 0.1 + 0.5 * (p > 0.3) + 0.3 * (p > 0.8)),
-    "constant, n = 1000": (1000, lambda p: np.full_like(p, 0.05)),
-}
-ALL_RUNS, MOST_ROWS = 4, 1000
-
-
-def simulate_monotone(n: int, truth: Truth, repetitions: int) -> dict[str, float]:
+def simulate_monotone(n: int, truth: Truth, repetitions: int) -> np.ndarray:
     """Return coverage and width of the simultaneous and of the pointwise band."""
-    rng = np.random.default_rng(0)
-    found = dict.fromkeys(("simultaneous", "its width", "pointwise", "its mean width"), 0.0)
-    ratios = []
-    for number in range(repetitions):
+    rng, total = np.random.default_rng(0), np.zeros(4)
+    for _ in range(repetitions):
         p = rng.beta(0.5, 0.5, n)
         grouped = group_outcomes((rng.random(n) < truth(p)).astype(int), p)
         target = truth(grouped.prob)
-        for kind, names in (
-            ("simultaneous", ("simultaneous", "its width")),
-            ("confidence", ("pointwise", "its mean width")),
-        ):
+        for k, kind in enumerate(("simultaneous", "confidence")):
             lower, upper = monotone_band(grouped, 0.95, kind).at(grouped.prob)
             held = (lower <= target) & (target <= upper)
-            found[names[0]] += held.all() if kind == "simultaneous" else held.mean()
-            width = (upper - lower).mean()
-            found[names[1]] += width
-            if kind == "simultaneous" and n <= MOST_ROWS and number < ALL_RUNS:
-                runs = list(range(1, grouped.prob.shape[0] + 1))
-                low, high = monotone_limits(grouped.weight, grouped.positives, 0.05, runs, pointwise=False)
-                ratios.append(width / (high - low).mean())
-    means = {name: value / repetitions for name, value in found.items()}
-    return means | {"width to all runs": float(np.mean(ratios))} if ratios else means
+            whole = held.all() if kind == "simultaneous" else held.mean()
+            total[2 * k : 2 * k + 2] += whole, (upper - lower).mean()
+    return total / repetitions
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--repetitions", type=int, default=400)
-    parser.add_argument("--smoke", action="store_true")
-    options = parser.parse_args()
-    repetitions = 5 if options.smoke else options.repetitions
-    print(f"{repetitions} repetitions; at predictions" + " ".join(f"{point:>7}" for point in POINTS))
-    for name, (n, truth) in TRUTHS.items():
-        found = simulate(n, truth, repetitions)
-        print(f"\n{name}")
-        labels = ("coverage", "width", "coverage, bootstrap", "width, bootstrap")
-        for label, values in zip(labels, found, strict=True):
-            print(f"  {label:<24}" + " ".join(f"{value:7.3f}" for value in values))
-    for name, (n, truth) in MONOTONE.items():
-        print(f"\nfor monotone curves: {name}")
-        for label, value in simulate_monotone(n, truth, repetitions).items():
-            print(f"  {label:<24}{value:8.3f}")
+    options = options_of(__doc__, repetitions=400)
+    repetitions = 2 if options.smoke else options.repetitions
+    print(f"{'smooth curve':32}" + " ".join(f"{point:>7}" for point in POINTS))
+    for name, n in SMOOTH[: 1 if options.smoke else None]:
+        for label, values in zip(("coverage", "width"), simulate(n, TRUTHS[name], repetitions), strict=True):
+            print(f"{f'{name}, n = {n}':22}{label:10}" + " ".join(f"{value:7.3f}" for value in values))
+    print("\nnon-decreasing         simultaneous    width  pointwise    width")
+    for name, n in MONOTONE[: 1 if options.smoke else None]:
+        found = simulate_monotone(n, TRUTHS[name], repetitions)
+        print(
+            f"{f'{name}, n = {n}':22}"
+            + "".join(f"{v:{w}.3f}" for v, w in zip(found, (13, 9, 11, 9), strict=True))
+        )
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 ``python benchmarks/call_paths.py`` prints a table; only code of the package is counted.
 """
 
-import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+from _options import options_of
 from sklearn.linear_model import LogisticRegression
 
 import sklearn_calib
@@ -68,10 +68,7 @@ def calls(n: int) -> dict[str, Callable[[], Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--n", type=int, default=500, help="number of samples")
-    parser.add_argument("--smoke", action="store_true", help="leave out the report")
-    options = parser.parse_args()
+    options = options_of(__doc__, n=500)
     print(f"{'call, n = ' + str(options.n):<40} {'files':>6} {'functions':>10} {'calls':>9} {'depth':>6}")
     for name, call in calls(options.n).items():
         if options.smoke and name == "calibration_report":

@@ -17,7 +17,6 @@ setting and has a seed of its own.
     --smoke                    one run of one setting, not saved
 """
 
-import argparse
 import csv
 import itertools
 import time
@@ -28,6 +27,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from _options import parser_of
 from cluster_level import clusters_of, conditional_logit
 from scipy.special import expit, logit, ndtri
 from sklearn.metrics import brier_score_loss
@@ -125,13 +125,8 @@ def true_error(calibrator: IsotonicCalibrator, events: str) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = parser_of(__doc__, runs=20, seed=0)
     parser.add_argument("--summary", action="store_true")
-    parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore", category=UserWarning)
     if options.smoke:

@@ -19,7 +19,6 @@ standard error sqrt(r (1 - r) / runs).
     --smoke                    one run of few settings, not saved
 """
 
-import argparse
 import csv
 import itertools
 import warnings
@@ -28,6 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from _options import parser_of
 from scipy.special import expit, logit, ndtri
 
 from sklearn_calib.inference import CombinedTest, CoxTest
@@ -197,13 +197,8 @@ def picture(total: dict[tuple, np.ndarray], path: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = parser_of(__doc__, rounds=40, seed=0)
     parser.add_argument("--picture", default="")
-    parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args(arguments)
     # warnings about few events in few clusters are expected
     warnings.filterwarnings("ignore", category=UserWarning)

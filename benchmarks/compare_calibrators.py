@@ -47,6 +47,7 @@ import numpy as np
 import pandas as pd
 from _calibrator_peers import Method, own_binary, own_multiclass, peers
 from _forecasts import NETWORKS, TABLES, Split, network_splits, table_splits
+from _options import parser_of
 from sklearn.metrics import roc_auc_score
 
 from sklearn_calib.metrics import smooth_ece
@@ -259,18 +260,12 @@ def _log(text: str) -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, repetitions=4, slow=2, limit=60)
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--classes", choices=["two", "several"])
-    parser.add_argument("--repetitions", type=int, default=4)
-    parser.add_argument("--slow", type=int, default=2)
-    parser.add_argument("--limit", type=int, default=60)
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     parser.add_argument("--tables", nargs="+", choices=[*TABLES, *NETWORKS])
     parser.add_argument("--write", type=Path)
-    parser.add_argument("--smoke", action="store_true")
     return parser.parse_args()
 
 

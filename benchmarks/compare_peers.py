@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import _speed_table as tables
+from _options import parser_of
 from _timing import allow, measure, vector_features
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -180,18 +181,12 @@ def _processor() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, limit=10.0, seconds=0.6, memory=6.0)
     parser.add_argument("--sizes", nargs="+", type=lambda text: int(float(text)), default=list(SIZES))
     parser.add_argument("--only", nargs="+", metavar="WORD", default=[""])
     parser.add_argument("--ours", action="store_true")
-    parser.add_argument("--limit", type=float, default=10.0)
-    parser.add_argument("--seconds", type=float, default=0.6)
-    parser.add_argument("--memory", type=float, default=6.0)
     parser.add_argument("--python", metavar="PATH")
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--worker", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:

@@ -13,11 +13,11 @@ column is the coverage of the interval of half-sampling for the true difference.
     --smoke                a few repetitions, as a quick check
 """
 
-import argparse
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from _options import parser_of
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
@@ -135,14 +135,8 @@ def measure(metric, draw, difference, n, repetitions, n_resamples):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--sizes", type=int, nargs="+", default=[200, 1000])
-    parser.add_argument("--repetitions", type=int, default=200)
-    parser.add_argument("--resamples", type=int, default=199)
+    parser = parser_of(__doc__, repetitions=200, resamples=199, sizes=[200, 1000])
     parser.add_argument("--metrics", default=",".join(name for name in METRICS if name not in SLOW))
-    parser.add_argument("--smoke", action="store_true", help="a few seconds, to see that it runs")
     args = parser.parse_args()
     if args.smoke:
         args.sizes, args.repetitions, args.resamples, args.metrics = [60], 2, 39, "cutoff,Brier"

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _options import parser_of
 from joblib import Parallel, delayed
 from scipy import special
 from tcal_power import perturb
@@ -387,17 +388,11 @@ def draw_power(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, repetitions=1000, jobs=1, sizes=[50, 200, 1000, 10_000])
     parser.add_argument("what", nargs="?", choices=["level", "power"])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[50, 200, 1000, 10_000])
-    parser.add_argument("--repetitions", type=int, default=1000)
     parser.add_argument("--only", nargs="+", default=[])
-    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--figure", type=Path)
-    parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args(arguments)
     if options.smoke:
         options.sizes, options.repetitions = [50], 2

@@ -18,6 +18,7 @@ import argparse
 import time
 
 import numpy as np
+from _options import options_of
 from scipy.special import expit, logit
 from sklearn import metrics as sk
 
@@ -97,12 +98,7 @@ def _seconds(function) -> float:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--repetitions", type=int, default=100)
-    parser.add_argument("--smoke", action="store_true")
-    return parser.parse_args()
+    return options_of(__doc__, repetitions=100)
 
 
 if __name__ == "__main__":

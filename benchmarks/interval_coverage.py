@@ -10,7 +10,6 @@ benchmarks/results were written by
 in about an hour; ``--sizes 5000`` takes two.
 """
 
-import argparse
 import csv
 import time
 from functools import partial
@@ -18,6 +17,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from _options import parser_of
 from scipy.special import expit, logit, ndtri
 from scipy.stats import beta
 
@@ -146,15 +146,11 @@ def write(lines, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__, repetitions=400, resamples=50, sizes=[200, 1000])
     parser.add_argument("--metrics", nargs="+", default=list(METRICS), choices=METRICS)
     parser.add_argument("--predictions", nargs="+", default=list(PREDICTIONS), choices=PREDICTIONS)
     parser.add_argument("--truths", nargs="+", default=list(TRUTHS), choices=TRUTHS)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[200, 1000])
-    parser.add_argument("--repetitions", type=int, default=400)
-    parser.add_argument("--resamples", type=int, default=50)
     parser.add_argument("--write", type=Path, help="also write the tables to this folder")
-    parser.add_argument("--smoke", action="store_true", help="a quick check of a few seconds")
     args = parser.parse_args()
     if args.smoke:
         args.sizes, args.repetitions, args.resamples = [50], 1, 20

@@ -10,7 +10,7 @@ before the fit.
     --sizes 5000x100 10000x1000   samples and classes of the simulated logits
     --all                         every calibrator, not only the default and temperature, for more than 200
     --write FOLDER                write the table
-    --smoke                       200 samples of 40 classes, as a quick check
+    --smoke                       200 samples of 40 classes, two calibrators, as a quick check
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 from _forecasts import data_folder
+from _options import parser_of
 
 from sklearn_calib import calibrators as ours
 
@@ -96,8 +97,8 @@ def main() -> None:
     print("\n".join(lines), flush=True)
     for source in sources:
         title = source if source == CIFAR else f"simulated, {source[0]} x {source[1]}"
-        huge = source != CIFAR and source[1] > 200 and not arguments.all
-        for name in [*methods("logit")][: 2 if huge else None]:
+        few = arguments.smoke or (source != CIFAR and source[1] > 200 and not arguments.all)
+        for name in [*methods("logit")][: 2 if few else None]:
             receive, send = multiprocessing.Pipe(duplex=False)
             process = multiprocessing.get_context("spawn").Process(target=measure, args=(source, name, send))
             process.start()
@@ -116,13 +117,10 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--sizes", nargs="+", default=["5000x100", "10000x1000"])
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--write", type=Path)
-    parser.add_argument("--smoke", action="store_true")
     return parser.parse_args()
 
 

@@ -23,7 +23,6 @@ import os
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ[_variable] = "1"
 
-import argparse
 import gc
 import time
 import tracemalloc
@@ -34,6 +33,7 @@ from pathlib import Path
 
 import numpy as np
 from _entries import N_CLASSES, Build, data_of, families
+from _options import parser_of
 
 DRAWS = 99
 #: Number of samples of the first call, which imports modules and fills caches.
@@ -120,12 +120,9 @@ def markdown(rows: Sequence[Row], sizes: Sequence[int]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=float, nargs="+", default=[1e5, 1e6])
+    parser = parser_of(__doc__, seconds=60.0, sizes=[1e5, 1e6])
     parser.add_argument("--only", nargs="+", default=[""])
-    parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
     sizes = [500, 1000] if options.smoke else sorted(int(n) for n in options.sizes)
     try:

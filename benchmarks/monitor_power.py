@@ -17,10 +17,10 @@ the median number of samples from the drift to the alarm, and the fraction that 
     --smoke                    few short streams, as a quick check
 """
 
-import argparse
 from collections.abc import Callable
 
 import numpy as np
+from _options import options_of
 from scipy.special import expit, logit
 
 from sklearn_calib.inference import CoxTest
@@ -137,14 +137,7 @@ def delay_of(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--batch", type=int, default=200)
-    parser.add_argument("--batches", type=int, default=100)
-    parser.add_argument("--repetitions", type=int, default=50)
-    parser.add_argument("--smoke", action="store_true")
-    options = parser.parse_args()
+    options = options_of(__doc__, batch=200, batches=100, repetitions=50)
     batch, batches, repetitions = (
         (50, 4, 2) if options.smoke else (options.batch, options.batches, options.repetitions)
     )

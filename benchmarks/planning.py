@@ -10,10 +10,10 @@ rate of success, or a regression of the mean width, on log n. The table in bench
 in about ten minutes.
 """
 
-import argparse
 from pathlib import Path
 
 import numpy as np
+from _options import parser_of
 from scipy.special import expit, logit, ndtri
 from scipy.stats import beta
 
@@ -89,14 +89,11 @@ def simulated_size(quantiles, goal, planned, repetitions):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--repetitions", type=int, default=200, help="samples of each size; intervals: a fifth"
     )
     parser.add_argument("--write", metavar="FOLDER", help="write planning.md into this folder")
-    parser.add_argument("--smoke", action="store_true", help="two cases, few repetitions")
     options = parser.parse_args()
     predictions, goals, repetitions = PREDICTIONS, GOALS, options.repetitions
     if options.smoke:

@@ -25,7 +25,6 @@ The table in benchmarks/results was written by
     --smoke               few repetitions, as a quick check
 """
 
-import argparse
 import csv
 import warnings
 from collections.abc import Callable
@@ -33,6 +32,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 import numpy as np
+from _options import parser_of
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
@@ -143,12 +143,8 @@ def study(sizes: list[int], repetitions: int, learning: list[float]) -> list[Row
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Violations and coverage of selective classification.")
-    parser.add_argument("--repetitions", type=int, default=300)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[300, 1000, 5000])
-    parser.add_argument("--learning", type=float, nargs="+", default=[0.2])
+    parser = parser_of(__doc__, repetitions=300, sizes=[300, 1000, 5000], learning=[0.2])
     parser.add_argument("--csv", type=Path)
-    parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
     if options.smoke:
         options.sizes, options.repetitions = [300], 3

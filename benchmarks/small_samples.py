@@ -32,6 +32,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from _forecasts import TABLES, data_folder
+from _options import parser_of
 from scipy.special import softmax
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -241,13 +242,9 @@ def _markdown(table: pd.DataFrame) -> str:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--repetitions", type=int, default=20)
+    parser = parser_of(__doc__, repetitions=20)
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     parser.add_argument("--write", type=Path)
-    parser.add_argument("--smoke", action="store_true")
     return parser.parse_args()
 
 

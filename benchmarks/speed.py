@@ -1,11 +1,10 @@
 """Speed of the package, as ratios measured in one run.
 
-    python benchmarks/speed.py [entries] [sketch] [dask] [serving] [import]
+    python benchmarks/speed.py [entries] [sketch] [serving] [import]
 
 entries   every metric, test, calibrator, interval, display and report (default)
 sketch    a billion simulated samples in batches, with the peak memory; throughput for several types of data
           and batches; the cutoff calibration error from a sketch compared with the exact one
-dask      a sketch on two Dask workers of one thread each compared with one
 serving   calibrated predictions of one sample and of a million: classifiers, maps from JSON, ONNX Runtime
 import    import of each subpackage compared with that of the other packages it imports
 
@@ -36,17 +35,17 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _options import parser_of
 from _timing import clock, repeats_of, vector_features
 
 from sklearn_calib.metrics import cutoff_calibration_error
-from sklearn_calib.sketch import CalibrationSketch, sketch_batches, sketch_dask
+from sklearn_calib.sketch import CalibrationSketch
 
 Call = Callable[[], object]
 MANY = 1_000_000
@@ -175,57 +174,6 @@ def sketches(options: argparse.Namespace) -> None:
         print(f"| {kind:<28} | {n:>12,} | {ratios} | {error:.1e} |", flush=True)
 
 
-def partition(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the samples of a partition, which are simulated where they are used."""
-    rng = np.random.default_rng(seed)
-    p = rng.random(n, dtype=np.float32)
-    return rng.random(n, dtype=np.float32) < p, p
-
-
-def dask_workers(options: argparse.Namespace) -> None:
-    """Compare one and two workers, on clusters that are measured alternately.
-
-    The ratio of processor time, that of the single worker to that of the busier of the two, is the speed-up
-    on an idle machine without waiting.
-    """
-    import dask
-    from distributed import Client, LocalCluster
-
-    n_parts, n, turns = (4, 10_000, 1) if options.smoke else (64, 2_000_000, 5)
-    part, workers = dask.delayed(partition, pure=False), (1, 2)
-    with ExitStack() as stack:
-        clients = {}
-        for number in workers:
-            cluster = stack.enter_context(
-                LocalCluster(n_workers=number, threads_per_worker=1, processes=True, dashboard_address=":0")
-            )
-            clients[number] = stack.enter_context(Client(cluster, set_as_default=False))
-            # workers import the package with their first partition
-            clients[number].wait_for_workers(number)
-            clients[number].run(sketch_batches, [partition(0, 10)])
-        expected = sketch_batches(partition(seed, n) for seed in range(n_parts))
-        print(f"{n_parts} partitions of {n} samples, {os.cpu_count()} processors")
-        print("turn  seconds on 1  on 2  ratio  ratio of processor time")
-        elapsed, busiest = np.empty((2, turns)), np.empty((2, turns))
-        for turn in range(turns):
-            for k, number in enumerate(workers):
-                later = sketch_dask([part(seed, n) for seed in range(n_parts)], compute=False)
-                used = clients[number].run(time.process_time)
-                start = time.perf_counter()
-                sketch = clients[number].compute(later).result()
-                elapsed[k, turn] = time.perf_counter() - start
-                after = clients[number].run(time.process_time)
-                busiest[k, turn] = max(after[worker] - used[worker] for worker in used)
-                assert sketch == expected, "the sketches differ"
-            (one, two), ratio = elapsed[:, turn], busiest[0, turn] / busiest[1, turn]
-            print(f"{turn + 1:4d}  {one:12.2f}  {two:4.2f}  {one / two:5.2f}  {ratio:.2f}", flush=True)
-    for number, best in zip(workers, elapsed.min(axis=1), strict=True):
-        millions = n_parts * n / best / 1e6
-        print(f"workers: {number}, best {best:.2f} s, {millions:.1f} million samples per second")
-    print(f"ratio of seconds: median {np.median(elapsed[0] / elapsed[1]):.2f}")
-    print(f"ratio of processor time: median {np.median(busiest[0] / busiest[1]):.2f}")
-
-
 def served() -> Iterator[tuple[str, Callable[[np.ndarray], Any], bool]]:
     """Yield names, functions, and whether their input is scores instead of features."""
     from sklearn.calibration import CalibratedClassifierCV
@@ -345,25 +293,20 @@ def imports(options: argparse.Namespace) -> None:
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "entries": entries,
     "sketch": sketches,
-    "dask": dask_workers,
     "serving": serving,
     "import": imports,
 }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, seconds=1.0)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument(
         "--sizes", nargs="+", type=lambda text: int(float(text)), default=[10**3, 10**5, 10**6]
     )
     parser.add_argument("--only", nargs="+", metavar="WORD", default=[""])
-    parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--rows", type=lambda text: int(float(text)), default=10**9)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
     if unknown:
