@@ -161,7 +161,9 @@ def required_n_samples(
     if wave is not None and n_resamples < least_resamples(alpha):
         raise ValueError(f"n_resamples={n_resamples} is too few for alpha={alpha:g}. Use more.")
     generator = check_generator(random_state)
-    p = _predictions(y_proba)
+    if hasattr(y_proba, "ppf"):
+        y_proba = y_proba.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+    p = np.sort(check_probabilities(y_proba))
     if not ((p > 0.0) & (p < 1.0)).any():
         raise ValueError("y_proba holds only 0 and 1, which calibrated outcomes never contradict.")
     if bound is not None:
@@ -177,13 +179,6 @@ def required_n_samples(
         power,
         alpha,
     )
-
-
-def _predictions(y_proba: Any) -> Array:
-    """Return predictions in increasing order: those of a sample, or quantiles of a distribution."""
-    if hasattr(y_proba, "ppf"):
-        y_proba = y_proba.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
-    return np.sort(check_probabilities(y_proba))
 
 
 def _check_small(value: Any, name: str) -> float:

@@ -126,45 +126,29 @@ class CalibrationTestResult:
         return self.pvalue <= check_fraction(alpha, "alpha")
 
     def __str__(self) -> str:
-        pairs = [
-            *self._pvalues(),
-            ("statistic", f"{self.statistic:.4g}"),
-            ("estimate", f"{self.estimate:.4g}"),
-            ("n", str(self.n_samples)),
-            *self._dependence(),
-        ]
-        lines = [
-            f"{self.test}: H0: {self.null_hypothesis}",
-            *(f"  {name:<9}  {text}" for name, text in pairs),
-        ]
+        facts = (f"  {name:<9}  {text}" for name, text in self._facts())
+        lines = [f"{self.test}: H0: {self.null_hypothesis}", *facts]
         return "\n".join(lines + ([f"  {self.reason}"] if self.reason not in ("", self.extremes) else []))
 
     def _repr_html_(self) -> str:
-        return result_html(
-            self.test,
-            [
-                ("H0", self.null_hypothesis),
-                *self._pvalues(),
-                ("statistic", f"{self.statistic:.4g}"),
-                ("estimate", f"{self.estimate:.4g}"),
-                ("n", str(self.n_samples)),
-                *self._dependence(),
-                ("reason", self.reason),
-            ],
-            [(f"scales ({len(self.scales)})", self.scales)],
-        )
+        pairs = [("H0", self.null_hypothesis), *self._facts(), ("reason", self.reason)]
+        return result_html(self.test, pairs, [(f"scales ({len(self.scales)})", self.scales)])
 
-    def _dependence(self) -> list[tuple[str, str]]:
-        """Return what is shown of the clusters."""
-        return [] if self.n_clusters is None else [("clusters", cluster_words(self))]
-
-    def _pvalues(self) -> list[tuple[str, str]]:
-        """Return what is shown of the p-values: of contradicted predictions, that of the others first."""
-        if not self.n_contradicted:
-            return [("p-value", f"{self.pvalue:.4g}  ({self.method})")]
+    def _facts(self) -> list[tuple[str, str]]:
+        """Return names and values; if predictions are contradicted, the p-value of the others comes first."""
+        pvalues = [("p-value", f"{self.pvalue:.4g}  ({self.method})")]
+        if self.n_contradicted:
+            pvalues = [
+                ("p-value", f"{self.pvalue_clipped:.4g}  ({self.method}), of the other samples"),
+                ("extremes", f"{self.extremes}: strictly, the p-value is {self.pvalue:.4g}"),
+            ]
+        clusters = [] if self.n_clusters is None else [("clusters", cluster_words(self))]
         return [
-            ("p-value", f"{self.pvalue_clipped:.4g}  ({self.method}), of the other samples"),
-            ("extremes", f"{self.extremes}: strictly, the p-value is {self.pvalue:.4g}"),
+            *pvalues,
+            ("statistic", f"{self.statistic:.4g}"),
+            ("estimate", f"{self.estimate:.4g}"),
+            ("n", str(self.n_samples)),
+            *clusters,
         ]
 
 
