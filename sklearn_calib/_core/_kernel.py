@@ -182,8 +182,8 @@ def _distances(first: Array, second: Array, kernel: str) -> Array:
 
 def _gram(points: Array, kernel: str, bandwidth: float) -> Array:
     gram = np.empty((points.shape[0], points.shape[0]))
-    for first in range(0, points.shape[0], _CHUNK):
-        rows = slice(first, first + _CHUNK)
+    for first in range(0, points.shape[0], _SMALL_CHUNK):
+        rows = slice(first, first + _SMALL_CHUNK)
         gram[rows] = kernel_matrix(points[rows], points, kernel, bandwidth)
     return gram
 

@@ -124,10 +124,11 @@ class NestedBins:
             bins = self._finer(rows)
             if bins is not None:
                 adder = _range_sums(bins.begins, bins.ends, columns.shape[1])
-                inner: Array = np.array([adder @ column for column in columns])
-                matrices = [bins.share] * 6 + [bins.cover]
-                for total, matrix, term in zip(totals, matrices, _terms(bins.size, inner), strict=True):
-                    total += matrix @ term
+                # products with all columns at once read a matrix once
+                inner = np.ascontiguousarray((adder @ np.ascontiguousarray(columns.T)).T)
+                *terms, around = _terms(bins.size, inner)
+                totals[:6] += (bins.share @ np.column_stack(terms)).T
+                totals[6] += bins.cover @ around
         count = self._count
         for level in range(self._middle, 0, -1):
             shared = np.flatnonzero(count > 1.5)
@@ -204,7 +205,9 @@ class NestedBins:
             bins.append((begins[new], ends[new], size[new]))
             share.append((level - 1, number, size))
             cover.append((level - 1, number, around[starts]))
-            bin_of, around = np.repeat(number, stops - starts), np.repeat(size, stops - starts)
+            # faster than to repeat the numbers and sizes
+            shares_with = np.cumsum(shared < level) - 1
+            bin_of, around = number.take(shares_with), size.take(shares_with)
         if not n_bins:
             return None
         begins, ends, size = (np.concatenate(column) for column in zip(*bins, strict=True))
@@ -289,7 +292,8 @@ class NestedStatistic:
             q[occupied] += own @ residual
             if share is not None:
                 inner = sums[occupied.shape[0] :]
-                total += share @ (inner * inner) - squares @ residual
+                inner *= inner
+                total += share @ inner - squares @ residual
         total = _of_levels(total)
         count = bins._count
         for level in range(bins._middle, 0, -1):
@@ -347,6 +351,9 @@ def _shared_levels(bin_of: NDArray[np.int64], finest: int) -> NDArray[np.int8]:
 def _range_sums(begins: NDArray[np.intp], ends: NDArray[np.intp], n_rows: int) -> csr_array:
     """Return the matrix that sums the rows begins, ..., ends - 1 of another one, for each of these pairs."""
     pointers = np.append(0, np.cumsum(ends - begins)).astype(np.int32)
-    columns = np.arange(pointers[-1], dtype=np.int32)
-    columns += np.repeat((begins - pointers[:-1]).astype(np.int32), np.diff(pointers))
+    # steps of 1, but from the end of a range to the begin of the next
+    columns = np.ones(pointers[-1], dtype=np.int32)
+    columns[0] = begins[0]
+    columns[pointers[1:-1]] = begins[1:] - ends[:-1] + 1
+    np.cumsum(columns, out=columns)
     return csr_array((np.ones(columns.shape[0]), columns, pointers), (begins.shape[0], n_rows))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -529,8 +530,9 @@ _LARGE = 100_000
 _FEW_VALUES, _SAMPLES_PER_VALUE = 50, 5
 # Parts are many and small: fewer bins and simulations.
 _PART_DISTINCT, _PART_BINS, _PART_DRAWS = 512, 256, 199
-# With more classes the kernel test replaces T-Cal, on at most so many samples.
-_MOST_TCAL_CLASSES, _MOST_PAIRED = 20, 2000
+# With more classes the kernel test replaces T-Cal; of more than the most samples it uses a random fifth
+# within these bounds, and few simulations.
+_MOST_TCAL_CLASSES, _FEWEST_PAIRED, _MOST_PAIRED, _FEW_DRAWS = 20, 1000, 2000, 199
 
 
 def n_steps() -> int:
@@ -697,11 +699,15 @@ def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
     test: CalibrationTest = TCal(**draws) if n_classes <= _MOST_TCAL_CLASSES else KernelTest(**draws)
     part = sample
     if isinstance(test, KernelTest) and n > _MOST_PAIRED and sample.clusters is None:
-        # its cost is quadratic
-        part = sample.take(np.random.default_rng(budget.seed).permutation(n)[:_MOST_PAIRED])
+        # the cost of each simulation is quadratic, and few of them lose less power than fewer samples; the
+        # smallest p-value must reject after the Bonferroni adjustment of two tests
+        rows = min(max(_FEWEST_PAIRED, n // 5), _MOST_PAIRED)
+        part = sample.take(np.random.default_rng(budget.seed).permutation(n)[:rows])
+        least = ceil(2.0 / (1.0 - budget.confidence))
+        test.n_resamples = max(_FEW_DRAWS + 1, budget.n_resamples, least) - 1
     found = _result(test, part)
     if part is not sample:
-        found = replace(found, reason=f"{found.reason}, {_MOST_PAIRED} of {n} samples at random")
+        found = replace(found, reason=f"{found.reason}, {part.p.shape[0]} of {n} samples at random")
     return ReportTest("all classes", "any miscalibration", found, _NAN, "multiclass")
 
 

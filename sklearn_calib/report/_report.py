@@ -278,7 +278,9 @@ def calibration_report(
     Metrics, tests and regions of multiclass predictions use the confidence, the largest class probability as
     a forecast that the predicted class is right. In addition, each class is evaluated against the rest. The
     p-value is the Bonferroni adjustment of two primary tests, the combined test of the confidence and the
-    test of all classes (T-Cal; with more than 20 classes the kernel test, of at most 2000 random samples).
+    test of all classes (T-Cal; with more than 20 classes the kernel test). Of more than 2000 samples without
+    ``clusters`` the kernel test uses a random fifth, between 1000 and 2000, and ``n_resamples - 1``
+    simulations, at least 199 and as many as the level needs.
 
     Examples
     --------
