@@ -62,25 +62,6 @@ def test_is_the_pvalue_of_the_test(binary, case):
     assert PValueScorer(case.test)(model, X, y) == expected
 
 
-@pytest.mark.parametrize("labels", [[0, 1], [-1, 1], [1, 2], ["no", "yes"], [False, True], ["z", "a"]])
-def test_labels_of_any_kind(binary, labels):
-    X, codes = binary
-    names = np.array(sorted(labels))
-    y = names[codes]
-    model = GaussianNB().fit(X, y)
-    p = model.predict_proba(X)[:, 1]
-    assert SHOWS(model, X, y) == pytest.approx(codes.mean() / 2 + p.mean() / 4)
-    assert PValueScorer(CoxTest())(model, X, y[:, None]) == CoxTest().test(codes, p).pvalue
-    other = PValueScorer(ShareOfPositives(), pos_label=names[0])
-    assert other(model, X, y) == pytest.approx((1 - codes).mean() / 2 + (1 - p).mean() / 4)
-    # a fold without one of the classes
-    for only in (0, 1):
-        rows = codes == only
-        assert SHOWS(model, X[rows], y[rows]) == pytest.approx(only / 2 + p[rows].mean() / 4)
-        expected = CutoffTest(random_state=0).test(codes[rows], p[rows], pos_label=1).pvalue
-        assert PValueScorer(CutoffTest())(model, X[rows], y[rows]) == expected
-
-
 def test_weights_are_frequencies(binary):
     X, y = binary
     model = GaussianNB().fit(X, y)

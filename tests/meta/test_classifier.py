@@ -7,7 +7,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
-    GroupKFold,
     LeaveOneOut,
     RepeatedStratifiedKFold,
     ShuffleSplit,
@@ -195,24 +194,6 @@ def test_grid_search_over_calibrators_and_their_parameters(binary):
     assert np.unique(scores[:3]).shape[0] == 3
     # the logit of the probabilities of a logistic regression is its decision score
     np.testing.assert_allclose(scores[3], scores[4], atol=1e-6)
-
-
-def test_groups_reach_the_splitter(binary):
-    X, y = binary
-    groups = np.arange(200) % 4
-    X_marked = np.column_stack([X, groups])
-
-    class Witness(GaussianNB):
-        def fit(self, X, y):
-            self.groups_ = np.unique(X[:, -1])
-            return super().fit(X, y)
-
-    model = CalibratedClassifier(Witness(), IsotonicCalibrator(), cv=GroupKFold(4)).fit(
-        X_marked, y, groups=groups
-    )
-    assert [estimator.groups_.shape[0] for estimator in model.estimators_] == [3, 3, 3, 3]
-    left_out = {next(iter({0, 1, 2, 3} - set(estimator.groups_))) for estimator in model.estimators_}
-    assert left_out == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize(

@@ -171,17 +171,6 @@ def test_predictions_on_the_grid_come_back_exactly():
     np.testing.assert_array_equal(mean, np.unique(p))
 
 
-def test_the_facts_are_those_of_the_rows():
-    y, p, w = rows()
-    sketch = sketch_of(y, p, w)
-    assert sketch.total_weight == w.sum()
-    assert sketch.n_samples == np.count_nonzero(w)
-    assert sketch.event_rate == pytest.approx(np.average(y, weights=w), rel=1e-14)
-    assert sketch.mean_prediction == pytest.approx(np.average(p, weights=w), abs=2.0**-33)
-    assert (sketch.precision, sketch.pos_label) == (17, None)
-    assert isinstance(sketch.total_weight, float)
-
-
 @pytest.mark.parametrize(
     "kind", [np.int64, np.int8, np.uint8, np.uint64, np.float64, np.float32, bool, object]
 )

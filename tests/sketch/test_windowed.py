@@ -163,15 +163,6 @@ def test_dates(kind):
     assert one_by_one == expected
 
 
-def test_durations_of_pandas():
-    pd = pytest.importorskip("pandas")
-    window = WindowedSketch(pd.Timedelta("36h"), n_slots=3).update(
-        [1], [0.5], time=pd.Timestamp("2024-01-01 13:00")
-    )
-    start, end, _ = next(window.slots())
-    assert (str(start)[:16], str(end)[:16]) == ("2024-01-01T12:00", "2024-01-02T00:00")
-
-
 def test_before_1970():
     window = WindowedSketch(np.timedelta64(2, "D"), n_slots=2)
     window.update(
