@@ -21,7 +21,7 @@ y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
     "binary_sample": """\
 y_true : array-like of shape (n,)
     Binary labels.
-y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
+y_proba : array-like of shape (n,), (n, 1) or (n, 2)
     Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
     Values up to 1e-6 outside [0, 1] are clipped.""",
     "pos_label": """\
@@ -261,6 +261,11 @@ ax : matplotlib Axes, default=None
     "seeded_picture": """\
 random_state : int, Generator, RandomState or None, default=0
     Source of randomness; by default the same data give the same plot.""",
+    "named_estimator": """\
+name : str, default=None
+    Name in the legend; that of the estimator's class by default.
+**params : dict
+    Passed to :meth:`from_predictions`, among them ``sample_weight`` and ``ax``.""",
     "plain_weight": """\
 sample_weight : array-like of shape (n,), default=None
     Non-negative weights.""",

@@ -112,10 +112,7 @@ class DisplayMixin(AxesMixin):
             Fitted classifier with ``predict_proba`` and ``classes_``; binary, unless
             :meth:`from_predictions` supports multiclass predictions.
         %(held_out)s
-        name : str, default=None
-            Name in the legend; that of the estimator's class by default.
-        **params : dict
-            Passed to :meth:`from_predictions`, among them ``sample_weight`` and ``ax``.
+        %(named_estimator)s
 
         %(display_returned)s
         """

@@ -178,10 +178,7 @@ class ReliabilityDisplay(DisplayMixin):
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            Labels of two classes.
-        y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-            Predicted probabilities in [0, 1] of the positive class; of two columns the last is used.
+        %(binary_sample)s
         curve : {"smooth", "binned", "isotonic"}, default="smooth"
             Kernel regression; frequencies in bins; or isotonic regression (CORP) with the decomposition of
             the Brier score. See the notes of the class.

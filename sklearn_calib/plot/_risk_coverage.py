@@ -137,10 +137,7 @@ class RiskCoverageDisplay(DisplayMixin):
             :class:`~sklearn_calib.meta.SelectiveClassifier` of the error rate, or of the precision of one of
             two classes, the curve is that of its risk, and its threshold is marked.
         %(held_out)s
-        name : str, default=None
-            Name in the legend; that of the estimator's class by default.
-        **params : dict
-            Passed to :meth:`from_predictions`, among them ``sample_weight`` and ``ax``.
+        %(named_estimator)s
 
         %(display_returned)s
         """
