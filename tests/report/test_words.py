@@ -190,3 +190,8 @@ def test_reversed_predictions(uniform):
     report = report_of(1 - uniform, uniform)
     assert any(text.startswith("Reversed") for text in report.findings)
     assert "pos_label" in report.advice[0]
+
+
+def test_one_sample_is_singular():
+    report = calibration_report([1], [0.5], n_resamples=50)
+    assert "1 sample is compatible" in str(report)

@@ -22,7 +22,7 @@ def sketch_of(y, p, w=None, **parameters):
         (([0, 1, 2], [0.5] * 3), None, "y_true has 3 distinct values"),
         (([1, 2], [0.5] * 2), None, r"y_true has the labels \[1, 2\]"),
         (([0.0, np.nan], [0.5] * 2), None, "y_true contains nan at index 1"),
-        ((["no", "yes"], [0.5] * 2), None, "y_true has the labels"),
+        ((["no", "yes"], [0.5] * 2), None, "Name the positive class by the parameter pos_label"),
         ((["no", "no"], [0.5] * 2), None, "y_true contains the single label"),
         (([0, 1], [0.5] * 2), [1, -1], "sample_weight contains -1"),
         (([0, 1], [0.5] * 2), [1, np.inf], "sample_weight contains inf"),
@@ -96,6 +96,10 @@ def test_only_a_part_can_be_subtracted(other):
         CalibrationSketch() - sketch_of(*other)
     with pytest.raises(ValueError, match="integer weights"):
         sketch - sketch_of([0], [0.5], [0.5])
+
+
+def test_one_sample_is_singular():
+    assert str(sketch_of([1], [0.5])).startswith("sketch of 1 sample\n")
 
 
 def test_empty_sketches_say_so():
