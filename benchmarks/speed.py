@@ -80,7 +80,7 @@ def entries(options: argparse.Namespace) -> None:
         print("displays cannot be drawn: matplotlib is not installed")
     print(f"| {'':<52} | {'n':>9} | {'ms':>10} | ratio to sort |\n|---|---|---|---|")
     for family, found in families(draws).items():
-        chosen = list(found.items())[: 3 if options.smoke else None]
+        chosen = list(found.items())[: 1 if options.smoke else None]
         for name, build in chosen:
             if not any(word in name or word in family for word in options.only):
                 continue
