@@ -70,9 +70,9 @@ class Redrawn:
     """A metric on samples of the same distinct predictions.
 
     The metric is evaluated on ``grouped`` first, so that it can check its own parameters. One that is not
-    batched is given counts as ``sample_weight`` if ``weighted``. The attribute ``grouped`` has
-    predictions to simulate from, of the sample or pooled; values of other samples can differ from those
-    of the metric by ``accuracy``.
+    batched is given counts as ``sample_weight`` if ``weighted``. The attribute ``grouped`` has the
+    predictions to simulate from, of the sample or pooled; values of other samples can differ from those of
+    the metric by ``accuracy``.
     """
 
     def __init__(self, metric: Metric, grouped: GroupedOutcomes, *, weighted: bool) -> None:
