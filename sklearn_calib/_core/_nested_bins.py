@@ -126,17 +126,17 @@ class NestedBins:
                 adder = _range_sums(bins.begins, bins.ends, columns.shape[1])
                 # products with all columns at once read a matrix once
                 inner = np.ascontiguousarray((adder @ np.ascontiguousarray(columns.T)).T)
-                *terms, around = _terms(bins.size, inner)
-                totals[:6] += (bins.share @ np.column_stack(terms)).T
-                totals[6] += bins.cover @ around
+                *shared, covered = _terms(bins.size, inner)
+                totals[:6] += (bins.share @ np.column_stack(shared)).T
+                totals[6] += bins.cover @ covered
         count = self._count
         for level in range(self._middle, 0, -1):
-            shared = np.flatnonzero(count > 1.5)
-            size = around = count[shared]
-            terms = _terms(size, sums[:, shared])
+            several = np.flatnonzero(count > 1.5)
+            size = around = count[several]
+            terms = _terms(size, sums[:, several])
             if level > 1:
                 count, sums = count[::2] + count[1::2], sums[:, ::2] + sums[:, 1::2]
-                around = count[shared >> 1]
+                around = count[several >> 1]
             for total, bin_size, term in zip(totals, [size] * 6 + [around], terms, strict=True):
                 total[level - 1] += np.einsum("b,b->", 1.0 / bin_size, term)
         statistic, w2, w4, third, noise, n_paired, covariance = _of_levels(totals.T).T
