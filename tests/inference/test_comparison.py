@@ -331,13 +331,7 @@ def test_reference_and_table():
     assert [row["name"] for row in result.to_records()] == list(predictions)
     rows = result.pairs_to_records()
     assert rows[0]["adjusted_pvalue"] == pytest.approx(min(1, 3 * rows[0]["pvalue"]))
-    lines = str(result).splitlines()
-    assert lines[0].startswith("model")
     assert "p (bonferroni)" in str(result)
-    assert lines[-1] == "half-sampling, n = 400"
-    # the columns are aligned
-    at = lines[0].index("if calibrated") + len("if calibrated")
-    assert all(line[at - 1].isdigit() and line[at] == " " for line in lines[1:5])
     plain = compare_models(y, predictions, metric=ece, correction=None, n_resamples=99)
     assert all(pair.adjusted_pvalue == pair.pvalue for pair in plain.pairs)
     assert "p-value" in str(plain)

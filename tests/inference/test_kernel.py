@@ -179,25 +179,6 @@ def test_fast_forms_are_those_of_the_matrix(kernel, s):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("n_columns", [1, 3])
-@pytest.mark.parametrize("s", [1e-300, 1e-5, 2e-4])
-def test_pairs_are_computed_in_pieces(n_columns, s, monkeypatch):
-    rng = np.random.default_rng(0)
-    points = np.sort(rng.uniform(size=(700, n_columns)) ** 2, axis=0)
-    points[50:250] = points[50] + 1e-6 * points[50:250]
-    x, mass = rng.normal(size=(3, 700)), rng.uniform(size=700)
-    gram = _kernel.kernel_matrix(points, points, "gaussian", s)
-    expected = np.einsum("rg,gh,rh->r", x, gram, x)
-    np.testing.assert_allclose(_kernel.kernel_form(points, "gaussian", s)(x), expected, rtol=1e-12)
-    for name, value in (("_KEPT_PAIRS", 0), ("_CHUNK", 90), ("_SMALL_CHUNK", 40)):
-        monkeypatch.setattr(_kernel, name, value)
-    np.testing.assert_allclose(_kernel.kernel_form(points, "gaussian", s)(x), expected, rtol=1e-12)
-    if n_columns == 1:
-        triangles = float(np.sum((gram * mass) @ (gram * mass) * (gram * mass).T))
-        assert _kernel.kernel_triangles(points, mass, "gaussian", s) == pytest.approx(triangles, rel=1e-12)
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_no_matrix_of_all_pairs(kernel):
     rng = np.random.default_rng(0)

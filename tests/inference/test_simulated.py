@@ -75,18 +75,12 @@ def check_level(test, design, n, repetitions, alphas=(0.05,), seed=0):
         _properties.check_level(pvalues, alpha)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("design", DESIGNS)
-def test_level_of_small_samples(test, design):
-    check_level(copy_of(test, n_resamples=99), design, 30, 120)
-
-
 @pytest.mark.parametrize(
     ("test", "design", "n"),
     [(HosmerLemeshowTest(), "rare", 60)],
 )
 def test_asymptotic_tests_exceed_the_level_of_small_samples(test, design, n):
-    """So that the test above could fail."""
+    """So that the tests of the level could fail."""
     with pytest.raises(AssertionError, match="reject"):
         check_level(copy_of(test, method="asymptotic"), design, n, 300)
 

@@ -9,10 +9,6 @@ from sklearn_calib.metrics._smooth import _fixed_points
 from tests._references import folded_gaussian_sum
 
 
-def smoothed_fixed_points(projection, mass, length=1.0):
-    return _fixed_points(projection, mass, length)
-
-
 def residuals(n, r, seed=0, power=1.0):
     """Return sorted predictions and the mean residuals of r samples of outcomes."""
     rng = np.random.default_rng(seed)
@@ -37,7 +33,7 @@ def test_errors_are_the_integrals():
 @pytest.mark.parametrize("power", [1.0, 3.0])
 def test_fixed_points_solve_the_definition(power):
     x, mass = residuals(30, 40, power=power)
-    found = smoothed_fixed_points(CosineProjection(x), mass)
+    found = _fixed_points(CosineProjection(x), mass, 1.0)
     for j in range(0, 40, 5):
         expected = brentq(lambda s, j=j: error_by_quadrature(x, mass[:, j], s, 4001) - s, 1e-3, 1)
         assert found[j] == pytest.approx(expected, abs=2e-6)
@@ -45,7 +41,7 @@ def test_fixed_points_solve_the_definition(power):
 
 def test_fixed_points_on_a_longer_axis():
     x, mass = residuals(50, 20)
-    found = smoothed_fixed_points(CosineProjection(x), mass, length=12.0)
+    found = _fixed_points(CosineProjection(x), mass, 12.0)
     errors = smoothed_errors(CosineProjection(x)(mass, found.min() / 12), found / 12)
     np.testing.assert_allclose(errors, found, atol=1e-6)
 
@@ -56,7 +52,7 @@ def test_fixed_points_of_every_size_at_once():
     sign = np.where(np.arange(400) % 2, 1.0, -1.0)
     one_sign = [np.zeros(400), np.full(400, -1e-3), x / 400]
     mass = np.stack([*one_sign, 1e-9 * sign, 1e-6 * sign, 1e-3 * sign], axis=1)
-    twice = smoothed_fixed_points(CosineProjection(x), np.repeat(mass, 4, axis=1)).reshape(6, 4)
+    twice = _fixed_points(CosineProjection(x), np.repeat(mass, 4, axis=1), 1.0).reshape(6, 4)
     assert np.ptp(twice, axis=1).max() < 1e-6
     found = twice[:, 0]
     assert found[0] == 0
@@ -75,9 +71,9 @@ def test_few_fine_samples_among_coarse_ones():
     fine = np.where(np.arange(800) % 2, 1.0, -1.0)[:, np.newaxis] * np.array([2e-4, 4e-4])
     mass = np.hstack([coarse, fine])
     project = CosineProjection(x)
-    found = smoothed_fixed_points(project, mass)
+    found = _fixed_points(project, mass, 1.0)
     for j in (0, 6, 7):
-        assert found[j] == pytest.approx(smoothed_fixed_points(project, mass[:, [j]])[0], abs=1e-6)
+        assert found[j] == pytest.approx(_fixed_points(project, mass[:, [j]], 1.0)[0], abs=1e-6)
     assert found[6] < found[7] < 0.2 * found[:6].min()
     errors = smoothed_errors(project(mass[:, 6:], found[6]), found[6:])
     np.testing.assert_allclose(errors, found[6:], atol=1e-6)
