@@ -178,6 +178,14 @@ def test_fast_forms_are_those_of_the_matrix(kernel, s):
     assert _kernel.kernel_triangles(points, mass, kernel, s) == pytest.approx(triangles, rel=1e-9)
 
 
+def test_many_features_are_computed_in_pieces(monkeypatch):
+    rng = np.random.default_rng(0)
+    points, x = np.sort(rng.uniform(size=(5000, 1)), axis=0), rng.normal(size=(3, 5000))
+    kept = _kernel.kernel_form(points, "gaussian", 0.1)(x)
+    monkeypatch.setattr(_kernel, "_KEPT_FEATURES", 0)
+    np.testing.assert_allclose(_kernel.kernel_form(points, "gaussian", 0.1)(x), kept, rtol=1e-10)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_no_matrix_of_all_pairs(kernel):
