@@ -417,7 +417,9 @@ def dominance_test(
     tau = np.unique(check_thresholds(thresholds))
     check_predictions(predictions)
     if len(predictions) > 2:
-        raise ValueError(f"predictions must contain two models, got {len(predictions)}.")
+        raise ValueError(
+            f"predictions must contain two models, got {len(predictions)}. Pass a mapping of two names."
+        )
     a, b = (
         check_decisions(y_true, proba, sample_weight, pos_label, labels, reduction, clusters)
         for proba in predictions.values()

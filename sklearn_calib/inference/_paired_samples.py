@@ -80,7 +80,7 @@ def check_predictions(predictions: Mapping[str, ArrayLike]) -> dict[str, Array]:
     if not isinstance(predictions, Mapping):
         raise TypeError(f"predictions must map names to arrays, got {type(predictions).__name__}.")
     if len(predictions) < 2:
-        raise ValueError(f"predictions must contain at least two models, got {len(predictions)}.")
+        raise ValueError(f"predictions must contain at least two models, got {len(predictions)}. Name each.")
     shown = {f"predictions[{name!r}]": p for name, p in predictions.items()}
     checked = {name: check_scores(p, name, kind="probability") for name, p in shown.items()}
     first, *others = checked
