@@ -232,7 +232,7 @@ def test_bad_input(few):
         ValueError, match=r"predictions\['b'\] has shape \(9, 3\) but predictions\['a'\] has \(9,\)"
     ):
         dominant(y, a, np.full((9, 3), 1 / 3), labels=None, reduction="classwise")
-    with pytest.raises(ValueError, match="must contain two models, got 3. Pass"):
+    with pytest.raises(ValueError, match=r"must contain two models, got 3\. Pass"):
         dominance_test(y, {"a": a, "b": b, "c": b})
     with pytest.raises(ValueError, match="n_resamples"):
         dominant(y, a, b, n_resamples=5)
