@@ -134,6 +134,10 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
                 target = likeliest_prior(grouped, prior)
             self.target_prior_ = target = float(target)
             self.odds_factor_ = target / (1.0 - target) * (1.0 - prior) / prior
+            if not 0.0 < self.odds_factor_ < np.inf:
+                raise ValueError(
+                    f"training_prior={prior!r} and target_prior={target!r} are too close to 0 or 1."
+                )
         certify(self, grouped, weight)
 
     def _export(self, build: Any) -> Beta:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -191,7 +192,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         check_size(self.n_knots, "n_knots", 2, _MOST_KNOTS)
         if isinstance(self.penalty, str):
             check_option(self.penalty, "penalty", ("auto",), "a number")
-        elif self.penalty != np.inf:
+        elif not (isinstance(self.penalty, Real) and self.penalty == np.inf):
             check_positive(self.penalty, "penalty")
         check_flag(self.monotone, "monotone")
 

@@ -66,6 +66,8 @@ def _letters(comparison: ModelComparison) -> dict[str, str]:
 def _named_metrics(metrics: Any) -> dict[str, Metric]:
     """Return the metrics by their names."""
     if not isinstance(metrics, Mapping):
+        if not (callable(metrics) or isinstance(metrics, str | Sequence)):
+            raise TypeError(f"metrics must be a metric, or a list or mapping of metrics, got {metrics!r}.")
         given = [metrics] if callable(metrics) or isinstance(metrics, str) else list(metrics)
         functions = [as_metric(metric, "metrics") for metric in given]
         metrics = {_metric_name(metric): metric for metric in functions}

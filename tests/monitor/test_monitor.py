@@ -76,7 +76,7 @@ def test_rarely_any_false_alarm_ever():
         evidence = Evidence(detector=False)
         for _ in range(int(rng.integers(4, 14))):
             y, p = batch(rng, int(rng.integers(1, 200)))
-            evidence.play(y, p, None, None)
+            evidence.play_at(None, y, p)
         alarms += evidence.largest >= math.log(1 / alpha)
     assert binom.sf(alarms - 1, streams, alpha) > 1e-3
     assert alarms > 0
