@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -192,7 +191,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         check_size(self.n_knots, "n_knots", 2, _MOST_KNOTS)
         if isinstance(self.penalty, str):
             check_option(self.penalty, "penalty", ("auto",), "a number")
-        elif not (isinstance(self.penalty, Real) and self.penalty == np.inf):
+        elif not np.isscalar(self.penalty) or self.penalty != np.inf:
             check_positive(self.penalty, "penalty")
         check_flag(self.monotone, "monotone")
 
