@@ -172,7 +172,7 @@ class Accumulator:
         return self._sums
 
     def _room(self, n: int) -> Codes:
-        """Return the packed sums, with room for n more samples."""
+        """Return the packed sums, which can hold n more samples."""
         if self._packed is None:
             self._packed = np.zeros((2, self._grid.n_bins), dtype=np.int64)
         elif self._n_packed + n > _MOST_PACKED:

@@ -37,7 +37,7 @@ class KernelSample:
     weight: Array
     counts: Array
     clusters: Clusters | None = None
-    # of several classes with clusters, the point of each sample
+    # multiclass samples with clusters: the point of each sample
     point: NDArray[np.intp] | None = None
 
     @classmethod
@@ -66,7 +66,7 @@ class KernelSample:
 
     @property
     def probabilities(self) -> Array:
-        """The predictions of ``clusters``: of points, or of samples of several classes."""
+        """The predictions of ``clusters``: of points, or of multiclass samples."""
         return self.points[:, 0] if self.point is None else self.points[self.point]
 
     @property

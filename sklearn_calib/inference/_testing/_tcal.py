@@ -52,7 +52,7 @@ TIE = 1e-8
 #: 0.1 to 5% hold from this number on; jumps can still double the level of 10%.)
 FEWEST_PAIRS = 0.5
 
-# Of so many probabilities of several classes "auto" uses the asymptotic distribution.
+# Of so many probabilities of classes "auto" uses the asymptotic distribution.
 _MANY_PROBABILITIES = 100_000
 
 # Weights of multiclass samples are expanded to repeated samples.
