@@ -157,7 +157,7 @@ def _canonical_error(sample: ClassSample, n_bins: int, norm: str, debias: bool) 
 
 
 @shared_docs
-@MetricKernel(_make, _bins=_pooling_bins)
+@MetricKernel(_make, calibration_error=True, _bins=_pooling_bins)
 def expected_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -257,7 +257,7 @@ def bootstrap_margin(
 
 
 @shared_docs
-@MetricKernel(_make)
+@MetricKernel(_make, calibration_error=True)
 def cutoff_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -174,7 +174,7 @@ def _make(prob: Array, n_samples: float, threshold: float | str = 0.5) -> Evalua
 
 
 @shared_docs
-@MetricKernel(_make, _bins=_gap_bins)
+@MetricKernel(_make, calibration_error=True, _bins=_gap_bins)
 def decision_risk_gap(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -250,7 +250,7 @@ def _make_loss(prob: Array, n_samples: float, recalibration: str = "monotone") -
 
 
 @shared_docs
-@MetricKernel(_make_loss, _bins=_loss_bins)
+@MetricKernel(_make_loss, calibration_error=True, _bins=_loss_bins)
 def calibration_decision_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -329,7 +329,18 @@ def calibration_decision_loss(
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
+def _make_benefit(prob: Array, n_samples: float, threshold: float = 0.5) -> Evaluate:
+    start, odds = int(np.searchsorted(prob, threshold)), threshold / (1.0 - threshold)
+
+    def benefits(count: Array, positives: Array) -> Array:
+        treated, events = count[start:].sum(axis=0), positives[start:].sum(axis=0)
+        return np.asarray((events - odds * (treated - events)) / count.sum(axis=0))
+
+    return benefits
+
+
 @shared_docs
+@MetricKernel(_make_benefit)
 def net_benefit(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -212,7 +212,7 @@ def _make_refinement_loss(prob: Array, n_samples: float, score: str = "brier") -
 
 
 @shared_docs
-@MetricKernel(_make_calibration_loss)
+@MetricKernel(_make_calibration_loss, calibration_error=True)
 def calibration_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,

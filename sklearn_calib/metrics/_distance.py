@@ -38,7 +38,7 @@ def _lipschitz_supremum(grouped: GroupedOutcomes) -> float:
 
 
 @shared_docs
-@MetricKernel()
+@MetricKernel(calibration_error=True)
 def smooth_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,

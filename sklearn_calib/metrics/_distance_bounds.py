@@ -86,7 +86,7 @@ def _transport(grouped: GroupedOutcomes, n_bins: int) -> tuple[float, float]:
 
 
 @shared_docs
-@MetricKernel()
+@MetricKernel(calibration_error=True)
 def lower_distance_to_calibration(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -151,7 +151,7 @@ def lower_distance_to_calibration(
 
 
 @shared_docs
-@MetricKernel()
+@MetricKernel(calibration_error=True)
 def interval_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -84,7 +84,7 @@ class _Kernel:
 
 
 @shared_docs
-@MetricKernel()
+@MetricKernel(calibration_error=True)
 def kernel_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,

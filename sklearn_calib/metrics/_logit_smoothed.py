@@ -90,7 +90,7 @@ def _pooling_bins(
 
 
 @shared_docs
-@MetricKernel(_make, _accuracy=1e-6, _bins=_pooling_bins, _at_size=_at_size)
+@MetricKernel(_make, calibration_error=True, _accuracy=1e-6, _bins=_pooling_bins, _at_size=_at_size)
 def logit_smoothed_ece(
     y_true: ArrayLike,
     y_proba: ArrayLike,

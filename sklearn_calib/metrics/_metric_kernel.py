@@ -35,7 +35,7 @@ class MetricKernel:
 
     Parameters
     ----------
-    make : callable
+    make : callable or None, default=None
         ``make(prob, n_samples, **params) -> evaluate`` or None. ``prob``, of shape (groups,), holds the
         distinct predictions in increasing order, ``n_samples`` is the number of samples, and ``params`` are
         the keywords that :func:`functools.partial` has fixed. ``evaluate(count, positives)`` returns the
@@ -43,6 +43,11 @@ class MetricKernel:
         (groups, r), or (groups, 1) if the counts are the same in all samples, and the counts of positive
         outcomes, ``positives``, of shape (groups, r). Return None for parameters without a faster way: the
         function is then called.
+    calibration_error : bool, default=False
+        Whether the metric is 0 in the population if the predictions are perfectly calibrated, and otherwise
+        not less than 0, as a calibration error. Only then is there a bias of sampling noise to correct:
+        :func:`~sklearn_calib.inference.confidence_interval` inverts tests for these metrics and uses the
+        bootstrap for all others, such as the Brier score.
 
     Examples
     --------
@@ -55,7 +60,7 @@ class MetricKernel:
     ...     def evaluate(count, positives):
     ...         return abs((positives - prob[:, np.newaxis] * count).sum(axis=0)) / n_samples
     ...     return evaluate
-    >>> @MetricKernel(make)
+    >>> @MetricKernel(make, calibration_error=True)
     ... def mean_bias(y_true, y_proba, sample_weight=None):
     ...     return abs(np.average(y_true, weights=sample_weight) - np.average(y_proba, weights=sample_weight))
     >>> null = expected_under_calibration(None, np.full(400, 0.5), metric=mean_bias)
@@ -64,6 +69,7 @@ class MetricKernel:
     """
 
     make: Callable[..., Evaluate | None] | None = None
+    calibration_error: bool = field(default=False, kw_only=True)
     # For metrics of this package. Largest difference between the kernel and the function:
     _accuracy: float = field(default=1e-12, kw_only=True)
     # ``bins(grouped, **params)``, a non-decreasing bin number for each distinct prediction, or None: of many
@@ -120,6 +126,12 @@ def _declared(metric: Any) -> tuple[MetricKernel | None, dict[str, Any]]:
 def is_metric(function: Any) -> bool:
     """Tell whether a function is declared as a metric."""
     return _declared(function)[0] is not None
+
+
+def is_calibration_error(metric: Any) -> bool:
+    """Tell whether a metric is declared to be 0 in the population under perfect calibration."""
+    kernel, _ = _declared(metric)
+    return kernel is not None and kernel.calibration_error
 
 
 def bind_kernel(metric: Any, n_samples: float) -> BoundKernel | None:

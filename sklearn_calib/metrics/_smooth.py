@@ -283,7 +283,7 @@ def _check(bandwidth: float | Literal["auto"], scale: str) -> None:
 
 
 @shared_docs
-@MetricKernel(_make, _accuracy=1e-6, _bins=_pooling_bins)
+@MetricKernel(_make, calibration_error=True, _accuracy=1e-6, _bins=_pooling_bins)
 def smooth_ece(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -408,7 +408,7 @@ def _make(prob: Array, n_samples: float, n_knots: int = 5) -> Evaluate:
 
 
 @shared_docs
-@MetricKernel(_make)
+@MetricKernel(_make, calibration_error=True)
 def integrated_calibration_index(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -53,7 +53,7 @@ def _monotone_starts(grouped: GroupedOutcomes, strategy: str) -> NDArray[np.intp
 
 
 @shared_docs
-@MetricKernel()
+@MetricKernel(calibration_error=True)
 def sweep_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,

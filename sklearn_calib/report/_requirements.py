@@ -28,6 +28,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._intervals import SharedIntervals, shifted
 from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
+from sklearn_calib.metrics._metric_kernel import is_calibration_error
 from sklearn_calib.metrics._names import as_metric, metric_names
 from sklearn_calib.metrics._summary import IntervalEstimate, summarize
 from sklearn_calib.report._numbers import Budget
@@ -36,8 +37,8 @@ from sklearn_calib.report._words import one_line
 
 _LINES = ("slope", "intercept")
 _SEGMENTS = "segment_difference"
-# The first is what recalibration cannot remove; for the second `confidence_interval` has no population.
-_NO_ERRORS = {"refinement_loss", "kernel_calibration_error"}
+# `confidence_interval` has no population for it.
+_NO_INTERVAL = "kernel_calibration_error"
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,8 @@ class CalibrationRequirements:
             raise ValueError(f"limits must be a dict with one requirement or more, got {self.limits!r}.")
         if not check_positive(self.alpha, "alpha") < 0.5:
             raise ValueError(f"alpha must be less than 0.5, got {self.alpha!r}.")
-        errors = [name for name in metric_names() if name not in _NO_ERRORS]
+        names = (name for name in metric_names() if name != _NO_INTERVAL)
+        errors = [name for name in names if is_calibration_error(as_metric(name))]
         for name, limit in self.limits.items():
             check_option(name, "a requirement", (*_LINES, "certificate", _SEGMENTS, *errors))
             if name in _LINES:

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from sklearn_calib import metrics
 from sklearn_calib.inference import ConsistencyTest, confidence_interval, expected_under_calibration
 from sklearn_calib.metrics import (
     MetricKernel,
@@ -15,11 +16,13 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
     integrated_calibration_index,
     logit_smoothed_ece,
+    net_benefit,
     refinement_loss,
     smooth_calibration_error,
     smooth_ece,
 )
-from sklearn_calib.metrics._metric_kernel import bind_kernel
+from sklearn_calib.metrics._metric_kernel import bind_kernel, is_calibration_error
+from sklearn_calib.metrics._names import metric_names
 
 BINNED = [
     partial(expected_calibration_error, n_bins=n_bins, strategy=strategy, norm=norm, debias=debias)
@@ -38,6 +41,7 @@ EXACT = [
     expected_calibration_error,
     *BINNED,
     calibration_loss,
+    partial(net_benefit, threshold=0.3),
     partial(refinement_loss, score="log_loss"),
     partial(integrated_calibration_index, n_knots=3),
 ]
@@ -232,3 +236,12 @@ def test_floor_test_and_interval_are_those_of_the_loop(metric):
         options = {"method": method, "n_resamples": 20, "random_state": 0}
         ours, theirs = (confidence_interval(y, p, metric=m, **options) for m in (metric, loop))
         assert (ours.lower, ours.upper) == pytest.approx((theirs.lower, theirs.upper), abs=1e-5)
+
+
+def test_calibration_errors_are_declared():
+    others = {"area_under_risk_coverage", "net_benefit", "refinement_loss"}
+    for name in metric_names():
+        metric = getattr(metrics, name)
+        assert is_calibration_error(metric) == is_calibration_error(partial(metric)) == (name not in others)
+    assert not is_calibration_error(lambda y, p: 0.0)
+    assert is_calibration_error(MetricKernel(calibration_error=True)(lambda y, p: 0.0))
