@@ -20,9 +20,9 @@ KNOT_QUANTILES = {
     7: (0.025, 0.1833, 0.3417, 0.5, 0.6583, 0.8167, 0.975),
 }
 
-# Weight of the variance of the log-odds in the penalty, in units of samples: the fit is finite under perfect
-# separation, and otherwise the effect is negligible.
-_RIDGE = 0.01
+# Weight of the variance of the log-odds in the penalty, as a fraction of the variance of the outcomes: the fit
+# is finite under perfect separation, and otherwise the effect is negligible.
+_RIDGE = 1e-4
 
 
 def natural_spline(x: Array, knots: Array) -> Array:
@@ -81,8 +81,10 @@ def _pieces(n: int) -> Iterator[slice]:
 
 
 def _fit(design: Array, grouped: GroupedOutcomes, base_rate: float) -> Array:
-    """Return the frequencies that maximise the penalised likelihood."""
-    penalty, start = np.full(design.shape[1], _RIDGE), np.zeros(design.shape[1])
+    """Return the frequencies that maximise the penalised likelihood, the same for weights times a number."""
+    penalty = np.full(design.shape[1], _RIDGE * base_rate * (1.0 - base_rate))
+    start = np.zeros(design.shape[1])
     penalty[0], start[0] = 0.0, np.log(base_rate) - np.log1p(-base_rate)
-    fit = fit_logistic(design.T, grouped.weight, grouped.positives, start=start, penalty=penalty)
+    weight, positives = grouped.weight / grouped.total, grouped.positives / grouped.total
+    fit = fit_logistic(design.T, weight, positives, start=start, penalty=penalty)
     return np.asarray(expit(design @ fit.coef))

@@ -61,6 +61,14 @@ def split_classes(
     return problems
 
 
+def two_columns(p: Array) -> Array:
+    """Return the probabilities of both classes of a binary problem.
+
+    Those of the first class are rounded to 15 decimals, so that .68 and 1 - .32 are ties.
+    """
+    return np.column_stack((np.round(1.0 - p, 15), p))
+
+
 def has_classes(y_true: ArrayLike, y_proba: ArrayLike, pos_label: Any) -> bool:
     """Tell whether the probabilities are multiclass, and raise ValueError if so with ``pos_label``."""
     shape, labels_shape = shape_of(y_proba, "y_proba"), shape_of(y_true, "y_true")
@@ -119,7 +127,7 @@ def reduced_error(
     if isinstance(problem, BinarySample):
         if reduction == "classwise":
             return error(problem)
-        proba = np.column_stack((1.0 - problem.p, problem.p))
+        proba = two_columns(problem.p)
     total = 0.0
     for fraction, outcome, probability, index in split_classes(problem.y, proba, reduction, problem.w):
         part = problem.w if problem.w is None or index is None else problem.w[index]

@@ -21,6 +21,7 @@ from sklearn_calib.metrics._reductions import (
     check_problem,
     checked_error,
     split_classes,
+    two_columns,
 )
 
 
@@ -167,7 +168,7 @@ def risk_coverage_curve(
     if isinstance(problem, BinarySample):
         if reduction == "classwise":
             return _curve(problem)
-        proba = np.column_stack((1.0 - problem.p, problem.p))
+        proba = two_columns(problem.p)
     else:
         proba = problem.p
     ((_, right, confidence, _),) = split_classes(problem.y, proba, "confidence")

@@ -317,10 +317,12 @@ def calibration_summary(
     within clusters, in place of normal quantiles times standard errors.
 
     The smooth curve is a logistic regression on a natural cubic spline of logit(p), whose knots lie at fixed
-    quantiles of the predictions [3]_. A penalty of 0.01 times half the variance of the fitted log-odds, in
-    units of the log-likelihood of one sample, keeps it finite under perfect separation. ICI, E50, E90 and
-    Emax are the mean, median, 90th percentile and maximum over the samples of its absolute difference from
-    the prediction; [2]_ also defines them for a curve by local regression. O(n log n).
+    quantiles of the predictions [3]_. A penalty of :math:`10^{-4} \bar y (1 - \bar y)` times
+    half the variance of the fitted log-odds, subtracted from the mean log-likelihood, keeps it finite under
+    perfect separation. It depends on relative weights only: neither weights times a number nor repeated
+    samples change the curve. ICI, E50, E90 and Emax are the mean, median, 90th percentile and maximum over
+    the samples of its absolute difference from the prediction; [2]_ also defines them for a curve by local
+    regression. O(n log n).
 
     References
     ----------

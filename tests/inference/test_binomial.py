@@ -125,6 +125,11 @@ def test_values_without_chance_are_not_counted():
     assert (wrong.pvalue, wrong.statistic) == (0.0, np.inf)
     assert (wrong.scales[0].pvalue, wrong.scales[0].adjusted_pvalue) == (0.0, 0.0)
     assert wrong.scales[1].pvalue == 1.0
+    # an impossible outcome needs no repeated predictions
+    assert BinomialTest().test([0, 1], [1.0, 0.5]).pvalue == 0.0
+    assert BinomialTest().test([0, 1, 0, 1], [1.0, 0.5, 0.3, 0.4]).pvalue == 0.0
+    with pytest.raises(ValueError, match="y_proba has 4 distinct values"):
+        BinomialTest().test([1, 1, 0, 1], [1.0, 0.5, 0.3, 0.4])
     certain = BinomialTest().test([0, 0, 1, 1], [0, 0, 1, 1])
     assert certain.reason == "no information: every prediction is 0 or 1"
     assert "no value stands out" in BinomialTest().test([0, 1], [0.5, 0.5]).reason

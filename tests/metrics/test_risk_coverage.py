@@ -43,6 +43,18 @@ def test_a_case_by_hand():
     np.testing.assert_allclose(by_class.threshold, [0.8, 0.6, 0.3, 0.1])
 
 
+def test_equal_confidences_of_both_classes_are_ties():
+    # 1 - .32 is below .68 in floating point; half of the four samples are wrong
+    p = [0.68, 0.32, 0.68, 0.32]
+    for y in ([1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 1]):
+        curve = risk_coverage_curve(y, p, pos_label=1)
+        assert curve.threshold.tolist() == [0.68]
+        assert curve.area == pytest.approx(0.5)
+    # real differences stay
+    near = risk_coverage_curve([1, 1, 0], [1 - 2**-53, 1 - 2**-52, 1e-14], pos_label=1)
+    assert near.threshold.shape == (3,)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_ties_are_the_mean_over_all_orders(seed):
     rng = np.random.default_rng(seed)

@@ -119,18 +119,19 @@ def spline_reference(y, p, w, quantiles):
 
     basis = np.column_stack([column(row) for row in natural])
     share = w / w.sum()
+    penalty = 1e-4 * (share @ y) * (1 - share @ y) * w.sum()
 
     def loss(at):
         eta = basis @ at
         centred = eta - share @ eta
-        return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -eta, eta)))) + 0.005 * float(
+        return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -eta, eta)))) + penalty / 2 * float(
             share @ centred**2
         )
 
     def gradient(at):
         eta = basis @ at
         centred = eta - share @ eta
-        return basis.T @ (w * (1 / (1 + np.exp(-eta)) - y) + 0.01 * share * centred)
+        return basis.T @ (w * (1 / (1 + np.exp(-eta)) - y) + penalty * share * centred)
 
     found = minimize(loss, np.zeros(basis.shape[1]), jac=gradient, method="BFGS", options={"gtol": 1e-8})
     return 1 / (1 + np.exp(-basis @ found.x))
@@ -150,6 +151,12 @@ def test_curve_and_distances(n_knots):
     assert found.emax == pytest.approx(gap.max(), abs=1e-5)
     ici = integrated_calibration_index(y, p, sample_weight=w, n_knots=n_knots)
     assert ici == found.ici
+    # a ratio of sums over samples: it knows neither the unit of the weights nor the number of repetitions
+    for scaled in (7 * w, 1e-6 * w):
+        again = integrated_calibration_index(y, p, sample_weight=scaled, n_knots=n_knots)
+        assert again == pytest.approx(ici, abs=1e-9)
+    repeated = integrated_calibration_index(np.repeat(y, w), np.repeat(p, w), n_knots=n_knots)
+    assert repeated == pytest.approx(ici, abs=1e-9)
 
 
 @pytest.mark.parametrize(

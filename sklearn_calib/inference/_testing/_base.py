@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -82,8 +83,9 @@ class CalibrationTestResult:
         ``n_extreme`` is counted only if some are contradicted.
     clipped : CalibrationTestResult or None
         If some samples are contradicted, the result for the others, with predictions moved into
-        [1 / (2 n), 1 - 1 / (2 n)], as if 0 and 1 were results of rounding; None if there are no others. It
-        says nothing about the contradicted samples: report it with their number.
+        [1 / (2 n), 1 - 1 / (2 n)], as if 0 and 1 were results of rounding; None if there are no others, or
+        if :class:`BinomialTest` finds them all distinct. It says nothing about the contradicted
+        samples: report it with their number.
     %(dependence)s
     """
 
@@ -111,7 +113,7 @@ class CalibrationTestResult:
 
     @property
     def pvalue_clipped(self) -> float:
-        """p-value of the samples that are not contradicted; NaN if all are."""
+        """p-value of the samples that are not contradicted; NaN if ``clipped`` is None."""
         if not self.n_contradicted:
             return self.pvalue
         return np.nan if self.clipped is None else self.clipped.pvalue
@@ -316,7 +318,9 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             p = np.clip(others.p, least, 1.0 - least)
             if p.ndim == 2:
                 p /= p.sum(axis=1, keepdims=True)
-            clipped = self._test_checked(replace(others, p=p))
+            # BinomialTest refuses others that are all distinct
+            with suppress(ValueError):
+                clipped = self._test_checked(replace(others, p=p))
         n_contradicted, n_extreme = (int(sample.weights[rows].sum()) for rows in (contradicted, extreme))
         return replace(
             result,

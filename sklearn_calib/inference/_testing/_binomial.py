@@ -117,8 +117,8 @@ class BinomialTest(CalibrationTest):
     Notes
     -----
     Under the predicted values 0 and 1 the outcome is certain. If the outcomes agree, the value has p-value 1
-    and is not counted in :math:`m`; if one does not, it has probability zero and the overall p-value is 0.
-    Otherwise p-values are computed from the tails and are never 0.
+    and is not counted in :math:`m`; if one does not, it has probability zero and the overall p-value is 0,
+    however many values there are. Otherwise p-values are computed from the tails and are never 0.
 
     With ``clusters`` the numbers :math:`K_g` are neither binomial nor independent. They are compared with
     those of simulated samples that have the estimated dependence within clusters: :math:`P_g` is the Monte
@@ -191,11 +191,12 @@ class BinomialTest(CalibrationTest):
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         grouped = group_sample(sample)
-        self._check_discrete(grouped)
         positives, count, value = grouped.positives, grouped.weight, grouped.prob
         pvalues = np.where(positives == count * value, 1.0, 0.0)
         adjusted = pvalues.copy()
         chance = (value > 0.0) & (value < 1.0)
+        if pvalues[~chance].all():
+            self._check_discrete(grouped)
         m = int(np.count_nonzero(chance))
         values = f"{m} value{'' if m == 1 else 's'}"
         null = None
