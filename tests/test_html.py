@@ -86,7 +86,7 @@ RESULTS = {
     "interval": confidence_interval(Y, P, metric=cutoff_calibration_error, n_resamples=20, random_state=0),
     "cutoff": cutoff_result(Y, P),
     "decision": decision_risk_result(Y, P),
-    "expected": expected_performance(P, certificate=0.02, reference=np.sqrt(P)),
+    "expected": expected_performance(P, certificate=0.02, max_density_ratio=2.0),
     "expected_alone": expected_performance(P),
     "smooth": smooth_ece_result(Y, P),
     "decomposition": score_decomposition(Y, P),

@@ -9,7 +9,7 @@ guaranteed intervals, provided that the probability of an event given the predic
 
 import matplotlib.pyplot as plt
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import beta, expit, logit
 
 from sklearn_calib.calibrators import IsotonicCalibrator
 from sklearn_calib.metrics import expected_performance
@@ -30,17 +30,19 @@ def month(number, n=20_000):
 score, y = month(0)
 calibrator = IsotonicCalibrator().fit(score, y)
 certificate = calibrator.cutoff_certificate()
-reference = calibrator.transform(score)
 print(certificate)
 
 # %%
-# The precision of each month is estimated without labels, and compared with the precision observed later.
+# The precision of each month is estimated without labels, and compared with the precision observed later. The
+# density of the scores of a month is that of the first one times an increasing function, whose maximum is the
+# ratio of two beta functions. Here it is known; otherwise you must be able to justify a bound.
 
 months, estimates, observed = np.arange(1, 13), [], []
 for number in months:
     score, y = month(number)
     p = calibrator.transform(score)
-    found = expected_performance(p, threshold=0.4, certificate=certificate.upper, reference=reference)
+    ratio = beta(1.5, 3.0) / beta(1.5 + 0.15 * number, 3.0)
+    found = expected_performance(p, threshold=0.4, certificate=certificate.upper, max_density_ratio=ratio)
     estimates.append(found.precision)
     observed.append(y[p >= 0.4].mean())
 print(found)

@@ -14,8 +14,8 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_fraction,
     check_not_negative,
+    check_positive,
     check_probabilities,
-    check_size,
     check_weights,
 )
 from sklearn_calib.metrics._summary import IntervalEstimate
@@ -48,8 +48,8 @@ class ExpectedPerformance:
         The decision threshold.
     certificate : float or None
         The bound on the cutoff calibration error.
-    shift_factor : float
-        Factor by which the certificate was multiplied because the distribution of the predictions changed.
+    max_density_ratio : float
+        Factor by which the certificate was multiplied to allow for a changed distribution of the predictions.
     n_samples : float
         Total weight of the samples.
     assumption : str
@@ -70,7 +70,7 @@ class ExpectedPerformance:
     flagged: float
     threshold: float
     certificate: float | None
-    shift_factor: float
+    max_density_ratio: float
     n_samples: float
     assumption: str = field(repr=False)
 
@@ -102,12 +102,10 @@ def expected_performance(
     *,
     threshold: float = 0.5,
     certificate: float | None = None,
-    reference: ArrayLike | None = None,
-    n_bins: int = 10,
+    max_density_ratio: float = 1.0,
     cost_false_positive: float = 1.0,
     cost_false_negative: float = 1.0,
     sample_weight: ArrayLike | None = None,
-    reference_weight: ArrayLike | None = None,
 ) -> ExpectedPerformance:
     r"""Estimate classification metrics of unlabelled samples from their calibrated probabilities.
 
@@ -124,17 +122,15 @@ def expected_performance(
     certificate : float, default=None
         Upper bound on the cutoff calibration error, as ``cutoff_certificate().upper`` of a calibrator. By
         default no intervals are computed.
-    reference : array-like like ``y_proba``, default=None
-        Predictions on the samples for which the certificate was computed. If given, the intervals hold for a
-        changed distribution of the predictions, too.
-    n_bins : int, default=10
-        Number of bins, of equal frequency in ``reference``, in which the two distributions are compared.
+    max_density_ratio : float, default=1.0
+        Upper bound, at least 1, on the ratio of the densities of the predictions: those of ``y_proba`` over
+        those for which the certificate was computed. The ratio must be unimodal (increasing, decreasing, or
+        first increasing and then decreasing). With 1, the intervals hold only if this distribution has not
+        changed. The bound cannot be estimated from samples without further assumptions.
     cost_false_positive, cost_false_negative : float, default=1.0
         Cost of the two errors; at least 0.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights of the predictions.
-    reference_weight : array-like, default=None
-        The same for ``reference``.
 
     Returns
     -------
@@ -165,17 +161,20 @@ def expected_performance(
     p or 1 - 2 p; summation by parts bounds the last term by :math:`c (\max g^+ + \max g^-)`. The interval of
     the AUC is the range of the above expression over all :math:`\pi` and all a(u) that c allows.
 
-    *Changed distribution.* Let w be the ratio of the densities of the predictions, new over reference. Since
-    :math:`\{w \ge z\}` consists of intervals, :math:`|E[(Y - p)\,w(p)\,1\{p \in I\}]| \le c\,f` with
+    *Changed distribution.* Let r be the ratio of the densities of the predictions, new over old, with
+    :math:`r \le M`. If r is unimodal, the sets :math:`\{r > z\}` and their intersections with I are
+    intervals. Therefore
 
-    .. math:: f = \tfrac12 \bigl(w(0) + w(1) + \mathrm{TV}(w)\bigr),
+    .. math:: |E_{new}[(Y - p)\,1\{p \in I\}]| = \Bigl|\int_0^M E_{old}[(Y - p)\,1\{p \in I,\, r(p) > z\}]\,
+              dz\Bigr| \le c M,
 
-    where TV is the total variation. ``shift_factor`` is f of the histograms; it is 1 for equal ones, and
-    noise of small samples increases it.
+    and :math:`c M` replaces c. For a ratio with several modes, pass :math:`\tfrac12 (r(0) + r(1) +
+    \mathrm{TV}(r))`, with the total variation TV, as ``max_density_ratio``. A monotone calibrator keeps the
+    ratio unimodal and does not increase its maximum, so that the bound may be that for its scores.
 
     *Assumption.* The probability of an event given the prediction has not changed since the certificate was
-    computed. Unlabelled data cannot show whether this holds. The intervals are for expectations: outcomes of
-    n samples vary around them by a further :math:`O(1/\sqrt n)`. O(n log n).
+    computed. Unlabelled data cannot show whether this holds. The intervals are for expectations: predictions
+    and outcomes of n samples vary around them by a further :math:`O(1/\sqrt n)`. O(n log n).
 
     References
     ----------
@@ -197,20 +196,22 @@ def expected_performance(
     c = np.nan if certificate is None else check_not_negative(certificate, "certificate")
     cost_fp = check_not_negative(cost_false_positive, "cost_false_positive")
     cost_fn = check_not_negative(cost_false_negative, "cost_false_negative")
-    n_bins = check_size(n_bins, "n_bins")
-    p, w, total = _sorted_predictions(y_proba, sample_weight, "y_proba")
-    factor = 1.0
-    if reference is not None:
-        old, old_w, _ = _sorted_predictions(reference, reference_weight, "reference")
-        factor = _shift_factor(p, w, old, old_w, n_bins)
+    factor = check_positive(max_density_ratio, "max_density_ratio")
+    if factor < 1.0:
+        raise ValueError(
+            "max_density_ratio must be at least 1, its value for an unchanged distribution, got "
+            f"{max_density_ratio!r}."
+        )
+    p, w, total = _sorted_predictions(y_proba, sample_weight)
     c *= factor
 
     first = int(np.searchsorted(p, t, side="left"))
     mass = w * p
-    a, b, s = float(mass[first:].sum()), float(mass[:first].sum()), float(w[first:].sum())
+    # sums of the same numbers, so that a class or decision without samples has exactly zero
+    a, b, s, u = (float(part.sum()) for part in (mass[first:], mass[:first], w[first:], w[:first]))
     # the extremes of true positives and of false negatives that the certificate allows
     best = min(a + c, s), max(b - c, 0.0)
-    worst = max(a - c, 0.0), min(b + c, 1.0 - s)
+    worst = max(a - c, 0.0), min(b + c, u)
 
     def rate(of: Callable[[float, float], float]) -> IntervalEstimate:
         value, first, last = (of(*counts) for counts in ((a, b), best, worst))
@@ -230,11 +231,11 @@ def expected_performance(
     return ExpectedPerformance(
         event_rate=IntervalEstimate(a + b, max(a + b - c, 0.0), min(a + b + c, 1.0)),
         recall=rate(lambda a, b: _ratio(a, a + b)),
-        false_positive_rate=rate(lambda a, b: _ratio(s - a, 1.0 - a - b)),
+        false_positive_rate=rate(lambda a, b: _ratio(s - a, (s - a) + (u - b))),
         precision=rate(lambda a, b: _ratio(a, s)),
-        negative_predictive_value=rate(lambda a, b: _ratio(1.0 - s - b, 1.0 - s)),
+        negative_predictive_value=rate(lambda a, b: _ratio(u - b, u)),
         f1=rate(lambda a, b: _ratio(2.0 * a, s + a + b)),
-        accuracy=rate(lambda a, b: a + 1.0 - s - b),
+        accuracy=rate(lambda a, b: a + u - b),
         cost=rate(lambda a, b: cost_fp * (s - a) + cost_fn * b),
         roc_auc=_roc_auc(w, mass, c),
         log_loss=scored(_entropy(p, w), minus_logit, np.inf),
@@ -242,17 +243,15 @@ def expected_performance(
         flagged=s,
         threshold=t,
         certificate=None if certificate is None else float(certificate),
-        shift_factor=factor,
+        max_density_ratio=factor,
         n_samples=total,
-        assumption=_assumption(certificate, reference is not None, factor),
+        assumption=_assumption(certificate, factor),
     )
 
 
-def _sorted_predictions(
-    given: ArrayLike, sample_weight: ArrayLike | None, name: str
-) -> tuple[Array, Array, float]:
+def _sorted_predictions(y_proba: ArrayLike, sample_weight: ArrayLike | None) -> tuple[Array, Array, float]:
     """Return checked predictions in increasing order, weights that sum to 1, and the total weight."""
-    p = check_probabilities(given, name)
+    p = check_probabilities(y_proba, "y_proba")
     if sample_weight is None:
         return np.sort(p), np.broadcast_to(1.0 / p.shape[0], p.shape), float(p.shape[0])
     w = check_weights(sample_weight, p.shape[0])
@@ -278,20 +277,22 @@ def _roc_auc(w: Array, mass: Array, c: float) -> IntervalEstimate:
     ``d(0)`` is the error of the event rate. For a given one, d(u) <= c + min(0, d(0)), and the greatest area,
     (integral of a(u) + d(u)) - rate^2 / 2 over rate (1 - rate), is a function of one variable.
     """
-    # the trapezoidal rule gives ties one half
-    event_rate = float(mass.sum())
-    integral = float(w @ (event_rate - np.cumsum(mass) + 0.5 * mass))
+    other = w - mass
+    event_rate, other_rate = float(mass.sum()), float(other.sum())
+    if not (event_rate > 0.0 and other_rate > 0.0):
+        return IntervalEstimate(np.nan, np.nan, np.nan)
+    # sum of p_i (1 - p_j) over j before i, and one half of it for ties
+    ordered = float(mass @ (np.cumsum(other) - 0.5 * other))
+    value = min(ordered / (event_rate * other_rate), 1.0)
+    if np.isnan(c):
+        return IntervalEstimate(value, np.nan, np.nan)
+    if not c < min(event_rate, other_rate):
+        return IntervalEstimate(value, 0.0, 1.0)
 
     def area(rate: float, deviation: float) -> float:
         return (integral + deviation - rate * rate / 2.0) / (rate * (1.0 - rate))
 
-    if not 0.0 < event_rate < 1.0:
-        return IntervalEstimate(np.nan, np.nan, np.nan)
-    value = area(event_rate, 0.0)
-    if np.isnan(c):
-        return IntervalEstimate(value, np.nan, np.nan)
-    if not c < min(event_rate, 1.0 - event_rate):
-        return IntervalEstimate(value, 0.0, 1.0)
+    integral = ordered + event_rate**2 / 2.0
     low, high = event_rate - c, event_rate + c
     k_up, k_down = integral + c, integral - c
     # Stationary points: with a constant numerator K - r^2/2, r^2 - 4 K r + 2 K = 0; with K + r - r^2/2,
@@ -312,28 +313,16 @@ def _real_roots(a: float, b: float, c: float) -> list[float]:
     return [float(r.real) for r in roots if np.isreal(r)]
 
 
-def _shift_factor(p: Array, w: Array, old: Array, old_w: Array, n_bins: int) -> float:
-    """Return (w(0) + w(1) + TV(w)) / 2 of the ratio w of two histograms, and at least 1."""
-    before = np.cumsum(old_w)
-    edges = np.unique(old[np.searchsorted(before, np.arange(1, n_bins) / n_bins)])
-    edges = edges[edges < old[-1]]
-    ratio = np.diff(_below(p, w, edges)) / np.diff(_below(old, old_w, edges))
-    return max(1.0, float(ratio[0] + ratio[-1] + np.abs(np.diff(ratio)).sum()) / 2.0)
-
-
-def _below(p: Array, w: Array, edges: Array) -> Array:
-    """Return the fraction of predictions up to each edge, with 0 before and 1 after them."""
-    cumulative = np.concatenate(([0.0], np.cumsum(w)))
-    return np.concatenate(([0.0], cumulative[np.searchsorted(p, edges, side="right")], [1.0]))
-
-
-def _assumption(certificate: float | None, compared: bool, factor: float) -> str:
+def _assumption(certificate: float | None, factor: float) -> str:
     if certificate is None:
         return "Assumes that the predictions are calibrated on these samples."
-    text = (
-        f"Assumes that P(event | prediction) has not changed since the certificate of {certificate:.4g} was "
-        "computed"
+    unchanged = f"since the certificate of {certificate:.4g} was computed"
+    if factor == 1.0:
+        return (
+            "Assumes that neither P(event | prediction) nor the distribution of the predictions has changed "
+            f"{unchanged} (pass max_density_ratio= to allow for another distribution)."
+        )
+    return (
+        f"Assumes that P(event | prediction) has not changed {unchanged}, and that the ratio of the "
+        f"densities of the predictions, new to old, is unimodal and at most {factor:.4g}."
     )
-    if compared:
-        return f"{text}; the change in the distribution of predictions multiplies it by {factor:.3g}."
-    return f"{text}, nor the distribution of the predictions (pass reference= to allow for its change)."

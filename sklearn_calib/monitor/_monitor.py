@@ -21,7 +21,6 @@ from sklearn_calib._validation import (
     check_option,
     check_size,
 )
-from sklearn_calib.metrics._expected import ExpectedPerformance, expected_performance
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.monitor._alert import (
     CalibrationAlert,
@@ -81,8 +80,8 @@ class CalibrationMonitor:
         ``metric(y_true, y_proba, sample_weight=...)``, such as ``sklearn.metrics.log_loss``. The first is
         shown in plots.
     reference : CalibrationSketch, default=None
-        Outcomes and predictions of a reference period, whose errors are reported for comparison, and with
-        whose predictions :meth:`expected_performance` compares new ones. The test does not use them.
+        Outcomes and predictions of a reference period, whose errors are reported for comparison. The test
+        does not use them.
     %(sketched)s
     max_history : int, default=100_000
         Number of batches kept for :meth:`history`.
@@ -218,7 +217,6 @@ class CalibrationMonitor:
                 f"reference must be a CalibrationSketch, got {type(reference).__name__}. Pass "
                 "CalibrationSketch().update(y_true, y_proba)."
             )
-        self._reference = reference
         self.reference_errors_ = {} if reference is None else self._measure(reference)
         self.alerts_: tuple[CalibrationAlert, ...] = ()
         self.n_samples_seen_ = 0
@@ -287,37 +285,6 @@ class CalibrationMonitor:
         if alert and self._restarts:
             self.restart(empty_window=False)
         return found
-
-    def expected_performance(
-        self, y_proba: ArrayLike, *, certificate: float | None = None, **options: Any
-    ) -> ExpectedPerformance:
-        """Estimate the performance on samples whose outcomes are not known yet.
-
-        If the distribution of the predictions differs from that of ``reference``, the intervals are wider.
-        The monitor does not change.
-
-        Parameters
-        ----------
-        y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-            Probabilities of the positive class.
-        certificate : float, default=None
-            Upper bound on the cutoff calibration error of the predictions in the reference period.
-        **options
-            Other parameters of :func:`sklearn_calib.metrics.expected_performance`, such as ``threshold``.
-
-        Returns
-        -------
-        ExpectedPerformance
-            Estimates with intervals, and the assumption under which they hold.
-        """
-        if self._reference is None:
-            raise ValueError(
-                "The monitor has no reference to compare y_proba with. Pass reference= to "
-                "CalibrationMonitor, or call sklearn_calib.metrics.expected_performance."
-            )
-        _, reference, weight = self._reference.weighted_sample()
-        given = {"reference": reference, "reference_weight": weight, **options}
-        return expected_performance(y_proba, certificate=certificate, **given)
 
     def restart(self, *, empty_window: bool = True) -> None:
         """Restart the test, for instance after the model has been recalibrated.

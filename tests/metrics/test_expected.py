@@ -116,36 +116,62 @@ def test_auc_interval_against_a_search():
     assert found.lower == pytest.approx(area(-c + np.maximum(0, change)).min(), abs=1e-9)
 
 
-def test_intervals_hold_under_a_changed_distribution():
-    """The reference has 8 equally frequent values, so that the histograms are the distributions."""
+@pytest.mark.parametrize("unimodal", [True, False])
+def test_intervals_hold_under_a_changed_distribution(unimodal):
+    """For truths at the vertices of the set that the certificate allows for the old distribution."""
     rng = np.random.default_rng(3)
-    p, c = np.linspace(0.1, 0.9, 8), 0.01
-    old, new = np.full(8, 1 / 8), rng.dirichlet(np.full(8, 2.0))
-    found = expected_performance(p, certificate=c, sample_weight=new, reference=p, n_bins=8)
-    ratio = new / old
-    assert found.shift_factor == pytest.approx((ratio[0] + ratio[-1] + np.abs(np.diff(ratio)).sum()) / 2)
-    assert found.shift_factor > 1.2
-    sums = intervals(8) * old
-    worst = 0.0
-    for _ in range(60):
-        truth = linprog(
-            rng.normal(size=8), np.r_[sums, -sums], np.r_[c + sums @ p, c - sums @ p], bounds=(0, 1)
-        ).x
-        for name, value in defined(truth, p, new, 0.5).items():
-            interval = getattr(found, name)
-            assert interval.lower - 1e-9 <= value <= interval.upper + 1e-9, name
-        worst = max(worst, np.abs(intervals(8) @ (new * (truth - p))).max())
+    p, c, old = np.linspace(0.1, 0.9, 8), 0.01, np.full(8, 1 / 8)
+    sums, worst = intervals(8) * old, 0.0
+    for _ in range(7):
+        new = rng.dirichlet(np.full(8, 2.0))
+        if unimodal:
+            new = np.concatenate((np.sort(new[:5]), -np.sort(-new[5:])))
+            new[4] = new.max()
+            new /= new.sum()
+        ratio = new / old
+        bound = (ratio[0] + ratio[-1] + np.abs(np.diff(ratio)).sum()) / 2
+        assert bound == pytest.approx(ratio.max()) if unimodal else bound > ratio.max()
+        found = expected_performance(p, certificate=c, sample_weight=new, max_density_ratio=bound)
+        for _ in range(6):
+            truth = linprog(
+                rng.normal(size=8), np.r_[sums, -sums], np.r_[c + sums @ p, c - sums @ p], bounds=(0, 1)
+            ).x
+            for name, value in defined(truth, p, new, 0.5).items():
+                interval = getattr(found, name)
+                assert interval.lower - 1e-9 <= value <= interval.upper + 1e-9, name
+            error = np.abs(intervals(8) @ (new * (truth - p))).max()
+            assert error <= c * bound + 1e-12
+            worst = max(worst, error)
     # without the factor they would not hold
-    assert c < worst <= c * found.shift_factor + 1e-12
+    assert worst > 1.5 * c
 
 
-def test_equal_distributions_have_factor_one():
-    p = np.random.default_rng(4).beta(1, 3, 500)
-    assert expected_performance(p, certificate=0.02, reference=p).shift_factor == 1.0
-    ties = np.repeat([0.0, 0.3, 1.0], [50, 900, 50])
-    assert expected_performance(ties, certificate=0.02, reference=ties).shift_factor == pytest.approx(1.0)
-    constant = np.full(20, 0.3)
-    assert expected_performance(p, certificate=0.02, reference=constant).shift_factor == 1.0
+def test_all_predictions_move_to_where_the_error_is():
+    """Errors of .2 above .95 only: a certificate of .01, and a density ratio of 20 where all new ones are."""
+    p = (np.arange(1000) + 0.5) / 1000
+    new = p[p > 0.95]
+    found = expected_performance(new, certificate=0.2 * 0.05, max_density_ratio=20)
+    truth = new.mean() - 0.2
+    assert found.event_rate.lower == pytest.approx(truth, abs=1e-12)
+    assert found.precision.lower == pytest.approx(truth, abs=1e-12)
+    assert "unimodal and at most 20" in str(found)
+    unchanged = expected_performance(new, certificate=0.2 * 0.05)
+    assert unchanged.event_rate.lower > truth
+    assert "neither P(event | prediction) nor the distribution" in str(unchanged)
+
+
+@pytest.mark.parametrize("n", [7, 10, 49])
+def test_one_class_only_leaves_rates_undefined(n):
+    found = expected_performance(np.ones(n), certificate=0.01)
+    for name in ("roc_auc", "false_positive_rate", "negative_predictive_value"):
+        assert np.isnan(getattr(found, name).estimate), name
+    assert found.recall.estimate == found.precision.estimate == 1.0
+    none = expected_performance(np.zeros(n), sample_weight=np.full(n, 0.1))
+    for name in ("roc_auc", "recall", "precision", "f1"):
+        assert np.isnan(getattr(none, name).estimate), name
+    assert none.negative_predictive_value.estimate == 1.0
+    certain = expected_performance(np.repeat([0.0, 1.0], n))
+    assert certain.roc_auc.estimate == pytest.approx(1.0)
 
 
 def test_by_hand():
@@ -155,7 +181,7 @@ def test_by_hand():
     assert (found.precision.lower, found.precision.upper) == pytest.approx((0.65, 0.85))
     assert (found.accuracy.lower, found.accuracy.upper) == pytest.approx((0.7, 0.9))
     assert found.flagged == 0.5
-    assert "has not changed since the certificate of 0.05" in str(found)
+    assert "has changed since the certificate of 0.05" in str(found)
     assert "recall                    0.8333 [0.7222, 0.9444]" in str(found)
 
 
@@ -200,8 +226,6 @@ def test_weights_are_repetitions():
     for name in RATES + SCORES:
         for end in ("estimate", "lower", "upper"):
             assert getattr(getattr(once, name), end) == pytest.approx(getattr(getattr(repeated, name), end))
-    compared = expected_performance(p, reference=p, sample_weight=k, reference_weight=k)
-    assert compared.shift_factor == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -212,8 +236,8 @@ def test_weights_are_repetitions():
         ({"threshold": 1.0}, "threshold"),
         ({"certificate": -0.1}, "certificate"),
         ({"certificate": np.nan}, "certificate"),
-        ({"reference": [0.1, 2.0]}, "reference"),
-        ({"n_bins": 0}, "n_bins"),
+        ({"max_density_ratio": 0.9}, "max_density_ratio must be at least 1"),
+        ({"max_density_ratio": np.inf}, "max_density_ratio"),
         ({"cost_false_positive": -1.0}, "cost_false_positive"),
         ({"sample_weight": [1.0]}, "sample_weight"),
     ],

@@ -11,7 +11,7 @@ from scipy.stats import binom, norm, poisson
 from sklearn.metrics import log_loss
 
 from sklearn_calib.inference._betting._rounds import BettingRounds
-from sklearn_calib.metrics import cutoff_calibration_error, expected_performance, smooth_ece
+from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
 from sklearn_calib.monitor import CalibrationAlert, CalibrationMonitor
 from sklearn_calib.monitor._evidence import Evidence
 from sklearn_calib.sketch import CalibrationSketch
@@ -282,13 +282,6 @@ def test_reference():
     assert monitor.reference_errors_ == alert.reference_errors == {"smooth_ece": error}
     for text in (str(alert), str(monitor), alert._repr_html_(), monitor._repr_html_()):
         assert f"(reference {error:.4g})" in text
-    new = rng.uniform(size=300) ** 2
-    found = monitor.expected_performance(new, certificate=0.01, threshold=0.3)
-    _, p, w = reference.weighted_sample()
-    given = {"certificate": 0.01, "threshold": 0.3, "reference": p, "reference_weight": w}
-    assert found == expected_performance(new, **given)
-    with pytest.raises(ValueError, match="The monitor has no reference"):
-        CalibrationMonitor().expected_performance(new)
 
 
 def test_empty_batches_are_nothing():
