@@ -183,6 +183,8 @@ class CutoffCertificateMixin:
                 f"A certificate needs a binary problem, but y had {self.classes_.shape[0]} classes in fit. "
                 "Calibrate one class against the rest to certify its probability."
             )
+        if not hasattr(self, "_fitted_outcomes"):
+            raise ValueError("A certificate needs labels, but fit was called without. Pass y to fit.")
         if self._fitted_outcomes is None:
             raise ValueError(
                 "sample_weight had non-integer weights in fit, but a certificate depends on the number of "

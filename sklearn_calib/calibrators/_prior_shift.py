@@ -1,15 +1,22 @@
 """Correction of probabilities for a base rate that has changed."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
+from sklearn.utils import Tags
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._maps import TINY, Beta
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_fraction, check_option, check_positive
+from sklearn_calib._validation import (
+    check_fraction,
+    check_option,
+    check_positive,
+    check_weights,
+    place_labels,
+)
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
@@ -28,9 +35,8 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         ``sampling_rate`` is required.
     target_prior : "em", float or None, default=None
         Frequency of ``classes_[1]`` in the population where the model is used. None: the frequency among the
-        samples of ``fit``. "em": the maximum likelihood estimate from the scores of the
-        samples of ``fit``, which uses only the class labels of ``y``, not the outcomes. A number is a known
-        frequency. Must be None with ``sampling_rate``.
+        samples of ``fit``, which then needs labels. "em": the maximum likelihood estimate from the scores of
+        the samples of ``fit``. A number is a known frequency. Must be None with ``sampling_rate``.
     sampling_rate : float or None, default=None
         Sampling fraction of ``classes_[0]`` in the training data, divided by that of ``classes_[1]``: 0.1 if
         all events and one of ten non-events were kept.
@@ -42,6 +48,8 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     odds_factor_ : float
         Factor by which the odds are multiplied.
     %(trained_fit)s
+
+    Without labels in ``fit``, the three attributes of the training samples do not exist.
 
     See Also
     --------
@@ -81,6 +89,12 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     >>> calibrator = PriorShiftCalibrator(training_prior=0.5, target_prior=0.1)
     >>> calibrator.fit([0.2, 0.9], [0, 1]).transform([0.5, 0.9]).round(3)
     array([0.1, 0.5])
+
+    The base rate of unlabelled samples, estimated from their scores:
+
+    >>> shift = PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit([0.2, 0.3, 0.3, 0.9])
+    >>> round(shift.target_prior_, 3)
+    0.301
     """
 
     _multiclass = False
@@ -119,11 +133,70 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         elif self.target_prior is not None:
             check_fraction(self.target_prior, "target_prior")
 
+    def fit(
+        self,
+        X: ArrayLike,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        classes: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+    ) -> Self:
+        """Compute the factor of the odds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1) or (n, 2)
+            Probabilities of the model; of two columns the last is used.
+        y : array-like of shape (n,) or None, default=None
+            Class labels: required with ``target_prior=None``, unless ``sampling_rate`` is passed. Otherwise
+            only the certificate needs them.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Non-negative weights; a weight of k is equivalent to k repetitions of the sample.
+        classes : array-like of shape (2,) or None, default=None
+            The class labels, in sorted order. None: those that occur in ``y``, and 0 and 1 without ``y``.
+        clusters : array-like of shape (n,) or None, default=None
+            Label of the cluster of each sample, for the certificate, as for other calibrators.
+
+        Returns
+        -------
+        self
+            The fitted calibrator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or an argument is invalid, or labels are required.
+        """
+        if y is not None or self._needs_labels():
+            return super().fit(X, y, sample_weight, classes=classes, clusters=clusters)
+        self._check_parameters()
+        if clusters is not None:
+            raise ValueError(
+                "clusters are for the certificate, which needs labels. Pass y, or omit clusters."
+            )
+        scores = self._check_scores(X, reset=True)
+        known = np.array([0, 1]) if classes is None else place_labels(classes, classes, "classes")[0]
+        self._check_classes(known, scores)
+        self.classes_ = known
+        weight = None if sample_weight is None else check_weights(sample_weight, scores.shape[0])
+        self._fit_scores(scores, None, weight)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        """Declare whether ``fit`` needs labels."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self._needs_labels()
+        return tags
+
+    def _needs_labels(self) -> bool:
+        return self.target_prior is None and self.sampling_rate is None
+
     def _score_kind(self) -> str:
         return "probability"
 
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        grouped = group_scores(codes, scores, weight)
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64] | None, weight: Array | None) -> None:
+        grouped = group_scores(np.zeros(scores.shape, np.int64) if codes is None else codes, scores, weight)
         if self.sampling_rate is not None:
             self.target_prior_, self.odds_factor_ = float("nan"), float(self.sampling_rate)
         else:
@@ -138,7 +211,11 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
                 raise ValueError(
                     f"training_prior={prior!r} and target_prior={target!r} are too close to 0 or 1."
                 )
-        certify(self, grouped, weight)
+        if codes is not None:
+            certify(self, grouped, weight)
+            return
+        for name in ("training_cutoff_error_", "training_event_rate_", "training_size_", "_fitted_outcomes"):
+            self.__dict__.pop(name, None)
 
     def _export(self, build: Any) -> Beta:
         # probabilities other than 0 and 1 are not clipped, because the formula does not clip

@@ -2,6 +2,10 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
 
 from sklearn_calib.calibrators import PriorShiftCalibrator
 
@@ -70,6 +74,46 @@ def test_em_recovers_the_base_rate_from_exact_frequencies():
         posterior(0.5), [0, 1, 0, 1], counts
     )
     assert calibrator.target_prior_ == pytest.approx(0.3, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"training_prior": 0.5, "target_prior": "em"},
+        {"training_prior": 0.5, "target_prior": 0.1},
+        {"sampling_rate": 0.1},
+    ],
+    ids=str,
+)
+def test_labels_are_not_needed(parameters):
+    rng = np.random.default_rng(1)
+    p, w = np.round(rng.beta(2, 3, 200), 2), rng.integers(0, 3, 200)
+    labelled = PriorShiftCalibrator(**parameters).fit(p, rng.integers(0, 2, 200), w)
+    calibrator = clone(labelled).fit(p, sample_weight=w)
+    np.testing.assert_array_equal(calibrator.transform(p), labelled.transform(p))
+    assert calibrator.classes_.tolist() == [0, 1]
+    assert not get_tags(calibrator).target_tags.required
+    np.testing.assert_array_equal(
+        clone(labelled).fit_transform(p[w > 0]), clone(labelled).fit(p[w > 0]).transform(p[w > 0])
+    )
+    pipeline = make_pipeline(FunctionTransformer(), clone(labelled)).fit(p[:, np.newaxis])
+    assert pipeline.predict_proba(p[:, np.newaxis]).shape == (200, 2)
+    named = clone(labelled).fit(np.column_stack((1 - p, p)), classes=["no", "yes"])
+    assert set(named.predict(np.column_stack((1 - p, p)))) <= {"no", "yes"}
+    # attributes of an earlier fit with labels are removed
+    assert hasattr(labelled, "training_size_")
+    assert not hasattr(labelled.fit(p), "training_size_")
+    with pytest.raises(ValueError, match="A certificate needs labels"):
+        labelled.cutoff_certificate()
+    with pytest.raises(ValueError, match="clusters are for the certificate"):
+        labelled.fit(p, clusters=np.arange(200) // 4)
+
+
+def test_labels_are_needed_for_their_frequency():
+    calibrator = PriorShiftCalibrator(training_prior=0.5)
+    assert get_tags(calibrator).target_tags.required
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        calibrator.fit([0.2, 0.7])
 
 
 def test_em_at_its_limits():
