@@ -41,8 +41,8 @@ reduction : {"classwise", "confidence", "top-label"}, default="classwise"
 %(labels)s""",
     "labels": """\
 labels : array-like of shape (n_classes,), default=None
-    Class labels of three or more columns, in sorted order. Required if a class does not occur in
-    ``y_true``, unless labels are 0, ..., n_classes - 1.""",
+    Class labels of three or more columns; they, and the columns, must be in sorted order. Required if a
+    class does not occur in ``y_true``, unless labels are 0, ..., n_classes - 1.""",
     "trained_fit": """\
 training_cutoff_error_ : float
     Cutoff calibration error of the fitted map on the training samples; of monotone maps and binning.
@@ -158,10 +158,10 @@ y : array-like of shape (n,)
     Class labels.""",
     "fitted_classes": """\
 classes : array-like of shape (n_classes,) or None, default=None
-    The labels of the columns, in sorted order; required if some of them do not occur in ``y``.
-    Temperature, vector, matrix, structured matrix and Dirichlet calibration, and averages and choices
-    of these, can be fitted to three or more classes without samples of each. None: the labels that
-    occur in ``y``.""",
+    The labels of the columns; they, and the columns, must be in sorted order. Required if some of them do
+    not occur in ``y``. Temperature, vector, matrix, structured matrix and Dirichlet calibration, and
+    averages and choices of these, can be fitted to three or more classes without samples of each. None:
+    the labels that occur in ``y``.""",
     "new_scores": """\
 %(scores)s
 groups : array-like of shape (n,) or None, default=None
@@ -208,9 +208,9 @@ sample_weight : array-like of shape (n,) or None, default=None
     Frequencies.""",
     "two_labels": """\
 classes : array-like of shape (2,) or None, default=None
-    Both labels, for a first call that does not contain both. None means the labels of the first ``y``; a
-    single 0, 1 or bool implies the labels 0 and 1, a single -1 the labels -1 and 1. The greater label is
-    the positive one.""",
+    Both labels, sorted, for a first call that does not contain both. None means the labels of the first
+    ``y``; a single 0, 1 or bool implies the labels 0 and 1, a single -1 the labels -1 and 1. The greater
+    label is the positive one.""",
     "named_columns": """\
 y : str
     Column of outcomes: booleans, numbers or texts, with two labels.

@@ -29,12 +29,15 @@ from sklearn_calib.calibrators import IsotonicCalibrator, SplineCalibrator, Temp
 from sklearn_calib.inference import (
     ConsistencyTest,
     CutoffTest,
+    TCal,
     compare_models,
     confidence_interval,
     expected_under_calibration,
 )
 from sklearn_calib.metrics import smooth_ece
+from sklearn_calib.report import CalibrationReport
 from sklearn_calib.sketch import CalibrationSketch
+from tests._entries import entries
 
 NAME = "neg_smooth_ece"
 
@@ -121,6 +124,75 @@ def test_texts_as_labels_need_pos_label_for_one_column():
     # a fitted test and a calibrator are estimators, which know their classes
     assert CutoffTest().fit(np.column_stack([1 - p, p]), y).classes_.tolist() == ["fraud", "legit"]
     assert IsotonicCalibrator().fit(p, y).classes_.tolist() == ["fraud", "legit"]
+
+
+def entries_with(argument):
+    found = [entry for entry in entries() if argument in inspect.signature(entry.call).parameters]
+    return pytest.mark.parametrize("entry", found, ids=[entry.name for entry in found])
+
+
+@entries_with("labels")
+def test_labels_must_be_sorted(entry):
+    names, proba = np.repeat(["a", "m", "z"], 8), np.random.default_rng(0).dirichlet([1.0, 2.0, 3.0], 24)
+    given = {"y_true": names, "y_proba": proba, "predictions": {"a": proba, "b": proba}}
+    good = {key: given.get(key, value) for key, value in entry.good.items() if key != "sample_weight"}
+    if entry.name == "reliability_grid":
+        good["predictions"] = proba
+    with pytest.raises(
+        ValueError, match=r"labels must be in sorted order, \['a', 'm', 'z'\], got \['z', 'a'"
+    ):
+        entry.call(**good, labels=["z", "a", "m"])
+
+
+@entries_with("classes")
+def test_classes_must_be_sorted(entry):
+    with pytest.raises(ValueError, match=r"classes must be in sorted order, \[0, 1\], got \[1, 0\]"):
+        entry.call(**entry.good, classes=[1, 0])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_named_columns_must_be_sorted(library):
+    module = pytest.importorskip(library)
+    make = module.table if library == "pyarrow" else module.DataFrame
+    names, proba = np.repeat(["a", "m", "z"], 8), np.random.default_rng(0).dirichlet([1.0, 2.0, 3.0], 24)
+    three, few = dict(zip("amz", proba.T, strict=True)), names[8:]
+    two = {"m": proba[8:, 0], "z": 1.0 - proba[8:, 0]}
+    for name, call in (
+        ("y_proba", smooth_ece),
+        ("y_proba", lambda y, p: TCal(n_resamples=39).test(y, p).statistic),
+        ("X", lambda y, p: TemperatureCalibrator().fit(p, y).temperature_),
+    ):
+        assert call(names, make(three)) == call(names, proba)
+        assert call(few, make(two)) == call(few, np.column_stack([*two.values()]))
+        for y, columns in (
+            (names, {key: three[key] for key in "zam"}),
+            (few, {key: two[key] for key in "zm"}),
+        ):
+            with pytest.raises(
+                ValueError, match=f"columns of {name} are .'z', .*, but must be in the order of"
+            ):
+                call(y, make(columns))
+    # of two columns the last belongs to the positive class
+    assert smooth_ece(few, make({"z": two["z"], "m": two["m"]}), pos_label="m") == smooth_ece(
+        few == "m", two["m"]
+    )
+
+
+def test_reports_on_estimators_with_unsorted_classes(data):
+    X, y = data
+
+    class Reversed(LogisticRegression):
+        def predict_proba(self, X):
+            return super().predict_proba(X)[:, ::-1]
+
+    for labels in (y, np.array(["a", "b", "c"])[y + (X[:, 0] > 1)]):
+        model, other = LogisticRegression().fit(X, labels), Reversed().fit(X, labels)
+        other.classes_ = other.classes_[::-1]
+        found, expected = (
+            CalibrationReport.from_estimator(each, X, labels, name="one", n_resamples=20)
+            for each in (other, model)
+        )
+        assert str(found) == str(expected)
 
 
 def test_swapped_arguments(forecast):

@@ -10,9 +10,11 @@ from sklearn_calib._validation._arrays import as_array, missing_values, shape_of
 from sklearn_calib._validation._labels import (
     check_classes,
     check_clusters,
+    check_columns,
     check_groups,
     check_labels,
     check_pos_label,
+    check_sorted,
     check_two_labels,
     greater_text,
     place_labels,

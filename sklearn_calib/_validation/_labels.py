@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import warnings
 from collections.abc import Collection
 from numbers import Integral
@@ -19,6 +20,8 @@ from sklearn_calib._validation._numbers import check_length
 _MAX_LABEL_SPAN = 1 << 16
 # Fewer clusters are refused; fewer than the second are warned of.
 _FEWEST_CLUSTERS, _ENOUGH_CLUSTERS = 4, 15
+_SHORT = reprlib.Repr()
+_SHORT.maxlist, _SHORT.maxstring = 10, 40
 
 
 def check_labels(
@@ -174,8 +177,7 @@ def place_labels(
     y: ArrayLike, classes: ArrayLike, name: str = "y", classes_name: str = "classes"
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return sorted ``classes`` and, for each label of ``y``, its index among them; ``y`` may lack some."""
-    # repeated, because distinct labels look like regression targets
-    known, _ = check_classes(np.tile(flat_labels(classes, classes_name), 2), classes_name)
+    known = check_sorted(classes, classes_name)
     labels = flat_labels(y, name)
     strange = ~np.isin(labels, known)
     if strange.any():
@@ -184,6 +186,37 @@ def place_labels(
             f"{name} contains {labels.tolist()[row]!r} at index {row}, which is not in {classes_name}."
         )
     return known, np.searchsorted(known, labels).astype(np.int64)
+
+
+def check_sorted(classes: ArrayLike, name: str) -> NDArray[Any]:
+    """Return the distinct labels of ``classes``; raise ValueError if they are not in sorted order."""
+    given = flat_labels(classes, name)
+    # repeated, because distinct labels look like regression targets
+    known, codes = check_classes(np.tile(given, 2), name)
+    if (np.diff(codes[: given.shape[0]]) < 0).any():
+        raise ValueError(
+            f"{name} must be in sorted order, {_shown(known)}, got {_shown(given)}. Sort the labels, and the "
+            "columns of the probabilities in the same way."
+        )
+    return known
+
+
+def check_columns(table: Any, known: NDArray[Any], name: str) -> None:
+    """Raise if the columns of a table have the names of the classes ``known``, but in another order."""
+    names = getattr(table, "column_names", getattr(table, "columns", None))
+    if names is None or len(names) != known.shape[0]:
+        return
+    found, expected = list(map(str, names)), list(map(str, known.tolist()))
+    if found != expected and sorted(found) == sorted(expected):
+        raise ValueError(
+            f"The columns of {name} are {_shown(found)}, but must be in the order of the classes, "
+            f"{_shown(expected)}. Reorder the columns."
+        )
+
+
+def _shown(labels: Any) -> str:
+    """Return the first labels of an array or list, for a message."""
+    return _SHORT.repr(np.asarray(labels).tolist())
 
 
 def _integer_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -220,8 +253,7 @@ def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDAr
 def check_two_labels(y: ArrayLike, classes: ArrayLike | None = None) -> NDArray[Any]:
     """Return both labels of a stream, sorted: ``classes``, or the labels of its first outcomes."""
     if classes is not None:
-        # repeated, because distinct labels look like regression targets
-        known, _ = check_classes(np.tile(flat_labels(classes, "classes"), 2), "classes")
+        known = check_sorted(classes, "classes")
         if known.shape[0] != 2:
             raise ValueError(f"classes must contain two distinct labels, got {known.tolist()}.")
         return known

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._typing import Array
-from sklearn_calib._validation._arrays import shape_of
+from sklearn_calib._validation._arrays import as_array, shape_of
 from sklearn_calib._validation._labels import (
     check_classes,
     check_clusters,
+    check_columns,
     check_labels,
     flat_labels,
     place_labels,
@@ -100,6 +101,10 @@ def check_binary(
     y = check_labels(y_true, pos_label, ordered=shape_of(y_proba, "y_proba")[1:] == (2,))
     _warn_of_predicted_labels(p)
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
+    if hasattr(y_proba, "columns"):
+        given = as_array(y_true, "y_true").ravel()
+        # label 0 first
+        check_columns(y_proba, given[np.unique(y, return_index=True)[1]], "y_proba")
     w = None if sample_weight is None else check_weights(sample_weight, p.shape[0])
     codes = None if clusters is None else _cluster_codes(clusters, p.shape[0], w)
     if w is not None and not (keep := w > 0).all():
@@ -150,8 +155,8 @@ def check_class_sample(
 ) -> ClassSample:
     """Check labels, probabilities of K >= 3 classes, and weights.
 
-    The columns belong to ``labels`` in sorted order; without them, to the K distinct labels of ``y_true``, or
-    to 0, ..., K - 1 if ``y_true`` contains such integers but lacks some.
+    The columns belong to ``labels``, which must be sorted; without them, to the K distinct labels of
+    ``y_true``, or to 0, ..., K - 1 if ``y_true`` contains such integers but lacks some.
     """
     p = check_scores(y_proba, "y_proba", kind="probability")
     n_classes = p.shape[1]
@@ -172,6 +177,7 @@ def check_class_sample(
                 f"y_true has {known.shape[0]} distinct labels but y_proba has {n_classes} columns. "
                 "Pass labels=, the label of each column."
             )
+    check_columns(y_proba, known, "y_proba")
     y, p = codes.astype(np.int64), p / p.sum(axis=1, keepdims=True)
     w = None if sample_weight is None else check_weights(sample_weight, p.shape[0])
     cluster_codes = None if clusters is None else _cluster_codes(clusters, p.shape[0], w)

@@ -23,6 +23,7 @@ from sklearn_calib._validation import (
     LARGEST_SCORE,
     check_classes,
     check_clusters,
+    check_columns,
     check_frequency_weights,
     check_option,
     check_scores,
@@ -300,6 +301,7 @@ class BaseCalibrator(
         if codes.shape[0] != n:
             raise ValueError(f"y has {codes.shape[0]} samples but X has {n}. Pass arrays of the same length.")
         self._check_classes(known, scores)
+        check_columns(X, known, "X")
         return scores, codes, None if sample_weight is None else check_weights(sample_weight, n), known
 
     def _fit_array(self, scores: Array, codes: Codes, weight: Array | None, classes: NDArray[Any]) -> Self:

@@ -66,7 +66,7 @@ def with_known_classes(estimator: Any, target: Target) -> Target:
             f"y contains the class {unknown[0]!r}, which the fitted {type(estimator).__name__} does not have "
             f"(its classes: {known}). Refit the estimator, or drop the samples of that class."
         )
-    classes, place = place_labels(target.classes, own)
+    classes, place = place_labels(target.classes, np.sort(own))
     return Target(target.labels, classes, place[target.codes])
 
 

@@ -95,7 +95,7 @@ def check_problem(
     y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     if p.ndim == 2 and p.shape[1] >= 2:
         if has_classes(y, p, pos_label):
-            return check_class_sample(y, p, sample_weight, labels, clusters)
+            return check_class_sample(y, y_proba, sample_weight, labels, clusters)
         if y.shape == p.shape:
             if labels is not None:
                 raise ValueError("labels must be omitted if y_true has one column per label (multilabel).")
@@ -107,7 +107,7 @@ def check_problem(
             "labels name the columns of y_proba in a multiclass problem, but y_proba belongs to a binary "
             "problem. Pass pos_label instead."
         )
-    return check_binary(y, p, sample_weight, pos_label, clusters)
+    return check_binary(y, y_proba, sample_weight, pos_label, clusters)
 
 
 def reduced_error(

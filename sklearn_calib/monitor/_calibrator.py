@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
+    check_columns,
     check_integer,
     check_positive,
     check_size,
@@ -157,6 +158,7 @@ class StreamingCalibrator(BaseCalibrator):
             )
         weight = None if sample_weight is None else check_weights(sample_weight, scores.shape[0])
         self._check_classes(known, scores)
+        check_columns(X, known, "X")
         codes = np.asarray(labels == known[1], dtype=np.int64)
         if weight is not None and not (weight > 0).all():
             keep = weight > 0

@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 
 
 def predicted_probabilities(estimator: Any, X: Any) -> tuple[Array, list[Any]]:
-    """Return the probabilities that a classifier predicts, and the classes of their columns."""
+    """Return the probabilities that a classifier predicts, and the sorted classes of their columns."""
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
             f"estimator must have predict_proba, which {type(estimator).__name__} lacks. Wrap a "
             "classifier with decision scores in CalibratedClassifier."
         )
     proba = as_array(estimator.predict_proba(X), "the prediction of X")
-    return proba, as_array(estimator.classes_, "estimator.classes_").tolist()
+    classes = as_array(estimator.classes_, "estimator.classes_")
+    order = np.argsort(classes, kind="stable")
+    return proba[:, order], classes[order].tolist()
 
 
 def positive_column(proba: Array, classes: list[Any], pos_label: Any) -> tuple[Array, Any]:

@@ -258,7 +258,7 @@ def test_labels_of_a_stream():
         ([0, 0], [1, 0], None, [0, 1]),
         ([False, False], [True, False], None, [False, True]),
         ([-1, -1], [1, -1], None, [-1, 1]),
-        (["no", "no"], ["yes", "no"], ["yes", "no"], ["no", "yes"]),
+        (["no", "no"], ["yes", "no"], ["no", "yes"], ["no", "yes"]),
         ([7, 7], [9, 7], [7, 9], [7, 9]),
     ]:
         stream = (

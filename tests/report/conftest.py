@@ -63,7 +63,7 @@ def many_classes():
     rng = np.random.default_rng(1)
     p = rng.dirichlet(np.full(25, 0.3), 600)
     y = (p.cumsum(axis=1) < rng.random(600)[:, np.newaxis]).sum(axis=1).clip(0, 24)
-    labels = [f"class {k} with a name that is rather long, as names of classes are" for k in range(25)]
+    labels = [f"class {k:02} with a name that is rather long, as names of classes are" for k in range(25)]
     extreme = p**3
     return calibration_report(
         np.array(labels)[y], extreme / extreme.sum(axis=1, keepdims=True), labels=labels, n_resamples=20

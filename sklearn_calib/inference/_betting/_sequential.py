@@ -19,6 +19,7 @@ from sklearn_calib._validation import (
     check_binary,
     check_fraction,
     check_frequency_weights,
+    check_sorted,
     check_two_labels,
     shape_of,
 )
@@ -291,7 +292,7 @@ class SequentialTest(CalibrationTest):
 
 def check_known(y: ArrayLike, known: NDArray[Any], classes: ArrayLike | None = None) -> NDArray[Any]:
     """Return the labels of a stream; raise unless they are among those of its first call."""
-    if classes is not None and not np.array_equal(np.unique(as_array(classes, "classes")), known):
+    if classes is not None and not np.array_equal(check_sorted(classes, "classes"), known):
         raise ValueError(f"classes={classes!r} differs from those of the first call, {known.tolist()}.")
     labels = as_array(y, "y")
     unknown = labels[~np.isin(labels, known)]
