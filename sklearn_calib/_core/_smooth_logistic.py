@@ -20,8 +20,8 @@ KNOT_QUANTILES = {
     7: (0.025, 0.1833, 0.3417, 0.5, 0.6583, 0.8167, 0.975),
 }
 
-# Weight of the variance of the log-odds in the penalty, as a fraction of the variance of the outcomes: the fit
-# is finite under perfect separation, and otherwise the effect is negligible.
+# Weight of the variance of the log-odds in the penalty, as a fraction of the variance of the outcomes: the
+# fit is finite under perfect separation, and otherwise the effect is negligible.
 _RIDGE = 1e-4
 
 
