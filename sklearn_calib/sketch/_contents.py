@@ -24,11 +24,13 @@ _MOST_WAITING = PIECE >> 4
 class Contents:
     """Numbers of occupied bins (k,) in increasing order, their sums (3, k), and the number of samples.
 
-    The sums are the weights of negatives and of positives, and the weighted sum of positions.
+    The sums are the weights of negatives and of positives, and the weighted sum of positions; ``values`` are
+    the predictions of bins all of whose predictions are equal, NaN in others.
     """
 
     bins: Codes
     sums: Array
+    values: Array
     n_samples: int
 
     @property
@@ -55,21 +57,25 @@ class Contents:
         """Return what is left when a part is taken away, or None if it is no part; weights are whole."""
         if other.n_samples > self.n_samples or not np.isin(other.bins, self.bins).all():
             return None
-        sums = self.sums.copy()
-        sums[:, np.searchsorted(self.bins, other.bins)] -= other.sums
+        sums, index = self.sums.copy(), np.searchsorted(self.bins, other.bins)
+        sums[:, index] -= other.sums
         weight = sums[0] + sums[1]
         if (sums < 0).any() or (sums[2] > weight * (POSITIONS - 1)).any():
             return None
+        mine = self.values[index]
+        if (~np.isnan(mine) & (mine != other.values)).any():
+            return None
         keep = weight > 0
-        left = Contents(self.bins[keep], sums[:, keep], self.n_samples - other.n_samples)
+        # bins of several values are not known to hold one again
+        left = Contents(self.bins[keep], sums[:, keep], self.values[keep], self.n_samples - other.n_samples)
         # a weight of k is k samples, of which some may be left when the one that was counted is taken away
         return replace(left, n_samples=max(left.n_samples, left.n_kinds))
 
     def means(self, grid: OctaveBins) -> Array:
-        """Return the mean prediction of each bin."""
+        """Return the mean prediction of each bin, exactly where all are equal."""
         low, width = grid.edges(self.bins)
-        mean: Array = low + width * (self.sums[2] / self.weight / POSITIONS)
-        return mean
+        mean = low + width * (self.sums[2] / self.weight / POSITIONS)
+        return np.where(np.isnan(self.values), mean, self.values)
 
     def weighted_sample(self, grid: OctaveBins) -> tuple[Codes, Array, Array]:
         """Return outcomes, predictions and weights, one for each outcome that has weight in a bin."""
@@ -78,6 +84,17 @@ class Contents:
         p = np.repeat(self.means(grid), 2)
         keep = w > 0
         return y[keep], p[keep], w[keep]
+
+
+def note_values(known: Array, index: Codes, given: Array) -> None:
+    """Add values to what is known of bins: their only value, NaN if they have several, -1 if none."""
+    held = known[index]
+    rows = np.flatnonzero((held != given) & (held == held))
+    if rows.size:
+        index, given = index[rows], given[rows]
+        known[index] = np.where(held[rows] < 0.0, given + 0.0, np.nan)
+        # of several values for an empty bin one has been kept
+        known[index[known[index] != given]] = np.nan
 
 
 class Accumulator:
@@ -95,6 +112,8 @@ class Accumulator:
         self._n_packed = 0
         # the sums of other samples, as in Contents, of all bins
         self._sums: Array | None = None
+        # their only values, see note_values
+        self._values = np.full(grid.n_bins, -1.0)
         # outcomes and predictions of small batches, added when there are enough of them for one pass
         self._waiting: Batch | None = None
         self._n_waiting = 0
@@ -122,28 +141,33 @@ class Accumulator:
     def add_contents(self, other: Contents) -> None:
         """Add other bins."""
         self._unpacked_sums()[:, other.bins] += other.sums
+        note_values(self._values, other.bins, other.values)
         self._n_added += other.n_samples
 
     def contents(self, settled: Contents) -> Contents:
         """Return the occupied bins, with those of ``settled``; nothing changes."""
         n, n_samples = self._n_waiting, settled.n_samples + self.n_samples
-        bins, sums = settled.bins, settled.sums
+        bins, sums, values = settled.bins, settled.sums, settled.values
         if self._waiting is not None and n:
             waiting, position = np.empty((2, n), dtype=np.int64)
             self._grid.locate(self._waiting.p[:n], waiting, position, Workspace(n))
             y = self._waiting.y[:n]
             bins = np.concatenate((bins, waiting))
             sums = np.concatenate((sums, np.stack((1 - y, y, position))), axis=1)
+            values = np.concatenate((values, self._waiting.p[:n]))
         if self._packed is None and self._sums is None:
             # few samples, without sums over all bins
             bins, index = np.unique(bins, return_inverse=True)
             sums = np.stack([np.bincount(index, row, bins.shape[0]) for row in sums])
-            return Contents(bins, sums, n_samples)
-        total = self._total()
-        for row, values in zip(total, sums, strict=True):
-            np.add.at(row, bins, values)
+            known = np.full(bins.shape[0], -1.0)
+            note_values(known, index, values)
+            return Contents(bins, sums, known, n_samples)
+        total, known = self._total(), self._values.copy()
+        note_values(known, bins, values)
+        for row, part in zip(total, sums, strict=True):
+            np.add.at(row, bins, part)
         bins = np.flatnonzero((total[0] > 0) | (total[1] > 0)).astype(np.int64)
-        return Contents(bins, total[:, bins], n_samples)
+        return Contents(bins, total[:, bins], known[bins], n_samples)
 
     def _add(self, batch: Batch) -> None:
         """Add samples at once, in pieces."""
@@ -155,6 +179,7 @@ class Accumulator:
             self._grid.locate(p, bins, position, spare)
             np.multiply(y, n_bins, out=key, casting="unsafe", dtype=np.int64)
             key += bins
+            note_values(self._values, bins, p)
             if w is None:
                 packed = self._room(n)
                 position += 1 << _UNIT_BITS

@@ -9,23 +9,24 @@ from abc import abstractmethod
 from copy import copy
 from numbers import Real
 from pathlib import Path
+from types import NoneType
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sklearn_calib._core._binning import POSITIONS, octave_bins
+from sklearn_calib._core._binning import POSITIONS, OctaveBins, octave_bins
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_integer
 from sklearn_calib._writing import write_whole
 from sklearn_calib.sketch._contents import Contents
 
 # Of both formats.
-_VERSION = 2
+_VERSION = 3
 # What numbers and texts that nobody checked can raise.
 _DAMAGED = (LookupError, TypeError, ValueError, OverflowError, MemoryError, SyntaxError, RecursionError)
 _SUMS = ("negatives", "positives", "offset")
 #: Names of the arrays of a sketch.
-ARRAYS = ("bins", *_SUMS)
+ARRAYS = ("bins", *_SUMS, "values")
 # With fewer bits the tails have no bins; with more, the edges near 1 would be no floats.
 _LEAST_PRECISION, _MOST_PRECISION = 8, 20
 
@@ -49,7 +50,8 @@ def checksum(head: list[Any], *arrays: Any) -> str:
 
 
 def _checksum(contents: Contents, precision: int, pos_label: Any) -> str:
-    return checksum([_VERSION, precision, contents.n_samples, pos_label], contents.bins, *contents.sums)
+    found = [_VERSION, precision, contents.n_samples, pos_label]
+    return checksum(found, contents.bins, *contents.sums, contents.values)
 
 
 def head(kind: str) -> dict[str, Any]:
@@ -73,6 +75,7 @@ def contents_to_dict(contents: Contents, precision: int, pos_label: Any) -> dict
     }
     for name, values in zip(_SUMS, contents.sums.tolist(), strict=True):
         found[name] = [int(value) if value == int(value) else value for value in values]
+    found["values"] = [None if value != value else value for value in contents.values.tolist()]
     return found
 
 
@@ -83,10 +86,11 @@ def contents_from_dict(found: dict[str, Any]) -> tuple[Contents, int, Any]:
     bins = _numbers(found["bins"], "iu").astype(np.int64)
     # of whole numbers beyond 64 bits numpy makes objects
     sums = np.stack([_numbers(found[name], "iufO").astype(np.float64) for name in _SUMS])
-    contents, pos_label = Contents(bins, sums, n_samples), found["pos_label"]
+    values = _numbers(found["values"], "iufO").astype(np.float64)
+    contents, pos_label = Contents(bins, sums, values, n_samples), found["pos_label"]
     if pos_label is not None and not isinstance(pos_label, str | Real):
         raise ValueError(f"its pos_label is {str(pos_label)[:40]}")
-    if sums.shape[1:] != bins.shape or not _is_sound(contents, octave_bins(precision).n_bins):
+    if not sums.shape[1:] == bins.shape == values.shape or not _is_sound(contents, octave_bins(precision)):
         raise ValueError("its bins contradict each other")
     if found["checksum"] != _checksum(contents, precision, pos_label):
         raise ValueError("its checksum is that of other numbers")
@@ -94,15 +98,15 @@ def contents_from_dict(found: dict[str, Any]) -> tuple[Contents, int, Any]:
 
 
 def _numbers(values: Any, kinds: str) -> Any:
-    """Return a row of numbers of these kinds; texts, or floats that are cut off, would become others."""
+    """Return a row of numbers of these kinds, or None; texts, or floats cut off, would become others."""
     array = np.asarray(values)
-    mixed = array.dtype.kind == "O" and any(type(value) not in (int, float) for value in array.ravel())
+    mixed = array.dtype.kind == "O" and {type(value) for value in array.flat} - {int, float, NoneType}
     if array.size and (array.ndim != 1 or mixed or array.dtype.kind not in kinds):
         raise TypeError(f"{array.dtype} in place of numbers")
     return array.ravel()
 
 
-def _is_sound(contents: Contents, n_bins: int) -> bool:
+def _is_sound(contents: Contents, grid: OctaveBins) -> bool:
     """Tell whether the numbers of a sketch are consistent."""
     bins, sums, n_samples = contents.bins, contents.sums, contents.n_samples
     if not bins.size:
@@ -112,14 +116,21 @@ def _is_sound(contents: Contents, n_bins: int) -> bool:
     return bool(
         (np.diff(bins) > 0).all()
         and bins[0] >= 0
-        and bins[-1] < n_bins
+        and bins[-1] < grid.n_bins
         and np.isfinite(total)
         and (sums >= 0).all()
         and (contents.weight > 0).all()
         # real weights add with rounding
         and (sums[2] <= contents.weight * (POSITIONS - 1) * (1 + 1e-9)).all()
         and n_samples >= contents.n_kinds
+        and _are_in_bins(contents, grid)
     )
+
+
+def _are_in_bins(contents: Contents, grid: OctaveBins) -> bool:
+    """Tell whether the values lie in their bins; NaN stands for several."""
+    low, width = grid.edges(contents.bins)
+    return not ((contents.values < low) | (contents.values > low + width)).any()
 
 
 class Saved:

@@ -37,13 +37,15 @@ class CalibrationSketch(Saved):
 
     Notes
     -----
-    Each bin holds the weight of either outcome and the mean prediction. In the middle bins have the width
+    Each bin holds the weight of either outcome and the mean prediction, which is the prediction itself,
+    without rounding, if all predictions in the bin are equal: of predictions with few distinct values, such
+    as those with two decimals, nothing is lost. In the middle bins have the width
     :math:`h = 2^{-\text{precision}}`; below :math:`2^{-8}`, and in the same way for 1 - p, there are
     :math:`2^{\text{precision} - 8}` bins for each octave, so that the width is at most :math:`2^{8} h` times
     the prediction, down to :math:`2^{-40}`; 0 and 1 are bins of their own.
 
-    Predictions are rounded down to multiples of :math:`2^{-16}` of the width of their bin before they are
-    averaged. All sums are then sums of integers, and exact: for samples without weights, or with integer
+    Different predictions in a bin are rounded down to multiples of :math:`2^{-16}` of its width before they
+    are averaged. All sums are then sums of integers, and exact: for samples without weights, or with integer
     weights, a sketch does not depend on the order of samples, batches or merges, bit for bit, as long as the
     weight in one bin is at most :math:`2^{37}`. With other weights the sums agree up to rounding.
 
@@ -81,7 +83,7 @@ class CalibrationSketch(Saved):
     def __init__(self, *, precision: int = 17, pos_label: Any = None) -> None:
         self._precision, self._pos_label = check_precision(precision), pos_label
         # finished bins, and sums over all bins while samples are added
-        self._finished = Contents(np.empty(0, dtype=np.int64), np.empty((3, 0)), 0)
+        self._finished = Contents(np.empty(0, dtype=np.int64), np.empty((3, 0)), np.empty(0), 0)
         self._sums: Accumulator | None = None
         # both together, as they were last read
         self._read_last: Contents | None = None
@@ -141,7 +143,10 @@ class CalibrationSketch(Saved):
         return self.copy() if isinstance(other, int) and other == 0 else NotImplemented
 
     def __sub__(self, other: Any) -> Self:
-        """Remove samples that were added before; weights must be integers, as other sums are rounded."""
+        """Remove samples that were added before; weights must be integers, as other sums are rounded.
+
+        Bins that held several values keep their rounded mean, also if a single value is left.
+        """
         if not isinstance(other, CalibrationSketch):
             return NotImplemented
         self._check_alike(other)
@@ -158,6 +163,7 @@ class CalibrationSketch(Saved):
         if not isinstance(other, CalibrationSketch):
             return NotImplemented
         mine, theirs = self._contents(), other._contents()
+        # of a bin from which samples were subtracted it is not known whether it holds a single value
         return (
             self._precision == other._precision
             and np.array_equal(mine.bins, theirs.bins)

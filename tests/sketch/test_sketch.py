@@ -1,5 +1,6 @@
 """Properties of the sketch, and its errors for bad input."""
 
+import json
 from fractions import Fraction
 from functools import reduce
 from operator import add
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 
 from sklearn_calib._core._binning import POSITIONS, octave_bins
-from sklearn_calib.sketch import CalibrationSketch
+from sklearn_calib.metrics import expected_calibration_error
+from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 
 EDGE = [0.0, -0.0, 5e-324, 1e-300, 2.0**-41, 2.0**-8, 0.5, np.nextafter(1.0, 0), 1.0]
 
@@ -147,11 +149,13 @@ def test_weighted_sample_against_a_dictionary_of_cells():
             step = Fraction(width[index]) / POSITIONS
             rounded = Fraction(low[index]) + (Fraction(value) - Fraction(low[index])) // step * step
             rounded = max(rounded, Fraction(2) ** (-48 - precision))
-        sums = cells.setdefault(index, [0, 0, Fraction(0)])
+        sums = cells.setdefault(index, [0, 0, Fraction(0), set()])
         sums[outcome] += weight
         sums[2] += weight * rounded
+        sums[3].add(value)
+    # the value itself where there is one
     expected = [
-        (outcome, float(sums[2] / (sums[0] + sums[1])), sums[outcome])
+        (outcome, float(sums[2] / (sums[0] + sums[1]) if len(sums[3]) > 1 else min(sums[3])), sums[outcome])
         for _, sums in sorted(cells.items())
         for outcome in (0, 1)
         if sums[outcome]
@@ -162,6 +166,38 @@ def test_weighted_sample_against_a_dictionary_of_cells():
     np.testing.assert_allclose(mean, [row[1] for row in expected], rtol=1e-15, atol=0)
     assert weight.tolist() == [row[2] for row in expected]
     assert sketch.n_bins == len(cells)
+
+
+@pytest.mark.parametrize("unit", [1, 0.37])
+def test_predictions_with_two_decimals_are_exact(unit, tmp_path):
+    """Through batches of all sizes, merges, a window, and both formats of files."""
+    rng = np.random.default_rng(0)
+    p = rng.integers(0, 101, 20_000) / 100
+    y, w = (rng.random(p.shape[0]) < p**1.2).astype(int), unit * rng.integers(1, 4, p.shape[0])
+    parts = [sketch_of(*part) for part in batches(y, p, w, number=30)]
+    found = {"whole": sketch_of(y, p, w), "parts": sum(parts), "window": WindowedSketch(10**6, n_slots=10)}
+    for part in batches(y, p, w, number=30):
+        found["window"].update(part[0], part[1], sample_weight=part[2])
+    found["parts"].save(tmp_path / "sketch.npz")
+    found["npz"] = CalibrationSketch.load(tmp_path / "sketch.npz")
+    found["json"] = WindowedSketch.from_dict(json.loads(json.dumps(found["window"].to_dict())))
+    # small batches without weights take another way
+    unweighted = CalibrationSketch()
+    for part in np.array_split(np.arange(p.shape[0]), 300):
+        unweighted.update(y[part], p[part])
+    for n_bins in (10, 15, 20):
+        exact = expected_calibration_error(y, p, sample_weight=w, n_bins=n_bins)
+        for sketch in found.values():
+            outcome, mean, weight = sketch.weighted_sample()
+            assert np.unique(mean).tolist() == np.unique(p).tolist()
+            ece = expected_calibration_error(outcome, mean, sample_weight=weight, n_bins=n_bins)
+            assert ece == pytest.approx(exact, abs=1e-12)
+        outcome, mean, weight = unweighted.weighted_sample()
+        ece = expected_calibration_error(outcome, mean, sample_weight=weight, n_bins=n_bins)
+        assert ece == pytest.approx(expected_calibration_error(y, p, n_bins=n_bins), abs=1e-12)
+    # samples of another value in the same bin are no part of the sketch
+    with pytest.raises(ValueError, match="contains samples that this one does not"):
+        sketch_of([0, 1], [0.2, 0.2]) - sketch_of([1], [0.2 + 1e-9])
 
 
 def test_predictions_on_the_grid_come_back_exactly():
