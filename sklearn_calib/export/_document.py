@@ -32,6 +32,11 @@ from sklearn_calib.export._build import MapBuilder
 FORMAT, VERSION = "sklearn_calib.map", 1
 _KINDS = ("probability", "logit", "score")
 _LABELS = (bool, int, float, str)
+# Most characters of the texts that describe a map.
+_LONGEST = 1000
+_LONGEST_PATH = 1 << 12
+# Greatest values of the numbers of a certificate.
+_CERTIFICATE = {"bound": 1.0, "confidence": 1.0, "n_samples": np.inf}
 # Scores are mapped in blocks of this size, so that temporary arrays stay in cache.
 _CHUNK = 1 << 14
 
@@ -100,7 +105,9 @@ class ExportedCalibrator(
     def document(self, document: dict[str, Any]) -> None:
         self._node, self._kind = _read(document), document["input"]
         self._document = document
-        self.classes_ = np.array(document["classes"])
+        classes = document["classes"]
+        # an array of texts has the width of the longest one, and cuts off NULs at their ends
+        self.classes_ = np.array(classes, dtype=object if isinstance(classes[0], str) else None)
         self.n_features_in_ = int(document["columns"])
         self.fingerprint_ = str(document["fingerprint"])
         self.n_knots_ = _knots(self._node)
@@ -270,6 +277,8 @@ def exported(
         raise TypeError(f"calibrator has the classes {classes}. Encode them as strings or numbers.")
     if not isinstance(date, str | None):
         raise TypeError(f"date must be a string such as '2026-01-31', got {date!r}.")
+    if not _is_text(date or ""):
+        raise ValueError(f"date must have at most {_LONGEST} characters, all printable, got {date[:80]!r}.")
     if not isinstance(certificate, CutoffCertificate | None):
         raise TypeError(
             f"certificate must be the result of cutoff_certificate, got {certificate!r}. Omit it, or "
@@ -401,9 +410,11 @@ def from_json(source: str | os.PathLike[str]) -> ExportedCalibrator:
     ['no' 'yes']
     """
     if not isinstance(source, str | os.PathLike):
-        raise TypeError(f"source must be a path or a string, got {source!r}.")
+        raise TypeError(f"source must be a path or a string, got {type(source).__name__}.")
     if isinstance(source, str) and source.lstrip().startswith("{"):
         text = source
+    elif len(os.fspath(source)) > _LONGEST_PATH:
+        raise ValueError("source is neither a path nor JSON text, which begins with '{': it is too long.")
     else:
         try:
             text = Path(source).read_text(encoding="utf-8")
@@ -438,23 +449,49 @@ def _read(document: Any) -> Any:
     if type(version) is not int or version != VERSION:
         newer = type(version) is int and version > VERSION
         advice = "Read it with a newer release of sklearn_calib" if newer else "It is damaged"
-        raise ValueError(f"The document has format version {version!r}, supported is {VERSION}. {advice}.")
+        shown = repr(version)[:40]
+        raise ValueError(f"The document has format version {shown}, supported is {VERSION}. {advice}.")
     try:
         return _sound(document)
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError, AttributeError) as error:
-        raise ValueError(f"The exported calibrator is damaged: {error}. Export it again.") from None
+        raise ValueError(
+            f"The exported calibrator is damaged: {str(error)[:200]}. Export it again."
+        ) from None
+
+
+def _is_number(value: Any, most: float) -> bool:
+    return type(value) in (int, float) and 0.0 <= value <= most
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST and value.isprintable()
 
 
 def _sound(document: dict[str, Any]) -> Any:
     """Return the map, after checks of all that its evaluation depends on."""
     require = maps.require
     require(document["fingerprint"] == _fingerprint(document), "its fingerprint is that of another document")
-    classes = document["classes"]
-    require(isinstance(classes, list) and len(set(classes)) == len(classes) >= 2, "classes are no labels")
+    classes, columns = document["classes"], document["columns"]
+    require(isinstance(classes, list) and len(classes) >= 2, "classes are no labels")
     require({type(label) for label in classes} < set(_LABELS), "classes are neither strings nor numbers")
     require(len({type(label) for label in classes}) == 1, "classes are of several types")
+    require(classes == sorted(set(classes)), "classes are not sorted, or one occurs twice")
+    require(type(classes[0]) is not int or max(-classes[0], classes[-1]) < 1 << 63, "a class is too large")
     require(document["input"] in _KINDS and type(document["certain"]) is bool, "input or certain is unknown")
-    require(type(document["columns"]) is int, "columns is not a number")
+    found = (1, 2) if len(classes) == 2 else (len(classes),)
+    require(type(columns) is int and columns in found, "columns do not match the classes")
+    require(_is_number(document["tolerance"], 1.0), "tolerance is out of range")
+    require(all(map(_is_text, (document["calibrator"], document["written_by"]))), "its origin is no text")
+    training, certificate = document["training"], document["certificate"]
+    require(training.keys() == {"n_samples", "event_rate", "date"}, "training has unknown keys")
+    for name, most in (("n_samples", np.inf), ("event_rate", 1.0)):
+        require(training[name] is None or _is_number(training[name], most), f"{name} is out of range")
+    require(training["date"] is None or _is_text(training["date"]), "date is no text")
+    if certificate is not None:
+        require(certificate.keys() == {*_CERTIFICATE, "method", "note"}, "certificate has unknown keys")
+        for name, most in _CERTIFICATE.items():
+            require(_is_number(certificate[name], most), f"{name} of the certificate is out of range")
+        require(_is_text(certificate["method"]) and _is_text(certificate["note"]), "a text is missing")
     node = from_dict(document["map"])
     require(isinstance(node, maps.Groups) or node.scalar is (len(classes) == 2), "the map is of another kind")
     node.check(len(classes))
@@ -484,7 +521,7 @@ def to_dict(node: maps.Node | maps.Groups) -> dict[str, Any]:
         value = getattr(node, field.name)
         if field.name in _PARTS:
             value = [to_dict(part) for part in value]
-        found[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
+        found[field.name] = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
     return found
 
 
@@ -497,8 +534,18 @@ def from_dict(found: dict[str, Any]) -> maps.Node | maps.Groups:
         if field.name in _PARTS:
             value = tuple(from_dict(one) for one in value)
         elif field.type in ("Array", "float"):
+            maps.require(_numeric(value, field.type == "Array"), f"{field.name} is not numeric")
             value = np.array(value, dtype=np.float64) if field.type == "Array" else float(value)
             maps.require(bool(np.isfinite(value).all()), "a number is missing")
+        elif field.type == "bool":
+            maps.require(type(value) is bool, f"{field.name} is neither true nor false")
         given[field.name] = value
     maps.require(len(found) == 1 + len(given), f"a map of kind {found['kind']} has unknown keys")
     return cls(**given)
+
+
+def _numeric(value: Any, several: bool) -> bool:
+    """Tell whether a value is a number, or with ``several`` a list of numbers or of such lists."""
+    if isinstance(value, list):
+        return several and all(_numeric(part, several) for part in value)
+    return type(value) in (int, float)

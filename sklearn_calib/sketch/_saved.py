@@ -99,9 +99,11 @@ def contents_from_dict(found: dict[str, Any]) -> tuple[Contents, int, Any]:
 
 def _numbers(values: Any, kinds: str) -> Any:
     """Return a row of numbers of these kinds, or None; texts, or floats cut off, would become others."""
+    # before numpy makes an array: one of texts has the width of the longest
+    if isinstance(values, list) and (others := {type(value) for value in values} - {int, float, NoneType}):
+        raise TypeError(f"{min(other.__name__ for other in others)} in place of numbers")
     array = np.asarray(values)
-    mixed = array.dtype.kind == "O" and {type(value) for value in array.flat} - {int, float, NoneType}
-    if array.size and (array.ndim != 1 or mixed or array.dtype.kind not in kinds):
+    if array.size and (array.ndim != 1 or array.dtype.kind not in kinds):
         raise TypeError(f"{array.dtype} in place of numbers")
     return array.ravel()
 

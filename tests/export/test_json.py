@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -319,7 +320,7 @@ def places(value, path=()):
             yield from places(part, (*path, key))
 
 
-WRONG = [None, True, -1, 1e308, "__import__('os').system('true')", [], {}, [[1]], {"kind": "step"}, 10**400]
+WRONG = [None, True, -1, 1e308, "\x1b[31m" * 2000, [], {}, [[1]], {"kind": "step"}, 10**400, ["b", "a"], "1"]
 
 
 def signed(document):
@@ -331,7 +332,7 @@ def signed(document):
 
 
 def test_damaged_documents_raise_value_errors_and_nothing_else():
-    found = 0
+    messages = []
     for text in documents():
         for path in places(json.loads(text)):
             for wrong in WRONG:
@@ -346,14 +347,70 @@ def test_damaged_documents_raise_value_errors_and_nothing_else():
                     ExportedCalibrator(document)
                 try:
                     loaded = ExportedCalibrator(signed(document))
-                except ValueError:
-                    found += 1
+                except ValueError as error:
+                    messages.append(str(error))
                     continue
                 # what a forger has signed is a map, if another one
+                assert "\x1b" not in str(loaded)
                 width = len(loaded.document["classes"])
                 proba = loaded.predict_proba(np.full((3, width), 1.0 / width))
                 assert ((proba >= 0) & (proba <= 1)).all()
-    assert found > 300
+    assert len(messages) > 300
+    assert all(message.isprintable() and len(message) < 300 for message in messages)
+
+
+def changed(**parts):
+    """Return a sound document in which parts are replaced, with the fingerprint of what it contains."""
+    return ExportedCalibrator(signed(json.loads(FIRST) | parts))
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        ({"columns": 3}, "columns do not match"),
+        ({"columns": True}, "columns do not match"),
+        ({"classes": ["yes", "no"]}, "classes are not sorted"),
+        ({"classes": [0, 2**63]}, "a class is too large"),
+        ({"tolerance": "0"}, "tolerance is out of range"),
+        ({"training": {"n_samples": 5.0, "event_rate": 1.5, "date": None}}, "event_rate is out of range"),
+        ({"training": {"n_samples": True, "event_rate": 0.5, "date": None}}, "n_samples is out of range"),
+        ({"training": {"n_samples": 5.0, "event_rate": 0.5, "date": "\x1b[2J"}}, "date is no text"),
+        (
+            {"certificate": {"bound": 0.1, "confidence": 95, "method": "", "n_samples": 5, "note": ""}},
+            "confidence of the certificate is out of range",
+        ),
+        ({"map": {"kind": "logistic", "slope": "1", "intercept": 0.0}}, "slope is not numeric"),
+        ({"map": {"kind": "step", "edges": [0.5], "values": [False, True]}}, "values is not numeric"),
+    ],
+)
+def test_numbers_and_texts_of_documents_are_checked(parts, problem):
+    with pytest.raises(ValueError, match=f"damaged: {problem}"):
+        changed(**parts)
+
+
+def test_labels_keep_their_ends_and_need_little_memory():
+    loaded = changed(classes=["a", "a\0"])
+    assert loaded.predict([0.0, 4.0]).tolist() == ["a", "a\0"]
+    # as an array of texts of equal width these labels would have 4 GB
+    labels = sorted(["a" * 500_000, *map(str, range(2000))])
+    softmax = {"kind": "softmax", "floor": 0.0, "beta": 1.0, "share": 1.0, "center": False}
+    softmax |= {"coef": [1.0] * 2001, "intercept": [0.0] * 2001}
+    tracemalloc.start()
+    loaded = changed(classes=labels, columns=2001, map=softmax)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50e6
+    assert loaded.predict(np.eye(2001)[:3]).tolist() == labels[:3]
+
+
+def test_dates_are_printable_texts():
+    with pytest.raises(ValueError, match=r"date must .* printable, got '2026.x1b"):
+        to_json(PlattCalibrator().fit(*data(2)), date="2026\x1b[31m")
+
+
+def test_long_texts_are_not_paths():
+    with pytest.raises(ValueError, match="neither a path nor JSON text"):
+        from_json("[" + "0, " * 10_000 + "0]")
 
 
 @pytest.mark.parametrize(
