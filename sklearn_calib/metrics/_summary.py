@@ -9,13 +9,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import expit, ndtr
+from scipy.special import expit, ndtr, stdtrit
 from scipy.stats import norm
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_sample
 from sklearn_calib._core._links import logit
-from sklearn_calib._core._null import draw_positives
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._core._smooth_logistic import KNOT_QUANTILES, smooth_frequency
 from sklearn_calib._docs import shared_docs
@@ -31,9 +30,6 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, checked_error
-
-# Simulated samples for intervals with clusters.
-_DEPENDENT_DRAWS = 999
 
 
 @dataclass(frozen=True)
@@ -175,15 +171,13 @@ def _lines(
         error: float,
         best: Recalibration,
         refit: Callable[[float], Recalibration],
-        errors: Callable[[Array, Array, float, float], Array],
+        direction: Array,
     ) -> IntervalEstimate:
         if not (np.isfinite(value) and np.isfinite(error)):
             return _UNKNOWN
         if grouped.clusters is not None:
-            total, along = _simulated_scores(grouped, data, best)
-            tails = ndtr((-z, z))
-            high, low = np.quantile(errors(total, along, *data.information(best)), tails)
-            return IntervalEstimate(float(value), float(value - low), float(value - high))
+            margin = _cluster_margin(grouped, data, best, direction, z)
+            return IntervalEstimate(float(value), float(value - margin), float(value + margin))
         # for so small a z both intervals agree, and z^2 is below the rounding error of the likelihood
         if method == "wald" or z < 1e-3:
             return IntervalEstimate(float(value), float(value - z * error), float(value + z * error))
@@ -199,7 +193,7 @@ def _lines(
     if offset.finite:
         error = data.standard_errors(offset)[0]
         intercept = estimate(
-            offset.intercept, error, offset, lambda at: data.at(at, 1.0), lambda t, _, level, __: t / level
+            offset.intercept, error, offset, lambda at: data.at(at, 1.0), np.array([error**2, 0.0])
         )
     if data.constant:
         return intercept, _UNKNOWN, _UNKNOWN
@@ -208,41 +202,40 @@ def _lines(
         return intercept, _UNKNOWN, _UNKNOWN
     _, for_intercept, for_slope = data.standard_errors(both)
 
-    def slope_errors(total: Array, along: Array, level: float, mixed: float) -> Array:
-        rest = float((data.weight * both.variance) @ (data.u - mixed / level) ** 2)
-        return (along - mixed / level * total) / rest / data.spread
-
-    def intercept_errors(total: Array, along: Array, level: float, mixed: float) -> Array:
-        middle = data.centre + data.spread * mixed / level
-        return total / level - middle * slope_errors(total, along, level, mixed)
+    level, mixed = data.information(both)
+    # rows of the inverse information: changes of slope and intercept by the scores of 1 and u
+    for_u = for_slope**2 * data.spread * np.array([-mixed / level, 1.0])
+    for_1 = np.array([1.0 / level, 0.0]) - (data.centre + data.spread * mixed / level) * for_u
 
     return (
         intercept,
-        estimate(both.slope, for_slope, both, data.fit_intercept, slope_errors),
+        estimate(both.slope, for_slope, both, data.fit_intercept, for_u),
         estimate(
             both.intercept,
             for_intercept,
             both,
             lambda at: data.fit_slope(at, both.slope),
-            intercept_errors,
+            for_1,
         ),
     )
 
 
-def _simulated_scores(
-    grouped: GroupedOutcomes, data: LogitOutcomes, fit: Recalibration
-) -> tuple[Array, Array]:
-    """Return residual sums, and sums of residuals times u, of dependent outcomes of a fitted model."""
+def _cluster_margin(
+    grouped: GroupedOutcomes, data: LogitOutcomes, fit: Recalibration, direction: Array, z: float
+) -> float:
+    """Return half the width of the interval of direction @ (sum of r, sum of r u), where r are residuals."""
+    cells: Any = grouped.clusters
     log_odds = logit(grouped.prob)
-    true = replace(grouped, prob=expit(fit.intercept + fit.slope * log_odds))
-    u = (log_odds - data.centre) / data.spread
-    sums = [
-        np.stack((drawn.sum(axis=0), u @ drawn))
-        for drawn in draw_positives(true, _DEPENDENT_DRAWS, np.random.default_rng(0))
-    ]
-    mean = true.weight * true.prob
-    total, along = np.concatenate(sums, axis=1)
-    return total - mean.sum(), along - u @ mean
+    prob = expit(fit.intercept + fit.slope * log_odds)
+    rise = direction[0] + direction[1] * (log_odds - data.centre) / data.spread
+    residual = cells.positives - cells.count * prob[cells.group]
+    # sums over each cluster, and its share of the information
+    influence = np.bincount(cells.code, residual * rise[cells.group])
+    share = np.bincount(cells.code, cells.count * (prob * (1.0 - prob) * rise**2)[cells.group])
+    share = np.minimum(share / share.sum(), 1.0 - 1e-9)
+    # [4], CR3: sum_c (influence_c / (1 - share_c))^2
+    error = np.sqrt(((influence / (1.0 - share)) ** 2).sum())
+    return float(stdtrit(max(1.0 / (share @ share) - 1.0, 1.0), ndtr(z)) * error)
 
 
 def _ratio(events: float, total: float, expected: float, z: float, inflation: float) -> IntervalEstimate:
@@ -312,9 +305,13 @@ def calibration_summary(
     before the logit. They are not determined (NaN) if all outcomes are equal, the slope also if all
     predictions are equal or under perfect separation. The interval of O/E is
     :math:`O/E \cdot \exp(\pm z \sqrt{(1 - \bar y)/O})` for O events with frequency :math:`\bar y`; without
-    events it is [0, infinity). With clusters, Wald intervals and that of O/E use quantiles of the first-order
-    errors in 999 simulated samples, whose outcomes have the fitted probabilities and the estimated dependence
-    within clusters, in place of normal quantiles times standard errors.
+    events it is [0, infinity). With clusters, standard errors are those of the sandwich estimator CR3 [4]_,
+
+    .. math:: \Bigl(\sum_c \bigl[\psi_c / (1 - h_c)\bigr]^2\Bigr)^{1/2},
+
+    with :math:`\psi_c` the first-order influence of cluster c on the estimate and :math:`h_c` its share of
+    the information, and quantiles are those of Student's t distribution with :math:`1 / \sum_c h_c^2 - 1`
+    degrees of freedom; the interval of O/E is widened as that of the intercept is.
 
     The smooth curve is a logistic regression on a natural cubic spline of logit(p), whose knots lie at fixed
     quantiles of the predictions [3]_. A penalty of :math:`10^{-4} \bar y (1 - \bar y)` times
@@ -331,6 +328,8 @@ def calibration_summary(
     .. [2] P. C. Austin and E. W. Steyerberg (2019). The Integrated Calibration Index (ICI) and related
        metrics for quantifying the calibration of logistic regression models. Statistics in Medicine 38.
     .. [3] F. E. Harrell (2015). Regression Modeling Strategies, 2nd edition. Springer. Section 2.4.
+    .. [4] R. M. Bell and D. F. McCaffrey (2002). Bias reduction in standard errors for linear regression with
+       multi-stage samples. Survey Methodology 28.
 
     Examples
     --------

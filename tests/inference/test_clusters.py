@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sklearn
 from scipy.special import expit, log_ndtr, ndtr, ndtri
-from scipy.stats import binom, multivariate_normal
+from scipy.stats import binom, multivariate_normal, t
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -406,28 +406,60 @@ def test_expected_values_under_calibration():
     assert expected_under_calibration(y, p, **given) == alone
 
 
-def test_the_summary_has_intervals_of_the_sandwich():
-    y, p, clusters = dependent(400, 8, 0.3, seed=3)
+def cr3(y, p, clusters, slope):
+    """Intervals of slope and intercept from the matrix formula of the sandwich, or of the intercept."""
+    x = np.log(p / (1 - p))
+    columns = np.stack((np.ones_like(x), x) if slope else (np.ones_like(x),))
     found = calibration_summary(y, p, clusters=clusters)
-    alone = calibration_summary(y, p)
+    line = found.slope_intercept.estimate + found.slope.estimate * x
+    q = expit(line if slope else found.intercept.estimate + x)
+    inverse = np.linalg.inv((columns * q * (1 - q)) @ columns.T)
+    names = ("slope_intercept", "slope") if slope else ("intercept",)
+    for k, name in enumerate(names):
+        members = [clusters == c for c in np.unique(clusters)]
+        share = [(inverse[k] @ columns[:, m]) ** 2 @ (q * (1 - q))[m] / inverse[k, k] for m in members]
+        influence = [inverse[k] @ columns[:, m] @ (y - q)[m] for m in members]
+        error = np.sqrt(sum((i / (1 - s)) ** 2 for i, s in zip(influence, share, strict=True)))
+        margin = t.ppf(0.975, 1 / np.square(share).sum() - 1) * error
+        estimate = getattr(found, name).estimate
+        yield getattr(found, name), (estimate - margin, estimate + margin)
+
+
+def test_the_summary_has_intervals_of_the_sandwich():
+    y, p, clusters = dependent(40, 8, 0.3, seed=3)
+    keep = np.random.default_rng(0).random(y.size) < 1 / (1 + clusters % 5)
+    y, p, clusters = y[keep], p[keep], np.unique(clusters[keep], return_inverse=True)[1]
+    found, alone = calibration_summary(y, p, clusters=clusters), calibration_summary(y, p)
     assert (found.intercept.estimate, found.slope.estimate) == (
         alone.intercept.estimate,
         alone.slope.estimate,
     )
-    x = np.log(p / (1 - p))
-    q = expit(found.slope_intercept.estimate + found.slope.estimate * x)
-    columns = np.stack((np.ones_like(x), x))
-    information = (columns * q * (1 - q)) @ columns.T
-    scores = np.array([np.bincount(clusters, (y - q) * column) for column in columns])
-    covariance = np.linalg.inv(information) @ scores @ scores.T @ np.linalg.inv(information)
-    for k, interval in enumerate((found.slope_intercept, found.slope)):
-        assert interval.upper - interval.lower == pytest.approx(2 * 1.96 * np.sqrt(covariance[k, k]), rel=0.2)
+    for slope in (True, False):
+        for interval, expected in cr3(y, p, clusters, slope):
+            assert (interval.lower, interval.upper) == pytest.approx(expected, rel=1e-6)
     assert found.observed_over_expected.upper > alone.observed_over_expected.upper
     assert "design effect" in str(found)
     with pytest.raises(ValueError, match="method='profile' assumes independent samples"):
         calibration_summary(y, p, clusters=clusters, method="profile")
     single = calibration_summary(y, p, clusters=np.arange(y.size))
     assert (single.slope, single.n_clusters, single.n_effective) == (alone.slope, y.size, y.size)
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:clusters has 10 distinct")
+@pytest.mark.parametrize("kind", ["equal", "unequal"])
+def test_intervals_of_the_intercept_cover_with_few_clusters(kind):
+    covered = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        size = np.full(10, 30) if kind == "equal" else np.rint(10 + 10 * rng.pareto(1.2, 25)).astype(int)
+        clusters = np.repeat(np.arange(size.size), np.minimum(size, 400))
+        p = expit(1.2 * rng.normal(size=clusters.size))
+        latent = np.sqrt(0.2) * rng.normal(size=size.size)[clusters]
+        y = (latent + np.sqrt(0.8) * rng.normal(size=p.size) > -ndtri(p)).astype(int)
+        interval = calibration_summary(y, p, clusters=clusters).intercept
+        covered += interval.lower <= 0 <= interval.upper
+    assert covered >= binom.ppf(0.001, 200, 0.95)
 
 
 # ---- bad input
