@@ -386,3 +386,11 @@ class OctaveBins:
 def octave_bins(precision: int) -> OctaveBins:
     """Return the bins of a precision."""
     return OctaveBins(precision)
+
+
+def octaves_pooled(grouped: GroupedOutcomes, precision: int) -> GroupedOutcomes:
+    """Return one group for each occupied bin of a precision, at the mean of its predictions."""
+    n = grouped.prob.shape[0]
+    index, position = np.empty((2, n), dtype=np.int64)
+    octave_bins(precision).locate(grouped.prob, index, position, Workspace(n))
+    return grouped.pooled(group_starts(index))

@@ -658,9 +658,10 @@ def _inside(grouped: GroupedOutcomes) -> GroupedOutcomes:
 
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tuple[ReportTest, ...]:
     draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed}
+    small = sample
     if grouped.total >= _LARGE and sample.clusters is None and not is_large(sample):
-        # too few events for asymptotic distributions
-        sample = BinarySample(*condensed(grouped).rows())
+        # too few events for asymptotic distributions; the combined test pools predictions itself
+        small = BinarySample(*condensed(grouped).rows())
     chosen: list[tuple[str, str, CalibrationTest]] = [
         ("combined test", "any miscalibration", CombinedTest(**draws)),
         ("T-Cal", "miscalibration at any scale", TCal(**draws)),
@@ -672,7 +673,11 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tu
     if 1 < distinct <= _FEW_VALUES and grouped.total >= _SAMPLES_PER_VALUE * distinct:
         chosen.append(("binomial test", "each distinct prediction", BinomialTest(**draws)))
     return with_adjusted(
-        [ReportTest(name, question, _result(test, sample), _NAN) for name, question, test in chosen], 1
+        [
+            ReportTest(name, question, _result(test, sample if name == "combined test" else small), _NAN)
+            for name, question, test in chosen
+        ],
+        1,
     )
 
 

@@ -8,6 +8,7 @@ from scipy.special import logit
 from scipy.stats import cauchy
 
 from sklearn_calib.inference import CombinedTest, CoxTest, CutoffTest, SpiegelhalterTest, TCal
+from sklearn_calib.sketch import CalibrationSketch
 from tests.inference import _properties
 from tests.inference._properties import check_level
 
@@ -58,6 +59,24 @@ def test_one_component_is_that_test():
     assert (
         result.pvalue == CutoffTest(method="monte_carlo", n_resamples=199, random_state=0).test(y, p).pvalue
     )
+
+
+@pytest.mark.parametrize(("n", "rate"), [(20_000, 0.5), (100_000, 0.5), (100_000, 0.01)])
+def test_a_sample_and_its_sketch_agree(n, rate):
+    """By simulation, by asymptotic distributions, and by simulation of rare events."""
+    rng = np.random.default_rng(1)
+    p = rng.beta(2 * rate, 2 * (1 - rate), n)
+    y = (rng.random(n) < p).astype(int)
+    outcome, mean, weight = CalibrationSketch().update(y, p).weighted_sample()
+    raw = CombinedTest().test(y, p)
+    sketched = CombinedTest().test(outcome, mean, sample_weight=weight)
+    assert raw.method == sketched.method
+    assert sketched.pvalue == pytest.approx(raw.pvalue, abs=0.005)
+    assert sketched.estimate == pytest.approx(raw.estimate, rel=0.01)
+    # pooled predictions lose little: statistics of the test are those of all samples
+    own = {component.name: component for component in raw.scales}
+    for name, test in (("cutoff", CutoffTest(method="asymptotic")), ("slope", CoxTest(parameter="slope"))):
+        assert own[name].pvalue == pytest.approx(test.test(y, p).pvalue, abs=0.04)
 
 
 def harmonic_mean_pvalue(values, weights):
