@@ -234,7 +234,7 @@ def own_intervals(draws: int | None = None) -> dict[str, Build]:
     return {
         "confidence_interval": lambda data: _call(interval, data.y, data.p, metric=metric, **some),
         "confidence_interval, percentile": lambda data: _call(
-            interval, data.y, data.p, metric=metric, method="percentile", **some
+            interval, data.y, data.p, metric=metric, method="bootstrap", **some
         ),
         "expected_under_calibration": lambda data: _call(null, None, data.p, metric=metric, **some),
         "compare_models": of_pair(inference.compare_models, table=True),

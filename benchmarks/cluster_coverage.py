@@ -103,7 +103,7 @@ def intervals(setting: tuple, seed: Sequence[int]) -> dict[str, tuple[float, flo
         "smooth ECE": confidence_interval(y, p, metric="smooth_ece", **given),
         "cutoff": confidence_interval(y, p, metric="cutoff_calibration_error", **given),
         "l2": confidence_interval(y, p, metric=L2, **given),
-        "Brier": confidence_interval(y, p, metric=brier_score_loss, method="percentile", **given),
+        "Brier": confidence_interval(y, p, metric=brier_score_loss, method="bootstrap", **given),
     }
     summary = calibration_summary(y, p, clusters=clusters)
     found |= {"intercept": summary.intercept, "slope": summary.slope}

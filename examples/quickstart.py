@@ -78,11 +78,10 @@ def report(y, forecasts):
     print(f"\n{len(y)} held-out samples" + " " * 12 + "".join(f"{when:>40}" for when in forecasts))
     print(" " * 33 + 2 * "    estimate [95% interval]  raw expected")
     for name, measure in (MEASURES | PROPER_SCORES).items():
-        method = "percentile" if name in PROPER_SCORES else "inversion"
         cells = ""
         for p in forecasts.values():
-            interval = confidence_interval(y, p, metric=measure, method=method, random_state=0)
-            average = method == "percentile"
+            interval = confidence_interval(y, p, metric=measure, random_state=0)
+            average = interval.method == "bootstrap"
             estimate = interval.estimate if average else interval.corrected
             cells += f"{estimate:10.3f} [{interval.lower:.3f}, {interval.upper:.3f}]"
             cells += " " * 15 if average else f"{interval.estimate:7.3f} {interval.null_mean:7.3f}"

@@ -138,8 +138,8 @@ clusters : array-like of shape (n,) or None, default=None
     need not be.""",
     "metric": """\
 metric : str or callable
-    Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score" or "log_loss",
-    or ``metric(y_true, y_proba, *, sample_weight=None) -> float``, with parameters fixed by
+    Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score", "log_loss" or
+    "roc_auc", or ``metric(y_true, y_proba, *, sample_weight=None) -> float``, with parameters fixed by
     :func:`functools.partial`.""",
     "random_state": """\
 random_state : int, Generator, RandomState or None, default=0

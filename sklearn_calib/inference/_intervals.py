@@ -1,4 +1,4 @@
-"""Confidence intervals for calibration errors."""
+"""Confidence intervals for metrics."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from sklearn_calib._validation import (
     check_frequency_weights,
     check_generator,
     check_option,
+    check_resamples,
     check_size,
 )
 from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
 from sklearn_calib.inference._redraw import Metric, Redrawn
-from sklearn_calib.metrics._metric_kernel import at_size
+from sklearn_calib.metrics._metric_kernel import is_calibration_error
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.metrics._smooth import smooth_result
 from sklearn_calib.metrics._summary import IntervalEstimate, integrated_calibration_index
@@ -58,14 +59,14 @@ class ConfidenceInterval(IntervalEstimate):
     confidence : float
         Confidence level.
     null_mean : float
-        Expected value of the metric under perfect calibration. NaN for the percentile method, which does not
-        simulate it.
-    method : str
-        "inversion" or "percentile".
+        Expected value of the metric under perfect calibration. NaN for the bootstrap, which does not simulate
+        it.
+    method : {"inversion", "bootstrap"}
+        How the interval was computed.
     corrected : float
         Bias-corrected estimate: the value of the population, among those simulated for the interval, whose
         samples have the raw value on average; the value of the perfectly calibrated population if the raw
-        value is below ``null_mean``. NaN for the percentile method.
+        value is below ``null_mean``. NaN for the bootstrap.
     %(dependence)s
     """
 
@@ -92,7 +93,7 @@ class ConfidenceInterval(IntervalEstimate):
             "confidence interval",
             [
                 ("bias-corrected", "" if np.isnan(self.corrected) else f"{self.corrected:.4f}"),
-                ("raw value", f"{self.estimate:.4f}"),
+                ("estimate" if np.isnan(self.corrected) else "raw value", f"{self.estimate:.4f}"),
                 ("interval", f"[{self.lower:.4f}, {self.upper:.4f}]"),
                 ("confidence", f"{self.confidence:.0%}"),
                 ("clusters", cluster_words(self)),
@@ -107,7 +108,7 @@ def confidence_interval(
     y_proba: ArrayLike,
     *,
     metric: str | Metric,
-    method: Literal["inversion", "percentile"] = "inversion",
+    method: Literal["auto", "inversion", "bootstrap"] = "auto",
     confidence: float = 0.95,
     n_resamples: int = 200,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
@@ -115,26 +116,30 @@ def confidence_interval(
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> ConfidenceInterval:
-    r"""Compute a confidence interval for the population value of a calibration error.
+    r"""Compute a confidence interval for the population value of a metric.
 
     The estimate of a calibration error is biased upwards, most of all where the population value is zero, and
-    bootstrap samples add to the bias: percentile intervals are too high and may not even contain the
-    estimate. Here the sampling distribution is simulated along a path of populations, from perfectly
-    calibrated to more miscalibrated than estimated. The interval contains the values of those populations
-    in which the estimate is not rejected, and those of constant shifts that agree with the number of events.
+    bootstrap samples add to the bias: bootstrap intervals are too high and may not even contain the
+    estimate. For calibration errors, the sampling distribution is therefore simulated along a path of
+    populations, from perfectly calibrated to more miscalibrated than estimated. The interval contains the
+    values of those populations in which the estimate is not rejected, and those of constant shifts that
+    agree with the number of events. Intervals of all other metrics are those of the bootstrap.
 
     Parameters
     ----------
     %(binary_sample)s
     %(metric)s
         Its parameters should not depend on the sample size.
-    method : {"inversion", "percentile"}, default="inversion"
-        "percentile" is the percentile bootstrap, valid for averages such as the Brier score, not for
+    method : {"auto", "inversion", "bootstrap"}, default="auto"
+        "auto" is "inversion" for a calibration error, that is a metric which is declared to be 0 under
+        perfect calibration (:class:`~sklearn_calib.metrics.MetricKernel`), and "bootstrap" for any other,
+        such as the Brier score, the net benefit or a function of yours. "bootstrap" is not valid for
         calibration errors.
     confidence : float, default=0.95
         Confidence level in (0, 1).
     n_resamples : int, default=200
-        Simulated samples for each population of the path, or bootstrap samples.
+        Number of simulated samples for each population of the path, at least 20. The number of bootstrap
+        samples is ``5 * n_resamples - 1``.
     %(random_state)s
     %(frequencies)s
     %(clusters)s
@@ -143,7 +148,7 @@ def confidence_interval(
     Returns
     -------
     ConfidenceInterval
-        Estimate, ends, and the mean of the metric under perfect calibration.
+        Estimate, ends, and for calibration errors the mean under perfect calibration.
 
     Raises
     ------
@@ -151,7 +156,7 @@ def confidence_interval(
 
     Notes
     -----
-    The interval is found by inverting tests. Let m be the smoothed calibration curve of
+    **Inversion.** The interval is found by inverting tests. Let m be the smoothed calibration curve of
     :func:`sklearn_calib.metrics.smooth_ece_result`. Population :math:`\lambda` has predictions distributed as
     in the sample and event probabilities :math:`p + \lambda (m(p) - p)`, clipped to [0, 1]. Its samples are
     simulated with the same seed for each :math:`\lambda`. With :math:`\theta` the metric of the population,
@@ -172,16 +177,17 @@ def confidence_interval(
     .. math:: |\mathrm{E}_\delta N - N| - 1/2 = z_{1 - (\alpha_1 + \alpha_2) / 2}
         \, (\mathrm{Var}_\delta N)^{1/2}.
 
-    If perfect calibration is not rejected, the lower end is the population value at :math:`\lambda = 0`,
-    which is 0 for most metrics.
+    If perfect calibration is not rejected, the lower end is 0. With ``bandwidth="auto"`` the population value
+    of ``logit_smoothed_ece`` is its limit for many samples, the ECE.
 
-    ``logit_smoothed_ece`` with ``bandwidth="auto"`` uses the bandwidth of the actual sample size in the
-    population, too.
+    **Bootstrap.** The ends are the :math:`(1 \mp \text{confidence}) / 2` quantiles of the metric of samples
+    drawn with replacement from the samples, or from the clusters. The interval is too short if the metric
+    depends on few of them, such as fewer than ten events or errors.
 
-    The cost is five to eleven times ``n_resamples`` evaluations of the metric, many at a time for metrics
-    with a kernel (:class:`~sklearn_calib.metrics.MetricKernel`), which also pools predictions that the metric
-    can hardly distinguish (see :func:`expected_under_calibration`). Samples with weights are counts for each
-    prediction: their cost does not grow with the weights.
+    Either method costs five to eleven times ``n_resamples`` evaluations of the metric, many at a time for
+    metrics with a kernel (:class:`~sklearn_calib.metrics.MetricKernel`). For inversion it also pools
+    predictions that the metric can hardly distinguish (see :func:`expected_under_calibration`). Samples with
+    weights are counts for each prediction: their cost does not grow with the weights.
 
     References
     ----------
@@ -201,19 +207,26 @@ def confidence_interval(
     True
     """
     check_fraction(confidence, "confidence")
-    check_option(method, "method", ("inversion", "percentile"))
+    check_option(method, "method", ("auto", "inversion", "bootstrap"))
     rng = check_generator(random_state)
-    n_resamples = check_size(n_resamples, "n_resamples", minimum=20)
+    n_resamples = check_size(check_resamples(n_resamples, confidence), "n_resamples", minimum=20)
     metric = as_metric(metric)
+    if method == "inversion" and not is_calibration_error(metric):
+        raise ValueError(
+            "method='inversion' needs a calibration error, but metric is not declared to be one. Use "
+            "method='bootstrap', or decorate a metric that is 0 in the population under perfect calibration "
+            "with MetricKernel(calibration_error=True)."
+        )
+    bootstrap = method == "bootstrap" or not is_calibration_error(metric)
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
     if sample.w is not None:
         check_frequency_weights(sample.w)
     grouped = group_sample(sample)
-    redrawn = bound_metric(metric, grouped, weighted=sample.w is not None)
-    if method == "inversion":
-        found = inverted(redrawn, Populations(redrawn.grouped, n_resamples, rng), confidence)
+    redrawn = Redrawn(metric, grouped, weighted=sample.w is not None, pool=not bootstrap)
+    if bootstrap:
+        found = _bootstrap(redrawn, confidence, n_resamples, rng)
     else:
-        found = _percentile(redrawn, confidence, n_resamples, rng)
+        found = inverted(redrawn, Populations(redrawn.grouped, n_resamples, rng), confidence)
     if clusters is not None and grouped.clusters is None:
         return replace(found, **single_clusters(grouped.total))
     return found
@@ -223,8 +236,8 @@ class SharedIntervals:
     """Intervals and null distributions of several metrics of one checked sample.
 
     They are those of :func:`confidence_interval` and :func:`expected_under_calibration`, but all metrics are
-    evaluated on the same simulated samples. Of many distinct predictions, neighbours are pooled; for a metric
-    that fits a curve to each sample, there are fewer bins and samples.
+    evaluated on the same simulated samples. Of many distinct predictions, neighbours are pooled for
+    calibration errors; for one that fits a curve to each sample, there are fewer bins and samples.
     """
 
     def __init__(self, sample: BinarySample, confidence: float, n_resamples: int, seed: int) -> None:
@@ -234,6 +247,9 @@ class SharedIntervals:
 
     def interval(self, metric: Metric) -> ConfidenceInterval:
         """Return the confidence interval, with the estimate from all distinct predictions."""
+        if not is_calibration_error(metric):
+            redrawn = Redrawn(metric, self.grouped, weighted=self.sample.w is not None)
+            return _bootstrap(redrawn, self.confidence, self.n_resamples, np.random.default_rng(self.seed))
         populations = self._affordable(metric)
         found = inverted(self._bound(metric, populations), populations, self.confidence)
         if populations.grouped is self.grouped:
@@ -262,28 +278,23 @@ class SharedIntervals:
 
     def _bound(self, metric: Metric, populations: Populations) -> Redrawn:
         small = populations.grouped
-        return bound_metric(metric, small, weighted=bool((small.weight != 1).any()))
+        return Redrawn(metric, small, weighted=bool((small.weight != 1).any()))
 
 
-def bound_metric(metric: Metric, grouped: GroupedOutcomes, *, weighted: bool) -> Redrawn:
-    """Return a metric on samples of the predictions of a checked sample, with parameters of its size."""
-    return Redrawn(at_size(metric, grouped.total), grouped, weighted=weighted)
-
-
-def _percentile(
+def _bootstrap(
     redrawn: Redrawn, confidence: float, n_resamples: int, rng: np.random.Generator
 ) -> ConfidenceInterval:
     """Return the interval of the percentile bootstrap."""
     alpha, clusters = 1.0 - confidence, redrawn.grouped.clusters
-    samples = bootstrap_counts(redrawn.grouped, n_resamples, rng)
+    samples = bootstrap_counts(redrawn.grouped, 5 * n_resamples - 1, rng)
     draws = np.concatenate([redrawn.values(count, positives) for count, positives in samples])
-    ends = np.quantile(draws, [alpha / 2, 1 - alpha / 2])
+    ends = np.quantile(draws, [alpha / 2, 1 - alpha / 2], method="weibull")
     if clusters is not None:
         ends = redrawn.estimate + clusters.widening(alpha) * (ends - redrawn.estimate)
     known = dependence_of(clusters, redrawn.grouped.prob)
     low, high = ends.tolist()
     return ConfidenceInterval(
-        redrawn.estimate, low, high, confidence, null_mean=float("nan"), method="percentile", **known
+        redrawn.estimate, low, high, confidence, null_mean=float("nan"), method="bootstrap", **known
     )
 
 
@@ -373,7 +384,8 @@ class _Path:
         if step not in self.points:
             multiple = _MULTIPLES[step]
             draws = self.draws(multiple) if multiple else self.null
-            value = self.redrawn.population(self.populations.truth(multiple))
+            # a calibration error is 0 in the calibrated population, of which the sample is a discrete copy
+            value = self.redrawn.population(self.populations.truth(multiple)) if multiple else 0.0
             signal = value / self.null_mean if self.null_mean > 0 else np.inf
             alpha_low = 0.5 * self.alpha * (1.0 - np.exp(-(signal**2)))
             # the j-th of N simulated values is exceeded with probability 1 - j / (N + 1)

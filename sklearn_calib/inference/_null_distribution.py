@@ -165,7 +165,8 @@ def expected_under_calibration(
                 "clusters need y_true: the dependence of outcomes within clusters is estimated from it. Pass "
                 "y_true, too."
             )
-        y_true, pos_label = np.zeros(shape_of(y_proba, "y_proba")[:1], dtype=np.int64), 1
+        # both classes, for metrics that need them
+        y_true, pos_label = np.resize([0, 1], shape_of(y_proba, "y_proba")[:1]), 1
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
     if sample.w is not None:
         check_frequency_weights(sample.w)

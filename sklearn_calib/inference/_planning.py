@@ -25,7 +25,8 @@ from sklearn_calib._validation import (
     check_size,
     least_resamples,
 )
-from sklearn_calib.inference._intervals import Populations, bound_metric, inverted
+from sklearn_calib.inference._intervals import Populations, inverted
+from sklearn_calib.inference._redraw import Redrawn
 from sklearn_calib.inference._testing._combined import tcal_evidence
 from sklearn_calib.inference._testing._tails import brownian_range_sf
 from sklearn_calib.inference._testing._tcal import BinaryScales
@@ -291,7 +292,7 @@ def _for_width(p: Array, width: float, alpha: float, generator: np.random.Genera
         prob, widths = _of_size(p, n), []
         for _ in range(_INTERVALS):
             grouped = group_outcomes((generator.random(n) < prob).astype(np.int64), prob)
-            bound = bound_metric(smooth_ece, grouped, weighted=False)
+            bound = Redrawn(smooth_ece, grouped, weighted=False)
             interval = inverted(bound, Populations(bound.grouped, _FEW, generator), 1.0 - alpha)
             widths.append(interval.upper - interval.lower)
         found = np.log(n) + _EXPONENT * np.log(np.mean(widths) / width)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,26 @@ def _finite(number: float, count: Array, positives: NDArray[Any]) -> float:
     return number
 
 
+def check_weights_count(metric: Metric, grouped: GroupedOutcomes) -> None:
+    """Raise an error unless the metric has the same value for weights as for samples that are repeated."""
+    y, p, _ = grouped.rows()
+    # about 200 samples have weights from 1 to 101, so that the values are hardly ever equal by coincidence
+    times = np.ones(y.shape[0], dtype=np.int64)
+    chosen = times[:: 1 + y.shape[0] // 200]
+    chosen += 37 * np.arange(chosen.shape[0]) % 101
+    advice = "Repeat the samples instead (np.repeat), or pass a metric in which a weight of 2 is two samples."
+    try:
+        signature(metric).bind(y, p, sample_weight=times)
+    except TypeError as error:
+        raise TypeError(f"metric cannot be called with sample_weight: {error}. {advice}") from None
+    weighted, repeated = metric(y, p, sample_weight=times), metric(np.repeat(y, times), np.repeat(p, times))
+    if not np.isclose(weighted, repeated, rtol=1e-4, atol=1e-6, equal_nan=True):
+        raise ValueError(
+            f"metric does not use sample_weight as numbers of samples: it is {weighted:.6g} for weights of 1 "
+            f"to 101, and {repeated:.6g} if the samples are repeated as often. {advice}"
+        )
+
+
 def pooled(bound: BoundKernel, grouped: GroupedOutcomes) -> GroupedOutcomes:
     """Return fewer groups, with the same null distribution of the metric to a thousandth; or the same groups.
 
@@ -71,17 +92,21 @@ class Redrawn:
 
     The metric is evaluated on ``grouped`` first, so that it can check its own parameters. One that is not
     batched is given counts as ``sample_weight`` if ``weighted``. The attribute ``grouped`` has the
-    predictions to simulate from, of the sample or pooled; values of other samples can differ from those of
-    the metric by ``accuracy``.
+    predictions to simulate from, of the sample, or pooled if ``pool``; values of other samples can differ
+    from those of the metric by ``accuracy``.
     """
 
-    def __init__(self, metric: Metric, grouped: GroupedOutcomes, *, weighted: bool) -> None:
+    def __init__(
+        self, metric: Metric, grouped: GroupedOutcomes, *, weighted: bool, pool: bool = True
+    ) -> None:
         self.metric = metric
         self.weighted = weighted
-        self.estimate = metric_value(metric, grouped.prob, grouped.weight, grouped.positives, weighted)
         bound = bind_kernel(metric, grouped.total)
-        self.grouped = grouped if bound is None else pooled(bound, grouped)
+        self.grouped = grouped if bound is None or not pool else pooled(bound, grouped)
         self._evaluate = None if bound is None else bound.evaluator(self.grouped.prob, grouped.total)
+        if weighted and self._evaluate is None:
+            check_weights_count(metric, grouped)
+        self.estimate = metric_value(metric, grouped.prob, grouped.weight, grouped.positives, weighted)
         self.accuracy = 0.0 if bound is None or self._evaluate is None else bound.accuracy
 
     def values(self, count: Array, positives: NDArray[Any]) -> Array:
@@ -119,9 +144,11 @@ class Redrawn:
 
     @cached_property
     def _evaluate_population(self) -> Evaluate | None:
-        total = self.grouped.total
-        bound = bind_kernel(self.metric, total)
-        return None if bound is None else bound.evaluator(self.grouped.prob, total * _COPIES)
+        bound = bind_kernel(self.metric, np.inf)
+        found = None if bound is None else bound.evaluator(self.grouped.prob, self.grouped.total * _COPIES)
+        if found is None and not self.weighted:
+            check_weights_count(self.metric, self.grouped)
+        return found
 
 
 def redrawn_values(

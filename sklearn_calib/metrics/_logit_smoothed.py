@@ -25,7 +25,7 @@ from sklearn_calib._core._smoothing import (
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_fraction, check_option, check_positive
-from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 from sklearn_calib.metrics._smooth import smoothing_bins
 
@@ -48,6 +48,11 @@ def _at_size(n_samples: float, bandwidth: float | str = "auto", **_: Any) -> dic
 def _make(
     prob: Array, n_samples: float, bandwidth: float, noise: str = "gaussian", eps: float = EPS
 ) -> Evaluate | None:
+    if bandwidth == 0.0:
+        # the automatic one of a population, whose error is the ECE (Theorem 5.4)
+        return lambda count, positives: (
+            np.abs(residuals(prob, count, positives)).sum(axis=0) / count.sum(axis=0)
+        )
     h = logit(prob, eps)
     length = float(h[-1] - h[0]) + 2.0 * TAIL * bandwidth
     finest = min(bandwidth, 2.0) / length

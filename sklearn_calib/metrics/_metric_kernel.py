@@ -150,13 +150,6 @@ def bind_kernel(metric: Any, n_samples: float) -> BoundKernel | None:
     return BoundKernel(kernel, params)
 
 
-def at_size(metric: Any, n_samples: float) -> Any:
-    """Return the metric with the parameters that it would choose for this number of samples."""
-    kernel, params = _declared(metric)
-    chosen = {} if kernel is None or kernel._at_size is None else kernel._at_size(n_samples, **params)
-    return partial(metric, **chosen) if chosen else metric
-
-
 def one_by_one(prob: Array, value: Callable[[GroupedOutcomes], float]) -> Evaluate:
     """Return the evaluation, one sample after the other, of a metric of grouped outcomes."""
 

@@ -4,10 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 from sklearn_calib.metrics._metric_kernel import is_metric
-from sklearn_calib.metrics._scores import brier_score, log_loss
+from sklearn_calib.metrics._scores import brier_score, log_loss, roc_auc
 
-# Proper scores by their names in scikit-learn, whose log loss is not defined on a subset that lacks a class.
-_SCORES = {"brier_score": brier_score, "brier_score_loss": brier_score, "log_loss": log_loss}
+# Scores by their names in scikit-learn, whose log loss is not defined on a subset that lacks a class.
+_SCORES = {
+    "brier_score": brier_score,
+    "brier_score_loss": brier_score,
+    "log_loss": log_loss,
+    "roc_auc": roc_auc,
+    "roc_auc_score": roc_auc,
+}
 
 
 def _known() -> dict[str, Callable[..., float]]:

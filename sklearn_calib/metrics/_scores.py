@@ -1,4 +1,4 @@
-"""Brier score and log loss, for comparisons and intervals by name; scikit-learn has the public functions."""
+"""Brier score, log loss and AUC, for inference by name; scikit-learn has the public functions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_binary, check_class_sample, shape_of
-from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, value_of_groups
 
 
 def _minus_log(p: NDArray[Any]) -> Array:
@@ -64,6 +65,32 @@ def log_loss(
     """Return the mean of -log(probability of the true class); a sample may lack a class."""
     given = y_true, y_proba, sample_weight, pos_label
     return _mean_loss(lambda y, p: _minus_log(np.where(y == 1, p, 1.0 - p)), log_losses, *given)
+
+
+def _make_auc(prob: Array, n_samples: float) -> Evaluate:
+    def evaluate(count: Array, positives: Array) -> Array:
+        negatives = count - positives
+        # pairs of an event and a non-event in the right order; ties count half
+        below = np.cumsum(negatives, axis=0) - 0.5 * negatives
+        with np.errstate(invalid="ignore"):
+            pairs = positives.sum(axis=0) * negatives.sum(axis=0)
+            return np.asarray((positives * below).sum(axis=0) / pairs)
+
+    return evaluate
+
+
+@MetricKernel(_make_auc)
+def roc_auc(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> float:
+    """Return the area under the ROC curve; NaN without events, or without non-events."""
+    binary = check_binary(y_true, y_proba, sample_weight, pos_label)
+    grouped = group_outcomes(binary.y, binary.p, binary.w)
+    return value_of_groups(_make_auc(grouped.prob, grouped.total), grouped)
 
 
 def _mean_loss(

@@ -35,8 +35,9 @@ from sklearn_calib.inference import (
     SpiegelhalterTest,
     TCal,
 )
-from sklearn_calib.inference._intervals import SharedIntervals, bound_metric
+from sklearn_calib.inference._intervals import SharedIntervals
 from sklearn_calib.inference._null_distribution import null_distribution_of
+from sklearn_calib.inference._redraw import Redrawn
 from sklearn_calib.inference._testing._simulated import is_large
 from sklearn_calib.metrics import (
     CalibrationSummary,
@@ -754,7 +755,7 @@ def examine_parts(
 def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
     grouped = group_sample(sample)
     small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
-    bound = bound_metric(smooth_ece, small, weighted=bool((small.weight != 1).any()))
+    bound = Redrawn(smooth_ece, small, weighted=bool((small.weight != 1).any()))
     null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)
     test = CutoffTest(n_resamples=budget.n_draws, random_state=budget.seed)
     tested = sample if sample.clusters is not None else BinarySample(*condensed(grouped).rows())

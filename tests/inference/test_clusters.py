@@ -385,7 +385,7 @@ def test_intervals_are_wider():
 def test_the_percentile_method_resamples_clusters():
     y, p, clusters = dependent(200, 10, 0.4, seed=1)
     found = confidence_interval(
-        y, p, metric=brier_score_loss, method="percentile", clusters=clusters, random_state=0
+        y, p, metric=brier_score_loss, method="bootstrap", clusters=clusters, random_state=0
     )
     loss = (y - p) ** 2 - np.mean((y - p) ** 2)
     error = np.sqrt(np.square(np.bincount(clusters, loss)).sum()) / y.size

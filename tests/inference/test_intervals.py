@@ -1,22 +1,24 @@
-"""Confidence intervals of calibration errors."""
+"""Confidence intervals of metrics."""
 
 from functools import partial
 
 import numpy as np
 import pytest
 from scipy.special import expit, logit
-from scipy.stats import binom
-from sklearn.metrics import brier_score_loss
+from scipy.stats import beta, binom
 
-from sklearn_calib.inference import confidence_interval
+from sklearn_calib.inference import confidence_interval, expected_under_calibration
 from sklearn_calib.metrics import (
+    MetricKernel,
     cutoff_calibration_error,
     decision_risk_gap,
     expected_calibration_error,
     logit_smoothed_ece,
+    net_benefit,
     smooth_calibration_error,
     smooth_ece,
 )
+from sklearn_calib.metrics._names import as_metric
 
 
 def sample(n=400, slope=1.0, seed=0):
@@ -119,6 +121,7 @@ def test_one_label_only(label, far):
 def test_metric_that_checks_its_weights():
     """A population is a sample with large weights, which the metrics of the package accept."""
 
+    @MetricKernel(calibration_error=True)
     def metric(y, p, *, sample_weight=None):
         return expected_calibration_error(y, p, sample_weight=sample_weight)
 
@@ -154,7 +157,7 @@ def test_gross_miscalibration_is_not_zero():
     assert interval.lower < narrow.lower < narrow.upper < interval.upper
 
 
-@pytest.mark.parametrize("method", ["inversion", "percentile"])
+@pytest.mark.parametrize("method", ["inversion", "bootstrap"])
 def test_frequency_weights_are_repetition(method):
     y, p = sample(n=60)
     times = np.random.default_rng(0).integers(0, 4, 60)
@@ -174,19 +177,6 @@ def test_labels_and_columns():
         confidence_interval(names, two, metric=cutoff_calibration_error, pos_label="event", **options)
         == expected
     )
-
-
-def test_percentile_suits_an_average():
-    y, p = sample(n=500)
-    interval = confidence_interval(
-        y, p, metric=brier_score_loss, method="percentile", n_resamples=500, random_state=0
-    )
-    losses = (y - p) ** 2
-    half = 1.96 * losses.std() / np.sqrt(500)
-    assert interval.upper - interval.lower == pytest.approx(2 * half, rel=0.15)
-    assert interval.lower < losses.mean() < interval.upper
-    assert np.isnan(interval.null_mean)
-    assert "noise" not in str(interval)
 
 
 def test_balanced_and_tiny_samples():
@@ -229,7 +219,7 @@ SAMPLES = {
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("metric", EVERY_METRIC)
 def test_every_sample_has_an_interval(metric, name):
-    for method in ("inversion", "percentile"):
+    for method in ("inversion", "bootstrap"):
         interval = confidence_interval(
             *SAMPLES[name], metric=metric, method=method, n_resamples=20, random_state=0
         )
@@ -237,7 +227,7 @@ def test_every_sample_has_an_interval(metric, name):
         assert 0 <= interval.lower <= interval.upper <= 1
         if method == "inversion":
             assert interval.upper > interval.estimate - 1e-6
-        assert np.isnan(interval.null_mean) == (method == "percentile")
+        assert np.isnan(interval.null_mean) == (method == "bootstrap")
 
 
 def test_search_ends_where_its_bracket_crosses_by_rounding():
@@ -255,13 +245,104 @@ def test_search_ends_where_its_bracket_crosses_by_rounding():
     assert interval.lower <= interval.estimate <= interval.upper < 0.2
 
 
-def test_bandwidth_that_depends_on_the_size_is_fixed():
-    y, p = sample(n=120)
-    options = {"n_resamples": 20, "random_state": 0}
-    fixed = partial(logit_smoothed_ece, bandwidth=120 ** (-1 / 3))
-    assert confidence_interval(y, p, metric=logit_smoothed_ece, **options) == confidence_interval(
-        y, p, metric=fixed, **options
+def test_logit_smoothed_error_of_a_population():
+    """Of calibrated predictions it is 0, of equal ones in general the difference from the event rate."""
+    least = []
+    for seed in range(40):
+        y, p = sample(n=100, seed=seed)
+        interval = confidence_interval(
+            y, p, metric=logit_smoothed_ece, n_resamples=20, random_state=seed, confidence=0.9
+        )
+        least.append(interval.lower)
+    # 31 or fewer of 40 have a probability of 1% at .9
+    assert np.count_nonzero(np.array(least) == 0) >= 32
+    interval = confidence_interval(
+        np.arange(300) < 270, np.full(300, 0.5), metric="logit_smoothed_ece", random_state=0
     )
+    assert interval.corrected == pytest.approx(0.4, abs=0.005)
+
+
+def accuracy(y, p, sample_weight=None):
+    return np.average(y == (p >= 0.5), weights=sample_weight)
+
+
+OTHERS = {
+    "brier_score": "brier_score",
+    "log_loss": "log_loss",
+    "net_benefit": partial(net_benefit, threshold=0.3),
+    "area_under_risk_coverage": "area_under_risk_coverage",
+    "roc_auc": "roc_auc",
+    "accuracy": accuracy,
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("n", [200, 1000])
+@pytest.mark.parametrize("name", OTHERS)
+def test_coverage_of_metrics_that_are_not_calibration_errors(name, n):
+    """Of 300, 273 to 294 have a probability of 99.5% at a coverage of .95."""
+    u = (np.arange(20_000) + 0.5) / 20_000
+    fine = beta.ppf(u, 2, 3)
+    weight = expit(1.6 * logit(fine))
+    metric = as_metric(OTHERS[name])
+    truth = metric(
+        np.repeat([1, 0], u.size), np.tile(fine, 2), sample_weight=np.concatenate([weight, 1 - weight])
+    )
+    hits = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(2, 3, n)
+        y = (rng.random(n) < expit(1.6 * logit(p))).astype(int)
+        interval = confidence_interval(y, p, metric=metric, n_resamples=40, random_state=seed)
+        hits += interval.lower <= truth <= interval.upper
+    assert 273 <= hits <= 294
+
+
+def test_intervals_of_metrics_that_are_not_calibration_errors():
+    rng = np.random.default_rng(1)
+    p = rng.beta(2, 3, 1000)
+    y = (rng.random(1000) < expit(1.6 * logit(p))).astype(int)
+    for metric in (*OTHERS.values(), "refinement_loss"):
+        interval = confidence_interval(y, p, metric=metric, n_resamples=20)
+        assert interval.method == "bootstrap"
+        assert interval.lower < interval.estimate < interval.upper < interval.lower + 0.1
+        assert "bias-corrected" not in str(interval) + interval._repr_html_()
+        with pytest.raises(ValueError, match="method='inversion' needs a calibration error"):
+            confidence_interval(y, p, metric=metric, method="inversion")
+    interval = confidence_interval(y, p, metric="brier_score")
+    half = 1.96 * ((y - p) ** 2).std() / np.sqrt(1000)
+    assert (interval.lower, interval.upper) == pytest.approx(
+        (interval.estimate - half, interval.estimate + half), abs=0.15 * half
+    )
+    assert np.isnan(interval.null_mean)
+
+
+def test_metrics_that_ignore_their_weights():
+    y, p = sample(n=60)
+    times = np.random.default_rng(0).integers(1, 4, 60)
+    given = {"n_resamples": 20, "random_state": 0}
+
+    def ignores(y, p, sample_weight=None):
+        return accuracy(y, p)
+
+    def lacks(y, p):
+        return accuracy(y, p)
+
+    # without weights, samples are repeated
+    expected = str(confidence_interval(y, p, metric=accuracy, **given))
+    assert str(confidence_interval(y, p, metric=ignores, **given)) == expected
+    assert str(confidence_interval(y, p, metric=lacks, **given)) == expected
+    for metric, error, text in (
+        (ignores, ValueError, "does not use sample_weight as numbers of samples"),
+        (lacks, TypeError, "cannot be called with sample_weight"),
+    ):
+        with pytest.raises(error, match=text):
+            confidence_interval(y, p, metric=metric, sample_weight=times, **given)
+        with pytest.raises(error, match=text):
+            expected_under_calibration(None, p, metric=metric, sample_weight=times, n_resamples=39)
+        # a population has weights
+        with pytest.raises(error, match=text):
+            confidence_interval(y, p, metric=MetricKernel(calibration_error=True)(metric), **given)
 
 
 @pytest.mark.parametrize(
@@ -269,6 +350,7 @@ def test_bandwidth_that_depends_on_the_size_is_fixed():
     [
         ({"confidence": 1.0}, ValueError, "confidence"),
         ({"method": "bca"}, ValueError, "method"),
+        ({"confidence": 0.999}, ValueError, "n_resamples=200 is too few"),
         ({"n_resamples": 5}, ValueError, "n_resamples"),
         ({"sample_weight": [0.5, 1.0]}, ValueError, "sample_weight"),
         ({"metric": 7}, TypeError, "metric must be the name"),

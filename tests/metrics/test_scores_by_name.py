@@ -1,9 +1,9 @@
-"""Brier score and log loss, wherever a metric is accepted by name."""
+"""Brier score, log loss and AUC, wherever a metric is accepted by name."""
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import brier_score_loss, log_loss
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from sklearn.metrics import get_scorer as sklearn_scorer
 
 from sklearn_calib.inference import (
@@ -16,7 +16,12 @@ from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.plot import ComparisonDisplay
 from sklearn_calib.scorers import CalibrationScorer
 
-NAMES = {"brier_score": brier_score_loss, "brier_score_loss": brier_score_loss, "log_loss": log_loss}
+NAMES = {
+    "brier_score": brier_score_loss,
+    "brier_score_loss": brier_score_loss,
+    "log_loss": log_loss,
+    "roc_auc": roc_auc_score,
+}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,7 @@ def test_scores_are_those_of_scikit_learn(name, forecast):
 
     def estimate(y, p, **given):
         return confidence_interval(
-            y, p, metric=name, method="percentile", n_resamples=40, random_state=0, **given
+            y, p, metric=name, method="bootstrap", n_resamples=40, random_state=0, **given
         ).estimate
 
     assert estimate(y, p) == pytest.approx(expected(y, p), rel=1e-12)
