@@ -1,9 +1,11 @@
 """Threads and processes: the same numbers as one after the other, and an error where a worker dies."""
 
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn_calib import CalibratedClassifier, CrossFitScorer
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, SmoothedCalibrator
 from sklearn_calib.inference import TCal
+from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.scorers import PValueScorer, get_scorer
 from tests import _every as every
 
@@ -117,3 +120,41 @@ def test_errors_of_workers_are_those_of_one():
             model.fit(X, y)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
+
+
+def test_a_monitor_is_read_while_it_is_updated():
+    """Every access sees the state after a complete update: batches of ten samples, slots of thirty."""
+    monitor = CalibrationMonitor(window=300, n_slots=10, metrics="brier_score", restart=True)
+    rng = np.random.default_rng(0)
+    monitor.update(rng.random(10) < 0.5, rng.random(10))
+    reading = Event()
+
+    def update():
+        reading.wait()
+        for _ in range(80):
+            p = rng.random(10)
+            monitor.update(rng.random(10) < p**3, p)
+
+    def read():
+        n_reads = 0
+        while not updates.done():
+            window, history = monitor.window_, monitor.history()
+            slots = [sketch.n_samples for _, _, sketch in window.slots()]
+            assert window.n_seen % 10 == 0
+            assert sum(slots) == window.n_samples == window.current().n_samples
+            assert slots[:-1] == [30] * (len(slots) - 1)
+            assert history["n_samples"].tolist() == [10 * k for k in range(1, history["n_samples"].size + 1)]
+            assert set(monitor.errors_) == {"brier_score"}
+            seen, _, inside = re.search(r"samples +(\d+) seen, ((\d+) in the window)", str(monitor)).groups()
+            # a window that is full loses a slot at a time
+            assert int(inside) == int(seen) if int(seen) < 300 else 270 < int(inside) <= 300
+            n_reads += 1
+            reading.set()
+        return n_reads
+
+    with ThreadPoolExecutor(3) as pool:
+        updates = pool.submit(update)
+        readers = [pool.submit(read) for _ in range(2)]
+        updates.result()
+        assert sum(reader.result() for reader in readers) > 20
+    assert monitor.n_samples_seen_ == 810

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,6 +40,19 @@ _LONGEST_RUN = 2**53
 _MODES = ("anytime", "run-length")
 # Columns of the history before those of the metrics.
 _COLUMNS = ("time", "n_samples", "log_evidence", "alert", "event_rate", "mean_prediction")
+
+
+class _Seen(NamedTuple):
+    """What readers see of a monitor, replaced as a whole after each update."""
+
+    window: WindowedSketch
+    n_samples: int = 0
+    alerts: tuple[CalibrationAlert, ...] = ()
+    alarmed: bool = False
+    log_evidence: float = 0.0
+    pvalue: float | None = None
+    # of the evidence
+    n_tested: int = 0
 
 
 @shared_docs
@@ -107,7 +120,8 @@ class CalibrationMonitor:
     reference_errors_ : dict of str to float
         The metrics on the reference; empty without one.
     window_ : WindowedSketch
-        The window, with outcomes 1 for the positive class.
+        The window after the last update, with outcomes 1 for the positive class; later updates do not change
+        it.
 
     See Also
     --------
@@ -155,8 +169,9 @@ class CalibrationMonitor:
     predicted outcome does not change it. Metrics are computed when a batch opens a new slot of the window,
     and at alerts. A metric that fails on a window is NaN, with a warning.
 
-    Apart from history and alerts, the state has constant size. Threads and interrupted updates are described
-    in the user guide.
+    Apart from history and alerts, the state has constant size. While one thread updates a monitor, others may
+    read its attributes, its history and its text: each access sees the state after a complete update.
+    Interrupted updates are described in the user guide.
 
     References
     ----------
@@ -210,17 +225,15 @@ class CalibrationMonitor:
         self._metrics = _check_metrics(metrics)
         self._pos_label = pos_label
         self._max_history = check_integer(max_history, "max_history")
-        self.window_ = WindowedSketch(window, n_slots=n_slots, late=late, precision=precision)
-        self._empty_window = self.window_.copy()
+        self._window = WindowedSketch(window, n_slots=n_slots, late=late, precision=precision)
+        self._empty_window = self._window.copy()
         if reference is not None and not isinstance(reference, CalibrationSketch):
             raise TypeError(
                 f"reference must be a CalibrationSketch, got {type(reference).__name__}. Pass "
                 "CalibrationSketch().update(y_true, y_proba)."
             )
         self.reference_errors_ = {} if reference is None else self._measure(reference)
-        self.alerts_: tuple[CalibrationAlert, ...] = ()
-        self.n_samples_seen_ = 0
-        self.alarmed_ = False
+        self._seen = _Seen(self._empty_window)
         # one record for each batch, with the values of the columns of the history
         self._records: list[tuple[Any, ...]] = []
         # the newest slot of the window at the last computation of the metrics
@@ -261,29 +274,33 @@ class CalibrationMonitor:
             y, p = y[keep], p[keep]
             times = check_frequency_weights(batch.w[keep].astype(np.float64))
         # the last check
-        self.window_._add(batch, time)
+        self._window._add(batch, time)
         if not p.shape[0]:
             return []
-        self.n_samples_seen_ += p.shape[0] if times is None else int(times.sum())
-        now, slot = self.n_samples_seen_ if time is None else self.window_.newest, self.window_.newest_slot
+        n_samples = self.n_samples_seen_ + (p.shape[0] if times is None else int(times.sum()))
+        now, slot = n_samples if time is None else self._window.newest, self._window.newest_slot
         log_evidence = self._evidence.play_at((now, slot), y, p, times)
         alert = not self.alarmed_ and log_evidence >= math.log(self.threshold_)
         measured = dict.fromkeys((*_COLUMNS[4:], *self._metrics), math.nan)
         found = []
         if alert or slot != self._measured_slot:
-            sketch = self.window_.current()
+            sketch = self._window.current()
             measured = {"event_rate": sketch.event_rate, "mean_prediction": sketch.mean_prediction}
             measured |= self._measure(sketch)
             found = [self._alert(now, sketch, measured)] if alert else []
             self._measured_slot = slot
-        self._records.append((now, self.n_samples_seen_, log_evidence, alert, *measured.values()))
+        self._records.append((now, n_samples, log_evidence, alert, *measured.values()))
         # old records are deleted in blocks, as each deletion moves the others
         if len(self._records) >= 2 * self._max_history:
             del self._records[: -self._max_history]
-        self.alerts_ += tuple(found)
-        self.alarmed_ = self.alarmed_ or alert
-        if alert and self._restarts:
-            self.restart(empty_window=False)
+        restarts = alert and self._restarts
+        if restarts:
+            self._evidence = self._new_evidence()
+        self._publish(
+            n_samples=n_samples,
+            alerts=self.alerts_ + tuple(found),
+            alarmed=(self.alarmed_ or alert) and not restarts,
+        )
         return found
 
     def restart(self, *, empty_window: bool = True) -> None:
@@ -296,9 +313,10 @@ class CalibrationMonitor:
             kept.
         """
         check_flag(empty_window, "empty_window")
-        self._evidence, self.alarmed_ = Evidence(self.mode == "run-length", self._dependent), False
+        self._evidence = self._new_evidence()
         if empty_window:
-            self.window_, self._measured_slot = self._empty_window.copy(), None
+            self._window, self._measured_slot = self._empty_window.copy(), None
+        self._publish(alarmed=False)
 
     def history(self) -> dict[str, NDArray[Any]]:
         """Return the history as a table.
@@ -320,9 +338,29 @@ class CalibrationMonitor:
         }
 
     @property
+    def window_(self) -> WindowedSketch:
+        """The window after the last update, which later ones do not change."""
+        return self._seen.window
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Number of samples seen."""
+        return self._seen.n_samples
+
+    @property
+    def alerts_(self) -> tuple[CalibrationAlert, ...]:
+        """All alerts so far."""
+        return self._seen.alerts
+
+    @property
+    def alarmed_(self) -> bool:
+        """Whether there has been an alert since the start or the last restart."""
+        return self._seen.alarmed
+
+    @property
     def log_evidence_(self) -> float:
         """Logarithm of the current evidence."""
-        return self._evidence.log_wealth
+        return self._seen.log_evidence
 
     @property
     def evidence_(self) -> float:
@@ -333,7 +371,7 @@ class CalibrationMonitor:
     @property
     def pvalue_(self) -> float | None:
         """Anytime-valid p-value since the start or the last restart; None with ``mode="run-length"``."""
-        return self._evidence.pvalue if self.mode == "anytime" else None
+        return self._seen.pvalue
 
     @property
     def errors_(self) -> dict[str, float]:
@@ -342,9 +380,9 @@ class CalibrationMonitor:
         return self._measure(sketch) if sketch.n_samples else {}
 
     def __repr__(self) -> str:
+        seen = self._seen
         return (
-            f"<CalibrationMonitor(mode={self.mode!r}) of {self.n_samples_seen_} samples, "
-            f"{len(self.alerts_)} alerts>"
+            f"<CalibrationMonitor(mode={self.mode!r}) of {seen.n_samples} samples, {len(seen.alerts)} alerts>"
         )
 
     def __str__(self) -> str:
@@ -368,22 +406,39 @@ class CalibrationMonitor:
         guarantee = f"average run length at least {self.threshold_:g} samples"
         if self.mode == "anytime":
             guarantee = f"probability of any false alarm at most {1.0 / self.threshold_:g}"
-        sketch = self.window_.current()
-        evidence = f"{shown_evidence(self.log_evidence_)}, alert at {self.threshold_:g}"
-        last = f", the last at {shown_time(self.alerts_[-1].time)}" if self.alerts_ else ""
+        seen = self._seen
+        sketch, n_late = seen.window.current(), seen.window.n_late
+        evidence = f"{shown_evidence(seen.log_evidence)}, alert at {self.threshold_:g}"
+        last = f", the last at {shown_time(seen.alerts[-1].time)}" if seen.alerts else ""
         facts = [
             ("guarantee", guarantee),
-            ("samples", f"{self.n_samples_seen_} seen, {sketch.n_samples} in the window"),
-            ("evidence", f"{evidence}, over {self._evidence.n_samples} samples"),
-            ("alerts", f"{len(self.alerts_)}{last}"),
+            ("samples", f"{seen.n_samples} seen, {sketch.n_samples} in the window"),
+            ("evidence", f"{evidence}, over {seen.n_tested} samples"),
+            ("alerts", f"{len(seen.alerts)}{last}"),
         ]
-        if self.window_.n_late:
-            facts.append(("too late", f"{self.window_.n_late}"))
+        if n_late:
+            facts.append(("too late", f"{n_late}"))
         if sketch.n_samples:
             rates = f"rate {sketch.event_rate:.4g}, mean prediction {sketch.mean_prediction:.4g}"
             facts.append(("events", rates))
             facts += shown_errors(self._measure(sketch), self.reference_errors_)
         return facts
+
+    def _new_evidence(self) -> Evidence:
+        return Evidence(self.mode == "run-length", self._dependent)
+
+    def _pvalue(self) -> float | None:
+        return self._evidence.pvalue if self.mode == "anytime" else None
+
+    def _publish(self, **changed: Any) -> None:
+        """Replace what readers see."""
+        self._seen = self._seen._replace(
+            window=self._window.copy(),
+            log_evidence=self._evidence.log_wealth,
+            pvalue=self._pvalue(),
+            n_tested=self._evidence.n_samples,
+            **changed,
+        )
 
     def _measure(self, sketch: CalibrationSketch) -> dict[str, float]:
         """Return all metrics of a sketch; one that fails is NaN, so that the monitor continues."""
@@ -405,9 +460,9 @@ class CalibrationMonitor:
             time=now,
             n_samples=self._evidence.n_samples,
             mode=self.mode,
-            log_evidence=self.log_evidence_,
+            log_evidence=self._evidence.log_wealth,
             threshold=self.threshold_,
-            pvalue=self.pvalue_,
+            pvalue=self._pvalue(),
             since=since,
             direction=tendency.direction,
             intercept=tendency.intercept,
@@ -422,11 +477,11 @@ class CalibrationMonitor:
 
     def _newer(self, sketch: CalibrationSketch, slot: int | None) -> CalibrationSketch:
         """Return the samples since a slot; its own are excluded if there are more later ones."""
-        newest = self.window_.newest_slot
+        newest = self._window.newest_slot
         if slot is None or newest is None:
             return sketch
-        both = self.window_.current(newest - slot + 1)
-        later = self.window_.current(newest - slot) if newest > slot else None
+        both = self._window.current(newest - slot + 1)
+        later = self._window.current(newest - slot) if newest > slot else None
         return later if later is not None and 2 * later.n_samples > both.n_samples else both
 
 
