@@ -24,7 +24,7 @@ forest = RandomForestClassifier(random_state=0).fit(X_train, y_train)
 p = forest.predict_proba(X_test)[:, 1]
 
 # %%
-# The result has two p-values: ``pvalue`` for all samples, and ``pvalue_clipped`` for the samples that do not
+# The result has two p-values: ``pvalue`` for all samples, and ``pvalue_others`` for the samples that do not
 # contradict a prediction of 0 or 1. ``contradicted`` contains the indices of the other samples.
 
 result = CombinedTest(random_state=0).test(y_test, p)

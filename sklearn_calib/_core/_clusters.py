@@ -108,6 +108,17 @@ class Clusters:
         count, positives = (_sums(inverse, values) for values in (self.count, self.positives))
         return Clusters(group, code, count, positives, self.n_clusters, self.dependence)
 
+    def taken(self, groups: NDArray[np.bool_]) -> Clusters:
+        """Return the cells of a subset of the groups."""
+        cells = groups[self.group]
+        return replace(
+            self,
+            group=(np.cumsum(groups) - 1)[self.group[cells]],
+            code=self.code[cells],
+            count=self.count[cells],
+            positives=self.positives[cells],
+        )
+
     def resample(
         self, n_draws: int, generator: np.random.Generator, at_once: int
     ) -> Iterator[tuple[Array, Array]]:

@@ -56,6 +56,21 @@ class GroupedOutcomes:
         clusters = None if self.clusters is None else self.clusters.pooled(starts, self.prob.shape[0])
         return GroupedOutcomes(np.clip(mean, self.prob[starts], self.prob[last]), weight, positives, clusters)
 
+    def uncertain(self) -> GroupedOutcomes:
+        """Return the groups with finite log-odds: without predictions of exactly 0 and 1."""
+        inside = (self.prob > 0.0) & (self.prob < 1.0)
+        if inside.all():
+            return self
+        clusters = None if self.clusters is None else self.clusters.taken(inside)
+        return GroupedOutcomes(self.prob[inside], self.weight[inside], self.positives[inside], clusters)
+
+    def contradictions(self) -> tuple[float, float]:
+        """Return how many samples contradict a prediction of exactly 0 or 1, and how many have one."""
+        negatives = self.weight - self.positives
+        zero, one = self.prob <= 0.0, self.prob >= 1.0
+        wrong = self.positives[zero].sum() + negatives[one].sum()
+        return float(wrong), float(self.weight[zero | one].sum())
+
     def rows(self) -> tuple[NDArray[np.int64], Array, Array]:
         """Return outcomes, predictions and weights: per group one event and one non-event of weight > 0."""
         negatives = self.weight - self.positives
@@ -147,10 +162,22 @@ def balanced_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
 
 
 def condensed(grouped: GroupedOutcomes, most: int = 4096, n_bins: int = 2048) -> GroupedOutcomes:
-    """Return the sample itself, or bins of neighbours if it has more than ``most`` distinct predictions."""
+    """Return the sample itself, or bins of neighbours if it has more than ``most`` distinct predictions.
+
+    Predictions of exactly 0 and 1 have bins of their own.
+    """
     if grouped.prob.shape[0] <= most:
         return grouped
-    return grouped.pooled(group_starts(balanced_bins(grouped, n_bins)))
+    bins = balanced_bins(grouped, n_bins) + (grouped.prob > 0.0) + (grouped.prob >= 1.0)
+    return grouped.pooled(group_starts(bins))
+
+
+def contradiction_words(n_contradicted: float, n_extreme: float) -> str:
+    """Return how many predictions of exactly 0 or 1 were contradicted; nothing if none were."""
+    if not n_contradicted:
+        return ""
+    were = "was" if n_contradicted == 1 else "were"
+    return f"{n_contradicted:,.0f} of {n_extreme:,.0f} predictions of exactly 0 or 1 {were} contradicted"
 
 
 def _group_clusters(y: NDArray[np.int64], p: Array, w: Array, code: NDArray[np.int64]) -> GroupedOutcomes:

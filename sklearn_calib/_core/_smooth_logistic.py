@@ -38,7 +38,16 @@ def natural_spline(x: Array, knots: Array) -> Array:
 
 
 def smooth_frequency(grouped: GroupedOutcomes, n_knots: int) -> Array:
-    """Return the fitted event frequency of each group; the base rate for constant predictions or outcomes."""
+    """Return the fitted event frequency of each group; the base rate for constant predictions or outcomes.
+
+    At 0 and 1, whose log-odds are infinite, it is the observed event frequency.
+    """
+    inside = grouped.uncertain()
+    if inside is not grouped:
+        curve = grouped.positives / grouped.weight
+        if inside.prob.size:
+            curve[(grouped.prob > 0.0) & (grouped.prob < 1.0)] = smooth_frequency(inside, n_knots)
+        return curve
     fraction = grouped.weight / grouped.total
     base_rate = float(grouped.positives.sum() / grouped.total)
     x = logit(grouped.prob)

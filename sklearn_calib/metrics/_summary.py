@@ -13,7 +13,12 @@ from scipy.special import expit, ndtr, stdtrit
 from scipy.stats import norm
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_sample
+from sklearn_calib._core._grouping import (
+    GroupedOutcomes,
+    contradiction_words,
+    group_outcomes,
+    group_sample,
+)
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._core._smooth_logistic import KNOT_QUANTILES, smooth_frequency
@@ -91,6 +96,9 @@ class CalibrationSummary:
         Estimated variance of the number of events over that of independent samples; None without clusters.
     n_effective : float or None
         Number of samples divided by the design effect; None without clusters.
+    n_contradicted, n_extreme : float
+        Number of samples whose outcome contradicts a prediction of exactly 0 or 1, and of all samples with
+        such predictions, which intercept, slope and slope_intercept do not use.
     probabilities : ndarray of shape (m,)
         Distinct predictions in increasing order.
     curve : ndarray of shape (m,)
@@ -116,8 +124,11 @@ class CalibrationSummary:
     n_clusters: int | None = None
     design_effect: float | None = None
     n_effective: float | None = None
+    n_contradicted: float = 0.0
+    n_extreme: float = 0.0
 
     def _rows(self) -> list[tuple[str, str]]:
+        extremes = contradiction_words(self.n_contradicted, self.n_extreme)
         scaled = "not determined" if np.isnan(self.scaled_brier) else f"{self.scaled_brier:.4f}"
         return [
             ("samples, events", f"{self.n_samples:g}, {self.n_events:g}"),
@@ -131,6 +142,7 @@ class CalibrationSummary:
             ("Brier, scaled Brier", f"{self.brier:.4f}, {scaled}"),
             ("intervals", f"{100 * self.confidence:g}%"),
             *([("clusters", cluster_words(self))] if self.n_clusters else []),
+            *([("extremes", extremes)] if extremes else []),
         ]
 
     def __str__(self) -> str:
@@ -164,6 +176,8 @@ def _lines(
     grouped: GroupedOutcomes, z: float, method: str
 ) -> tuple[IntervalEstimate, IntervalEstimate, IntervalEstimate]:
     """Return intercept for slope 1, slope, and intercept with that slope, with their intervals."""
+    if not grouped.prob.size:
+        return _UNKNOWN, _UNKNOWN, _UNKNOWN
     data = LogitOutcomes(grouped)
 
     def estimate(
@@ -301,11 +315,12 @@ def calibration_summary(
 
     Notes
     -----
-    Intercept and slope [1]_ are maximum likelihood estimates; predictions are clipped to [2**-53, 1 - 2**-53]
-    before the logit. They are not determined (NaN) if all outcomes are equal, the slope also if all
-    predictions are equal or under perfect separation. The interval of O/E is
-    :math:`O/E \cdot \exp(\pm z \sqrt{(1 - \bar y)/O})` for O events with frequency :math:`\bar y`; without
-    events it is [0, infinity). With clusters, standard errors are those of the sandwich estimator CR3 [4]_,
+    Intercept and slope [1]_ are maximum likelihood estimates from the predictions strictly between 0 and 1;
+    those of exactly 0 or 1 have infinite log-odds, see docs/inputs.md. They are not determined (NaN) if all
+    outcomes are equal, the slope also if all predictions are equal or under perfect separation. The interval
+    of O/E is :math:`O/E \cdot \exp(\pm z \sqrt{(1 - \bar y)/O})` for O events with frequency :math:`\bar y`;
+    without events it is [0, infinity). With clusters, standard errors are those of the sandwich estimator CR3
+    [4]_,
 
     .. math:: \Bigl(\sum_c \bigl[\psi_c / (1 - h_c)\bigr]^2\Bigr)^{1/2},
 
@@ -319,7 +334,7 @@ def calibration_summary(
     perfect separation. It depends on relative weights only: neither weights times a number nor repeated
     samples change the curve. ICI, E50, E90 and Emax are the mean, median, 90th percentile and maximum over
     the samples of its absolute difference from the prediction; [2]_ also defines them for a curve by local
-    regression. O(n log n).
+    regression. At 0 and 1 the curve is the event frequency of these predictions. O(n log n).
 
     References
     ----------
@@ -366,11 +381,13 @@ def summarize(grouped: GroupedOutcomes, n_knots: int, confidence: float, method:
     z = float(norm.isf((1.0 - confidence) / 2.0))
     total, events = grouped.total, float(grouped.positives.sum())
     expected = float(grouped.weight @ grouped.prob)
-    intercept, slope, slope_intercept = _lines(grouped, z, method)
+    uncertain = grouped.uncertain()
+    intercept, slope, slope_intercept = _lines(uncertain, z, method)
+    n_contradicted, n_extreme = grouped.contradictions()
     inflation = 1.0
     if grouped.clusters is not None and intercept.upper > intercept.lower:
         # the design effect of the number of events, as for the intercept
-        error = LogitOutcomes(grouped)
+        error = LogitOutcomes(uncertain)
         alone = error.standard_errors(error.fit_intercept())[0]
         inflation = max(1.0, (intercept.upper - intercept.lower) / (2.0 * z * alone))
     curve = smooth_frequency(grouped, n_knots)
@@ -395,6 +412,8 @@ def summarize(grouped: GroupedOutcomes, n_knots: int, confidence: float, method:
         confidence=float(confidence),
         probabilities=grouped.prob,
         curve=curve,
+        n_contradicted=n_contradicted,
+        n_extreme=n_extreme,
         **dependence_of(grouped.clusters, grouped.prob),
     )
 

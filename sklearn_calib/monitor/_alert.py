@@ -170,7 +170,9 @@ def shown_evidence(log_evidence: float) -> str:
 
 def find_tendency(sketch: CalibrationSketch) -> Tendency:
     """Return the type of miscalibration of the predictions of a sketch."""
-    outcomes = LogitOutcomes(group_outcomes(*sketch.weighted_sample()))
+    grouped = group_outcomes(*sketch.weighted_sample())
+    inside = grouped.uncertain()
+    outcomes = LogitOutcomes(inside if inside.prob.size else grouped)
     none = outcomes.at(0.0, 1.0)
     shift, both = outcomes.fit_intercept(), outcomes.fit_both()
     gains = {"shift": shift.log_likelihood - none.log_likelihood}

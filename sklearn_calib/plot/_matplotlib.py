@@ -132,7 +132,7 @@ def result_finding(result: "CalibrationTestResult", level: float) -> str:
     """Return what a test found; contradicted predictions of 0 and 1 apart from all others."""
     if not result.n_contradicted:
         return finding(result.pvalue, level)
-    found, others = f"{result.n_contradicted:,} of {result.n_extreme:,}", result.pvalue_clipped
+    found, others = f"{result.n_contradicted:,} of {result.n_extreme:,}", result.pvalue_others
     if np.isnan(others):
         return f"{found} predictions of\nexactly 0 or 1 contradicted"
     return f"{finding(others, level)}\nwithout {found} predictions of\nexactly 0 or 1 that are contradicted"

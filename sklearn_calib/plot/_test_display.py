@@ -255,7 +255,7 @@ class TestDisplay(AxesMixin):
         # so that 0.9 is the level 0.1 in spite of rounding
         level = max(round(1.0 - check_fraction(confidence, "confidence"), 15), 1e-15)
         # of the samples that do not contradict predictions of 0 and 1
-        result = self.result.clipped or self.result
+        result = self.result.others or self.result
         if isinstance(result, SequentialTestResult):
             ax = self._new_or(ax, 6.4, 4.2)
             self._draw_path(ax, result, level, full_names(line_params))

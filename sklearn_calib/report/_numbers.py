@@ -494,8 +494,9 @@ class _Normal:
         of_ratio = shift / expected if expected > 0.0 else _NAN
         of_intercept = of_slope = _NAN
         if information > 0.0:
-            of_intercept = shift / information
-            centred = x - variance @ x / information
+            # predictions of exactly 0 and 1 carry no information
+            of_intercept = self.null_half_width((variance > 0.0) * 1.0) * total / information
+            centred = np.where(variance > 0.0, x - variance @ x / information, 0.0)
             around = float(variance @ centred**2)
             if around > 1e-12 * information:
                 of_slope = self.null_half_width(centred) * total / around
@@ -545,8 +546,7 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     """Return what a report contains about a checked binary sample with frequency weights."""
     step("scores and slopes")
     grouped = group_sample(sample)
-    inside = _inside(grouped)
-    summary = summarize(condensed(inside), 5, budget.confidence, "profile")
+    summary = summarize(condensed(grouped), 5, budget.confidence, "profile")
     brier, log_loss = (decompose(grouped, score) for score in ("brier", "log_loss"))
     shared = SharedIntervals(sample, budget.confidence, budget.n_resamples, budget.seed)
     metrics = []
@@ -570,18 +570,17 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     step("tests of calibration")
     tests = _tests(sample, grouped, budget)
     step("what remains after recalibration")
-    residual_pvalue = _after_recalibration(sample, inside, summary, budget)
+    residual_pvalue = _after_recalibration(sample, summary, budget)
     step("regions of predictions")
     regions = find_regions(grouped, budget.confidence, budget.n_draws, budget.generator)
-    n_certain, n_impossible = contradictions(grouped)
     predicted, observed = _frequencies(grouped)
     dependent = dependence_of(grouped.clusters, grouped.prob)
     return {
         "n_samples": grouped.total,
         "n_events": float(grouped.positives.sum()),
         "n_distinct": int(grouped.prob.shape[0]),
-        "n_certain": n_certain,
-        "n_impossible": n_impossible,
+        "n_certain": summary.n_extreme,
+        "n_impossible": summary.n_contradicted,
         "predicted": predicted,
         "observed": observed,
         "metrics": tuple(metrics),
@@ -632,13 +631,6 @@ def serial_dependence(sample: BinarySample, seed: int) -> float:
     return monte_carlo_pvalue(observed, drawn)
 
 
-def contradictions(grouped: GroupedOutcomes) -> tuple[float, float]:
-    """Return the number of samples with predictions of exactly 0 or 1, and of those that contradict them."""
-    certain = (grouped.prob <= 0.0) | (grouped.prob >= 1.0)
-    impossible = np.where(grouped.prob <= 0.0, grouped.positives, grouped.weight - grouped.positives)
-    return float(grouped.weight[certain].sum()), float(impossible[certain].sum())
-
-
 def contradiction_pvalue(n_impossible: float, n_certain: float, n_samples: float) -> float:
     """Return the probability of as many contradictions if 0 and 1 were rounded by at most 1 / (2 n).
 
@@ -647,14 +639,6 @@ def contradiction_pvalue(n_impossible: float, n_certain: float, n_samples: float
     if not n_impossible:
         return 1.0
     return float(bdtrc(n_impossible - 1.0, int(n_certain), 0.5 / n_samples))
-
-
-def _inside(grouped: GroupedOutcomes) -> GroupedOutcomes:
-    """Move predictions into [1 / (2 n), 1 - 1 / (2 n)] where an infinite log-odds is contradicted."""
-    if not contradictions(grouped)[1]:
-        return grouped
-    least = 0.5 / grouped.total
-    return replace(grouped, prob=np.clip(grouped.prob, least, 1.0 - least))
 
 
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tuple[ReportTest, ...]:
@@ -685,7 +669,7 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tu
 def _result(test: CalibrationTest, sample: BinarySample | ClassSample) -> CalibrationTestResult:
     """Return the result without the samples that contradict predictions of exactly 0 or 1."""
     found = test._run(sample)
-    return found.clipped or found
+    return found.others or found
 
 
 def with_adjusted(tests: Sequence[ReportTest], n_primary: int) -> tuple[ReportTest, ...]:
@@ -717,9 +701,7 @@ def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
     return ReportTest("all classes", "any miscalibration", found, _NAN, "multiclass")
 
 
-def _after_recalibration(
-    sample: BinarySample, grouped: GroupedOutcomes, summary: CalibrationSummary, budget: Budget
-) -> float:
+def _after_recalibration(sample: BinarySample, summary: CalibrationSummary, budget: Budget) -> float:
     """Return the p-value of a test after logistic recalibration; NaN where this is not determined.
 
     Two fitted parameters make the statistics smaller: the p-value is conservative.
@@ -728,16 +710,14 @@ def _after_recalibration(
     if not (np.isfinite(intercept) and np.isfinite(slope)) or slope <= 0.0:
         return _NAN
 
-    def recalibrated(p: Array) -> Array:
-        return np.asarray(expit(intercept + slope * logit(p)))
-
+    # predictions of exactly 0 and 1 have no finite log-odds
+    sample = sample.take((sample.p > 0.0) & (sample.p < 1.0))
+    sample = replace(sample, p=np.asarray(expit(intercept + slope * logit(sample.p))))
+    if sample.clusters is None:
+        sample = BinarySample(*condensed(group_sample(sample)).rows())
     parts = ("tcal", "cutoff")
     test = CombinedTest(components=parts, n_resamples=budget.n_draws, random_state=budget.seed)
-    if sample.clusters is not None:
-        inside = np.clip(sample.p, grouped.prob[0], grouped.prob[-1])
-        return test._run(replace(sample, p=recalibrated(inside))).pvalue
-    small = condensed(GroupedOutcomes(recalibrated(grouped.prob), grouped.weight, grouped.positives))
-    return test._run(BinarySample(*small.rows())).pvalue
+    return test._run(sample).pvalue
 
 
 def examine_parts(

@@ -334,7 +334,10 @@ class CalibrationRequirements:
             low, high, text = -np.inf, limit, f"{name} <= {limit}"
             if name in _LINES:
                 (low, high), text = limit, f"{name} in [{limit[0]}, {limit[1]}]"
-                found = getattr(summarize(small, 5, budget.confidence, "profile"), name)
+                summary = summarize(small, 5, budget.confidence, "profile")
+                found = getattr(summary, name)
+                if name != "observed_over_expected" and summary.n_contradicted:
+                    text += f", without {summary.n_contradicted:g} contradicted predictions of 0 or 1"
             elif name == "certificate":
                 found = _certificate(grouped, small, self.alpha, budget)
             else:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_calib._core._clusters import cluster_words
-from sklearn_calib.inference._testing._base import contradiction_words
+from sklearn_calib._core._grouping import contradiction_words
 from sklearn_calib.report._numbers import (
     DEPENDENCE_LEVEL,
     ReportMetric,
@@ -254,8 +254,8 @@ def _contradicted(report: ReportNumbers) -> str:
     least = 0.5 / n
     return (
         f"{contradiction_words(report.n_impossible, report.n_certain)}, {rounding} ({pvalue_words(p)}). "
-        "Strictly, a single one refutes such predictions (p = 0), and the log loss is infinite. The tests "
-        "below exclude these samples; slope and intercept use clipped predictions. Keep predictions strictly "
+        "Strictly, a single one refutes such predictions (p = 0), and the log loss is infinite. Tests, "
+        "slope and intercept exclude these samples. Keep predictions strictly "
         "between 0 and 1: recalibrate with CalibratedClassifier(model), or clip them to "
         f"[{least:.2g}, 1 - {least:.2g}]."
     )

@@ -99,14 +99,14 @@ def check_extremes(test):
     assert (strict.n_contradicted, strict.n_extreme) == (4, 7)
     n = weight.sum()
     others = np.setdiff1d(np.arange(205), [7, 200, 202])
-    rest = test.test(y[others], np.clip(p[others], 0.5 / n, 1 - 0.5 / n), sample_weight=weight[others])
-    assert strict.pvalue == 0 < strict.pvalue_clipped == rest.pvalue
-    assert (strict.n_samples, strict.clipped) == (n, rest)
+    rest = test.test(y[others], p[others], sample_weight=weight[others])
+    assert strict.pvalue == 0 < strict.pvalue_others == rest.pvalue
+    assert (strict.n_samples, strict.others) == (n, rest)
     words = "4 of 7 predictions of exactly 0 or 1 were contradicted"
     assert words in str(strict)
     assert words in strict._repr_html_()
     agreeing = test.test(y[others], p[others])
-    assert agreeing.pvalue == agreeing.pvalue_clipped
+    assert agreeing.pvalue == agreeing.pvalue_others
     assert (agreeing.n_contradicted, agreeing.contradicted.shape) == (0, (0,))
 
 

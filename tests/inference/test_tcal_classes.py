@@ -239,10 +239,8 @@ def test_impossible_class():
     assert result.pvalue == 0
     assert result.reason == "1 of 1 predictions of exactly 0 or 1 was contradicted"
     assert result.contradicted.tolist() == [0]
-    # the others, with predictions inside [1/6, 5/6], rows divided by their sum
-    rest = np.clip(p[1:], 1 / 6, 5 / 6)
-    expected = TCal(random_state=0).test([1, 0], rest / rest.sum(axis=1, keepdims=True), labels=[0, 1, 2])
-    assert result.pvalue_clipped == expected.pvalue
+    expected = TCal(random_state=0).test([1, 0], p[1:], labels=[0, 1, 2])
+    assert result.pvalue_others == expected.pvalue
     certain = TCal(random_state=0).test([0, 1, 2], np.eye(3))
     assert certain.pvalue == 1
     assert TCal(random_state=0).test([1], p[1:2]).pvalue == 1

@@ -180,8 +180,8 @@ def test_curve_where_steps_have_to_be_halved(p, y, w):
 def test_curve_with_one_knot():
     # predictions that cannot be told from 0 hold all knots; a straight line is left, as of two predictions
     y, w = np.array([0, 1, 0, 1, 0]), np.array([85.0, 5.0, 9.0, 0.5, 0.5])
-    apart = smooth_frequency(group_outcomes(y, np.array([0.0, 0.0, 1e-20, 0.5, 0.5]), w), 3)
-    together = smooth_frequency(group_outcomes(y, np.array([0.0, 0.0, 0.0, 0.5, 0.5]), w), 3)
+    apart = smooth_frequency(group_outcomes(y, np.array([1e-18, 1e-18, 1e-20, 0.5, 0.5]), w), 3)
+    together = smooth_frequency(group_outcomes(y, np.full(5, 1e-18).clip([0, 0, 0, 0.5, 0.5]), w), 3)
     assert together == pytest.approx([5 / 99, 0.5], abs=1e-3)
     assert apart == pytest.approx(together[[0, 0, 1]], abs=1e-9)
 

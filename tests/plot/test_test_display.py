@@ -241,6 +241,6 @@ def test_a_long_path_without_evidence_is_thinned():
 def test_contradicted_predictions_of_0_and_1_are_told_apart(forecast):
     y, p = np.append(forecast[0], [1, 0]), np.append(forecast[1], [0.0, 0.0])
     display = TestDisplay.from_predictions(y, p, test=CoxTest(n_resamples=99))
-    assert display.result.pvalue_clipped > 0.0
+    assert display.result.pvalue_others > 0.0
     assert "without 1 of 2 predictions of\nexactly 0 or 1 that are contradicted" in title(display)
-    assert f"(p = {display.result.pvalue_clipped:.2g})" in title(display)
+    assert f"(p = {display.result.pvalue_others:.2g})" in title(display)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._core._clusters import cluster_words, single_clusters
+from sklearn_calib._core._grouping import contradiction_words
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._persistence import VersionStamped
@@ -44,7 +45,7 @@ class CalibrationTestResult:
 
     An outcome that has probability zero under its prediction (p = 0 but an event, p = 1 but none; with three
     or more classes, a class whose probability is exactly 0) refutes perfect calibration: ``pvalue`` is 0.
-    Since this says little about the other predictions, ``clipped`` is the result for all other samples.
+    Since this says little about the other predictions, ``others`` is the result for all other samples.
 
     Attributes
     ----------
@@ -81,11 +82,10 @@ class CalibrationTestResult:
     n_contradicted, n_extreme : int
         Number of those samples, and of all whose prediction contains exactly 0 or 1; frequency weights count.
         ``n_extreme`` is counted only if some are contradicted.
-    clipped : CalibrationTestResult or None
-        If some samples are contradicted, the result for the others, with predictions moved into
-        [1 / (2 n), 1 - 1 / (2 n)], as if 0 and 1 were results of rounding; None if there are no others, or
-        if :class:`BinomialTest` finds them all distinct. It says nothing about the contradicted
-        samples: report it with their number.
+    others : CalibrationTestResult or None
+        If some samples are contradicted, the result for the others; None if there are no others, or if
+        :class:`BinomialTest` finds them all distinct. It says nothing about the contradicted samples: report
+        it with their number.
     %(dependence)s
     """
 
@@ -106,17 +106,17 @@ class CalibrationTestResult:
     )
     n_contradicted: int = field(default=0, repr=False)
     n_extreme: int = field(default=0, repr=False)
-    clipped: CalibrationTestResult | None = field(default=None, repr=False)
+    others: CalibrationTestResult | None = field(default=None, repr=False)
     n_clusters: int | None = None
     design_effect: float | None = None
     n_effective: float | None = None
 
     @property
-    def pvalue_clipped(self) -> float:
-        """p-value of the samples that are not contradicted; NaN if ``clipped`` is None."""
+    def pvalue_others(self) -> float:
+        """p-value of the samples that are not contradicted; NaN if ``others`` is None."""
         if not self.n_contradicted:
             return self.pvalue
-        return np.nan if self.clipped is None else self.clipped.pvalue
+        return np.nan if self.others is None else self.others.pvalue
 
     @property
     def extremes(self) -> str:
@@ -141,7 +141,7 @@ class CalibrationTestResult:
         pvalues = [("p-value", f"{self.pvalue:.4g}  ({self.method})")]
         if self.n_contradicted:
             pvalues = [
-                ("p-value", f"{self.pvalue_clipped:.4g}  ({self.method}), of the other samples"),
+                ("p-value", f"{self.pvalue_others:.4g}  ({self.method}), of the other samples"),
                 ("extremes", f"{self.extremes}: strictly, the p-value is {self.pvalue:.4g}"),
             ]
         clusters = [] if self.n_clusters is None else [("clusters", cluster_words(self))]
@@ -152,14 +152,6 @@ class CalibrationTestResult:
             ("n", str(self.n_samples)),
             *clusters,
         ]
-
-
-def contradiction_words(n_contradicted: float, n_extreme: float) -> str:
-    """Return how many predictions of exactly 0 or 1 were contradicted; nothing if none were."""
-    if not n_contradicted:
-        return ""
-    were = "was" if n_contradicted == 1 else "were"
-    return f"{n_contradicted:,.0f} of {n_extreme:,.0f} predictions of exactly 0 or 1 {were} contradicted"
 
 
 @shared_docs
@@ -312,15 +304,10 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         result = self._test_checked(sample)
         if not contradicted.any():
             return result
-        clipped = None
-        if not contradicted.all():
-            others, least = sample.take(~contradicted), 0.5 / sample.total
-            p = np.clip(others.p, least, 1.0 - least)
-            if p.ndim == 2:
-                p /= p.sum(axis=1, keepdims=True)
-            # BinomialTest refuses others that are all distinct
-            with suppress(ValueError):
-                clipped = self._test_checked(replace(others, p=p))
+        others = None
+        # BinomialTest refuses others that are all distinct
+        with suppress(ValueError):
+            others = None if contradicted.all() else self._test_checked(sample.take(~contradicted))
         n_contradicted, n_extreme = (int(sample.weights[rows].sum()) for rows in (contradicted, extreme))
         return replace(
             result,
@@ -329,7 +316,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             contradicted=np.flatnonzero(contradicted),
             n_contradicted=n_contradicted,
             n_extreme=n_extreme,
-            clipped=clipped,
+            others=others,
         )
 
     def _test_checked(self, sample: BinarySample | ClassSample) -> CalibrationTestResult:

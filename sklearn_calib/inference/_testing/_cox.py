@@ -68,8 +68,8 @@ class CoxTest(CalibrationTest):
     The statistic is that of the score test, the squared derivative of the log-likelihood at the null
     hypothesis in units of its variance. It needs no fit of the alternative: it exists under perfect
     separation, and is fast to simulate. The chi-squared distribution is a limit for many observations; with
-    few events, or predictions close to 0 and 1, the asymptotic test exceeds its level. Predictions are
-    clipped to [2**-53, 1 - 2**-53] before the logit.
+    few events, or predictions close to 0 and 1, the asymptotic test exceeds its level. Predictions of
+    exactly 0 or 1, whose log-odds are infinite, are not used, see docs/inputs.md.
 
     If all predictions are equal, intercept and slope are not identified: "both" tests the intercept alone,
     with one degree of freedom, and "slope" has p-value 1, as it has if all outcomes are equal.
@@ -115,13 +115,14 @@ class CoxTest(CalibrationTest):
         check_simulation(self.method, self.n_resamples, self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        grouped = group_sample(sample)
-        data = LogitOutcomes(grouped)
+        whole = group_sample(sample)
+        grouped = whole.uncertain()
+        data = LogitOutcomes(grouped if grouped.prob.size else whole)
         parameter = self.parameter
         if parameter == "both" and data.constant:
             parameter = "intercept"
         reason = ""
-        if not (grouped.prob * (1.0 - grouped.prob)).any():
+        if not grouped.prob.size:
             reason = "no information: every prediction is 0 or 1"
         elif parameter == "slope" and data.constant:
             reason = "no information: all predictions are equal"
@@ -136,7 +137,7 @@ class CoxTest(CalibrationTest):
             df = 2 if parameter == "both" else 1
             residual = data.residual(null)
             statistic = data.score_statistic(null, parameter, float(residual.sum()), float(residual @ data.u))
-            estimate = float(data.weight @ np.abs(full.prob - null.prob) / grouped.total)
+            estimate = float(data.weight @ np.abs(full.prob - null.prob) / whole.total)
             reason = full.describe(parameter)
             draws = self._simulated_statistics(grouped, data, null, parameter)
             if draws is not None and grouped.clusters is not None:
@@ -152,11 +153,11 @@ class CoxTest(CalibrationTest):
             pvalue=pvalue,
             estimate=estimate,
             method=f"score, {method}",
-            n_samples=int(grouped.total),
+            n_samples=int(whole.total),
             null_distribution=draws,
             reason=reason,
             asymptotic_null=f"chi2({df})" if draws is None else "",
-            **dependence_of(grouped.clusters, grouped.prob),
+            **dependence_of(whole.clusters, whole.prob),
         )
 
     def _simulated_statistics(
