@@ -1,6 +1,6 @@
 """The numbers of a report: metrics with intervals and null distributions, tests, regions of predictions."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, expit, xlog1py, xlogy
 from scipy.stats import norm, t
+from sklearn.model_selection import PredefinedSplit
 
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import (
@@ -24,6 +25,15 @@ from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_option
+from sklearn_calib.calibrators import (
+    AutoCalibrator,
+    BetaCalibrator,
+    CalibratorSelection,
+    PlattCalibrator,
+    SplineCalibrator,
+    StructuredMatrixScalingCalibrator,
+    TemperatureCalibrator,
+)
 from sklearn_calib.inference import (
     BinomialTest,
     CalibrationTest,
@@ -55,8 +65,6 @@ from sklearn_calib.metrics._summary import summarize
 
 Step = Callable[[str], Any]
 _NAN = float("nan")
-# Contradicted predictions of 0 and 1 affect the verdict from this fraction of the samples on.
-_MATERIAL = 0.01
 
 
 @dataclass(frozen=True)
@@ -121,7 +129,8 @@ class ReportTest:
     result : CalibrationTestResult
         Its result, without the samples that contradict predictions of exactly 0 or 1.
     adjusted : float
-        Its p-value, adjusted by Holm's method for the number of secondary tests; NaN for the primary test.
+        Its p-value, adjusted by Holm's method for the number of secondary tests, and at least that of the
+        report; NaN for primary tests.
     reduction : {"binary", "confidence", "multiclass"}
         What is tested, as in :class:`ReportMetric`.
     """
@@ -187,7 +196,8 @@ class ReportPart:
     pvalue : float
         p-value of the cutoff test.
     adjusted : float
-        The same, adjusted by Holm's method for the number of parts.
+        The same, adjusted by Holm's method for the number of parts, and multiplied by the number of families
+        of tests.
     region : ReportRegion or None
         The interval of predictions with the largest error, if one is significant.
     """
@@ -217,6 +227,7 @@ class ReportNumbers:
     n_distinct: int
     n_certain: float
     n_impossible: float
+    selection: CalibratorSelection | None = field(repr=False)
     predicted: float
     observed: float
     metrics: tuple[ReportMetric, ...] = field(repr=False)
@@ -248,23 +259,27 @@ class ReportNumbers:
         """Number of samples divided by the design effect; None without clusters."""
         return None if self.design_effect is None else self.n_samples / self.design_effect
 
+    def is_significant(self, pvalue: float) -> bool:
+        """Tell whether an adjusted p-value rejects calibration at level 1 - ``confidence``."""
+        # 1 - 0.95 is a little more than 0.05, and a p-value of 0.05 counts
+        return pvalue <= 1.0 - self.confidence + 1e-12
+
+    @property
+    def significant_parts(self) -> tuple[tuple[str, ReportPart], ...]:
+        """Miscalibrated classes and groups, as pairs ("class" or "group", part), smallest p-values first."""
+        parts = [("class", part) for part in self.classes] + [("group", part) for part in self.groups]
+        found = [pair for pair in parts if self.is_significant(pair[1].adjusted)]
+        return tuple(sorted(found, key=lambda pair: pair[1].adjusted))
+
     @property
     def miscalibrated(self) -> bool:
-        """Whether calibration is rejected: ``pvalue <= 1 - confidence``, or ``contradicts``."""
-        # 1 - 0.95 is a little more than 0.05, and a p-value of 0.05 counts
-        return self.pvalue <= 1.0 - self.confidence + 1e-12 or self.contradicts
+        """Whether calibration is rejected: by ``pvalue``, a class, a group, or contradicted predictions."""
+        return self.is_significant(self.pvalue) or bool(self.significant_parts) or self.contradicts
 
     @property
     def contradicts(self) -> bool:
-        """Whether contradicted predictions of exactly 0 or 1 alone make the model miscalibrated.
-
-        They are at least 1% of all samples, and more than rounding explains at level 1 - ``confidence``.
-        """
-        return (
-            self.n_impossible >= _MATERIAL * self.n_samples
-            and contradiction_pvalue(self.n_impossible, self.n_certain, self.n_samples)
-            <= 1.0 - self.confidence
-        )
+        """Whether more predictions of exactly 0 or 1 are contradicted than rounding explains."""
+        return self.is_significant(contradiction_pvalue(self.n_impossible, self.n_certain, self.n_samples))
 
 
 # With more distinct predictions than this, simulations use bins of neighbouring predictions.
@@ -408,7 +423,8 @@ class Budget:
     @property
     def n_draws(self) -> int:
         """The number of simulated samples of a test: 999 for 200 resamples."""
-        return max(5 * self.n_resamples - 1, 199)
+        # of two primary tests and three families the smallest p-value can reject
+        return max(5 * self.n_resamples - 1, 199, ceil(12.0 / (1.0 - self.confidence)))
 
     @property
     def generator(self) -> np.random.Generator:
@@ -641,7 +657,7 @@ def contradiction_pvalue(n_impossible: float, n_certain: float, n_samples: float
     return float(bdtrc(n_impossible - 1.0, int(n_certain), 0.5 / n_samples))
 
 
-def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tuple[ReportTest, ...]:
+def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> list[ReportTest]:
     draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed}
     small = sample
     if grouped.total >= _LARGE and sample.clusters is None and not is_large(sample):
@@ -657,13 +673,10 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tu
     distinct = grouped.prob.shape[0]
     if 1 < distinct <= _FEW_VALUES and grouped.total >= _SAMPLES_PER_VALUE * distinct:
         chosen.append(("binomial test", "each distinct prediction", BinomialTest(**draws)))
-    return with_adjusted(
-        [
-            ReportTest(name, question, _result(test, sample if name == "combined test" else small), _NAN)
-            for name, question, test in chosen
-        ],
-        1,
-    )
+    return [
+        ReportTest(name, question, _result(test, sample if name == "combined test" else small), _NAN)
+        for name, question, test in chosen
+    ]
 
 
 def _result(test: CalibrationTest, sample: BinarySample | ClassSample) -> CalibrationTestResult:
@@ -672,10 +685,20 @@ def _result(test: CalibrationTest, sample: BinarySample | ClassSample) -> Calibr
     return found.others or found
 
 
-def with_adjusted(tests: Sequence[ReportTest], n_primary: int) -> tuple[ReportTest, ...]:
-    """Return tests with adjusted p-values for all but the primary ones."""
-    adjusted = [_NAN] * n_primary + _holm([test.result.pvalue for test in tests[n_primary:]])
-    return tuple(replace(test, adjusted=value) for test, value in zip(tests, adjusted, strict=True))
+def with_adjusted(
+    tests: Sequence[ReportTest], n_primary: int, n_families: int
+) -> tuple[float, tuple[ReportTest, ...]]:
+    """Return the p-value of the primary tests, and all tests with their adjusted p-values.
+
+    Bonferroni for the primary tests and the families. The others are tested if these reject (fixed sequence),
+    by Holm's method, so that their p-values are at least that of the primary tests.
+    """
+    pvalues = [test.result.pvalue for test in tests]
+    primary = min(1.0, n_families * n_primary * min(pvalues[:n_primary]))
+    adjusted = [_NAN] * n_primary + [
+        max(primary, value) for value in _holm([n_families * p for p in pvalues[n_primary:]])
+    ]
+    return primary, tuple(replace(test, adjusted=p) for test, p in zip(tests, adjusted, strict=True))
 
 
 def _holm(pvalues: Sequence[float]) -> list[float]:
@@ -690,10 +713,10 @@ def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
     part = sample
     if isinstance(test, KernelTest) and n > _MOST_PAIRED and sample.clusters is None:
         # the cost of each simulation is quadratic, and few of them lose less power than fewer samples; the
-        # smallest p-value must reject after the Bonferroni adjustment of two tests
+        # smallest p-value must reject after the adjustment for two tests in each of three families
         rows = min(max(_FEWEST_PAIRED, n // 5), _MOST_PAIRED)
         part = sample.take(np.random.default_rng(budget.seed).permutation(n)[:rows])
-        least = ceil(2.0 / (1.0 - budget.confidence))
+        least = ceil(6.0 / (1.0 - budget.confidence))
         test.n_resamples = max(_FEW_DRAWS + 1, budget.n_resamples, least) - 1
     found = _result(test, part)
     if part is not sample:
@@ -720,24 +743,62 @@ def _after_recalibration(sample: BinarySample, summary: CalibrationSummary, budg
     return test._run(sample).pvalue
 
 
+# The calibrators that are compared by cross-validation, from the simplest to the most flexible.
+_BINARY = {
+    "PlattCalibrator()": PlattCalibrator(),
+    "BetaCalibrator()": BetaCalibrator(),
+    "SplineCalibrator()": SplineCalibrator(),
+}
+_MULTICLASS = {
+    "TemperatureCalibrator()": TemperatureCalibrator(),
+    "StructuredMatrixScalingCalibrator()": StructuredMatrixScalingCalibrator(),
+}
+_N_FOLDS = 5
+
+
+def select_calibrator(sample: BinarySample | ClassSample, seed: int) -> CalibratorSelection | None:
+    """Return the comparison of calibrators by cross-validated log loss; folds consist of whole clusters.
+
+    None for more than 20 classes, which take too long, and if an outcome is missing in a training part.
+    """
+    n_classes = sample.p.shape[1] if sample.p.ndim == 2 else 2
+    if n_classes > _MOST_TCAL_CLASSES or np.bincount(sample.y, minlength=n_classes).min() < _N_FOLDS:
+        return None
+    y, p, w, folds = sample.y, sample.p, sample.w, _N_FOLDS
+    if sample.clusters is not None:
+        times = sample.weights.astype(np.int64)
+        y, p, w = np.repeat(y, times), np.repeat(p, times, axis=0), None
+        fold = np.random.default_rng(seed).permutation(int(sample.clusters.max()) + 1) % _N_FOLDS
+        fold = fold[np.repeat(sample.clusters, times)]
+        if any(np.unique(y[fold != k]).size < n_classes for k in range(_N_FOLDS)):
+            return None
+        folds = PredefinedSplit(fold)
+    elif isinstance(sample, BinarySample):
+        y, p, w = condensed(group_sample(sample)).rows()
+    candidates = _BINARY if p.ndim == 1 else _MULTICLASS
+    return AutoCalibrator(candidates=candidates, cv=folds, random_state=seed).fit(p, y, w).selection_
+
+
 def examine_parts(
-    parts: Iterable[tuple[str, BinarySample]], budget: Budget, step: Step
+    parts: Sequence[tuple[str, BinarySample]], budget: Budget, n_families: int, step: Step
 ) -> tuple[ReportPart, ...]:
-    """Return a line for each class or group, with p-values adjusted for their number."""
+    """Return a line for each class or group, with p-values adjusted for their number and the families."""
     lines = []
+    # the smallest p-value of a simulation must be able to reject
+    n_draws = max(budget.n_draws, ceil(2 * n_families * len(parts) / (1.0 - budget.confidence)))
     for name, sample in parts:
         step(name)
-        lines.append(_part(name, sample, budget))
-    adjusted = _holm([line.pvalue for line in lines])
+        lines.append(_part(name, sample, budget, n_draws))
+    adjusted = _holm([n_families * line.pvalue for line in lines])
     return tuple(replace(line, adjusted=value) for line, value in zip(lines, adjusted, strict=True))
 
 
-def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
+def _part(name: str, sample: BinarySample, budget: Budget, n_draws: int) -> ReportPart:
     grouped = group_sample(sample)
     small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
     bound = Redrawn(smooth_ece, small, weighted=bool((small.weight != 1).any()))
     null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)
-    test = CutoffTest(n_resamples=budget.n_draws, random_state=budget.seed)
+    test = CutoffTest(n_resamples=n_draws, random_state=budget.seed)
     tested = sample if sample.clusters is not None else BinarySample(*condensed(grouped).rows())
     # the variance between clusters cannot be estimated from a single one
     single = sample.clusters is not None and not sample.clusters.any()

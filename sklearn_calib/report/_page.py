@@ -115,7 +115,7 @@ def _table(title: str, about: str, report: ReportNumbers, parts: tuple[ReportPar
         "about": about,
         "parts": shown,
         "n_parts": len(parts),
-        "n_off": sum(part.adjusted <= 1.0 - report.confidence for part in parts),
+        "n_off": sum(report.is_significant(part.adjusted) for part in parts),
         "left": len(parts) - len(shown),
     }
 

@@ -40,6 +40,7 @@ from sklearn_calib.report._numbers import (
     examine,
     examine_parts,
     n_steps,
+    select_calibrator,
     serial_dependence,
     with_adjusted,
 )
@@ -76,8 +77,12 @@ class CalibrationReport(ReportNumbers):
         Tests. Those without adjusted p-value are primary: the combined test and, for multiclass targets, the
         test of all classes together.
     pvalue : float
-        p-value of the primary tests. If predictions of exactly 0 or 1 are contradicted, it is that of the
-        other samples, and the contradictions are the first of the findings.
+        p-value of the primary tests, adjusted for their number and that of the families of tests. If
+        predictions of exactly 0 or 1 are contradicted, it is that of the other samples, and the
+        contradictions are the first of the findings.
+    selection : CalibratorSelection or None
+        Cross-validated comparison of the calibrators among which the report recommends one, if it is
+        miscalibrated; None for more than 20 classes or fewer than five samples of an outcome.
     regions : tuple of ReportRegion
         Intervals of predictions that are significantly miscalibrated.
     residual_pvalue : float
@@ -216,8 +221,9 @@ def calibration_report(
     """Report whether predicted probabilities are calibrated, where they are not, and what to do about it.
 
     Every metric comes with its confidence interval and with its distribution under perfect calibration, for
-    the same predictions. A primary test decides whether the model is miscalibrated; others describe the type
-    of miscalibration. Intervals of predictions that are significantly miscalibrated are listed.
+    the same predictions. Tests of all predictions, of each class and of each group decide whether the model
+    is miscalibrated; others describe the type of miscalibration. Intervals of predictions that are
+    significantly miscalibrated are listed.
 
     Parameters
     ----------
@@ -277,10 +283,26 @@ def calibration_report(
 
     Metrics, tests and regions of multiclass predictions use the confidence, the largest class probability as
     a forecast that the predicted class is right. In addition, each class is evaluated against the rest. The
-    p-value is the Bonferroni adjustment of two primary tests, the combined test of the confidence and the
+    primary p-value is the Bonferroni adjustment of two tests, the combined test of the confidence and the
     test of all classes (T-Cal; with more than 20 classes the kernel test). Of more than 2000 samples without
     ``clusters`` the kernel test uses a random fifth, between 1000 and 2000, and ``n_resamples - 1``
     simulations, at least 199 and as many as the level needs.
+
+    The headline is the first of these that applies:
+
+    1. Miscalibrated: a p-value is at most 1 - ``confidence`` after adjustment, or more predictions of exactly
+       0 or 1 are contradicted than rounding explains, which has probability 0 under calibration. There are
+       up to three families of tests: the primary tests (Bonferroni), the cutoff tests of the classes and
+       those of the groups (Holm). All p-values are multiplied by the number of families. The probability
+       that a calibrated model is called miscalibrated is therefore at most 1 - ``confidence``, if the tests
+       keep their level. Adjusted p-values of secondary tests are at least that of the primary ones.
+    2. Too few samples to tell: the interval of the smooth ECE contains large errors; or the interval of
+       intercept or slope does not contain the ideal value, or a metric lies outside its range under perfect
+       calibration, without adjustment.
+    3. No evidence of miscalibration.
+
+    The recommended calibrator has the smallest log loss in 5-fold cross-validation, or is simpler with a log
+    loss that is larger by at most one standard error (:class:`~sklearn_calib.calibrators.AutoCalibrator`).
 
     Examples
     --------
@@ -320,27 +342,30 @@ def calibration_report(
     parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight, n_samples)
     check_counts(sample_weight)
     n_classes = 0 if whole is None else whole.classes.shape[0]
+    # of tests: all predictions, classes, groups
+    n_families = 1 + several + bool(parts)
     with Progress(progress, n_steps() + several + n_classes + len(parts)) as step:
         found = examine(sample, budget, step)
         classes: tuple[ReportPart, ...] = ()
         if whole is not None:
             step("all classes together")
             first, *rest = (replace(test, reduction="confidence") for test in found["tests"])
-            found["tests"] = with_adjusted([first, class_test(whole, budget), *rest], 2)
-            names = map(str, whole.classes.tolist())
-            classes = examine_parts(zip(names, _problems(whole, "classwise"), strict=True), budget, step)
+            found["tests"] = [first, class_test(whole, budget), *rest]
+            problems = zip(map(str, whole.classes.tolist()), _problems(whole, "classwise"), strict=True)
+            classes = examine_parts(list(problems), budget, n_families, step)
             found["metrics"] = (
                 *(replace(line, reduction="confidence") for line in found["metrics"]),
                 *class_metrics(whole, classes),
             )
-        group_lines = examine_parts(parts, budget, step)
+        group_lines = examine_parts(parts, budget, n_families, step)
     untested = clusters is not None or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
-    deciding = [line.result.pvalue for line in found["tests"] if np.isnan(line.adjusted)]
-    return CalibrationReport(
+    pvalue, found["tests"] = with_adjusted(found["tests"], 1 + several, n_families)
+    report = CalibrationReport(
         name="" if name is None else str(name),
         kind="confidence" if several else "binary",
         positive="" if several else _positive(y_true, pos_label),
-        pvalue=min(1.0, len(deciding) * min(deciding)),
+        pvalue=pvalue,
+        selection=None,
         classes=classes,
         groups=group_lines,
         confidence=float(confidence),
@@ -351,6 +376,9 @@ def calibration_report(
         _sample=sample,
         **found,
     )
+    if not report.miscalibrated:
+        return report
+    return replace(report, selection=select_calibrator(sample if whole is None else whole, seed))
 
 
 def _problems(whole: ClassSample, reduction: Literal["confidence", "classwise"]) -> list[BinarySample]:

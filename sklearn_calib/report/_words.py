@@ -25,7 +25,9 @@ _SMALL, _TINY = 0.05, 0.01
 _RARE = 0.02
 # With fewer events (or non-events, if these are fewer) than these, almost nothing, or few parameters, can
 # be estimated.
-_VERY_FEW, _FEW, _MANY = 10, 100, 1000
+_VERY_FEW, _FEW = 10, 100
+# Contradicted predictions of 0 and 1 that are fewer than this fraction of the samples are a slight error.
+_MATERIAL = 0.01
 _WIDTH = 100
 # The text lists at most so many classes or groups: those with the smallest p-values.
 _MOST_PARTS = 20
@@ -203,7 +205,7 @@ def verdict(report: ReportNumbers) -> Verdict:
         )
     if report.n_impossible:
         test += f", without {sample_words(report.n_impossible)} that contradict a prediction of 0 or 1"
-    test += "" if report.kind == "binary" else " (Bonferroni)"
+    test += " (adjusted)" if report.classes or report.groups else ""
     numbers = (
         f"{_error_name(report)}, bias-corrected: {number(error.estimate)} ({level} confidence interval "
         f"{number(error.lower)} to {number(error.upper)}). Its raw value is {number(error.value)}, where "
@@ -212,20 +214,65 @@ def verdict(report: ReportNumbers) -> Verdict:
         f"error is graded small if the confidence interval ends below {number(tiny)}, large if it begins "
         f"above {number(small)}, else moderate."
     )
+    named = _named(report)
+    if report.is_significant(report.pvalue):
+        grade = "small" if error.upper < tiny else "large" if error.lower > small else "moderate"
+        also = f" Significant by themselves: {named}." if named else ""
+        title = f"Miscalibrated ({p}); the error is {grade}.{also}"
+        return Verdict("slight" if grade == "small" and not named else "off", title, numbers)
+    if named:
+        part = report.significant_parts[0][1]
+        title = f"Miscalibrated: {named} (adjusted {pvalue_words(part.adjusted)})."
+        return Verdict("off", title, f"No evidence of miscalibration of all predictions together. {numbers}")
     if report.contradicts:
         words = contradiction_words(report.n_impossible, report.n_certain)
-        return Verdict("off", f"Miscalibrated: {words}.", numbers)
-    if report.miscalibrated:
-        if error.upper < tiny:
-            return Verdict("slight", f"Miscalibrated ({p}), but the error is small.", numbers)
-        grade = "large" if error.lower > small else "moderate"
-        return Verdict("off", f"Miscalibrated ({p}); the error is {grade}.", numbers)
-    title = f"No evidence of miscalibration ({p})"
-    if error.upper <= small:
-        return Verdict("fine", f"{title}; large errors are ruled out.", numbers)
-    verb = "is" if report.n_samples == 1 else "are"
-    size = f"{sample_words(report.n_samples)} {verb} compatible with an error of up to {number(error.upper)}."
-    return Verdict("open", f"{title}, but large errors are not ruled out.", f"{size} {numbers}")
+        few = report.n_impossible < _MATERIAL * report.n_samples
+        return Verdict("slight" if few else "off", f"Miscalibrated: {words}.", numbers)
+    hints, large = _hints(report), error.upper > small
+    if large:
+        verb = "is" if report.n_samples == 1 else "are"
+        n = sample_words(report.n_samples)
+        numbers = f"{n} {verb} compatible with an error of up to {number(error.upper)}. {numbers}"
+    if hints:
+        verb = "indicates" if len(hints) == 1 else "indicate"
+        title = f"Too few samples to tell ({p}): without adjustment for multiple testing, "
+        return Verdict("open", f"{title}{' and '.join(hints)} {verb} miscalibration.", numbers)
+    if large:
+        title = f"Too few samples to tell ({p}): no evidence of miscalibration, but large errors are not"
+        return Verdict("open", f"{title} ruled out.", numbers)
+    return Verdict("fine", f"No evidence of miscalibration ({p}); large errors are ruled out.", numbers)
+
+
+def _named(report: ReportNumbers) -> str:
+    """Return the names of the miscalibrated classes and groups, the first three of each."""
+    texts = []
+    for kind, plural in (("class", "classes"), ("group", "groups")):
+        names = [one_line(part.name, 40) for of, part in report.significant_parts if of == kind]
+        if names:
+            shown = names[:3] + ([f"{len(names) - 3} more"] if len(names) > 3 else [])
+            texts.append(f"{kind if len(names) == 1 else plural} {_listed(shown)}")
+    return " and ".join(texts)
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _hints(report: ReportNumbers) -> list[str]:
+    """Return which intervals exclude the ideal value, and which metrics lie outside their ranges."""
+    hints = []
+    for name, ideal in (("intercept", 0.0), ("slope", 1.0)):
+        found = getattr(report.summary, name)
+        if found.upper < ideal or found.lower > ideal:
+            ends = f"{found.lower:.2f} to {found.upper:.2f}"
+            hints.append(
+                f"the calibration {name} {found.estimate:.2f} ({level_text(report)} interval {ends})"
+            )
+    outside = [line for line in report.metrics if line.exceeds]
+    if outside and not hints:
+        hints.append(f"the {outside[0].name}" if len(outside) == 1 else f"{len(outside)} of the metrics")
+        hints[-1] += f" outside the {level_text(report)} range"
+    return hints
 
 
 def _error_name(report: ReportNumbers) -> str:
@@ -235,15 +282,32 @@ def _error_name(report: ReportNumbers) -> str:
 def findings(report: ReportNumbers) -> tuple[str, ...]:
     """Return in which regions and in which way predictions are miscalibrated."""
     first = [_contradicted(report)] if report.n_impossible else []
+    whole = report.is_significant(report.pvalue)
     lines = [region_words(region, report.kind) for region in report.regions]
     if not lines:
         lines.append(
             "No interval of predictions is significantly miscalibrated by itself"
-            + ("; the evidence is spread over all predictions." if report.miscalibrated else ".")
+            + ("; the evidence is spread over all predictions." if whole else ".")
         )
-    elif not report.miscalibrated:
+    elif not whole:
         lines.append("The primary test does not reject calibration: treat these intervals as exploratory.")
-    return (*first, *lines, *_kinds(report)) if report.miscalibrated else (*first, *lines)
+    parts = [_part_words(of, part, report) for of, part in report.significant_parts[:_MOST_PARTS]]
+    return (*first, *parts, *lines, *(_kinds(report) if whole else ()))
+
+
+def _part_words(of: str, part: ReportPart, report: ReportNumbers) -> str:
+    """Return how a class or group is miscalibrated: on average, or in its worst interval of predictions."""
+    kind = report.kind if of == "group" else "binary"
+    gap = abs(part.observed - part.predicted)
+    if part.region is not None and gap < 0.5 * part.error:
+        text = region_words(part.region, kind).removesuffix(".")
+        text = text[0].lower() + text[1:]
+    else:
+        text = (
+            f"{_error(part.predicted, part.observed, kind)}: {probability(part.predicted)} predicted, "
+            f"{probability(part.observed)} observed, {sample_words(part.n_samples)}"
+        )
+    return f"{_capital(of)} {one_line(part.name, 40)}: {text} (adjusted {pvalue_words(part.adjusted)})."
 
 
 def _contradicted(report: ReportNumbers) -> str:
@@ -368,34 +432,30 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
     if level == "fine":
         lines = ["Do not recalibrate: a calibrator would fit noise."]
     elif level == "open":
-        lines = [
-            "Collect more samples before relying on the probabilities, or recalibrate: the sample is too "
-            "small to rule out large errors."
-        ]
-    elif level == "slight":
-        lines = [
-            "The miscalibration is significant but small. Recalibrate only if decisions depend on such "
-            f"differences; {_calibrator(report)}"
-        ]
+        lines = ["Collect more samples: these neither show miscalibration nor rule it out."]
     elif _slope_kind(report) == "reversed":
         lines = [
             "Check first that the probabilities are those of the positive class, and that pos_label is "
             "correct: a slope below 0 is rarely a property of the model."
         ]
-    else:
-        name = "TemperatureCalibrator()" if report.kind == "confidence" else "calibrator"
+    elif level == "slight":
         lines = [
-            f"Recalibrate. {_capital(_calibrator(report))}",
+            "The miscalibration is significant but small. Recalibrate only if decisions depend on such "
+            f"differences. {_calibrator(report)}"
+        ]
+    else:
+        name = "calibrator" if report.selection is None else report.selection.chosen
+        lines = [
+            f"Recalibrate. {_calibrator(report)}",
             "Fit it on samples that the model was not trained on, never on the samples of this report: "
             f"CalibratedClassifier(model, {name}) uses cross-validation on the training samples. Then repeat "
             "this report on new samples.",
         ]
-    off = [one_line(part.name, 40) for part in report.groups if part.adjusted <= 1.0 - report.confidence]
+    off = [one_line(part.name, 40) for of, part in report.significant_parts if of == "group"]
     if off and len(report.groups) > 1:
-        shown = off[:5] + ([f"{len(off) - 5} more"] if len(off) > 5 else [])
-        names = shown[0] if len(off) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+        names = _listed(off[:5] + ([f"{len(off) - 5} more"] if len(off) > 5 else []))
         lines.append(
-            f"Groups differ: {names} {'is' if len(off) == 1 else 'are'} significantly miscalibrated (Holm). "
+            f"Groups differ: {names} {'is' if len(off) == 1 else 'are'} significantly miscalibrated. "
             "GroupCalibrator fits one map for each group."
         )
     lines.append("Calibration is not accuracy: choose between models by the Brier score or the log loss.")
@@ -403,49 +463,37 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
 
 
 def _calibrator(report: ReportNumbers) -> str:
-    """Return which calibrator suits the type of miscalibration and the number of events."""
-    rarer = min(report.n_events, report.n_samples - report.n_events)
-    if report.kind == "confidence":
-        off = sum(part.adjusted <= 1.0 - report.confidence for part in report.classes)
-        if off <= 1 and not _is_nonlinear(report):
-            return "one parameter may be enough: TemperatureCalibrator()."
-        return (
-            f"{off} of {len(report.classes)} classes are miscalibrated: start with TemperatureCalibrator() "
-            "and compare it with StructuredMatrixScalingCalibrator(), which adds a scale and an intercept "
-            "for each class as far as the sample size allows."
+    """Return which calibrator has the best cross-validated log loss."""
+    found = report.selection
+    if found is None:
+        return "Choose the calibrator with AutoCalibrator()."
+    text = f"Of {_listed([one.name for one in found.candidates])}, {found.chosen} has the smallest log loss"
+    if found.chosen != found.best:
+        text = f"{found.chosen} is the simplest calibrator whose log loss is close to that of {found.best}"
+    text += f" in {found.n_folds}-fold cross-validation on these samples."
+    if found.chosen == "PlattCalibrator()" and _is_shifted(report) and not _slope_kind(report):
+        text += (
+            " If only the base rate differs from that in training, PriorShiftCalibrator(training_prior=...) "
+            "needs no other parameter."
         )
-    if rarer < _FEW:
-        return "with so few events use a calibrator with at most two parameters: PlattCalibrator()."
-    if not _is_nonlinear(report):
-        if _is_shifted(report) and not _slope_kind(report):
-            return (
-                "the error is a shift of the log-odds: PlattCalibrator() corrects it. If only the base rate "
-                "differs from that in training, PriorShiftCalibrator(training_prior=...) needs no other "
-                "parameter."
-            )
-        return "correcting intercept and slope is enough: PlattCalibrator(), two parameters on the log-odds."
-    if rarer < _MANY:
-        return (
-            "correcting intercept and slope is not enough: SplineCalibrator(), whose flexibility adapts to "
-            "the sample size."
-        )
-    return (
-        "correcting intercept and slope is not enough, and the sample is large: IsotonicCalibrator(), or "
-        "SplineCalibrator() for a smooth map."
-    )
+    return text
 
 
 def multiple_testing(report: ReportNumbers) -> str:
     """Return the role of each test, and how p-values are adjusted."""
     further = sum(np.isfinite(test.adjusted) for test in report.tests)
     first = (
-        "The combined test is the primary test: its p-value needs no adjustment."
+        "The combined test is the primary test."
         if len(report.tests) - further == 1
-        else "The first two tests are primary: the p-value of the report is twice the smaller one."
+        else "The first two tests are primary: the smaller p-value is multiplied by 2."
     )
+    families = 1 + bool(report.classes) + bool(report.groups)
+    if families > 1:
+        parts = _listed(["classes"] * bool(report.classes) + ["groups"] * bool(report.groups))
+        first += f" All adjusted p-values are multiplied by {families}, because {parts} are tested, too."
     return (
-        f"{first} The other {further} tests describe the type of miscalibration. Their unadjusted p-values "
-        "inflate the error rate, so the Holm column adjusts them for multiple testing."
+        f"{first} The other {further} tests describe the type of miscalibration. Their p-values are adjusted "
+        "by Holm's method, and are at least that of the report."
     )
 
 
@@ -504,7 +552,7 @@ def _metric_lines(report: ReportNumbers) -> list[str]:
 
 def _test_lines(report: ReportNumbers) -> list[str]:
     wide = max(len(test_label(test)) for test in report.tests) + 2
-    lines = [f"  {'':<{wide}}{'detects':<40}{'p-value':>10}{'Holm':>10}"]
+    lines = [f"  {'':<{wide}}{'detects':<40}{'p-value':>10}{'adjusted':>10}"]
     for test in report.tests:
         pvalue, adjusted = pvalue_text(test.result.pvalue), pvalue_text(test.adjusted)
         lines.append(
@@ -518,10 +566,10 @@ def _part_lines(report: ReportNumbers, parts: tuple[ReportPart, ...]) -> list[st
     shown = reported_parts(parts, _MOST_PARTS)
     lines = [
         f"  {'':<20}{'samples':>10}{'events':>10}{'predicted':>11}{'observed':>10}{'smECE':>9}{'expected':>9}"
-        f"{'p':>9}{'Holm':>9}"
+        f"{'p':>9}{'adjusted':>9}"
     ]
     for part in shown:
-        mark = "*" if part.adjusted <= 1.0 - report.confidence else ""
+        mark = "*" if report.is_significant(part.adjusted) else ""
         lines.append(
             f"{mark:<2}{one_line(part.name, 19):<20}{part.n_samples:>10,.0f}{part.n_events:>10,.0f}"
             f"{probability(part.predicted):>11}{probability(part.observed):>10}{number(part.error):>9}"
