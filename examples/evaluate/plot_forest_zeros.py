@@ -33,8 +33,8 @@ wrong = result.contradicted
 print(f"samples {wrong}: predictions {p[wrong]}, labels {y_test[wrong]}")
 
 # %%
-# The headline of the report refers to the samples that are not contradicted. The first finding lists the
-# contradicted predictions and recommends what to do.
+# The primary test of the report excludes the contradicted samples. The first finding contains their number
+# and recommends what to do.
 
 print(calibration_report(y_test, p, name="random forest", random_state=0))
 

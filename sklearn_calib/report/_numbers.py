@@ -424,7 +424,7 @@ class Budget:
     def n_draws(self) -> int:
         """The number of simulated samples of a test: 999 for 200 resamples."""
         # of two primary tests and three families the smallest p-value can reject
-        return max(5 * self.n_resamples - 1, 199, ceil(12.0 / (1.0 - self.confidence)))
+        return max(5 * self.n_resamples - 1, 199, ceil(6.0 / (1.0 - self.confidence)))
 
     @property
     def generator(self) -> np.random.Generator:
@@ -511,7 +511,7 @@ class _Normal:
         of_intercept = of_slope = _NAN
         if information > 0.0:
             # predictions of exactly 0 and 1 carry no information
-            of_intercept = self.null_half_width((variance > 0.0) * 1.0) * total / information
+            of_intercept = self.null_half_width((variance > 0.0).astype(np.float64)) * total / information
             centred = np.where(variance > 0.0, x - variance @ x / information, 0.0)
             around = float(variance @ centred**2)
             if around > 1e-12 * information:

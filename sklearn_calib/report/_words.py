@@ -29,6 +29,8 @@ _VERY_FEW, _FEW = 10, 100
 # Contradicted predictions of 0 and 1 that are fewer than this fraction of the samples are a slight error.
 _MATERIAL = 0.01
 _WIDTH = 100
+# The headline and the findings name at most so many classes or groups.
+_MOST_NAMED = 3
 # The text lists at most so many classes or groups: those with the smallest p-values.
 _MOST_PARTS = 20
 
@@ -234,7 +236,7 @@ def verdict(report: ReportNumbers) -> Verdict:
         n = sample_words(report.n_samples)
         numbers = f"{n} {verb} compatible with an error of up to {number(error.upper)}. {numbers}"
     if hints:
-        verb = "indicates" if len(hints) == 1 else "indicate"
+        verb = "indicate" if len(hints) > 1 or hints[0][0].isdigit() else "indicates"
         title = f"Too few samples to tell ({p}): without adjustment for multiple testing, "
         return Verdict("open", f"{title}{' and '.join(hints)} {verb} miscalibration.", numbers)
     if large:
@@ -244,12 +246,14 @@ def verdict(report: ReportNumbers) -> Verdict:
 
 
 def _named(report: ReportNumbers) -> str:
-    """Return the names of the miscalibrated classes and groups, the first three of each."""
+    """Return the names of the miscalibrated classes and groups, the first of each."""
     texts = []
     for kind, plural in (("class", "classes"), ("group", "groups")):
         names = [one_line(part.name, 40) for of, part in report.significant_parts if of == kind]
         if names:
-            shown = names[:3] + ([f"{len(names) - 3} more"] if len(names) > 3 else [])
+            shown = names[:_MOST_NAMED] + (
+                [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+            )
             texts.append(f"{kind if len(names) == 1 else plural} {_listed(shown)}")
     return " and ".join(texts)
 
@@ -291,8 +295,8 @@ def findings(report: ReportNumbers) -> tuple[str, ...]:
         )
     elif not whole:
         lines.append("The primary test does not reject calibration: treat these intervals as exploratory.")
-    parts = [_part_words(of, part, report) for of, part in report.significant_parts[:_MOST_PARTS]]
-    return (*first, *parts, *lines, *(_kinds(report) if whole else ()))
+    parts = [_part_words(of, part, report) for of, part in report.significant_parts[:_MOST_NAMED]]
+    return (*first, *lines, *_kinds(report), *parts) if whole else (*first, *parts, *lines)
 
 
 def _part_words(of: str, part: ReportPart, report: ReportNumbers) -> str:

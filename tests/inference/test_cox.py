@@ -183,3 +183,18 @@ def test_power_goes_where_it_should():
     assert cox(parameter="slope").test(y, shifted).pvalue > 0.01
     assert cox(parameter="both").test(y, steep).pvalue < 1e-6
     assert cox(parameter="both").test(y, shifted).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("parameter", ["both", "intercept", "slope"])
+@pytest.mark.parametrize("method", ["asymptotic", "monte_carlo"])
+def test_predictions_of_0_and_1_carry_no_information(parameter, method):
+    rng = np.random.default_rng(1)
+    p = rng.beta(2, 3, 300)
+    y = (rng.random(300) < p).astype(int)
+    test = CoxTest(parameter=parameter, method=method)
+    expected = test.test(y, p)
+    agreeing = test.test(np.r_[y, 0, 1, 1], np.r_[p, 0.0, 1.0, 1.0])
+    contradicted = test.test(np.r_[y, 0, 1, 0], np.r_[p, 0.0, 1.0, 1.0]).others
+    for found in (agreeing, contradicted):
+        assert (found.statistic, found.pvalue) == (expected.statistic, expected.pvalue)
+        assert found.reason == expected.reason

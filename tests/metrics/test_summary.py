@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BSpline
 from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, logit
 from scipy.stats import norm
 
 from sklearn_calib._core._grouping import group_outcomes
@@ -326,3 +327,32 @@ def test_the_line_is_found_for_extreme_predictions_and_frequencies(y, p, w):
         assert abs(residual @ part) < 1e-9 + 1e-6 * (np.abs(residual) @ np.abs(part))
     slope = calibration_summary(y, p, sample_weight=w).slope
     assert slope.lower < slope.estimate < slope.upper
+
+
+def test_predictions_of_0_and_1_do_not_change_intercept_and_slope():
+    rng = np.random.default_rng(1)
+    p = rng.beta(2, 3, 2000)
+    y = (rng.random(2000) < expit(1.08 * logit(p))).astype(int)
+    p[:20], p[20:30] = 1.0, 0.0
+    clusters = np.arange(2000) // 4
+    for given in ({}, {"method": "profile"}, {"clusters": clusters}):
+        found = calibration_summary(y, p, **given)
+        inside = {key: value[30:] if key == "clusters" else value for key, value in given.items()}
+        expected = calibration_summary(y[30:], p[30:], **inside)
+        for name in ("intercept", "slope", "slope_intercept"):
+            assert getattr(found, name).estimate == pytest.approx(getattr(expected, name).estimate, rel=1e-9)
+        assert found.slope.lower == pytest.approx(
+            expected.slope.lower, rel=0.02 if "clusters" in given else 1e-9
+        )
+        wrong = (y[:20] == 0).sum() + y[20:30].sum()
+        assert (found.n_contradicted, found.n_extreme) == (wrong, 30)
+        assert f"{wrong} of 30 predictions of exactly 0 or 1 were contradicted" in str(found)
+        # the curve is the event frequency of these predictions
+        assert (found.curve[0], found.curve[-1]) == (y[20:30].mean(), y[:20].mean())
+        np.testing.assert_allclose(found.curve[1:-1], expected.curve, rtol=1e-9)
+        gaps = 1970 * expected.ici + 10 * found.curve[0] + 20 * (1 - found.curve[-1])
+        assert found.ici == pytest.approx(gaps / 2000, rel=1e-9)
+    with pytest.warns(UserWarning, match="only 0 and 1"):
+        certain = calibration_summary([0, 1] * 20, [0, 1, 1, 1] * 10)
+    assert str(certain.slope) == str(certain.intercept) == "not determined"
+    assert certain.ici == pytest.approx(0.25)

@@ -132,10 +132,12 @@ def test_tests_are_those_of_the_subpackage(forecast, report):
         "Spiegelhalter's z": SpiegelhalterTest(**draws),
     }
     assert found == {name: test.test(*forecast).pvalue for name, test in expected.items()}
-    assert report.pvalue == found["combined test"]
+    # two families of tests, because the report has groups
+    assert report.pvalue == min(1.0, 2 * found["combined test"])
     assert np.isnan(report.tests[0].adjusted)
-    rest = [line.result.pvalue for line in report.tests[1:]]
-    assert [line.adjusted for line in report.tests[1:]] == pytest.approx(holm(rest), rel=1e-12)
+    rest = [2 * line.result.pvalue for line in report.tests[1:]]
+    adjusted = np.maximum(holm(rest), report.pvalue)
+    assert [line.adjusted for line in report.tests[1:]] == pytest.approx(adjusted, rel=1e-12)
 
 
 def test_few_distinct_predictions_are_tested_one_by_one():
@@ -201,7 +203,10 @@ def test_multiclass(multiclass, multiclass_report):
     both = [line.result.pvalue for line in report.tests[:2]]
     joint = TCal(n_resamples=199, random_state=0).test(y, p).pvalue
     assert both[1] == joint
-    assert report.pvalue == min(1.0, 2 * min(both))
+    # two primary tests, and two families with the tests of the classes
+    assert report.pvalue == min(1.0, 4 * min(both))
+    pvalues = np.array([part.pvalue for part in report.classes])
+    assert [part.adjusted for part in report.classes] == pytest.approx(holm(2 * pvalues), rel=1e-12)
     assert report.miscalibrated
     named = calibration_report(np.array(["c", "a", "b"])[y], p[:, [1, 2, 0]], n_resamples=20)
     assert [part.name for part in named.classes] == ["a", "b", "c"]
@@ -258,7 +263,7 @@ def test_groups(forecast, groups, report):
         assert (part.n_samples, part.n_events) == (rows.sum(), y[rows].sum())
         assert part.pvalue == CutoffTest(n_resamples=199, random_state=3).test(y[rows], p[rows]).pvalue
     pvalues = np.array([part.pvalue for part in report.groups])
-    assert [part.adjusted for part in report.groups] == pytest.approx(holm(pvalues), rel=1e-12)
+    assert [part.adjusted for part in report.groups] == pytest.approx(holm(2 * pvalues), rel=1e-12)
     weighted = calibration_report(
         y, p, groups=groups, sample_weight=(groups == "right").astype(int), n_resamples=20
     )
@@ -308,20 +313,28 @@ def test_odd_samples_are_reported(y, p):
     assert report.to_dict()["n_samples"] == len(y)
 
 
-def test_contradicted_predictions_of_0_and_1_are_a_finding_and_not_the_headline():
+def test_few_contradicted_predictions_of_0_and_1_are_set_aside():
     y = np.r_[np.arange(300) % 2, 1, 0, 0]
     p = np.r_[np.full(300, 0.5), 0.0, 0.0, 0.0]
     report = calibration_report(y, p, n_resamples=20)
     assert (report.n_impossible, report.n_certain) == (1.0, 3.0)
     assert report.pvalue == report.tests[0].result.pvalue > 0.5
-    assert report.verdict.startswith("No evidence of miscalibration")
-    assert report.findings[0].startswith("1 of 3 predictions of exactly 0 or 1 was contradicted")
+    assert report.verdict.startswith("Miscalibrated: 1 of 3 predictions of exactly 0 or 1 was contradicted")
+    assert report.to_dict()["verdict"]["level"] == "slight"
     assert "clip them" in report.findings[0]
     assert report.metric("log_loss").value == np.inf
-    # the slope is that of finite log-odds
+    # as many as rounding explains are a finding alone
+    rounded = calibration_report(np.r_[y, np.zeros(97)], np.r_[p, np.zeros(97)], n_resamples=20)
+    assert not rounded.miscalibrated
+    assert rounded.findings[0].startswith("1 of 100 predictions of exactly 0 or 1 was contradicted, as")
+    # slope, its interval and its range are those of the samples with finite log-odds
     y, p = np.r_[y, np.arange(600) % 4 > 0], np.r_[p, np.full(600, 0.75)]
-    expected = calibration_summary(y, np.clip(p, 1 / 1806, 1 - 1 / 1806)).slope.estimate
-    assert calibration_report(y, p, n_resamples=20).metric("slope").value == pytest.approx(expected)
+    found, inside = (calibration_report(*given, n_resamples=20) for given in ((y, p), (y[p > 0], p[p > 0])))
+    for key in ("intercept", "slope"):
+        line, expected = found.metric(key), inside.metric(key)
+        assert (line.value, line.lower, line.upper) == (expected.value, expected.lower, expected.upper)
+        assert line.null_upper == pytest.approx(expected.null_upper, rel=1e-12)
+    assert found.residual_pvalue == inside.residual_pvalue
 
 
 def test_many_contradicted_predictions_make_a_model_miscalibrated():
