@@ -30,8 +30,7 @@ for name, calibrator in calibrators.items():
         found[name]["error"].append(error)
 
 # %%
-# A printed certificate names its method. With fewer than 100 samples, or fewer than 10 of a class, the
-# default is replaced by the certificate for all monotone maps, and the output says so.
+# A printed certificate names its method. With few samples it is large.
 
 print(calibrator.cutoff_certificate(random_state=0))
 few = make_forecasts(80, distortion="slope", random_state=0)

@@ -33,8 +33,8 @@ from sklearn_calib.metrics._metric_kernel import residuals
 CERTIFICATE_METHODS = ("fitted", *BOUND_METHODS)
 
 _TOLERANCES = ("sharp", "paper")
-# With fewer samples the bootstrap of the fitted map has too low coverage.
-_FEWEST_SAMPLES, _FEWEST_OF_CLASS = 100, 10
+# With fewer samples of a class, the spread of the bootstrap is that of this number.
+_FEWEST_OF_CLASS = 8
 # More fitted values are pooled.
 _MOST_VALUES = 500
 # The tolerance of the paper is its margin at this confidence.
@@ -56,8 +56,7 @@ class CutoffCertificate:
     n_samples : float
         Number of samples from which the bound was computed.
     note : str
-        Why the method used is not the requested one, or that the bound is for probabilities before
-        normalisation to sum 1.
+        That the bound is for probabilities before normalisation to sum 1, or empty.
 
     Examples
     --------
@@ -67,11 +66,6 @@ class CutoffCertificate:
     >>> y = np.random.default_rng(0).random(2000) < p
     >>> print(IsotonicCalibrator().fit(p, y).cutoff_certificate())  # doctest: +ELLIPSIS
     cutoff calibration error on new data at most 0.02... with 95% confidence (method='fitted', n = 2000)
-    >>> few = IsotonicCalibrator().fit(p[::40], y[::40]).cutoff_certificate()
-    >>> few.method
-    'asymptotic'
-    >>> few.note
-    "'fitted' needs 100 samples and 10 of each class, but there are 50 and 24 of the rarer class"
     """
 
     upper: float
@@ -120,8 +114,8 @@ class CutoffCertificateMixin:
         r"""Return an upper confidence bound of the cutoff calibration error of the map on new data.
 
         "fitted" bounds the error of this map by a bootstrap of its cumulative residuals, valid for large n.
-        With fewer than 100 samples, or 10 of either class, the method is "asymptotic", which the result
-        states. If ``fit`` was called with clusters, the simulated outcomes are dependent within clusters.
+        With fewer than 8 samples of a class, its spread is that of 8. If ``fit`` was called with clusters,
+        the simulated outcomes are dependent within clusters.
 
         The other methods assume independent samples and bound the error of all monotone maps simultaneously:
         they are ``training_cutoff_error_`` plus a margin that is valid however the map was chosen. With
@@ -154,8 +148,8 @@ class CutoffCertificateMixin:
         ------
         ValueError
             If a parameter is out of range; if the fit used non-integer weights, because a certificate depends
-            on the number of independent samples; for more than two classes; or if "fitted" needs more samples
-            or another method is requested, for a map that may be non-monotone or a fit with clusters.
+            on the number of independent samples; for more than two classes; or if a method other than
+            "fitted" is requested for a map that may be non-monotone or a fit with clusters.
 
         Notes
         -----
@@ -191,26 +185,20 @@ class CutoffCertificateMixin:
                 "independent samples. Fit with integer weights (sample counts) or without weights."
             )
         outcomes = GroupedOutcomes(*self._fitted_outcomes)
-        note = shortage(outcomes, method)
-        if note and outcomes.clusters is not None:
+        check_independent(outcomes, method)
+        if not self._monotone and method != "fitted":
             raise ValueError(
-                f"There is no certificate for so few dependent samples: {note}. Pass more samples."
+                f"The map of {type(self).__name__} need not be monotone, in which case method={method!r} has "
+                "no certificate. Use method='fitted', or CertifiedCalibrator, which certifies with samples "
+                "that the fit did not use."
             )
-        if not self._monotone and (note or method != "fitted"):
-            raise ValueError(
-                f"The map of {type(self).__name__} need not be monotone, in which case "
-                + (f"there is no certificate: {note}." if note else f"method={method!r} has no certificate.")
-                + " Use CertifiedCalibrator, which certifies with samples that the fit did not use"
-                + (", or pass more samples." if note else ", or method='fitted'.")
-            )
-        if method == "fitted" and not note:
+        if method == "fitted":
             bound = fitted_bound(outcomes, confidence, n_resamples, generator, monotone=self._monotone)
         else:
-            method = "asymptotic" if note else method
             bound = self.training_cutoff_error_ + cutoff_bound(
                 self.training_size_, confidence, method, base_rate=self.training_event_rate_, refitted=True
             )
-        return CutoffCertificate(min(1.0, bound), confidence, method, self.training_size_, note)
+        return CutoffCertificate(min(1.0, bound), confidence, method, self.training_size_)
 
 
 def certify(calibrator: Any, grouped: GroupedOutcomes, weight: Array | None) -> None:
@@ -243,23 +231,13 @@ def pooled_outcomes(fitted: GroupedOutcomes) -> GroupedOutcomes:
     return fitted.pooled(bin_starts(fitted, _MOST_VALUES, "quantile"))
 
 
-def shortage(outcomes: GroupedOutcomes, method: str) -> str:
-    """Return why there are too few samples for "fitted"; raise if another method has dependent samples."""
-    if method != "fitted":
-        if outcomes.clusters is not None:
-            raise ValueError(
-                f"method={method!r} assumes independent samples, but fit was called with clusters. Use "
-                "method='fitted'."
-            )
-        return ""
-    total, positives = outcomes.total, float(outcomes.positives.sum())
-    rarer = min(positives, total - positives)
-    if total >= _FEWEST_SAMPLES and rarer >= _FEWEST_OF_CLASS:
-        return ""
-    return (
-        f"'fitted' needs {_FEWEST_SAMPLES} samples and {_FEWEST_OF_CLASS} of each class, but there are "
-        f"{total:g} and {rarer:g} of the rarer class"
-    )
+def check_independent(outcomes: GroupedOutcomes, method: str) -> None:
+    """Raise if a method other than "fitted" is requested for dependent samples."""
+    if method != "fitted" and outcomes.clusters is not None:
+        raise ValueError(
+            f"method={method!r} assumes independent samples, but fit was called with clusters. Use "
+            "method='fitted'."
+        )
 
 
 def fitted_bound(
@@ -292,7 +270,8 @@ def fitted_steps(
     """Yield simulated steps (groups, r) of n times the cumulative residuals of a fitted map on new data.
 
     With k samples and e events at the value f, N samples in its isotonic block, K blocks, and
-    p = (N e / k + 1/2) / (N + 1), a step is e - k f + (n / (n - K))^(1/2) (e* - k* f - k (p - f)).
+    p = (N e / k + 1/2) / (N + 1), a step is e - k f + c (e* - k* f - k (p - f)), where c^2 is n / (n - K),
+    times 8 / m if there are only m < 8 samples of a class.
     """
     weight, total, clusters = outcomes.weight, outcomes.total, outcomes.clusters
     edges = np.arange(weight.shape[0] + 1)
@@ -308,7 +287,10 @@ def fitted_steps(
         used = float(cells.count**2 @ (1.0 / size)[cells.group])
     block = np.repeat(size, times)
     rate = (block * frequency + 0.5) / (block + 1.0)
-    spread = np.sqrt(total / max(total - used, 1.0))
+    positives = float(outcomes.positives.sum())
+    # half a sample, that of the prior, if a certification part has none of a class
+    rarer = max(min(positives, total - positives), 0.5)
+    spread = np.sqrt(total / max(total - used, 1.0) * max(_FEWEST_OF_CLASS / rarer, 1.0))
     centre = weight * (rate - outcomes.prob)
     for drawn, positives in draw_outcomes(outcomes, n_resamples, generator, truth=rate):
         steps = residuals(outcomes.prob, drawn, positives)

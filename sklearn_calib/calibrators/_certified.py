@@ -26,12 +26,12 @@ from sklearn_calib.calibrators._certificate import (
     CERTIFICATE_METHODS,
     CutoffCertificate,
     CutoffCertificateMixin,
+    check_independent,
     check_tolerance,
     fitted_bound,
     outcomes_by_value,
     pooled_outcomes,
     resolve_tolerance,
-    shortage,
 )
 from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
@@ -191,8 +191,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     ) -> tuple[CutoffCertificate, float]:
         """Return the certificate of the resulting map, and the margin for a fitted map."""
         rows = self._certification
-        note = shortage(rows, method)
-        method = "asymptotic" if note else method
+        check_independent(rows, method)
         error, fraction = self.cutoff_error_, 1.0
         if not self.accepted_:
             error, fraction = abs(self.mean_ - self.certified_event_rate_), 0.5
@@ -204,7 +203,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         else:
             margin = cutoff_bound(self._effective_size(), confidence, method, base_rate=self.mean_)
             bound = error + fraction * margin
-        return CutoffCertificate(min(1.0, bound), confidence, method, self.certified_size_, note), margin
+        return CutoffCertificate(min(1.0, bound), confidence, method, self.certified_size_), margin
 
     def _check_parameters(self) -> None:
         if isinstance(self.calibrator, str):

@@ -120,8 +120,7 @@ class OneVsRestCalibrator(BaseCalibrator):
             for calibrator in self.calibrators_
         ]
         worst = max(found, key=lambda certificate: certificate.upper)
-        notes = [worst.note, _UNDIVIDED if len(found) > 1 else ""]
-        return replace(worst, confidence=confidence, note="; ".join(filter(None, notes)))
+        return replace(worst, confidence=confidence, note=_UNDIVIDED if len(found) > 1 else "")
 
     def _check_parameters(self) -> None:
         check_calibrator(self.calibrator)

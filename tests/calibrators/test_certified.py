@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import binom
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -193,7 +194,7 @@ def test_a_part_without_one_class_gives_the_mean():
     p, y = np.linspace(0.1, 0.9, 40), np.arange(40) == 39
     seen = set()
     for seed in range(20):
-        calibrator = CertifiedCalibrator(stratify=False, random_state=seed).fit(p, y)
+        calibrator = CertifiedCalibrator(stratify=False, method="asymptotic", random_state=seed).fit(p, y)
         seen.add(calibrator.calibrator_ is None)
         if calibrator.calibrator_ is None:
             assert not calibrator.accepted_
@@ -201,6 +202,9 @@ def test_a_part_without_one_class_gives_the_mean():
             np.testing.assert_array_equal(calibrator.transform(p), 1 / 40)
             expected = abs(1 / 40 - 1 / 20) + calibrator.margin_ / 2
             assert calibrator.certificate_ == pytest.approx(expected)
+            # without an event, the limit 3 / 20 of the rule of three
+            fitted = clone(calibrator).set_params(method="fitted").fit(p, y)
+            assert 3 / 20 < fitted.certificate_ < 0.6
         assert CertifiedCalibrator(random_state=seed).fit(p, y).calibrator_ is not None
     assert seen == {True, False}
 
