@@ -1,9 +1,10 @@
-"""Results as HTML, for notebooks: a title, labelled values, and collapsible tables.
+"""Numbers as text, and results as HTML for notebooks: a title, labelled values, and collapsible tables.
 
 The block is self-contained: styles are inline, nothing is loaded, all texts are escaped. Text has the colour
 of the page, and rules are translucent grey, so that it is readable on light and dark backgrounds.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
@@ -25,6 +26,13 @@ _BLOCK = (
 
 #: Largest number of rows that a table shows.
 MOST_ROWS = 100
+
+
+def number_text(value: float, decimals: int = 4, digits: int = 2) -> str:
+    """Return a number with some decimals, or more where it has fewer significant digits; 0 below 1e-9."""
+    if 1e-9 < abs(value) < 1.0:
+        decimals = max(decimals, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{decimals}f}"
 
 
 def result_html(

@@ -20,7 +20,7 @@ from sklearn_calib.plot._matplotlib import (
     GREY,
     check_axes,
     full_names,
-    legend_above,
+    legend_below,
     new_axes,
     p_text,
     plain,
@@ -326,6 +326,7 @@ class ComparisonDisplay:
 
         %(self_returned)s
         """
+        given = full_names(marker_params)
         models = [[model.name for model in found.models] for found in self.comparisons.values()]
         if any(names != models[0] for names in models):
             raise ValueError(f"comparisons compares different models: {models}. Compare the same models.")
@@ -341,12 +342,12 @@ class ComparisonDisplay:
         self.axes_, self.ax_, self.figure_ = panels, panels[0], panels[0].figure
         self.points_, self.worse_, self.intervals_, self.null_means_, self.marks_ = [], [], [], [], []
         for panel, (label, comparison) in zip(panels, self.comparisons.items(), strict=True):
-            self._draw_panel(panel, comparison, full_names(marker_params))
+            self._draw_panel(panel, comparison, given)
             panel.set_xlabel(plain(label))
         self.ax_.set_yticks(range(n_models), [plain(name) for name in models[0]])
         self.ax_.set_ylim(n_models - 0.5, -0.5)
         if show_legend:
-            legend_above(self.ax_, ncols=2)
+            legend_below(self.ax_)
         for panel in panels[1:]:
             panel.set_ylim(self.ax_.get_ylim())
             panel.set_yticks(range(n_models))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn_calib._core._binning import quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample, group_starts
 from sklearn_calib._core._isotonic import fit_isotonic
-from sklearn_calib._html import result_html
+from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -26,7 +26,7 @@ from sklearn_calib.metrics._decomposition import decompose
 from sklearn_calib.plot._bands import ReliabilityBand, clopper_pearson, consistency_band
 from sklearn_calib.plot._monotone_band import monotone_band
 from sklearn_calib.plot._simulated import SimulatedOutcomes
-from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, interior, squared_weights
+from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, shown_range, squared_weights
 
 # Number of bins of the histogram of the predictions.
 _HISTOGRAM = 50
@@ -49,9 +49,10 @@ class ReliabilityCurve:
     band : ReliabilityBand or None
         Band of the curve.
     edges : ndarray of shape (b + 1,)
-        Edges of the bins of a histogram of the predictions, equally spaced on the axis of the diagram.
+        Edges of the bins of a histogram of the predictions, equally spaced on the axis of the diagram. They
+        span the range that it shows.
     counts : ndarray of shape (b,)
-        Weight in each bin; on the logit axis without predictions of exactly 0 or 1.
+        Weight in each bin, without predictions that are not shown.
     error_name : str
         Short name of the calibration error of this curve.
     error : float
@@ -82,11 +83,11 @@ class ReliabilityCurve:
     @property
     def label(self) -> str:
         """The calibration error as text, "smECE = 0.067"; for "isotonic" the parts of the Brier score."""
-        digits = 3 if self.scale == "probability" and self.decomposition is None else 4
-        text = f"{self.error_name} = {self.error:.{digits}f}"
+        decimals = 3 if self.scale == "probability" and self.decomposition is None else 4
+        text = f"{self.error_name} = {number_text(self.error, decimals)}"
         if self.decomposition is not None:
             parts = self.decomposition
-            text += f", DSC = {parts.discrimination:.{digits}f}, UNC = {parts.uncertainty:.{digits}f}"
+            text += f", DSC = {number_text(parts.discrimination)}, UNC = {number_text(parts.uncertainty)}"
         return text
 
     def __str__(self) -> str:
@@ -144,12 +145,12 @@ def reliability_curve(
     if exact and sample.w is not None:
         check_frequency_weights(sample.w)
     grouped = group_sample(sample)
+    shown = shown_range(grouped.prob, grouped.weight)
     if curve == "smooth":
-        made = _smooth(sample, confidence, scale)
+        made = _smooth(sample, confidence, scale, shown)
     elif curve == "binned":
-        made = _binned(
-            sample, grouped, n_bins, confidence, "uniform" if scale == "probability" else "quantile"
-        )
+        whole = scale == "probability" and shown == (0.0, 1.0)
+        made = _binned(sample, grouped, n_bins, confidence, "uniform" if whole else "quantile")
     else:
         made = _isotonic(sample, grouped)
     found = None
@@ -170,17 +171,15 @@ def reliability_curve(
             bars=curve == "binned",
             around=made.observed if band == "confidence" else None,
         )
-    # predictions of 0 and 1 lie beyond a logit axis
-    inner = interior(sample) if scale == "logit" else sample
-    axis = UnitAxis(scale, inner.p, 1e-6)
-    place = uniform_bins(axis.locate(inner.p), _HISTOGRAM)
+    axis = UnitAxis(sample, scale, shown, 1e-6)
+    place = uniform_bins(axis.locate(axis.sample.p), _HISTOGRAM)
     return ReliabilityCurve(
         curve,
         made.predicted,
         made.observed,
         found,
         axis.probability(np.linspace(0.0, 1.0, _HISTOGRAM + 1)),
-        np.bincount(place, weights=inner.w, minlength=_HISTOGRAM).astype(np.float64),
+        np.bincount(place, weights=axis.sample.w, minlength=_HISTOGRAM).astype(np.float64),
         made.error_name,
         made.error,
         sample.total,
@@ -190,8 +189,8 @@ def reliability_curve(
     )
 
 
-def _smooth(sample: BinarySample, confidence: float, scale: str) -> _Estimate:
-    curve = SmoothCurve(sample, scale)
+def _smooth(sample: BinarySample, confidence: float, scale: str, shown: tuple[float, float]) -> _Estimate:
+    curve = SmoothCurve(sample, scale, shown)
 
     def redraw(simulated: SimulatedOutcomes, around: bool) -> tuple[Array, Callable[[Array], Array]]:
         if around:

@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 
 from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._null import tail_rank
+from sklearn_calib._html import number_text
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_fraction, check_option, least_resamples
 from sklearn_calib.inference import CalibrationTestResult, CutoffTest
@@ -20,13 +21,14 @@ from sklearn_calib.plot._estimator import DisplayMixin, axis_title
 from sklearn_calib.plot._matplotlib import (
     GREY,
     PALE,
-    full_names,
-    legend_above,
-    next_style,
+    draw_curve,
+    legend_below,
     result_finding,
+    set_range,
     shade,
     thinned,
 )
+from sklearn_calib.plot._smooth_curve import shown_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +80,9 @@ def _strip_height(result: CutoffResult, test: CalibrationTestResult, confidence:
     return float(critical) * _deviation(result)
 
 
-def _drawn_path(result: CutoffResult, x: str) -> tuple[Array, Array, tuple[float, float]]:
+def _drawn_path(
+    result: CutoffResult, x: str, shown: tuple[float, float]
+) -> tuple[Array, Array, tuple[float, float]]:
     """Return the points of the path to draw, and the ends of the interval that attains the error."""
     walk = np.concatenate(([0.0], result.walk))
     if x == "probability":
@@ -89,7 +93,7 @@ def _drawn_path(result: CutoffResult, x: str) -> tuple[Array, Array, tuple[float
         at /= at[-1]
         first = int(np.searchsorted(result.probabilities, result.lower))
         ends = (float(at[first]), float(at[int(np.searchsorted(result.probabilities, result.upper)) + 1]))
-    kept = thinned(at, walk)
+    kept = thinned(np.clip((at - shown[0]) / (shown[1] - shown[0]), 0.0, 1.0), walk)
     at, walk = at[kept], walk[kept]
     if x == "probability" and at[-1] < 1.0:
         at, walk = np.append(at, 1.0), np.append(walk, walk[-1])
@@ -255,8 +259,8 @@ class CutoffDisplay(DisplayMixin):
         ----------
         %(drawn_into)s
         x : {"probability", "fraction"}, default="probability"
-            Horizontal axis: the prediction, or the fraction of samples with a smaller prediction, which
-            spreads concentrated predictions.
+            Horizontal axis: the prediction, in the range that :class:`ReliabilityDisplay` shows, or the
+            fraction of samples with a smaller prediction, which spreads concentrated predictions.
         confidence : float or None, default=0.95
             Probability under perfect calibration that the curve stays within the null band; None for no band.
         show_interval : bool, default=True
@@ -273,16 +277,15 @@ class CutoffDisplay(DisplayMixin):
             # so that its complement is less than 1
             confidence = max(check_fraction(confidence, "confidence"), 2.0**-53)
             height = None if self.test is None else _strip_height(self.result, self.test, confidence)
-        ax = self._new_or(ax, 6.4, 4.4)
-        at, walk, ends = _drawn_path(self.result, x)
-        text = f"cutoff error {self.result.value:.3f}"
+        ax, given = self._new_or(ax, 6.4, 4.4, line_params)
+        probability = x == "probability"
+        shown = shown_range(self.result.probabilities, self.result.weight) if probability else (0.0, 1.0)
+        at, walk, ends = _drawn_path(self.result, x, shown)
+        text = f"cutoff error {number_text(self.result.value, 3)}"
         if self.test is not None:
             text += f", {result_finding(self.test, 1.0 - (confidence or 0.95))}"
-        color, dashes = next_style(ax, _WALK)
-        line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 1.8, "zorder": 4}
-        line |= {"label": self._named(text, name)} | full_names(line_params)
-        style = "steps-post" if x == "probability" else "default"
-        (self.line_,) = ax.plot(at, walk, gid=_WALK, drawstyle=style, **line)
+        style = {"drawstyle": "steps-post" if probability else "default", "linewidth": 1.8}
+        self.line_ = draw_curve(ax, _WALK, at, walk, self._named(text, name), given, **style)
         drawn_in = self.line_.get_color()
         self.interval_, self.levels_, self.strip_ = None, None, None
         low, high = float(walk.min()), float(walk.max())
@@ -301,12 +304,12 @@ class CutoffDisplay(DisplayMixin):
             self.strip_ = shade(ax, (bottom, bottom + height), "y", **hatched)
         ax.autoscale(axis="y")
         label = "Fraction of samples, ordered by predicted probability"
-        if x == "probability":
+        if probability:
             label = axis_title("Predicted probability", self.pos_label)
         ax.set_xlabel(label)
         ax.set_ylabel("Cumulative residuals y \u2212 p\n(falling: overprediction, rising: underprediction)")
         ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=2)
-        ax.set_xlim(-0.02, 1.02)
+        set_range(ax, _WALK, *shown)
         if show_legend:
-            legend_above(ax)
+            legend_below(ax)
         return self

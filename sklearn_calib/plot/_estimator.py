@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import as_array, check_pos_label
-from sklearn_calib.plot._matplotlib import check_axes, new_axes, plain
+from sklearn_calib.plot._matplotlib import check_axes, full_names, new_axes, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,12 +77,15 @@ class AxesMixin:
         super().__init_subclass__(**kwargs)
         shared_docs(cls)
 
-    def _new_or(self, ax: Axes | None, width: float, height: float) -> Axes:
-        """Return the axes to draw into, by default those of a new figure, and store them."""
+    def _new_or(
+        self, ax: Axes | None, width: float, height: float, line_params: dict[str, Any]
+    ) -> tuple[Axes, dict[str, Any]]:
+        """Return the axes to draw into, by default those of a new figure, and the checked properties."""
+        given = full_names(line_params)
         check_axes(ax)
         self.ax_ = new_axes(width, height)[0] if ax is None else ax
         self.figure_ = self.ax_.figure
-        return self.ax_
+        return self.ax_, given
 
     def _named(self, text: str, name: str | None) -> str:
         """Return a legend entry: the name of the model, if there is one, and a text."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.legend import Legend
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
+    from matplotlib.transforms import Bbox
 
     from sklearn_calib.inference import CalibrationTestResult
 
@@ -19,11 +20,12 @@ GREY = "0.45"
 #: Colour of areas that are context: null bands.
 PALE = "0.8"
 
-# Maximum height and width of a legend as fractions of the axes, unless its letters would be smaller than this
-# many points; and its distance from the data.
-_MOST_LEGEND, _LEGEND_WIDTH, _LEGEND_GAP = 0.6, 0.88, 0.04
-_SMALLEST_LETTERS = 4.5
-_MOST_DECADES = 300.0
+#: Distance of the curves from the edges of the axes, as a fraction of the range shown.
+MARGIN = 0.02
+
+_OWN = "sklearn_calib.figure"
+# Maximum fraction of the axes that a legend replaces, and smallest letters, in points.
+_MOST_LEGEND, _SMALLEST_LETTERS = 0.6, 4.5
 
 # Number of columns of a thinned path; the ends and extremes of each are kept.
 _PATH_COLUMNS = 1000
@@ -70,9 +72,10 @@ def draw_marks(ax: "Axes", x: Any, y: Any, color: Any, **params: Any) -> "Line2D
 
 def new_axes(width: float, height: float, rows: int = 1, columns: int = 1, **params: Any) -> list["Axes"]:
     """Return axes, row by row, of a new figure made through pyplot, so that it shows in notebooks."""
-    _, axes = _pyplot().subplots(
+    figure, axes = _pyplot().subplots(
         rows, columns, figsize=(width, height), layout="constrained", squeeze=False, **params
     )
+    figure.set_gid(_OWN)
     return list(axes.ravel())
 
 
@@ -82,12 +85,31 @@ def next_style(ax: "Axes", gid: str) -> tuple[str, Any]:
     return _STYLES[drawn % len(_STYLES)]
 
 
+def draw_curve(
+    ax: "Axes", gid: str, x: Any, y: Any, label: str, line_params: dict[str, Any], **style: Any
+) -> "Line2D":
+    """Draw the next curve marked ``gid`` on these axes, a single point as a marker."""
+    color, dashes = next_style(ax, gid)
+    line = {"color": color, "linestyle": dashes, "linewidth": 2.0, "zorder": 4, "label": label, "gid": gid}
+    if len(x) == 1:
+        line["marker"] = "o"
+    (drawn,) = ax.plot(x, y, **line | style | line_params)
+    return drawn
+
+
 def full_names(line_params: dict[str, Any]) -> dict[str, Any]:
     """Return properties of a line by their full names, "linewidth" for "lw"."""
+    _pyplot()
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 
-    return dict(normalize_kwargs(line_params, Line2D))
+    given = dict(normalize_kwargs(line_params, Line2D))
+    for name in given:
+        if not hasattr(Line2D, f"set_{name}"):
+            raise TypeError(
+                f"{name!r} is neither a parameter of this display nor a property of a matplotlib line."
+            )
+    return given
 
 
 def shade(ax: "Axes", ends: tuple[float, float], axis: Literal["x", "y"], **patch_params: Any) -> "Rectangle":
@@ -151,24 +173,70 @@ def thinned(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.intp]:
     return np.unique(np.concatenate((starts, stops, order[starts], order[stops])))
 
 
-def legend_above(ax: "Axes", **legend_params: Any) -> "Legend":
-    """Draw a legend, in smaller letters if it is too wide, above the data by a larger upper y-limit."""
-    frame = ax.get_window_extent()
-    widest = _LEGEND_WIDTH * frame.width
-    legend = ax.legend(loc="upper left", **legend_params)
-    if legend.get_window_extent().width > widest:
-        legend_params["ncols"] = 1
-        legend = ax.legend(loc="upper left", **legend_params)
+def set_range(ax: "Axes", gid: str, low: float, high: float) -> tuple[float, float]:
+    """Set the x-limits to a range, joined with that of the other curves marked ``gid``, and return it."""
+    together = ax.get_shared_x_axes().get_siblings(ax)
+    if sum(line.get_gid() == gid for each in together for line in each.lines) > 1:
+        left, right = ax.get_xlim()
+        pad = MARGIN / (1.0 + 2.0 * MARGIN) * (right - left)
+        low, high = min(low, left + pad), max(high, right - pad)
+    pad = MARGIN * ((high - low) or 1.0)
+    ax.set_xlim(low - pad, high + pad)
+    return low, high
+
+
+class _Raised:
+    """The place of axes without its lowest inches: a locator of matplotlib."""
+
+    def __init__(self, ax: Any, inches: float) -> None:
+        self.inches = inches
+        self.get_subplotspec = ax.get_subplotspec
+        ax.apply_aspect(self(ax, None))
+
+    def __call__(self, ax: Any, renderer: Any) -> "Bbox":
+        from matplotlib.transforms import Bbox
+
+        place = ax.get_position(original=True)
+        drop = self.inches * ax.figure.figure.dpi / ax.figure.bbox.height
+        low = place.y0 + min(drop, _MOST_LEGEND * place.height)
+        return Bbox.from_extents(place.x0, low, place.x1, place.y1)
+
+
+def legend_below(ax: "Axes", **legend_params: Any) -> "Legend":
+    """Draw the legend below the axes, in as many columns as fit.
+
+    A figure made by :func:`new_axes` grows by it. In a figure without layout engine, axes and legend together
+    have the place of the axes.
+    """
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = ax.figure.figure
+    frame, labels, old = ax.get_window_extent(), ax.xaxis.get_tightbbox(), ax.get_legend()
+    gap = 0.0 if labels is None else min(labels.y0 - frame.y0, 0.0) / figure.dpi
+    given: dict[str, Any] = {
+        "loc": "upper left",
+        "bbox_to_anchor": (0.0, 0.0),
+        "bbox_transform": ax.transAxes + ScaledTranslation(0.0, gap, figure.dpi_scale_trans),
+        "fontsize": "small",
+        "title_fontsize": "small",
+        "alignment": "left",
+        "frameon": False,
+    } | legend_params
+    before = 0.0 if old is None else old.get_window_extent().height
+    for ncols in (3, 2, 1):
+        legend = ax.legend(ncols=ncols, **given)
+        width = legend.get_window_extent().width
+        if width <= frame.width:
+            break
+    else:
         size = float(legend.get_texts()[0].get_fontsize())
-        size = max(min(1.0, widest / legend.get_window_extent().width) * size, _SMALLEST_LETTERS)
-        legend = ax.legend(loc="upper left", fontsize=size, title_fontsize=size, **legend_params)
-    legend.set_in_layout(False)
-    fraction = legend.get_window_extent().height / frame.height + _LEGEND_GAP
-    scale = ax.yaxis.get_transform()
-    lower, upper = scale.transform(ax.get_ylim())
-    upper = lower + (upper - lower) / (1.0 - min(fraction, _MOST_LEGEND))
-    if ax.get_yscale() == "log":
-        # floating-point numbers end there
-        upper = min(max(upper, -_MOST_DECADES), _MOST_DECADES)
-    ax.set_ylim(*scale.inverted().transform([lower, upper]))
+        size = max(frame.width / width * size, _SMALLEST_LETTERS)
+        legend = ax.legend(**given | {"fontsize": size, "title_fontsize": size})
+    height = legend.get_window_extent().height
+    locator = ax.get_axes_locator()
+    if figure.get_gid() == _OWN:
+        inches = figure.get_size_inches()
+        figure.set_size_inches(inches[0], inches[1] + (height - before) / figure.dpi)
+    elif figure.get_layout_engine() is None and isinstance(locator, _Raised | None):
+        ax.set_axes_locator(_Raised(ax, height / figure.dpi))
     return legend

@@ -18,7 +18,7 @@ from sklearn_calib.plot._matplotlib import (
     draw_critical,
     draw_marks,
     full_names,
-    legend_above,
+    legend_below,
     new_axes,
     plain,
 )
@@ -170,6 +170,7 @@ class MonitorDisplay:
 
         %(self_returned)s
         """
+        given = full_names(line_params)
         metrics = [name for name in self.history if name not in _NOT_METRICS]
         metric = metrics[0] if metric is None else check_option(metric, "metric", metrics)
         axes = (
@@ -181,14 +182,14 @@ class MonitorDisplay:
             raise ValueError(f"ax must be one matplotlib Axes, or two, got {ax!r}.")
         self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         time = np.asarray(self.history["time"])
-        line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "zorder": 3} | full_names(line_params)
+        line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "zorder": 3} | given
         self._draw_evidence(axes[0], time, line)
         self.error_ = self.reference_ = None
         if len(axes) == 2:
             self._draw_error(axes[1], time, metric, line)
         axes[-1].set_xlabel("Samples" if time.dtype.kind in "iu" else "Time")
         if show_legend:
-            legend_above(self.ax_, ncols=3, title=None if self.name is None else plain(self.name))
+            legend_below(self.ax_, title=None if self.name is None else plain(self.name))
         return self
 
     def _draw_evidence(self, ax: Axes, time: Any, line: dict[str, Any]) -> None:

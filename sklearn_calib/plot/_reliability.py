@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil
+from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -27,7 +27,15 @@ from sklearn_calib.metrics._reductions import check_problem
 from sklearn_calib.plot._bands import ReliabilityBand
 from sklearn_calib.plot._curve import ReliabilityCurve, reliability_curve
 from sklearn_calib.plot._estimator import DisplayMixin, axis_title, estimator_predictions
-from sklearn_calib.plot._matplotlib import GREY, full_names, new_axes, next_style
+from sklearn_calib.plot._matplotlib import (
+    GREY,
+    MARGIN,
+    draw_curve,
+    full_names,
+    legend_below,
+    new_axes,
+    set_range,
+)
 from sklearn_calib.plot._smooth_curve import FAR
 
 if TYPE_CHECKING:
@@ -39,8 +47,10 @@ if TYPE_CHECKING:
 _CURVE, _HISTOGRAM, _DIAGONAL = "sklearn_calib.reliability", "sklearn_calib.histogram", "perfect calibration"
 # Height of the histogram and its distance from the diagram, as fractions of the axes.
 _HEIGHT, _GAP = 0.13, 0.02
-_MARGIN = 0.02
+# Ratio of the ranges of both axes from which they differ, and of bars from which their axis is logarithmic.
+_STEEPEST, _UNEQUAL = 3.0, 200.0
 _COLUMNS = 4
+_CURVE_OPTIONS = ("curve", "n_bins", "band", "confidence", "scale")
 _NEVER_SHOWN = 1e-12
 
 
@@ -50,7 +60,8 @@ class ReliabilityDisplay(DisplayMixin):
     Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_cv_results`. A curve on the
     diagonal shows perfect calibration. Above the diagonal the model underpredicts, below it overpredicts. The
     band shows the sampling uncertainty of the curve, the histogram the number of predictions, and the legend
-    the calibration error. Several displays can be drawn on the same axes.
+    the calibration error. The axes end at the largest prediction if all are below 1/2, and begin at the
+    smallest if all are above. Several displays can be drawn on the same axes.
 
     Parameters
     ----------
@@ -83,17 +94,23 @@ class ReliabilityDisplay(DisplayMixin):
     Notes
     -----
     **Curves.** The smooth curve is the kernel regression of the outcome on the prediction with a Gaussian
-    reflected at 0 and 1 ([1]_, eq. 1), applied to residuals, r(t) = t + sum K (y - p) / sum K, which removes
-    the bias of wide kernels near 0 and 1. The bandwidth is at most Silverman's rule for the predictions,
-    1.06 sd(p) n^(-1/5) [2]_. If smooth ECE is smaller, it is the widest of eight bandwidths between the two
-    whose leave-one-out Brier score is within one standard error of the best. On logit axes it is Silverman's
-    rule for the log-odds, and the kernel is not reflected. The curve is drawn within the range of the
-    predictions where at least five of them, each with weight exp(-d^2 / 2s^2) at distance d, support it. The
-    number in the legend is smooth ECE at its own bandwidth.
+    reflected at the ends of the axis ([1]_, eq. 1), applied to residuals, r(t) = t + sum K (y - p) / sum K,
+    which removes the bias of wide kernels there. The bandwidth is at most Silverman's rule for the
+    predictions, 1.06 sd(p) m^(-1/5) [2]_, m twice the number of samples with the rarer outcome. If smooth ECE
+    is smaller, it is the widest of eight bandwidths between the two whose leave-one-out Brier score is within
+    one standard error of the best. On logit axes it is Silverman's rule for the log-odds, and the kernel is
+    not reflected. The curve is drawn within the range of the predictions where at least five of them, each
+    with weight exp(-d^2 / 2s^2) at distance d, support it. The number in the legend is smooth ECE at its own
+    bandwidth.
 
     "isotonic" (CORP [3]_) is constant on blocks of predictions, with straight lines between blocks. It
     decomposes the Brier score into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned"
     shows the event frequency against the mean prediction in bins.
+
+    **Range.** One in 2000 predictions at each end does not determine the axes; the legend says how many are
+    not shown. The axes begin at 0 or end at 1. If the curve leaves this range, both axes are extended, the
+    vertical one alone if it would be more than three times as long. The counts of several displays are those
+    of the widest bins; their axis is logarithmic if they differ more than 200-fold.
 
     **Bands.** "confidence" is pointwise. For a smooth curve: Wilson's score interval [4]_ of the observed
     frequency, with the effective size (sum w K)^2 / sum w^2 K^2 of the kernel's window as the number of
@@ -183,7 +200,8 @@ class ReliabilityDisplay(DisplayMixin):
             Kernel regression; frequencies in bins; or isotonic regression (CORP) with the decomposition of
             the Brier score. See the notes of the class.
         n_bins : int, default=15
-            Number of bins of ``curve="binned"``: of equal width, on logit axes of equal mass.
+            Number of bins of ``curve="binned"``: of equal width, or of equal mass on logit axes and on axes
+            that do not reach from 0 to 1.
         band : {"confidence", "consistency", "simultaneous"} or None, default="confidence"
             Type of the band; see the notes of the class.
         confidence : float, default=0.95
@@ -293,32 +311,30 @@ class ReliabilityDisplay(DisplayMixin):
 
         %(self_returned)s
         """
-        ax, curve = self._new_or(ax, 5.2, 5.6), self.curve
+        curve, (ax, given) = self.curve, self._new_or(ax, 5.2, 5.6, line_params)
         shown = "logit" if ax.get_xscale() == "logit" else "probability"
         if shown != curve.scale and any(line.get_gid() == _CURVE for line in ax.lines):
             raise ValueError(f"ax holds a diagram with scale={shown!r}. Use the same scale, or other axes.")
-        color, dashes = next_style(ax, _CURVE)
-        style: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 2.0, "zorder": 4}
-        if curve.kind == "binned":
-            style |= {"linewidth": 1.2, "marker": "o", "markersize": 5}
         label = self._named(curve.label.replace(", DSC", "\nDSC"), name)
         hidden = curve.n_samples - curve.counts.sum()
         if hidden > 1e-9 * curve.n_samples:
-            label += f"\n({hidden:g} predictions of 0 or 1 not shown)"
-        below = _set_limits(ax, curve, show_histogram)
+            low, high = curve.edges[[0, -1]]
+            where = f"above {high:.3g}" if low == 0.0 else f"below {low:.3g}"
+            where = "of 0 or 1" if curve.scale == "logit" else where
+            label += f"\n({hidden:g} predictions {where} not shown)"
         if _is_new(ax, _DIAGONAL):
             # on a logit axis the line from corner to corner is the diagonal, however far these are
             ends = [_NEVER_SHOWN, 1.0 - _NEVER_SHOWN] if curve.scale == "logit" else [0.0, 1.0]
             ax.plot(ends, ends, color=GREY, linestyle=":", linewidth=1.5, label=_DIAGONAL, zorder=1)
-        style |= {"label": label} | full_names(line_params)
-        (self.line_,) = ax.plot(curve.predicted, curve.observed, gid=_CURVE, **style)
-        used = self.line_.get_color()
-        self.band_ = None if curve.band is None else _draw_band(ax, curve.band, used)
-        self.ax_histogram_ = _draw_histogram(ax, curve, used) if show_histogram else None
+        style = {"linewidth": 1.2, "marker": "o", "markersize": 5} if curve.kind == "binned" else {}
+        self.line_ = draw_curve(ax, _CURVE, curve.predicted, curve.observed, label, given, **style)
+        _set_limits(ax, curve, show_histogram)
+        self.band_ = None if curve.band is None else _draw_band(ax, curve.band, self.line_.get_color())
+        self.ax_histogram_ = _draw_histogram(ax, curve, self.line_) if show_histogram else None
         ax.set_xlabel(axis_title("Predicted probability", self.pos_label))
         ax.set_ylabel(axis_title("Observed frequency", self.pos_label))
         if show_legend:
-            ax.legend(loc="best", bbox_to_anchor=(0.0, below, 1.0, 1.0 - below), fontsize="small")
+            legend_below(ax)
         return self
 
 
@@ -327,20 +343,30 @@ def _is_new(ax: Axes, label: str) -> bool:
     return all(artist.get_label() != label for artist in (*ax.collections, *ax.lines))
 
 
-def _set_limits(ax: Axes, curve: ReliabilityCurve, histogram: bool) -> float:
-    """Set scales and limits with space for a histogram below; return the fraction of the axes it takes."""
-    from matplotlib.ticker import FixedLocator, NullLocator
+def _set_limits(ax: Axes, curve: ReliabilityCurve, histogram: bool) -> None:
+    """Set scales and limits around all curves of the axes, with space for a histogram below."""
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
     below = (_HEIGHT + _GAP) * (histogram or _histogram_of(ax) is not None)
     if curve.scale == "probability":
-        low, high = -_MARGIN, 1.0 + _MARGIN
-        ax.set(xlim=(low, high), ylim=(high - (high - low) / (1.0 - below), high))
-        ticks = np.linspace(0.0, 1.0, 6)
+        left, right = set_range(ax, _CURVE, float(curve.edges[0]), float(curve.edges[-1]))
+        together = ax.get_shared_x_axes().get_siblings(ax)
+        lines = [line for each in together for line in each.lines if line.get_gid() == _CURVE]
+        x, y = np.concatenate([line.get_xydata() for line in lines]).T
+        y = y[(x >= left) & (x <= right) & np.isfinite(y)]
+        low, high = min(left, float(y.min())), max(right, float(y.max()))
+        # both axes are equal unless the curve would be a sliver
+        if high - low <= _STEEPEST * (right - left):
+            set_range(ax, _CURVE, low, high)
+        ticks: Any = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+        pad = MARGIN * (high - low)
+        low, high = low - pad, high + pad
+        ax.set_ylim(high - (high - low) / (1.0 - below), high)
     else:
         values = np.concatenate((curve.predicted, curve.observed, curve.edges))
         values = np.clip(logit(values[(values > 0.0) & (values < 1.0)]), -FAR, FAR)
         start, stop = float(values.min()), float(values.max())
-        pad = _MARGIN * max(stop - start, 1.0)
+        pad = MARGIN * max(stop - start, 1.0)
         start, stop = start - pad, stop + pad
         if ax.get_xscale() == "logit":
             # the curves that are there remain visible
@@ -354,7 +380,6 @@ def _set_limits(ax: Axes, curve: ReliabilityCurve, histogram: bool) -> float:
         ax.yaxis.set_minor_locator(NullLocator())
     # no ticks beside the histogram
     ax.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
-    return below
 
 
 def _histogram_of(ax: Axes) -> Any:
@@ -386,21 +411,42 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
     )
 
 
-def _draw_histogram(ax: Axes, curve: ReliabilityCurve, color: Any) -> Axes:
-    """Draw the number of predictions in each bin into the lower part of the axes."""
-    from matplotlib.ticker import MaxNLocator
+def _draw_histogram(ax: Axes, curve: ReliabilityCurve, line: Line2D) -> Axes:
+    """Draw the number of predictions in each bin into the lower part of the axes, as outlines of several."""
+    from matplotlib.colors import to_rgba
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     histogram = _histogram_of(ax) or ax.inset_axes((0.0, 0.0, 1.0, _HEIGHT), sharex=ax, gid=_HISTOGRAM)
-    histogram.stairs(curve.counts, curve.edges, fill=True, color=color, alpha=0.35)
-    histogram.stairs(curve.counts, curve.edges, color=color, linewidth=0.8)
+    color, several = line.get_color(), bool(histogram.patches)
+    histogram.stairs(
+        curve.counts, curve.edges, fill=True, facecolor=to_rgba(color, 0.35), edgecolor=color, linewidth=0.8
+    )
     drawn: list[Any] = list(histogram.patches)
-    highest = max(float(steps.get_data().values.max()) for steps in drawn)
-    ticks = np.asarray(MaxNLocator(3).tick_values(0.0, highest))
-    histogram.set_ylim(0.0, 1.2 * highest)
-    histogram.set_yticks([0.0, ticks[ticks <= highest][-1]])
+    place = ax.xaxis.get_transform().transform
+    widths = [float(np.ptp(place(steps.get_data().edges[[0, -1]]))) for steps in drawn]
+    widest, before = max(widths), max(widths[:-1], default=0.0)
+    values = []
+    for steps, width in zip(drawn, [before] * (len(drawn) - 1) + widths[-1:], strict=True):
+        # in the widest bins, so that heights can be compared
+        values.append(steps.get_data().values * (widest / width))
+        steps.set_data(values[-1])
+        steps.set_fill(not several)
+    drawn[-1].set_linestyle(line.get_linestyle() if several else "-")
+    counts = np.concatenate(values)
+    lowest, highest = float(counts[counts > 0.0].min()), float(counts.max())
+    ticks: list[float]
+    if highest > _UNEQUAL * lowest:
+        histogram.set(yscale="log", ylim=(0.5 * lowest, 3.0 * highest), ylabel="Count\n(log)")
+        ticks = [10.0 ** ceil(log10(lowest)), 10.0 ** floor(log10(highest))]
+    else:
+        histogram.set(ylim=(0.0, 1.2 * highest), ylabel="Count")
+        ticks = [0.0, max(t for t in MaxNLocator(3).tick_values(0.0, highest) if t <= highest)]
+    histogram.set_yticks(ticks)
+    histogram.minorticks_off()
+    histogram.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     histogram.xaxis.set_visible(False)
     histogram.tick_params(axis="y", labelsize="small")
-    histogram.set_ylabel("Count", fontsize="small")
+    histogram.yaxis.label.set_fontsize("small")
     return histogram
 
 
@@ -457,24 +503,22 @@ def reliability_grid(
     >>> plt.close("all")
     """
     parts = _samples(y_true, predictions, groups, sample_weight, clusters, pos_label, labels)
+    options = {key: params.pop(key) for key in _CURVE_OPTIONS if key in params}
+    displays = [ReliabilityDisplay(reliability_curve(part, **options), name=name) for name, part in parts]
+    full_names({key: value for key, value in params.items() if key != "show_histogram"})
     columns = min(len(parts), _COLUMNS)
     rows = ceil(len(parts) / columns)
     axes = new_axes(3.0 * columns, 3.0 * rows + 0.9, rows, columns, sharex=True, sharey=True)
     for ax in axes[len(parts) :]:
         ax.set_axis_off()
-    displays = []
-    for index, (ax, (name, part)) in enumerate(zip(axes, parts, strict=False)):
-        given: dict[str, Any] = {"sample_weight": part.w, "clusters": part.clusters, "pos_label": 1}
-        display = ReliabilityDisplay.from_predictions(
-            part.y, part.p, name=name, ax=ax, show_legend=False, **given, **params
-        )
+    for index, (ax, display) in enumerate(zip(axes, displays, strict=False)):
+        display.plot(ax, show_legend=False, **params)
         ax.set_title(str(display.line_.get_label()), fontsize="medium")
         display.line_.set_label("calibration curve")
         lowest = index + columns >= len(parts)
         ax.set_xlabel(axis_title("Predicted probability", pos_label) if lowest else "")
         ax.tick_params(labelbottom=lowest)
         ax.set_ylabel("" if index % columns else axis_title("Observed frequency", pos_label))
-        displays.append(display)
     if show_legend:
         handles, shown = axes[0].get_legend_handles_labels()
         ncols = len(shown) if columns > 2 else 1

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._html import number_text
 from sklearn_calib._validation import check_fraction
 from sklearn_calib.metrics import RiskCoverageCurve, risk_coverage_curve
 from sklearn_calib.metrics._reductions import Reduction
 from sklearn_calib.plot._bands import clopper_pearson
 from sklearn_calib.plot._estimator import DisplayMixin
-from sklearn_calib.plot._matplotlib import draw_marks, full_names, legend_above, next_style, thinned
+from sklearn_calib.plot._matplotlib import draw_curve, draw_marks, legend_below, thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -178,15 +179,11 @@ class RiskCoverageDisplay(DisplayMixin):
         alpha = None if confidence is None else 1.0 - check_fraction(confidence, "confidence")
         curve = self.result
         x, y = (0.0, 0.0) if threshold is None else curve.at(threshold)
-        ax = self._new_or(ax, 6.4, 4.4)
+        ax, given = self._new_or(ax, 6.4, 4.4, line_params)
         kept = thinned(np.minimum(curve.coverage, np.nextafter(1.0, 0.0)), curve.risk)
         coverage, risk = curve.coverage[kept], curve.risk[kept]
-        color, dashes = next_style(ax, _CURVE)
-        line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 2.0, "zorder": 4}
-        line |= {"label": self._named(f"AURC = {curve.area:.3f}", name)} | full_names(line_params)
-        if coverage.shape[0] == 1:
-            line = {"marker": "o"} | line
-        (self.line_,) = ax.plot(coverage, risk, gid=_CURVE, **line)
+        label = self._named(f"AURC = {number_text(curve.area, 3)}", name)
+        self.line_ = draw_curve(ax, _CURVE, coverage, risk, label, given)
         self.band_, self.point_ = None, None
         if alpha is not None:
             trials = coverage * curve.n_samples
@@ -196,7 +193,7 @@ class RiskCoverageDisplay(DisplayMixin):
                 coverage, lower, upper, color=self.line_.get_color(), alpha=0.2, linewidth=0, label=text
             )
         if x > 0:
-            label = f"confidence at least {threshold:.3g}: coverage {100 * x:.0f}%, risk {y:.3f}"
+            label = f"confidence at least {threshold:.3g}: coverage {100 * x:.0f}%, risk {number_text(y, 3)}"
             self.point_ = draw_marks(ax, x, y, self.line_.get_color(), marker="D", label=label)
         ax.set_xlim(0.0, 1.0)
         ax.set_xlabel("Coverage (fraction accepted)")
@@ -206,5 +203,5 @@ class RiskCoverageDisplay(DisplayMixin):
         highest = max(float(at[at[:, 0] >= _LEAST_SHOWN, 1].max()) for at in shown)
         ax.set_ylim(0.0, 1.15 * highest or 0.01)
         if show_legend:
-            legend_above(ax)
+            legend_below(ax)
         return self

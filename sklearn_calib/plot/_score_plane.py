@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._html import number_text
 from sklearn_calib._validation import BinarySample, check_option
 from sklearn_calib.metrics import ScoreDecomposition
 from sklearn_calib.metrics._decomposition import decompose
 from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction, check_problem, reduced_error
 from sklearn_calib.plot._estimator import DisplayMixin
-from sklearn_calib.plot._matplotlib import GREY, draw_marks, full_names, legend_above, next_style, plain
+from sklearn_calib.plot._matplotlib import GREY, draw_marks, legend_below, next_style, plain
 from sklearn_calib.plot._threshold_curves import named_models
 
 if TYPE_CHECKING:
@@ -172,12 +173,12 @@ class ScoreDecompositionDisplay(DisplayMixin):
 
         %(self_returned)s
         """
-        ax = self._new_or(ax, 6.0, 4.8)
+        ax, given = self._new_or(ax, 6.0, 4.8, marker_params)
         self.points_, self.lines_ = [], []
         for key, parts in self.decompositions.items():
-            text = f"{parts.score:.3f}"
+            text = number_text(parts.score, 3, 3)
             label = self._named(text, name) if key is None else plain(f"{key}: {text}")
-            params = {"gid": _POINT, "label": label, "markersize": 9} | full_names(marker_params)
+            params = {"gid": _POINT, "label": label, "markersize": 9} | given
             color = params.pop("color", next_style(ax, _POINT)[0])
             self.points_.append(draw_marks(ax, parts.miscalibration, parts.discrimination, color, **params))
         shown = list(self.decompositions.values())
@@ -193,5 +194,5 @@ class ScoreDecompositionDisplay(DisplayMixin):
         ax.set_xlabel("Miscalibration (MCB)")
         ax.set_ylabel("Discrimination (DSC)")
         if show_legend:
-            legend_above(ax, title=_TITLES[shown[0].score_name])
+            legend_below(ax, title=_TITLES[shown[0].score_name])
         return self

@@ -25,35 +25,47 @@ BINS = 1024
 _CANDIDATES = 8
 # A wide kernel may carry the curve this far beyond the predictions, in units of the axis' length.
 _BEYOND = 1.0 / 50
+# This fraction of the predictions at each end does not determine the range shown.
+_HIDDEN = 0.0005
 # The curve is drawn where the kernel weights of the predictions sum to at least this number.
 _NEARBY = 5.0
 
 
-class UnitAxis:
-    """The axis of a diagram, moved to [0, 1]; on the logit scale it holds the predictions ``p``."""
+def shown_range(prob: Array, weight: Array) -> tuple[float, float]:
+    """Return the part of [0, 1] that a diagram shows of sorted predictions.
 
-    def __init__(self, scale: str, p: Array, shortest: float) -> None:
-        self.logit = scale == "logit"
-        self.origin, self.length = 0.0, 1.0
+    It ends at the largest of them if all are below 1/2, and begins at the smallest if all are above. One in
+    2000 predictions at each end does not count.
+    """
+    ends = np.searchsorted(np.cumsum(weight), np.array([_HIDDEN, 1.0 - _HIDDEN]) * weight.sum())
+    low, high = prob[np.minimum(ends, prob.shape[0] - 1)].tolist()
+    return low if low > 0.5 and low < 1.0 else 0.0, high if 0.0 < high < 0.5 else 1.0
+
+
+class UnitAxis:
+    """The range shown of the axis of a diagram, moved to [0, 1], and the samples in it.
+
+    On the logit scale it holds all predictions but 0 and 1.
+    """
+
+    def __init__(self, sample: BinarySample, scale: str, shown: tuple[float, float], shortest: float) -> None:
+        self.logit, (low, high) = scale == "logit", shown
+        inside = (sample.p > 0.0) & (sample.p < 1.0) if self.logit else (sample.p >= low) & (sample.p <= high)
+        self.sample = sample if inside.all() or not inside.any() else sample.take(inside)
+        self.origin, self.length = low, high - low
         if self.logit:
-            x = np.clip(logit(p), -FAR, FAR)
+            x = np.clip(logit(self.sample.p), -FAR, FAR)
             self.origin, self.length = float(x.min()), max(float(np.ptp(x)), shortest)
 
     def locate(self, p: Array) -> Array:
         """Return the places of predictions."""
-        if not self.logit:
-            return p
-        return np.clip((np.clip(logit(p), -FAR, FAR) - self.origin) / self.length, 0.0, 1.0)
+        x = np.clip(logit(p), -FAR, FAR) if self.logit else p
+        return np.clip((x - self.origin) / self.length, 0.0, 1.0)
 
     def probability(self, place: Array) -> Array:
         """Return the predictions at places."""
-        return np.asarray(expit(self.origin + self.length * place)) if self.logit else place
-
-
-def interior(sample: BinarySample) -> BinarySample:
-    """Return the samples with predictions other than 0 and 1, or all if there are no others."""
-    inside = (sample.p > 0.0) & (sample.p < 1.0)
-    return sample if inside.all() or not inside.any() else sample.take(inside)
+        x = self.origin + self.length * place
+        return np.asarray(expit(x)) if self.logit else x
 
 
 def squared_weights(w: Array | None) -> Array | None:
@@ -61,12 +73,18 @@ def squared_weights(w: Array | None) -> Array | None:
     return w if w is None or whole_numbers(w) else w**2
 
 
-def _silverman(place: Array, w: Array | None, smallest: float) -> float:
-    """Return Silverman's rule of thumb for the density of the predictions, or 1 if they are all equal."""
+def _silverman(place: Array, sample: BinarySample, smallest: float) -> float:
+    """Return Silverman's rule of thumb for the predictions, or 1 if they are all equal.
+
+    The number of samples is twice that of the rarer outcome, which limits what a curve can show.
+    """
+    y, w = sample.y, sample.w
     spread = float(np.sqrt(np.cov(place, ddof=0, aweights=w)))
     squares = squared_weights(w)
     size = float(place.shape[0]) if w is None or squares is None else float(w.sum() ** 2 / squares.sum())
-    return max(1.06 * spread * size**-0.2, smallest) if spread > 0 else 1.0
+    rate = float(np.average(y, weights=w))
+    size *= 2.0 * min(rate, 1.0 - rate)
+    return max(1.06 * spread * max(size, 1.0) ** -0.2, smallest) if spread > 0 else 1.0
 
 
 def _cross_validated(place: Array, sample: BinarySample, narrow: float, wide: float) -> float:
@@ -159,41 +177,31 @@ class SmoothCurve:
     The curve is NaN where it has too few samples; ``error`` is smooth ECE at its own bandwidth.
     """
 
-    def __init__(self, sample: BinarySample, scale: str) -> None:
-        self.sample = inner = interior(sample) if scale == "logit" else sample
-        self._axis = axis = UnitAxis(scale, inner.p, 1.0)
-        result = smooth_result(sample, "auto", scale)
-        self.error, width = result.value, result.bandwidth
+    def __init__(self, sample: BinarySample, scale: str, shown: tuple[float, float]) -> None:
+        self._axis = axis = UnitAxis(sample, scale, shown, 1.0)
+        self.sample = inner = axis.sample
         place = axis.locate(inner.p)
-        rule = axis.length * _silverman(place, inner.w, 1.0 / _NODES)
+        result = smooth_result(sample, "auto", scale)
+        self.error, width = result.value, result.bandwidth / axis.length
+        rule = _silverman(place, inner, 1.0 / _NODES)
         # smooth ECE is a probability, not a length on an axis of log-odds
         width = rule if axis.logit or width >= rule else _cross_validated(place, inner, width, rule)
-        if axis.logit:
-            # a little beyond the predictions, so that a single one also gives a curve
-            t = np.linspace(-_BEYOND, 1.0 + _BEYOND, _NODES + 1)
-            self._window = window = KernelWindow(t, place, inner.w, width / axis.length, reflect=False)
-            self._shift = np.zeros_like(t)
-            events = _gather(window.bin_of, inner.y if inner.w is None else inner.w * inner.y)
-            observed = window.mean(events[window.used])
-        else:
-            if width != result.bandwidth:
-                result = smooth_result(inner, width, scale)
-            stride = max(1, (result.grid.shape[0] - 1) // _NODES)
-            t = result.grid[::stride]
-            self._window = window = KernelWindow(t, place, inner.w, width, reflect=True)
-            # residuals are smoothed instead of outcomes: a wide kernel would flatten the curve at its ends
-            self._shift = t - window.mean(window.x * window.mass)
-            observed = result.curve[::stride] + self._shift
-        self.predicted, self.observed, self.bandwidth = (
-            axis.probability(t),
-            np.clip(observed, 0.0, 1.0),
-            width,
-        )
+        self.bandwidth = width * axis.length
+        # on a logit axis a little beyond the predictions, so that a single one also gives a curve
+        beyond = _BEYOND if axis.logit else 0.0
+        t = np.linspace(-beyond, 1.0 + beyond, _NODES + 1)
+        self.predicted = axis.probability(t)
+        self._window = window = KernelWindow(t, place, inner.w, width, reflect=not axis.logit)
+        # residuals are smoothed instead of outcomes: a wide kernel would flatten the curve at its ends
+        shift = 0.0 if axis.logit else axis.length * (t - window.mean(window.x * window.mass))
+        self._shift = np.broadcast_to(shift, t.shape)
+        events = _gather(window.bin_of, inner.y if inner.w is None else inner.w * inner.y)
+        self.observed = np.clip(window.mean(events[window.used]) + self._shift, 0.0, 1.0)
         nearby = window.nearby()
-        shown = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
+        drawn = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
         # a wide kernel would extend the curve beyond the predictions
-        shown &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
-        self.observed[~shown] = np.nan
+        drawn &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
+        self.observed[~drawn] = np.nan
 
     def limits(self, confidence: float) -> tuple[Array, Array]:
         """Return limits of the smoothed event frequency of independent samples."""

@@ -23,8 +23,7 @@ from sklearn_calib.plot._matplotlib import (
     VERMILION,
     draw_critical,
     draw_marks,
-    full_names,
-    legend_above,
+    legend_below,
     plain,
     result_finding,
     thinned,
@@ -256,17 +255,17 @@ class TestDisplay(AxesMixin):
         level = max(round(1.0 - check_fraction(confidence, "confidence"), 15), 1e-15)
         # of the samples that do not contradict predictions of 0 and 1
         result = self.result.others or self.result
-        if isinstance(result, SequentialTestResult):
-            ax = self._new_or(ax, 6.4, 4.2)
-            self._draw_path(ax, result, level, full_names(line_params))
-        else:
+        if not isinstance(result, SequentialTestResult):
             _check_null(result)
-            ax = self._new_or(ax, 6.4, 4.2)
-            self._draw_null(ax, result, full_names(line_params))
+        ax, given = self._new_or(ax, 6.4, 4.2, line_params)
+        if isinstance(result, SequentialTestResult):
+            self._draw_path(ax, result, level, given)
+        else:
+            self._draw_null(ax, result, given)
         if show_legend:
-            given = self.name if name is None else name
-            title = plain(result.test if given is None else given)
-            legend_above(ax, title=f"{title}: {result_finding(self.result, level)}")
+            chosen = self.name if name is None else name
+            title = plain(result.test if chosen is None else chosen)
+            legend_below(ax, title=f"{title}: {result_finding(self.result, level)}")
         return self
 
     def _draw_null(self, ax: Axes, result: CalibrationTestResult, line_params: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._html import number_text
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -30,8 +31,16 @@ from sklearn_calib.inference._dominance import (
 from sklearn_calib.metrics._decision import check_thresholds, decision_risks, n_risk_bins
 from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction
 from sklearn_calib.plot._estimator import DisplayMixin
-from sklearn_calib.plot._matplotlib import GREY, full_names, legend_above, next_style, p_text, plain
+from sklearn_calib.plot._matplotlib import (
+    GREY,
+    draw_curve,
+    legend_below,
+    p_text,
+    plain,
+    set_range,
+)
 from sklearn_calib.plot._simulated import SimulatedOutcomes
+from sklearn_calib.plot._smooth_curve import shown_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,8 +105,8 @@ class _ThresholdDisplay(DisplayMixin):
         self.name = name
 
     @abstractmethod
-    def _draw_context(self, ax: Axes) -> None:
-        """Draw what belongs to no model, and set label and limits of the vertical axis."""
+    def _draw_context(self, ax: Axes, low: float, high: float) -> None:
+        """Draw what belongs to no model between two thresholds; set label and limits of the vertical axis."""
 
     def _label(self, name: str, curve: ThresholdCurve) -> str:
         """Return the legend entry of a curve."""
@@ -122,17 +131,14 @@ class _ThresholdDisplay(DisplayMixin):
 
         %(self_returned)s
         """
-        ax = self._new_or(ax, 6.4, 4.4)
+        ax, given = self._new_or(ax, 6.4, 4.4, line_params)
         self.lines_, self.bands_ = [], []
         single = self.name if name is None else name
         for key, curve in self.curves.items():
             shown = (single or self._title) if key is None else str(key)
-            color, dashes = next_style(ax, _CURVE)
-            line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 2.0, "zorder": 4}
-            line |= {"label": plain(self._label(shown, curve))} | full_names(line_params)
-            if curve.thresholds.shape[0] == 1:
-                line = {"marker": "o"} | line
-            (drawn,) = ax.plot(curve.thresholds, curve.value, gid=_CURVE, **line)
+            label = plain(self._label(shown, curve))
+            drawn = draw_curve(ax, _CURVE, curve.thresholds, curve.value, label, given)
+            low, high = set_range(ax, _CURVE, float(curve.thresholds[0]), float(curve.thresholds[-1]))
             self.lines_.append(drawn)
             if curve.band is not None:
                 area: dict[str, Any] = {"color": drawn.get_color(), "alpha": 0.2, "linewidth": 0, "zorder": 2}
@@ -140,14 +146,13 @@ class _ThresholdDisplay(DisplayMixin):
                     area["label"] = f"{100 * curve.confidence:g}% null band (at each threshold)"
                 self.bands_.append(ax.fill_between(curve.thresholds, curve.lower, curve.upper, **area))
         if self.reference is None:
-            self._draw_context(ax)
+            self._draw_context(ax, low, high)
         else:
             ax.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
             ax.set_ylabel(f"Difference in {self._title}")
-        ax.set_xlim(0.0, 1.0)
         ax.set_xlabel("Decision threshold")
         if show_legend:
-            legend_above(ax)
+            legend_below(ax)
         return self
 
 
@@ -192,7 +197,7 @@ class _MeanLossDisplay(_ThresholdDisplay):
         Parameters
         ----------
         %(models)s
-        %(thresholds)s
+        %(display_thresholds)s
         reference : str, default=None
             Name of the model whose curve is subtracted from the others. The bands are then simultaneous, and
             the legend shows the p-value of the hypothesis that both curves are equal.
@@ -223,6 +228,8 @@ class _MeanLossDisplay(_ThresholdDisplay):
             raise ValueError(f"reference={reference!r} is not one of the models {[*models]}.")
         options = (sample_weight, pos_label, labels, reduction, clusters)
         decisions = {key: check_decisions(y_true, p, *options) for key, p in models.items()}
+        if thresholds is None:
+            tau = _in_range(tau, [group_outcomes(each.y, each.p, each.w) for each in decisions.values()])
         first = next(iter(decisions.values()))
         for key, each in decisions.items():
             if each.p.shape != first.p.shape:
@@ -243,6 +250,12 @@ class _MeanLossDisplay(_ThresholdDisplay):
                 shown = None if band is None else "simultaneous"
                 curves[key] = ThresholdCurve(tau, value, lower, upper, rate, confidence, shown, found.pvalue)
         return cls(curves, reference=reference, name=name).plot(ax, **plot_params)
+
+
+def _in_range(thresholds: Array, groups: list[GroupedOutcomes]) -> Array:
+    """Return thresholds between 0 and 1 moved to the range that a diagram of the predictions shows."""
+    low, high = np.array([shown_range(each.prob, each.weight) for each in groups]).T
+    return np.asarray(low.min() + (high.max() - low.min()) * thresholds)
 
 
 def named_models(predictions: ArrayLike | Mapping[str, ArrayLike]) -> dict[str | None, Any]:
@@ -302,16 +315,19 @@ class DecisionCurveDisplay(_MeanLossDisplay):
     def _scale(thresholds: Array) -> Array:
         return -1.0 / (1.0 - thresholds)
 
-    def _draw_context(self, ax: Axes) -> None:
+    def _draw_context(self, ax: Axes, low: float, high: float) -> None:
         rate = next(iter(self.curves.values())).event_rate
-        if not any(line.get_gid() == _CONTEXT for line in ax.lines):
-            tau = np.arange(0, 1000) / 1000.0
-            context: dict[str, Any] = {"color": GREY, "linewidth": 1.2, "zorder": 3, "gid": _CONTEXT}
-            ax.plot(tau, rate - (1.0 - rate) * tau / (1.0 - tau), label="treat all", **context)
-            ax.plot([0.0, 1.0], [0.0, 0.0], linestyle=":", label="treat none", **context)
-        curves = [line for line in ax.lines if line.get_gid() == _CURVE]
-        top = 1.1 * max(rate, *(float(np.max(line.get_ydata())) for line in curves)) or 0.1
-        ax.set_ylim(-0.25 * top, top)
+        for line in [line for line in ax.lines if line.get_gid() == _CONTEXT]:
+            line.remove()
+        tau = np.linspace(low, high, 1001)
+        treat_all = rate - (1.0 - rate) * tau / (1.0 - tau)
+        context: dict[str, Any] = {"color": GREY, "linewidth": 1.2, "zorder": 3, "gid": _CONTEXT}
+        ax.plot(tau, treat_all, label="treat all", **context)
+        ax.plot([low, high], [0.0, 0.0], linestyle=":", label="treat none", **context)
+        curves = [np.asarray(line.get_ydata()) for line in ax.lines if line.get_gid() == _CURVE]
+        top = 1.1 * max(float(np.max(values)) for values in (treat_all, *curves))
+        if top > 0.0:
+            ax.set_ylim(-0.25 * top, top)
         ax.set_ylabel("Net benefit")
 
 
@@ -333,9 +349,9 @@ class MurphyDisplay(_MeanLossDisplay):
     Notes
     -----
     The elementary score at threshold t [1]_ is 2t for a false positive and 2(1 - t) for a false negative,
-    else 0. With the factor 2 the area under the curve is the Brier score [2]_. It is twice the risk of
-    :func:`~sklearn_calib.metrics.decision_risk_result`, and 2(1 - t) times the difference between event rate
-    and net benefit.
+    else 0. With the factor 2 the area under the curve from 0 to 1 is the Brier score [2]_. It is twice the
+    risk of :func:`~sklearn_calib.metrics.decision_risk_result`, and 2(1 - t) times the difference between
+    event rate and net benefit.
 
     For more than two classes the curve is the mean over the classes, each against the rest, or that of the
     largest probability. Bands are those of :class:`DecisionCurveDisplay`.
@@ -371,7 +387,7 @@ class MurphyDisplay(_MeanLossDisplay):
     def _scale(thresholds: Array) -> Array:
         return np.full_like(thresholds, 2.0)
 
-    def _draw_context(self, ax: Axes) -> None:
+    def _draw_context(self, ax: Axes, low: float, high: float) -> None:
         ax.autoscale(axis="y")
         ax.set_ylim(bottom=0.0)
         ax.set_ylabel("Mean elementary score")
@@ -446,7 +462,7 @@ class DecisionDisplay(_ThresholdDisplay):
         predictions : array-like of shape (n,), (n, 1) or (n, 2), or mapping of str to these
             Predicted probabilities of the positive class; or the name of each model and its predictions for
             the same samples.
-        %(thresholds)s
+        %(display_thresholds)s
         confidence : float, default=0.95
             Probability at each threshold that the gap of calibrated predictions lies in the null band.
         band : "null" or None, default="null"
@@ -464,10 +480,14 @@ class DecisionDisplay(_ThresholdDisplay):
         n_resamples = check_resamples(n_resamples, confidence)
         generator = check_generator(random_state)
         tau = np.unique(check_thresholds(thresholds))
+        models = named_models(predictions).items()
+        samples = {key: check_binary(y_true, proba, sample_weight, pos_label) for key, proba in models}
+        groups = {key: group_outcomes(each.y, each.p, each.w) for key, each in samples.items()}
+        if thresholds is None:
+            tau = _in_range(tau, list(groups.values()))
         curves = {}
-        for key, proba in named_models(predictions).items():
-            sample = check_binary(y_true, proba, sample_weight, pos_label)
-            grouped = group_outcomes(sample.y, sample.p, sample.w)
+        for key, sample in samples.items():
+            grouped = groups[key]
             gap = _gaps(grouped, tau)
             upper, pvalue = np.full_like(tau, np.nan), None
             if band is not None:
@@ -480,10 +500,11 @@ class DecisionDisplay(_ThresholdDisplay):
 
     def _label(self, name: str, curve: ThresholdCurve) -> str:
         worst = int(curve.value.argmax())
-        text = f"{name}: at most {curve.value[worst]:.3f}, at {curve.thresholds[worst]:.2f}"
+        value, at = number_text(curve.value[worst], 3), number_text(curve.thresholds[worst], 2)
+        text = f"{name}: at most {value}, at {at}"
         return text if curve.pvalue is None else f"{text} ({p_text(curve.pvalue)})"
 
-    def _draw_context(self, ax: Axes) -> None:
+    def _draw_context(self, ax: Axes, low: float, high: float) -> None:
         ax.autoscale(axis="y")
         ax.set_ylim(bottom=0.0)
         ax.set_ylabel("Risk reduction by recalibration")

@@ -103,7 +103,7 @@ def test_the_automatic_bandwidth_is_chosen_by_cross_validation(weighted):
     w = rng.integers(1, 3, size=700) if weighted else np.ones(700, dtype=int)
     curve = reliability_curve(check_binary(y, p, w if weighted else None))
     y, p = np.repeat(y, w), np.repeat(p, w)
-    rule = 1.06 * p.std() * len(p) ** -0.2
+    rule = 1.06 * p.std() * (2 * min(y.sum(), (1 - y).sum())) ** -0.2
     own = smooth_ece_result(y, p).bandwidth
     assert own < rule
     widths = np.geomspace(rule, own, 8)
@@ -136,7 +136,9 @@ def test_smooth_curve_on_the_logit_axis_is_a_kernel_regression(weighted):
     curve = reliability_curve(check_binary(y, p, w if weighted else None), scale="logit")
     y, x, w = y[2:], x[2:], w[2:]
     spread = np.sqrt(np.cov(x, ddof=0, aweights=w))
-    assert curve.bandwidth == pytest.approx(1.06 * spread * (w.sum() ** 2 / (w**2).sum()) ** -0.2)
+    rate = np.average(y, weights=w)
+    size = w.sum() ** 2 / (w**2).sum() * 2 * min(rate, 1 - rate)
+    assert curve.bandwidth == pytest.approx(1.06 * spread * size**-0.2)
     t = np.log(curve.predicted / (1 - curve.predicted))
     kernel = w * np.exp(-0.5 * ((t[:, None] - x) / curve.bandwidth) ** 2)
     shown = np.isfinite(curve.observed)

@@ -9,8 +9,9 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sklearn_calib._html import number_text
 from sklearn_calib.inference import SpiegelhalterTest
-from sklearn_calib.metrics import cutoff_calibration_error
+from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
 from sklearn_calib.plot import (
     ComparisonDisplay,
     CutoffDisplay,
@@ -22,6 +23,7 @@ from sklearn_calib.plot import (
     RiskCoverageDisplay,
     ScoreDecompositionDisplay,
     TestDisplay,
+    reliability_grid,
 )
 
 mpl = pytest.importorskip("matplotlib")
@@ -81,7 +83,7 @@ def test_the_callers_axes_and_style_are_left_alone(forecast, draw):
         dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect(),
         np.random.get_state()[1].tolist(),  # noqa: NPY002
     )  # fmt: skip
-    display = draw(*forecast, ax=ax)
+    display = draw(*forecast, ax=ax, show_legend=False)
     figure.canvas.draw()
     after = (
         dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect(),
@@ -111,17 +113,55 @@ def observed(y, p, **params):
     return TestDisplay.from_predictions(y, p, test=SpiegelhalterTest(), **params)
 
 
-@pytest.mark.parametrize("size", [(6.4, 4.4), (2.6, 2.2)])
-@pytest.mark.parametrize("draw", [cutoff, decision, comparison, observed])
-def test_the_legend_covers_no_data(forecast, draw, size):
-    figure, ax = plt.subplots(figsize=size)
+ALL = [*DRAWN, observed]
+
+
+@pytest.mark.parametrize(
+    ("size", "layout"), [((6.4, 4.8), None), ((3.2, 5.2), None), ((3.2, 3.2), "constrained")]
+)
+@pytest.mark.parametrize("draw", ALL)
+def test_the_legend_lies_below_the_axes_and_within_the_figure(forecast, draw, size, layout):
+    figure, ax = plt.subplots(figsize=size, layout=layout)
     draw(*forecast, ax=ax)
     figure.canvas.draw()
-    legend = ax.get_legend().get_window_extent()
-    for line in ax.lines:
-        points = line.get_transform().transform(line.get_xydata())
-        assert not any(legend.contains(*point) for point in points)
-    assert legend.width <= ax.get_window_extent().width
+    legend, labels = ax.get_legend().get_window_extent(), ax.xaxis.get_tightbbox()
+    assert -1.0 <= legend.y0 < legend.y1 <= labels.y0 + 1.0
+    if layout is None:
+        # also if the layout is computed later
+        figure.tight_layout()
+        figure.canvas.draw()
+        assert ax.get_legend().get_window_extent().y0 >= -1.0
+
+
+@pytest.mark.parametrize("draw", ALL)
+def test_new_figures_grow_by_their_legend(forecast, draw):
+    heights = []
+    for show_legend in (False, True):
+        display = draw(*forecast, show_legend=show_legend)
+        display.figure_.canvas.draw()
+        heights.append(display.ax_.get_window_extent().height)
+    assert heights[1] == pytest.approx(heights[0], rel=0.03)
+
+
+@pytest.mark.parametrize("draw", [*ALL, reliability_grid, monitor])
+def test_unknown_keywords_are_named_before_a_figure_is_made(forecast, draw):
+    y, p = forecast
+    with pytest.raises(TypeError, match="'hue' is neither a parameter of this display nor a property"):
+        draw(y, {"a": p, "b": p**2} if draw is reliability_grid else p, hue="red")
+    assert plt.get_fignums() == []
+
+
+def test_small_values_are_printed_with_two_significant_digits():
+    for value, text in ((0.0672, "0.067"), (0.000482, "0.00048"), (-2.4e-5, "-0.000024"), (1e-17, "0.000")):
+        assert number_text(value, 3) == text
+    assert number_text(0.010149, 3, 3) == "0.0101"
+    assert [number_text(value) for value in (0.25, 12.5, np.nan)] == ["0.2500", "12.5000", "nan"]
+    rng = np.random.default_rng(0)
+    p = rng.beta(1, 1999, 10_000)
+    y = (rng.random(10_000) < p).astype(int)
+    shown = f"{smooth_ece(y, p):.2g}"
+    assert float(shown) < 0.001
+    assert ReliabilityDisplay.from_predictions(y, p).line_.get_label().split(" = ")[1][:7] == shown
 
 
 @pytest.mark.parametrize(

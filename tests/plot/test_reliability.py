@@ -97,6 +97,76 @@ def test_histogram_counts_the_predictions_below_the_diagram(rare, curve, scale):
     )
 
 
+@pytest.fixture(scope="module")
+def one_percent():
+    rng = np.random.default_rng(0)
+    p = np.minimum(rng.beta(1.5, 148, 20_000), 0.049)
+    p[:4] = 0.7
+    return (rng.random(20_000) < p).astype(int), p
+
+
+@CURVES
+@pytest.mark.parametrize("sure", [False, True])
+def test_axes_show_the_predictions_of_a_rare_event(one_percent, curve, sure):
+    y, p = one_percent
+    y, p = (1 - y, 1 - p) if sure else (y, p)
+    display = ReliabilityDisplay.from_predictions(y, p, curve=curve)
+    low, high = (0.951, 1.0) if sure else (0.0, 0.049)
+    assert display.curve.edges[[0, -1]] == pytest.approx((low, high))
+    x, observed = display.line_.get_data()
+    inside = (x >= low) & (x <= high) & np.isfinite(observed)
+    least, most = min(low, observed[inside].min()), max(high, observed[inside].max())
+    assert most - least < 0.1
+    pad = 0.02 * (most - least)
+    assert display.ax_.get_xlim() == pytest.approx((least - pad, most + pad))
+    assert display.ax_.get_ylim()[1] == pytest.approx(most + pad)
+    assert display.curve.counts.sum() == 20_000 - 4
+    where = "below 0.951" if sure else "above 0.049"
+    assert display.line_.get_label().endswith(f"\n(4 predictions {where} not shown)")
+    if curve == "binned":
+        # of equal mass, where bins of equal width would be one
+        assert len(x) == 15
+        error = expected_calibration_error(y, p, n_bins=15, strategy="quantile")
+        assert float(display.line_.get_label().split()[2]) == pytest.approx(error, rel=0.05)
+
+
+def test_the_smooth_curve_of_a_rare_event_is_a_kernel_regression(one_percent):
+    y, p = one_percent
+    curve = ReliabilityDisplay.from_predictions(y, p).curve
+    y, p = y[4:], p[4:]
+    s = curve.bandwidth
+    events = 2 * y.sum()
+    assert s <= 1.06 * p.std() * events**-0.2 * (1 + 1e-9)
+    # reflected at 0 and at the end of the axis
+    t = curve.predicted[::32, None]
+    kernel = sum(np.exp(-0.5 * ((t - image) / s) ** 2) for image in (p, -p, 2 * curve.edges[-1] - p))
+    expected = t[:, 0] + kernel @ (y - p) / kernel.sum(axis=1)
+    drawn = np.isfinite(curve.observed[::32])
+    np.testing.assert_allclose(curve.observed[::32][drawn], np.clip(expected, 0, 1)[drawn], atol=2e-4)
+
+
+def test_axes_hold_the_curves_of_all_displays(one_percent):
+    y, p = one_percent
+    # the curve is three times as high as the predictions and more
+    steep = ReliabilityDisplay.from_predictions(y, p / 10)
+    right, top = steep.ax_.get_xlim()[1], steep.ax_.get_ylim()[1]
+    assert right == pytest.approx(0.0049 * 1.02)
+    assert top > 4 * right
+    several = ReliabilityDisplay.from_predictions(y, p)
+    first = several.ax_histogram_.patches[0].get_data().values.copy()
+    odds = 20 * p / (1 - p)
+    other = ReliabilityDisplay.from_predictions(y, odds / (1 + odds), ax=several.ax_)
+    assert several.ax_.get_xlim() == pytest.approx((-0.02, 1.02))
+    # heights are counts of bins of equal width
+    narrow, wide = (steps.get_data() for steps in several.ax_histogram_.patches)
+    np.testing.assert_array_equal(wide.values, other.curve.counts)
+    np.testing.assert_allclose(narrow.values * narrow.edges[-1], first * wide.edges[-1])
+    assert not any(steps.get_fill() for steps in several.ax_histogram_.patches)
+    # the smallest bin is visible
+    assert several.ax_histogram_.get_yscale() == "log"
+    assert several.ax_histogram_.get_ylim()[0] < wide.values[wide.values > 0].min()
+
+
 def test_labels_of_bins_and_of_the_isotonic_curve(forecast):
     display = ReliabilityDisplay.from_predictions(*forecast, curve="binned", n_bins=8)
     assert display.line_.get_label() == f"ECE = {expected_calibration_error(*forecast, n_bins=8):.3f}"
@@ -322,4 +392,6 @@ def test_a_grid_needs_several_parts(forecast):
         reliability_grid(y, p)
     with pytest.raises(ValueError, match="groups has 2 samples"):
         reliability_grid(y, p, groups=[1, 2])
+    with pytest.raises(ValueError, match="band must be one of"):
+        reliability_grid(y, {"a": p}, band="belt")
     assert plt.get_fignums() == []

@@ -46,10 +46,40 @@ def test_decision_curve_is_the_net_benefit(data, weights):
     np.testing.assert_allclose(tau, np.arange(1, 100) / 100)
     np.testing.assert_allclose(value, [net_benefit(y, p, threshold=t, sample_weight=w) for t in tau])
     treat_all = next(line for line in display.ax_.lines if line.get_label() == "treat all")
-    assert treat_all.get_ydata()[0] == pytest.approx(np.average(y, weights=w))
     t, height = (each[200] for each in treat_all.get_data())
     everyone = net_benefit(y, np.ones(300) / 2 + 0.4, threshold=t, sample_weight=w)
     assert height == pytest.approx(everyone)
+
+
+@pytest.mark.parametrize("display", [DecisionCurveDisplay, MurphyDisplay, DecisionDisplay])
+def test_the_axis_has_the_range_of_the_thresholds(data, display):
+    y, p, _ = data
+
+    def shown(y, p, **params):
+        drawn = display.from_predictions(y, p, band=None, **params)
+        left, right = drawn.ax_.get_xlim()
+        x, height = drawn.lines_[0].get_data()
+        low, high = drawn.ax_.get_ylim()
+        assert (low <= height).mean() > 0.6
+        assert (height <= high).all()
+        assert high <= 1.5 * height.max()
+        return left, right, x
+
+    left, right, _ = shown(y, p, thresholds=[0.02, 0.05, 0.1])
+    assert (left, right) == pytest.approx((0.02 - 0.02 * 0.08, 0.1 + 0.02 * 0.08))
+    # predictions below 1/2, or above: by default, thresholds between them and 0, or 1
+    rare = (np.random.default_rng(1).random(300) < 0.1 * p).astype(int)
+    for outcome, given, low, high in (
+        (rare, 0.1 * p, 0.0, 0.1 * p.max()),
+        (1 - rare, 1 - 0.1 * p, 1 - 0.1 * p.max(), 1.0),
+    ):
+        left, right, x = shown(outcome, {"a": given, "b": given})
+        np.testing.assert_allclose(x, low + (high - low) * np.arange(1, 100) / 100)
+        assert low - 0.01 < left < x[0] < x[-1] < right < high + 0.01
+    # two displays: the range of both
+    ax = display.from_predictions(y, p, thresholds=[0.1, 0.2]).ax_
+    display.from_predictions(y, p, thresholds=[0.5, 0.6], ax=ax)
+    assert ax.get_xlim() == pytest.approx((0.09, 0.61))
 
 
 def test_pointwise_band_is_that_of_a_mean(data):
