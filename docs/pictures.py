@@ -46,7 +46,7 @@ def digits(calibrator=None):
 def reliability():
     """Draw reliability diagrams before and after calibration."""
     y, before, after = digits()
-    figure = Figure(figsize=(11, 5.9), layout="constrained")
+    figure = Figure(figsize=(11, 6.5), layout="constrained")
     for ax, when, p in zip(figure.subplots(1, 2), ("Before", "After"), (before, after), strict=True):
         ReliabilityDisplay.from_predictions(y, p, ax=ax)
         pvalue = CombinedTest(random_state=0).test(y, p).pvalue
@@ -88,7 +88,7 @@ def card():
 def start():
     """Draw the two diagrams of docs/start.md in one."""
     y, before, after = digits(SplineCalibrator())
-    figure = Figure(figsize=(5.5, 6), layout="constrained")
+    figure = Figure(figsize=(5.5, 6.8), layout="constrained")
     ax = figure.subplots()
     ReliabilityDisplay.from_predictions(y, before, name="forest", ax=ax)
     ReliabilityDisplay.from_predictions(y, after, name="calibrated", ax=ax)

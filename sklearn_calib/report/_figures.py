@@ -169,7 +169,7 @@ def _svg(draw: Callable[[Axes], Any], title: str) -> str:
     """Return a drawing as an SVG element for a page of HTML, with the colours of the page."""
     from matplotlib import figure, layout_engine
 
-    drawn = figure.Figure(figsize=(5.2, 4.2))
+    drawn = figure.Figure(figsize=(5.2, 4.7))
     draw(drawn.subplots())
     # a figure that has this engine would be drawn twice
     layout_engine.ConstrainedLayoutEngine().execute(drawn)
