@@ -233,12 +233,12 @@ class CalibrationMonitor:
                 "CalibrationSketch().update(y_true, y_proba)."
             )
         self.reference_errors_ = {} if reference is None else self._measure(reference)
-        self._seen = _Seen(self._empty_window)
+        self._seen, self._evidence = _Seen(self._empty_window), self._new_evidence()
         # one record for each batch, with the values of the columns of the history
         self._records: list[tuple[Any, ...]] = []
         # the newest slot of the window at the last computation of the metrics
         self._measured_slot: int | None = None
-        self.restart()
+        self._publish()
 
     def update(
         self,
