@@ -7,6 +7,7 @@ import pytest
 
 from sklearn_calib import metrics
 from sklearn_calib._core._links import EPS, logit
+from sklearn_calib.inference import confidence_interval
 from sklearn_calib.metrics._scores import log_loss
 from tests import _every as every
 from tests._registry import METRICS
@@ -85,3 +86,23 @@ def test_log_loss_of_extreme_predictions():
         assert (ends.score, ends.miscalibration) == (np.inf, np.inf)
         p = np.repeat(EXTREMES, 2)
         assert np.isfinite(log_loss(y, p))
+
+
+@pytest.mark.parametrize("tiny", [1e-100, 1e-160, 1e-300, 5e-324])
+def test_intervals_of_tiny_predictions(tiny):
+    y = np.arange(100) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = confidence_interval(y, np.full(100, tiny), metric="smooth_ece", n_resamples=39)
+    # one event of 100: the error is the event frequency
+    assert found.estimate == pytest.approx(0.01)
+    assert 0 <= found.lower < 0.01 < found.upper < 0.1
+
+
+def test_large_weights_are_not_counts():
+    """Beyond 2**53 all floats are integers: the number of samples is then the effective one."""
+    weight = np.random.default_rng(0).uniform(0.5, 1.5, 120)
+    for scale in (1e20, 1e50, 1e95):
+        for metric in (metrics.logit_smoothed_ece, metrics.smooth_ece):
+            found = metric(Y, P, sample_weight=scale * weight)
+            assert found == pytest.approx(metric(Y, P, sample_weight=weight), rel=1e-12)

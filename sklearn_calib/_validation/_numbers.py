@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ _NEAR = 1e-3
 LARGEST_SCORE = 1e100
 # Limits of the sum of weights: its square is finite.
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e100
+# Calibrators warn of weights that sum to less than this fraction of the effective number of samples.
+_LEAST_FRACTION = 0.25
 # Counts up to this are exact as floats.
 _MOST_COUNTED = 2.0**53
 
@@ -143,6 +146,21 @@ def check_weights(sample_weight: ArrayLike, n_samples: int, name: str = "sample_
             f"{_MOST_WEIGHT:g}. Multiply the weights by a constant."
         )
     return w
+
+
+def warn_of_small_weights(w: Array) -> None:
+    """Warn if weights sum to much less than the number of samples for which they stand."""
+    # (sum w)^2 / sum w^2 (Kish 1965); weights that decay exponentially sum to half of it
+    total = float(w.sum())
+    size = total / float(w @ w) * total
+    if total < _LEAST_FRACTION * size:
+        warnings.warn(
+            f"sample_weight sums to {total:.3g}, but the effective number of samples is {size:.0f}. A weight "
+            "of 1 counts as one sample, so that the penalties and priors of calibrators have too much "
+            f"influence. Multiply the weights by {size / total:.3g}.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def check_frequency_weights(w: Array) -> NDArray[np.int64]:

@@ -30,6 +30,7 @@ from sklearn_calib._validation import (
     check_weights,
     place_labels,
     shape_of,
+    warn_of_small_weights,
 )
 
 Codes = NDArray[np.int64]
@@ -302,7 +303,10 @@ class BaseCalibrator(
             raise ValueError(f"y has {codes.shape[0]} samples but X has {n}. Pass arrays of the same length.")
         self._check_classes(known, scores)
         check_columns(X, known, "X")
-        return scores, codes, None if sample_weight is None else check_weights(sample_weight, n), known
+        weight = None if sample_weight is None else check_weights(sample_weight, n)
+        if weight is not None and not self._scale_free():
+            warn_of_small_weights(weight)
+        return scores, codes, weight, known
 
     def _fit_array(self, scores: Array, codes: Codes, weight: Array | None, classes: NDArray[Any]) -> Self:
         """Fit a new calibrator to arrays that were checked elsewhere."""
@@ -400,6 +404,10 @@ class BaseCalibrator(
             )
         return scores
 
+    def _scale_free(self) -> bool:
+        """Tell whether the map does not change if all weights are multiplied by a number."""
+        return False
+
     def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
         """Raise if the number of classes does not fit the columns of the scores."""
         columns, n_classes = (2 if scores.ndim == 1 else scores.shape[1]), classes.shape[0]
@@ -443,6 +451,11 @@ def inside(proba: Array) -> Array:
 def may_be_certain(calibrator: Any) -> bool:
     """Tell whether a fitted calibrator may return exactly 0 and 1; other classifiers may."""
     return not isinstance(calibrator, BaseCalibrator) or calibrator._may_be_certain()
+
+
+def scale_free(calibrator: Any) -> bool:
+    """Tell whether the map of a calibrator does not change if all weights are multiplied by a number."""
+    return isinstance(calibrator, BaseCalibrator) and calibrator._scale_free()
 
 
 def both_classes(proba: Array) -> Array:

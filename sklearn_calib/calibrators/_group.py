@@ -13,7 +13,7 @@ from sklearn_calib._core._maps import Groups
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_groups, check_integer, shape_of
-from sklearn_calib.calibrators._base import both_classes, may_be_certain
+from sklearn_calib.calibrators._base import both_classes, may_be_certain, scale_free
 from sklearn_calib.calibrators._multiclass import (
     ComposedCalibrator,
     check_calibrator,
@@ -236,6 +236,9 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
             if group in self.calibrators_:
                 proba[rows] = _apply(self.calibrators_[group], scores[rows])
         return proba
+
+    def _scale_free(self) -> bool:
+        return scale_free(self.calibrator)
 
     def _export(self, build: Any) -> Any:
         pooled = build.part(self.pooled_calibrator_)

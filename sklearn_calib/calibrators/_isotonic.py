@@ -85,6 +85,9 @@ class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self.interpolation = interpolation
         self.clip = clip
 
+    def _scale_free(self) -> bool:
+        return self.clip != "auto"
+
     def _check_parameters(self) -> None:
         check_option(self.interpolation, "interpolation", _INTERPOLATIONS)
         if self.clip is not None:

@@ -14,7 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._core._maps import OneVsRest
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_fraction, check_generator
-from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, both_classes, may_be_certain
+from sklearn_calib.calibrators._base import (
+    BaseCalibrator,
+    as_columns,
+    both_classes,
+    may_be_certain,
+    scale_free,
+)
 from sklearn_calib.calibrators._certificate import CutoffCertificate
 
 # Note of certificates of multiclass problems.
@@ -124,6 +130,9 @@ class OneVsRestCalibrator(BaseCalibrator):
 
     def _check_parameters(self) -> None:
         check_calibrator(self.calibrator)
+
+    def _scale_free(self) -> bool:
+        return scale_free(self.calibrator)
 
     def _score_kind(self) -> str:
         return scores_wanted(self.calibrator)

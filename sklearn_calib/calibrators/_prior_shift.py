@@ -192,6 +192,9 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _needs_labels(self) -> bool:
         return self.target_prior is None and self.sampling_rate is None
 
+    def _scale_free(self) -> bool:
+        return True
+
     def _score_kind(self) -> str:
         return "probability"
 

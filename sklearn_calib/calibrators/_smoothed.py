@@ -118,6 +118,9 @@ class SmoothedCalibrator(BaseCalibrator):
         check_flag(self.randomized, "randomized")
         check_randomness(self.random_state)
 
+    def _scale_free(self) -> bool:
+        return True
+
     def _score_kind(self) -> str:
         return "probability"
 

@@ -83,6 +83,9 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _needs_every_class(self) -> bool:
         return False
 
+    def _scale_free(self) -> bool:
+        return True
+
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         for name in ("training_cutoff_error_", "training_event_rate_", "training_size_", "min_proba_"):
             self.__dict__.pop(name, None)

@@ -387,7 +387,7 @@ class _Path:
             # a calibration error is 0 in the calibrated population, of which the sample is a discrete copy
             value = self.redrawn.population(self.populations.truth(multiple)) if multiple else 0.0
             signal = value / self.null_mean if self.null_mean > 0 else np.inf
-            alpha_low = 0.5 * self.alpha * (1.0 - np.exp(-(signal**2)))
+            alpha_low = 0.5 * self.alpha * (1.0 - np.exp(-signal * signal))
             # the j-th of N simulated values is exceeded with probability 1 - j / (N + 1)
             lower = float(np.quantile(draws, alpha_low, method="weibull"))
             upper = float(np.quantile(draws, 1.0 - (self.alpha - alpha_low), method="weibull"))

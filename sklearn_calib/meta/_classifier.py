@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import AtomicFit
@@ -24,7 +24,7 @@ from sklearn_calib.calibrators._base import inside, may_be_certain
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._log_average import log_average
 from sklearn_calib.calibrators._multiclass import check_calibrator, needs_every_class
-from sklearn_calib.meta._folds import cross_fit, fit_whole, has_weight, plan_folds
+from sklearn_calib.meta._folds import cross_fit, fit_whole, has_weight, in_parallel, plan_folds
 from sklearn_calib.meta._pairs import (
     CalibratedPair,
     fit_fold_pair,
@@ -219,7 +219,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             None if frozen else has_weight(routed.estimator, n_samples),
             has_weight(routed.calibrator, n_samples) if self._needs_every_class(target) else None,
         )
-        pairs: list[CalibratedPair] = Parallel(n_jobs=self.n_jobs)(
+        calls = [
             delayed(fit_fold_pair)(
                 clone(estimator),
                 self.calibrator,
@@ -231,8 +231,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
                 routed.calibrator,
             )
             for fold in folds
-        )
-        return pairs
+        ]
+        return in_parallel(calls, self.n_jobs)
 
     def _needs_every_class(self, target: Target) -> bool:
         """Tell whether a calibrator is fitted that needs samples of every class."""

@@ -13,6 +13,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_calib._compat import safe_split, slice_metadata
 from sklearn_calib._typing import Array
+from sklearn_calib._validation import check_integer
 from sklearn_calib.meta._responses import Target, class_scores, resolve_response
 
 Indices = NDArray[np.intp]
@@ -102,6 +103,14 @@ def score_fold(
     return HeldScores(estimator if keep else None, method, scores)
 
 
+def in_parallel(calls: list[Any], n_jobs: int | None) -> list[Any]:
+    """Return the results of delayed calls, with no more workers than calls."""
+    if n_jobs is not None:
+        # negative numbers count down from the number of processors, as in joblib
+        n_jobs = min(check_integer(n_jobs, "n_jobs", -(10**6)), len(calls))
+    return list(Parallel(n_jobs=n_jobs)(calls))
+
+
 def cross_fit(
     estimator: Any,
     X: Any,
@@ -112,16 +121,9 @@ def cross_fit(
     n_jobs: int | None,
 ) -> tuple[HeldScores, Indices]:
     """Return a model of all samples, the held-out scores, and their samples in ascending order."""
-    held = Parallel(n_jobs=n_jobs)(
-        [
-            *(
-                delayed(score_fold)(clone(estimator), X, target, fold, metadata, order, False)
-                for fold in folds
-            ),
-            delayed(fit_whole)(clone(estimator), X, target.labels, metadata, order),
-        ]
-    )
-    *parts, (whole, method) = held
+    calls = [delayed(score_fold)(clone(estimator), X, target, fold, metadata, order, False) for fold in folds]
+    calls.append(delayed(fit_whole)(clone(estimator), X, target.labels, metadata, order))
+    *parts, (whole, method) = in_parallel(calls, n_jobs)
     indices = np.concatenate([fold.test for fold in folds])
     scores = np.concatenate([part.scores for part in parts])
     ascending = np.argsort(indices, kind="stable")

@@ -246,7 +246,7 @@ class CalibrationRequirements:
             check_option(name, "a requirement", (*_LINES, "certificate", _SEGMENTS, *errors))
             if name in _LINES:
                 pair = isinstance(limit, list | tuple) and len(limit) == 2
-                if not pair or not all(isinstance(end, Real) and np.isfinite(float(end)) for end in limit):
+                if not pair or not all(map(_is_finite, limit)):
                     raise TypeError(f"{name} must be [low, high], two numbers, got {limit!r}.")
                 if not limit[0] < limit[1]:
                     raise ValueError(f"{name} must be [low, high] with low < high, got {limit!r}.")
@@ -274,8 +274,10 @@ class CalibrationRequirements:
             limits = tomllib.loads(content.decode("utf-8"))
             alpha = limits.pop("alpha", 0.05)
             return cls(limits, alpha=alpha)
+        except RecursionError:
+            raise ValueError(f"{path}: values are nested too deeply. Write the limits as numbers.") from None
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{path}: {error}") from None
+            raise ValueError(f"{path}: {str(error)[:300]}") from None
 
     def check(
         self,
@@ -347,6 +349,10 @@ class CalibrationRequirements:
         return RequirementsResult(tuple(results), self.alpha, grouped.total)
 
 
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and abs(value) < 1e300
+
+
 def _segment_limit(limit: Any) -> tuple[float, int]:
     """Return the bound of the difference, and the least number of samples of a segment."""
     given = dict(limit) if isinstance(limit, Mapping) else {"limit": limit}
@@ -412,5 +418,5 @@ def _judged(
             ratio = above / (low - value)
         else:
             ratio = np.inf
-        needed = float(np.ceil(n_samples * ratio**2))
+        needed = float(np.ceil(n_samples * ratio * ratio))
     return RequirementResult(name, text, outcome, value, found.lower, found.upper, n_samples, needed)

@@ -4,8 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
-from sklearn_calib.calibrators import PlattCalibrator, VennAbersCalibrator
+from sklearn_calib import CalibratedClassifier
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, VennAbersCalibrator
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,24 @@ from sklearn_calib.calibrators import PlattCalibrator, VennAbersCalibrator
 def test_what_exceeds_the_limits_is_an_error(scores, weight, message):
     with pytest.raises(ValueError, match=message):
         PlattCalibrator(link="identity").fit(scores, [0, 1], weight)
+
+
+@pytest.mark.parametrize(
+    "model", [PlattCalibrator(), CalibratedClassifier(LogisticRegression(), PlattCalibrator())]
+)
+def test_weights_that_sum_to_one_cause_a_warning(model):
+    """The penalty would outweigh 400 samples; multiplied as advised, their sum is the effective number."""
+    rng = np.random.default_rng(0)
+    scores, weight = rng.random(400), rng.uniform(0.5, 1.5, 400)
+    y, weight = (rng.random(400) < scores).astype(int), weight / weight.sum()
+    size = 1.0 / (weight @ weight)
+    X = scores[:, np.newaxis]
+    with pytest.warns(UserWarning, match=f"sums to 1, but .* is {size:.0f}.* by {size:.3g}"):
+        model.fit(X, y, weight)
+    # no warning for the same weights as counts, nor for exponential decay
+    for good in (size * weight, 0.99 ** np.arange(400)[::-1]):
+        model.fit(X, y, good)
+    IsotonicCalibrator().fit(scores, y, weight)
 
 
 def isotonic_at(x, label, scores, outcomes, weights):

@@ -54,6 +54,7 @@ def test_weight_is_repetition(case, sample):
 
 
 # where samples are drawn, weights are counts
+@pytest.mark.filterwarnings("ignore:sample_weight sums to")
 @pytest.mark.parametrize(
     "case",
     [case for case in CALIBRATORS if not (case.counts or case.drawn)],

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
@@ -45,6 +46,9 @@ class Explosive(ClassifierMixin, BaseEstimator):
         ({"response_method": "predict"}, ValueError, "response_method must be one of"),
         ({"ensemble": "yes"}, ValueError, "ensemble must be one of 'auto'"),
         ({"cv": []}, ValueError, "cv yields no split"),
+        ({"n_jobs": 1.5}, TypeError, "n_jobs must be an integer, got 1.5"),
+        ({"n_jobs": "all"}, TypeError, "n_jobs must be an integer, got 'all'"),
+        ({"n_jobs": -(10**12)}, ValueError, "n_jobs must be at least -1000000"),
         ({"calibrator": "passthrough", "response_method": "decision_function"}, ValueError, "passthrough"),
         (
             {"cv": LeaveOneOut()},
@@ -57,6 +61,21 @@ def test_classifier_refuses_parameters(params, error, message):
     model = CalibratedClassifier(**{"estimator": Explosive(), "calibrator": IsotonicCalibrator(), **params})
     with pytest.raises(error, match=message):
         model.fit(X, Y)
+
+
+def test_no_more_workers_than_folds():
+    found = []
+
+    class Watched(GaussianNB):
+        def fit(self, X, y):
+            found.append(None)
+            return super().fit(X, y)
+
+    with parallel_config(backend="threading"):
+        for ensemble in (True, False):
+            CalibratedClassifier(Watched(), ensemble=ensemble, cv=2, n_jobs=10**12).fit(X, Y)
+        CrossFitScorer(Watched(), cv=2, n_jobs=10**12).fit_transform(X, Y)
+    assert len(found) == 2 + 3 + 3
 
 
 @pytest.mark.parametrize("model", [CalibratedClassifier(Explosive()), CrossFitScorer(Explosive())])

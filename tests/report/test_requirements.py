@@ -245,7 +245,11 @@ def test_dict_and_file_agree(tmp_path):
         {"slope": [0.9, 1], "smooth_ece": 0.03, "segment_difference": {"limit": 0.1, "min_samples": 50}},
         alpha=0.1,
     )
-    for content in (b"slope = [0.9", b"\xff", b"", b"slope = 1", b"slope = [0.9, 1.1]\nalpha = 0.5"):
+    wrong = [b"slope = [0.9", b"\xff", b"", b"slope = 1", b"slope = [0.9, 1.1]\nalpha = 0.5"]
+    # booleans are not numbers; numbers that are no floats; values that are nested deeply
+    wrong += [b"slope = [true, 2]", b"smooth_ece = true", b"slope = [0.5, 1" + b"0" * 400 + b"]"]
+    wrong += [b"slope = " + b"[" * 5000 + b"]" * 5000]
+    for content in wrong:
         path.write_bytes(content)
         with pytest.raises(ValueError, match=re.escape(str(path))):
             CalibrationRequirements.from_toml(path)
