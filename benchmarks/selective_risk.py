@@ -8,19 +8,20 @@ in which it exceeds the target (at most 0.05 is guaranteed), the fraction in whi
 the mean coverage, next to that of the best threshold of the distribution. Rules:
 
     selective     SelectiveClassifier, confidence .95
+    oracle        the lowest threshold that passes a binomial test of its own at the level .05, among those
+                  whose true risk meets the target: it knows which these are
     Bonferroni    the lowest of 20 equally spaced thresholds whose p-value is at most .05 / 20
     observed      the lowest threshold with an observed risk of at most the target: no guarantee
 
-Distributions: "calibrated" and "underconfident" probabilities of the predicted class, and "overconfident
-top", where the 10% of the samples with the highest confidence have an error rate of 20%.
+Distributions: "calibrated", "underconfident" and "overconfident" probabilities of the predicted class, and
+"overconfident top", where the 10% of the samples with the highest confidence have an error rate of 20%.
 
 The table in benchmarks/results was written by
 
     python benchmarks/selective_risk.py --csv benchmarks/results/selective_risk.csv
 
-    --repetitions 300
-    --sizes 300 1000 5000
-    --learning .2         fractions of the samples that determine the sequence of thresholds
+    --repetitions 500
+    --sizes 300 1000 3000 10000
     --csv PATH            also write the table to this file
     --smoke               few repetitions, as a quick check
 """
@@ -34,11 +35,11 @@ from pathlib import Path
 import numpy as np
 from _options import parser_of
 from numpy.typing import NDArray
+from scipy.stats import binom
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_calib import SelectiveClassifier
-from sklearn_calib.meta import _selective
 
 Array = NDArray[np.float64]
 #: The population: equally likely confidences.
@@ -46,14 +47,15 @@ LEVELS = 0.5 + 0.5 * ((np.arange(2000) + 0.5) / 2000) ** (1 / 3)
 TARGETS = (0.05, 0.1)
 
 
-def overconfident(confidence: Array) -> Array:
+def overconfident_top(confidence: Array) -> Array:
     return np.where(confidence > np.quantile(LEVELS, 0.9), 0.8, confidence**0.5)
 
 
 TRUTHS: dict[str, Callable[[Array], Array]] = {
     "calibrated": lambda confidence: confidence,
     "underconfident": lambda confidence: confidence**0.5,
-    "overconfident top": overconfident,
+    "overconfident": lambda confidence: np.maximum(1.0 - 2.0 * (1.0 - confidence), 0.5),
+    "overconfident top": overconfident_top,
 }
 
 
@@ -86,30 +88,41 @@ class Given(ClassifierMixin, BaseEstimator):
         return np.hstack([1.0 - X, X])
 
 
-def selective(confidence: Array, wrong: Array, target: float, seed: int) -> float:
-    model = SelectiveClassifier(FrozenEstimator(Given()), target=target, random_state=seed)
+def selective(confidence: Array, wrong: Array, target: float, risk: Array) -> float:
+    model = SelectiveClassifier(FrozenEstimator(Given()), target=target)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return float(model.fit(confidence[:, None], 1 - wrong).threshold_)
 
 
-def on_a_grid(confidence: Array, wrong: Array, target: float, seed: int) -> float:
-    grid = np.linspace(0.5, 1.0, 21)[:-1]
-    total, count = _selective.accepted_loss(confidence, wrong, np.ones(wrong.shape[0], dtype=np.int64), grid)
-    passed = _selective.risk_pvalue(total, count, target, True) <= 0.05 / 20
-    return float(grid[passed].min()) if passed.any() else np.inf
+def lowest(thresholds: Array, passed: NDArray[np.bool_]) -> float:
+    return float(thresholds[passed].min(initial=np.inf))
 
 
-def observed(confidence: Array, wrong: Array, target: float, seed: int) -> float:
+def oracle(confidence: Array, wrong: Array, target: float, risk: Array) -> float:
     order = np.argsort(-confidence)
-    risk = np.cumsum(wrong[order]) / np.arange(1, wrong.shape[0] + 1)
-    return float(confidence[order][risk <= target].min()) if (risk <= target).any() else np.inf
+    count = np.arange(1, wrong.shape[0] + 1)
+    allowed = risk[np.searchsorted(-LEVELS[::-1], -confidence[order], side="right") - 1] <= target
+    return lowest(confidence[order], allowed & (binom.cdf(np.cumsum(wrong[order]), count, target) <= 0.05))
 
 
-RULES = {"Bonferroni": on_a_grid, "observed": observed}
+def on_a_grid(confidence: Array, wrong: Array, target: float, risk: Array) -> float:
+    grid = np.linspace(0.5, 1.0, 21)[:-1]
+    accepted = confidence >= grid[:, None]
+    pvalue = binom.cdf((accepted * wrong).sum(axis=1), accepted.sum(axis=1), target)
+    return lowest(grid, pvalue <= 0.05 / 20)
 
 
-def study(sizes: list[int], repetitions: int, learning: list[float]) -> list[Row]:
+def observed(confidence: Array, wrong: Array, target: float, risk: Array) -> float:
+    order = np.argsort(-confidence)
+    found = np.cumsum(wrong[order]) / np.arange(1, wrong.shape[0] + 1)
+    return lowest(confidence[order], found <= target)
+
+
+RULES = {"selective": selective, "oracle": oracle, "Bonferroni": on_a_grid, "observed": observed}
+
+
+def study(sizes: list[int], repetitions: int) -> list[Row]:
     rows = []
     for name, truth in TRUTHS.items():
         risk = np.cumsum(1.0 - truth(LEVELS)[::-1]) / np.arange(1, LEVELS.shape[0] + 1)
@@ -117,16 +130,13 @@ def study(sizes: list[int], repetitions: int, learning: list[float]) -> list[Row
         for target in TARGETS:
             best = float(coverage[risk <= target].max(initial=0.0))
             for n in sizes:
-                rules = [(f"selective, {part:g}", selective, part) for part in learning]
-                rules += [(rule, function, 0.2) for rule, function in RULES.items()]
-                for rule, function, part in rules:
-                    _selective._LEARNING = part
+                for rule, function in RULES.items():
                     found = []
                     for seed in range(repetitions):
                         rng = np.random.default_rng([seed, n])
                         confidence = rng.choice(LEVELS, n)
                         wrong = (rng.random(n) >= truth(confidence)).astype(int)
-                        last = int((function(confidence, wrong, target, seed) <= LEVELS).sum()) - 1
+                        last = int((function(confidence, wrong, target, risk) <= LEVELS).sum()) - 1
                         found.append(
                             (last >= 0 and risk[last] > target, last < 0, (last + 1) / LEVELS.shape[0])
                         )
@@ -143,12 +153,12 @@ def study(sizes: list[int], repetitions: int, learning: list[float]) -> list[Row
 
 
 def main() -> None:
-    parser = parser_of(__doc__, repetitions=300, sizes=[300, 1000, 5000], learning=[0.2])
+    parser = parser_of(__doc__, repetitions=500, sizes=[300, 1000, 3000, 10000])
     parser.add_argument("--csv", type=Path)
     options = parser.parse_args()
     if options.smoke:
         options.sizes, options.repetitions = [300], 3
-    rows = study(options.sizes, options.repetitions, options.learning)
+    rows = study(options.sizes, options.repetitions)
     if options.csv:
         with options.csv.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.special import betainc, rel_entr
+from scipy.special import betaincinv, expit, logit
+from scipy.stats import binom, nbinom
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
@@ -42,46 +43,94 @@ from sklearn_calib.meta._routing import route
 Counts = NDArray[np.int64]
 
 _RISKS = ("error", "false_discovery")
-# Fraction of the held-out samples that determines which thresholds are tested; see the benchmark
-# selective_risk.py.
-_LEARNING = 0.2
+# The level is spent at this many numbers of correct samples; more of them change little.
+_POINTS = 100
+# Probabilities below this are negligible.
+_TINY = 1e-16
 
 
-def risk_pvalue(total: Any, count: Any, risk: float, binary: bool) -> Array:
-    """Return p-values of the hypothesis that the mean loss is at least ``risk``.
+@lru_cache(64)
+def loss_limits(n: int, risk: float, alpha: float) -> tuple[Counts, Counts]:
+    """Return numbers of correct samples and the most errors beside them at which a threshold passes.
 
-    ``total`` is the sum of ``count`` independent losses in [0, 1]. Losses of 0 and 1 have the exact binomial
-    p-value P(Bin(count, risk) <= total); others the smaller of the bounds of Hoeffding, exp(-count kl(mean,
-    risk)), and Bentkus, e P(Bin(count, risk) <= ceil(total)).
+    Errors are a random walk if they have the probability ``risk`` at all confidences. With probability 1 -
+    ``alpha`` it exceeds all limits: by the time of ``correct[i]`` correct samples it has used at most a
+    fraction of ``alpha`` that is proportional to ``log(correct[i])``.
     """
-    total, count = np.asarray(total, dtype=np.float64), np.asarray(count, dtype=np.float64)
-    up = np.ceil(total)
-    tail: Array = np.where(up < count, betainc(np.maximum(count - up, 1.0), up + 1.0, 1.0 - risk), 1.0)
-    if binary:
-        return tail
-    mean = np.minimum(total / np.maximum(count, 1.0), risk)
-    hoeffding = np.exp(-count * (rel_entr(mean, risk) + rel_entr(1.0 - mean, 1.0 - risk)))
-    return np.minimum(hoeffding, np.minimum(np.e * tail, 1.0))
+    # so many samples without errors have a probability of at most alpha
+    with np.errstate(over="ignore"):
+        first = np.ceil(np.log(alpha) / np.log1p(-risk))
+    if first > n:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    last = max(first, n - int(binom.ppf(alpha, n, risk)))
+    correct = np.unique(np.rint(np.geomspace(first, last, _POINTS)).astype(np.int64))
+    allowed = alpha * np.log((correct + 1.0) / first) / np.log((last + 1.0) / first)
+    limits = np.empty_like(correct)
+    steps = np.diff(correct, prepend=0)
+    # errors before the next correct samples: negative binomial, from the first to the second number
+    ends = nbinom.ppf([[_TINY], [1.0 - _TINY]], steps, 1.0 - risk).astype(np.int64)
+    between = {
+        step: nbinom.pmf(np.arange(least, most + 1), step, 1.0 - risk)
+        for step, least, most in set(zip(steps.tolist(), *ends.tolist(), strict=True))
+    }
+    # probabilities of low, low + 1, ... errors, of walks that are above the limits so far
+    above, low, used = np.ones(1), 0, 0.0
+    for i, step in enumerate(steps.tolist()):
+        above = np.convolve(above, between[step])
+        below = np.cumsum(above)
+        passed = int(np.searchsorted(below, allowed[i] - used, side="right"))
+        used += below[passed - 1] if passed else 0.0
+        low += int(ends[0, i]) + passed
+        limits[i] = low - 1
+        above = above[passed:]
+        above = above[: np.count_nonzero(np.cumsum(above[::-1])[::-1] > _TINY)]
+    return correct, limits
 
 
-def accepted_loss(confidence: Array, loss: Array, weight: Counts, thresholds: Array) -> tuple[Array, Array]:
-    """Return the total loss and the number of the samples that each threshold accepts."""
+def lowest_threshold(count: Array, errors: Array, risk: float, alpha: float) -> tuple[int, float] | None:
+    """Return the last threshold that passes, and the bound of its risk; None if none passes.
+
+    ``count`` and ``errors`` are the numbers of accepted samples and of errors among them.
+    """
+    correct, limits = loss_limits(int(count[-1]), risk, alpha)
+    place = np.searchsorted(correct, count - errors, side="right") - 1
+    passed = np.flatnonzero((place >= 0) & (errors <= np.append(limits, -1)[place]))
+    if not passed.shape[0]:
+        return None
+    k = int(passed[-1])
+    c, limit = correct[place[k]], limits[place[k]]
+    # the risk with P(at most these errors before c correct samples) = level of the test
+    return k, float(1.0 - betaincinv(c, errors[k] + 1.0, nbinom.cdf(limit, c, 1.0 - risk)))
+
+
+def least_target(count: Array, errors: Array, risk: float, alpha: float) -> tuple[int, float] | None:
+    """Return the best threshold, and the least risk with which it passes; None if none does."""
+    low, high, found = logit(risk), logit(1.0 - 1e-3), None
+    for _ in range(12):
+        middle = (low + high) / 2.0
+        passing = lowest_threshold(count, errors, float(expit(middle)), alpha)
+        if passing is None:
+            low = middle
+        else:
+            high, found = middle, (passing[0], float(expit(middle)))
+    return found
+
+
+def accepted_sums(confidence: Array, values: Array, thresholds: Array) -> Array:
+    """Return sums of the rows of ``values`` over the samples that each threshold accepts."""
     order = np.argsort(-confidence, kind="stable")
     last = np.searchsorted(-confidence[order], -thresholds, side="right")
-    total, count = (
-        np.concatenate(([0.0], np.cumsum(part[order], dtype=np.float64)))[last]
-        for part in (loss * weight, weight)
-    )
-    return total, count
+    sums: Array = np.cumsum(np.insert(values[:, order], 0, 0, axis=1), axis=1, dtype=np.float64)[:, last]
+    return sums
 
 
 @shared_docs
 class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A classifier that abstains on uncertain samples, with a guarantee on the risk of the accepted ones.
+    """A classifier that abstains; without ``abstain_label`` its ``predict`` returns a class nonetheless.
 
     A sample is accepted if the confidence reaches a threshold. The threshold is chosen on held-out samples
     such that the risk among accepted samples of the same distribution is at most ``target``, with probability
-    ``confidence`` over the held-out samples.
+    ``confidence`` over the held-out samples. :meth:`accepts` tells which samples are accepted.
 
     Parameters
     ----------
@@ -109,7 +158,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         Fraction of the samples that is held out from ``estimator`` to choose the threshold. Not used for a
         frozen estimator.
     random_state : int, Generator, RandomState or None, default=0
-        Source of the random split of the samples.
+        Source of the random split of the samples, and of the random rounding of costs (see the Notes).
 
     Attributes
     ----------
@@ -120,12 +169,12 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
     threshold_ : float
         Samples with at least this confidence are accepted; infinity if no threshold meets the target.
     coverage_ : float
-        Fraction of the test samples (see the Notes) that is accepted.
+        Fraction of the held-out samples that is accepted.
     risk_ : float
         Risk among these; NaN if none is accepted.
     risk_bound_ : float
-        Upper confidence bound of the risk at ``threshold_``, at most ``target``; NaN if none is accepted. The
-        guarantee that accounts for the choice of the threshold is ``target``.
+        Upper bound of the risk at ``threshold_``, at most ``target``: the bound of Clopper and Pearson at the
+        level of the test at this threshold. NaN if none is accepted.
     %(features_in)s
 
     See Also
@@ -139,11 +188,15 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
     every distribution, if the held-out samples are independent with the same distribution as new samples, and
     the estimator was not trained on them.
 
-    *Method.* Learn then test [1]_ with fixed sequence testing, described in the user guide. If each loss is 0
-    or the highest cost, p-values are exact binomial tail probabilities, as in [2]_, and ``risk_bound_`` is
-    the Clopper-Pearson bound. Other costs are divided by the highest one, the p-value is the smaller of the
-    bounds of Hoeffding and Bentkus [3]_, and ``risk_bound_`` is the risk with p-value 1 - ``confidence``. If
-    no threshold passes, ``fit`` warns, ``threshold_`` is infinite, and no sample is ever accepted.
+    *Method.* All thresholds are tested, and the lowest one that passes is chosen. A threshold passes if the
+    accepted samples contain so few errors that, if errors had the probability ``target`` at every confidence,
+    any threshold would pass with a probability of at most 1 - ``confidence``. This case is the worst one: if
+    the risk exceeds ``target`` at some thresholds, the probability that one of them passes is not greater.
+    The probability is computed exactly, for the random walk of errors and correct samples. It is an
+    alternative to testing thresholds in a sequence, as learn then test [1]_ does, or for fixed thresholds
+    [2]_. Costs other than 0 and the highest one are first rounded to one of them at random, with the same
+    expected value, which leaves the guarantee valid. If no threshold passes, ``fit`` warns, ``threshold_`` is
+    infinite, and no sample is ever accepted.
 
     *Weights* are frequencies, whole numbers, and also passed to ``fit`` of the estimator.
 
@@ -153,8 +206,6 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
        calibrating predictive algorithms to achieve risk control. arXiv:2110.01052
     .. [2] Y. Geifman and R. El-Yaniv (2017). Selective classification for deep neural networks. NeurIPS.
        arXiv:1705.08500
-    .. [3] S. Bates, A. Angelopoulos, L. Lei, J. Malik and M. I. Jordan (2021). Distribution-free,
-       risk-controlling prediction sets. Journal of the ACM 68. arXiv:2101.02703
 
     Examples
     --------
@@ -162,8 +213,8 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn_calib import SelectiveClassifier
     >>> X, y = make_classification(n_samples=4000, flip_y=0.2, random_state=0)
-    >>> model = SelectiveClassifier(LogisticRegression(), target=0.15, abstain_label=-1, random_state=0)
-    >>> model.fit(X[:3000], y[:3000]).risk_bound_ <= 0.15
+    >>> model = SelectiveClassifier(LogisticRegression(), target=0.16, abstain_label=-1, random_state=0)
+    >>> model.fit(X[:3000], y[:3000]).risk_bound_ <= 0.16
     True
     >>> accepted = model.accepts(X[3000:])
     >>> bool((model.predict(X[3000:])[~accepted] == -1).all())
@@ -239,12 +290,12 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         frozen = isinstance(self.estimator, FrozenEstimator)
         self.classes_ = target.classes
         highest, limit = self._set_decisions()
-        validation = 1.0 if frozen else validation
-        parts = [1.0 - validation, _LEARNING * validation, (1.0 - _LEARNING) * validation]
-        train, learn, test = generator.multinomial(counts, parts).T
+        train, held_out = generator.multinomial(
+            counts, [0.0, 1.0] if frozen else [1 - validation, validation]
+        ).T
         self.estimator_ = self.estimator if frozen else self._fitted(X, target, train, sample_weight, params)
         record_features(self, self.estimator_)
-        rows = np.flatnonzero(learn + test)
+        rows = np.flatnonzero(held_out)
         confidence, loss = np.empty(0), np.empty(0)
         if rows.shape[0]:
             proba = self.predict_proba(safe_indexing(X, rows))
@@ -254,19 +305,38 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
                 loss = (target.codes[rows] != codes).astype(np.float64)
             else:
                 loss = 1.0 - self._gains[target.codes[rows], codes]
-        chosen = self._choose(confidence, loss, learn[rows], test[rows], limit / highest, alpha)
-        self.threshold_, self.coverage_ = chosen[:2]
-        self.risk_, self.risk_bound_ = highest * chosen[2], highest * chosen[3]
-        if not self.coverage_:
-            with np.errstate(over="ignore"):
-                needed = np.ceil(np.log(alpha) / np.log1p(-limit / highest))
+        counts = held_out[rows]
+        # costs are rounded to 0 or 1 with the same expected value; then errors are counted
+        sums = np.stack([counts, generator.binomial(counts, loss), counts * loss])
+        # the threshold 0 accepts all samples
+        thresholds = np.append(np.unique(confidence)[::-1], 0.0)
+        sums = accepted_sums(confidence, sums, thresholds)
+        chosen = lowest_threshold(sums[0], sums[1], limit / highest, alpha)
+        if chosen is None:
+            self.threshold_, self.coverage_, self.risk_, self.risk_bound_ = np.inf, 0.0, np.nan, np.nan
+            least = least_target(sums[0], sums[1], limit / highest, alpha)
+            advice = f"The {counts.sum()} held-out samples are too few for any bound"
+            if least is not None:
+                k, bound = least
+                risk = highest * sums[2, k] / sums[0, k]
+                advice = (
+                    f"The best threshold, {thresholds[k]:.4g}, accepts {sums[0, k]:.0f} of the "
+                    f"{counts.sum()} held-out samples; their risk is {risk:.3g}, and its upper bound "
+                    f"{highest * bound:.3g}"
+                )
             warnings.warn(
                 f"No threshold has a risk of at most {limit:g} with confidence {self.confidence:g}, so the "
-                f"classifier always abstains. It was tested on {test.sum()} samples; even without errors, "
-                f"{needed:g} accepted samples are needed. Use more samples, a higher target or a better "
+                f"classifier always abstains. {advice}. Use more samples, a higher target or a better "
                 "classifier.",
                 UserWarning,
                 stacklevel=3,
+            )
+        else:
+            k, bound = chosen
+            self.threshold_, self.coverage_ = float(thresholds[k]), float(sums[0, k] / counts.sum())
+            self.risk_, self.risk_bound_ = (
+                float(highest * sums[2, k] / sums[0, k]),
+                min(highest * bound, limit),
             )
         return self
 
@@ -288,23 +358,6 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
             metadata = metadata | {"sample_weight": train}
         metadata = slice_metadata(X, metadata, rows)
         return clone(self.estimator).fit(safe_indexing(X, rows), target.labels[rows], **metadata)
-
-    def _choose(
-        self, confidence: Array, loss: Array, learn: Counts, test: Counts, target: float, alpha: float
-    ) -> tuple[float, float, float, float]:
-        """Return the threshold, and coverage, risk and bound of the risk of the test samples there."""
-        binary = self._gains is None or bool(np.isin(self._gains, (0.0, 1.0)).all())
-        # the threshold 0 accepts all samples
-        candidates = np.append(np.unique(confidence[learn > 0])[::-1], 0.0)
-        start = risk_pvalue(*accepted_loss(confidence, loss, learn, candidates), target, binary).argmin()
-        sequence = candidates[start:]
-        total, count = accepted_loss(confidence, loss, test, sequence)
-        passed = np.append(risk_pvalue(total, count, target, binary) <= alpha, False)
-        last = int(passed.argmin()) - 1
-        if last < 0:
-            return np.inf, 0.0, np.nan, np.nan
-        bound = brentq(lambda risk: risk_pvalue(total[last], count[last], risk, binary) - alpha, 0.0, target)
-        return float(sequence[last]), float(count[last] / test.sum()), float(total[last] / count[last]), bound
 
     def _set_decisions(self) -> tuple[float, float]:
         """Store the decisions and their gains, 1 - cost / highest cost; return highest cost and target."""

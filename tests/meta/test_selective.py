@@ -1,7 +1,8 @@
 """SelectiveClassifier: the threshold by plain loops, the guarantee by simulation, inputs and errors."""
 
+import re
 import warnings
-from math import ceil, e, exp, log
+from math import ceil, log
 
 import numpy as np
 import pytest
@@ -63,40 +64,50 @@ def plain_decision(row, risk, positive):
     return best, 1 - expected[best] / np.max(risk)
 
 
-def plain_pvalue(losses, risk):
-    m, total = len(losses), sum(losses)
-    if set(np.round(losses, 12)) <= {0.0, 1.0}:
-        exact = binom.cdf(round(total), m, risk) if m else 1.0
-    mean = min(total / m, risk) if m else risk
-    kl = (mean * log(mean / risk) if mean else 0.0) + (1 - mean) * log((1 - mean) / (1 - risk))
-    bound = min(exp(-m * kl), e * binom.cdf(ceil(total - 1e-9), m, risk), 1.0)
-    return (exact if set(np.round(losses, 12)) <= {0.0, 1.0} else None), bound
+def plain_limits(n, risk, alpha):
+    """Return the most errors with each number of correct samples, from all walks of errors one by one."""
+    first = ceil(log(alpha) / log(1 - risk))
+    last = n - int(binom.ppf(alpha, n, risk))
+    spent_at = {round(first * (last / first) ** (i / 99)) for i in range(100)}
+    # probabilities of (errors) of walks that have not passed, when they reach a number of correct samples
+    alive, used, limits, limit = {0: 1.0}, 0.0, {}, -1
+    for c in range(1, last + 1):
+        reached, carried = {}, 0.0
+        for errors in range(max(alive) + 60):
+            carried = carried * risk + alive.get(errors, 0.0) * (1 - risk)
+            reached[errors] = carried
+        if c in spent_at:
+            allowed = alpha * log((c + 1) / first) / log((last + 1) / first)
+            while used + reached[limit + 1] <= allowed:
+                limit += 1
+                used += reached[limit]
+        limits[c] = limit
+        alive = {errors: value for errors, value in reached.items() if errors > limit and value > 1e-20}
+    assert 0.8 * alpha < used <= alpha
+    return {**limits, **dict.fromkeys(range(last, n + 1), limit), 0: -1}
 
 
-def plain_threshold(P, y, learn, test, risk, target, alpha, positive=1):
-    """Return the threshold by testing one after the other, in plain loops."""
+def plain_threshold(P, y, weight, risk, target, alpha, seed, positive=1):
+    """Return the lowest threshold with so few errors as the limits allow, in plain loops."""
     highest = 1.0 if isinstance(risk, str) else np.max(risk)
-    binary = isinstance(risk, str) or set(np.ravel(risk)) <= {0.0, highest}
     decided = [plain_decision(row, risk, positive) for row in P.tolist()]
-    losses = [
-        float(choice != label) if isinstance(risk, str) else risk[label][choice] / highest
-        for (choice, _), label in zip(decided, y, strict=True)
-    ]
-
-    def pvalue(part, threshold):
-        accepted = [
-            losses[i] for i in range(len(y)) for _ in range(part[i]) if decided[i][1] >= threshold - 1e-12
+    losses = np.array(
+        [
+            float(choice != label) if isinstance(risk, str) else risk[label][choice] / highest
+            for (choice, _), label in zip(decided, y, strict=True)
         ]
-        exact, bound = plain_pvalue(accepted, target / highest)
-        return exact if binary else bound
-
-    candidates = [*sorted({decided[i][1] for i in range(len(y)) if learn[i]}, reverse=True), 0.0]
-    start = int(np.argmin([pvalue(learn, threshold) for threshold in candidates]))
+    )
+    generator = np.random.default_rng(seed)
+    weight = generator.multinomial(weight, [0.0, 1.0])[:, 1]
+    rows = np.flatnonzero(weight)
+    errors = dict(zip(rows, generator.binomial(weight[rows], 1.0 - (1.0 - losses[rows])), strict=True))
+    limits = plain_limits(weight.sum(), target / highest, alpha)
     found = np.inf
-    for threshold in candidates[start:]:
-        if pvalue(test, threshold) > alpha:
-            break
-        found = threshold
+    for threshold in [*sorted({decided[i][1] for i in rows}, reverse=True), 0.0]:
+        accepted = [i for i in rows if decided[i][1] >= threshold - 1e-12]
+        wrong = sum(errors[i] for i in accepted)
+        if wrong <= limits[sum(weight[i] for i in accepted) - wrong]:
+            found = threshold
     return found
 
 
@@ -127,29 +138,28 @@ def test_threshold_by_plain_loops(risk, target, n_classes):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(P, y, sample_weight=weight)
-        # the division of the samples, as documented: a fifth, drawn at random
-        _, learn, test = np.random.default_rng(seed).multinomial(weight, [0.0, 0.2, 0.8]).T
-        expected = plain_threshold(P, y, learn, test, risk, target, 0.1)
+        expected = plain_threshold(P, y, weight, risk, target, 0.1, seed)
         assert model.threshold_ == pytest.approx(expected, abs=1e-12)
         accepted = model.accepts(P)
-        assert model.coverage_ == pytest.approx(test @ accepted / test.sum())
+        assert model.coverage_ == pytest.approx(weight @ accepted / weight.sum())
         found.append(model.threshold_)
         if accepted.any():
-            assert model.risk_ < model.risk_bound_ <= target
+            assert model.risk_ < target
+            assert 0 < model.risk_bound_ <= target
     assert np.isfinite(found).any()
 
 
-def test_bound_of_errors_is_clopper_and_pearsons():
+def test_bound_is_that_of_clopper_and_pearson_at_a_stricter_level():
     X, y = forecasts(2000, np.random.default_rng(0))
-    model = SelectiveClassifier(given(), target=0.1, random_state=0).fit(X, y)
-    test = np.random.default_rng(0).multinomial(np.ones(2000, int), [0.0, 0.2, 0.8])[:, 2] > 0
-    accepted = model.accepts(X) & test
+    model = SelectiveClassifier(given(), target=0.1).fit(X, y)
+    accepted = model.accepts(X)
     wrong = int((model.predict(X) != y)[accepted].sum())
-    assert (model.coverage_, model.risk_) == pytest.approx(
-        (accepted.sum() / test.sum(), wrong / accepted.sum())
+    assert (model.coverage_, model.risk_) == pytest.approx((accepted.mean(), wrong / accepted.sum()))
+    pointwise, strict = (
+        binomtest(wrong, int(accepted.sum()), alternative="less").proportion_ci(level).high
+        for level in (0.95, 0.999)
     )
-    exact = binomtest(wrong, int(accepted.sum()), alternative="less").proportion_ci(0.95)
-    assert model.risk_bound_ == pytest.approx(exact.high, abs=1e-9)
+    assert pointwise < model.risk_bound_ < min(strict, 0.1 + 1e-15)
 
 
 def test_abstention():
@@ -199,7 +209,9 @@ def test_precision_of_a_class_without_abstention():
 def test_no_threshold_meets_the_target():
     X, y = forecasts(1000, np.random.default_rng(0))
     model = SelectiveClassifier(given(), target=0.001, abstain_label=-1, random_state=0)
-    with pytest.warns(UserWarning, match="always abstains.*2995 accepted samples are needed") as caught:
+    with pytest.warns(
+        UserWarning, match="always abstains.*best threshold, .* of the 1000 held-out"
+    ) as caught:
         model.fit(X, y)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -207,20 +219,29 @@ def test_no_threshold_meets_the_target():
     assert np.isnan([model.risk_, model.risk_bound_]).all()
     assert not model.accepts(X).any()
     assert set(model.predict(X).tolist()) == {-1}
+    # the best threshold is that of the least target that these samples meet
+    pattern = r"threshold, (\S+), accepts (\d+) of .*; their risk is (\S+), and its upper bound (\S+)\. Use"
+    threshold, accepted, risk, bound = map(float, re.search(pattern, str(caught[0].message)).groups())
     with pytest.warns(UserWarning, match="always abstains"):
+        model.set_params(target=0.98 * bound).fit(X, y)
+    model.set_params(target=1.01 * bound).fit(X, y)
+    assert model.threshold_ == pytest.approx(threshold, abs=1e-4)
+    assert model.accepts(X).sum() == accepted
+    assert model.risk_ == pytest.approx(risk, abs=1e-4)
+    with pytest.warns(UserWarning, match="always abstains. The 2 held-out samples are too few"):
         model.fit(X[:2], [0, 1])
 
 
 def test_the_estimator_does_not_see_the_held_out_samples():
     X, y = make_classification(n_samples=400, random_state=0)
     model = SelectiveClassifier(LogisticRegression(), target=0.2, random_state=3).fit(X, y)
-    train = np.random.default_rng(3).multinomial(np.ones(400, int), [0.75, 0.05, 0.2])[:, 0] > 0
+    train = np.random.default_rng(3).multinomial(np.ones(400, int), [0.75, 0.25])[:, 0] > 0
     expected = LogisticRegression().fit(X[train], y[train])
     np.testing.assert_array_equal(model.predict_proba(X)[:, 1], expected.predict_proba(X)[:, 1])
     # of a sample that was observed several times each observation is in one part
     weight = np.random.default_rng(0).integers(0, 4, 400)
     model.fit(X, y, sample_weight=weight)
-    parts = np.random.default_rng(3).multinomial(weight, [0.75, 0.05, 0.2])
+    parts = np.random.default_rng(3).multinomial(weight, [0.75, 0.25])
     rows = parts[:, 0] > 0
     expected = LogisticRegression().fit(X[rows], y[rows], sample_weight=parts[rows, 0])
     np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-12)
@@ -257,6 +278,35 @@ def test_guarantee_by_simulation():
     assert rate <= limit(120)
 
 
+def test_few_fits_abstain_where_a_quarter_of_the_samples_meets_the_target():
+    rng = np.random.default_rng(0)
+    model, coverage = SelectiveClassifier(given(), target=0.05), []
+    for _ in range(40):
+        # errors of 0.4 (1 - u): below 0.05 on average in the best quarter
+        u = rng.random(3000)
+        error = 0.4 * (1 - u)
+        y = (rng.random(3000) >= error).astype(int)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            coverage.append(model.fit(0.5 + u[:, np.newaxis] / 2, y).coverage_)
+    assert np.mean(np.array(coverage) == 0) <= 0.25
+    assert np.mean(coverage) > 0.4 * 0.25
+
+
+@pytest.mark.thorough
+def test_level_where_all_confidences_have_the_risk_of_the_target():
+    """The worst case: any accepted sample is a violation, which has a probability of almost 0.05."""
+    rng, accepted = np.random.default_rng(0), 0
+    model = SelectiveClassifier(given(), target=0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(2000):
+            p = rng.uniform(0.5, 1, 300)
+            y = (rng.random(300) >= 0.1).astype(int)
+            accepted += model.fit(p[:, np.newaxis], y).coverage_ > 0
+    assert 0.035 < accepted / 2000 <= limit(2000)
+
+
 def coarse(n, rng):
     """Few confidences, the highest of which is overconfident."""
     level = rng.integers(0, 4, n)
@@ -270,7 +320,7 @@ def coarse_risk(threshold):
 
 
 def test_guarantee_where_high_confidence_is_wrong():
-    rate = violations(SelectiveClassifier(given(), target=0.16), coarse, coarse_risk, 3000, 60)
+    rate = violations(SelectiveClassifier(given(), target=0.164), coarse, coarse_risk, 3000, 60)
     assert rate <= limit(60)
 
 
@@ -292,10 +342,10 @@ def test_guarantee_by_long_simulation(n):
             calibrated,
             lambda t: (1 - t) / 2,
         ),
-        (SelectiveClassifier(given(), target=0.16 if n > 3000 else 0.2), coarse, coarse_risk),
+        (SelectiveClassifier(given(), target=0.164 if n > 3000 else 0.2), coarse, coarse_risk),
         (SelectiveClassifier(given(), target=0.35, risk=COSTS), calibrated, cost_risk),
     ):
-        assert violations(model, make, risk, n, 2000) <= limit(2000)
+        assert violations(model, make, risk, n, 600) <= limit(600)
 
 
 def test_in_a_pipeline_and_a_search():
@@ -393,9 +443,7 @@ def test_bad_samples():
         SelectiveClassifier(given()).fit(calibrated(9, np.random.default_rng(0))[0], y[:9], groups=y[:9])
     rare = np.zeros(60, int)
     rare[5] = 1
-    parts = (
-        [seed, *np.random.default_rng(seed).multinomial(1, [0.75, 0.05, 0.2], 60)[5]] for seed in range(50)
-    )
+    parts = ([seed, *np.random.default_rng(seed).multinomial(1, [0.75, 0.25], 60)[5]] for seed in range(50))
     seed = next(seed for seed, trained, *_ in parts if not trained)
     with pytest.raises(ValueError, match="The class 1 is absent from the samples that remain to fit"):
         model.set_params(random_state=seed).fit(X, rare)
