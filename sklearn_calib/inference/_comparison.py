@@ -11,8 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core._multiple import adjust_pvalues
-from sklearn_calib._core._null import monte_carlo_pvalue, tail_rank
+from sklearn_calib._core._null import tail_rank
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._typing import Array
@@ -25,16 +24,13 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._intervals import confidence_interval
 from sklearn_calib.inference._paired_samples import (
-    HalfSamples,
     PairedSamples,
+    Splits,
+    adjusted_pvalues,
     check_models,
-    swapped_differences,
 )
 from sklearn_calib.inference._redraw import Metric
 from sklearn_calib.metrics._names import as_metric
-
-# With fewer samples "auto" does not use half-sampling.
-_FEW_SAMPLES, _FEWEST_SAMPLES = 30, 4
 
 
 @dataclass(frozen=True)
@@ -51,10 +47,10 @@ class ModelSummary:
         Mean of the metric if the model were perfectly calibrated: the expected value of a calibration error
         under perfect calibration, or the score expected under the model's own predictions.
     corrected : float
-        The bias-corrected metric; NaN for ``method="swap"``.
+        The bias-corrected metric; equal to ``estimate`` if it is not a calibration error.
     lower, upper : float
         Confidence interval of the metric in the population: that of :func:`confidence_interval` for binary
-        calibration errors that support weights, else by half-samples; NaN for ``method="swap"``.
+        calibration errors that support weights, else by random splits.
     in_best_set : bool
         Whether it is not significantly worse than any other model.
     """
@@ -79,16 +75,15 @@ class ModelPair:
     difference : float
         Metric of model a minus that of model b; negative if model a is better.
     corrected : float
-        The bias-corrected difference, the centre of the interval. Equal to ``difference`` for averages over
-        the samples, NaN for ``method="swap"``.
+        The bias-corrected difference. Equal to ``difference`` if the metric is not a calibration error.
     lower, upper : float
-        Confidence interval of the difference in the population; NaN for ``method="swap"``.
+        Confidence interval of the difference in the population; infinite with too few clusters or samples.
     pvalue : float
-        Two-sided p-value of the hypothesis of ``method``.
+        Two-sided p-value of the hypothesis that the difference in the population is 0.
     adjusted_pvalue : float
         The same, adjusted for the number of tests.
-    null_distribution : ndarray
-        Differences after each swap, or simulated errors of ``corrected``.
+    null_distribution : ndarray of shape (2 * n_resamples,)
+        Simulated values of ``corrected`` if the difference in the population were 0.
     """
 
     name_a: str
@@ -117,11 +112,9 @@ class ModelComparison:
     reference : str or None
         The model to which the others were compared, or None: every pair.
     correction : str or None
-        "holm", "bonferroni" or None.
+        "max-t" or None.
     confidence : float
         Confidence level of each interval.
-    method : str
-        "half-sampling" or "swap".
     n_samples : int
         Number of samples; frequency weights count.
     n_clusters : int or None
@@ -134,7 +127,6 @@ class ModelComparison:
     reference: str | None
     correction: str | None
     confidence: float
-    method: str
     n_samples: int
     n_clusters: int | None = None
 
@@ -147,9 +139,9 @@ class ModelComparison:
         left_out = "null_distribution"
         return [{key: value for key, value in vars(pair).items() if key != left_out} for pair in self.pairs]
 
-    def _method(self) -> str:
+    def _size(self) -> str:
         clusters = "" if self.n_clusters is None else f", {self.n_clusters} clusters"
-        return f"{self.method}, n = {self.n_samples}{clusters}"
+        return f"n = {self.n_samples}{clusters}"
 
     def __str__(self) -> str:
         interval = f"{100 * self.confidence:g}% interval"
@@ -165,7 +157,7 @@ class ModelComparison:
             numbers = _numbers(pair.difference, pair.corrected)
             name = f"{pair.name_a} - {pair.name_b}"
             tests.append([name, *numbers, _interval(pair), f"{pair.adjusted_pvalue:.3g}"])
-        return "\n\n".join([_aligned(models), _aligned(tests), self._method()])
+        return "\n\n".join([_aligned(models), _aligned(tests), self._size()])
 
     def _repr_html_(self) -> str:
         return result_html(
@@ -175,7 +167,7 @@ class ModelComparison:
                 ("reference", self.reference or ""),
                 ("correction", self.correction or ""),
                 ("confidence", f"{100 * self.confidence:g}%"),
-                ("method", self._method()),
+                ("samples", self._size()),
             ],
             [("models", self.models), ("tests", self.pairs_to_records())],
             unfolded=True,
@@ -183,11 +175,11 @@ class ModelComparison:
 
 
 def _numbers(*values: float) -> list[str]:
-    return ["-" if np.isnan(value) else f"{value:.4f}" for value in values]
+    return [f"{value:.4f}" for value in values]
 
 
 def _interval(row: ModelSummary | ModelPair) -> str:
-    return "-" if np.isnan(row.lower) else f"[{row.lower:.4f}, {row.upper:.4f}]"
+    return f"[{row.lower:.4f}, {row.upper:.4f}]"
 
 
 def _aligned(table: list[list[str]]) -> str:
@@ -207,10 +199,9 @@ def compare_models(
     y_true: ArrayLike,
     predictions: Mapping[str, ArrayLike],
     *,
-    metric: str | Metric,
+    metric: str | Metric = "smooth_ece",
     reference: str | None = None,
-    method: Literal["auto", "half-sampling", "swap"] = "auto",
-    correction: Literal["holm", "bonferroni"] | None = "holm",
+    correction: Literal["max-t"] | None = "max-t",
     confidence: float = 0.95,
     n_resamples: int = 999,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
@@ -232,31 +223,28 @@ def compare_models(
         Name of each model and its predicted probabilities in [0, 1], of shape (n,), (n, 1), (n, 2) or (n, K).
         At least two models. One or two columns are passed to the metric as the probability of the positive
         class, more of them unchanged.
-    metric : str or callable
+    metric : str or callable, default="smooth_ece"
         Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score" or "log_loss",
         or ``metric(y_true, y_proba) -> float``, smaller is better, such as
         :func:`sklearn.metrics.brier_score_loss`, with parameters fixed by :func:`functools.partial`. Labels
         are passed as 0, ..., K - 1. Subsets of the samples can lack a class: scikit-learn's ``log_loss``
-        needs ``labels``.
+        needs ``labels``. Calibration errors are corrected for their bias: those of this package, and
+        functions declared by :class:`~sklearn_calib.metrics.MetricKernel` with ``calibration_error=True``.
     reference : str or None, default=None
         The model to which all others are compared; None compares every pair.
-    method : {"auto", "half-sampling", "swap"}, default="auto"
-        "half-sampling" tests that the metric of both models is equal in the population, with an interval.
-        "swap" is an exact test of a stronger hypothesis: see Notes. "auto" is "half-sampling", but "swap"
-        for fewer than 30 samples.
-    correction : {"holm", "bonferroni"} or None, default="holm"
-        Adjustment of the p-values for the number of tests. Both control the family-wise error rate under any
-        dependence of the tests; "holm" [3]_ is uniformly more powerful.
+    correction : "max-t" or None, default="max-t"
+        Adjustment of the p-values for the number of tests: step-down max-t [3]_, which controls the
+        family-wise error rate and takes the dependence of the tests into account.
     confidence : float, default=0.95
         Confidence level of each interval, in (0, 1); intervals are not adjusted for their number.
     n_resamples : int, default=999
-        Number of random splits or swaps. With "half-sampling", at least 2 / (1 - ``confidence``) - 1. With
-        many pairs, adjusted p-values need more: no p-value is smaller than 1 / (1 + ``n_resamples``), twice
-        that for half-sampling.
+        Number of random splits, at least 1 / (1 - ``confidence``) - 1, also with many models. No p-value is
+        smaller than 1 / (1 + ``n_resamples``) [2]_.
     %(random_state)s
     %(frequencies)s
     clusters : array-like of shape (n,) or None, default=None
-        Label of the cluster of each sample. Clusters, which are independent, are halved and swapped whole.
+        Label of the cluster of each sample. Clusters, which are independent, are not divided by the splits.
+        At least 4; with less than 6, no difference is significant at 5%, and intervals are infinite.
     pos_label : label, default=None
         The positive class of a binary problem, as in the metrics.
 
@@ -283,46 +271,57 @@ def compare_models(
     only the tests against it are made, and only they decide. With ``correction=None`` the error rate is
     controlled for each test separately only.
 
-    **Swap.** For each sample the two predictions are exchanged with probability 1/2. The null hypothesis is
-    that this does not change the distribution of the data (given the outcome, and independently over
-    samples). The p-value is the fraction of swaps, the identity included, with a difference at least as
-    extreme. It is valid at any n and for any metric; all swaps are enumerated if there are no more than
-    ``n_resamples`` + 1. For averages it is the sign-flip test of the differences of losses, which for large n
-    is also valid for equal means. For calibration errors the hypothesis is stronger than equal errors:
-    calibrated models of different sharpness are not exchangeable, nor are an overconfident and an
-    underconfident model, and the hypothesis of equal errors is then rejected too often.
+    In each split every sample, or cluster, is in the first part with probability 1/2. The metric of the
+    parts, with fractions f and 1 - f of the samples, is :math:`t_1, t_2`, that of all samples :math:`t`;
+    :math:`\Delta` is a difference between models.
 
-    **Half-sampling.** Samples are split at random into halves; the metric of the halves is
-    :math:`t_1, t_2`, of all samples :math:`t`. If the metric is an average over samples (which is verified on
-    the splits) the error of :math:`t` is distributed as :math:`(t_1 - t_2) / 2`, as in McCarthy [1]_.
-    Otherwise squares are compared. Consider the metric as a norm of :math:`\mu + Z`, miscalibration plus
-    noise: the halves have :math:`\mu + Z + e` and :math:`\mu + Z - e` with :math:`e` distributed as
-    :math:`Z`. Then
+    **Metrics that are not calibration errors.** A difference :math:`\delta` in the population is rejected if
+    few splits have it between :math:`\Delta t_1` and :math:`\Delta t_2` [1]_: the p-value is their fraction,
+    and the interval contains all :math:`\delta` with p-values above 1 - ``confidence``. For an average over
+    samples and :math:`\delta = 0` this is the test that swaps the predictions of the samples (or clusters) in
+    one part: exact at any n if swaps do not change the distribution of the data, and asymptotically valid if
+    the means are equal. Other metrics, such as the area under a ROC curve, are treated as averages, with
+    :math:`\Delta t + (1 - f) (\Delta t_1 - \Delta t_2)` and
+    :math:`\Delta t - f (\Delta t_1 - \Delta t_2)` for :math:`\Delta t_1` and :math:`\Delta t_2`.
 
-    .. math:: C = \tfrac{1}{2} (t_1^2 + t_2^2) - t^2, \qquad L = \tfrac{1}{2} (t_1^2 - t_2^2)
+    **Calibration errors.** Squares are compared. Consider the metric as a norm of :math:`\mu + Z`,
+    miscalibration plus noise: the parts have :math:`\mu + Z + (1 - f) e` and :math:`\mu + Z - f e`, with
+    :math:`(f (1 - f))^{1/2} e` distributed as :math:`Z`. Then
 
-    are the bias due to noise and the linear part: for a Euclidean norm :math:`C = \lVert e \rVert^2` and
-    :math:`L = 2 (\mu + Z)^\top e`. So :math:`t^2 - \bar C` is unbiased for the squared error in the
-    population, at perfect calibration for any norm; no model of the noise is needed. With differences between
-    models :math:`\Delta` throughout, simulated errors are :math:`\Delta C - \overline{\Delta C} + \kappa
-    \Delta L` with :math:`\kappa^2 = (1 - \operatorname{var} \Delta C / \operatorname{var} \Delta L)_+`, which
-    removes from L a part of the variance that :math:`Z` adds to its slope. The p-value is obtained by
-    inverting the interval at 0. Squares are converted to the units of the metric by dividing by the sum of
-    both corrected errors, or by the noise where that is larger; the interval of two nearly calibrated models
-    is therefore one of an attenuated difference. The approximation is best for norms of binned, cutoff or
-    smoothed residuals with fixed parameters; its level is measured in ``benchmarks/comparison_level.py``.
+    .. math:: C = f t_1^2 + (1 - f) t_2^2 - t^2, \qquad
+              L = t_1^2 - t_2^2 - \frac{1 - 2 f}{f (1 - f)} C
 
-    Cost: two evaluations of the metric on n / 2 samples for each model and resample, with swaps on n samples
-    for each pair and resample; and those of the null means.
+    are the bias due to noise and the linear part: for a Euclidean norm :math:`C = f (1 - f) \lVert e
+    \rVert^2` and :math:`L = 2 (\mu + Z)^\top e`. So :math:`t^2 - \bar C` is unbiased for the squared error in
+    the population; no model of the noise is needed. With :math:`\theta = \Delta t^2 - \Delta \bar C`, the
+    simulated differences of equally calibrated models are
+
+    .. math:: \Delta C - \Delta \bar C \pm \bigl[(2 f - 1) \theta + 2 f (1 - f) \kappa \Delta L\bigr],
+              \qquad \kappa^2 = \Bigl(1 -
+              \frac{\operatorname{var} \Delta C}{\operatorname{var} (f (1 - f))^{1/2} \Delta L}\Bigr)_+ ,
+
+    where :math:`\kappa` removes from L a part of the variance that :math:`Z` adds to its slope; with
+    :math:`C = 0` and :math:`\kappa = 1` they are those of a metric that is an average. The interval is
+    obtained by subtracting :math:`\delta` from both parts. Squares are converted to the units of the metric
+    by dividing by the sum of both corrected errors, or by the noise where that is larger; the interval of two
+    nearly calibrated models is therefore one of an attenuated difference. The approximation is best for norms
+    of binned, cutoff or smoothed residuals with fixed parameters; its level is measured in
+    ``benchmarks/comparison_level.py``.
+
+    **Several pairs.** All pairs are evaluated on the same splits. The j-th largest of the statistics
+    :math:`|\theta|` divided by the root mean square of its simulated values is compared with the simulated
+    maxima of itself and all smaller ones; adjusted p-values do not decrease in j.
+
+    Cost: two evaluations of the metric on n / 2 samples for each model and split, and those of the null
+    means.
 
     References
     ----------
-    .. [1] P. J. McCarthy (1969). Pseudo-replication: half samples. Review of the International Statistical
-       Institute 37.
+    .. [1] J. A. Hartigan (1969). Using subsample values as typical values. Journal of the American
+       Statistical Association 64.
     .. [2] B. Phipson and G. K. Smyth (2010). Permutation P-values should never be zero. Statistical
        Applications in Genetics and Molecular Biology 9.
-    .. [3] S. Holm (1979). A simple sequentially rejective multiple test procedure. Scandinavian Journal of
-       Statistics 6.
+    .. [3] P. H. Westfall and S. S. Young (1993). Resampling-based multiple testing. Wiley.
 
     Examples
     --------
@@ -337,16 +336,20 @@ def compare_models(
     """
     metric = as_metric(metric)
     if correction is not None:
-        check_option(correction, "correction", ("holm", "bonferroni"), "None")
+        check_option(correction, "correction", ("max-t",), "None")
     confidence = check_fraction(confidence, "confidence")
     n_resamples = check_size(n_resamples, "n_resamples")
     generator = check_generator(random_state)
+    tail = 1.0 - confidence
+    if tail_rank(n_resamples, tail) < 1:
+        raise ValueError(
+            f"n_resamples={n_resamples} is too few for confidence={confidence:g}. "
+            f"Use n_resamples >= {least_resamples(tail)}."
+        )
     rows = check_models(y_true, predictions, sample_weight, pos_label, clusters)
     names = list(predictions)
     if reference is not None and (not isinstance(reference, Hashable) or reference not in predictions):
         raise ValueError(f"reference={reference!r} is not one of the models {names}.")
-    n = rows.y.shape[0]
-    method_used = _choose_method(method, n, n_resamples, confidence)
     every = range(len(names))
     if reference is None:
         tested = list(combinations(every, 2))
@@ -355,32 +358,30 @@ def compare_models(
         tested = [(k, base) for k in every if k != base]
 
     values = [rows.value(metric, k) for k in every]
-    halves = None
-    if method_used == "half-sampling":
-        halves = HalfSamples.draw(metric, rows, n_resamples, generator)
-        contrasts = [_halves_test(halves, a, b, confidence) for a, b in tested]
-        corrected = halves.root(halves.corrected).tolist()
-    else:
-        contrasts = [
-            _swap_test(metric, rows, a, b, values[a], values[b], n_resamples, generator) for a, b in tested
-        ]
-        corrected = [np.nan] * len(names)
+    splits = Splits.draw(metric, rows, n_resamples, generator)
+    corrected = splits.root(splits.corrected).tolist()
     null_means = [rows.null_mean(metric, k, generator) for k in every]
-    if halves is None:
-        intervals = [(np.nan, np.nan)] * len(names)
-    else:
-        intervals = [_interval_of_one(metric, rows, halves, k, confidence, generator) for k in every]
-    pvalues = np.array([contrast.pvalue for contrast in contrasts])
-    adjusted = pvalues if correction is None else adjust_pvalues(pvalues, correction)
+    intervals = [_interval_of_one(metric, rows, splits, k, confidence, generator) for k in every]
+    contrasts = [splits.of_pair(a, b) for a, b in tested]
+    pvalues = [contrast.pvalue for contrast in contrasts]
+    adjusted = pvalues if correction is None else adjusted_pvalues(contrasts)
     pairs = []
     worse = set()
-    for (a, b), contrast, pvalue in zip(tested, contrasts, adjusted.tolist(), strict=True):
-        difference = values[a] - values[b]
-        numbers = (contrast.corrected, contrast.lower, contrast.upper, contrast.pvalue, pvalue)
-        pairs.append(ModelPair(names[a], names[b], difference, *numbers, contrast.draws))
-        if pvalue <= 1.0 - confidence + 1e-12:
-            shift = difference if np.isnan(contrast.corrected) else contrast.corrected
-            worse.add(a if shift > 0 else b)
+    for (a, b), contrast, pvalue in zip(tested, contrasts, adjusted, strict=True):
+        pairs.append(
+            ModelPair(
+                names[a],
+                names[b],
+                values[a] - values[b],
+                contrast.estimate,
+                *contrast.interval(confidence),
+                contrast.pvalue,
+                pvalue,
+                contrast.draws,
+            )
+        )
+        if pvalue <= tail + 1e-12:
+            worse.add(a if contrast.estimate > 0 else b)
     models = tuple(
         ModelSummary(names[k], values[k], null_means[k], corrected[k], *intervals[k], k not in worse)
         for k in every
@@ -392,86 +393,23 @@ def compare_models(
         reference=reference,
         correction=correction,
         confidence=confidence,
-        method=method_used,
-        n_samples=n,
+        n_samples=rows.y.shape[0],
         n_clusters=None if rows.clusters is None else int(rows.clusters.max()) + 1,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Contrast:
-    """The part of a test that depends on the method."""
-
-    corrected: float
-    lower: float
-    upper: float
-    pvalue: float
-    draws: Array
-
-
-def _choose_method(method: str, n_samples: int, n_resamples: int, confidence: float) -> str:
-    """Return the method that is used, if there are enough samples and resamples for it."""
-    check_option(method, "method", ("auto", "half-sampling", "swap"))
-    if method == "auto":
-        method = "half-sampling" if n_samples >= _FEW_SAMPLES else "swap"
-    if method == "half-sampling":
-        if n_samples < _FEWEST_SAMPLES:
-            raise ValueError(
-                f"method='half-sampling' needs at least {_FEWEST_SAMPLES} samples, got {n_samples}. "
-                "Use method='swap'."
-            )
-        tail = (1.0 - confidence) / 2
-        if tail_rank(n_resamples, tail) < 1:
-            raise ValueError(
-                f"n_resamples={n_resamples} is too few for confidence={confidence:g}. "
-                f"Use n_resamples >= {least_resamples(tail)}."
-            )
-    return method
-
-
-def _halves_test(halves: HalfSamples, a: int, b: int, confidence: float) -> _Contrast:
-    """Return interval and p-value of the difference of two models by their values on half-samples."""
-    corrected, draws = halves.contrast(a, b)
-    ordered = np.sort(draws)
-    rank = tail_rank(draws.shape[0], (1.0 - confidence) / 2)
-    low, high = (corrected - float(ordered[end]) for end in (-rank, rank - 1))
-    # where a metric has few values, simulated values equal the estimate up to rounding
-    tolerance = 1e-10 * max(abs(corrected), float(np.abs(draws).max()))
-    tails = (monte_carlo_pvalue(sign * corrected, sign * draws, tolerance) for sign in (-1, 1))
-    return _Contrast(corrected, low, high, min(1.0, 2.0 * min(tails)), draws)
-
-
-def _swap_test(
-    metric: Metric,
-    rows: PairedSamples,
-    a: int,
-    b: int,
-    value_a: float,
-    value_b: float,
-    n_resamples: int,
-    generator: np.random.Generator,
-) -> _Contrast:
-    """Return the p-value of the swap test; it has no interval."""
-    draws, exact, accuracy = swapped_differences(metric, rows, a, b, n_resamples, generator)
-    sizes = np.abs(draws)
-    # sums in another order differ by rounding, and values of the kernel by its accuracy
-    tolerance = 1e-10 * max(abs(value_a), abs(value_b), float(sizes.max())) + 4.0 * accuracy
-    # of all swaps the first is the identity, counted once
-    pvalue = monte_carlo_pvalue(abs(value_a - value_b), sizes[1:] if exact else sizes, tolerance)
-    return _Contrast(np.nan, np.nan, np.nan, pvalue, draws)
 
 
 def _interval_of_one(
     metric: Metric,
     rows: PairedSamples,
-    halves: HalfSamples,
+    splits: Splits,
     model: int,
     confidence: float,
     generator: np.random.Generator,
 ) -> tuple[float, float]:
-    """Return the interval of one model: test inversion for binary calibration errors, else half-samples."""
-    if halves.is_average or rows.predictions[model].ndim > 1 or not _takes_weights(metric):
-        return halves.interval(model, confidence)
+    """Return the interval of one model: test inversion for binary calibration errors, else by splits."""
+    if not splits.squared or rows.predictions[model].ndim > 1 or not _takes_weights(metric):
+        low, high = splits.of_one(model).interval(confidence)
+        return float(splits.root(low)), float(splits.root(high))
     found = confidence_interval(
         rows.y,
         rows.predictions[model],

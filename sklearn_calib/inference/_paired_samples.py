@@ -1,4 +1,4 @@
-"""Functions for comparisons of models: input validation, and the metric on half-samples and after swaps."""
+"""Functions for comparisons of models: input validation, and the metric on random parts of the samples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._null_distribution import expected_under_calibration
 from sklearn_calib.inference._redraw import Metric, pooled
-from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel
+from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel, is_calibration_error
 
 _NULL_SAMPLES = 200
 # Relative differences below this are rounding.
@@ -203,121 +203,150 @@ def _blocks(n_draws: int, n: int) -> Iterator[range]:
 
 
 @dataclass(frozen=True, eq=False)
-class HalfSamples:
-    """A metric of several models on the same random halves of the samples, and on the complements.
+class Contrast:
+    """A metric, or a difference of metrics, by its values on the parts of the sample.
 
-    ``estimate``, (models,), is the metric t of all samples, or t^2 unless it ``is_average``: the mean of its
-    values on both halves, weighted by their sizes, for every model and split. ``linear`` and ``curved``,
-    (n_resamples, models), are half the difference, and the mean less the estimate, of those of the halves.
+    ``draws`` are its simulated values if it were 0 in the population, two for each split, and ``ends`` the
+    values of the population at which these draws just reach the estimate; both in units of the metric.
     """
 
-    estimate: Array
-    linear: Array
-    curved: Array
-    is_average: bool
+    estimate: float
+    draws: Array
+    ends: Array
+    tolerance: float
+
+    @property
+    def pvalue(self) -> float:
+        """Return the two-sided p-value of the value 0."""
+        below, above = (np.count_nonzero(sign * self.ends <= self.tolerance) for sign in (1.0, -1.0))
+        return min(1.0, (1.0 + min(below, above)) / (1.0 + self.ends.shape[0] // 2))
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Return the values that are not rejected."""
+        rank = tail_rank(self.ends.shape[0] // 2, 1.0 - confidence)
+        ordered = np.sort(self.ends)
+        return float(ordered[rank - 1]), float(ordered[-rank])
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """A metric of several models on the same random parts of the samples, and on the rest of the samples.
+
+    ``fraction``, (splits, 1), is the size of the part, and ``parts``, (2, splits, models), has the metric of
+    both, or its square if the metric is a calibration error (``squared``), as has ``whole``, (models,), of
+    the sample. Units, samples or clusters, are in the part with probability 1/2. Splits in which one part is
+    empty are only counted: ``n_empty``.
+    """
+
+    whole: Array
+    parts: Array
+    fraction: Array
+    squared: bool
+    n_empty: int
+    accuracy: float
 
     @classmethod
     def draw(
         cls, metric: Metric, rows: PairedSamples, n_resamples: int, generator: np.random.Generator
-    ) -> HalfSamples:
+    ) -> Splits:
         """Split the samples ``n_resamples`` times."""
-        n, models = rows.y.shape[0], range(len(rows.predictions))
-        # as the halves are evaluated
-        everything = np.ones((1, n), dtype=bool)
-        whole = np.array([_Subsets(metric, rows.y, p, n)(everything)[0] for p in rows.predictions])
-        half = n // 2
-        n_units = int(rows.units.max()) + 1
-        fraction = np.empty((n_resamples, 1))
-        halves = [[_Subsets(metric, rows.y, p, size) for p in rows.predictions] for size in (half, n - half)]
-        parts = np.empty((2, n_resamples, len(models)))
+        n, models = rows.y.shape[0], rows.predictions
+        # as the parts are evaluated
+        subsets = [_Subsets(metric, rows.y, p, n) for p in models]
+        whole = np.array([evaluate(np.ones((1, n), dtype=bool))[0] for evaluate in subsets])
+        subsets = [_Subsets(metric, rows.y, p, max(n // 2, 1)) for p in models]
+        fraction, parts = [np.empty(0)], [np.empty((2, 0, len(models)))]
         for block in _blocks(n_resamples, n):
-            member = np.zeros((len(block), n), dtype=bool)
-            for subset in member:
-                chosen_units = np.zeros(n_units, dtype=bool)
-                chosen_units[generator.permutation(n_units)[: n_units // 2]] = True
-                subset[:] = chosen_units[rows.units]
-            fraction[block.start : block.stop, 0] = member.mean(axis=1)
-            for side, chosen in enumerate((member, ~member)):
-                for model in models:
-                    parts[side, block.start : block.stop, model] = halves[side][model](chosen)
-        mean = fraction * parts[0] + (1.0 - fraction) * parts[1]
-        # 1/2 for halves of equal size
-        unit = np.sqrt(fraction * (1.0 - fraction)) if rows.clusters is not None else 0.5
-        rounding = _ROUNDING * np.abs(parts).max() + halves[0][0].accuracy
-        is_average = bool((np.abs(mean - whole) <= rounding).all())
-        if is_average:
-            return cls(whole, (parts[0] - parts[1]) * unit, np.zeros_like(mean), is_average)
-        if min(whole.min(), parts.min()) < 0:
-            raise ValueError(
-                f"metric returned {min(whole.min(), parts.min()):.6g}. For a metric that is not an average "
-                "over samples, method='half-sampling' needs values >= 0; use method='swap'."
-            )
-        parts, whole = parts**2, whole**2
-        mean = fraction * parts[0] + (1.0 - fraction) * parts[1]
-        return cls(whole, (parts[0] - parts[1]) * unit, mean - whole, is_average)
+            chosen = generator.random((len(block), int(rows.units.max()) + 1)) < 0.5
+            member = chosen[:, rows.units]
+            size = member.sum(axis=1)
+            member = member[(size > 0) & (size < n)]
+            if not member.size:
+                continue
+            fraction.append(member.mean(axis=1))
+            parts.append(np.stack([np.stack([e(m) for e in subsets], axis=1) for m in (member, ~member)]))
+        sizes, values = np.concatenate(fraction)[:, np.newaxis], np.concatenate(parts, axis=1)
+        squared = is_calibration_error(metric)
+        if squared:
+            whole, values = whole**2, values**2
+        return cls(whole, values, sizes, squared, n_resamples - sizes.shape[0], subsets[0].accuracy)
+
+    @cached_property
+    def curved(self) -> Array:
+        """C, the mean of the squares of both parts, weighted by their sizes, less that of the sample."""
+        if not self.squared:
+            return np.zeros_like(self.parts[0])
+        f = self.fraction
+        return f * self.parts[0] + (1.0 - f) * self.parts[1] - self.whole
 
     @property
     def corrected(self) -> Array:
-        """The bias-corrected estimates."""
-        return self.estimate - self.curved.mean(axis=0)
+        """The bias-corrected metrics, or their squares."""
+        return self.whole - self.curved.mean(axis=0)
 
-    def root(self, values: Array) -> Array:
+    def root(self, values: Any) -> Any:
         """Return (squared) metrics as metrics; negative estimates of squares become zero."""
-        return values if self.is_average else np.sqrt(np.maximum(values, 0.0))
+        return np.sqrt(np.maximum(values, 0.0)) if self.squared else values
 
-    def contrast(self, a: int, b: int) -> tuple[float, Array]:
-        """Return the corrected difference of two models and its simulated errors, in units of the metric."""
-        corrected = self.corrected
-        draws = _errors(self.linear[:, a] - self.linear[:, b], self.curved[:, a] - self.curved[:, b])
-        difference = corrected[a] - corrected[b]
-        rounding = _ROUNDING * max(abs(self.estimate[a]), abs(self.estimate[b]))
-        if abs(difference) <= rounding and np.abs(draws).max() <= rounding:
-            return 0.0, np.zeros_like(draws)
-        if self.is_average:
-            return float(difference), draws
-        noise = self.curved[:, [a, b]].mean(axis=0)
-        scale = max(self.root(corrected[[a, b]]).sum(), self.root(noise).max())
-        return float(difference / scale), draws / scale
+    def of_one(self, model: int) -> Contrast:
+        """Return the metric of one model, or its square."""
+        weight = np.zeros(self.whole.shape[0])
+        weight[model] = 1.0
+        return self._contrast(weight, 1.0)
 
-    def interval(self, model: int, confidence: float) -> tuple[float, float]:
-        """Return the confidence interval of one model's metric."""
-        draws = np.sort(_errors(self.linear[:, model], self.curved[:, model]))
-        rank = tail_rank(draws.shape[0], (1.0 - confidence) / 2.0)
-        ends = self.corrected[model] - draws[[-rank, rank - 1]]
-        low, high = self.root(ends)
-        return float(low), float(high)
+    def of_pair(self, a: int, b: int) -> Contrast:
+        """Return the metric of model a minus that of model b."""
+        weight = np.zeros(self.whole.shape[0])
+        weight[[a, b]] = 1.0, -1.0
+        scale = 1.0
+        if self.squared:
+            # a difference of squares is divided by the sum of the metrics, or by their noise
+            sizes = self.root(self.corrected[[a, b]]).sum(), self.root(self.curved.mean(axis=0))[[a, b]].max()
+            scale = max(*sizes) or 1.0
+        return self._contrast(weight, scale)
+
+    def _contrast(self, weight: Array, scale: float) -> Contrast:
+        f = self.fraction[:, 0]
+        curved, slope = self.curved @ weight, (self.parts[0] - self.parts[1]) @ weight
+        # of squares, the difference of both parts without the part that is due to their sizes
+        slope = slope - (1.0 - 2.0 * f) / (f * (1.0 - f)) * curved
+        linear = np.sqrt(f * (1.0 - f)) * slope
+        variance = float(linear.var())
+        kept = max(variance - float(curved.var()), 0.0) / variance if variance > 0.0 else 0.0
+        estimate = float(self.corrected @ weight)
+        # the metric after swaps of the predictions in one part
+        swapped = (2.0 * f - 1.0) * estimate + 2.0 * f * (1.0 - f) * np.sqrt(kept) * slope
+        curved = curved - curved.mean()
+        ends = (estimate - curved - swapped) / (2.0 * (1.0 - f)), (estimate - curved + swapped) / (2.0 * f)
+        # if one part is empty nothing is swapped, whatever the value in the population
+        empty = np.ones(self.n_empty)
+        draws = np.concatenate((curved + swapped, curved - swapped, estimate * empty, -estimate * empty))
+        tolerance = _ROUNDING * np.abs(self.whole[weight != 0.0]).max() + 4.0 * self.accuracy
+        return Contrast(
+            estimate / scale,
+            draws / scale,
+            np.concatenate((*ends, -np.inf * empty, np.inf * empty)) / scale,
+            tolerance / scale,
+        )
 
 
-def _errors(linear: Array, curved: Array) -> Array:
-    """Return simulated errors: the curved part unchanged, the linear one without the noise in its slope."""
-    variance = float(linear.var())
-    kept = max(variance - float(curved.var()), 0.0) / variance if variance > 0 else 0.0
-    return curved - curved.mean() + np.sqrt(kept) * linear
+def adjusted_pvalues(contrasts: list[Contrast]) -> list[float]:
+    """Return step-down max-t p-values: each is also the largest of those of greater statistics.
 
-
-def swapped_differences(
-    metric: Metric, rows: PairedSamples, a: int, b: int, n_resamples: int, generator: np.random.Generator
-) -> tuple[Array, bool, float]:
-    """Return differences of two models after random swaps, whether these are all swaps, and their accuracy.
-
-    Samples with equal predictions are not swapped. Of all swaps the first is the identity.
+    The null distribution is that of the largest of its own statistic and all smaller ones.
     """
-    first, second = rows.predictions[a], rows.predictions[b]
-    n = first.shape[0]
-    # clusters in which the models differ
-    differs = np.unique(rows.units[(first != second).reshape(n, -1).any(axis=1)])
-    d = differs.shape[0]
-    exact = d < 60 and 1 << d <= n_resamples + 1
-    n_draws = 1 << d if exact else n_resamples
-    subsets = _Subsets(metric, np.tile(rows.y, 2), np.concatenate((first, second)), n)
-    draws = []
-    for block in _blocks(n_draws, 2 * n):
-        swap = np.zeros((len(block), int(rows.units.max()) + 1), dtype=bool)
-        for subset, number in zip(swap, block, strict=True):
-            # the binary digits of the number, or a random bit for each cluster
-            subset[differs] = (
-                [number >> (d - 1 - k) & 1 for k in range(d)] if exact else generator.random(d) < 0.5
-            )
-        swap = swap if rows.clusters is None else swap[:, rows.units]
-        draws.append(subsets(np.hstack((~swap, swap))) - subsets(np.hstack((swap, ~swap))))
-    return np.concatenate(draws), exact, subsets.accuracy
+    estimate, slack = np.array([(c.estimate, c.tolerance) for c in contrasts]).T
+    draws = np.where(estimate < 0.0, -1.0, 1.0)[:, np.newaxis] * [c.draws for c in contrasts]
+    deviation = np.sqrt(np.mean(draws**2, axis=1))
+    # models that are equal up to rounding
+    deviation[deviation <= slack] = np.inf
+    found, slack = np.abs(estimate) / deviation, slack / deviation
+    draws /= deviation[:, np.newaxis]
+    order = np.argsort(-found, kind="stable")
+    largest = np.maximum.accumulate(draws[order[::-1]], axis=0)[::-1]
+    least, out = 0.0, np.empty(len(contrasts))
+    for k, reached in zip(order, largest, strict=True):
+        count = np.count_nonzero(reached >= found[k] - slack[k])
+        least = max(least, (1.0 + count) / (1.0 + draws.shape[1] // 2), contrasts[k].pvalue)
+        out[k] = min(1.0, least)
+    return [float(value) for value in out]

@@ -219,7 +219,7 @@ class ComparisonDisplay:
         *,
         metrics: str | Metric | Sequence[str | Metric] | Mapping[str, str | Metric] = "smooth_ece",
         reference: str | None = None,
-        correction: Literal["holm", "bonferroni"] | None = "holm",
+        correction: Literal["max-t"] | None = "max-t",
         confidence: float = 0.95,
         n_resamples: int = 999,
         sample_weight: ArrayLike | None = None,

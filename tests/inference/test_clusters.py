@@ -533,10 +533,9 @@ def models(n_clusters, size, seed):
     return y.astype(int), expit(logits + 0.4), expit(logits - 0.4), clusters
 
 
-@pytest.mark.parametrize("method", ["half-sampling", "swap"])
 @pytest.mark.parametrize("metric", [brier_score_loss, "cutoff_calibration_error"])
-def test_comparisons_respect_clusters(method, metric):
-    given = {"metric": metric, "method": method, "n_resamples": 39, "random_state": 0}
+def test_comparisons_respect_clusters(metric):
+    given = {"metric": metric, "n_resamples": 39, "random_state": 0}
     y, a, b, clusters = models(20, 60, 0)
     compared = compare_models(y, {"a": a, "b": b}, clusters=clusters, **given)
     assert compared.n_clusters == 20
@@ -550,15 +549,40 @@ def test_comparisons_respect_clusters(method, metric):
     assert single == compare_models(y, {"a": a, "b": b}, **given)
 
 
-def test_all_swaps_of_clusters_are_enumerated():
+def test_clusters_are_swapped_whole():
     y, a, b, clusters = models(5, 20, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        given = {"metric": brier_score_loss, "method": "swap", "clusters": clusters}
-        (found,) = compare_models(y, {"a": a, "b": b}, **given).pairs
+        (found,) = compare_models(y, {"a": a, "b": b}, metric="brier_score", clusters=clusters).pairs
     loss = np.bincount(clusters, (y - a) ** 2 - (y - b) ** 2) / y.size
-    signs = np.array(np.meshgrid(*[[1, -1]] * 5)).reshape(5, -1)
-    assert np.sort(found.null_distribution) == pytest.approx(np.sort(loss @ signs))
+    swapped = loss @ np.array(np.meshgrid(*[[1, -1]] * 5)).reshape(5, -1)
+    values = np.unique(np.round(found.null_distribution, 10))
+    assert values == pytest.approx(np.unique(np.round(swapped, 10)))
+    share = np.mean(np.abs(swapped) >= abs(loss.sum()) - 1e-12)
+    assert found.pvalue == pytest.approx(share, abs=0.05)
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:clusters has 10 distinct")
+@pytest.mark.parametrize("kind", ["equal", "unequal"])
+@pytest.mark.parametrize("metric", ["brier_score", "cutoff_calibration_error"])
+def test_level_of_comparisons_with_few_clusters(kind, metric, monkeypatch):
+    monkeypatch.setattr("sklearn_calib.inference._comparison._interval_of_one", lambda *_: (0.0, 1.0))
+    monkeypatch.setattr("sklearn_calib.inference._paired_samples.PairedSamples.null_mean", lambda *_: 0.0)
+    rejected = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        size = np.full(10, 30) if kind == "equal" else np.rint(10 + 10 * rng.pareto(1.2, 25)).astype(int)
+        clusters = np.repeat(np.arange(size.size), np.minimum(size, 400))
+        effects = rng.normal(size=(3, size.size))[:, clusters]
+        shared, *own = rng.normal(size=(3, clusters.size))
+        y = (rng.random(clusters.size) < expit(1.3 * shared + effects[0])).astype(int)
+        a, b = (expit(1.3 * shared + 0.5 * (o + e)) for o, e in zip(own, effects[1:], strict=True))
+        (pair,) = compare_models(
+            y, {"a": a, "b": b}, metric=metric, n_resamples=199, random_state=seed, clusters=clusters
+        ).pairs
+        rejected += pair.pvalue <= 0.05
+    assert rejected <= binom.ppf(0.999, 300, 0.05)
 
 
 # ---- certificates

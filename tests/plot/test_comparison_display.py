@@ -90,7 +90,7 @@ def graph(names, parted, confidence=0.95):
         ModelPair(a, b, *[0.1] * 4, 0.5, 0.001 if (a, b) in parted else 0.9, None)
         for a, b in combinations(names, 2)
     )
-    return ModelComparison(rows, pairs, tuple(names), None, "holm", confidence, "swap", 50)
+    return ModelComparison(rows, pairs, tuple(names), None, "max-t", confidence, 50)
 
 
 def test_letters_by_their_definition():
