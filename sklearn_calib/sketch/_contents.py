@@ -113,7 +113,7 @@ class Accumulator:
         # the sums of other samples, as in Contents, of all bins
         self._sums: Array | None = None
         # their only values, see note_values
-        self._values = np.full(grid.n_bins, -1.0)
+        self._values: Array | None = None
         # outcomes and predictions of small batches, added when there are enough of them for one pass
         self._waiting: Batch | None = None
         self._n_waiting = 0
@@ -141,7 +141,7 @@ class Accumulator:
     def add_contents(self, other: Contents) -> None:
         """Add other bins."""
         self._unpacked_sums()[:, other.bins] += other.sums
-        note_values(self._values, other.bins, other.values)
+        note_values(self._known_values(), other.bins, other.values)
         self._n_added += other.n_samples
 
     def contents(self, settled: Contents) -> Contents:
@@ -162,7 +162,7 @@ class Accumulator:
             known = np.full(bins.shape[0], -1.0)
             note_values(known, index, values)
             return Contents(bins, sums, known, n_samples)
-        total, known = self._total(), self._values.copy()
+        total, known = self._total(), self._known_values().copy()
         note_values(known, bins, values)
         for row, part in zip(total, sums, strict=True):
             np.add.at(row, bins, part)
@@ -179,7 +179,7 @@ class Accumulator:
             self._grid.locate(p, bins, position, spare)
             np.multiply(y, n_bins, out=key, casting="unsafe", dtype=np.int64)
             key += bins
-            note_values(self._values, bins, p)
+            note_values(self._known_values(), bins, p)
             if w is None:
                 packed = self._room(n)
                 position += 1 << _UNIT_BITS
@@ -195,6 +195,11 @@ class Accumulator:
         if self._sums is None:
             self._sums = np.zeros((3, self._grid.n_bins))
         return self._sums
+
+    def _known_values(self) -> Array:
+        if self._values is None:
+            self._values = np.full(self._grid.n_bins, -1.0)
+        return self._values
 
     def _room(self, n: int) -> Codes:
         """Return the packed sums, which can hold n more samples."""
