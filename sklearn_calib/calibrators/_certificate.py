@@ -16,6 +16,7 @@ from sklearn_calib._core._bounds import BOUND_METHODS, cutoff_bound, effective_s
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._null import draw_outcomes
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._html import number_text
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_fraction,
@@ -77,8 +78,8 @@ class CutoffCertificate:
     def __str__(self) -> str:
         note = f"; {self.note}" if self.note else ""
         return (
-            f"cutoff calibration error on new data at most {self.upper:.4f} with {100 * self.confidence:g}% "
-            f"confidence (method={self.method!r}, n = {self.n_samples:g}{note})"
+            f"cutoff calibration error on new data at most {number_text(self.upper)} with "
+            f"{100 * self.confidence:g}% confidence (method={self.method!r}, n = {self.n_samples:g}{note})"
         )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core._null import tail_rank
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_fraction,
@@ -175,11 +175,11 @@ class ModelComparison:
 
 
 def _numbers(*values: float) -> list[str]:
-    return [f"{value:.4f}" for value in values]
+    return [number_text(value) for value in values]
 
 
 def _interval(row: ModelSummary | ModelPair) -> str:
-    return f"[{row.lower:.4f}, {row.upper:.4f}]"
+    return f"[{number_text(row.lower)}, {number_text(row.upper)}]"
 
 
 def _aligned(table: list[list[str]]) -> str:

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from sklearn_calib._core._bounds import effective_size, whole_numbers
 from sklearn_calib._core._null import MAX_ELEMENTS, monte_carlo_pvalue, tail_rank
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -253,8 +253,8 @@ class DominanceResult:
         return [
             (
                 f"risk of {self.name_a} - risk of {self.name_b}",
-                f"{self.difference[low]:.4f} (threshold {tau[low]:.3g}) to {self.difference[high]:.4f} "
-                f"(threshold {tau[high]:.3g})",
+                f"{number_text(self.difference[low])} (threshold {tau[low]:.3g}) to "
+                f"{number_text(self.difference[high])} (threshold {tau[high]:.3g})",
             ),
             (f"{self.name_a} is nowhere worse than {self.name_b}", self._verdict(self.pvalue_a_dominates)),
             (f"{self.name_b} is nowhere worse than {self.name_a}", self._verdict(self.pvalue_b_dominates)),

@@ -15,7 +15,7 @@ from sklearn_calib._core._clusters import cluster_words, dependence_of, single_c
 from sklearn_calib._core._grouping import GroupedOutcomes, condensed, group_sample
 from sklearn_calib._core._null import bootstrap_counts, draw_outcomes, draw_positives
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -79,25 +79,29 @@ class ConfidenceInterval(IntervalEstimate):
     n_effective: float | None = None
 
     def __str__(self) -> str:
-        interval = f"[{self.lower:.4f}, {self.upper:.4f}]"
+        interval = f"[{number_text(self.lower)}, {number_text(self.upper)}]"
         clusters = f"; clusters: {cluster_words(self)}" if self.n_clusters else ""
         if np.isnan(self.corrected):
-            return f"{self.estimate:.4f} {interval} ({self.confidence:.0%} confidence){clusters}"
+            return f"{number_text(self.estimate)} {interval} ({self.confidence:.0%} confidence){clusters}"
         return (
-            f"{self.corrected:.4f} {interval} (bias-corrected, {self.confidence:.0%} confidence); raw value "
-            f"{self.estimate:.4f}, expected under calibration {self.null_mean:.4f}{clusters}"
+            f"{number_text(self.corrected)} {interval} (bias-corrected, {self.confidence:.0%} confidence); "
+            f"raw value {number_text(self.estimate)}, expected under calibration "
+            f"{number_text(self.null_mean)}{clusters}"
         )
 
     def _repr_html_(self) -> str:
         return result_html(
             "confidence interval",
             [
-                ("bias-corrected", "" if np.isnan(self.corrected) else f"{self.corrected:.4f}"),
-                ("estimate" if np.isnan(self.corrected) else "raw value", f"{self.estimate:.4f}"),
-                ("interval", f"[{self.lower:.4f}, {self.upper:.4f}]"),
+                ("bias-corrected", "" if np.isnan(self.corrected) else number_text(self.corrected)),
+                ("estimate" if np.isnan(self.corrected) else "raw value", number_text(self.estimate)),
+                ("interval", f"[{number_text(self.lower)}, {number_text(self.upper)}]"),
                 ("confidence", f"{self.confidence:.0%}"),
                 ("clusters", cluster_words(self)),
-                ("expected under calibration", "" if np.isnan(self.null_mean) else f"{self.null_mean:.4f}"),
+                (
+                    "expected under calibration",
+                    "" if np.isnan(self.null_mean) else number_text(self.null_mean),
+                ),
             ],
         )
 

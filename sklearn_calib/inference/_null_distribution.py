@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core._clusters import cluster_words, dependence_of
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_binary,
@@ -59,8 +59,9 @@ class NullDistribution:
 
     def __str__(self) -> str:
         return (
-            f"expected under calibration: {self.mean:.4f} on average, at most {self.quantile:.4f} with "
-            f"probability {self.confidence:g} ({self.n_resamples} simulations)"
+            f"expected under calibration: {number_text(self.mean)} on average, at most "
+            f"{number_text(self.quantile)} with probability {self.confidence:g} "
+            f"({self.n_resamples} simulations)"
             + (f"; clusters: {cluster_words(self)}" if self.n_clusters else "")
         )
 
@@ -68,8 +69,8 @@ class NullDistribution:
         return result_html(
             "expected under calibration",
             [
-                ("on average", f"{self.mean:.4f}"),
-                ("at most", f"{self.quantile:.4f} with probability {self.confidence:g}"),
+                ("on average", number_text(self.mean)),
+                ("at most", f"{number_text(self.quantile)} with probability {self.confidence:g}"),
                 ("simulations", str(self.n_resamples)),
             ],
         )

@@ -12,7 +12,7 @@ from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound, effective_
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_outcomes, packed_sort
 from sklearn_calib._core._null import bootstrap_counts
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -220,12 +220,13 @@ class CutoffResult:
         return f"predictions in [{self.lower:.3g}, {self.upper:.3g}] are {verb}"
 
     def __str__(self) -> str:
-        return f"cutoff calibration error = {self.value:.4f}: {self._where()} (n = {self.n_samples:g})"
+        value = number_text(self.value)
+        return f"cutoff calibration error = {value}: {self._where()} (n = {self.n_samples:g})"
 
     def _repr_html_(self) -> str:
         return result_html(
             "cutoff calibration error",
-            [("value", f"{self.value:.4f}"), ("where", self._where()), ("n", f"{self.n_samples:g}")],
+            [("value", number_text(self.value)), ("where", self._where()), ("n", f"{self.n_samples:g}")],
         )
 
 

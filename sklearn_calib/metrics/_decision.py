@@ -12,7 +12,7 @@ from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -59,8 +59,9 @@ class DecisionRiskResult:
     def __str__(self) -> str:
         worst = int(self.gap.argmax())
         return (
-            f"decision risk gap: at most {self.gap[worst]:.4f}, at threshold {self.thresholds[worst]:.3g} "
-            f"(bound {self.bound:.4f}) over {self.thresholds.shape[0]} thresholds"
+            f"decision risk gap: at most {number_text(self.gap[worst])}, at threshold "
+            f"{self.thresholds[worst]:.3g} (bound {number_text(self.bound)}) over "
+            f"{self.thresholds.shape[0]} thresholds"
         )
 
     def _repr_html_(self) -> str:
@@ -68,9 +69,9 @@ class DecisionRiskResult:
         return result_html(
             "decision risk gap",
             [
-                ("at most", f"{self.gap[worst]:.4f}"),
+                ("at most", number_text(self.gap[worst])),
                 ("at threshold", f"{self.thresholds[worst]:.3g}"),
-                ("bound", f"{self.bound:.4f}"),
+                ("bound", number_text(self.bound)),
                 ("thresholds", str(self.thresholds.shape[0])),
             ],
         )

@@ -13,7 +13,7 @@ from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_binary, check_option, check_size
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one
@@ -59,19 +59,19 @@ class ScoreDecomposition:
 
     def __str__(self) -> str:
         return (
-            f"{_SCORES[self.score_name]} {self.score:.4f} = miscalibration {self.miscalibration:.4f} - "
-            f"discrimination {self.discrimination:.4f} + uncertainty {self.uncertainty:.4f} "
-            f"({self.curve}, n = {self.n_samples:g})"
+            f"{_SCORES[self.score_name]} {number_text(self.score)} = miscalibration "
+            f"{number_text(self.miscalibration)} - discrimination {number_text(self.discrimination)} + "
+            f"uncertainty {number_text(self.uncertainty)} ({self.curve}, n = {self.n_samples:g})"
         )
 
     def _repr_html_(self) -> str:
         return result_html(
             f"{_SCORES[self.score_name]}, {self.curve}",
             [
-                ("score", f"{self.score:.4f}"),
-                ("miscalibration", f"{self.miscalibration:.4f}"),
-                ("discrimination", f"{self.discrimination:.4f}"),
-                ("uncertainty", f"{self.uncertainty:.4f}"),
+                ("score", number_text(self.score)),
+                ("miscalibration", number_text(self.miscalibration)),
+                ("discrimination", number_text(self.discrimination)),
+                ("uncertainty", number_text(self.uncertainty)),
                 ("n", f"{self.n_samples:g}"),
             ],
         )

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._transport import gather, interval_error, transport_distance
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import number_text, result_html
 from sklearn_calib._validation import BinarySample, check_binary, check_size
 from sklearn_calib.metrics._distance import smooth_calibration_error
 from sklearn_calib.metrics._metric_kernel import MetricKernel
@@ -59,19 +59,19 @@ class CalibrationDistance:
 
     def __str__(self) -> str:
         return (
-            f"distance from calibration between {self.lower:.4f} and {self.upper:.4f} (lower distance "
-            f"{self.transport:.4f}, smooth error {self.smooth:.4f}, interval error {self.interval:.4f}, "
-            f"n = {self.n_samples:g})"
+            f"distance from calibration between {number_text(self.lower)} and {number_text(self.upper)} "
+            f"(lower distance {number_text(self.transport)}, smooth error {number_text(self.smooth)}, "
+            f"interval error {number_text(self.interval)}, n = {self.n_samples:g})"
         )
 
     def _repr_html_(self) -> str:
         return result_html(
             "distance from calibration",
             [
-                ("between", f"{self.lower:.4f} and {self.upper:.4f}"),
-                ("lower distance", f"{self.transport:.4f}"),
-                ("smooth error", f"{self.smooth:.4f}"),
-                ("interval error", f"{self.interval:.4f}"),
+                ("between", f"{number_text(self.lower)} and {number_text(self.upper)}"),
+                ("lower distance", number_text(self.transport)),
+                ("smooth error", number_text(self.smooth)),
+                ("interval error", number_text(self.interval)),
                 ("n", f"{self.n_samples:g}"),
             ],
         )

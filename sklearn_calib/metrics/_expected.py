@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_fraction,
@@ -81,7 +81,7 @@ class ExpectedPerformance:
             if isinstance(found, IntervalEstimate):
                 alone = self.certificate is None and not np.isnan(found.estimate)
                 estimates.append(
-                    (item.name.replace("_", " "), f"{found.estimate:.4f}" if alone else str(found))
+                    (item.name.replace("_", " "), number_text(found.estimate) if alone else str(found))
                 )
         return estimates
 

@@ -12,7 +12,7 @@ from scipy.special import digamma
 from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_not_negative, check_option
 from sklearn_calib.metrics._metric_kernel import MetricKernel
@@ -68,7 +68,7 @@ class RiskCoverageCurve:
 
     def __str__(self) -> str:
         return (
-            f"AURC = {self.area:.4f}, risk {self.risk[-1]:.4f} without abstention "
+            f"AURC = {number_text(self.area)}, risk {number_text(self.risk[-1])} without abstention "
             f"({self.threshold.shape[0]} thresholds, n = {self.n_samples:g})"
         )
 
@@ -76,8 +76,8 @@ class RiskCoverageCurve:
         return result_html(
             "risk-coverage curve",
             [
-                ("area under the curve (AURC)", f"{self.area:.4f}"),
-                ("risk without abstention", f"{self.risk[-1]:.4f}"),
+                ("area under the curve (AURC)", number_text(self.area)),
+                ("risk without abstention", number_text(self.risk[-1])),
                 ("thresholds", str(self.threshold.shape[0])),
                 ("n", f"{self.n_samples:g}"),
             ],

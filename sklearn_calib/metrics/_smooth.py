@@ -28,7 +28,7 @@ from sklearn_calib._core._smoothing import (
     smoothed_errors,
 )
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_binary, check_option, check_positive
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
@@ -93,16 +93,16 @@ class SmoothECEResult:
 
     def __str__(self) -> str:
         return (
-            f"smooth ECE = {self.value:.4f} (bandwidth {self.bandwidth:.4f} on the {self.scale} scale, "
-            f"n = {self.n_samples:g})"
+            f"smooth ECE = {number_text(self.value)} (bandwidth {number_text(self.bandwidth)} on the "
+            f"{self.scale} scale, n = {self.n_samples:g})"
         )
 
     def _repr_html_(self) -> str:
         return result_html(
             "smooth ECE",
             [
-                ("value", f"{self.value:.4f}"),
-                ("bandwidth", f"{self.bandwidth:.4f} on the {self.scale} scale"),
+                ("value", number_text(self.value)),
+                ("bandwidth", f"{number_text(self.bandwidth)} on the {self.scale} scale"),
                 ("n", f"{self.n_samples:g}"),
             ],
         )

@@ -23,7 +23,7 @@ from sklearn_calib._core._links import logit
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._core._smooth_logistic import KNOT_QUANTILES, smooth_frequency
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -56,7 +56,7 @@ class IntervalEstimate:
     def __str__(self) -> str:
         if np.isnan(self.estimate):
             return "not determined"
-        return f"{self.estimate:.4f} [{self.lower:.4f}, {self.upper:.4f}]"
+        return f"{number_text(self.estimate)} [{number_text(self.lower)}, {number_text(self.upper)}]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,17 +129,17 @@ class CalibrationSummary:
 
     def _rows(self) -> list[tuple[str, str]]:
         extremes = contradiction_words(self.n_contradicted, self.n_extreme)
-        scaled = "not determined" if np.isnan(self.scaled_brier) else f"{self.scaled_brier:.4f}"
+        scaled = "not determined" if np.isnan(self.scaled_brier) else number_text(self.scaled_brier)
         return [
             ("samples, events", f"{self.n_samples:g}, {self.n_events:g}"),
-            ("observed - expected", f"{self.observed_minus_expected:.4f}"),
+            ("observed - expected", number_text(self.observed_minus_expected)),
             ("observed / expected", str(self.observed_over_expected)),
             ("intercept", str(self.intercept)),
             ("slope", str(self.slope)),
             ("intercept with slope", str(self.slope_intercept)),
-            ("ICI", f"{self.ici:.4f}"),
-            ("E50, E90, Emax", f"{self.e50:.4f}, {self.e90:.4f}, {self.emax:.4f}"),
-            ("Brier, scaled Brier", f"{self.brier:.4f}, {scaled}"),
+            ("ICI", number_text(self.ici)),
+            ("E50, E90, Emax", f"{number_text(self.e50)}, {number_text(self.e90)}, {number_text(self.emax)}"),
+            ("Brier, scaled Brier", f"{number_text(self.brier)}, {scaled}"),
             ("intervals", f"{100 * self.confidence:g}%"),
             *([("clusters", cluster_words(self))] if self.n_clusters else []),
             *([("extremes", extremes)] if extremes else []),

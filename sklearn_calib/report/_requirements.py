@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core._grouping import GroupedOutcomes, condensed, group_sample
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import number_text, result_html
 from sklearn_calib._validation import (
     BinarySample,
     check_binary,
@@ -78,7 +78,8 @@ class RequirementResult:
         """Estimate, interval and number of samples in words."""
         if np.isnan(self.estimate):
             return f"not determined by {self.n_samples:,.0f} samples"
-        found = f"{self.estimate:.4f} [{self.lower:.4f}, {self.upper:.4f}], n = {self.n_samples:,.0f}"
+        interval = f"[{number_text(self.lower)}, {number_text(self.upper)}]"
+        found = f"{number_text(self.estimate)} {interval}, n = {self.n_samples:,.0f}"
         if self.outcome != "undecided":
             return found
         if np.isinf(self.n_needed):

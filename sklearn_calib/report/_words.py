@@ -8,6 +8,7 @@ import numpy as np
 
 from sklearn_calib._core._clusters import cluster_words
 from sklearn_calib._core._grouping import contradiction_words
+from sklearn_calib._html import number_text
 from sklearn_calib.report._numbers import (
     DEPENDENCE_LEVEL,
     ReportMetric,
@@ -66,14 +67,12 @@ def probability(value: float) -> str:
 
 
 def number(value: float) -> str:
-    """Return a metric with four decimals, in full where it is large, a dash where it is not determined."""
+    """Return a metric with at least two digits, in full if it is large, a dash if it is not determined."""
     if np.isnan(value):
         return "-"
     if np.isinf(value):
         return "inf" if value > 0 else "-inf"
-    if 1e-9 < abs(value) < 9.5e-4:
-        return f"{value:.2g}"
-    return f"{value:.4f}" if abs(value) < 100 else f"{value:.4g}"
+    return number_text(value) if abs(value) < 100 else f"{value:.4g}"
 
 
 def one_line(text: str, most: int = 0) -> str:
