@@ -35,6 +35,8 @@ _LABELS = (bool, int, float, str)
 # Most characters of the texts that describe a map.
 _LONGEST = 1000
 _LONGEST_PATH = 1 << 12
+# Largest number of a map: its product with a score is finite.
+_LARGEST = 1e200
 # Greatest values of the numbers of a certificate.
 _CERTIFICATE = {"bound": 1.0, "confidence": 1.0, "n_samples": np.inf}
 # Scores are mapped in blocks of this size, so that temporary arrays stay in cache.
@@ -536,7 +538,7 @@ def from_dict(found: dict[str, Any]) -> maps.Node | maps.Groups:
         elif field.type in ("Array", "float"):
             maps.require(_numeric(value, field.type == "Array"), f"{field.name} is not numeric")
             value = np.array(value, dtype=np.float64) if field.type == "Array" else float(value)
-            maps.require(bool(np.isfinite(value).all()), "a number is missing")
+            maps.require(bool((np.abs(value) <= _LARGEST).all()), f"{field.name} is out of range")
         elif field.type == "bool":
             maps.require(type(value) is bool, f"{field.name} is neither true nor false")
         given[field.name] = value
