@@ -338,8 +338,10 @@ class Groups:
 
     def check(self, n_classes: int) -> None:
         """Raise ValueError unless all maps are for ``n_classes`` classes."""
-        require(len(set(map(str, self.labels))) == len(self.labels), "labels occur twice")
-        require(all(type(label) in (bool, int, float, str) for label in self.labels), "labels are unknown")
+        numbers = all(type(label) in (bool, int, float) for label in self.labels)
+        texts = all(type(label) is str for label in self.labels)
+        require(numbers or texts, "labels are neither all numbers nor all strings")
+        require(len(set(self.labels)) == len(self.labels), "labels occur twice")
         _require_maps(self.others, 1, n_classes, scalar=n_classes == 2)
         if self.maps or self.labels:
             _require_maps(self.maps, len(self.labels), n_classes, scalar=n_classes == 2)

@@ -22,6 +22,8 @@ from sklearn_calib._validation._labels import (
 )
 from sklearn_calib._validation._numbers import (
     LARGEST_SCORE,
+    ROUNDING,
+    ROW_SUM_TOLERANCE,
     check_frequency_weights,
     check_length,
     check_numbers,

@@ -15,8 +15,10 @@ from sklearn_calib._validation._arrays import as_array, missing_values
 # bits of 1.0: read as unsigned integers, exactly the floats in [0, 1] do not exceed it
 # (negative numbers, infinities and NaN are all greater)
 _ONE_BITS = np.float64(1.0).view(np.uint64)
-_ROW_SUM_TOLERANCE = 1e-3
-_ROUNDING = 1e-6
+#: Probabilities of all classes may sum to 1 plus or minus this.
+ROW_SUM_TOLERANCE = 1e-3
+#: Probabilities outside [0, 1] by at most this are clipped.
+ROUNDING = 1e-6
 _NEAR = 1e-3
 #: Largest absolute score: squares of differences of scores are finite.
 LARGEST_SCORE = 1e100
@@ -39,7 +41,7 @@ def check_probabilities(y_proba: ArrayLike, name: str = "y_proba") -> Array:
         negative = _check_unit_interval(np.ascontiguousarray(p[:, 0]), name)
         p = _check_unit_interval(np.ascontiguousarray(p[:, 1]), name)
         gap = np.abs(negative + p - 1.0)
-        if gap.size and gap.max() > _ROW_SUM_TOLERANCE:
+        if gap.size and gap.max() > ROW_SUM_TOLERANCE:
             row = int(gap.argmax())
             raise ValueError(
                 f"{name} has two columns but row {row} sums to {negative[row] + p[row]:.6g}, not 1. "
@@ -115,7 +117,7 @@ def _check_simplex(p: Array, name: str) -> Array:
     # much faster than sums over short rows
     total = p @ np.ones(p.shape[1])
     row = int(np.abs(total - 1.0).argmax())
-    if abs(total[row] - 1.0) > _ROW_SUM_TOLERANCE:
+    if abs(total[row] - 1.0) > ROW_SUM_TOLERANCE:
         raise ValueError(
             f"{name} has {p.shape[1]} columns but row {row} sums to {total[row]:.6g}, not 1. "
             "Pass the probabilities of all classes."
@@ -245,7 +247,7 @@ def _check_unit_interval(p: Array, name: str) -> Array:
 
 def only_rounding(p: Array) -> bool:
     """Tell whether numbers are outside [0, 1] by no more than 1e-6, the rounding of single precision."""
-    return bool(p.min() >= -_ROUNDING and p.max() <= 1.0 + _ROUNDING)
+    return bool(p.min() >= -ROUNDING and p.max() <= 1.0 + ROUNDING)
 
 
 def _shown(value: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -145,7 +146,8 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights; a weight of k is equivalent to k repetitions of the sample.
         groups : array-like of shape (n,) or None, default=None
-            Group of each sample: numbers or strings.
+            Group of each sample: all numbers or all strings, also in later calls. Numbers are compared by
+            value, so that 1 and 1.0 are the same group.
         %(fitted_classes)s
 
         Returns
@@ -156,8 +158,8 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
         self._check_parameters()
         scores, codes, weight, known = self._read(X, y, sample_weight, classes)
         found = members_of(groups, scores)
+        self._group_type = None if groups is None else type_of(list(found))
         self._fit_known(scores, codes, weight, known)
-        self._grouped = groups is not None
         self.calibrators_, self.pooled_groups_ = {}, []
         mass = np.ones(codes.shape[0]) if weight is None else weight
         for group, members in found.items():
@@ -228,11 +230,12 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
     def _calibrated(self, X: Any, groups: Any) -> Array:
         check_is_fitted(self)
         scores = self._check_scores(X, reset=False)
-        if (groups is not None) != self._grouped:
-            found = "groups were passed to fit, but not now" if self._grouped else "fit had no groups"
+        grouped = self._group_type is not None
+        if (groups is not None) != grouped:
+            found = "groups were passed to fit, but not now" if grouped else "fit had no groups"
             raise ValueError(f"{found}. Pass groups to fit and to all later calls, or to none.")
         proba = self._map_scores(scores)
-        for group, rows in members_of(groups, scores).items():
+        for group, rows in members_of(groups, scores, self._group_type).items():
             if group in self.calibrators_:
                 proba[rows] = _apply(self.calibrators_[group], scores[rows])
         return proba
@@ -242,7 +245,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
 
     def _export(self, build: Any) -> Any:
         pooled = build.part(self.pooled_calibrator_)
-        if not self._grouped:
+        if self._group_type is None:
             return pooled
         own = tuple(build.part(one) for one in self.calibrators_.values())
         return Groups(list(self.calibrators_), own, (pooled,))
@@ -261,11 +264,31 @@ def _apply(calibrator: Any, scores: Array) -> Array:
     return np.array(calibrator.predict_proba(scores), dtype=np.float64)
 
 
-def members_of(groups: ArrayLike | None, scores: Array) -> dict[Any, NDArray[np.intp]]:
-    """Return the samples of each group."""
+def members_of(
+    groups: ArrayLike | None, scores: Array, expected: str | None = None
+) -> dict[Any, NDArray[np.intp]]:
+    """Return the samples of each group; ``expected`` is the type of the groups of the fit."""
     if groups is None:
         return {}
+    if isinstance(groups, list | tuple):
+        # an array of other types would turn numbers among strings into strings
+        check_groups(np.array(groups, dtype=object), scores.shape[0])
     known, index = np.unique(check_groups(groups, scores.shape[0]), return_inverse=True)
+    found = known.tolist()
+    if expected not in (None, type_of(found)):
+        raise ValueError(
+            f"groups contains {type_of(found)}, such as {found[0]!r}, but those of fit were {expected}. Pass "
+            "groups of the same type."
+        )
     order = np.argsort(index, kind="stable")
     ends = np.cumsum(np.bincount(index))[:-1]
-    return dict(zip(known.tolist(), np.split(order, ends), strict=True))
+    return dict(zip(found, np.split(order, ends), strict=True))
+
+
+def type_of(groups: list[Any]) -> str:
+    """Return "strings" or "numbers", if groups are all of one of these."""
+    for name, kind in (("strings", str), ("numbers", Real)):
+        if all(isinstance(group, kind) for group in groups):
+            return name
+    types = sorted({type(group).__name__ for group in groups})
+    raise ValueError(f"groups must be all numbers or all strings, got {', '.join(types)}. Convert them.")

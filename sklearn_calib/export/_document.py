@@ -26,10 +26,12 @@ from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
 from sklearn_calib.calibrators import CutoffCertificate
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, inverse, may_be_certain
-from sklearn_calib.calibrators._group import GroupPrediction, members_of
+from sklearn_calib.calibrators._group import GroupPrediction, members_of, type_of
 from sklearn_calib.export._build import MapBuilder
 
 FORMAT, VERSION = "sklearn_calib.map", 1
+#: Largest deviation of an approximated map, unless another one is given.
+TOLERANCE = 1e-4
 _KINDS = ("probability", "logit", "score")
 _LABELS = (bool, int, float, str)
 # Most characters of the texts that describe a map.
@@ -207,7 +209,8 @@ class ExportedCalibrator(
         if groups is None:
             raise ValueError("groups are missing: the calibrator has a map for each group. Pass groups.")
         proba = np.empty(scores.shape)
-        for label, rows in members_of(groups, scores).items():
+        labels = list(self._by_group)
+        for label, rows in members_of(groups, scores, type_of(labels) if labels else None).items():
             proba[rows] = self._evaluate(self._by_group.get(label, self._node.others[0]), scores[rows])
         return proba
 
@@ -252,7 +255,7 @@ def _knots(node: maps.Node | maps.Groups) -> int:
 
 def exported(
     calibrator: Any,
-    tolerance: float = 1e-6,
+    tolerance: float = TOLERANCE,
     *,
     relative: bool = False,
     certificate: Any = None,
@@ -324,7 +327,7 @@ def to_json(
     calibrator: Any,
     path: str | os.PathLike[str] | None = None,
     *,
-    tolerance: float = 1e-6,
+    tolerance: float = TOLERANCE,
     certificate: CutoffCertificate | None = None,
     date: str | None = None,
 ) -> str:
@@ -341,7 +344,7 @@ def to_json(
         is written, which maps the scores of the classifier.
     path : str or path-like, default=None
         File to write.
-    tolerance : float, default=1e-6
+    tolerance : float, default=1e-4
         Maximum deviation of an approximated map from the calibrator, on a grid that is ten times finer than
         the knots and around all possible jumps of the map.
     certificate : CutoffCertificate, default=None

@@ -13,14 +13,12 @@ from sklearn_calib import calibrators as known
 from sklearn_calib._core import _maps as maps
 from sklearn_calib._core._links import EPS
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_option
+from sklearn_calib._validation import ROUNDING, ROW_SUM_TOLERANCE, check_option
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
-from sklearn_calib.export._document import ExportedCalibrator, exported
+from sklearn_calib.export._document import TOLERANCE, ExportedCalibrator, exported
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
 
 _DTYPES = ("float32", "float64")
-# Probabilities outside [0, 1] by at most this are clipped, as in transform.
-_ROUNDING = 1e-6
 _FAR_OUT = 1e9
 _TOLERANCE = "tolerance"
 
@@ -164,7 +162,7 @@ def _proba(ops: _Onnx, found: ExportedCalibrator, scores: _Tensor, groups: _Tens
     """Return the probabilities of all classes; NaN where ``transform`` raises an error."""
     low, high = found._range
     n_classes = found.classes_.shape[0]
-    edge = _ROUNDING if found._kind == "probability" else 0.0
+    edge = ROUNDING if found._kind == "probability" else 0.0
     known = ops.node(
         "And",
         ops.node("GreaterOrEqual", scores, low - edge),
@@ -172,6 +170,9 @@ def _proba(ops: _Onnx, found: ExportedCalibrator, scores: _Tensor, groups: _Tens
     )
     valid = ops.sum(ops.double(known)) - (0.5 if n_classes == 2 else n_classes - 0.5)
     scores = ops.clip(scores, low, high)
+    if found._kind == "probability" and n_classes > 2:
+        gap = ops.node("Abs", ops.sum(scores) - 1.0)
+        valid = ops.node("Where", ops.node("LessOrEqual", gap, ROW_SUM_TOLERANCE), valid, -1.0)
 
     def mapped(node: maps.Node) -> Any:
         proba = node.evaluate(ops, scores)
@@ -227,7 +228,7 @@ def _floats(operator: Any) -> Any:
 
 
 def _tolerance(container: Any, model: Any) -> float:
-    return float(container.get_options(model, {_TOLERANCE: 1e-6}, fail=False)[_TOLERANCE])
+    return float(container.get_options(model, {_TOLERANCE: TOLERANCE}, fail=False)[_TOLERANCE])
 
 
 def _convert_calibrator(scope: Any, operator: Any, container: Any) -> None:
@@ -349,7 +350,7 @@ def register_onnx_converters() -> None:
 
 
 def to_onnx(
-    estimator: Any, X: ArrayLike | None = None, *, dtype: str = "float32", tolerance: float = 1e-6
+    estimator: Any, X: ArrayLike | None = None, *, dtype: str = "float32", tolerance: float = TOLERANCE
 ) -> Any:
     """Return a calibrator, a calibrated classifier or a pipeline that contains them as an ONNX model.
 
@@ -365,7 +366,7 @@ def to_onnx(
         Samples that determine the number of columns. Only needed if the estimator has no ``n_features_in_``.
     dtype : {"float32", "float64"}, default="float32"
         Type of inputs and probabilities. The maps of calibrators are always evaluated in double precision.
-    tolerance : float, default=1e-6
+    tolerance : float, default=1e-4
         As for :func:`to_json`.
 
     Returns
@@ -401,7 +402,10 @@ def to_onnx(
         columns = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
         inputs = [("scores", floats([None, columns]))]
         if isinstance(estimator._node, maps.Groups):
-            texts = any(isinstance(label, str) for label in estimator._node.labels)
+            labels = estimator._node.labels
+            texts = any(isinstance(label, str) for label in labels)
+            if not texts and any(label != int(label) for label in labels):
+                raise ValueError(f"The groups must be strings or integers in ONNX, got {labels[:5]}.")
             inputs.append(("groups", given[0 if texts else 1]([None, 1])))
     else:
         columns = getattr(estimator, "n_features_in_", None) if X is None else np.shape(X)[1]

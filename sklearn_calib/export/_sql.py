@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from sklearn_calib._core import _maps as maps
 from sklearn_calib._core._links import EPS
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_flag
-from sklearn_calib.export._document import ExportedCalibrator, exported
+from sklearn_calib._validation import ROUNDING, ROW_SUM_TOLERANCE, check_flag, check_option
+from sklearn_calib.export._document import TOLERANCE, ExportedCalibrator, exported
 
 # Exponents beyond this one overflow.
 _MOST = 700.0
@@ -68,11 +70,17 @@ class _Text:
 
 
 class _Sql:
-    """The operations of maps as text; with a table ``let`` names expressions as columns of subqueries."""
+    """The operations of maps as text; with a table ``let`` names expressions as columns of subqueries.
+
+    The first subquery selects only columns that it names, so that no name can be one of the table.
+    """
 
     def __init__(self, table: str | None = None) -> None:
         self.layers: list[str] = []
         self.table, self.n_names = table, 0
+        self.layer_name = "calib_layer"
+        while self.layer_name in str(table).lower():
+            self.layer_name += "_"
 
     def let(self, x: _Text) -> _Text:
         if self.table is None:
@@ -80,13 +88,14 @@ class _Sql:
         names = [f"calib_{self.n_names + k}" for k in range(len(x.parts))]
         self.n_names += len(names)
         columns = ", ".join(f"{part} AS {name}" for part, name in zip(x.parts, names, strict=True))
-        self.layers.append(f"SELECT *, {columns} FROM {self.source}")
+        former = "*, " if self.layers else ""
+        self.layers.append(f"SELECT {former}{columns} FROM {self.source}")
         return _Text(names)
 
     @property
     def source(self) -> str:
         """Name of the last query, or of the table."""
-        return f"calib_layer_{len(self.layers) - 1}" if self.layers else str(self.table)
+        return f"{self.layer_name}_{len(self.layers) - 1}" if self.layers else str(self.table)
 
     def exp(self, x: _Text) -> _Text:
         return x.each("exp({})".format)
@@ -189,7 +198,7 @@ def to_sql(
     keep: Sequence[str] = (),
     group: str | None = None,
     name: str = "calibrated",
-    tolerance: float = 1e-6,
+    tolerance: float = TOLERANCE,
     quote: str = '"',
     materialized: bool = True,
 ) -> str:
@@ -197,6 +206,7 @@ def to_sql(
 
     It uses only comparisons, arithmetic, ``ln``, ``exp`` and, for scores that are not probabilities,
     ``sqrt``. NULL, NaN and scores out of range, for which the calibrator raises an error, give NULL.
+    Probabilities that exceed 0 or 1 by rounding, at most 1e-6, are clipped, as in the calibrator.
 
     Parameters
     ----------
@@ -209,12 +219,13 @@ def to_sql(
     keep : list of str, default=()
         Further columns of the table to include in the result of the query.
     group : str, default=None
-        Column of the groups of a :class:`~sklearn_calib.calibrators.GroupCalibrator`.
+        Column of the groups of a :class:`~sklearn_calib.calibrators.GroupCalibrator`, of the type of the
+        groups in ``fit``. The database compares them: some ignore case and spaces at the end.
     name : str, default="calibrated"
         Column of the result; with three or more classes followed by ``_0``, ``_1``, and so on.
-    tolerance : float, default=1e-6
-        As for :func:`to_json`.
-    quote : str, default='"'
+    tolerance : float, default=1e-4
+        As for :func:`to_json`. The length of the SQL of a spline is proportional to 1 / sqrt(tolerance).
+    quote : {'"', '`'}, default='"'
         Quotation mark of names; some databases use a backtick.
     materialized : bool, default=True
         Whether the subqueries for three or more classes have the hint ``AS MATERIALIZED``, which SQLite,
@@ -228,20 +239,23 @@ def to_sql(
     Raises
     ------
     ValueError, TypeError
-        If the columns do not match the calibrator, and as for :func:`to_json`.
+        If the columns do not match the calibrator, if a name contains a backslash or the quotation mark, if a
+        group contains a backslash or two quotation marks in a row, which databases read differently, and as
+        for :func:`to_json`.
 
     Examples
     --------
     >>> from sklearn_calib.calibrators import HistogramBinningCalibrator
     >>> from sklearn_calib.export import to_sql
     >>> binning = HistogramBinningCalibrator(n_bins=2).fit([0.1, 0.3, 0.5, 0.9], [0, 0, 1, 1])
-    >>> to_sql(binning, "score").split("THEN ")[1]
-    'CASE WHEN "score" < 0.4e0 '
+    >>> to_sql(binning, "score").split(" THEN ")[0]
+    'CASE WHEN "score" BETWEEN (-1e-06) AND 1.000001e0'
     """
     columns, kept = _names(score, "score"), _names(keep, "keep")
-    for argument, value in (("table", table), ("group", group), ("name", name), ("quote", quote)):
-        if not isinstance(value, str) and (value is not None or argument in ("name", "quote")):
+    for argument, value in (("table", table), ("group", group), ("name", name)):
+        if not isinstance(value, str) and (value is not None or argument == "name"):
             raise TypeError(f"{argument} must be a string, got {value!r}.")
+    check_option(quote, "quote", ('"', "`"))
     check_flag(materialized, "materialized")
     found = exported(calibrator, tolerance)
     node, n_classes = found._node, found.classes_.shape[0]
@@ -261,39 +275,77 @@ def to_sql(
         raise ValueError("table is missing, which a query of three or more classes needs. Name the table.")
 
     def named(text: str) -> str:
-        return quote + text.replace(quote, 2 * quote) + quote
+        if quote in text or "\\" in text:
+            raise ValueError(
+                f"The name {text!r} contains {quote} or a backslash. Rename the column or table."
+            )
+        return quote + text + quote
 
     ops = _Sql(None if table is None else ".".join(map(named, table.split("."))))
-    low, high = map(_number, found._range)
+    low, high = found._range
+    edge = ROUNDING if found._kind == "probability" else 0.0
+    known = f"BETWEEN {_number(low - edge)} AND {_number(high + edge)}"
+
+    def clipped(score: str, below: float, inside: str, above: float) -> str:
+        """Return a CASE with values of their own for scores that exceed the range by rounding."""
+        rest = _case(f"{score} > {_number(high)}", _number(above), inside)
+        return _case(f"{score} < {_number(low)}", _number(below), rest) if edge else inside
+
     scores = _Text([named(column) for column in columns])
-    guard = f"{scores.parts[0]} BETWEEN {low} AND {high}"
+    label, kept = named(group or ""), [named(column) for column in kept]
+    guard = f"{scores.parts[0]} {known}"
     if table is not None:
         # cast first, because arithmetic of decimal numbers differs
-        form = f"CASE WHEN {{0}} BETWEEN {low} AND {high} THEN CAST({{0}} AS DOUBLE PRECISION) END"
-        scores = ops.let(scores.each(form.format))
+        given = [
+            f"CASE WHEN {part} {known} THEN "
+            f"{clipped(part, low, f'CAST({part} AS DOUBLE PRECISION)', high)} END"
+            for part in scores.parts
+        ]
+        inner = ops.let(_Text([*given, *kept, label][: wanted + len(kept) + grouped])).parts
+        scores, results, label = _Text(inner[:wanted]), inner[wanted : wanted + len(kept)], inner[-1]
         guard = f"{_total(scores.parts)} IS NOT NULL"
-        if found._kind == "probability" and n_classes > 2:
-            guard = f"{_total(scores.parts)} BETWEEN {_number(0.999)} AND {_number(1.001)}"
+        if edge and n_classes > 2:
+            sums = map(_number, (1.0 - ROW_SUM_TOLERANCE, 1.0 + ROW_SUM_TOLERANCE))
+            guard = f"{_total(scores.parts)} BETWEEN {' AND '.join(sums)}"
+
+    def outputs(one: maps.Node) -> list[str]:
+        parts = _outputs(ops, found, one, scores)
+        if table is None:
+            ends = found._evaluate(one, np.array([low, high])).tolist()
+            parts = [clipped(scores.parts[0], ends[0], parts[0], ends[1])]
+        return parts
+
     if not isinstance(node, maps.Groups):
-        parts = _outputs(ops, found, node, scores)
+        parts = outputs(node)
     else:
-        label = named(str(group))
         guard = f"{guard} AND {label} IS NOT NULL"
-        parts = _outputs(ops, found, node.others[0], scores)
+        parts = outputs(node.others[0])
         for key, one in zip(node.labels, node.maps, strict=True):
-            text = key.replace("'", "''") if isinstance(key, str) else ""
-            literal = f"'{text}'" if isinstance(key, str) else repr(key).upper()
-            own = _outputs(ops, found, one, scores)
-            parts = [_case(f"{label} = {literal}", *pair) for pair in zip(own, parts, strict=True)]
+            test = f"{label} = {_literal(key)}"
+            parts = [_case(test, *pair) for pair in zip(outputs(one), parts, strict=True)]
     guarded = [f"CASE WHEN {guard} THEN {part} END" for part in parts]
     if table is None:
         return guarded[0]
     names = [name] if n_classes == 2 else [f"{name}_{k}" for k in range(n_classes)]
-    result = [named(column) for column in kept]
-    result += [f"{part} AS {named(column)}" for part, column in zip(guarded, names, strict=True)]
+    results += guarded
+    columns = [*kept, *map(named, names)]
+    selected = ", ".join(f"{part} AS {column}" for part, column in zip(results, columns, strict=True))
     hint = "MATERIALIZED " if materialized and n_classes > 2 else ""
-    layers = ",\n".join(f"calib_layer_{k} AS {hint}({layer})" for k, layer in enumerate(ops.layers))
-    return f"WITH {layers}\nSELECT {', '.join(result)} FROM {ops.source}"
+    layers = ",\n".join(f"{ops.layer_name}_{k} AS {hint}({layer})" for k, layer in enumerate(ops.layers))
+    return f"WITH {layers}\nSELECT {selected} FROM {ops.source}"
+
+
+def _literal(label: Any) -> str:
+    """Return a group as SQL."""
+    if not isinstance(label, str):
+        return repr(label).upper()
+    # some databases read a backslash as an escape, and three quotation marks as the start of a long text
+    if "\\" in label or "''" in f"'{label}":
+        raise ValueError(
+            f"The group {label!r} contains a backslash, or quotation marks at its start or in a row, which "
+            "databases read differently. Rename the group."
+        )
+    return "'" + label.replace("'", "''") + "'"
 
 
 def _names(value: Any, argument: str) -> list[str]:

@@ -12,6 +12,7 @@ from sklearn_calib.calibrators import (
     PlattCalibrator,
     TemperatureCalibrator,
 )
+from sklearn_calib.export import from_json, to_json
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
 from tests._optional import pandas as pd
 
@@ -126,11 +127,32 @@ def test_in_other_estimators(data):
         (["a", None, "b", "b"], "groups has a missing value at index 1"),
         ([1.0, 2.0, np.nan, 1.0], "groups has a missing value at index 2"),
         (np.array(["a", 1, "b", 2], dtype=object), "groups mixes values of types"),
+        ([1, "1", 1, "1"], "groups mixes values of types"),
+        ([b"a", b"b", b"a", b"b"], "groups must be all numbers or all strings, got bytes"),
+        (np.array(["2026", "2027"] * 2, "M8[Y]"), "groups must be all numbers or all strings, got date"),
     ],
 )
 def test_what_is_refused(groups, message):
     with pytest.raises(ValueError, match=message):
         GroupCalibrator().fit([0.2, 0.8, 0.4, 0.6], [0, 1, 0, 1], groups=groups)
+
+
+def test_groups_of_another_type_than_in_fit_are_refused(data):
+    p, y, group, _ = data
+    numbers = np.searchsorted(["a", "b", "c"], group)
+    calibrator = GroupCalibrator().fit(p, y, groups=numbers)
+    expected = calibrator.transform(p, groups=numbers)
+    loaded = from_json(to_json(calibrator))
+    for same in (numbers.astype(np.int8), numbers.astype(np.uint64), numbers.astype(float), numbers.tolist()):
+        np.testing.assert_array_equal(calibrator.transform(p, groups=same), expected)
+        np.testing.assert_allclose(loaded.transform(p, groups=same), expected, rtol=0, atol=1e-15)
+    for model in (calibrator, loaded):
+        with pytest.raises(ValueError, match=r"groups contains strings, such as '0', but .* fit were numbers"):
+            model.transform(p, groups=numbers.astype(str))
+    calibrator.fit(p, y, groups=numbers.astype(str))
+    for model in (calibrator, from_json(to_json(calibrator))):
+        with pytest.raises(ValueError, match=r"groups contains numbers, such as 0, but .* fit were strings"):
+            model.predict(p, groups=numbers)
 
 
 def test_calls_must_agree_with_fit(data):

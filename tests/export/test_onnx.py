@@ -13,17 +13,19 @@ from sklearn.svm import LinearSVC
 
 from sklearn_calib import CalibratedClassifier, CrossFitScorer
 from sklearn_calib.calibrators import (
+    BetaCalibrator,
     GroupCalibrator,
     IsotonicCalibrator,
     PlattCalibrator,
+    ScalingBinningCalibrator,
     SplineCalibrator,
     TemperatureCalibrator,
     VectorScalingCalibrator,
 )
-from sklearn_calib.export import from_json, register_onnx_converters, to_json, to_onnx
+from sklearn_calib.export import from_json, register_onnx_converters, to_json, to_onnx, to_sql
 from tests._optional import onnxruntime, skl2onnx
 from tests.export._fitted import CASES, IDS, data, fitted, new_scores
-from tests.export.test_sql import KINDS
+from tests.export.test_sql import KINDS, duck, query, sqlite
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("skl2onnx") is None, reason="skl2onnx is not installed"),
@@ -125,15 +127,87 @@ def test_groups(n_classes, labels, kind):
     np.testing.assert_allclose(proba, wanted, rtol=0, atol=1e-12)
 
 
-def test_scores_out_of_range_give_nan_and_rounded_ones_are_clipped():
+#: Scores that exceed [0, 1] by rounding, and by more.
+ROUNDED = [-1e-9, 1.0 + 1e-7, -9.9e-7, 1.00000099, -1e-300, 1.0 + 2.0**-52]
+OUTSIDE = [-1.1e-6, 1.0000011, -0.1, 1.1]
+
+
+@pytest.mark.parametrize(
+    "calibrator",
+    [
+        PlattCalibrator(),
+        BetaCalibrator(),
+        SplineCalibrator(),
+        ScalingBinningCalibrator(random_state=0),
+        TemperatureCalibrator(),
+        GroupCalibrator(),
+    ],
+    ids=lambda calibrator: type(calibrator).__name__,
+)
+def test_all_back_ends_clip_the_same_scores(calibrator):
+    scores = np.concatenate([data(2)[0], np.zeros(20), np.ones(20)])
+    labels = np.concatenate([data(2)[1], np.arange(40) % 4 == 0])
+    grouped = isinstance(calibrator, GroupCalibrator)
+    given = {"groups": np.array(["a", "b"])[np.arange(scores.size) % 2]} if grouped else {}
+    calibrator.fit(scores, labels, **given)
+    group = np.array(["a"] * 6)
+    given = {"groups": group} if grouped else {}
+    wanted = calibrator.transform(np.array([0.0, 1.0] * 3), **given)
+    new = np.array(ROUNDED)
+    np.testing.assert_array_equal(calibrator.transform(new, **given), wanted)
+    loaded = from_json(to_json(calibrator))
+    np.testing.assert_allclose(loaded.transform(new, **given), wanted, rtol=0, atol=1e-4)
+    columns = {"id": list(range(10)), "p": [*ROUNDED, *OUTSIDE], "g": ["a"] * 10}
+    named = {"group": "g"} if grouped else {}
+    for database in (sqlite, duck):
+        for sql in (
+            to_sql(calibrator, table="scores", keep=["id"], **named),
+            f"SELECT id, {to_sql(calibrator, **named)} FROM scores",
+        ):
+            found = query(database(columns), sql)[:, 0]
+            np.testing.assert_allclose(found[:6], wanted, rtol=0, atol=1e-4)
+            assert np.isnan(found[6:]).all()
+    inputs = {"groups": np.array([["a"]] * 10, dtype=object)} if grouped else {}
+    scores = np.array([*ROUNDED, *OUTSIDE])[:, np.newaxis]
+    found = run(to_onnx(calibrator, dtype="float64"), scores=scores, **inputs)[1][:, 1]
+    np.testing.assert_allclose(found[:6], wanted, rtol=0, atol=1e-4)
+    assert np.isnan(found[6:]).all()
+    for value in OUTSIDE:
+        for model in (calibrator, loaded):
+            with pytest.raises(ValueError, match="outside"):
+                model.transform([value], **({"groups": ["a"]} if grouped else {}))
+
+
+def test_rows_of_scores_are_clipped_and_checked_in_all_back_ends():
+    calibrator = TemperatureCalibrator().fit(*data(3))
+    rows = np.array([[-1e-7, 0.4, 0.6], [1.0 + 5e-7, 0.0, -5e-7], [0.2, 0.3, 0.5009], [0.2, 0.3, 0.502]])
+    wanted = calibrator.transform(rows[:3])
+    np.testing.assert_array_equal(calibrator.transform(np.clip(rows[:3], 0, 1)), wanted)
+    with pytest.raises(ValueError, match="sums to"):
+        calibrator.transform(rows)
+    columns = {"id": [0, 1, 2, 3]} | {f"p {k}": rows[:, k].tolist() for k in range(3)}
+    sql = to_sql(calibrator, ["p 0", "p 1", "p 2"], table="scores", keep=["id"])
+    found = [query(database(columns), sql) for database in (sqlite, duck)]
+    for proba in (*found, run(to_onnx(calibrator, dtype="float64"), scores=rows)[1]):
+        np.testing.assert_allclose(proba[:3], wanted, rtol=0, atol=1e-12)
+        assert np.isnan(proba[3]).all()
+
+
+def test_scores_out_of_range_give_nan():
     loaded = from_json(to_json(PlattCalibrator().fit(*data(2))))
     scores = np.array([[0.5], [-0.1], [1.1], [np.nan], [1.0 + 1e-7], [-1e-7]], dtype=np.float32)
     proba = run(to_onnx(loaded), scores=scores)[1]
     assert np.isnan(proba[:, 1]).tolist() == [False, True, True, True, False, False]
-    np.testing.assert_allclose(proba[4:, 1], loaded.transform([1.0, 0.0]), rtol=0, atol=1e-6)
     several = from_json(to_json(TemperatureCalibrator().fit(*data(3))))
     scores = np.array([[0.2, 0.3, 0.5], [-0.2, 0.7, 0.5]], dtype=np.float32)
     assert np.isnan(run(to_onnx(several), scores=scores)[1]).tolist() == [[False] * 3, [True] * 3]
+
+
+def test_groups_that_are_no_integers_are_refused():
+    scores, y = data(2)
+    calibrator = GroupCalibrator().fit(scores, y, groups=np.array([0.5, 1.5])[np.arange(len(scores)) % 2])
+    with pytest.raises(ValueError, match=r"groups must be strings or integers in ONNX, got \[0.5, 1.5\]"):
+        to_onnx(calibrator)
 
 
 def test_what_is_unknown_is_said():

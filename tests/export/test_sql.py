@@ -145,12 +145,70 @@ def test_groups_in_queries(n_classes, database):
 
 def test_names_are_quoted():
     loaded = from_json(to_json(PlattCalibrator().fit(*data(2))))
-    columns = {'a "b"; DROP TABLE scores': [0, 1], "select": [0.25, 0.5]}
-    connection = sqlite({key.replace('"', '""'): value for key, value in columns.items()})
-    name = 'a "b"; DROP TABLE scores'
+    name = "a 'b'; DROP TABLE scores"
+    connection = sqlite({name: [0, 1], "select": [0.25, 0.5]})
     found = query(connection, to_sql(loaded, "select", table="main.scores", keep=[name], name="group"))
     np.testing.assert_allclose(found[:, 0], loaded.transform([0.25, 0.5]), rtol=1e-13)
     assert to_sql(loaded, quote="`").startswith("CASE WHEN `p` BETWEEN")
+
+
+@pytest.mark.parametrize("bad", ['a"b', "a\\"])
+def test_names_that_databases_read_differently_are_refused(bad):
+    loaded = from_json(to_json(PlattCalibrator().fit(*data(2))))
+    for names in ({"score": bad}, {"table": f"main.{bad}"}, {"keep": [bad]}, {"name": bad}):
+        with pytest.raises(ValueError, match='contains " or a backslash'):
+            to_sql(loaded, **{"table": "scores", **names})
+    with pytest.raises(ValueError, match="quote must be one of"):
+        to_sql(loaded, quote="'")
+
+
+@pytest.mark.parametrize("label", ["a\\", "'; DROP TABLE scores; --", "it''s"])
+def test_groups_that_databases_read_differently_are_refused(label):
+    scores, labels = data(2)
+    groups = np.array(["a", label])[np.arange(len(scores)) % 2]
+    calibrator = GroupCalibrator().fit(scores, labels, groups=groups)
+    with pytest.raises(ValueError, match="contains a backslash, or quotation marks"):
+        to_sql(calibrator, group="g")
+
+
+@DATABASES
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_tables_may_have_columns_of_any_name(n_classes, database):
+    """Also those that the query uses itself, for other values, and as the name of the table."""
+    scores, labels = data(n_classes)
+    groups = np.array(["a", "b"])[np.arange(len(scores)) % 2]
+    base = TemperatureCalibrator() if n_classes == 3 else SplineCalibrator(link="identity")
+    calibrator = GroupCalibrator(base).fit(scores, labels, groups=groups)
+    parts = scores.reshape(len(scores), -1)[:50]
+    names = [f"calib_{k + 1}" for k in range(parts.shape[1])]
+    columns = {"calib_0": list(range(50))} | {one: parts[:, k].tolist() for k, one in enumerate(names)}
+    columns |= {f"calib_{k}": [0.5] * 50 for k in range(len(names) + 1, 40)}
+    columns |= {"calib_layer_0": groups[:50].tolist()}
+    connection = database(columns)
+    connection.execute("ALTER TABLE scores RENAME TO calib_layer_0")
+    sql = to_sql(
+        calibrator,
+        names,
+        table="calib_layer_0",
+        keep=["calib_0"],
+        group="calib_layer_0",
+        name="calib_9",
+        materialized=True,
+    )
+    found = query(connection, sql)
+    wanted = calibrator.transform(scores[:50], groups=groups[:50]).reshape(found.shape)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
+
+
+@DATABASES
+def test_the_sql_of_a_spline_is_short_and_accurate(database):
+    calibrator = SplineCalibrator().fit(*data(2))
+    sql = to_sql(calibrator, table="scores", keep=["id"])
+    assert len(sql) < 16_000
+    assert len(to_sql(calibrator)) < 16_000
+    scores = new_scores(None, 2, 2000)
+    found = query(database(table_of(scores)[0]), sql)[:, 0]
+    assert 1e-6 < np.abs(found - calibrator.transform(scores)).max() <= 1e-4
 
 
 @pytest.mark.parametrize(
