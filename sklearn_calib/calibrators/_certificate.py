@@ -115,8 +115,8 @@ class CutoffCertificateMixin:
         r"""Return an upper confidence bound of the cutoff calibration error of the map on new data.
 
         "fitted" bounds the error of this map by a bootstrap of its cumulative residuals, valid for large n.
-        With fewer than 8 samples of a class, its spread is that of 8. If ``fit`` was called with clusters,
-        the simulated outcomes are dependent within clusters.
+        With m < 8 samples of a class, the simulated deviations are multiplied by :math:`\sqrt{8 / m}`. If
+        ``fit`` was called with clusters, the simulated outcomes are dependent within clusters.
 
         The other methods assume independent samples and bound the error of all monotone maps simultaneously:
         they are ``training_cutoff_error_`` plus a margin that is valid however the map was chosen. With
