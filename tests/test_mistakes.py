@@ -172,6 +172,13 @@ def test_named_columns_must_be_sorted(library):
                 ValueError, match=f"columns of {name} are .'z', .*, but must be in the order of"
             ):
                 call(y, make(columns))
+    # one column for each of several labels that do not exclude each other
+    labels = {key: np.arange(24) % k for key, k in zip("amz", (2, 3, 5), strict=True)}
+    labels = {key: (value == 0).astype(int) for key, value in labels.items()}
+    expected = smooth_ece(np.column_stack([*labels.values()]), proba)
+    assert smooth_ece(make(labels), make(three)) == expected
+    with pytest.raises(ValueError, match="columns of y_proba are"):
+        smooth_ece(make(labels), make({key: three[key] for key in "zam"}))
     # of two columns the last belongs to the positive class
     assert smooth_ece(few, make({"z": two["z"], "m": two["m"]}), pos_label="m") == smooth_ece(
         few == "m", two["m"]

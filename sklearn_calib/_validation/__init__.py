@@ -16,6 +16,7 @@ from sklearn_calib._validation._labels import (
     check_pos_label,
     check_sorted,
     check_two_labels,
+    column_names,
     greater_text,
     place_labels,
     refuse_missing,

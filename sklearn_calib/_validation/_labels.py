@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from numbers import Integral
 from typing import Any
 
@@ -201,15 +201,17 @@ def check_sorted(classes: ArrayLike, name: str) -> NDArray[Any]:
     return known
 
 
-def check_columns(table: Any, known: NDArray[Any], name: str) -> None:
+def column_names(table: Any) -> list[str]:
+    """Return the names of the columns of a table; of other objects none."""
+    return list(map(str, getattr(table, "column_names", getattr(table, "columns", ()))))
+
+
+def check_columns(table: Any, known: Iterable[Any], name: str) -> None:
     """Raise if the columns of a table have the names of the classes ``known``, but in another order."""
-    names = getattr(table, "column_names", getattr(table, "columns", None))
-    if names is None or len(names) != known.shape[0]:
-        return
-    found, expected = list(map(str, names)), list(map(str, known.tolist()))
+    found, expected = column_names(table), list(map(str, known))
     if found != expected and sorted(found) == sorted(expected):
         raise ValueError(
-            f"The columns of {name} are {_shown(found)}, but must be in the order of the classes, "
+            f"The columns of {name} are {_shown(found)}, but must be in the order of the labels, "
             f"{_shown(expected)}. Reorder the columns."
         )
 

@@ -282,7 +282,7 @@ def exported(
         raise TypeError(f"calibrator has the classes {classes}. Encode them as strings or numbers.")
     if not isinstance(date, str | None):
         raise TypeError(f"date must be a string such as '2026-01-31', got {date!r}.")
-    if not _is_text(date or ""):
+    if date is not None and not _is_text(date):
         raise ValueError(f"date must have at most {_LONGEST} characters, all printable, got {date[:80]!r}.")
     if not isinstance(certificate, CutoffCertificate | None):
         raise TypeError(

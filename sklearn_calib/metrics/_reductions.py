@@ -15,7 +15,9 @@ from sklearn_calib._validation import (
     as_array,
     check_binary,
     check_class_sample,
+    check_columns,
     check_option,
+    column_names,
     shape_of,
 )
 
@@ -101,6 +103,7 @@ def check_problem(
                 raise ValueError("labels must be omitted if y_true has one column per label (multilabel).")
             if not np.isin(y, (0, 1)).all():
                 raise ValueError("y_true with one column per label (multilabel) must hold 0 and 1 only.")
+            check_columns(y_proba, column_names(y_true), "y_proba")
             return [check_binary(y[:, k], p[:, k], sample_weight, 1) for k in range(y.shape[1])]
     if labels is not None:
         raise ValueError(

@@ -6,7 +6,6 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Real
 from pathlib import Path
 from typing import Any, Self
 from xml.etree import ElementTree
@@ -351,7 +350,8 @@ class CalibrationRequirements:
 
 
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and abs(value) < 1e300
+    known = int | float | np.integer | np.floating
+    return isinstance(value, known) and type(value) is not bool and bool(abs(value) < 1e300)
 
 
 def _segment_limit(limit: Any) -> tuple[float, int]:
