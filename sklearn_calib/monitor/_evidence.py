@@ -21,8 +21,10 @@ class Evidence(BettingRounds):
         self.largest = self.log_wealth
 
     @property
-    def pvalue(self) -> float:
-        """Anytime-valid p-value of an e-process; 0 only for an impossible outcome, not by underflow."""
+    def pvalue(self) -> float | None:
+        """Anytime-valid p-value, None of a detector; 0 only for an impossible outcome, not by underflow."""
+        if self._adds_wealth:
+            return None
         if self.impossible is not None:
             return 0.0
         return max(math.exp(-max(0.0, self.largest)), np.finfo(np.float64).tiny)

@@ -427,15 +427,12 @@ class CalibrationMonitor:
     def _new_evidence(self) -> Evidence:
         return Evidence(self.mode == "run-length", self._dependent)
 
-    def _pvalue(self) -> float | None:
-        return self._evidence.pvalue if self.mode == "anytime" else None
-
     def _publish(self, **changed: Any) -> None:
         """Replace what readers see."""
         self._seen = self._seen._replace(
             window=self._window.copy(),
             log_evidence=self._evidence.log_wealth,
-            pvalue=self._pvalue(),
+            pvalue=self._evidence.pvalue,
             n_tested=self._evidence.n_samples,
             **changed,
         )
@@ -462,7 +459,7 @@ class CalibrationMonitor:
             mode=self.mode,
             log_evidence=self._evidence.log_wealth,
             threshold=self.threshold_,
-            pvalue=self._pvalue(),
+            pvalue=self._evidence.pvalue,
             since=since,
             direction=tendency.direction,
             intercept=tendency.intercept,
