@@ -16,6 +16,8 @@ from sklearn_calib.export._document import TOLERANCE, ExportedCalibrator, export
 # Exponents beyond this one overflow.
 _MOST = 700.0
 _FAR_OUT = 1e9
+# Expressions of more characters are not repeated in all pieces of a function.
+_LONG = 200
 
 
 def _number(value: float) -> str:
@@ -175,19 +177,22 @@ class _Sql:
     ) -> _Text:
         limits = [_number(edge) for edge in edges.tolist()]
 
-        def leaf(k: int) -> str:
-            number = _number(value[k])
-            if start is None or slope is None or slope[k] == 0.0:
-                return number
-            return f"({number} + ({x.parts[0]} - {_number(start[k])}) * {_number(slope[k])})"
-
-        def tree(low: int, high: int) -> str:
+        def tree(leaves: list[str], low: int = 0, high: int = len(limits)) -> str:
             if low == high:
-                return leaf(low)
+                return leaves[low]
             middle = (low + high) // 2
-            return _case(f"{score.parts[0]} < {limits[middle]}", tree(low, middle), tree(middle + 1, high))
+            parts = tree(leaves, low, middle), tree(leaves, middle + 1, high)
+            return _case(f"{score.parts[0]} < {limits[middle]}", *parts)
 
-        return _Text([tree(0, len(limits))])
+        values = [_number(one) for one in value.tolist()]
+        if start is None or slope is None:
+            return _Text([tree(values)])
+        starts, slopes = ([_number(one) for one in part.tolist()] for part in (start, slope))
+        if len(x.parts[0]) > _LONG:
+            return _Text([f"({tree(values)} + ({x.parts[0]} - {tree(starts)}) * {tree(slopes)})"])
+        lines = zip(values, starts, slopes, slope.tolist(), strict=True)
+        leaves = [f"({v} + ({x.parts[0]} - {a}) * {b})" if rise else v for v, a, b, rise in lines]
+        return _Text([tree(leaves)])
 
 
 def to_sql(
@@ -248,8 +253,8 @@ def to_sql(
     >>> from sklearn_calib.calibrators import HistogramBinningCalibrator
     >>> from sklearn_calib.export import to_sql
     >>> binning = HistogramBinningCalibrator(n_bins=2).fit([0.1, 0.3, 0.5, 0.9], [0, 0, 1, 1])
-    >>> to_sql(binning, "score").split(" THEN ")[0]
-    'CASE WHEN "score" BETWEEN (-1e-06) AND 1.000001e0'
+    >>> to_sql(binning, "score").split(" THEN ")[1]
+    'CASE WHEN "score" < 0.4e0'
     """
     columns, kept = _names(score, "score"), _names(keep, "keep")
     for argument, value in (("table", table), ("group", group), ("name", name)):

@@ -147,11 +147,11 @@ def test_groups_of_another_type_than_in_fit_are_refused(data):
         np.testing.assert_array_equal(calibrator.transform(p, groups=same), expected)
         np.testing.assert_allclose(loaded.transform(p, groups=same), expected, rtol=0, atol=1e-15)
     for model in (calibrator, loaded):
-        with pytest.raises(ValueError, match=r"groups contains strings, such as '0', but .* fit were numbers"):
+        with pytest.raises(ValueError, match=r"groups contains strings, such as '0', but .* were numbers"):
             model.transform(p, groups=numbers.astype(str))
     calibrator.fit(p, y, groups=numbers.astype(str))
     for model in (calibrator, from_json(to_json(calibrator))):
-        with pytest.raises(ValueError, match=r"groups contains numbers, such as 0, but .* fit were strings"):
+        with pytest.raises(ValueError, match=r"groups contains numbers, such as 0, but .* were strings"):
             model.predict(p, groups=numbers)
 
 
