@@ -288,9 +288,9 @@ def fitted_steps(
         used = float(cells.count**2 @ (1.0 / size)[cells.group])
     block = np.repeat(size, times)
     rate = (block * frequency + 0.5) / (block + 1.0)
-    positives = float(outcomes.positives.sum())
+    events = float(outcomes.positives.sum())
     # half a sample, that of the prior, if a certification part has none of a class
-    rarer = max(min(positives, total - positives), 0.5)
+    rarer = max(min(events, total - events), 0.5)
     spread = np.sqrt(total / max(total - used, 1.0) * max(_FEWEST_OF_CLASS / rarer, 1.0))
     centre = weight * (rate - outcomes.prob)
     for drawn, positives in draw_outcomes(outcomes, n_resamples, generator, truth=rate):
