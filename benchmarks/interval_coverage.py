@@ -1,13 +1,17 @@
-"""Coverage of the 95% confidence intervals of calibration errors.
+"""Coverage of the 95% confidence intervals of calibration errors and of other metrics.
 
-Predictions have one of five distributions, and event probabilities differ from them by a shift, a slope in
+Predictions have one of several distributions, and event probabilities differ from them by a shift, a slope in
 log-odds or a nonlinear curve. For each case the script prints the coverage with its binomial standard error,
 the fraction of intervals that lie above and below the population value, and the mean width. The tables in
 benchmarks/results were written by
 
     python benchmarks/interval_coverage.py --write benchmarks/results
+    python benchmarks/interval_coverage.py --study scores --resamples 20 --write benchmarks/results
+    python benchmarks/interval_coverage.py --study decisions --sizes 200 --write benchmarks/results
+    python benchmarks/interval_coverage.py --study logit --sizes 200 --write benchmarks/results
 
-in about an hour; ``--sizes 5000`` takes two.
+The first takes about an hour, with ``--sizes 5000`` two, and each of the others some minutes. "scores" are
+metrics that are not calibration errors, with intervals by the bootstrap.
 """
 
 import csv
@@ -22,12 +26,37 @@ from scipy.special import expit, logit, ndtri
 from scipy.stats import beta
 
 from sklearn_calib.inference import confidence_interval
-from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
+from sklearn_calib.metrics import (
+    area_under_risk_coverage,
+    calibration_decision_loss,
+    cutoff_calibration_error,
+    decision_risk_gap,
+    expected_calibration_error,
+    logit_smoothed_ece,
+    net_benefit,
+    smooth_ece,
+)
+from sklearn_calib.metrics._names import as_metric
+
+
+def accuracy(y, p, sample_weight=None):
+    """Return the fraction of correct decisions at threshold 1/2."""
+    return np.average(y == (p >= 0.5), weights=sample_weight)
+
 
 METRICS = {
     "smooth ECE": smooth_ece,
     "cutoff": cutoff_calibration_error,
     "debiased l2": partial(expected_calibration_error, norm="l2", debias=True),
+    "Brier": as_metric("brier_score"),
+    "log loss": as_metric("log_loss"),
+    "AUC": as_metric("roc_auc"),
+    "net benefit": partial(net_benefit, threshold=0.3),
+    "accuracy": accuracy,
+    "AURC": area_under_risk_coverage,
+    "largest gap": partial(decision_risk_gap, threshold="max"),
+    "CDL": calibration_decision_loss,
+    "LS-ECE": logit_smoothed_ece,
 }
 
 # Quantile functions of the predictions.
@@ -37,6 +66,8 @@ PREDICTIONS = {
     "beta(.2, .2)": lambda u: beta.ppf(u, 0.2, 0.2),
     "deciles": lambda u: np.floor(10 * u) / 10 + 0.05,
     "2% events": lambda u: beta.ppf(u, 2, 98),
+    "beta(2, 3)": lambda u: beta.ppf(u, 2, 3),
+    "beta(.3, .3)": lambda u: beta.ppf(u, 0.3, 0.3),
 }
 
 
@@ -64,6 +95,17 @@ TRUTHS = {
     "sine, 8 periods": curve(lambda u: np.sin(16 * np.pi * u)),
     "step": curve(lambda u: np.where(u < 0.5, -1, 1)),
     "zigzag": curve(lambda u: np.where(np.floor(10 * u) % 2, -1, 1)),
+    "slope 1.6": slope(1.6),
+    "slope .7": slope(0.7),
+    "bump": lambda p, u, rare: np.clip(p + 0.25 * np.exp(-((p - 0.3) ** 2) / 0.005), 0, 1),
+}
+
+# Metrics, predictions and truths.
+STUDIES = {
+    "errors": (list(METRICS)[:3], list(PREDICTIONS)[:5], list(TRUTHS)[:13]),
+    "scores": (list(METRICS)[3:9], ["beta(2, 3)", "beta(.3, .3)"], ["calibrated", "slope 1.6"]),
+    "decisions": (["largest gap", "CDL"], ["beta(.3, .3)"], ["calibrated", "slope .7"]),
+    "logit": (["LS-ECE"], ["uniform"], ["calibrated", "slope .5", "bump"]),
 }
 
 
@@ -135,29 +177,35 @@ def summary(lines):
     return "\n".join(table) + "\n"
 
 
-def write(lines, folder):
+def write(lines, folder, study):
     """Write all lines, and their summary."""
-    with (folder / "interval_coverage.csv").open("w", newline="") as file:
+    name = "interval_coverage" + ("" if study == "errors" else f"_{study}")
+    with (folder / f"{name}.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, lines[0])
         writer.writeheader()
         for line in lines:
             writer.writerow({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in line.items()})
-    (folder / "interval_coverage.md").write_text(summary(lines))
+    (folder / f"{name}.md").write_text(summary(lines))
 
 
 def main():
     parser = parser_of(__doc__, repetitions=400, resamples=50, sizes=[200, 1000])
-    parser.add_argument("--metrics", nargs="+", default=list(METRICS), choices=METRICS)
-    parser.add_argument("--predictions", nargs="+", default=list(PREDICTIONS), choices=PREDICTIONS)
-    parser.add_argument("--truths", nargs="+", default=list(TRUTHS), choices=TRUTHS)
+    parser.add_argument("--study", default="errors", choices=STUDIES)
+    parser.add_argument("--metrics", nargs="+", help="instead of those of the study", choices=METRICS)
+    parser.add_argument("--predictions", nargs="+", choices=PREDICTIONS)
+    parser.add_argument("--truths", nargs="+", choices=TRUTHS)
     parser.add_argument("--write", type=Path, help="also write the tables to this folder")
     args = parser.parse_args()
     if args.smoke:
         args.sizes, args.repetitions, args.resamples = [50], 1, 20
     lines, start = [], time.time()
-    for n, predictions in product(args.sizes, args.predictions):
-        for truth in args.truths:
-            for line in measure(args.metrics, predictions, truth, n, args.repetitions, args.resamples):
+    given = args.metrics, args.predictions, args.truths
+    metrics, all_predictions, truths = (
+        chosen or of_study for chosen, of_study in zip(given, STUDIES[args.study], strict=True)
+    )
+    for n, predictions in product(args.sizes, all_predictions):
+        for truth in truths:
+            for line in measure(metrics, predictions, truth, n, args.repetitions, args.resamples):
                 lines.append(line)
                 print(
                     "{metric:<12} {n:6d}  {predictions:<13} {truth:<16} {value:.4f}  {coverage:.3f} "
@@ -166,7 +214,7 @@ def main():
                     flush=True,
                 )
         if args.write:
-            write(lines, args.write)
+            write(lines, args.write, args.study)
     print(summary(lines), f"\n{time.time() - start:.0f} s")
 
 

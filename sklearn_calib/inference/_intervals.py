@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -36,6 +37,8 @@ from sklearn_calib.metrics._summary import IntervalEstimate, integrated_calibrat
 
 # Multiples of the estimated miscalibration at which the sampling distribution can be simulated.
 _MULTIPLES = (*np.arange(0.0, 1.5, 0.125), *np.outer(2.0 ** np.arange(6), (1.5, 2.0)).ravel())
+# Samples of the predictions for the bias of a population value.
+_MOST_RESAMPLED = 25
 # Simulations of the number of events, with clusters.
 _SHIFT_DRAWS = 999
 # A search begins between the first of these, and goes on to later ones while it must.
@@ -181,8 +184,13 @@ def confidence_interval(
     .. math:: |\mathrm{E}_\delta N - N| - 1/2 = z_{1 - (\alpha_1 + \alpha_2) / 2}
         \, (\mathrm{Var}_\delta N)^{1/2}.
 
-    If perfect calibration is not rejected, the lower end is 0. With ``bandwidth="auto"`` the population value
-    of ``logit_smoothed_ece`` is its limit for many samples, the ECE.
+    If perfect calibration is not rejected, the lower end is 0. For ``decision_risk_gap``,
+    ``calibration_decision_loss`` and ``logit_smoothed_ece``, whose noise depends on the kind of
+    miscalibration more than on its size, the lower end is also at most that along a second path: to log-odds
+    that are halved for the first two, and along the peaks of :math:`m(p) - p` for the third. The coverage
+    with weak miscalibration of these kinds is in ``benchmarks/results/interval_coverage_decisions.md`` and
+    ``interval_coverage_logit.md``. With ``bandwidth="auto"`` the population value of ``logit_smoothed_ece``
+    is its limit for many samples, the ECE.
 
     **Bootstrap.** The ends are the :math:`(1 \mp \text{confidence}) / 2` quantiles of the metric of samples
     drawn with replacement from the samples, or from the clusters. The interval is too short if the metric
@@ -306,6 +314,9 @@ def inverted(redrawn: Redrawn, populations: Populations, confidence: float) -> C
     """Return the interval by inversion, from samples of populations with the predictions of ``redrawn``."""
     path = _Path(redrawn, populations, 1.0 - confidence)
     low, high = path.invert()
+    if redrawn.other_direction is not None:
+        other = redrawn.other_direction(populations.grouped.prob, populations.direction)
+        low = min(low, _Path(redrawn, populations.along(other), 1.0 - confidence).lowest())
     return ConfidenceInterval(
         redrawn.estimate,
         low,
@@ -343,6 +354,12 @@ class Populations:
         self.seed = int(rng.integers(2**63))
         self.direction = _direction(grouped)
         self._kept: dict[float, list[tuple[NDArray[Any], NDArray[Any]]]] = {}
+
+    def along(self, direction: Array) -> Populations:
+        """Return populations with another miscalibration, simulated from the same random numbers."""
+        other = copy(self)
+        other.direction, other.keep, other._kept = direction, False, {}
+        return other
 
     def truth(self, multiple: float) -> Array:
         """Return the event probabilities of the groups."""
@@ -383,13 +400,28 @@ class _Path:
         samples = self.populations.samples(multiple)
         return np.concatenate([self.redrawn.values(count, positives) for count, positives in samples])
 
+    def value(self, multiple: float) -> float:
+        """Return the metric of the population.
+
+        Gaps at the worst threshold are greater for the predictions of a sample than for their distribution.
+        Metrics that declare another direction are corrected for this bias b, in proportion to the standard
+        deviation of the sample: predictions that are resampled from the sample have the bias 2^(1/2) b.
+        """
+        truth = self.populations.truth(multiple)
+        value = self.redrawn.population(truth)
+        if self.redrawn.other_direction is None:
+            return value
+        count = next(self.populations.samples(multiple))[0][:, :_MOST_RESAMPLED]
+        resampled = float(self.redrawn.resampled_populations(truth, count).mean())
+        return max(value - (resampled - value) / (np.sqrt(2.0) - 1.0), 0.0)
+
     def at(self, step: int) -> _Point:
         """Return the population at a multiple, simulated when it is first needed."""
         if step not in self.points:
             multiple = _MULTIPLES[step]
             draws = self.draws(multiple) if multiple else self.null
             # a calibration error is 0 in the calibrated population, of which the sample is a discrete copy
-            value = self.redrawn.population(self.populations.truth(multiple)) if multiple else 0.0
+            value = self.value(multiple) if multiple else 0.0
             signal = value / self.null_mean if self.null_mean > 0 else np.inf
             alpha_low = 0.5 * self.alpha * (1.0 - np.exp(-signal * signal))
             # the j-th of N simulated values is exceeded with probability 1 - j / (N + 1)
@@ -401,15 +433,19 @@ class _Path:
             self.points[step] = _Point(multiple, value, mean, lower, upper)
         return self.points[step]
 
-    def invert(self) -> tuple[float, float]:
-        """Return the least and greatest value that is accepted."""
+    def lowest(self) -> float:
+        """Return the least value that is accepted."""
         # the kernel can separate what is tied with the estimate
         estimate, slack = self.redrawn.estimate, self.redrawn.accuracy
         left, right, fraction = self._crossing(lambda point: point.upper, estimate - slack)
         if right.upper <= estimate + slack:
             # the largest value that samples can have: populations on the left can have it, too
             fraction = 0.0
-        low = left.value + fraction * (right.value - left.value)
+        return left.value + fraction * (right.value - left.value)
+
+    def invert(self) -> tuple[float, float]:
+        """Return the least and greatest value that is accepted."""
+        low, estimate, slack = self.lowest(), self.redrawn.estimate, self.redrawn.accuracy
         left, right, fraction = self._crossing(lambda point: point.lower, estimate + slack)
         high = left.value + fraction * (right.value - left.value)
         at_shifts = [self.redrawn.population(truth) for truth in shifted(self.redrawn.grouped, self.alpha)]

@@ -1,5 +1,6 @@
 """Any metric on samples simulated under perfect calibration."""
 
+import warnings
 from collections.abc import Callable
 from functools import cached_property
 from inspect import signature
@@ -64,7 +65,11 @@ def check_weights_count(metric: Metric, grouped: GroupedOutcomes) -> None:
         signature(metric).bind(y, p, sample_weight=times)
     except TypeError as error:
         raise TypeError(f"metric cannot be called with sample_weight: {error}. {advice}") from None
-    weighted, repeated = metric(y, p, sample_weight=times), metric(np.repeat(y, times), np.repeat(p, times))
+    with warnings.catch_warnings():
+        # the metric warns when it is evaluated on the sample itself
+        warnings.simplefilter("ignore")
+        weighted = metric(y, p, sample_weight=times)
+        repeated = metric(np.repeat(y, times), np.repeat(p, times))
     if not np.isclose(weighted, repeated, rtol=1e-4, atol=1e-6, equal_nan=True):
         raise ValueError(
             f"metric does not use sample_weight as numbers of samples: it is {weighted:.6g} for weights of 1 "
@@ -129,6 +134,18 @@ class Redrawn:
                 for rows, events in zip(counts.T, positives.T, strict=True)
             ]
         )
+
+    def resampled_populations(self, truth: Array, count: Array) -> Array:
+        """Return the metric of populations in which the predictions have the counts (groups, r)."""
+        assert self._evaluate_population is not None
+        count = count * _COPIES
+        return self._evaluate_population(count, truth[:, np.newaxis] * count)
+
+    @property
+    def other_direction(self) -> Callable[[Array, Array], Array] | None:
+        """Return what a metric with a kernel declares on the lower end of its intervals."""
+        bound = None if self._evaluate_population is None else bind_kernel(self.metric, np.inf)
+        return None if bound is None else bound.kernel._other_direction
 
     def population(self, truth: Array) -> float:
         """Return the metric of a population with event probabilities ``truth``: many copies of it."""

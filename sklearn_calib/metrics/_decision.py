@@ -7,10 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
 from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
+from sklearn_calib._core._links import logit
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
@@ -149,12 +151,22 @@ def n_risk_bins(total: float) -> int:
     return int(np.ceil(_BINS_PER_ROOT * np.cbrt(total)))
 
 
+def _bins(grouped: GroupedOutcomes) -> NDArray[np.int64]:
+    # the greatest of many gaps changes more than a single one
+    return quantile_bins(grouped.weight, 8 * n_risk_bins(grouped.total))
+
+
 def _gap_bins(grouped: GroupedOutcomes, threshold: float | str = 0.5) -> NDArray[np.int64] | None:
-    return quantile_bins(grouped.weight, n_risk_bins(grouped.total)) if threshold == "max" else None
+    return _bins(grouped) if threshold == "max" else None
 
 
 def _loss_bins(grouped: GroupedOutcomes, recalibration: str = "monotone") -> NDArray[np.int64] | None:
-    return quantile_bins(grouped.weight, n_risk_bins(grouped.total)) if recalibration == "monotone" else None
+    return _bins(grouped) if recalibration == "monotone" else None
+
+
+def _overconfident(prob: Array, direction: Array) -> Array:
+    """Return the direction to half of the log-odds: hardly a gap, as few decisions change, but more noise."""
+    return expit(0.5 * logit(prob)) - prob
 
 
 def _make(prob: Array, n_samples: float, threshold: float | str = 0.5) -> Evaluate:
@@ -175,7 +187,7 @@ def _make(prob: Array, n_samples: float, threshold: float | str = 0.5) -> Evalua
 
 
 @shared_docs
-@MetricKernel(_make, calibration_error=True, _bins=_gap_bins)
+@MetricKernel(_make, calibration_error=True, _bins=_gap_bins, _other_direction=_overconfident)
 def decision_risk_gap(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -251,7 +263,7 @@ def _make_loss(prob: Array, n_samples: float, recalibration: str = "monotone") -
 
 
 @shared_docs
-@MetricKernel(_make_loss, calibration_error=True, _bins=_loss_bins)
+@MetricKernel(_make_loss, calibration_error=True, _bins=_loss_bins, _other_direction=_overconfident)
 def calibration_decision_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -88,6 +88,12 @@ def _make(
     return errors
 
 
+def _local(prob: Array, direction: Array) -> Array:
+    """Return the peaks of a direction: a local error adds to the noise, others are lost in it."""
+    size = np.abs(direction)
+    return np.sign(direction) * np.maximum(size - 0.5 * size.max(), 0.0)
+
+
 def _pooling_bins(
     grouped: GroupedOutcomes, bandwidth: float, noise: str = "gaussian", eps: float = EPS
 ) -> NDArray[np.int64]:
@@ -95,7 +101,14 @@ def _pooling_bins(
 
 
 @shared_docs
-@MetricKernel(_make, calibration_error=True, _accuracy=1e-6, _bins=_pooling_bins, _at_size=_at_size)
+@MetricKernel(
+    _make,
+    calibration_error=True,
+    _accuracy=1e-6,
+    _bins=_pooling_bins,
+    _at_size=_at_size,
+    _other_direction=_local,
+)
 def logit_smoothed_ece(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -77,6 +77,9 @@ class MetricKernel:
     _bins: Callable[..., NDArray[np.int64] | None] | None = field(default=None, kw_only=True)
     # ``at_size(n_samples, **params)``, the keywords whose automatic value depends on the number of samples.
     _at_size: Callable[..., dict[str, Any]] | None = field(default=None, kw_only=True)
+    # ``other_direction(prob, direction)``, miscalibration with more noise for the same value of the metric
+    # than the estimated ``direction``: the lower end of a confidence interval allows for it, too.
+    _other_direction: Callable[[Array, Array], Array] | None = field(default=None, kw_only=True)
 
     def __call__(self, metric: Function) -> Function:
         """Attach the declaration to a metric, a function, and return the metric.
