@@ -350,8 +350,9 @@ class CalibrationRequirements:
 
 
 def _is_finite(value: Any) -> bool:
-    known = int | float | np.integer | np.floating
-    return isinstance(value, known) and type(value) is not bool and bool(abs(value) < 1e300)
+    number = isinstance(value, int | float | np.integer | np.floating) and type(value) is not bool
+    # an integer can exceed the greatest float
+    return number and bool(abs(value) < 1e300)
 
 
 def _segment_limit(limit: Any) -> tuple[float, int]:
