@@ -11,10 +11,14 @@ t_c they are too moderate.
 
 The likelihood of rho is that of this model with s = 0, by quadrature over z_c; that of s is approximate. A
 common shift of all q_i, and a common slope, have flat priors and are integrated out, so that miscalibration
-hardly counts as dependence. The priors of rho and s^2 are uniform in the logarithm of a variance ratio: for
-many samples in each cluster the simulated mean residual then has Student's t distribution, with one degree of
-freedom less than there are clusters, as in the t-test of the cluster sums. In addition, rho = 0 has a prior
-probability of its own, without which tests of independent clusters reject too rarely.
+hardly counts as dependence. A cluster of size n_c has the weight min(1, n_c / m)^1.5 in the log-likelihood of
+rho, where m = sum n_c^2 / n: many small clusters must not decide about the dependence in large ones.
+
+The prior of rho is uniform in the variance ratio 1 + (m - 1) rho: for many samples in each of C clusters the
+simulated mean residual then has Student's t distribution with C - 3 degrees of freedom. A prior uniform in
+its logarithm, as that of s^2, leads to C - 1, as in the t-test of the cluster sums, and to tests that reject
+too often with few clusters. In addition, rho = 0 has a prior probability of its own, without which tests of
+independent clusters reject too rarely.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ Index = NDArray[np.int64]
 _N_RHO, _NODES = 20, np.linspace(-1.0, 1.0, 97)
 _SHIFTS, _WIDTH = np.linspace(-4.0, 4.0, 17), 0.25
 # Greatest rho, and bounds of the probabilities whose quantiles are needed.
-_LARGEST, _LEAST = 0.99, 1e-9
+_LARGEST, _LEAST = 1.0 - 1e-6, 1e-9
 # The effect of a cluster is not taken to be known better than by so many samples per unit of its odds; the
 # likelihood would be narrower than the distance of nodes.
 _MOST_INFORMATION = 60.0
@@ -46,6 +50,8 @@ _INDEPENDENT = 0.2
 _STEEPEST, _FARTHEST = 1.0, 2.5
 # Up to so many samples of the same prediction and cluster, on average, are simulated one by one.
 _LIGHT = 8.0
+# Power of the size in the weight of a cluster.
+_SIZE_POWER = 1.5
 # Of more clusters, some of all sizes estimate the dependence.
 _MOST_CLUSTERS = 4096
 
@@ -280,18 +286,21 @@ def dependence(code: Index, prob: Array, count: Array, positives: Array) -> Depe
     place = np.full(size.shape[0], -1)
     place[chosen] = np.arange(chosen.shape[0])
     kept = place[code] >= 0
+    # the variance of sums depends on the dependence in large clusters, which may differ from that in others
+    weight = np.minimum(1.0, size[chosen] / mean_size) ** _SIZE_POWER
     columns, events = prob.reshape(prob.shape[0], -1)[kept], positives.reshape(prob.shape[0], -1)[kept]
     n_columns = columns.shape[1]
     log_likelihood: Any = sum(
-        _log_likelihood(rho, place[code[kept]], column, count[kept], event, chosen.shape[0])
+        _log_likelihood(rho, place[code[kept]], column, count[kept], event, weight)
         for column, event in zip(columns.T, events.T, strict=True)
     )
     if n_columns > 1:
         # indicators of K classes are K - 1 numbers
         log_likelihood = log_likelihood * (n_columns - 1.0) / n_columns
-    # prior: (1 - a) / N at each of N values, and a more at 0, which is 1 + N a / (1 - a) times the others
-    log_likelihood[0] += np.log1p(_N_RHO * _INDEPENDENT / (1.0 - _INDEPENDENT))
-    found = Dependence(rho, _normalised(log_likelihood))
+    # uniform in the variance ratio, whose logarithm is equally spaced, and a probability of 0 of its own
+    prior = (1.0 - _INDEPENDENT) * _normalised(np.log1p((mean_size - 1.0) * rho))
+    prior[0] += _INDEPENDENT
+    found = Dependence(rho, _normalised(log_likelihood + np.log(prior)))
     if n_columns > 1:
         return found
     return _with_slope(found, code, prob, count, positives)
@@ -341,11 +350,11 @@ def _normalised(log_likelihood: Array) -> Array:
 
 
 def _log_likelihood(
-    rho: Array, code: Index, prob: Array, count: Array, positives: Array, n_clusters: int
+    rho: Array, code: Index, prob: Array, count: Array, positives: Array, cluster_weight: Array
 ) -> Array:
     """Return the logarithm of the likelihood of each rho, but for a constant."""
     column, middle = _quantile_bins(prob)
-    n_bins = middle.shape[0]
+    n_bins, n_clusters = middle.shape[0], cluster_weight.shape[0]
     table = csr_array(
         (
             np.concatenate((positives, count - positives)),
@@ -359,7 +368,7 @@ def _log_likelihood(
     information = np.bincount(code, count * density**2 / (p * (1.0 - p)), n_clusters)
     out = np.empty_like(rho)
     for k, value in enumerate(rho):
-        error = (1.0 / (value + 1.0 / information)).sum() ** -0.5
+        error = (cluster_weight / (value + 1.0 / information)).sum() ** -0.5
         shifts, spread = _SHIFTS * error, np.sqrt(value)
         node = _NODES * (5.0 * spread - shifts[0]) if value else shifts
         x = (middle[:, np.newaxis] + node) / np.sqrt(1.0 - value)
@@ -373,7 +382,7 @@ def _log_likelihood(
             terms = peak + np.log(
                 np.exp((terms - peak) * narrowed[:, np.newaxis]) @ weight / np.sqrt(2.0 * np.pi) + 1e-300
             )
-        total = terms.sum(axis=0)
+        total = cluster_weight @ terms
         # the integral over shifts
         out[k] = np.logaddexp.reduce(total) + np.log(error)
     return out

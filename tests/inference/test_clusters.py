@@ -30,6 +30,7 @@ from sklearn_calib.calibrators import (
 from sklearn_calib.calibrators._certificate import fitted_steps
 from sklearn_calib.inference import (
     BinomialTest,
+    CombinedTest,
     ConsistencyTest,
     CoxTest,
     CutoffTest,
@@ -161,7 +162,8 @@ def test_the_likelihood_is_that_of_the_copula():
     code = np.repeat(np.arange(5), 2)
     prob, count, positives = np.array([row for rows in tables for row in rows]).T
     found = dependence(code, prob, count, positives)
-    expected = np.array([likelihood(rho, tables) for rho in found.rho[1::6]])
+    # times the prior, the variance ratio of clusters of 12 samples
+    expected = np.array([likelihood(rho, tables) * (1 + 11 * rho) for rho in found.rho[1::6]])
     assert found.probability[1::6] / found.probability[1] == pytest.approx(expected / expected[0], rel=0.02)
     assert found.probability.sum() == pytest.approx(1)
 
@@ -178,6 +180,25 @@ def test_miscalibration_is_not_taken_for_dependence():
     assert CoxTest(n_resamples=999).test(y, p, clusters=clusters).pvalue == 0.001
     found = dependence(clusters, p, np.ones_like(p), y.astype(float))
     assert found.median < 0.03
+
+
+def test_outcomes_of_repeated_samples_are_simulated_as_repeated():
+    p = np.repeat(np.random.default_rng(0).uniform(0.05, 0.95, 100), 3)
+    y = np.repeat((np.random.default_rng(1).random(100) < p[::3]).astype(int), 3)
+    found = group_outcomes(y, p, None, np.repeat(np.arange(100), 3))
+    drawn = np.hstack(list(draw_positives(found, 200, np.random.default_rng(0))))
+    assert np.isin(drawn, (0, 3)).mean() > 0.995
+
+
+def test_small_clusters_do_not_decide_about_large_ones():
+    """Ten large clusters with a correlation of .4, and 200 small ones of independent samples."""
+    y, p, large = dependent(10, 100, 0.4, seed=0)
+    other, q, _ = dependent(200, 5, 0.0, seed=1)
+    code = np.append(large, 10 + np.repeat(np.arange(200), 5))
+    both = [np.append(y, other).astype(float), np.append(p, q)]
+    found = dependence(code, both[1], np.ones(2000), both[0])
+    alone = dependence(large, p, np.ones(1000), y.astype(float))
+    assert found.median > 0.7 * alone.median > 0.1
 
 
 def test_slopes_that_differ_are_found():
@@ -204,6 +225,37 @@ def test_dependence_is_no_miscalibration(case):
         y, p, clusters = dependent(40, 25, 0.4, seed)
         rejected += case.test.test(y, p, clusters=clusters).rejects()
     assert rejected <= binom.ppf(0.9999, 15, 0.05)
+
+
+def repeated(rng):
+    """Every sample three times."""
+    p = expit(1.2 * rng.normal(size=150))
+    return (np.repeat(x, 3) for x in (rng.random(150) < p, p, np.arange(150)))
+
+
+def eight_clusters(rng):
+    return dependent(8, 30, 0.4, rng.integers(2**31))
+
+
+def dependence_in_large_clusters(rng):
+    y, p, clusters = dependent(10, 100, 0.3, rng.integers(2**31))
+    other, q, small = dependent(200, 5, 0.0, rng.integers(2**31))
+    return np.append(y, other), np.append(p, q), np.append(clusters, 10 + small)
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("draw", [repeated, eight_clusters, dependence_in_large_clusters])
+def test_level_of_tests_with_clusters(draw):
+    tests = ("tcal", "cutoff", "intercept", "slope")
+    hits = np.zeros(5)
+    for seed in range(200):
+        y, p, clusters = draw(np.random.default_rng(seed))
+        combined = CombinedTest(components=tests, n_resamples=99, random_state=seed).test(
+            y, p, clusters=clusters
+        )
+        hits += np.array([*(part.pvalue for part in combined.scales), combined.pvalue]) <= 0.05
+    assert hits.max() <= binom.ppf(0.999, 200, 0.06)
 
 
 def test_without_clusters_it_is():
