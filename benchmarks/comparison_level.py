@@ -14,6 +14,7 @@ the interval of `compare_models` for the true difference.
     --smoke                a few repetitions, as a quick check
 """
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 
@@ -168,6 +169,8 @@ def eight(rng, shift):
 
 def clusters_and_families(metrics, repetitions, n_resamples):
     """Print rates of rejection with clusters, and of any of 28 pairs of eight models."""
+    # warnings about few clusters are expected
+    warnings.filterwarnings("ignore", category=UserWarning)
     for name in metrics:
         for draw in (dependent_twins, shifted_both_ways):
             for kind in ("10 x 30", "Pareto"):

@@ -30,6 +30,7 @@ from sklearn_calib.inference._paired_samples import (
     check_models,
 )
 from sklearn_calib.inference._redraw import Metric
+from sklearn_calib.metrics._decision import net_benefit
 from sklearn_calib.metrics._names import as_metric
 
 
@@ -42,7 +43,7 @@ class ModelSummary:
     name : str
         Its name.
     estimate : float
-        Its metric on the sample; smaller is better.
+        Its metric on the sample.
     null_mean : float
         Mean of the metric if the model were perfectly calibrated: the expected value of a calibration error
         under perfect calibration, or the score expected under the model's own predictions.
@@ -225,8 +226,8 @@ def compare_models(
         class, more of them unchanged.
     metric : str or callable, default="smooth_ece"
         Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score" or "log_loss",
-        or ``metric(y_true, y_proba) -> float``, smaller is better, such as
-        :func:`sklearn.metrics.brier_score_loss`, with parameters fixed by :func:`functools.partial`. Labels
+        or ``metric(y_true, y_proba) -> float``, such as :func:`sklearn.metrics.brier_score_loss`, with
+        parameters fixed by :func:`functools.partial`. Smaller is better, except for ``net_benefit``. Labels
         are passed as 0, ..., K - 1. Subsets of the samples can lack a class: scikit-learn's ``log_loss``
         needs ``labels``. Calibration errors are corrected for their bias: those of this package, and
         functions declared by :class:`~sklearn_calib.metrics.MetricKernel` with ``calibration_error=True``.
@@ -357,6 +358,7 @@ def compare_models(
         base = names.index(reference)
         tested = [(k, base) for k in every if k != base]
 
+    larger_is_better = getattr(metric, "func", metric) is net_benefit
     values = [rows.value(metric, k) for k in every]
     splits = Splits.draw(metric, rows, n_resamples, generator)
     corrected = splits.root(splits.corrected).tolist()
@@ -381,7 +383,7 @@ def compare_models(
             )
         )
         if pvalue <= tail + 1e-12:
-            worse.add(a if contrast.estimate > 0 else b)
+            worse.add(a if (contrast.estimate > 0) != larger_is_better else b)
     models = tuple(
         ModelSummary(names[k], values[k], null_means[k], corrected[k], *intervals[k], k not in worse)
         for k in every

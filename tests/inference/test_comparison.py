@@ -15,6 +15,7 @@ from sklearn_calib.metrics import (
     cutoff_calibration_error,
     decision_risk_gap,
     expected_calibration_error,
+    net_benefit,
 )
 
 ece = partial(expected_calibration_error, n_bins=5)
@@ -339,6 +340,16 @@ def test_reference_and_table():
     plain = compare_models(y, predictions, metric=ece, correction=None, n_resamples=99)
     assert all(pair.adjusted_pvalue == pair.pvalue for pair in plain.pairs)
     assert "p-value" in str(plain)
+
+
+def test_a_larger_net_benefit_is_better():
+    y, predictions = models(2000)
+    pair = {"true": predictions["true"], "never": np.zeros(2000)}
+    for metric in ("net_benefit", partial(net_benefit, threshold=0.4)):
+        compared = compare_models(y, pair, metric=metric, n_resamples=59)
+        assert compared.best_set == ("true",)
+        assert compared.pairs[0].corrected == pytest.approx(compared.pairs[0].difference)
+        assert compared.pairs[0].lower > 0
 
 
 def test_interval_of_one_model():
