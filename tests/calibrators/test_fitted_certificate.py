@@ -146,20 +146,12 @@ def test_a_decreasing_map_is_certified_as_its_mirror():
     assert certificates[0] == pytest.approx(certificates[1], abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    "calibrator",
-    [
-        IsotonicCalibrator(),
-        HistogramBinningCalibrator(),
-        CertifiedCalibrator("passthrough", tolerance=1.0),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("calibrator", [IsotonicCalibrator(), HistogramBinningCalibrator()], ids=repr)
 def test_has_no_jumps_at_few_events(calibrator):
-    """Certificates for 1 to 10 events differ by less than a quarter from one to the next."""
+    """One event more or less changes the certificate by less than a quarter."""
     p, order = (np.arange(300) + 0.5) / 3000, np.random.default_rng(0).permutation(300)
     bounds = []
-    for events in (1, 4, 7, 8, 9, 10):
+    for events in range(1, 12):
         y = np.zeros(300, dtype=int)
         y[order[:events]] = 1
         certificate = calibrator.fit(p, y).cutoff_certificate()
