@@ -8,11 +8,11 @@ chance. A rate that exceeds it by more than three standard errors is marked with
 new samples; only tests that are documented as asymptotic or approximate may exceed the level again. All tests
 are applied to the same samples.
 
-    --sizes 50 200 1000 10000   numbers of observations ("level" only; "power" has n = 1000)
-    --repetitions 1000          samples for each table; a quarter of them for n = 10000
-    --only WORD ...             tests whose name contains one of the words
+    --sizes 50 200 1000         numbers of observations ("level" only; "power" has n = 1000)
+    --repetitions 1000          samples for each table
+    --only WORD ...             tests with this name, or if there is none, whose name contains the word
     --jobs 1                    processes
-    --csv PATH                  write the table
+    --csv PATH                  write the table; "level" keeps other rows of an existing table
     --figure PATH               plot it
     --smoke                     few samples, as a quick check
 """
@@ -222,7 +222,7 @@ def chosen(words: Sequence[str], distribution: str, n: int) -> list[str]:
         name
         for name, (_, distributions) in TESTS.items()
         if distribution in distributions
-        and (not words or any(word in name for word in words))
+        and (not words or any(word == name if word in TESTS else word in name for word in words))
         and n <= MOST_ROWS.get((name, distribution.startswith("K")), n)
     ]
 
@@ -241,7 +241,7 @@ def level(options: argparse.Namespace) -> list[dict[str, Any]]:
             names = chosen(options.only, distribution_name, n)
             if not names:
                 continue
-            repetitions = max(2, options.repetitions // 4) if n >= 10_000 else options.repetitions
+            repetitions = options.repetitions
             values = simulate(distribution, None, (index, n), repetitions, names, options.jobs)
             columns = dict(zip(names, values.T, strict=True))
             # all tests share their samples, so that an unusual set of them would affect all
@@ -273,12 +273,27 @@ def level(options: argparse.Namespace) -> list[dict[str, Any]]:
                 )
     report_exceeding(rows)
     if options.csv:
+        rows = kept(options.csv, rows)
         write_csv(
             options.csv.with_name(f"{options.csv.stem}_exceeded.csv"),
             [{k: v for k, v in row.items() if k != "exceeds"} for row in rows if row["exceeds"] == "yes"],
             [key for key in rows[0] if key != "exceeds"],
         )
     return rows
+
+
+def kept(path: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of an existing table, with new ones in their places, in the order of the tables."""
+
+    def key(row: dict[str, Any]) -> tuple[int, int, int]:
+        return list(NULLS).index(row["predictions"]), int(row["n"]), list(TESTS).index(row["test"])
+
+    old: list[dict[str, Any]] = []
+    if path.exists():
+        with path.open(newline="", encoding="utf-8") as file:
+            old = [{**row, "n": int(row["n"])} for row in csv.DictReader(file)]
+    table = {key(row): row for row in [*old, *rows]}
+    return [table[place] for place in sorted(table)]
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]], heads: Sequence[str]) -> None:
@@ -388,7 +403,7 @@ def draw_power(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = parser_of(__doc__, repetitions=1000, jobs=1, sizes=[50, 200, 1000, 10_000])
+    parser = parser_of(__doc__, repetitions=1000, jobs=1, sizes=[50, 200, 1000])
     parser.add_argument("what", nargs="?", choices=["level", "power"])
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--csv", type=Path)
