@@ -95,7 +95,10 @@ def _tiles(report: ReportNumbers) -> list[tuple[str, str]]:
             f"smooth ECE{of}, bias-corrected; raw {words.number(error.value)}, expected under perfect "
             f"calibration {expected}",
         ),
-        (words.pvalue_text(report.pvalue), "p-value of the primary test"),
+        (
+            words.pvalue_text(report.pvalue),
+            "p-value of the primary test" + ", adjusted" * bool(report.classes or report.groups),
+        ),
     ]
     for key, name in (("observed_over_expected", "observed / expected"), ("slope", "calibration slope")):
         line = report.metric(key)

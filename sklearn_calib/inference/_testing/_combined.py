@@ -74,7 +74,8 @@ class CombinedTest(CalibrationTest):
 
     No single test is the most powerful against every kind of miscalibration. This one computes several
     statistics on the same simulated outcomes and compares a weighted harmonic mean of their p-values with
-    its null distribution. The correlation of the components is accounted for, and the level is exact.
+    its null distribution, simulated together with the components. For independent samples the level of
+    "monte_carlo" is exact, whatever the correlation of the components.
 
     Parameters
     ----------
@@ -123,7 +124,7 @@ class CombinedTest(CalibrationTest):
     For small p-values w_k / p_k is close to w_k pi cot(pi p_k), which has a Cauchy distribution for uniform
     p_k; so has a weighted mean of them if they are independent, and nearly so in its upper tail if they are
     not. "asymptotic" with "harmonic" gives the upper tail probability of sum_k w_k cot(pi min(p_k, .95)), as
-    in [2]_. In simulations its level is between that of Bonferroni and 1.1 times the nominal one.
+    in [2]_. ``benchmarks/error_rates.py level`` estimates its level.
 
     More than 4096 distinct predictions are pooled in about 2000 bins of width 2^-11, and in 8 bins for each
     octave of p below 2^-8 and of 1 - p; "asymptotic" pools them for "tcal" only. The bins are unions of those

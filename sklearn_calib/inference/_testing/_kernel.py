@@ -117,13 +117,12 @@ class KernelTest(CalibrationTest):
     The statistic of the result is the estimate of the SKCE itself, for "adaptive" the largest standardised
     estimate.
 
-    The estimate has variance 2 sum_{i != j} kappa_ij^2 tr(S_i S_j) / (n (n - 1))^2 under the null
-    hypothesis, where S = diag(p) - p p' is the covariance of a label; in a binary problem tr(S_i S_j) is
-    replaced by v_i v_j with v = p (1 - p). The gamma distribution also matches the third cumulant. It
-    approximates the asymptotic distribution, that of a weighted sum of independent chi-squared variables; the
-    test is close to its level from about 20 observations on, and conservative for rare events
-    (``benchmarks/error_rates.py level``). Where sum_i v_i is below 1 it is not used: the p-value is 1, and
-    ``reason`` says so.
+    The estimate has variance 2 sum_{i != j} kappa_ij^2 tr(S_i S_j) / (n (n - 1))^2 under the null hypothesis,
+    where S = diag(p) - p p' is the covariance of a label; in a binary problem tr(S_i S_j) is replaced by v_i
+    v_j with v = p (1 - p). The gamma distribution also matches the third cumulant. It approximates the
+    asymptotic distribution, that of a weighted sum of independent chi-squared variables;
+    ``benchmarks/error_rates.py level`` estimates the level, which is too low for rare events. Where sum_i v_i
+    is below 1 it is not used: the p-value is 1, and ``reason`` says so.
 
     p-values of "monte_carlo" are (1 + #{T* >= T}) / (1 + n_resamples). A weight of k is the sample repeated k
     times.
