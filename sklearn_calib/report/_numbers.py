@@ -27,7 +27,6 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_option
 from sklearn_calib.calibrators import (
     AutoCalibrator,
-    BetaCalibrator,
     CalibratorSelection,
     PlattCalibrator,
     SplineCalibrator,
@@ -744,11 +743,7 @@ def _after_recalibration(sample: BinarySample, summary: CalibrationSummary, budg
 
 
 # The calibrators that are compared by cross-validation, from the simplest to the most flexible.
-_BINARY = {
-    "PlattCalibrator()": PlattCalibrator(),
-    "BetaCalibrator()": BetaCalibrator(),
-    "SplineCalibrator()": SplineCalibrator(),
-}
+_BINARY = {"PlattCalibrator()": PlattCalibrator(), "SplineCalibrator()": SplineCalibrator()}
 _MULTICLASS = {
     "TemperatureCalibrator()": TemperatureCalibrator(),
     "StructuredMatrixScalingCalibrator()": StructuredMatrixScalingCalibrator(),
