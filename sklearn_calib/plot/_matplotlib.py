@@ -24,7 +24,7 @@ PALE = "0.8"
 MARGIN = 0.02
 
 _OWN = "sklearn_calib.figure"
-# Maximum fraction of the axes that a legend replaces, and smallest letters, in points.
+# Largest fraction of the axes that a legend replaces, and smallest letters, in points.
 _MOST_LEGEND, _SMALLEST_LETTERS = 0.6, 4.5
 
 # Number of columns of a thinned path; the ends and extremes of each are kept.
@@ -173,15 +173,21 @@ def thinned(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.intp]:
     return np.unique(np.concatenate((starts, stops, order[starts], order[stops])))
 
 
-def set_range(ax: "Axes", gid: str, low: float, high: float) -> tuple[float, float]:
-    """Set the x-limits to a range, joined with that of the other curves marked ``gid``, and return it."""
+def curves_of(ax: "Axes", gid: str) -> list["Line2D"]:
+    """Return the curves marked ``gid`` on these axes and on those that share their horizontal axis."""
     together = ax.get_shared_x_axes().get_siblings(ax)
-    if sum(line.get_gid() == gid for each in together for line in each.lines) > 1:
-        left, right = ax.get_xlim()
+    return [line for each in together for line in each.lines if line.get_gid() == gid]
+
+
+def set_range(ax: "Axes", gid: str, low: float, high: float) -> tuple[float, float]:
+    """Set the x-limits to a range on the scale of the axis, joined with that of other curves; return it."""
+    scale = ax.xaxis.get_transform()
+    if len(curves_of(ax, gid)) > 1:
+        left, right = scale.transform(np.array(ax.get_xlim()))
         pad = MARGIN / (1.0 + 2.0 * MARGIN) * (right - left)
         low, high = min(low, left + pad), max(high, right - pad)
     pad = MARGIN * ((high - low) or 1.0)
-    ax.set_xlim(low - pad, high + pad)
+    ax.set_xlim(*scale.inverted().transform(np.array([low - pad, high + pad])))
     return low, high
 
 

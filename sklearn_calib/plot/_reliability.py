@@ -12,7 +12,6 @@ from scipy.special import expit
 from sklearn.utils import check_consistent_length
 
 from sklearn_calib._compat import safe_indexing
-from sklearn_calib._core._links import logit
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import (
     BinarySample,
@@ -30,6 +29,7 @@ from sklearn_calib.plot._estimator import DisplayMixin, axis_title, estimator_pr
 from sklearn_calib.plot._matplotlib import (
     GREY,
     MARGIN,
+    curves_of,
     draw_curve,
     full_names,
     legend_below,
@@ -345,41 +345,32 @@ def _is_new(ax: Axes, label: str) -> bool:
 
 def _set_limits(ax: Axes, curve: ReliabilityCurve, histogram: bool) -> None:
     """Set scales and limits around all curves of the axes, with space for a histogram below."""
-    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, NullLocator
 
     below = (_HEIGHT + _GAP) * (histogram or _histogram_of(ax) is not None)
-    if curve.scale == "probability":
-        left, right = set_range(ax, _CURVE, float(curve.edges[0]), float(curve.edges[-1]))
-        together = ax.get_shared_x_axes().get_siblings(ax)
-        lines = [line for each in together for line in each.lines if line.get_gid() == _CURVE]
-        x, y = np.concatenate([line.get_xydata() for line in lines]).T
-        y = y[(x >= left) & (x <= right) & np.isfinite(y)]
-        low, high = min(left, float(y.min())), max(right, float(y.max()))
-        # both axes are equal unless the curve would be a sliver
-        if high - low <= _STEEPEST * (right - left):
-            set_range(ax, _CURVE, low, high)
-        ticks: Any = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-        pad = MARGIN * (high - low)
-        low, high = low - pad, high + pad
-        ax.set_ylim(high - (high - low) / (1.0 - below), high)
-    else:
-        values = np.concatenate((curve.predicted, curve.observed, curve.edges))
-        values = np.clip(logit(values[(values > 0.0) & (values < 1.0)]), -FAR, FAR)
-        start, stop = float(values.min()), float(values.max())
-        pad = MARGIN * max(stop - start, 1.0)
-        start, stop = start - pad, stop + pad
-        if ax.get_xscale() == "logit":
-            # the curves that are there remain visible
-            left, right = logit(np.array(ax.get_xlim()))
-            start, stop = min(start, left), max(stop, right)
-        else:
-            ax.set(xscale="logit", yscale="logit")
-        low, high = float(expit(start)), float(expit(stop))
-        ax.set(xlim=(low, high), ylim=(float(expit(stop - (stop - start) / (1.0 - below))), high))
-        ticks = np.asarray(ax.xaxis.get_major_locator().tick_values(low, high))
-        ax.yaxis.set_minor_locator(NullLocator())
+    if curve.scale == "logit" != ax.get_xscale():
+        ax.set(xscale="logit", yscale="logit")
+    scale = ax.xaxis.get_transform()
+    left, right = set_range(ax, _CURVE, *scale.transform(curve.edges[[0, -1]]).tolist())
+    x, y = np.concatenate([np.asarray(line.get_xydata()) for line in curves_of(ax, _CURVE)]).T
+    if curve.scale == "logit":
+        # 0 and 1 are at infinity
+        y = np.clip(np.where((y > 0.0) & (y < 1.0), y, np.nan), expit(-FAR), expit(FAR))
+    x, y = scale.transform(x), scale.transform(y)
+    y = y[(x >= left) & (x <= right) & np.isfinite(y)]
+    low, high = min([left, *y]), max([right, *y])
+    # both axes are equal unless the curve would be a sliver
+    if high - low <= _STEEPEST * (right - left):
+        set_range(ax, _CURVE, low, high)
+    pad = MARGIN * (high - low)
+    low, high = low - pad, high + pad
+    bottom = high - (high - low) / (1.0 - below)
+    bottom, low, high = scale.inverted().transform(np.array([bottom, low, high])).tolist()
+    ax.set_ylim(bottom, high)
     # no ticks beside the histogram
-    ax.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
+    ticks = np.asarray(ax.xaxis.get_major_locator().tick_values(low, high))
+    ax.yaxis.set_major_locator(FixedLocator(ticks[(ticks >= low) & (ticks <= high)].tolist()))
+    ax.yaxis.set_minor_locator(NullLocator())
 
 
 def _histogram_of(ax: Axes) -> Any:

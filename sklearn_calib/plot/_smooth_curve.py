@@ -127,10 +127,7 @@ def _gather(bin_of: NDArray[np.int64], values: Array | NDArray[np.int64] | None)
 
 
 class KernelWindow:
-    """A Gaussian kernel of scale s at nodes on [0, 1], acting on binned predictions.
-
-    A kernel narrower than the bins is widened to them; ``shrink`` is s over the scale in use.
-    """
+    """A Gaussian kernel of scale s, at least two bins, at nodes on [0, 1], acting on binned predictions."""
 
     def __init__(self, nodes: Array, place: Array, w: Array | None, s: float, *, reflect: bool) -> None:
         self.bin_of = _bins(place)
@@ -141,14 +138,12 @@ class KernelWindow:
         self.x = _gather(self.bin_of, place if w is None else w * place)[self.used] / self.mass
         if reflect:
             s = min(s, WIDEST_SCALE)
-        scale = max(s, 2.0 / BINS)
-        self.shrink = s / scale
         self.kernel = np.zeros((nodes.shape[0], self.x.shape[0]))
-        reach = math.ceil((TAIL * scale + 1.0) / 2.0) if reflect else 0
+        reach = math.ceil((TAIL * s + 1.0) / 2.0) if reflect else 0
         for period in range(-reach, reach + 1):
             for image in (2.0 * period + self.x, 2.0 * period - self.x)[: 1 + reflect]:
-                if image.max() > -TAIL * scale and image.min() < 1.0 + TAIL * scale:
-                    self.kernel += np.exp(-0.5 * ((nodes[:, np.newaxis] - image) / scale) ** 2)
+                if image.max() > -TAIL * s and image.min() < 1.0 + TAIL * s:
+                    self.kernel += np.exp(-0.5 * ((nodes[:, np.newaxis] - image) / s) ** 2)
         self.total = self.kernel @ self.mass
 
     def mean(self, sums: Array) -> Array:
@@ -159,16 +154,16 @@ class KernelWindow:
         return out
 
     def effective_size(self) -> Array:
-        """Return (sum w K)^2 / sum w^2 K^2 at each node; it is proportional to s as s vanishes."""
+        """Return (sum w K)^2 / sum w^2 K^2 at each node."""
         spread = self.kernel**2 @ self.squares
         size = np.zeros_like(self.total)
         np.divide(self.total**2, spread, out=size, where=spread > 0)
-        return size * self.shrink
+        return size
 
     def nearby(self) -> Array:
         """Return the sum of exp(-(t - x)^2 / 2 s^2), in which a prediction at t counts 1."""
         unit = float(self.squares.sum() / self.mass.sum())
-        return self.total * (self.shrink / unit)
+        return self.total / unit
 
 
 class SmoothCurve:
@@ -182,7 +177,7 @@ class SmoothCurve:
         self.sample = inner = axis.sample
         place = axis.locate(inner.p)
         result = smooth_result(sample, "auto", scale)
-        self.error, width = result.value, result.bandwidth / axis.length
+        self.error, width = result.value, max(result.bandwidth / axis.length, 1.0 / _NODES)
         rule = _silverman(place, inner, 1.0 / _NODES)
         # smooth ECE is a probability, not a length on an axis of log-odds
         width = rule if axis.logit or width >= rule else _cross_validated(place, inner, width, rule)

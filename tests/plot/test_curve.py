@@ -74,14 +74,6 @@ def test_effective_size_against_double_loop(s):
     np.testing.assert_allclose(_effective_size(t, p, None, s), expected, rtol=1e-9)
 
 
-def test_effective_size_of_a_kernel_narrower_than_a_bin():
-    p = (np.arange(400_000) + 0.5) / 400_000
-    s = 2e-4
-    # uniform density: n (int K)^2 / int K^2 = 2 n s sqrt(pi)
-    size = _effective_size(np.array([0.25, 0.5]), p, None, s)
-    np.testing.assert_allclose(size, 2 * 400_000 * s * math.sqrt(math.pi), rtol=0.02)
-
-
 def test_the_scale_of_sampling_weights_does_not_matter():
     y, p = sample_of().y, sample_of().p
     w = np.random.default_rng(1).exponential(size=p.shape[0])
