@@ -3,7 +3,7 @@
     python benchmarks/band_coverage.py
 
 For each calibration curve, predictions and outcomes are simulated repeatedly. First table: how often the band
-of the smooth curve contains the smoothed event frequency at several predictions, and its mean width. Second
+of the smooth curve contains the smoothed calibration curve at several predictions, and its mean width. Second
 table, of bands for non-decreasing event probabilities: the probability that the simultaneous band contains
 the whole curve, the average coverage of the pointwise band, and their mean widths.
 
@@ -52,7 +52,8 @@ def simulate(n: int, truth: Truth, repetitions: int) -> np.ndarray:
         y = (rng.random(n) < truth(p)).astype(int)
         curve = reliability_curve(check_binary(y, p))
         kernel = weights_at(POINTS, p, curve.bandwidth)
-        target = kernel @ truth(p) / kernel.sum(axis=1)
+        # the curve is that of smoothed residuals
+        target = POINTS + kernel @ (truth(p) - p) / kernel.sum(axis=1)
         low, high = (np.interp(POINTS, curve.predicted, x) for x in (curve.band.lower, curve.band.upper))
         # with too few predictions nearby there is no curve
         shown = np.isfinite(low)
