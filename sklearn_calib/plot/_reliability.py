@@ -114,11 +114,12 @@ class ReliabilityDisplay(DisplayMixin):
 
     **Bands.** "confidence" is pointwise. For a smooth curve: Wilson's score interval [4]_ of the observed
     frequency, with the effective size (sum w K)^2 / sum w^2 K^2 of the kernel's window as the number of
-    trials. It covers the smoothed event frequency, which differs from the true one where that is curved
-    within a bandwidth. For bins: the exact Clopper-Pearson interval for the mean event probability of the
-    bin. For "isotonic": at each point, the largest lower and smallest upper bound of exact intervals from
-    neighbouring predictions, at levels adjusted for their number; valid for samples of any size if event
-    probabilities are non-decreasing in the prediction.
+    trials. It covers the smoothed curve, which differs from the true one where that is curved within a
+    bandwidth; near 0 and 1, where few outcomes differ from the predictions, with less than ``confidence``
+    (``benchmarks/band_coverage.py``). For bins: the exact Clopper-Pearson interval for the mean event
+    probability of the bin. For "isotonic": at each point, the largest lower and smallest upper bound of exact
+    intervals from neighbouring predictions, at levels adjusted for their number; valid for samples of any
+    size if event probabilities are non-decreasing in the prediction.
 
     "consistency" simulates all labels from the predictions 999 times, computes the curve anew with the same
     bandwidth or bins, and shows pointwise quantiles. Parts of a calibrated curve can leave this band, since
