@@ -116,9 +116,7 @@ def observed(y, p, **params):
 ALL = [*DRAWN, observed]
 
 
-@pytest.mark.parametrize(
-    ("size", "layout"), [((6.4, 4.8), None), ((3.2, 5.2), None), ((3.2, 3.2), "constrained")]
-)
+@pytest.mark.parametrize(("size", "layout"), [((6.4, 4.8), None), ((3.2, 3.2), "constrained")])
 @pytest.mark.parametrize("draw", ALL)
 def test_the_legend_lies_below_the_axes_and_within_the_figure(forecast, draw, size, layout):
     figure, ax = plt.subplots(figsize=size, layout=layout)
