@@ -32,6 +32,7 @@ from sklearn_calib.inference._paired_samples import (
 from sklearn_calib.inference._redraw import Metric
 from sklearn_calib.metrics._decision import net_benefit
 from sklearn_calib.metrics._names import as_metric
+from sklearn_calib.metrics._scores import roc_auc
 
 
 @dataclass(frozen=True)
@@ -225,11 +226,11 @@ def compare_models(
         At least two models. One or two columns are passed to the metric as the probability of the positive
         class, more of them unchanged.
     metric : str or callable, default="smooth_ece"
-        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score" or "log_loss",
-        or ``metric(y_true, y_proba) -> float``, such as :func:`sklearn.metrics.brier_score_loss`, with
-        parameters fixed by :func:`functools.partial`. Smaller is better, except for ``net_benefit``. Labels
-        are passed as 0, ..., K - 1. Subsets of the samples can lack a class: scikit-learn's ``log_loss``
-        needs ``labels``. Calibration errors are corrected for their bias: those of this package, and
+        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score", "log_loss" or
+        "roc_auc", or ``metric(y_true, y_proba) -> float``, such as :func:`sklearn.metrics.brier_score_loss`,
+        with parameters fixed by :func:`functools.partial`. Smaller is better, except for ``net_benefit`` and
+        "roc_auc". Labels are passed as 0, ..., K - 1. Subsets of the samples can lack a class: scikit-learn's
+        ``log_loss`` needs ``labels``. Calibration errors are corrected for their bias: those of this package, and
         functions declared by :class:`~sklearn_calib.metrics.MetricKernel` with ``calibration_error=True``.
     reference : str or None, default=None
         The model to which all others are compared; None compares every pair.
@@ -358,7 +359,7 @@ def compare_models(
         base = names.index(reference)
         tested = [(k, base) for k in every if k != base]
 
-    larger_is_better = getattr(metric, "func", metric) is net_benefit
+    larger_is_better = getattr(metric, "func", metric) in (net_benefit, roc_auc)
     values = [rows.value(metric, k) for k in every]
     splits = Splits.draw(metric, rows, n_resamples, generator)
     corrected = splits.root(splits.corrected).tolist()

@@ -30,6 +30,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
 from sklearn_calib.inference._redraw import Metric, Redrawn
+from sklearn_calib.metrics._decision import calibration_decision_loss, decision_risk_gap
 from sklearn_calib.metrics._metric_kernel import is_calibration_error
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.metrics._smooth import smooth_result
@@ -277,6 +278,9 @@ class SharedIntervals:
         return null_distribution_of(bound, populations.n_resamples, rng, self.confidence)
 
     def _affordable(self, metric: Metric) -> Populations:
+        if metric in (decision_risk_gap, calibration_decision_loss):
+            # the lowest risk over all cuts needs finer bins
+            return self._populations(self.grouped, self.n_resamples, keep=False, most=1 << 14)
         if metric is not integrated_calibration_index:
             return self.populations
         n_resamples = max(min(50, self.n_resamples), self.n_resamples // 4)

@@ -23,8 +23,8 @@ def _known() -> dict[str, Callable[..., float]]:
 
 
 def metric_names() -> list[str]:
-    """Return the names of the functions of :mod:`sklearn_calib.metrics` that return one number, sorted."""
-    return sorted(_known())
+    """Return all names of metrics, sorted."""
+    return sorted({**_known(), **_SCORES})
 
 
 def as_metric(metric: Any, name: str = "metric") -> Callable[..., float]:
@@ -32,7 +32,7 @@ def as_metric(metric: Any, name: str = "metric") -> Callable[..., float]:
     if isinstance(metric, str):
         known = {**_known(), **_SCORES}
         if metric not in known:
-            raise ValueError(f"{name}={metric!r} is not the name of a metric. Use one of {sorted(known)}.")
+            raise ValueError(f"{name}={metric!r} is not the name of a metric. Use one of {metric_names()}.")
         return known[metric]
     if not callable(metric):
         raise TypeError(

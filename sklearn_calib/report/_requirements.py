@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 from xml.etree import ElementTree
@@ -182,6 +182,7 @@ class CalibrationRequirements:
           calibration curve;
         - the name of a calibration error of :mod:`sklearn_calib.metrics`, such as "smooth_ece": its upper
           bound in the population;
+        - the name of another metric, such as "brier_score", "roc_auc" or "refinement_loss": ``[low, high]``;
         - "segment_difference": a number or ``{"limit": number, "min_samples": count}``, a bound of
           ``|observed - predicted|``, event frequency minus mean prediction, in every group with at least
           ``min_samples`` samples (default: 1).
@@ -204,13 +205,13 @@ class CalibrationRequirements:
     For each requirement, the probability of being refuted although it is met is about :math:`\alpha`; for
     metrics it can be :math:`2 \alpha` if the limit is below their expected value under perfect calibration.
 
-    Intervals of metrics are those of :func:`~sklearn_calib.inference.confidence_interval`, with neighbouring
-    predictions averaged as in :func:`calibration_report`. "certificate" is the plug-in cutoff calibration
-    error plus and minus the quantile at :math:`1 - \alpha` of the range of the cumulative residuals of
-    bootstrap samples around those of the sample. For each of m segments, the interval contains the constant
-    shifts of the predictions that a score test with continuity correction does not reject at level
-    :math:`2 \alpha / m`. For an undecided requirement, the distances between the estimate and the ends of the
-    interval are extrapolated as :math:`n^{-1/2}`.
+    Intervals of metrics are those of :func:`~sklearn_calib.inference.confidence_interval`, for calibration
+    errors with neighbouring predictions averaged as in :func:`calibration_report`. "certificate" is the
+    plug-in cutoff calibration error plus and minus the quantile at :math:`1 - \alpha` of the range of the
+    cumulative residuals of bootstrap samples around those of the sample. For each of m segments, the interval
+    contains the constant shifts of the predictions that a score test with continuity correction does not
+    reject at level :math:`2 \alpha / m`. For an undecided requirement, the distances between the estimate and
+    the ends of the interval are extrapolated as :math:`n^{-1/2}`.
 
     References
     ----------
@@ -240,11 +241,10 @@ class CalibrationRequirements:
             raise ValueError(f"limits must be a dict with one requirement or more, got {self.limits!r}.")
         if not check_positive(self.alpha, "alpha") < 0.5:
             raise ValueError(f"alpha must be less than 0.5, got {self.alpha!r}.")
-        names = (name for name in metric_names() if name != _NO_INTERVAL)
-        errors = [name for name in names if is_calibration_error(as_metric(name))]
+        names = [name for name in metric_names() if name != _NO_INTERVAL]
         for name, limit in self.limits.items():
-            check_option(name, "a requirement", (*_LINES, "certificate", _SEGMENTS, *errors))
-            if name in _LINES:
+            check_option(name, "a requirement", (*_LINES, "certificate", _SEGMENTS, *names))
+            if name in _LINES or _is_score(name):
                 pair = isinstance(limit, list | tuple) and len(limit) == 2
                 if not pair or not all(map(_is_finite, limit)):
                     raise TypeError(f"{name} must be [low, high], two numbers, got {limit!r}.")
@@ -343,10 +343,18 @@ class CalibrationRequirements:
             elif name == "certificate":
                 found = _certificate(grouped, small, self.alpha, budget)
             else:
-                interval = shared.interval(as_metric(name))
-                found = IntervalEstimate(interval.corrected, interval.lower, interval.upper)
+                found = shared.interval(as_metric(name))
+                if _is_score(name):
+                    (low, high), text = limit, f"{name} in [{limit[0]}, {limit[1]}]"
+                else:
+                    found = replace(found, estimate=found.corrected)
             results.append(_judged(name, text, found, low, high, grouped.total))
         return RequirementsResult(tuple(results), self.alpha, grouped.total)
+
+
+def _is_score(name: str) -> bool:
+    """Tell whether a requirement is on a metric that is not a calibration error."""
+    return name in metric_names() and not is_calibration_error(as_metric(name))
 
 
 def _is_finite(value: Any) -> bool:

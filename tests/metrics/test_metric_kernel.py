@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sklearn_calib import metrics
 from sklearn_calib.inference import ConsistencyTest, confidence_interval, expected_under_calibration
 from sklearn_calib.metrics import (
     MetricKernel,
@@ -22,7 +21,7 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.metrics._metric_kernel import bind_kernel, is_calibration_error
-from sklearn_calib.metrics._names import metric_names
+from sklearn_calib.metrics._names import as_metric, metric_names
 
 BINNED = [
     partial(expected_calibration_error, n_bins=n_bins, strategy=strategy, norm=norm, debias=debias)
@@ -241,8 +240,9 @@ def test_floor_test_and_interval_are_those_of_the_loop(metric):
 
 def test_calibration_errors_are_declared():
     others = {"area_under_risk_coverage", "net_benefit", "refinement_loss"}
+    others |= {"brier_score", "brier_score_loss", "log_loss", "roc_auc", "roc_auc_score"}
     for name in metric_names():
-        metric = getattr(metrics, name)
+        metric = as_metric(name)
         assert is_calibration_error(metric) == is_calibration_error(partial(metric)) == (name not in others)
     assert not is_calibration_error(lambda y, p: 0.0)
     assert is_calibration_error(MetricKernel(calibration_error=True)(lambda y, p: 0.0))

@@ -205,12 +205,28 @@ def test_text_markdown_and_junit(sample):
         assert suite.get("skipped") == str(sum(skipped))
 
 
+def test_scores_have_bootstrap_intervals(sample):
+    y, p = sample
+    limits = {"brier_score": [0.0, 0.3], "roc_auc": [0.95, 1.0], "refinement_loss": [0.0, 0.17]}
+    found = CalibrationRequirements(limits).check(y, p, n_resamples=40)
+    for result in found.results:
+        interval = confidence_interval(y, p, metric=result.name, confidence=0.9, n_resamples=40)
+        assert interval.method == "bootstrap"
+        assert (result.estimate, result.lower, result.upper) == (
+            interval.estimate,
+            interval.lower,
+            interval.upper,
+        )
+    assert [result.outcome for result in found.results][:2] == ["shown", "refuted"]
+
+
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
         ({}, "one requirement or more"),
         ({"slop": [0.9, 1.1]}, "'slope', 'intercept'"),
-        ({"refinement_loss": 0.1}, "a requirement must be one of"),
+        ({"kernel_calibration_error": 0.1}, "a requirement must be one of"),
+        ({"refinement_loss": 0.1}, "refinement_loss must be .low, high."),
         ({"slope": 0.9}, "slope must be .low, high."),
         ({"slope": [1.1, 0.9]}, "low < high"),
         ({"smooth_ece": 0}, "smooth_ece must be positive"),
