@@ -230,8 +230,9 @@ def compare_models(
         "roc_auc", or ``metric(y_true, y_proba) -> float``, such as :func:`sklearn.metrics.brier_score_loss`,
         with parameters fixed by :func:`functools.partial`. Smaller is better, except for ``net_benefit`` and
         "roc_auc". Labels are passed as 0, ..., K - 1. Subsets of the samples can lack a class: scikit-learn's
-        ``log_loss`` needs ``labels``. Calibration errors are corrected for their bias: those of this package, and
-        functions declared by :class:`~sklearn_calib.metrics.MetricKernel` with ``calibration_error=True``.
+        ``log_loss`` needs ``labels``. Calibration errors are corrected for their bias: those of this package,
+        and functions declared by :class:`~sklearn_calib.metrics.MetricKernel` with
+        ``calibration_error=True``.
     reference : str or None, default=None
         The model to which all others are compared; None compares every pair.
     correction : "max-t" or None, default="max-t"

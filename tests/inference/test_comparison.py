@@ -345,11 +345,13 @@ def test_reference_and_table():
 def test_a_larger_net_benefit_is_better():
     y, predictions = models(2000)
     pair = {"true": predictions["true"], "never": np.zeros(2000)}
-    for metric in ("net_benefit", "roc_auc", partial(net_benefit, threshold=0.4)):
+    for metric in ("net_benefit", partial(net_benefit, threshold=0.4)):
         compared = compare_models(y, pair, metric=metric, n_resamples=59)
         assert compared.best_set == ("true",)
         assert compared.pairs[0].corrected == pytest.approx(compared.pairs[0].difference)
         assert compared.pairs[0].lower > 0
+    pair["never"] = np.full(2000, 0.3)
+    assert compare_models(y, pair, metric="roc_auc", n_resamples=59).best_set == ("true",)
 
 
 def test_interval_of_one_model():
