@@ -67,7 +67,8 @@ class CalibrationReport(ReportNumbers):
     n_distinct : int
         Number of distinct predictions.
     n_certain, n_impossible : float
-        Number of samples whose prediction is exactly 0 or 1, and of those with the opposite outcome.
+        Number of samples whose prediction is exactly 0 or 1, and of those with the opposite outcome. For
+        multiclass targets, number of class probabilities of exactly 0, and of those of the true class.
     predicted, observed : float
         Mean prediction and event frequency.
     metrics : tuple of ReportMetric
@@ -351,6 +352,9 @@ def calibration_report(
             step("all classes together")
             first, *rest = (replace(test, reduction="confidence") for test in found["tests"])
             found["tests"] = [first, class_test(whole, budget), *rest]
+            zero = whole.p == 0.0
+            found["n_certain"] = float(whole.weights @ zero.sum(axis=1))
+            found["n_impossible"] = float(whole.weights @ zero[np.arange(whole.y.shape[0]), whole.y])
             problems = zip(map(str, whole.classes.tolist()), _problems(whole, "classwise"), strict=True)
             classes = examine_parts(list(problems), budget, n_families, step)
             found["metrics"] = (

@@ -321,9 +321,9 @@ def _contradicted(report: ReportNumbers) -> str:
     least = 0.5 / n
     return (
         f"{contradiction_words(report.n_impossible, report.n_certain)}, {rounding} ({pvalue_words(p)}). "
-        "Strictly, a single one refutes such predictions (p = 0), and the log loss is infinite. Tests, "
-        "slope and intercept exclude these samples. Keep predictions strictly "
-        "between 0 and 1: recalibrate with CalibratedClassifier(model), or clip them to "
+        "Strictly, a single one refutes such predictions (p = 0), and the log loss is infinite. Tests "
+        "exclude contradicted samples; slope and intercept do not use predictions of 0 and 1. Keep "
+        "predictions strictly between 0 and 1: recalibrate with CalibratedClassifier(model), or clip them to "
         f"[{least:.2g}, 1 - {least:.2g}]."
     )
 
@@ -409,7 +409,7 @@ def warnings(report: ReportNumbers) -> tuple[str, ...]:
         )
     if report.n_certain and not report.n_impossible:
         lines.append(
-            f"{sample_words(report.n_certain)} had a prediction of exactly 0 or 1. All outcomes agree with "
+            f"{sample_words(report.n_certain, 'prediction')} of exactly 0 or 1: all outcomes agree with "
             "them, but a single outcome that does not would make the log loss infinite."
         )
     if report.n_distinct == 1:

@@ -249,6 +249,9 @@ def test_many_classes_are_tested_by_some_of_many_samples(one_measure, monkeypatc
 def test_infinite_log_loss_of_all_classes():
     p = np.tile([[1.0, 0.0, 0.0], [0.2, 0.3, 0.5]], (30, 1))
     report = calibration_report(np.tile([0, 1, 1, 2, 0, 0], 10), p, n_resamples=20)
+    # 30 samples with two zeros each; of their outcomes 0, 1, 0 a third is contradicted
+    assert (report.n_certain, report.n_impossible) == (60, 10)
+    assert report.findings[0].startswith("10 of 60 predictions of exactly 0 or 1 were contradicted")
     assert report.metric("log_loss_multiclass").value == np.inf
     assert "inf" in str(report)
     assert report.to_dict()["metrics"]["log_loss_multiclass"]["value"] is None
