@@ -208,15 +208,34 @@ def test_figures_of_the_readme_are_those_of_the_benchmarks():
     held = [float(row["holds"]) for row in rows if row["calibrator"] == "isotonic"]
     assert f"[{len(held)} simulated settings]" in text
     assert f"holds in {min(held):.0%} to {max(held):.0%} of" in text
-    exact = [
-        row for row in result_rows("level_of_tests.csv") if row["test"] in ("T-Cal", "cutoff", "combined")
-    ]
-    assert f"None of them exceeds its level in [{len(exact)} simulated settings]" in text
+    error = (min(held) * (1 - min(held)) / 400) ** 0.5
+    assert f"400 repetitions (standard error at most {error:.1%})" in text
+    assert {row["repetitions"] for row in rows if row["calibrator"] == "isotonic"} == {"400"}
+    rows = result_rows("level_of_tests.csv")
+    exact = [row for row in rows if row["test"] in ("T-Cal", "cutoff", "combined")]
+    assert {row["samples"] for row in exact} == {"1000"}
     assert {row["exceeds"] for row in exact} == {"no"}
-    assert "Hosmer-Lemeshow" in results("level_of_tests_exceeded.csv")
+    sizes, rates = [{kind(row[key]) for row in exact} for key, kind in (("n", int), ("at_0.05", float))]
+    assert f"[{len(exact)} simulated settings](benchmarks/results/level_of_tests.csv) with " in text
+    assert f"with {min(sizes)} to {max(sizes)} samples, the rejection rates" in text
+    assert f"0.05 are {min(rates)} to {max(rates)} (1000 simulations, standard error 0.007)" in text
+    exceeded = [row["test"] for row in result_rows("level_of_tests_exceeded.csv")]
+    assert exceeded.count("Hosmer-Lemeshow, asymptotic") == 6
+    assert "The asymptotic Hosmer-Lemeshow test exceeds its level in [six]" in text
     table = results("interval_coverage.md")
-    coverage = re.findall(r"^\|[^|]+\| \d+ \|[^|]+\| ([\d.]+) \|", table, flags=re.MULTILINE)
-    assert f"is {min(coverage)} to {max(coverage)} in [{len(coverage)} groups of settings]" in text
+    means = re.findall(r"^\|[^|]+\| \d+ \|[^|]+\| ([\d.]+) \|", table, flags=re.MULTILINE)
+    assert f"is {min(means)} to {max(means)} in [{len(means)} groups of settings]" in text
+    for name in ("", "_logit", "_decisions", "_scores"):
+        rows = result_rows(f"interval_coverage{name}.csv")
+        assert {row["repetitions"] for row in rows} == {"400"}
+        cover = [float(row["coverage"]) for row in rows]
+        low, high = f"{min(cover):.3f}", f"{max(cover):.3f}"
+        if name:
+            assert re.search(
+                rf"{low} to {high} in \[{len(cover)}[^]]*\]\(\S+interval_coverage{name}.csv\)", text
+            )
+        else:
+            assert f"the lowest coverage of a setting is {low} (400 simulations" in text
     sketch = re.search(
         r"([\d,]+) samples in .*?: ([\d.]+ s), .*? (\d+ MB)", results("sketch_speed.txt"), flags=re.DOTALL
     )
