@@ -311,6 +311,21 @@ def test_construction_is_checked():
         CalibrationScorer(metrics.smooth_ece).set_params(n_bins=10)
 
 
+def test_the_declaration_of_the_metric_is_the_default_of_greater_is_better(binary):
+    X, y = binary
+    good, bad = LogisticRegression().fit(X, y), DummyClassifier().fit(X, y)
+    for name in ("net_benefit", "roc_auc", "brier_score", "smooth_ece"):
+        scorer = CalibrationScorer(name)
+        value = scorer.metric(y, good.predict_proba(X)[:, 1])
+        sign = 1.0 if name in ("net_benefit", "roc_auc") else -1.0
+        assert scorer(good, X, y) == pytest.approx(sign * value)
+        for fixed in (True, False):
+            given = CalibrationScorer(name, greater_is_better=fixed)
+            assert given(good, X, y) == pytest.approx(value if fixed else -value)
+        if name != "smooth_ece":
+            assert scorer(good, X, y) > scorer(bad, X, y)
+
+
 def test_parameters_survive_clone_pickle_and_change(binary):
     X, y = binary
     model = GaussianNB().fit(X, y)
@@ -318,7 +333,7 @@ def test_parameters_survive_clone_pickle_and_change(binary):
     params = scorer.get_params()
     assert params == {
         "metric": metrics.expected_calibration_error,
-        "greater_is_better": False,
+        "greater_is_better": None,
         "pos_label": 0,
         "response_method": "predict_proba",
         "reduction": "classwise",

@@ -30,9 +30,8 @@ from sklearn_calib.inference._paired_samples import (
     check_models,
 )
 from sklearn_calib.inference._redraw import Metric
-from sklearn_calib.metrics._decision import net_benefit
+from sklearn_calib.metrics._metric_kernel import is_greater_better
 from sklearn_calib.metrics._names import as_metric
-from sklearn_calib.metrics._scores import roc_auc
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class ModelPair:
     name_a, name_b : str
         The models.
     difference : float
-        Metric of model a minus that of model b; negative if model a is better.
+        Metric of model a minus that of model b.
     corrected : float
         The bias-corrected difference. Equal to ``difference`` if the metric is not a calibration error.
     lower, upper : float
@@ -228,11 +227,11 @@ def compare_models(
     metric : str or callable, default="smooth_ece"
         Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score", "log_loss" or
         "roc_auc", or ``metric(y_true, y_proba) -> float``, such as :func:`sklearn.metrics.brier_score_loss`,
-        with parameters fixed by :func:`functools.partial`. Smaller is better, except for ``net_benefit`` and
-        "roc_auc". Labels are passed as 0, ..., K - 1. Subsets of the samples can lack a class: scikit-learn's
-        ``log_loss`` needs ``labels``. Calibration errors are corrected for their bias: those of this package,
-        and functions declared by :class:`~sklearn_calib.metrics.MetricKernel` with
-        ``calibration_error=True``.
+        with parameters fixed by :func:`functools.partial`. Labels are passed as 0, ..., K - 1. Subsets of the
+        samples can lack a class: scikit-learn's ``log_loss`` needs ``labels``. A function of yours declares
+        by :class:`~sklearn_calib.metrics.MetricKernel` whether greater values are better, and whether it is a
+        calibration error, which is corrected for its bias. Without a declaration smaller values are better,
+        also for :func:`sklearn.metrics.roc_auc_score`: use "roc_auc".
     reference : str or None, default=None
         The model to which all others are compared; None compares every pair.
     correction : "max-t" or None, default="max-t"
@@ -269,7 +268,7 @@ def compare_models(
     -----
     A model belongs to the best set unless it is significantly worse than another model: adjusted two-sided
     p-value at most 1 - ``confidence``, and the bias-corrected difference not in its favour. Without a
-    reference, and with p-values adjusted, a model with the smallest metric in the population is left out
+    reference, and with p-values adjusted, a model with the best metric in the population is left out
     with probability at most 1 - ``confidence``, up to the level of the tests themselves. With a reference
     only the tests against it are made, and only they decide. With ``correction=None`` the error rate is
     controlled for each test separately only.
@@ -360,7 +359,6 @@ def compare_models(
         base = names.index(reference)
         tested = [(k, base) for k in every if k != base]
 
-    larger_is_better = getattr(metric, "func", metric) in (net_benefit, roc_auc)
     values = [rows.value(metric, k) for k in every]
     splits = Splits.draw(metric, rows, n_resamples, generator)
     corrected = splits.root(splits.corrected).tolist()
@@ -385,7 +383,7 @@ def compare_models(
             )
         )
         if pvalue <= tail + 1e-12:
-            worse.add(a if (contrast.estimate > 0) != larger_is_better else b)
+            worse.add(a if (contrast.estimate > 0) != is_greater_better(metric) else b)
     models = tuple(
         ModelSummary(names[k], values[k], null_means[k], corrected[k], *intervals[k], k not in worse)
         for k in every

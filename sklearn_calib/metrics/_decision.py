@@ -353,7 +353,7 @@ def _make_benefit(prob: Array, n_samples: float, threshold: float = 0.5) -> Eval
 
 
 @shared_docs
-@MetricKernel(_make_benefit)
+@MetricKernel(_make_benefit, greater_is_better=True)
 def net_benefit(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -48,6 +48,10 @@ class MetricKernel:
         not less than 0, as a calibration error. Only then is there a bias of sampling noise to correct:
         :func:`~sklearn_calib.inference.confidence_interval` inverts tests for these metrics and uses the
         bootstrap for all others, such as the Brier score.
+    greater_is_better : bool, default=False
+        Whether greater values are better, as of the net benefit. It decides which models are the best in
+        :func:`~sklearn_calib.inference.compare_models`, and the sign of a
+        :class:`~sklearn_calib.scorers.CalibrationScorer`.
 
     Examples
     --------
@@ -70,6 +74,7 @@ class MetricKernel:
 
     make: Callable[..., Evaluate | None] | None = None
     calibration_error: bool = field(default=False, kw_only=True)
+    greater_is_better: bool = field(default=False, kw_only=True)
     # For metrics of this package. Largest difference between the kernel and the function:
     _accuracy: float = field(default=1e-12, kw_only=True)
     # ``bins(grouped, **params)``, a non-decreasing bin number for each distinct prediction, or None: of many
@@ -135,6 +140,12 @@ def is_calibration_error(metric: Any) -> bool:
     """Tell whether a metric is declared to be 0 in the population under perfect calibration."""
     kernel, _ = _declared(metric)
     return kernel is not None and kernel.calibration_error
+
+
+def is_greater_better(metric: Any) -> bool:
+    """Tell whether greater values of a metric are declared to be better."""
+    kernel, _ = _declared(metric)
+    return kernel is not None and kernel.greater_is_better
 
 
 def bind_kernel(metric: Any, n_samples: float) -> BoundKernel | None:

@@ -79,7 +79,7 @@ def _make_auc(prob: Array, n_samples: float) -> Evaluate:
     return evaluate
 
 
-@MetricKernel(_make_auc)
+@MetricKernel(_make_auc, greater_is_better=True)
 def roc_auc(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -99,7 +99,7 @@ _PROPER_SCORERS = {
 }
 
 #: Net benefit at threshold 0.5; ``set_params(threshold=...)`` changes it.
-_BENEFIT_SCORERS = {"net_benefit": CalibrationScorer(net_benefit, greater_is_better=True)}
+_BENEFIT_SCORERS = {"net_benefit": CalibrationScorer(net_benefit)}
 
 #: All names of this package.
 OWN_SCORERS: dict[str, Any] = {

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._docs import shared_docs
+from sklearn_calib.metrics._metric_kernel import is_greater_better
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.scorers._forecast import Forecast, ForecastScorer, Reduction
 
@@ -32,15 +33,17 @@ class CalibrationScorer(ForecastScorer):
     Parameters
     ----------
     metric : str or callable
-        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score" or "log_loss",
-        or ``metric(y, proba, **metric_params) -> float``; with sample weights ``sample_weight`` is passed,
-        too. For a binary problem, and for the reductions of a multiclass problem, ``y`` (n,) holds 0 and 1
-        and ``proba`` (n,) the probability of 1. With ``reduction=None`` all classes are passed at once: ``y``
-        holds column indices, and ``proba`` has shape (n, n_classes). The same holds for multiclass problems
-        if the metric has a parameter ``reduction``, as the metrics of this package have; it is then passed,
-        too.
-    greater_is_better : bool, default=False
-        If False, the score is the negated metric, so that greater scores are better.
+        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score", "log_loss" or
+        "roc_auc", or ``metric(y, proba, **metric_params) -> float``; with sample weights ``sample_weight`` is
+        passed, too. For a binary problem, and for the reductions of a multiclass problem, ``y`` (n,) holds 0
+        and 1 and ``proba`` (n,) the probability of 1. With ``reduction=None`` all classes are passed at once:
+        ``y`` holds column indices, and ``proba`` has shape (n, n_classes). The same holds for multiclass
+        problems if the metric has a parameter ``reduction``, as the metrics of this package have; it is then
+        passed, too.
+    greater_is_better : bool or None, default=None
+        If False, the score is the negated metric, so that greater scores are better. None means what the
+        metric declares (:class:`~sklearn_calib.metrics.MetricKernel`): True for ``net_benefit`` and
+        "roc_auc", False for the other metrics of this package and for functions without a declaration.
     %(scored)s
     reduction : {"classwise", "confidence", "top-label"} or None, default="classwise"
         How multiclass predictions are evaluated. "classwise": the unweighted mean over classes of the metric
@@ -75,7 +78,7 @@ class CalibrationScorer(ForecastScorer):
         self,
         metric: str | Callable[..., float],
         *,
-        greater_is_better: bool = False,
+        greater_is_better: bool | None = None,
         pos_label: Any = None,
         response_method: str | Sequence[str] = "predict_proba",
         reduction: Reduction = "classwise",
@@ -132,7 +135,8 @@ class CalibrationScorer(ForecastScorer):
                 )
             params["sample_weight"] = sample_weight
         value = self._reduced(forecast, params)
-        return value if self.greater_is_better else -value
+        declared = is_greater_better(self.metric)
+        return value if (declared if self.greater_is_better is None else self.greater_is_better) else -value
 
     def _reduced(self, forecast: Forecast, params: dict[str, Any]) -> float:
         whole = self.pos_label is None and (forecast.classes.shape[0] > 2 or self.reduction != "classwise")

@@ -354,6 +354,18 @@ def test_a_larger_net_benefit_is_better():
     assert compare_models(y, pair, metric="roc_auc", n_resamples=59).best_set == ("true",)
 
 
+def test_a_metric_declares_whether_greater_values_are_better():
+    def gain(y_true, y_proba, factor=1.0):
+        return -factor * brier(y_true, y_proba)
+
+    y, predictions = models(500)
+    pair = {"true": predictions["true"], "never": np.zeros(500)}
+    assert compare_models(y, pair, metric=gain, n_resamples=59).best_set == ("never",)
+    MetricKernel(greater_is_better=True)(gain)
+    for metric in (gain, partial(gain, factor=2.0)):
+        assert compare_models(y, pair, metric=metric, n_resamples=59).best_set == ("true",)
+
+
 def test_interval_of_one_model():
     y, predictions = models(200, 0)
     arguments = {"n_resamples": 59, "confidence": 0.9, "random_state": 0}
