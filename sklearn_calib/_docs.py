@@ -205,7 +205,9 @@ X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
 y : array-like of shape (n,)
     Outcomes; :meth:`score` of a fitted object takes labels among ``classes_``.
 sample_weight : array-like of shape (n,) or None, default=None
-    Frequencies.""",
+    Frequencies.
+clusters : array-like of shape (n,) or None, default=None
+    Label of the cluster of each sample, as in :meth:`test`.""",
     "two_labels": """\
 classes : array-like of shape (2,) or None, default=None
     Both labels, sorted, for a first call that does not contain both. None means the labels of the first

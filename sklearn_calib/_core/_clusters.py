@@ -150,15 +150,6 @@ class Clusters:
         df = max(float(size.sum() ** 2 / (size @ size)) - 1.0, 1.0)
         return float(np.sqrt((df + 1.0) / df) * stdtrit(df, 1.0 - alpha / 2.0) / ndtri(1.0 - alpha / 2.0))
 
-    def described(self, prob: Array) -> dict[str, Any]:
-        """Return the fields with which results tell of the clusters."""
-        effect = self.design_effect(prob)
-        return {
-            "n_clusters": self.n_clusters,
-            "design_effect": effect,
-            "n_effective": float(self.count.sum()) / effect,
-        }
-
     def draw(
         self, prob: Array, n_draws: int, streams: list[np.random.Generator], at_once: int
     ) -> Iterator[NDArray[Any]]:
@@ -242,8 +233,11 @@ class Clusters:
 
 
 def dependence_of(clusters: Clusters | None, prob: Array) -> dict[str, Any]:
-    """Return the fields with which results tell of clusters, if there are any."""
-    return {} if clusters is None else clusters.described(prob)
+    """Return the fields with which results describe clusters, if there are any."""
+    if clusters is None:
+        return {}
+    effect, total = clusters.design_effect(prob), float(clusters.count.sum())
+    return {"n_clusters": clusters.n_clusters, "design_effect": effect, "n_effective": total / effect}
 
 
 def single_clusters(n_samples: float) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from sklearn_calib.inference._paired_samples import (
     check_models,
 )
 from sklearn_calib.inference._redraw import Metric
-from sklearn_calib.metrics._metric_kernel import is_greater_better
+from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric
 
 
@@ -148,14 +148,14 @@ class ModelComparison:
         interval = f"{100 * self.confidence:g}% interval"
         models = [["model", "value", "expected if calibrated", "bias-corrected", interval, ""]]
         for row in self.models:
-            numbers = _numbers(row.estimate, row.null_mean, row.corrected)
+            numbers = map(number_text, (row.estimate, row.null_mean, row.corrected))
             best = "in best set" if row.in_best_set else ""
             models.append([row.name, *numbers, _interval(row), best])
         adjusted = len(self.pairs) > 1 and self.correction is not None
         pvalue = f"p ({self.correction})" if adjusted else "p-value"
         tests = [["a - b", "difference", "bias-corrected", interval, pvalue]]
         for pair in self.pairs:
-            numbers = _numbers(pair.difference, pair.corrected)
+            numbers = map(number_text, (pair.difference, pair.corrected))
             name = f"{pair.name_a} - {pair.name_b}"
             tests.append([name, *numbers, _interval(pair), f"{pair.adjusted_pvalue:.3g}"])
         return "\n\n".join([_aligned(models), _aligned(tests), self._size()])
@@ -173,10 +173,6 @@ class ModelComparison:
             [("models", self.models), ("tests", self.pairs_to_records())],
             unfolded=True,
         )
-
-
-def _numbers(*values: float) -> list[str]:
-    return [number_text(value) for value in values]
 
 
 def _interval(row: ModelSummary | ModelPair) -> str:
@@ -383,7 +379,7 @@ def compare_models(
             )
         )
         if pvalue <= tail + 1e-12:
-            worse.add(a if (contrast.estimate > 0) != is_greater_better(metric) else b)
+            worse.add(a if (contrast.estimate > 0) != declaration(metric).greater_is_better else b)
     models = tuple(
         ModelSummary(names[k], values[k], null_means[k], corrected[k], *intervals[k], k not in worse)
         for k in every
@@ -409,7 +405,8 @@ def _interval_of_one(
     generator: np.random.Generator,
 ) -> tuple[float, float]:
     """Return the interval of one model: test inversion for binary calibration errors, else by splits."""
-    if not splits.squared or rows.predictions[model].ndim > 1 or not _takes_weights(metric):
+    inverts = splits.squared and rows.predictions[model].ndim == 1
+    if not (inverts and "sample_weight" in signature(metric).parameters):
         low, high = splits.of_one(model).interval(confidence)
         return float(splits.root(low)), float(splits.root(high))
     found = confidence_interval(
@@ -422,11 +419,3 @@ def _interval_of_one(
         random_state=generator,
     )
     return found.lower, found.upper
-
-
-def _takes_weights(metric: Metric) -> bool:
-    try:
-        parameters = signature(metric).parameters
-    except (TypeError, ValueError):
-        return False
-    return "sample_weight" in parameters

@@ -30,11 +30,10 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
 from sklearn_calib.inference._redraw import Metric, Redrawn
-from sklearn_calib.metrics._decision import calibration_decision_loss, decision_risk_gap
-from sklearn_calib.metrics._metric_kernel import is_calibration_error
+from sklearn_calib.metrics._metric_kernel import DISTINCT, declaration
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.metrics._smooth import smooth_result
-from sklearn_calib.metrics._summary import IntervalEstimate, integrated_calibration_index
+from sklearn_calib.metrics._summary import IntervalEstimate
 
 # Multiples of the estimated miscalibration at which the sampling distribution can be simulated.
 _MULTIPLES = (*np.arange(0.0, 1.5, 0.125), *np.outer(2.0 ** np.arange(6), (1.5, 2.0)).ravel())
@@ -224,13 +223,13 @@ def confidence_interval(
     rng = check_generator(random_state)
     n_resamples = check_size(check_resamples(n_resamples, confidence), "n_resamples", minimum=20)
     metric = as_metric(metric)
-    if method == "inversion" and not is_calibration_error(metric):
+    if method == "inversion" and not declaration(metric).calibration_error:
         raise ValueError(
             "method='inversion' needs a calibration error, but metric is not declared to be one. Use "
             "method='bootstrap', or decorate a metric that is 0 in the population under perfect calibration "
             "with MetricKernel(calibration_error=True)."
         )
-    bootstrap = method == "bootstrap" or not is_calibration_error(metric)
+    bootstrap = method == "bootstrap" or not declaration(metric).calibration_error
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
     if sample.w is not None:
         check_frequency_weights(sample.w)
@@ -256,11 +255,11 @@ class SharedIntervals:
     def __init__(self, sample: BinarySample, confidence: float, n_resamples: int, seed: int) -> None:
         self.sample, self.confidence, self.n_resamples, self.seed = sample, confidence, n_resamples, seed
         self.grouped = group_sample(sample)
-        self.populations = self._populations(self.grouped, n_resamples, keep=True, most=4096)
+        self.populations = self._populations(n_resamples, DISTINCT, keep=True)
 
     def interval(self, metric: Metric) -> ConfidenceInterval:
         """Return the confidence interval, with the estimate from all distinct predictions."""
-        if not is_calibration_error(metric):
+        if not declaration(metric).calibration_error:
             redrawn = Redrawn(metric, self.grouped, weighted=self.sample.w is not None)
             return _bootstrap(redrawn, self.confidence, self.n_resamples, np.random.default_rng(self.seed))
         populations = self._affordable(metric)
@@ -278,19 +277,16 @@ class SharedIntervals:
         return null_distribution_of(bound, populations.n_resamples, rng, self.confidence)
 
     def _affordable(self, metric: Metric) -> Populations:
-        if metric in (decision_risk_gap, calibration_decision_loss):
-            # the lowest risk over all cuts needs finer bins
-            return self._populations(self.grouped, self.n_resamples, keep=False, most=1 << 14)
-        if metric is not integrated_calibration_index:
+        most, n_resamples = declaration(metric)._most_distinct, self.n_resamples
+        if most == DISTINCT:
             return self.populations
-        n_resamples = max(min(50, self.n_resamples), self.n_resamples // 4)
-        return self._populations(self.grouped, n_resamples, keep=False, most=256)
+        if most < DISTINCT:
+            n_resamples = max(min(50, n_resamples), n_resamples // 4)
+        return self._populations(n_resamples, most)
 
-    def _populations(
-        self, grouped: GroupedOutcomes, n_resamples: int, *, keep: bool, most: int
-    ) -> Populations:
-        rng = np.random.default_rng(self.seed)
-        return Populations(condensed(grouped, most, most // 2), n_resamples, rng, keep)
+    def _populations(self, n_resamples: int, most: int, keep: bool = False) -> Populations:
+        small = condensed(self.grouped, most, most // 2)
+        return Populations(small, n_resamples, np.random.default_rng(self.seed), keep)
 
     def _bound(self, metric: Metric, populations: Populations) -> Redrawn:
         small = populations.grouped

@@ -26,7 +26,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._null_distribution import expected_under_calibration
 from sklearn_calib.inference._redraw import Metric, pooled
-from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel, is_calibration_error
+from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel, declaration
 
 _NULL_SAMPLES = 200
 # Relative differences below this are rounding.
@@ -266,7 +266,7 @@ class Splits:
             fraction.append(member.mean(axis=1))
             parts.append(np.stack([np.stack([e(m) for e in subsets], axis=1) for m in (member, ~member)]))
         sizes, values = np.concatenate(fraction)[:, np.newaxis], np.concatenate(parts, axis=1)
-        squared = is_calibration_error(metric)
+        squared = declaration(metric).calibration_error
         if squared:
             whole, values = whole**2, values**2
         return cls(whole, values, sizes, squared, n_resamples - sizes.shape[0], subsets[0].accuracy)
@@ -290,20 +290,16 @@ class Splits:
 
     def of_one(self, model: int) -> Contrast:
         """Return the metric of one model, or its square."""
-        weight = np.zeros(self.whole.shape[0])
-        weight[model] = 1.0
-        return self._contrast(weight, 1.0)
+        return self._contrast(np.eye(self.whole.shape[0])[model], 1.0)
 
     def of_pair(self, a: int, b: int) -> Contrast:
         """Return the metric of model a minus that of model b."""
-        weight = np.zeros(self.whole.shape[0])
-        weight[[a, b]] = 1.0, -1.0
-        scale = 1.0
+        one, scale = np.eye(self.whole.shape[0]), 1.0
         if self.squared:
             # a difference of squares is divided by the sum of the metrics, or by their noise
             sizes = self.root(self.corrected[[a, b]]).sum(), self.root(self.curved.mean(axis=0))[[a, b]].max()
             scale = max(*sizes) or 1.0
-        return self._contrast(weight, scale)
+        return self._contrast(one[a] - one[b], scale)
 
     def _contrast(self, weight: Array, scale: float) -> Contrast:
         f = self.fraction[:, 0]

@@ -25,11 +25,13 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one, value_of_groups
-from sklearn_calib.metrics._reductions import Reduction, checked_error
+from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
 # Predictions are pooled in bins of equal mass, so many for each n^(1/3) samples. Where predictions are
 # calibrated the best cut lies within some n^(-1/3) of the mass around the threshold: a bin is a small part.
 _BINS_PER_ROOT = 64.0
+# The lowest risk over all cuts needs finer bins than other metrics.
+_MOST_DISTINCT = 1 << 14
 # Points that are not higher than this above a line lie on it.
 _ROUNDING = 1e-15
 
@@ -125,7 +127,7 @@ def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str = "monoton
     return np.maximum(risk - lowest, 0.0)
 
 
-def _decision_loss(grouped: GroupedOutcomes, recalibration: str) -> float:
+def _decision_loss(grouped: GroupedOutcomes, recalibration: str = "monotone") -> float:
     """Return twice the least concave majorant of the risk gap, at 1/2.
 
     The line through the ends is replaced by that through the point farthest above it, on its side of 1/2,
@@ -171,7 +173,7 @@ def _overconfident(prob: Array, direction: Array) -> Array:
 
 def _make(prob: Array, n_samples: float, threshold: float | str = 0.5) -> Evaluate:
     if isinstance(threshold, str):
-        return one_by_one(prob, lambda grouped: float(_gaps_at_predictions(grouped).max()))
+        return one_by_one(lambda grouped: float(_gaps_at_predictions(grouped).max()))(prob, n_samples)
 
     # the cost of acting from group j on is, up to a constant, the cumulative sum of
     # positives - threshold * count
@@ -187,7 +189,13 @@ def _make(prob: Array, n_samples: float, threshold: float | str = 0.5) -> Evalua
 
 
 @shared_docs
-@MetricKernel(_make, calibration_error=True, _bins=_gap_bins, _other_direction=_overconfident)
+@MetricKernel(
+    _make,
+    calibration_error=True,
+    _bins=_gap_bins,
+    _most_distinct=_MOST_DISTINCT,
+    _other_direction=_overconfident,
+)
 def decision_risk_gap(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -250,20 +258,18 @@ def decision_risk_gap(
     tau = threshold if isinstance(threshold, str) else check_fraction(threshold, "threshold")
     if isinstance(tau, str):
         check_option(tau, "threshold", ("max",), "a number")
-
-    def error(sample: BinarySample) -> float:
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
-        return value_of_groups(_make(grouped.prob, grouped.total, tau), grouped)
-
-    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
-
-
-def _make_loss(prob: Array, n_samples: float, recalibration: str = "monotone") -> Evaluate:
-    return one_by_one(prob, lambda grouped: _decision_loss(grouped, recalibration))
+    given = y_true, y_proba, sample_weight, pos_label, reduction, labels
+    return error_of_groups(lambda g: value_of_groups(_make(g.prob, g.total, tau), g), *given)
 
 
 @shared_docs
-@MetricKernel(_make_loss, calibration_error=True, _bins=_loss_bins, _other_direction=_overconfident)
+@MetricKernel(
+    one_by_one(_decision_loss),
+    calibration_error=True,
+    _bins=_loss_bins,
+    _most_distinct=_MOST_DISTINCT,
+    _other_direction=_overconfident,
+)
 def calibration_decision_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -335,11 +341,8 @@ def calibration_decision_loss(
     0.5100
     """
     check_option(recalibration, "recalibration", ("monotone", "any"))
-
-    def error(sample: BinarySample) -> float:
-        return _decision_loss(group_outcomes(sample.y, sample.p, sample.w), recalibration)
-
-    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    given = y_true, y_proba, sample_weight, pos_label, reduction, labels
+    return error_of_groups(lambda grouped: _decision_loss(grouped, recalibration), *given)
 
 
 def _make_benefit(prob: Array, n_samples: float, threshold: float = 0.5) -> Evaluate:
@@ -408,14 +411,9 @@ def net_benefit(
     >>> print(f"{net_benefit([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8], threshold=0.2):.4f}")
     0.1250
     """
-    odds = check_fraction(threshold, "threshold")
-    odds = odds / (1.0 - odds)
-
-    def benefit(sample: BinarySample) -> float:
-        value = np.where(sample.y == 1, 1.0, -odds) * (sample.p >= threshold)
-        return float(np.average(value, weights=sample.w))
-
-    return checked_error(benefit, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    t = check_fraction(threshold, "threshold")
+    given = y_true, y_proba, sample_weight, pos_label, reduction, labels
+    return error_of_groups(lambda g: value_of_groups(_make_benefit(g.prob, g.total, t), g), *given)
 
 
 @shared_docs

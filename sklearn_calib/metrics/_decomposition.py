@@ -15,9 +15,9 @@ from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, check_binary, check_option, check_size
-from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one
-from sklearn_calib.metrics._reductions import Reduction, checked_error
+from sklearn_calib._validation import check_binary, check_option, check_size
+from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
+from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
 _SCORES = {"brier": "Brier score", "log_loss": "log loss"}
 
@@ -203,16 +203,16 @@ def score_decomposition(
     return decompose(group_outcomes(sample.y, sample.p, sample.w), score, curve, n_bins, strategy)
 
 
-def _make_calibration_loss(prob: Array, n_samples: float, score: str = "brier") -> Evaluate:
-    return one_by_one(prob, lambda grouped: decompose(grouped, score).miscalibration)
+def _miscalibration(grouped: GroupedOutcomes, score: str = "brier") -> float:
+    return decompose(grouped, score).miscalibration
 
 
-def _make_refinement_loss(prob: Array, n_samples: float, score: str = "brier") -> Evaluate:
-    return one_by_one(prob, lambda grouped: decompose(grouped, score).refinement_loss)
+def _refinement(grouped: GroupedOutcomes, score: str = "brier") -> float:
+    return decompose(grouped, score).refinement_loss
 
 
 @shared_docs
-@MetricKernel(_make_calibration_loss, calibration_error=True)
+@MetricKernel(one_by_one(_miscalibration), calibration_error=True)
 def calibration_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -258,15 +258,12 @@ def calibration_loss(
     0.0525
     """
     check_option(score, "score", _SCORES)
-
-    def error(sample: BinarySample) -> float:
-        return decompose(group_outcomes(sample.y, sample.p, sample.w), score).miscalibration
-
-    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    given = y_true, y_proba, sample_weight, pos_label, reduction, labels
+    return error_of_groups(lambda grouped: _miscalibration(grouped, score), *given)
 
 
 @shared_docs
-@MetricKernel(_make_refinement_loss)
+@MetricKernel(one_by_one(_refinement))
 def refinement_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -307,8 +304,5 @@ def refinement_loss(
     0.1250
     """
     check_option(score, "score", _SCORES)
-
-    def error(sample: BinarySample) -> float:
-        return decompose(group_outcomes(sample.y, sample.p, sample.w), score).refinement_loss
-
-    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    given = y_true, y_proba, sample_weight, pos_label, reduction, labels
+    return error_of_groups(lambda grouped: _refinement(grouped, score), *given)

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._isotonic import monotone_distance
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._validation import BinarySample
 from sklearn_calib.metrics._metric_kernel import MetricKernel
-from sklearn_calib.metrics._reductions import Reduction, checked_error
+from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
 
 def _lipschitz_supremum(grouped: GroupedOutcomes) -> float:
@@ -84,9 +83,5 @@ def smooth_calibration_error(
     >>> print(f"{smooth_calibration_error([0, 1, 1, 1], [0.5, 0.5, 0.5, 0.5]):.2f}")
     0.25
     """
-
-    def error(sample: BinarySample) -> float:
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
-        return _lipschitz_supremum(grouped) / grouped.total
-
-    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    given = y_true, y_proba, sample_weight, pos_label, reduction, labels
+    return error_of_groups(lambda grouped: _lipschitz_supremum(grouped) / grouped.total, *given)

@@ -13,10 +13,10 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._transport import gather, interval_error, transport_distance
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
-from sklearn_calib._validation import BinarySample, check_binary, check_size
+from sklearn_calib._validation import check_binary, check_size
 from sklearn_calib.metrics._distance import smooth_calibration_error
 from sklearn_calib.metrics._metric_kernel import MetricKernel
-from sklearn_calib.metrics._reductions import Reduction, checked_error
+from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
 # Up to this many distinct predictions, all partitions into intervals are considered.
 _INTERVAL_BINS = 1 << 12
@@ -142,12 +142,8 @@ def lower_distance_to_calibration(
     0.08
     """
     n_bins = check_size(n_bins, "n_bins", maximum=_MOST_BINS)
-
-    def error(sample: BinarySample) -> float:
-        value, _ = _transport(group_outcomes(sample.y, sample.p, sample.w), n_bins)
-        return min(value, 1.0)
-
-    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    given = y_true, y_proba, sample_weight, pos_label, reduction, labels
+    return error_of_groups(lambda grouped: min(_transport(grouped, n_bins)[0], 1.0), *given)
 
 
 @shared_docs
@@ -201,12 +197,9 @@ def interval_calibration_error(
     >>> print(f"{interval_calibration_error([0, 1], [0.4, 0.6]):.2f}")
     0.20
     """
-
-    def error(sample: BinarySample) -> float:
-        # with binned predictions the error is an upper bound, which can exceed 1 by the width of a bin
-        return min(interval_error(group_outcomes(sample.y, sample.p, sample.w), _INTERVAL_BINS), 1.0)
-
-    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    given = y_true, y_proba, sample_weight, pos_label, reduction, labels
+    # with binned predictions the error is an upper bound, which can exceed 1 by the width of a bin
+    return error_of_groups(lambda grouped: min(interval_error(grouped, _INTERVAL_BINS), 1.0), *given)
 
 
 @shared_docs

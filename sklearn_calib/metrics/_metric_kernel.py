@@ -16,6 +16,8 @@ Evaluate = Callable[[Array, Array], Array]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _ATTRIBUTE = "metric_kernel"
+# Distinct predictions of the samples that reports simulate for most metrics.
+DISTINCT = 4096
 # Keywords of a metric, and the values for which a kernel (binary samples with labels 0 and 1) is valid.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "sample_weight": (),
@@ -80,6 +82,8 @@ class MetricKernel:
     # ``bins(grouped, **params)``, a non-decreasing bin number for each distinct prediction, or None: of many
     # thousand predictions, those in a bin are replaced by their mean.
     _bins: Callable[..., NDArray[np.int64] | None] | None = field(default=None, kw_only=True)
+    # Reports pool more distinct predictions than this; below ``DISTINCT`` they simulate fewer samples, too.
+    _most_distinct: int = field(default=DISTINCT, kw_only=True)
     # ``at_size(n_samples, **params)``, the keywords whose automatic value depends on the number of samples.
     _at_size: Callable[..., dict[str, Any]] | None = field(default=None, kw_only=True)
     # ``other_direction(prob, direction)``, miscalibration with more noise for the same value of the metric
@@ -136,16 +140,9 @@ def is_metric(function: Any) -> bool:
     return _declared(function)[0] is not None
 
 
-def is_calibration_error(metric: Any) -> bool:
-    """Tell whether a metric is declared to be 0 in the population under perfect calibration."""
-    kernel, _ = _declared(metric)
-    return kernel is not None and kernel.calibration_error
-
-
-def is_greater_better(metric: Any) -> bool:
-    """Tell whether greater values of a metric are declared to be better."""
-    kernel, _ = _declared(metric)
-    return kernel is not None and kernel.greater_is_better
+def declaration(metric: Any) -> MetricKernel:
+    """Return the declaration of a metric, by default that of any other function."""
+    return _declared(metric)[0] or MetricKernel()
 
 
 def bind_kernel(metric: Any, n_samples: float) -> BoundKernel | None:
@@ -164,18 +161,22 @@ def bind_kernel(metric: Any, n_samples: float) -> BoundKernel | None:
     return BoundKernel(kernel, params)
 
 
-def one_by_one(prob: Array, value: Callable[[GroupedOutcomes], float]) -> Evaluate:
-    """Return the evaluation, one sample after the other, of a metric of grouped outcomes."""
+def one_by_one(value: Callable[..., float]) -> Callable[..., Evaluate]:
+    """Return a kernel that evaluates ``value(grouped, **params)`` for one sample after the other."""
 
-    def evaluate(count: Array, positives: Array) -> Array:
-        counts = np.broadcast_to(count, positives.shape)
-        values = []
-        for weight, events in zip(counts.T, positives.T, strict=True):
-            used = weight > 0
-            values.append(value(GroupedOutcomes(prob[used], weight[used], events[used].astype(np.float64))))
-        return np.array(values)
+    def make(prob: Array, n_samples: float, **params: Any) -> Evaluate:
+        def evaluate(count: Array, positives: Array) -> Array:
+            counts = np.broadcast_to(count, positives.shape)
+            values = []
+            for weight, events in zip(counts.T, positives.T, strict=True):
+                used = weight > 0
+                grouped = GroupedOutcomes(prob[used], weight[used], events[used].astype(np.float64))
+                values.append(value(grouped, **params))
+            return np.array(values)
 
-    return evaluate
+        return evaluate
+
+    return make
 
 
 def residuals(prob: Array, count: Array, positives: Array) -> Array:

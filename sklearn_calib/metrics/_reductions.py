@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -150,3 +151,8 @@ def checked_error(
     """Check the input of a metric, and return its error."""
     check_option(reduction, "reduction", REDUCTIONS)
     return reduced_error(error, check_problem(y_true, y_proba, sample_weight, pos_label, labels), reduction)
+
+
+def error_of_groups(value: Callable[[GroupedOutcomes], float], *given: Any) -> float:
+    """Return what :func:`checked_error` returns, for a metric of grouped outcomes."""
+    return checked_error(lambda sample: value(group_outcomes(sample.y, sample.p, sample.w)), *given)

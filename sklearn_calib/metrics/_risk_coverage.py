@@ -165,12 +165,9 @@ def risk_coverage_curve(
             f"{'labels' if isinstance(problem, list) else 'classes'}. "
             "Pass y_true == label with the column of that label and reduction='classwise'."
         )
-    if isinstance(problem, BinarySample):
-        if reduction == "classwise":
-            return _curve(problem)
-        proba = two_columns(problem.p)
-    else:
-        proba = problem.p
+    if isinstance(problem, BinarySample) and reduction == "classwise":
+        return _curve(problem)
+    proba = two_columns(problem.p) if binary else problem.p
     ((_, right, confidence, _),) = split_classes(problem.y, proba, "confidence")
     return _curve(BinarySample(right, confidence, problem.w))
 

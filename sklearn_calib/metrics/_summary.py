@@ -16,7 +16,6 @@ from sklearn_calib._core._clusters import cluster_words, dependence_of, single_c
 from sklearn_calib._core._grouping import (
     GroupedOutcomes,
     contradiction_words,
-    group_outcomes,
     group_sample,
 )
 from sklearn_calib._core._links import logit
@@ -26,15 +25,14 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    BinarySample,
     check_binary,
     check_fraction,
     check_frequency_weights,
     check_integer,
     check_option,
 )
-from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one
-from sklearn_calib.metrics._reductions import Reduction, checked_error
+from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
+from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
 
 @dataclass(frozen=True)
@@ -59,6 +57,7 @@ class IntervalEstimate:
         return f"{number_text(self.estimate)} [{number_text(self.lower)}, {number_text(self.upper)}]"
 
 
+@shared_docs
 @dataclass(frozen=True, eq=False)
 class CalibrationSummary:
     """Calibration in the large, calibration intercept and slope, and a smooth calibration curve.
@@ -90,12 +89,7 @@ class CalibrationSummary:
         frequency. NaN if all outcomes are equal.
     confidence : float
         Level of the intervals.
-    n_clusters : int or None
-        Number of clusters; None if samples were taken to be independent.
-    design_effect : float or None
-        Estimated variance of the number of events over that of independent samples; None without clusters.
-    n_effective : float or None
-        Number of samples divided by the design effect; None without clusters.
+    %(dependence)s
     n_contradicted, n_extreme : float
         Number of samples whose outcome contradicts a prediction of exactly 0 or 1, and of all samples with
         such predictions, which intercept, slope and slope_intercept do not use.
@@ -418,17 +412,13 @@ def summarize(grouped: GroupedOutcomes, n_knots: int, confidence: float, method:
     )
 
 
-def _ici(grouped: GroupedOutcomes, n_knots: int) -> float:
+def _ici(grouped: GroupedOutcomes, n_knots: int = 5) -> float:
     gap = np.abs(grouped.prob - smooth_frequency(grouped, n_knots))
     return min(float(grouped.weight @ gap) / grouped.total, 1.0)
 
 
-def _make(prob: Array, n_samples: float, n_knots: int = 5) -> Evaluate:
-    return one_by_one(prob, lambda grouped: _ici(grouped, n_knots))
-
-
 @shared_docs
-@MetricKernel(_make, calibration_error=True)
+@MetricKernel(one_by_one(_ici), calibration_error=True, _most_distinct=256)
 def integrated_calibration_index(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -475,8 +465,5 @@ def integrated_calibration_index(
     0.40
     """
     n_knots = _check_knots(n_knots)
-
-    def error(sample: BinarySample) -> float:
-        return _ici(group_outcomes(sample.y, sample.p, sample.w), n_knots)
-
-    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    given = y_true, y_proba, sample_weight, pos_label, reduction, labels
+    return error_of_groups(lambda grouped: _ici(grouped, n_knots), *given)

@@ -27,7 +27,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._intervals import SharedIntervals, shifted
 from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
-from sklearn_calib.metrics._metric_kernel import is_calibration_error
+from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric, metric_names
 from sklearn_calib.metrics._summary import IntervalEstimate, summarize
 from sklearn_calib.report._numbers import Budget
@@ -354,7 +354,7 @@ class CalibrationRequirements:
 
 def _is_score(name: str) -> bool:
     """Tell whether a requirement is on a metric that is not a calibration error."""
-    return name in metric_names() and not is_calibration_error(as_metric(name))
+    return name in metric_names() and not declaration(as_metric(name)).calibration_error
 
 
 def _is_finite(value: Any) -> bool:

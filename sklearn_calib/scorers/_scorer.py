@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._docs import shared_docs
-from sklearn_calib.metrics._metric_kernel import is_greater_better
+from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.scorers._forecast import Forecast, ForecastScorer, Reduction
 
@@ -135,7 +135,7 @@ class CalibrationScorer(ForecastScorer):
                 )
             params["sample_weight"] = sample_weight
         value = self._reduced(forecast, params)
-        declared = is_greater_better(self.metric)
+        declared = declaration(self.metric).greater_is_better
         return value if (declared if self.greater_is_better is None else self.greater_is_better) else -value
 
     def _reduced(self, forecast: Forecast, params: dict[str, Any]) -> float:

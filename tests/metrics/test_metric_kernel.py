@@ -20,7 +20,7 @@ from sklearn_calib.metrics import (
     smooth_calibration_error,
     smooth_ece,
 )
-from sklearn_calib.metrics._metric_kernel import bind_kernel, is_calibration_error
+from sklearn_calib.metrics._metric_kernel import bind_kernel, declaration
 from sklearn_calib.metrics._names import as_metric, metric_names
 
 BINNED = [
@@ -243,6 +243,10 @@ def test_calibration_errors_are_declared():
     others |= {"brier_score", "brier_score_loss", "log_loss", "roc_auc", "roc_auc_score"}
     for name in metric_names():
         metric = as_metric(name)
-        assert is_calibration_error(metric) == is_calibration_error(partial(metric)) == (name not in others)
-    assert not is_calibration_error(lambda y, p: 0.0)
-    assert is_calibration_error(MetricKernel(calibration_error=True)(lambda y, p: 0.0))
+        for each in (metric, partial(metric)):
+            assert declaration(each).calibration_error == (name not in others)
+            assert declaration(each).greater_is_better == (
+                name in ("net_benefit", "roc_auc", "roc_auc_score")
+            )
+    assert not declaration(lambda y, p: 0.0).calibration_error
+    assert declaration(MetricKernel(calibration_error=True)(lambda y, p: 0.0)).calibration_error

@@ -335,8 +335,6 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         Parameters
         ----------
         %(tested_rows)s
-        clusters : array-like of shape (n,) or None, default=None
-            Label of the cluster of each sample, as in :meth:`test`.
 
         Returns
         -------
@@ -383,8 +381,6 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         Parameters
         ----------
         %(tested_rows)s
-        clusters : array-like of shape (n,) or None, default=None
-            Label of the cluster of each sample, as in :meth:`test`.
 
         Returns
         -------
