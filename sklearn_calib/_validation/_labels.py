@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import reprlib
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -68,12 +69,8 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str, ordered: bool) -> NDAr
         row = int(np.flatnonzero(~np.isfinite(y))[0])
         raise ValueError(f"{name} contains {y[row]} at index {row}. Remove or impute missing labels first.")
     refuse_missing(y, name)
-    try:
+    with _orderable(name):
         labels = np.unique(y)
-    except TypeError as error:
-        raise ValueError(
-            f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
-        ) from None
     shown = labels[:5].tolist()
     if labels.shape[0] > 2 and labels.dtype.kind == "f" and labels[0] >= 0 and labels[-1] <= 1:
         raise ValueError(
@@ -240,16 +237,22 @@ def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDAr
     """Return np.unique(labels, return_inverse=True), for labels that are not integers."""
     refuse_missing(labels, name)
     assert_all_finite(labels, input_name=name)
+    with _orderable(name):
+        try:
+            check_classification_targets(labels)
+        except ValueError as error:
+            raise ValueError(f"{name} does not contain class labels. {error}") from None
+        return np.unique(labels, return_inverse=True)
+
+
+@contextmanager
+def _orderable(name: str, what: str = "labels") -> Iterator[None]:
     try:
-        check_classification_targets(labels)
-        classes, codes = np.unique(labels, return_inverse=True)
-    except ValueError as error:
-        raise ValueError(f"{name} does not contain class labels. {error}") from None
+        yield
     except TypeError as error:
         raise ValueError(
-            f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
+            f"{name} mixes {what} of types that cannot be ordered ({error}). Use {what} of one type."
         ) from None
-    return classes, codes
 
 
 def check_two_labels(y: ArrayLike, classes: ArrayLike | None = None) -> NDArray[Any]:
@@ -316,10 +319,6 @@ def check_groups(groups: Any, n_samples: int, name: str = "groups", other: str =
         raise ValueError(
             f"{name} has a missing value at index {int(missing.argmax())}. Give such samples a label."
         )
-    try:
+    with _orderable(name, "values"):
         np.unique(keys)
-    except TypeError as error:
-        raise ValueError(
-            f"{name} mixes values of types that cannot be ordered ({error}). Use values of one type."
-        ) from None
     return keys

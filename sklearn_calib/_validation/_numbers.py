@@ -161,7 +161,7 @@ def warn_of_small_weights(w: Array) -> None:
             "of 1 counts as one sample, so that the penalties and priors of calibrators have too much "
             f"influence. Multiply the weights by {size / total:.3g}.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
 

@@ -240,9 +240,6 @@ class AutoCalibrator(ComposedCalibrator):
     def _members(self) -> list[Any]:
         return list(self.candidates.values()) if isinstance(self.candidates, dict) else []
 
-    def _score_kind(self) -> str:
-        return super()._score_kind() if self._members() else check_link(self.link, "logit")
-
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         classes = np.arange(self.classes_.shape[0])
         candidates = self.candidates or _portfolio(self.link, scores.ndim == 2)

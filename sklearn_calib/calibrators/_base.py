@@ -191,10 +191,7 @@ class BaseCalibrator(
             One column: the probability of ``classes_[1]``; otherwise one column per class.
         """
         check_is_fitted(self)
-        proba = self._mapped(self._check_scores(X, reset=False))
-        if self.n_features_in_ == 1:
-            return proba if len(shape_of(X, "X")) == 1 else proba[:, np.newaxis]
-        return both_classes(proba)
+        return self._shaped(self._mapped(self._check_scores(X, reset=False)), X)
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the calibrated probabilities of all classes.
@@ -303,10 +300,16 @@ class BaseCalibrator(
             raise ValueError(f"y has {codes.shape[0]} samples but X has {n}. Pass arrays of the same length.")
         self._check_classes(known, scores)
         check_columns(X, known, "X")
-        weight = None if sample_weight is None else check_weights(sample_weight, n)
-        if weight is not None and not self._scale_free():
+        return scores, codes, self._read_weight(sample_weight, n), known
+
+    def _read_weight(self, sample_weight: ArrayLike | None, n_samples: int) -> Array | None:
+        """Check weights, and warn of small ones that change the map."""
+        if sample_weight is None:
+            return None
+        weight = check_weights(sample_weight, n_samples)
+        if not self._scale_free:
             warn_of_small_weights(weight)
-        return scores, codes, weight, known
+        return weight
 
     def _fit_array(self, scores: Array, codes: Codes, weight: Array | None, classes: NDArray[Any]) -> Self:
         """Fit a new calibrator to arrays that were checked elsewhere."""
@@ -376,6 +379,12 @@ class BaseCalibrator(
             proba[part] = self._probabilities(np.asfortranarray(scores[part]))
         return proba
 
+    def _shaped(self, proba: Array, X: ArrayLike) -> Array:
+        """Return probabilities in the shape of the scores."""
+        if self.n_features_in_ == 1:
+            return proba if len(shape_of(X, "X")) == 1 else proba[:, np.newaxis]
+        return both_classes(proba)
+
     def _needs_every_class(self) -> bool:
         """Tell whether three or more classes can only be calibrated with samples of each."""
         return True
@@ -404,9 +413,10 @@ class BaseCalibrator(
             )
         return scores
 
+    @property
     def _scale_free(self) -> bool:
-        """Tell whether the map does not change if all weights are multiplied by a number."""
-        return False
+        """Whether the map does not change if all weights are multiplied; that of a wrapped calibrator."""
+        return bool(getattr(getattr(self, "calibrator", None), "_scale_free", False))
 
     def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
         """Raise if the number of classes does not fit the columns of the scores."""
@@ -451,11 +461,6 @@ def inside(proba: Array) -> Array:
 def may_be_certain(calibrator: Any) -> bool:
     """Tell whether a fitted calibrator may return exactly 0 and 1; other classifiers may."""
     return not isinstance(calibrator, BaseCalibrator) or calibrator._may_be_certain()
-
-
-def scale_free(calibrator: Any) -> bool:
-    """Tell whether the map of a calibrator does not change if all weights are multiplied by a number."""
-    return isinstance(calibrator, BaseCalibrator) and calibrator._scale_free()
 
 
 def both_classes(proba: Array) -> Array:

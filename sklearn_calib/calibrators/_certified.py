@@ -40,7 +40,7 @@ from sklearn_calib.calibrators._multiclass import (
     scores_wanted,
 )
 from sklearn_calib.calibrators._parts import one_by_one, select_at_random
-from sklearn_calib.calibrators._platt import PlattCalibrator
+from sklearn_calib.calibrators._platt import or_platt
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
 
 Codes = NDArray[np.int64]
@@ -221,10 +221,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _score_kind(self) -> str:
         if isinstance(self.calibrator, str):
             return "probability"
-        return scores_wanted(_unwrapped(self._resolve_calibrator()))
-
-    def _resolve_calibrator(self) -> Any:
-        return PlattCalibrator() if self.calibrator is None else self.calibrator
+        return scores_wanted(_unwrapped(or_platt(self.calibrator)))
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         self._fit_parts(scores, codes, weight, None)
@@ -259,9 +256,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
                 clusters = clusters[held_out]
             self.calibrator_ = None
             if (codes[fitting] != codes[fitting[0]]).any():
-                self.calibrator_ = fit_clone(
-                    self._resolve_calibrator(), scores[fitting], codes[fitting], None
-                )
+                self.calibrator_ = fit_clone(or_platt(self.calibrator), scores[fitting], codes[fitting], None)
             scores, codes = scores[held_out], codes[held_out]
         forecasts = np.full(scores.shape, self.mean_)
         if self.calibrator_ is not None:

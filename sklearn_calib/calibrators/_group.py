@@ -13,15 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._core._maps import Groups
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_groups, check_integer, shape_of
-from sklearn_calib.calibrators._base import both_classes, may_be_certain, scale_free
+from sklearn_calib._validation import check_groups, check_integer
+from sklearn_calib.calibrators._base import both_classes, may_be_certain
 from sklearn_calib.calibrators._multiclass import (
     ComposedCalibrator,
     check_calibrator,
     event_probability,
     fit_clone,
 )
-from sklearn_calib.calibrators._platt import PlattCalibrator
+from sklearn_calib.calibrators._platt import or_platt
 
 
 @shared_docs
@@ -205,27 +205,21 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
         ndarray of the shape of the scores
             One column: the probability of ``classes_[1]``; otherwise one column per class.
         """
-        proba = self._calibrated(X, groups)
-        if self.n_features_in_ == 1:
-            return proba if len(shape_of(X, "X")) == 1 else proba[:, np.newaxis]
-        return both_classes(proba)
+        return self._shaped(self._calibrated(X, groups), X)
 
     def _check_parameters(self) -> None:
-        check_calibrator(self._resolve_calibrator())
+        check_calibrator(or_platt(self.calibrator))
         check_integer(self.min_group_size, "min_group_size")
 
-    def _resolve_calibrator(self) -> Any:
-        return PlattCalibrator() if self.calibrator is None else self.calibrator
-
     def _members(self) -> list[Any]:
-        return [self._resolve_calibrator()]
+        return [or_platt(self.calibrator)]
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         self.pooled_calibrator_ = self._fit_clone(scores, codes, weight)
 
     def _fit_clone(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> Any:
         classes = np.arange(self.classes_.shape[0])
-        return fit_clone(self._resolve_calibrator(), scores, codes, weight, classes)
+        return fit_clone(or_platt(self.calibrator), scores, codes, weight, classes)
 
     def _calibrated(self, X: Any, groups: Any) -> Array:
         check_is_fitted(self)
@@ -239,9 +233,6 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
             if group in self.calibrators_:
                 proba[rows] = _apply(self.calibrators_[group], scores[rows])
         return proba
-
-    def _scale_free(self) -> bool:
-        return scale_free(self.calibrator)
 
     def _export(self, build: Any) -> Any:
         pooled = build.part(self.pooled_calibrator_)

@@ -103,6 +103,10 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
         if self.smoothing is not None:
             check_positive(self.smoothing, "smoothing")
 
+    @property
+    def _scale_free(self) -> bool:
+        return self.smoothing is None
+
     def _score_kind(self) -> str:
         return "probability" if self.strategy == "uniform" else "score"
 

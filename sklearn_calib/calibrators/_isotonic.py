@@ -85,8 +85,9 @@ class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self.interpolation = interpolation
         self.clip = clip
 
+    @property
     def _scale_free(self) -> bool:
-        return self.clip != "auto"
+        return self.clip is None
 
     def _check_parameters(self) -> None:
         check_option(self.interpolation, "interpolation", _INTERPOLATIONS)

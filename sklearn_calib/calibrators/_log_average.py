@@ -147,9 +147,6 @@ class LogAverageCalibrator(ComposedCalibrator):
     def _members(self) -> Sequence[Any]:
         return self.calibrators if isinstance(self.calibrators, list | tuple) else ()
 
-    def _score_kind(self) -> str:
-        return super()._score_kind() if self._members() else check_link(self.link, "logit")
-
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         n_classes = self.classes_.shape[0]
         members = self.calibrators

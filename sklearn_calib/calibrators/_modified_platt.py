@@ -6,20 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import group_scores
-from sklearn_calib._core._maps import Node, Step, logistic
+from sklearn_calib._core._maps import Node, Step
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_fraction
-from sklearn_calib.calibrators._base import BaseCalibrator, check_link
-from sklearn_calib.calibrators._certificate import (
-    CutoffCertificateMixin,
-    certify,
-    check_tolerance,
-    resolve_tolerance,
-)
-from sklearn_calib.calibrators._platt import fit_platt, link_scores, logistic_curve
+from sklearn_calib.calibrators._certificate import certify, check_tolerance, resolve_tolerance
+from sklearn_calib.calibrators._platt import PlattCalibrator
 
 
-class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
+class ModifiedPlattCalibrator(PlattCalibrator):
     r"""Platt scaling with a fallback if its cutoff calibration error is significantly too large.
 
     A misspecified logistic curve has a calibration error that does not vanish with the sample size: with
@@ -74,12 +68,9 @@ class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     array([0.5, 0.5])
     """
 
-    _multiclass = False
     fallback_used_: bool
     platt_cutoff_error_: float
     tolerance_: float
-    slope_: float
-    intercept_: float
 
     def __init__(
         self,
@@ -96,28 +87,23 @@ class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
         check_fraction(self.confidence, "confidence")
         check_tolerance(self.tolerance)
 
-    def _score_kind(self) -> str:
-        return check_link(self.link)
-
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        grouped = group_scores(codes, scores, weight)
-        self.slope_, self.intercept_ = fit_platt(link_scores(grouped.prob, self.link), grouped)
         self.fallback_used_ = False
-        certify(self, grouped, weight)
+        super()._fit_scores(scores, codes, weight)
         self.platt_cutoff_error_ = self.training_cutoff_error_
         self.tolerance_ = resolve_tolerance(
             self.tolerance, self.training_size_, self.confidence, self.training_event_rate_
         )
         self.fallback_used_ = self.platt_cutoff_error_ > self.tolerance_
         if self.fallback_used_:
-            certify(self, grouped, weight)
+            certify(self, group_scores(codes, scores, weight), weight)
 
     def _export(self, build: Any) -> Node:
         if self.fallback_used_:
             return Step(np.zeros(0), np.array([self.training_event_rate_]))
-        return logistic(self.link, self.slope_, self.intercept_)
+        return super()._export(build)
 
     def _map_scores(self, scores: Array) -> Array:
         if self.fallback_used_:
             return np.full(scores.shape, self.training_event_rate_)
-        return logistic_curve(scores, self.link, self.slope_, self.intercept_)
+        return super()._map_scores(scores)

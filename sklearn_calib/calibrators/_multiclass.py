@@ -18,8 +18,8 @@ from sklearn_calib.calibrators._base import (
     BaseCalibrator,
     as_columns,
     both_classes,
+    check_link,
     may_be_certain,
-    scale_free,
 )
 from sklearn_calib.calibrators._certificate import CutoffCertificate
 
@@ -131,9 +131,6 @@ class OneVsRestCalibrator(BaseCalibrator):
     def _check_parameters(self) -> None:
         check_calibrator(self.calibrator)
 
-    def _scale_free(self) -> bool:
-        return scale_free(self.calibrator)
-
     def _score_kind(self) -> str:
         return scores_wanted(self.calibrator)
 
@@ -170,6 +167,9 @@ class OneVsRestCalibrator(BaseCalibrator):
 class ComposedCalibrator(BaseCalibrator):
     """Base of calibrators that consist of others, which determine the scores and classes they support."""
 
+    #: Link of the default calibrators.
+    link: str
+
     @abstractmethod
     def _members(self) -> Sequence[Any]:
         """Return the unfitted calibrators that were passed; empty for default ones."""
@@ -179,7 +179,9 @@ class ComposedCalibrator(BaseCalibrator):
         return not any(isinstance(one, BaseCalibrator) and not one._multiclass for one in self._members())
 
     def _score_kind(self) -> str:
-        kinds = {scores_wanted(one) for one in self._members()}
+        if not (members := self._members()):
+            return check_link(self.link, "logit")
+        kinds = set(map(scores_wanted, members))
         if {"probability", "logit"} <= kinds:
             raise ValueError(
                 f"Some calibrators of {type(self).__name__} require probabilities and others logits. Use the "

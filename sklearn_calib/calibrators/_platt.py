@@ -87,6 +87,11 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
         return logistic_curve(scores, self.link, self.slope_, self.intercept_)
 
 
+def or_platt(calibrator: Any) -> Any:
+    """Return a calibrator, or the default one for None."""
+    return PlattCalibrator() if calibrator is None else calibrator
+
+
 def logistic_curve(scores: Array, link: str, slope: float, intercept: float) -> Array:
     """Return the probability at which the log-odds are linear in the linked scores."""
     mapped = np.empty(scores.shape[0])

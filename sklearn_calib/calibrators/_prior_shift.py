@@ -10,13 +10,7 @@ from sklearn.utils import Tags
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._maps import TINY, Beta
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    check_fraction,
-    check_option,
-    check_positive,
-    check_weights,
-    place_labels,
-)
+from sklearn_calib._validation import check_fraction, check_option, check_positive, check_sorted
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
@@ -146,41 +140,26 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1) or (n, 2)
-            Probabilities of the model; of two columns the last is used.
+        X, sample_weight, clusters
+            As for :meth:`PlattCalibrator.fit`.
         y : array-like of shape (n,) or None, default=None
-            Class labels: required with ``target_prior=None``, unless ``sampling_rate`` is passed. Otherwise
-            only the certificate needs them.
-        sample_weight : array-like of shape (n,) or None, default=None
-            Non-negative weights; a weight of k is equivalent to k repetitions of the sample.
+            Class labels: required with ``clusters``, and with ``target_prior=None`` unless ``sampling_rate``
+            is passed. Otherwise only the certificate needs them.
         classes : array-like of shape (2,) or None, default=None
             The class labels, in sorted order. None: those that occur in ``y``, and 0 and 1 without ``y``.
-        clusters : array-like of shape (n,) or None, default=None
-            Label of the cluster of each sample, for the certificate, as for other calibrators.
 
         Returns
         -------
         self
             The fitted calibrator.
-
-        Raises
-        ------
-        ValueError
-            If a parameter or an argument is invalid, or labels are required.
         """
-        if y is not None or self._needs_labels():
+        if y is not None or clusters is not None or self._needs_labels():
             return super().fit(X, y, sample_weight, classes=classes, clusters=clusters)
         self._check_parameters()
-        if clusters is not None:
-            raise ValueError(
-                "clusters are for the certificate, which needs labels. Pass y, or omit clusters."
-            )
         scores = self._check_scores(X, reset=True)
-        known = np.array([0, 1]) if classes is None else place_labels(classes, classes, "classes")[0]
-        self._check_classes(known, scores)
-        self.classes_ = known
-        weight = None if sample_weight is None else check_weights(sample_weight, scores.shape[0])
-        self._fit_scores(scores, None, weight)
+        self.classes_ = np.array([0, 1]) if classes is None else check_sorted(classes, "classes")
+        self._check_classes(self.classes_, scores)
+        self._fit_scores(scores, None, self._read_weight(sample_weight, scores.shape[0]))
         return self
 
     def __sklearn_tags__(self) -> Tags:
@@ -192,8 +171,10 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _needs_labels(self) -> bool:
         return self.target_prior is None and self.sampling_rate is None
 
+    @property
     def _scale_free(self) -> bool:
-        return True
+        # the range of the estimate depends on the total weight
+        return self.target_prior != "em"
 
     def _score_kind(self) -> str:
         return "probability"

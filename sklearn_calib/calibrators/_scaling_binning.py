@@ -22,7 +22,7 @@ from sklearn_calib.calibrators._multiclass import (
     scores_wanted,
 )
 from sklearn_calib.calibrators._parts import one_by_one, select_at_random
-from sklearn_calib.calibrators._platt import PlattCalibrator
+from sklearn_calib.calibrators._platt import or_platt
 
 Codes = NDArray[np.int64]
 
@@ -98,6 +98,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
     bin_counts_: Array
     bin_values_: Array
     part_sizes_: Array
+    _scale_free = False
 
     def __init__(
         self,
@@ -120,10 +121,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
         check_randomness(self.random_state)
 
     def _score_kind(self) -> str:
-        return scores_wanted(self._resolve_calibrator())
-
-    def _resolve_calibrator(self) -> Any:
-        return PlattCalibrator() if self.calibrator is None else self.calibrator
+        return scores_wanted(or_platt(self.calibrator))
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         if self.split:
@@ -137,7 +135,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
         mass = np.ones(scores.shape[0]) if weight is None else weight
         self.part_sizes_ = np.array([float(mass[rows].sum()) for rows in (fitting, binning, averaging)])
         own = None if weight is None else weight[fitting]
-        self.calibrator_ = fit_clone(self._resolve_calibrator(), scores[fitting], codes[fitting], own)
+        self.calibrator_ = fit_clone(or_platt(self.calibrator), scores[fitting], codes[fitting], own)
         value = self._calibrated(scores)
         self._place_bins(value[binning], mass[binning])
         index = self._bin_of(value)

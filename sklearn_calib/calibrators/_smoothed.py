@@ -12,8 +12,6 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_flag,
     check_generator,
-    check_option,
-    check_positive,
     check_randomness,
 )
 from sklearn_calib.calibrators._base import BaseCalibrator
@@ -98,6 +96,7 @@ class SmoothedCalibrator(BaseCalibrator):
     """
 
     _multiclass = False
+    _scale_free = True
     bandwidth_: float
     smooth_ece_: float
     grid_: Array
@@ -111,15 +110,9 @@ class SmoothedCalibrator(BaseCalibrator):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        if isinstance(self.bandwidth, str):
-            check_option(self.bandwidth, "bandwidth", ("auto",), "a number")
-        else:
-            check_positive(self.bandwidth, "bandwidth")
+        # smooth_ece_result checks the bandwidth
         check_flag(self.randomized, "randomized")
         check_randomness(self.random_state)
-
-    def _scale_free(self) -> bool:
-        return True
 
     def _score_kind(self) -> str:
         return "probability"

@@ -71,6 +71,7 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     array([0.333, 0.5  , 0.667])
     """
 
+    _scale_free = True
     temperature_: float
     min_proba_: float
 
@@ -82,9 +83,6 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _needs_every_class(self) -> bool:
         return False
-
-    def _scale_free(self) -> bool:
-        return True
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         for name in ("training_cutoff_error_", "training_event_rate_", "training_size_", "min_proba_"):

@@ -416,28 +416,14 @@ def from_json(source: str | os.PathLike[str]) -> ExportedCalibrator:
     """
     if not isinstance(source, str | os.PathLike):
         raise TypeError(f"source must be a path or a string, got {type(source).__name__}.")
-    if isinstance(source, str) and source.lstrip().startswith("{"):
-        text = source
-    elif len(os.fspath(source)) > _LONGEST_PATH:
+    is_text = isinstance(source, str) and source.lstrip().startswith("{")
+    if not is_text and len(os.fspath(source)) > _LONGEST_PATH:
         raise ValueError("source is neither a path nor JSON text, which begins with '{': it is too long.")
-    else:
-        try:
-            text = Path(source).read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            message = f"source={os.fspath(source)!r} is not an exported calibrator: it is not text."
-            raise ValueError(message) from None
     try:
-        document = json.loads(text, object_pairs_hook=_without_repeats)
+        document = json.loads(str(source) if is_text else Path(source).read_bytes())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"source is damaged or not JSON ({type(error).__name__}: {error}).") from None
     return ExportedCalibrator(document)
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key occurs twice")
-    return found
 
 
 def _fingerprint(document: dict[str, Any]) -> str:

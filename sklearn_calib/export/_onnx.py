@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
@@ -29,17 +30,13 @@ class _Tensor:
     def __init__(self, ops: _Onnx, name: str) -> None:
         self.ops, self.name = ops, name
 
-    def __add__(self, other: Any) -> _Tensor:
-        return self.ops.node("Add", self, other)
+    def _joined(self, kind: str, other: Any) -> _Tensor:
+        return self.ops.node(kind, self, other)
 
-    def __sub__(self, other: Any) -> _Tensor:
-        return self.ops.node("Sub", self, other)
-
-    def __mul__(self, other: Any) -> _Tensor:
-        return self.ops.node("Mul", self, other)
-
-    def __truediv__(self, other: Any) -> _Tensor:
-        return self.ops.node("Div", self, other)
+    __add__ = partialmethod(_joined, "Add")
+    __sub__ = partialmethod(_joined, "Sub")
+    __mul__ = partialmethod(_joined, "Mul")
+    __truediv__ = partialmethod(_joined, "Div")
 
     def __rsub__(self, other: float) -> _Tensor:
         return self.ops.node("Sub", other, self)
@@ -80,14 +77,8 @@ class _Onnx:
     def let(self, x: _Tensor) -> _Tensor:
         return x
 
-    def exp(self, x: _Tensor) -> _Tensor:
-        return self.node("Exp", x)
-
-    def log(self, x: _Tensor) -> _Tensor:
-        return self.node("Log", x)
-
-    def maximum(self, x: _Tensor, least: float) -> _Tensor:
-        return self.node("Max", x, least)
+    exp, log = partialmethod(node, "Exp"), partialmethod(node, "Log")
+    maximum = partialmethod(node, "Max")
 
     def clip(self, x: _Tensor, least: float, most: float) -> _Tensor:
         return self.node("Min", self.maximum(x, least), most)
@@ -197,7 +188,7 @@ def _put(ops: _Onnx, operator: Any, proba: _Tensor, classes: NDArray[Any]) -> No
 
     number = ops.node("ArgMax", proba, axis=1, keepdims=0)
     texts = classes.dtype.kind in "UO"
-    labels = ops.node("Gather", classes.astype(str) if texts else classes.astype(np.int64), number)
+    labels = ops.node("Gather", classes.astype(str if texts else np.int64), number)
     _connect(ops, labels, operator.outputs[0])
     kind = guess_proto_type(operator.outputs[1].type)
     _connect(ops, ops.node("Cast", proba, to=kind), operator.outputs[1])
@@ -237,17 +228,10 @@ def _convert_calibrator(scope: Any, operator: Any, container: Any) -> None:
     ops = _Onnx(scope, container, found.classes_.shape[0])
     scores = ops.double(_Tensor(ops, operator.inputs[0].full_name))
     groups = _Tensor(ops, operator.inputs[1].full_name) if len(operator.inputs) > 1 else None
-    columns = operator.inputs[0].type.shape[-1]
-    scores = _one_column(ops, found, scores, columns)
+    if found.classes_.shape[0] == 2 and operator.inputs[0].type.shape[-1] == 2:
+        last = ops.column(scores, 1)
+        scores = last - ops.column(scores, 0) if found._kind == "logit" else last
     _put(ops, operator, _proba(ops, found, scores, groups), found.classes_)
-
-
-def _one_column(ops: _Onnx, found: ExportedCalibrator, scores: _Tensor, columns: Any) -> _Tensor:
-    """Return the score of ``classes_[1]`` of two columns."""
-    if found.classes_.shape[0] > 2 or columns != 2:
-        return scores
-    last = ops.column(scores, 1)
-    return last - ops.column(scores, 0) if found._kind == "logit" else last
 
 
 def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
@@ -45,26 +46,17 @@ class _Text:
     def __init__(self, parts: list[str]) -> None:
         self.parts = parts
 
-    def __add__(self, other: Any) -> _Text:
-        return self._joined(other, "{} + {}")
-
-    def __sub__(self, other: Any) -> _Text:
-        return self._joined(other, "{} - {}")
-
-    def __mul__(self, other: Any) -> _Text:
-        return self._joined(other, "{} * {}")
-
-    def __truediv__(self, other: Any) -> _Text:
-        return self._joined(other, "{} / {}")
-
-    def __rsub__(self, other: float) -> _Text:
-        return self._joined(other, "{1} - {0}")
-
-    def _joined(self, other: Any, form: str) -> _Text:
+    def _joined(self, form: str, other: Any) -> _Text:
         theirs = other.parts if isinstance(other, _Text) else [_number(other)]
         size = max(len(self.parts), len(theirs))
         pairs = zip(*(parts * (size // len(parts)) for parts in (self.parts, theirs)), strict=True)
         return _Text([f"({form.format(*pair)})" for pair in pairs])
+
+    __add__ = partialmethod(_joined, "{} + {}")
+    __sub__ = partialmethod(_joined, "{} - {}")
+    __mul__ = partialmethod(_joined, "{} * {}")
+    __truediv__ = partialmethod(_joined, "{} / {}")
+    __rsub__ = partialmethod(_joined, "{1} - {0}")
 
     def each(self, form: Callable[[str], str]) -> _Text:
         texts = map(form, self.parts)

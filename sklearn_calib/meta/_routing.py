@@ -33,7 +33,7 @@ def route(
 ) -> Routed:
     """Route the metadata of ``owner.method`` as :class:`CalibratedClassifier` describes."""
     weight = None if sample_weight is None else check_weights(sample_weight, n_samples)
-    if weight is not None and not getattr(calibrator, "_scale_free", lambda: True)():
+    if weight is not None and not getattr(calibrator, "_scale_free", True):
         warn_of_small_weights(weight)
     if routing_enabled():
         if weight is not None:

@@ -171,8 +171,9 @@ def shown_evidence(log_evidence: float) -> str:
 def find_tendency(sketch: CalibrationSketch) -> Tendency:
     """Return the type of miscalibration of the predictions of a sketch."""
     grouped = group_outcomes(*sketch.weighted_sample())
-    inside = grouped.uncertain()
-    outcomes = LogitOutcomes(inside if inside.prob.size else grouped)
+    # predictions of 0 and 1 have no log-odds
+    used = inside if (inside := grouped.uncertain()).prob.size else grouped
+    outcomes = LogitOutcomes(used)
     none = outcomes.at(0.0, 1.0)
     shift, both = outcomes.fit_intercept(), outcomes.fit_both()
     gains = {"shift": shift.log_likelihood - none.log_likelihood}
@@ -186,5 +187,5 @@ def find_tendency(sketch: CalibrationSketch) -> Tendency:
     elif slope is not None and best == "slope":
         direction = "underconfident" if slope.slope > 1.0 else "overconfident"
     else:
-        direction = "more events" if sketch.event_rate > sketch.mean_prediction else "fewer events"
+        direction = "more events" if used.residual.sum() > 0.0 else "fewer events"
     return Tendency(direction, shift.intercept, np.nan if outcomes.constant else both.slope)

@@ -15,11 +15,9 @@ from sklearn_calib._validation import (
     check_positive,
     check_size,
     check_two_labels,
-    check_weights,
-    warn_of_small_weights,
 )
 from sklearn_calib.calibrators import BaseCalibrator, SplineCalibrator
-from sklearn_calib.calibrators._base import may_be_certain, scale_free
+from sklearn_calib.calibrators._base import may_be_certain
 from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
     event_probability,
@@ -157,9 +155,7 @@ class StreamingCalibrator(BaseCalibrator):
             raise ValueError(
                 f"y has shape {labels.shape} but X has {scores.shape[0]} samples. Pass one label per sample."
             )
-        weight = None if sample_weight is None else check_weights(sample_weight, scores.shape[0])
-        if weight is not None and not self._scale_free():
-            warn_of_small_weights(weight)
+        weight = self._read_weight(sample_weight, scores.shape[0])
         self._check_classes(known, scores)
         check_columns(X, known, "X")
         codes = np.asarray(labels == known[1], dtype=np.int64)
@@ -193,9 +189,6 @@ class StreamingCalibrator(BaseCalibrator):
         if fitted is None or self.n_samples_seen_ - seen >= self.refit_every:
             self._fitted = self._fit_now()
         return self._fitted[0]
-
-    def _scale_free(self) -> bool:
-        return scale_free(self.calibrator)
 
     def _check_parameters(self) -> None:
         if self.calibrator is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,19 +41,6 @@ _LONGEST_RUN = 2**53
 _MODES = ("anytime", "run-length")
 # Columns of the history before those of the metrics.
 _COLUMNS = ("time", "n_samples", "log_evidence", "alert", "event_rate", "mean_prediction")
-
-
-class _Seen(NamedTuple):
-    """What readers see of a monitor, replaced as a whole after each update."""
-
-    window: WindowedSketch
-    n_samples: int = 0
-    alerts: tuple[CalibrationAlert, ...] = ()
-    alarmed: bool = False
-    log_evidence: float = 0.0
-    pvalue: float | None = None
-    # of the evidence
-    n_tested: int = 0
 
 
 @shared_docs
@@ -197,6 +185,14 @@ class CalibrationMonitor:
     2024-03-16 fewer events
     """
 
+    window_: WindowedSketch
+    n_samples_seen_: int
+    alerts_: tuple[CalibrationAlert, ...]
+    alarmed_: bool
+    log_evidence_: float
+    pvalue_: float | None
+    _n_tested: int
+
     def __init__(
         self,
         *,
@@ -233,12 +229,12 @@ class CalibrationMonitor:
                 "CalibrationSketch().update(y_true, y_proba)."
             )
         self.reference_errors_ = {} if reference is None else self._measure(reference)
-        self._seen, self._evidence = _Seen(self._empty_window), self._new_evidence()
+        self._evidence = self._new_evidence()
         # one record for each batch, with the values of the columns of the history
         self._records: list[tuple[Any, ...]] = []
         # the newest slot of the window at the last computation of the metrics
         self._measured_slot: int | None = None
-        self._publish()
+        self._publish(n_samples_seen_=0, alerts_=(), alarmed_=False)
 
     def update(
         self,
@@ -297,9 +293,9 @@ class CalibrationMonitor:
         if restarts:
             self._evidence = self._new_evidence()
         self._publish(
-            n_samples=n_samples,
-            alerts=self.alerts_ + tuple(found),
-            alarmed=(self.alarmed_ or alert) and not restarts,
+            n_samples_seen_=n_samples,
+            alerts_=self.alerts_ + tuple(found),
+            alarmed_=(self.alarmed_ or alert) and not restarts,
         )
         return found
 
@@ -316,7 +312,7 @@ class CalibrationMonitor:
         self._evidence = self._new_evidence()
         if empty_window:
             self._window, self._measured_slot = self._empty_window.copy(), None
-        self._publish(alarmed=False)
+        self._publish(alarmed_=False)
 
     def history(self) -> dict[str, NDArray[Any]]:
         """Return the history as a table.
@@ -338,40 +334,10 @@ class CalibrationMonitor:
         }
 
     @property
-    def window_(self) -> WindowedSketch:
-        """The window after the last update, which later ones do not change."""
-        return self._seen.window
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Number of samples seen."""
-        return self._seen.n_samples
-
-    @property
-    def alerts_(self) -> tuple[CalibrationAlert, ...]:
-        """All alerts so far."""
-        return self._seen.alerts
-
-    @property
-    def alarmed_(self) -> bool:
-        """Whether there has been an alert since the start or the last restart."""
-        return self._seen.alarmed
-
-    @property
-    def log_evidence_(self) -> float:
-        """Logarithm of the current evidence."""
-        return self._seen.log_evidence
-
-    @property
     def evidence_(self) -> float:
         """The current evidence; infinite above 1.8e308."""
         with np.errstate(over="ignore"):
             return float(np.exp(self.log_evidence_))
-
-    @property
-    def pvalue_(self) -> float | None:
-        """Anytime-valid p-value since the start or the last restart; None with ``mode="run-length"``."""
-        return self._seen.pvalue
 
     @property
     def errors_(self) -> dict[str, float]:
@@ -380,10 +346,9 @@ class CalibrationMonitor:
         return self._measure(sketch) if sketch.n_samples else {}
 
     def __repr__(self) -> str:
-        seen = self._seen
-        return (
-            f"<CalibrationMonitor(mode={self.mode!r}) of {seen.n_samples} samples, {len(seen.alerts)} alerts>"
-        )
+        seen = copy(self)
+        counted = f"{seen.n_samples_seen_} samples, {len(seen.alerts_)} alerts"
+        return f"<CalibrationMonitor(mode={self.mode!r}) of {counted}>"
 
     def __str__(self) -> str:
         return "\n".join(
@@ -406,15 +371,16 @@ class CalibrationMonitor:
         guarantee = f"average run length at least {self.threshold_:g} samples"
         if self.mode == "anytime":
             guarantee = f"probability of any false alarm at most {1.0 / self.threshold_:g}"
-        seen = self._seen
-        sketch, n_late = seen.window.current(), seen.window.n_late
-        evidence = f"{shown_evidence(seen.log_evidence)}, alert at {self.threshold_:g}"
-        last = f", the last at {shown_time(seen.alerts[-1].time)}" if seen.alerts else ""
+        # of one update, whatever other threads do
+        seen = copy(self)
+        sketch, n_late = seen.window_.current(), seen.window_.n_late
+        evidence = f"{shown_evidence(seen.log_evidence_)}, alert at {self.threshold_:g}"
+        last = f", the last at {shown_time(seen.alerts_[-1].time)}" if seen.alerts_ else ""
         facts = [
             ("guarantee", guarantee),
-            ("samples", f"{seen.n_samples} seen, {sketch.n_samples} in the window"),
-            ("evidence", f"{evidence}, over {seen.n_tested} samples"),
-            ("alerts", f"{len(seen.alerts)}{last}"),
+            ("samples", f"{seen.n_samples_seen_} seen, {sketch.n_samples} in the window"),
+            ("evidence", f"{evidence}, over {seen._n_tested} samples"),
+            ("alerts", f"{len(seen.alerts_)}{last}"),
         ]
         if n_late:
             facts.append(("too late", f"{n_late}"))
@@ -428,14 +394,15 @@ class CalibrationMonitor:
         return Evidence(self.mode == "run-length", self._dependent)
 
     def _publish(self, **changed: Any) -> None:
-        """Replace what readers see."""
-        self._seen = self._seen._replace(
-            window=self._window.copy(),
-            log_evidence=self._evidence.log_wealth,
-            pvalue=self._evidence.pvalue,
-            n_tested=self._evidence.n_samples,
+        """Replace all attributes at once, so that other threads read those of one update."""
+        self.__dict__ = {
+            **vars(self),
+            "window_": self._window.copy(),
+            "log_evidence_": self._evidence.log_wealth,
+            "pvalue_": self._evidence.pvalue,
+            "_n_tested": self._evidence.n_samples,
             **changed,
-        )
+        }
 
     def _measure(self, sketch: CalibrationSketch) -> dict[str, float]:
         """Return all metrics of a sketch; one that fails is NaN, so that the monitor continues."""

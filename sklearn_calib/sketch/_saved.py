@@ -115,6 +115,7 @@ def _is_sound(contents: Contents, grid: OctaveBins) -> bool:
         return n_samples == 0
     with np.errstate(over="ignore"):
         total = sums.sum()
+    low, width = grid.edges(bins)
     return bool(
         (np.diff(bins) > 0).all()
         and bins[0] >= 0
@@ -125,14 +126,9 @@ def _is_sound(contents: Contents, grid: OctaveBins) -> bool:
         # real weights add with rounding
         and (sums[2] <= contents.weight * (POSITIONS - 1) * (1 + 1e-9)).all()
         and n_samples >= contents.n_kinds
-        and _are_in_bins(contents, grid)
+        # a value of NaN stands for several
+        and not ((contents.values < low) | (contents.values > low + width)).any()
     )
-
-
-def _are_in_bins(contents: Contents, grid: OctaveBins) -> bool:
-    """Tell whether the values lie in their bins; NaN stands for several."""
-    low, width = grid.edges(contents.bins)
-    return not ((contents.values < low) | (contents.values > low + width)).any()
 
 
 class Saved:

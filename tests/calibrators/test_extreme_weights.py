@@ -7,7 +7,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, VennAbersCalibrator
+from sklearn_calib.calibrators import (
+    HistogramBinningCalibrator,
+    IsotonicCalibrator,
+    PlattCalibrator,
+    PriorShiftCalibrator,
+    VennAbersCalibrator,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +49,11 @@ def test_weights_that_sum_to_one_cause_a_warning(model):
     for good in (size * weight, 0.99 ** np.arange(400)[::-1]):
         model.fit(X, y, good)
     IsotonicCalibrator().fit(scores, y, weight)
+    HistogramBinningCalibrator(smoothing=None).fit(scores, y, weight)
+    # the range of the estimated base rate depends on the number of samples
+    for labels in (y, None):
+        with pytest.warns(UserWarning, match="sums to 1, but"):
+            PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit(scores, labels, weight)
 
 
 def isotonic_at(x, label, scores, outcomes, weights):

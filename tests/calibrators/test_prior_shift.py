@@ -105,7 +105,7 @@ def test_labels_are_not_needed(parameters):
     assert not hasattr(labelled.fit(p), "training_size_")
     with pytest.raises(ValueError, match="A certificate needs labels"):
         labelled.cutoff_certificate()
-    with pytest.raises(ValueError, match="clusters are for the certificate"):
+    with pytest.raises(ValueError, match="requires y to be passed"):
         labelled.fit(p, clusters=np.arange(200) // 4)
 
 

@@ -62,6 +62,8 @@ def test_the_likelier_recalibration_decides(name, n):
         ([0] * 10 + [1] * 10, np.linspace(0.2, 0.8, 20), "unclear", (True, False)),
         ([0], [0.4], "unclear", (False, False)),
         ([0, 1, 1], [0.0, 1.0, 0.0], "more events", (True, False)),
+        # the log-odds decide, whatever the outcomes of predictions of 0 and 1
+        ([0, 0, 0, 1] * 25 + [1] * 100, [0.5] * 100 + [0.0] * 100, "fewer events", (True, False)),
     ],
 )
 def test_corners(y, p, direction, finite):
