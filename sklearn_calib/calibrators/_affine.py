@@ -215,12 +215,7 @@ class AffineFit:
     """Samples with the features of a calibrator, and the solution of one penalty as the next start."""
 
     def __init__(
-        self,
-        calibrator: AffineCalibrator,
-        logits: Array,
-        codes: Codes,
-        weight: Array,
-        beta: float,
+        self, calibrator: AffineCalibrator, logits: Array, codes: Codes, weight: Array, beta: float
     ) -> None:
         self._calibrator, self._codes, self._weight = calibrator, codes, weight
         self.total, self.beta = float(weight.sum()), beta

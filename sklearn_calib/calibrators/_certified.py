@@ -241,10 +241,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
             self.calibrator_ = self._take_fixed()
         else:
             scores, codes = one_by_one(
-                scores,
-                codes,
-                weight,
-                "fit the calibrator to other samples and pass it in a FrozenEstimator",
+                scores, codes, weight, "fit the calibrator to other samples and pass it in a FrozenEstimator"
             )
             weight = None
         self.mean_ = float(np.average(codes, weights=weight))

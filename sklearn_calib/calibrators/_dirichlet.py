@@ -74,11 +74,7 @@ class DirichletCalibrator(AffineCalibrator):
     """
 
     def __init__(
-        self,
-        *,
-        penalty: float | str = "auto",
-        diagonal_penalty: float = 10.0,
-        link: str = "logit",
+        self, *, penalty: float | str = "auto", diagonal_penalty: float = 10.0, link: str = "logit"
     ) -> None:
         self.penalty = penalty
         self.diagonal_penalty = diagonal_penalty

@@ -87,11 +87,7 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
     bin_values_: Array
 
     def __init__(
-        self,
-        *,
-        n_bins: int | str = "auto",
-        strategy: str = "quantile",
-        smoothing: float | None = 0.5,
+        self, *, n_bins: int | str = "auto", strategy: str = "quantile", smoothing: float | None = 0.5
     ) -> None:
         self.n_bins = n_bins
         self.strategy = strategy

@@ -73,11 +73,7 @@ class ModifiedPlattCalibrator(PlattCalibrator):
     tolerance_: float
 
     def __init__(
-        self,
-        *,
-        link: str = "logit",
-        tolerance: str | float = "sharp",
-        confidence: float = 0.95,
+        self, *, link: str = "logit", tolerance: str | float = "sharp", confidence: float = 0.95
     ) -> None:
         self.link = link
         self.tolerance = tolerance

@@ -7,12 +7,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    check_flag,
-    check_generator,
-    check_probabilities,
-    check_randomness,
-)
+from sklearn_calib._validation import check_flag, check_generator, check_probabilities, check_randomness
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.calibrators._histogram_binning import bin_sums, check_bins, equal_mass_edges, resolve_bins
 from sklearn_calib.calibrators._multiclass import (
@@ -101,12 +96,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
     _scale_free = False
 
     def __init__(
-        self,
-        calibrator: Any = None,
-        *,
-        n_bins: int | str = 15,
-        split: bool = True,
-        random_state: Any = 0,
+        self, calibrator: Any = None, *, n_bins: int | str = 15, split: bool = True, random_state: Any = 0
     ) -> None:
         self.calibrator = calibrator
         self.n_bins = n_bins

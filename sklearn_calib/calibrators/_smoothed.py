@@ -9,11 +9,7 @@ from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import through
 from sklearn_calib._core._smoothing import node_count, outcome_coefficients, smooth_at_nodes
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    check_flag,
-    check_generator,
-    check_randomness,
-)
+from sklearn_calib._validation import check_flag, check_generator, check_randomness
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.metrics import smooth_ece_result
 

@@ -168,12 +168,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     effective_parameters_: float
 
     def __init__(
-        self,
-        *,
-        link: str = "logit",
-        n_knots: int = 16,
-        penalty: str | float = "auto",
-        monotone: bool = False,
+        self, *, link: str = "logit", n_knots: int = 16, penalty: str | float = "auto", monotone: bool = False
     ) -> None:
         self.link = link
         self.n_knots = n_knots

@@ -155,9 +155,7 @@ def _proba(ops: _Onnx, found: ExportedCalibrator, scores: _Tensor, groups: _Tens
     n_classes = found.classes_.shape[0]
     edge = ROUNDING if found._kind == "probability" else 0.0
     known = ops.node(
-        "And",
-        ops.node("GreaterOrEqual", scores, low - edge),
-        ops.node("LessOrEqual", scores, high + edge),
+        "And", ops.node("GreaterOrEqual", scores, low - edge), ops.node("LessOrEqual", scores, high + edge)
     )
     valid = ops.sum(ops.double(known)) - (0.5 if n_classes == 2 else n_classes - 0.5)
     scores = ops.clip(scores, low, high)

@@ -103,9 +103,7 @@ class _Sql:
 
     def clip(self, x: _Text, least: float, most: float) -> _Text:
         low, high = _number(least), _number(most)
-        return x.each(
-            lambda part: _case(f"{part} < {low}", low, _case(f"{part} > {high}", high, part)),
-        )
+        return x.each(lambda part: _case(f"{part} < {low}", low, _case(f"{part} > {high}", high, part)))
 
     def inside(self, x: _Text) -> _Text:
         return self.clip(x, EPS, 1.0 - EPS)

@@ -139,12 +139,7 @@ def _encode(cells: Any, known: dict[Any, int], cell: str, first: int) -> NDArray
             cells = cells.dictionary_encode()
         except pyarrow.ArrowException:
             raise ValueError(f"{cell % first} has the type {cells.type}, not text or numbers.") from None
-    _refuse(
-        cells.is_null().to_numpy(zero_copy_only=False),
-        cell,
-        first,
-        _GAP,
-    )
+    _refuse(cells.is_null().to_numpy(zero_copy_only=False), cell, first, _GAP)
     codes, texts = cells.indices.to_numpy(), cells.dictionary.cast(pyarrow.string()).to_pylist()
     # a dictionary may hold categories that do not occur
     occurs = np.bincount(codes, minlength=len(texts)) > 0
