@@ -166,6 +166,11 @@ classes : array-like of shape (n_classes,) or None, default=None
 %(scores)s
 groups : array-like of shape (n,) or None, default=None
     Group of each sample, if groups were passed to ``fit``.""",
+    "mapped": """\
+Returns
+-------
+ndarray of the shape of ``X``
+    One column: the probability of ``classes_[1]``; otherwise one column per class.""",
     "raised": """\
 Raises
 ------

@@ -147,14 +147,16 @@ class AffineCalibrator(BaseCalibrator):
     def _export(self, build: Any) -> Any:
         coef, intercept = self.coef_, self.intercept_
         if self.classes_.shape[0] > 2:
-            return self._softmax_node(0.0, 1.0, center=True)
+            return self._exported(build, 0.0, 1.0, center=True)
         coef = np.diag(coef) if coef.ndim == 1 else coef
         # the logits of the classes are minus and plus half the log-odds
         slope = float(coef[1] @ [-0.5, 0.5] - coef[0] @ [-0.5, 0.5])
         return logistic(self.link, slope, float(intercept[1] - intercept[0]))
 
-    def _softmax_node(self, beta: float, share: float, center: bool) -> Softmax:
-        """Return the map of three or more classes."""
+    def _exported(self, build: Any, beta: float, share: float, center: bool) -> Any:
+        """Return the map of three or more classes; of two an approximation."""
+        if self.classes_.shape[0] == 2:
+            return build.composed(self, [])
         floor = 0.0 if self.link == "identity" else self.min_proba_
         return Softmax(floor, beta, share, center, self.coef_.copy(), self.intercept_.copy())
 

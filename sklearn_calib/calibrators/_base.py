@@ -185,10 +185,7 @@ class BaseCalibrator(
         ----------
         %(scores)s
 
-        Returns
-        -------
-        ndarray of the shape of ``X``
-            One column: the probability of ``classes_[1]``; otherwise one column per class.
+        %(mapped)s
         """
         check_is_fitted(self)
         return self._shaped(self._mapped(self._check_scores(X, reset=False)), X)

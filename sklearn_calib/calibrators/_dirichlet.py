@@ -103,9 +103,7 @@ class DirichletCalibrator(AffineCalibrator):
         return n_classes**2 * (n_classes - 1) / 2.0 * 10.0 / total * super()._least_penalty(n_classes, total)
 
     def _export(self, build: Any) -> Any:
-        if self.classes_.shape[0] == 2:
-            return build.composed(self, [])
-        return self._softmax_node(1.0, 1.0, center=False)
+        return self._exported(build, 1.0, 1.0, center=False)
 
     def _map_logits(self, logits: Array) -> Array:
         return self._linear(self._features(logits, 1.0, 1.0))

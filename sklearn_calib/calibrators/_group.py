@@ -200,10 +200,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
         ----------
         %(new_scores)s
 
-        Returns
-        -------
-        ndarray of the shape of the scores
-            One column: the probability of ``classes_[1]``; otherwise one column per class.
+        %(mapped)s
         """
         return self._shaped(self._calibrated(X, groups), X)
 

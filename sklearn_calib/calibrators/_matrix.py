@@ -244,9 +244,7 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         self._total = fit.total
 
     def _export(self, build: Any) -> Any:
-        if self.classes_.shape[0] == 2:
-            return build.composed(self, [])
-        return self._softmax_node(1.0 / self.temperature_, self._total / (self._total + 1.0), center=True)
+        return self._exported(build, 1.0 / self.temperature_, self._total / (self._total + 1.0), center=True)
 
     def _map_logits(self, logits: Array) -> Array:
         return self._linear(self._features(logits, 1.0 / self.temperature_, self._total))

@@ -137,10 +137,7 @@ class ExportedCalibrator(
         ----------
         %(new_scores)s
 
-        Returns
-        -------
-        ndarray of the shape of ``X``
-            One column: the probability of ``classes_[1]``; otherwise one column per class.
+        %(mapped)s
 
         %(raised)s
         """

@@ -12,7 +12,7 @@ from sklearn_calib._core import _maps as maps
 from sklearn_calib._core._links import EPS
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import ROUNDING, ROW_SUM_TOLERANCE, check_flag, check_option
-from sklearn_calib.export._document import TOLERANCE, ExportedCalibrator, exported
+from sklearn_calib.export._document import TOLERANCE, exported
 
 # Exponents beyond this one overflow.
 _MOST = 700.0
@@ -304,11 +304,13 @@ def to_sql(
             guard = f"{_total(scores.parts)} BETWEEN {' AND '.join(sums)}"
 
     def outputs(one: maps.Node) -> list[str]:
-        parts = _outputs(ops, found, one, scores)
-        if table is None:
-            ends = found._evaluate(one, np.array([low, high])).tolist()
-            parts = [clipped(scores.parts[0], ends[0], parts[0], ends[1])]
-        return parts
+        proba = one.evaluate(ops, scores)
+        if n_classes > 2 and not found.document["certain"]:
+            proba = ops.inside(ops.let(proba))
+        if table is not None:
+            return list(proba.parts)
+        ends = found._evaluate(one, np.array([low, high])).tolist()
+        return [clipped(scores.parts[0], ends[0], proba.parts[0], ends[1])]
 
     if not isinstance(node, maps.Groups):
         parts = outputs(node)
@@ -349,12 +351,3 @@ def _names(value: Any, argument: str) -> list[str]:
     if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
         raise TypeError(f"{argument} must be a column name or a list of them, got {value!r}.")
     return list(names)
-
-
-def _outputs(ops: _Sql, found: ExportedCalibrator, node: maps.Node, scores: _Text) -> list[str]:
-    """Return the expressions of the probabilities of a map."""
-    proba = node.evaluate(ops, scores)
-    if found.classes_.shape[0] > 2 and not found.document["certain"]:
-        proba = ops.inside(ops.let(proba))
-    parts: list[str] = proba.parts
-    return parts
