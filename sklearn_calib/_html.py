@@ -35,6 +35,17 @@ def number_text(value: float, decimals: int = 4, digits: int = 2) -> str:
     return f"{value:.{decimals}f}"
 
 
+def pvalue_text(value: float) -> str:
+    """Return a p-value with two digits, or nothing if there is none."""
+    return "" if math.isnan(value) else "< 0.0001" if 0.0 < value < 1e-4 else f"{value:.2g}"
+
+
+def pvalue_words(value: float) -> str:
+    """Return a p-value as "p = 0.012"; below 0.0001 as "p < 0.0001"."""
+    text = pvalue_text(value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
 def result_html(
     title: str,
     pairs: Iterable[tuple[str, str]],

@@ -48,4 +48,10 @@ from sklearn_calib._validation._parameters import (
     check_size,
     least_resamples,
 )
-from sklearn_calib._validation._samples import BinarySample, ClassSample, check_binary, check_class_sample
+from sklearn_calib._validation._samples import (
+    BinarySample,
+    ClassSample,
+    check_binary,
+    check_class_sample,
+    samples_of_groups,
+)

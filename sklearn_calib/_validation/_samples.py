@@ -15,6 +15,7 @@ from sklearn_calib._validation._labels import (
     check_classes,
     check_clusters,
     check_columns,
+    check_groups,
     check_labels,
     flat_labels,
     place_labels,
@@ -112,6 +113,16 @@ def check_binary(
     if codes is not None:
         _warn_of_few_events(y, codes)
     return BinarySample(y, p, w, clusters=codes)
+
+
+def samples_of_groups(
+    sample: BinarySample, groups: ArrayLike, sample_weight: ArrayLike | None
+) -> list[tuple[str, BinarySample]]:
+    """Return the name and the samples of each group; ``sample_weight`` are the weights before the check."""
+    kept = None if sample_weight is None else as_array(sample_weight, "sample_weight") > 0
+    keys = check_groups(groups, sample.y.shape[0] if kept is None else kept.shape[0], other="y_true")
+    keys = keys if kept is None else keys[kept]
+    return [(str(key), sample.take(keys == key)) for key in np.unique(keys).tolist()]
 
 
 def _cluster_codes(clusters: ArrayLike, n: int, w: Array | None) -> NDArray[np.int64] | None:

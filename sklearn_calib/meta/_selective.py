@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -49,7 +48,6 @@ _POINTS = 100
 _TINY = 1e-16
 
 
-@lru_cache(64)
 def loss_limits(n: int, risk: float, alpha: float) -> tuple[Counts, Counts]:
     """Return numbers of correct samples and the most errors beside them at which a threshold passes.
 

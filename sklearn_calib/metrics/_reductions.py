@@ -64,6 +64,14 @@ def split_classes(
     return problems
 
 
+def class_samples(sample: ClassSample, reduction: str) -> list[BinarySample]:
+    """Return the binary problems of "classwise" or "confidence" as samples."""
+    return [
+        BinarySample(part.outcome, part.probability, sample.w, clusters=sample.clusters)
+        for part in split_classes(sample.y, sample.p, reduction)
+    ]
+
+
 def two_columns(p: Array) -> Array:
     """Return the probabilities of both classes of a binary problem.
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._html import pvalue_words
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_generator
 from sklearn_calib.inference import ModelComparison, compare_models
@@ -18,11 +19,10 @@ from sklearn_calib.plot._estimator import check_result, positive_column, predict
 from sklearn_calib.plot._matplotlib import (
     BLUE,
     GREY,
-    check_axes,
     full_names,
+    given_axes,
     legend_below,
     new_axes,
-    p_text,
     plain,
 )
 
@@ -334,11 +334,7 @@ class ComparisonDisplay:
         if ax is None:
             panels = new_axes(2.4 + 3.6 * n_metrics, 2.4 + 0.4 * n_models, 1, n_metrics, sharey=True)
         else:
-            panels = list(np.atleast_1d(np.asarray(ax, dtype=object)).ravel())
-        for panel in panels:
-            check_axes(panel)
-        if len(panels) != n_metrics:
-            raise ValueError(f"ax holds {len(panels)} axes, but there are {n_metrics} metrics. Pass as many.")
+            panels = given_axes(ax, (n_metrics,), f"matplotlib Axes for {n_metrics} metrics")
         self.axes_, self.ax_, self.figure_ = panels, panels[0], panels[0].figure
         self.points_, self.worse_, self.intervals_, self.null_means_, self.marks_ = [], [], [], [], []
         for panel, (label, comparison) in zip(panels, self.comparisons.items(), strict=True):
@@ -410,9 +406,9 @@ def _draw_tests(ax: Axes, comparison: ModelComparison) -> list[Text]:
     names = [model.name for model in comparison.models]
     if len(comparison.pairs) == 1 and comparison.reference is None:
         ax.plot([0.77, 0.79, 0.79, 0.77], [0, 0, 1, 1], transform=place, color=GREY, linewidth=1.2)
-        return [ax.text(0.81, 0.5, p_text(comparison.pairs[0].adjusted_pvalue), ha="left", **style)]
+        return [ax.text(0.81, 0.5, pvalue_words(comparison.pairs[0].adjusted_pvalue), ha="left", **style)]
     if comparison.reference is not None:
-        marks = {pair.name_a: p_text(pair.adjusted_pvalue) for pair in comparison.pairs}
+        marks = {pair.name_a: pvalue_words(pair.adjusted_pvalue) for pair in comparison.pairs}
         marks[comparison.reference] = "reference"
     else:
         marks = _letters(comparison)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import as_array, check_pos_label
-from sklearn_calib.plot._matplotlib import check_axes, full_names, new_axes, plain
+from sklearn_calib.plot._matplotlib import full_names, given_axes, new_axes, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,8 +82,7 @@ class AxesMixin:
     ) -> tuple[Axes, dict[str, Any]]:
         """Return the axes to draw into, by default those of a new figure, and the checked properties."""
         given = full_names(line_params)
-        check_axes(ax)
-        self.ax_ = new_axes(width, height)[0] if ax is None else ax
+        (self.ax_,) = new_axes(width, height) if ax is None else given_axes(ax, (1,), "matplotlib Axes")
         self.figure_ = self.ax_.figure
         return self.ax_, given
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._html import pvalue_words
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.legend import Legend
@@ -125,10 +127,14 @@ def shade(ax: "Axes", ends: tuple[float, float], axis: Literal["x", "y"], **patc
     return patch
 
 
-def check_axes(ax: Any) -> None:
-    """Raise if ``ax`` is given and is not an Axes."""
-    if ax is not None and not hasattr(ax, "get_xaxis_transform"):
-        raise TypeError(f"ax must be matplotlib Axes, got {ax!r}.")
+def given_axes(ax: Any, numbers: tuple[int, ...], expected: str) -> list["Axes"]:
+    """Return Axes, or an array of them, as a list of one of the numbers that are possible."""
+    axes = list(np.ravel(np.asarray(ax, dtype=object)))
+    if not all(hasattr(each, "get_xaxis_transform") for each in axes):
+        raise TypeError(f"ax must be {expected}, got {ax!r}.")
+    if len(axes) not in numbers:
+        raise ValueError(f"ax must be {expected}, got {len(axes)} axes.")
+    return axes
 
 
 def plain(text: str) -> str:
@@ -138,26 +144,16 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def p_text(pvalue: float) -> str:
-    """Return a p-value as text with two digits."""
-    return f"p = {pvalue:.2g}" if pvalue >= 1e-4 else "p < 0.0001"
-
-
-def finding(pvalue: float, level: float) -> str:
-    """Return the finding of a test of calibration at a level, with its p-value."""
-    # a level of 1 - confidence is rounded
-    found = "miscalibrated" if pvalue <= level + 1e-12 else "no evidence of miscalibration"
-    return f"{found} ({p_text(pvalue)})"
-
-
 def result_finding(result: "CalibrationTestResult", level: float) -> str:
     """Return what a test found; contradicted predictions of 0 and 1 apart from all others."""
-    if not result.n_contradicted:
-        return finding(result.pvalue, level)
-    found, others = f"{result.n_contradicted:,} of {result.n_extreme:,}", result.pvalue_others
-    if np.isnan(others):
-        return f"{found} predictions of\nexactly 0 or 1 contradicted"
-    return f"{finding(others, level)}\nwithout {found} predictions of\nexactly 0 or 1 that are contradicted"
+    pvalue = result.pvalue_others if result.n_contradicted else result.pvalue
+    certain = f"{result.n_contradicted:,} of {result.n_extreme:,} predictions of\nexactly 0 or 1"
+    if np.isnan(pvalue):
+        return f"{certain} contradicted"
+    # a level of 1 - confidence is rounded
+    found = "miscalibrated" if pvalue <= level + 1e-12 else "no evidence of miscalibration"
+    without = f"\nwithout {certain} that are contradicted" if result.n_contradicted else ""
+    return f"{found} ({pvalue_words(pvalue)}){without}"
 
 
 def thinned(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.intp]:

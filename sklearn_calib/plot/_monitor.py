@@ -18,6 +18,7 @@ from sklearn_calib.plot._matplotlib import (
     draw_critical,
     draw_marks,
     full_names,
+    given_axes,
     legend_below,
     new_axes,
     plain,
@@ -173,13 +174,9 @@ class MonitorDisplay:
         given = full_names(line_params)
         metrics = [name for name in self.history if name not in _NOT_METRICS]
         metric = metrics[0] if metric is None else check_option(metric, "metric", metrics)
-        axes = (
-            new_axes(7.2, 5.2, 2, sharex=True, height_ratios=(3.0, 2.0))
-            if ax is None
-            else list(np.ravel(np.asarray(ax, dtype=object)))
-        )
-        if len(axes) not in (1, 2) or not all(hasattr(each, "plot") for each in axes):
-            raise ValueError(f"ax must be one matplotlib Axes, or two, got {ax!r}.")
+        shape: dict[str, Any] = {"sharex": True, "height_ratios": (3.0, 2.0)}
+        expected = "one matplotlib Axes, or two"
+        axes = new_axes(7.2, 5.2, 2, **shape) if ax is None else given_axes(ax, (1, 2), expected)
         self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         time = np.asarray(self.history["time"])
         line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "zorder": 3} | given

@@ -18,11 +18,9 @@ from sklearn_calib._validation import (
     ClassSample,
     as_array,
     check_binary,
-    check_groups,
-    check_weights,
-    shape_of,
+    samples_of_groups,
 )
-from sklearn_calib.metrics._reductions import check_problem
+from sklearn_calib.metrics._reductions import check_problem, class_samples
 from sklearn_calib.plot._bands import ReliabilityBand
 from sklearn_calib.plot._curve import ReliabilityCurve, reliability_curve
 from sklearn_calib.plot._estimator import DisplayMixin, axis_title, estimator_predictions
@@ -533,26 +531,12 @@ def _samples(
         return [(name, check_binary(y_true, p, *given)) for name, p in predictions.items()]
     if groups is not None:
         sample = check_binary(y_true, predictions, sample_weight, pos_label, clusters)
-        n_samples = shape_of(predictions, "predictions")[0]
-        keys = check_groups(groups, n_samples, other="predictions")
-        if sample_weight is not None:
-            keys = keys[check_weights(sample_weight, n_samples) > 0]
-        values = np.unique(keys)
-        parts = [sample.take(keys == value) for value in values]
-        names = [f"{value} (n = {part.total:g})" for value, part in zip(values.tolist(), parts, strict=True)]
-        return list(zip(names, parts, strict=True))
+        parts = samples_of_groups(sample, groups, sample_weight)
+        return [(f"{name} (n = {part.total:g})", part) for name, part in parts]
     problem = check_problem(y_true, predictions, sample_weight, pos_label, labels, clusters)
     if not isinstance(problem, ClassSample):
         raise ValueError(
             "predictions must have one column for each of three or more classes, or be a mapping of models, "
             "or groups must be given. Draw a single curve with ReliabilityDisplay.from_predictions."
         )
-    return [
-        (
-            str(label),
-            BinarySample(
-                (problem.y == k).astype(np.int64), problem.p[:, k], problem.w, clusters=problem.clusters
-            ),
-        )
-        for k, label in enumerate(problem.classes.tolist())
-    ]
+    return list(zip(map(str, problem.classes.tolist()), class_samples(problem, "classwise"), strict=True))

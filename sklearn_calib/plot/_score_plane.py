@@ -36,11 +36,9 @@ def _decomposition(problem: Any, reduction: str, score: str) -> ScoreDecompositi
 
         return reduced_error(value, problem, reduction)
 
+    parts = ("score", "miscalibration", "discrimination", "uncertainty")
     return ScoreDecomposition(
-        score=mean("score"),
-        miscalibration=mean("miscalibration"),
-        discrimination=mean("discrimination"),
-        uncertainty=mean("uncertainty"),
+        **{part: mean(part) for part in parts},
         score_name=score,
         curve="isotonic",
         n_samples=problem[0].total if isinstance(problem, list) else problem.total,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import monte_carlo_pvalue
-from sklearn_calib._html import number_text
+from sklearn_calib._html import number_text, pvalue_words
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -35,7 +35,6 @@ from sklearn_calib.plot._matplotlib import (
     GREY,
     draw_curve,
     legend_below,
-    p_text,
     plain,
     set_range,
 )
@@ -88,7 +87,7 @@ class ThresholdCurve:
 class _ThresholdDisplay(DisplayMixin):
     """A display of curves over decision thresholds."""
 
-    _title = ""
+    _title = _axis = ""
 
     lines_: list[Line2D]
     bands_: list[Collection]
@@ -104,13 +103,15 @@ class _ThresholdDisplay(DisplayMixin):
         self.reference = reference
         self.name = name
 
-    @abstractmethod
     def _draw_context(self, ax: Axes, low: float, high: float) -> None:
         """Draw what belongs to no model between two thresholds; set label and limits of the vertical axis."""
+        ax.autoscale(axis="y")
+        ax.set_ylim(bottom=0.0)
+        ax.set_ylabel(self._axis)
 
     def _label(self, name: str, curve: ThresholdCurve) -> str:
         """Return the legend entry of a curve."""
-        return name if curve.pvalue is None else f"{name} - {self.reference}: {p_text(curve.pvalue)}"
+        return name if curve.pvalue is None else f"{name} - {self.reference}: {pvalue_words(curve.pvalue)}"
 
     def plot(
         self,
@@ -377,7 +378,7 @@ class MurphyDisplay(_MeanLossDisplay):
     >>> plt.close(display.figure_)
     """
 
-    _title = "mean elementary score"
+    _title, _axis = "mean elementary score", "Mean elementary score"
 
     @staticmethod
     def _loss(y: NDArray[np.int64], act: NDArray[np.bool_], thresholds: Array) -> Array:
@@ -386,11 +387,6 @@ class MurphyDisplay(_MeanLossDisplay):
     @staticmethod
     def _scale(thresholds: Array) -> Array:
         return np.full_like(thresholds, 2.0)
-
-    def _draw_context(self, ax: Axes, low: float, high: float) -> None:
-        ax.autoscale(axis="y")
-        ax.set_ylim(bottom=0.0)
-        ax.set_ylabel("Mean elementary score")
 
 
 class DecisionDisplay(_ThresholdDisplay):
@@ -434,7 +430,7 @@ class DecisionDisplay(_ThresholdDisplay):
     >>> plt.close(display.figure_)
     """
 
-    _title = "risk gap"
+    _title, _axis = "risk gap", "Risk reduction by recalibration"
 
     @classmethod
     def from_predictions(
@@ -502,12 +498,7 @@ class DecisionDisplay(_ThresholdDisplay):
         worst = int(curve.value.argmax())
         value, at = number_text(curve.value[worst], 3), number_text(curve.thresholds[worst], 2)
         text = f"{name}: at most {value}, at {at}"
-        return text if curve.pvalue is None else f"{text} ({p_text(curve.pvalue)})"
-
-    def _draw_context(self, ax: Axes, low: float, high: float) -> None:
-        ax.autoscale(axis="y")
-        ax.set_ylim(bottom=0.0)
-        ax.set_ylabel("Risk reduction by recalibration")
+        return text if curve.pvalue is None else f"{text} ({pvalue_words(curve.pvalue)})"
 
 
 def _gaps(grouped: GroupedOutcomes, thresholds: Array) -> Array:

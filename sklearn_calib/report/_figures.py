@@ -51,7 +51,7 @@ _STYLE: dict[Any, Any] = {
     "axes.unicode_minus": False,
 }
 _BINS = 40
-# Predictions that are all below this, or all above 1 minus it, are drawn on other scales.
+# If all predictions are below this, or above 1 minus it, scales that spread them are used.
 _END = 0.2
 # Ratio of the highest bars from which the scale is logarithmic.
 _UNEQUAL = 30.0
@@ -75,7 +75,6 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
     points = BinarySample(*condensed(group_outcomes(sample.y, sample.p, sample.w)).rows())
     options: dict[str, Any] = {"sample_weight": points.w, "pos_label": 1, "confidence": report.confidence}
     sure = report.kind == "confidence"
-    # where all predictions lie at one end, the usual scale would show nothing
     at_end = float(points.p.max()) < _END or float(points.p.min()) > 1.0 - _END
     axis = "Confidence" if sure else "Predicted probability"
     if report.positive not in ("", "1"):
@@ -112,7 +111,7 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
         (
             "Distribution of predictions",
             f"{'Correctly classified samples' if sure else 'Events'} above the axis, others below.",
-            lambda ax: _histogram(ax, points, sure, axis),
+            lambda ax: _histogram(ax, points, sure, axis, at_end),
         ),
     ]
     results = (test.result for test in report.tests)
@@ -134,13 +133,13 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
     return out
 
 
-def _histogram(ax: Axes, points: BinarySample, sure: bool, axis: str) -> None:
+def _histogram(ax: Axes, points: BinarySample, sure: bool, axis: str, at_end: bool) -> None:
     """Draw the predictions of events and of non-events."""
     from matplotlib.ticker import MaxNLocator
 
     low, high = float(points.p.min()), float(points.p.max())
-    at_end = high < _END or low > 1.0 - _END
-    edges = np.linspace(low, high, _BINS + 1) if at_end and high > low else np.linspace(0.0, 1.0, _BINS + 1)
+    ends = (low, high) if at_end and high > low else (0.0, 1.0)
+    edges = np.linspace(*ends, _BINS + 1)
     names = ("correct", "wrong") if sure else ("event", "no event")
     weight, highest = points.weights, []
     for outcome, sign, color, name in ((1, 1.0, "#D55E00", names[0]), (0, -1.0, "#0072B2", names[1])):

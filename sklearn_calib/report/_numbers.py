@@ -799,13 +799,13 @@ def _part(name: str, sample: BinarySample, budget: Budget, n_draws: int) -> Repo
     single = sample.clusters is not None and not sample.clusters.any()
     pvalue = 1.0 if single else _result(test, tested).pvalue
     regions = find_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)
-    total, events = grouped.total, float(grouped.positives.sum())
+    predicted, observed = _frequencies(grouped)
     return ReportPart(
         name=name,
-        n_samples=total,
-        n_events=events,
-        predicted=float(grouped.weight @ grouped.prob) / total,
-        observed=events / total,
+        n_samples=grouped.total,
+        n_events=float(grouped.positives.sum()),
+        predicted=predicted,
+        observed=observed,
         error=bound.estimate if small is grouped else _value(smooth_ece, sample),
         null_mean=null.mean,
         null_upper=null.quantile,

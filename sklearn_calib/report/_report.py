@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._progress import Progress
 from sklearn_calib._validation import (
-    BinarySample,
     ClassSample,
     as_array,
     check_binary,
@@ -22,14 +21,14 @@ from sklearn_calib._validation import (
     check_fraction,
     check_frequency_weights,
     check_generator,
-    check_groups,
     check_resamples,
     check_size,
+    samples_of_groups,
     shape_of,
 )
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
-from sklearn_calib.metrics._reductions import split_classes
+from sklearn_calib.metrics._reductions import class_samples
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
 from sklearn_calib.report._numbers import (
     Budget,
@@ -336,11 +335,10 @@ def calibration_report(
     whole: ClassSample | None = None
     if several:
         whole = check_class_sample(y_true, y_proba, sample_weight, labels, clusters)
-        sample = _problems(whole, "confidence")[0]
+        sample = class_samples(whole, "confidence")[0]
     else:
         sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
-    n_samples = shape_of(y_true, "y_true")[0]
-    parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight, n_samples)
+    parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
     check_counts(sample_weight)
     n_classes = 0 if whole is None else whole.classes.shape[0]
     # of tests: all predictions, classes, groups
@@ -355,8 +353,9 @@ def calibration_report(
             zero = whole.p == 0.0
             found["n_certain"] = float(whole.weights @ zero.sum(axis=1))
             found["n_impossible"] = float(whole.weights @ zero[np.arange(whole.y.shape[0]), whole.y])
-            problems = zip(map(str, whole.classes.tolist()), _problems(whole, "classwise"), strict=True)
-            classes = examine_parts(list(problems), budget, n_families, step)
+            names = map(str, whole.classes.tolist())
+            problems = list(zip(names, class_samples(whole, "classwise"), strict=True))
+            classes = examine_parts(problems, budget, n_families, step)
             found["metrics"] = (
                 *(replace(line, reduction="confidence") for line in found["metrics"]),
                 *class_metrics(whole, classes),
@@ -385,28 +384,10 @@ def calibration_report(
     return replace(report, selection=select_calibrator(sample if whole is None else whole, seed))
 
 
-def _problems(whole: ClassSample, reduction: Literal["confidence", "classwise"]) -> list[BinarySample]:
-    """Return the binary problems of multiclass predictions."""
-    return [
-        BinarySample(part.outcome, part.probability, whole.w, clusters=whole.clusters)
-        for part in split_classes(whole.y, whole.p, reduction, whole.w)
-    ]
-
-
 def check_counts(sample_weight: ArrayLike | None) -> None:
     """Raise unless valid weights are whole numbers."""
     if sample_weight is not None:
         check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))
-
-
-def samples_of_groups(
-    sample: BinarySample, groups: ArrayLike, sample_weight: ArrayLike | None, n_samples: int
-) -> list[tuple[str, BinarySample]]:
-    """Return each group of a checked sample, which has no samples of weight 0."""
-    keys = check_groups(groups, n_samples, other="y_true")
-    if sample_weight is not None:
-        keys = keys[as_array(sample_weight, "sample_weight") > 0]
-    return [(str(key), sample.take(keys == key)) for key in np.unique(keys).tolist()]
 
 
 def seed_of(random_state: Any) -> int:

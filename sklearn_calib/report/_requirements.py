@@ -23,7 +23,7 @@ from sklearn_calib._validation import (
     check_option,
     check_positive,
     check_size,
-    shape_of,
+    samples_of_groups,
 )
 from sklearn_calib.inference._intervals import SharedIntervals, shifted
 from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
@@ -31,7 +31,7 @@ from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric, metric_names
 from sklearn_calib.metrics._summary import IntervalEstimate, summarize
 from sklearn_calib.report._numbers import Budget
-from sklearn_calib.report._report import check_counts, samples_of_groups, seed_of
+from sklearn_calib.report._report import check_counts, seed_of
 from sklearn_calib.report._words import one_line
 
 _LINES = ("slope", "intercept")
@@ -321,8 +321,7 @@ class CalibrationRequirements:
         budget = Budget(1.0 - 2.0 * self.alpha, n_resamples, seed_of(random_state))
         sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
         check_counts(sample_weight)
-        n_samples = shape_of(y_true, "y_true")[0]
-        parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight, n_samples)
+        parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
         if _SEGMENTS in self.limits and groups is None:
             raise ValueError("segment_difference needs groups. Pass the segment of each sample as groups.")
         grouped = group_sample(sample)
@@ -338,7 +337,7 @@ class CalibrationRequirements:
                 (low, high), text = limit, f"{name} in [{limit[0]}, {limit[1]}]"
                 summary = summarize(small, 5, budget.confidence, "profile")
                 found = getattr(summary, name)
-                if name != "observed_over_expected" and summary.n_contradicted:
+                if summary.n_contradicted:
                     text += f", without {summary.n_contradicted:g} contradicted predictions of 0 or 1"
             elif name == "certificate":
                 found = _certificate(grouped, small, self.alpha, budget)

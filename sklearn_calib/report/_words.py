@@ -8,7 +8,7 @@ import numpy as np
 
 from sklearn_calib._core._clusters import cluster_words
 from sklearn_calib._core._grouping import contradiction_words
-from sklearn_calib._html import number_text
+from sklearn_calib._html import number_text, pvalue_text, pvalue_words
 from sklearn_calib.report._numbers import (
     DEPENDENCE_LEVEL,
     ReportMetric,
@@ -86,17 +86,6 @@ def sample_words(value: float, what: str = "sample") -> str:
     return f"{value:,.0f} {what}{'' if value == 1 else 's'}"
 
 
-def pvalue_text(value: float) -> str:
-    """Return a p-value with two digits, or nothing if there is none."""
-    return "" if np.isnan(value) else "< 0.0001" if 0.0 < value < 1e-4 else f"{value:.2g}"
-
-
-def pvalue_words(value: float) -> str:
-    """Return a p-value as "p = 0.012"; below 0.0001 as "p < 0.0001"."""
-    text = pvalue_text(value)
-    return f"p {text}" if text.startswith("<") else f"p = {text}"
-
-
 def level_text(report: ReportNumbers) -> str:
     """Return the confidence level, such as "95%"."""
     return f"{100 * report.confidence:g}%"
@@ -156,9 +145,8 @@ def region_words(region: ReportRegion, kind: str = "binary") -> str:
         f"{_error(region.predicted, region.observed, kind)}: {probability(region.predicted)} predicted, "
         f"{probability(region.observed)} observed, {sample_words(region.n_samples)}"
     )
-    part = (region.worst_lower, region.worst_upper) != (region.lower, region.upper)
     worst_gap = region.worst_observed - region.worst_predicted
-    if part and abs(worst_gap) > 1.3 * abs(region.gap) and abs(worst_gap) > 0.001:
+    if abs(worst_gap) > 1.3 * abs(region.gap) and abs(worst_gap) > 0.001:
         text += (
             f"; the largest error is {_span(region.worst_lower, region.worst_upper)}: "
             f"{probability(region.worst_predicted)} predicted, {probability(region.worst_observed)} observed"
@@ -215,15 +203,19 @@ def verdict(report: ReportNumbers) -> Verdict:
         f"error is graded small if the confidence interval ends below {number(tiny)}, large if it begins "
         f"above {number(small)}, else moderate."
     )
-    named = _named(report)
+    parts = report.significant_parts
+    named = " and ".join(
+        f"{kind if len(names) == 1 else plural} {_listed(names, _MOST_NAMED)}"
+        for kind, plural in (("class", "classes"), ("group", "groups"))
+        if (names := [part.name for of, part in parts if of == kind])
+    )
     if report.is_significant(report.pvalue):
         grade = "small" if error.upper < tiny else "large" if error.lower > small else "moderate"
         also = f" Significant by themselves: {named}." if named else ""
         title = f"Miscalibrated ({p}); the error is {grade}.{also}"
         return Verdict("slight" if grade == "small" and not named else "off", title, numbers)
     if named:
-        part = report.significant_parts[0][1]
-        title = f"Miscalibrated: {named} (adjusted {pvalue_words(part.adjusted)})."
+        title = f"Miscalibrated: {named} (adjusted {pvalue_words(parts[0][1].adjusted)})."
         return Verdict("off", title, f"No evidence of miscalibration of all predictions together. {numbers}")
     if report.contradicts:
         words = contradiction_words(report.n_impossible, report.n_certain)
@@ -244,21 +236,11 @@ def verdict(report: ReportNumbers) -> Verdict:
     return Verdict("fine", f"No evidence of miscalibration ({p}); large errors are ruled out.", numbers)
 
 
-def _named(report: ReportNumbers) -> str:
-    """Return the names of the miscalibrated classes and groups, the first of each."""
-    texts = []
-    for kind, plural in (("class", "classes"), ("group", "groups")):
-        names = [one_line(part.name, 40) for of, part in report.significant_parts if of == kind]
-        if names:
-            shown = names[:_MOST_NAMED] + (
-                [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-            )
-            texts.append(f"{kind if len(names) == 1 else plural} {_listed(shown)}")
-    return " and ".join(texts)
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _listed(names: list[str], most: int) -> str:
+    """Return the first names as "a, b and 2 more"."""
+    shown = [one_line(name, 40) for name in names[:most]]
+    shown += [f"{len(names) - most} more"] * (len(names) > most)
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def _hints(report: ReportNumbers) -> list[str]:
@@ -315,10 +297,9 @@ def _part_words(of: str, part: ReportPart, report: ReportNumbers) -> str:
 
 def _contradicted(report: ReportNumbers) -> str:
     """Return how many predictions of exactly 0 or 1 were contradicted, if by rounding, and the remedy."""
-    n = report.n_samples
-    p = contradiction_pvalue(report.n_impossible, report.n_certain, n)
-    rounding = "more than rounding explains" if p <= 1.0 - report.confidence else "as rounding may explain"
-    least = 0.5 / n
+    p = contradiction_pvalue(report.n_impossible, report.n_certain, report.n_samples)
+    rounding = "more than rounding explains" if report.contradicts else "as rounding may explain"
+    least = 0.5 / report.n_samples
     return (
         f"{contradiction_words(report.n_impossible, report.n_certain)}, {rounding} ({pvalue_words(p)}). "
         "Strictly, a single one refutes such predictions (p = 0), and the log loss is infinite. Tests "
@@ -352,7 +333,7 @@ def _kinds(report: ReportNumbers) -> list[str]:
             f"{slope.lower:.2f} to {slope.upper:.2f}), 1 is ideal."
         )
     p = pvalue_words(report.residual_pvalue)
-    if _is_nonlinear(report):
+    if report.is_significant(report.residual_pvalue):
         kinds.append(f"Nonlinear miscalibration remains after correcting intercept and slope ({p}).")
     elif kinds and np.isfinite(report.residual_pvalue):
         kinds.append(f"No evidence of nonlinear miscalibration after correcting intercept and slope ({p}).")
@@ -373,10 +354,6 @@ def _slope_kind(report: ReportNumbers) -> str:
     if np.isnan(slope.estimate) or slope.lower <= 1.0 <= slope.upper:
         return ""
     return "reversed" if slope.upper < 0.0 else "over" if slope.upper < 1.0 else "under"
-
-
-def _is_nonlinear(report: ReportNumbers) -> bool:
-    return report.residual_pvalue <= 1.0 - report.confidence
 
 
 def warnings(report: ReportNumbers) -> tuple[str, ...]:
@@ -454,11 +431,11 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
             f"CalibratedClassifier(model, {name}) uses cross-validation on the training samples. Then repeat "
             "this report on new samples.",
         ]
-    off = [one_line(part.name, 40) for of, part in report.significant_parts if of == "group"]
+    off = [part.name for of, part in report.significant_parts if of == "group"]
     if off and len(report.groups) > 1:
-        names = _listed(off[:5] + ([f"{len(off) - 5} more"] if len(off) > 5 else []))
+        verb = "is" if len(off) == 1 else "are"
         lines.append(
-            f"Groups differ: {names} {'is' if len(off) == 1 else 'are'} significantly miscalibrated. "
+            f"Groups differ: {_listed(off, 5)} {verb} significantly miscalibrated. "
             "GroupCalibrator fits one map for each group."
         )
     lines.append("Calibration is not accuracy: choose between models by the Brier score or the log loss.")
@@ -470,7 +447,8 @@ def _calibrator(report: ReportNumbers) -> str:
     found = report.selection
     if found is None:
         return "Choose the calibrator with AutoCalibrator()."
-    text = f"Of {_listed([one.name for one in found.candidates])}, {found.chosen} has the smallest log loss"
+    names = _listed([one.name for one in found.candidates], 2)
+    text = f"Of {names}, {found.chosen} has the smallest log loss"
     if found.chosen != found.best:
         text = f"{found.chosen} is the simplest calibrator whose log loss is close to that of {found.best}"
     text += f" in {found.n_folds}-fold cross-validation on these samples."
@@ -492,7 +470,7 @@ def multiple_testing(report: ReportNumbers) -> str:
     )
     families = 1 + bool(report.classes) + bool(report.groups)
     if families > 1:
-        parts = _listed(["classes"] * bool(report.classes) + ["groups"] * bool(report.groups))
+        parts = " and ".join(["classes"] * bool(report.classes) + ["groups"] * bool(report.groups))
         first += f" All adjusted p-values are multiplied by {families}, because {parts} are tested, too."
     return (
         f"{first} The other {further} tests describe the type of miscalibration. Their p-values are adjusted "

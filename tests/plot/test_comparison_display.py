@@ -223,5 +223,5 @@ def test_errors_name_the_argument(models, compared):
     with pytest.raises(ValueError, match="comparisons compares different models"):
         ComparisonDisplay.from_result({"a": compared, "b": other})
     assert plt.get_fignums() == []
-    with pytest.raises(ValueError, match="ax holds 2 axes, but there are 1 metrics"):
+    with pytest.raises(ValueError, match="ax must be matplotlib Axes for 1 metrics, got 2 axes"):
         ComparisonDisplay.from_result(compared, ax=plt.subplots(1, 2)[1])

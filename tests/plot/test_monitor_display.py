@@ -95,5 +95,5 @@ def test_what_cannot_be_drawn(monitor):
         MonitorDisplay.from_monitor(CalibrationMonitor())
     with pytest.raises(ValueError, match="metric must be one of 'smooth_ece', 'cutoff_calibration_error'"):
         MonitorDisplay.from_monitor(monitor, metric="ece")
-    with pytest.raises(ValueError, match="ax must be one matplotlib Axes, or two"):
+    with pytest.raises(TypeError, match="ax must be one matplotlib Axes, or two"):
         MonitorDisplay.from_monitor(monitor, ax=[1, 2, 3])
