@@ -358,31 +358,17 @@ class ComparisonDisplay:
         values, null_means, low, high = np.array(
             [(row.estimate, row.null_mean, row.lower, row.upper) for row in rows], dtype=np.float64
         ).T
-        dot: dict[str, Any] = {
-            "color": BLUE,
-            "marker": "o",
-            "markersize": 8,
-            "linestyle": "none",
-            "zorder": 4,
-        }
-        dot |= marker_params
-        (filled,) = ax.plot(
-            values[best], heights[best], **{"label": "estimate, not significantly worse"} | dot
-        )
+        dot: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 8, "linestyle": "none"}
+        dot |= {"zorder": 4, "label": "estimate, not significantly worse"} | marker_params
+        (filled,) = ax.plot(values[best], heights[best], **dot)
         hollow = {"markerfacecolor": ax.get_facecolor(), "markeredgewidth": 1.8}
         hollow["label"] = "" if best.all() else "estimate, significantly worse"
         (worse,) = ax.plot(values[~best], heights[~best], **dot | hollow)
         with_interval = np.isfinite(low)
         text = f"{100 * comparison.confidence:g}% confidence interval" if with_interval.any() else ""
-        intervals = ax.hlines(
-            heights[with_interval],
-            low[with_interval],
-            high[with_interval],
-            color=filled.get_color(),
-            linewidth=2.4,
-            zorder=3,
-            label=text,
-        )
+        style: dict[str, Any] = {"color": filled.get_color(), "linewidth": 2.4, "zorder": 3, "label": text}
+        ends = (part[with_interval] for part in (heights, low, high))
+        intervals = ax.hlines(*ends, **style)
         tick: dict[str, Any] = {"color": GREY, "marker": "|", "markersize": 12, "markeredgewidth": 2.0}
         tick |= {"linestyle": "none", "zorder": 2, "label": "expected under calibration (null mean)"}
         (ticks,) = ax.plot(null_means, heights, **tick)

@@ -330,13 +330,8 @@ class TestDisplay(AxesMixin):
         path = result.log_e_path / math.log(10.0)
         number = result.n_before + np.arange(1.0, path.shape[0] + 1.0)
         kept = thinned(np.linspace(0.0, 1.0, path.shape[0]), path)
-        line: dict[str, Any] = {
-            "color": BLUE,
-            "linewidth": 1.8,
-            "zorder": 4,
-            "label": "e-value",
-        } | line_params
-        (self.observed_,) = ax.plot(number[kept], path[kept], **line)
+        line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "zorder": 4, "label": "e-value"}
+        (self.observed_,) = ax.plot(number[kept], path[kept], **line | line_params)
         self.null_ = ax.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
         early = result.max_log_e_before >= -math.log(level)
         reached = None if early else result.rejected_at(level)

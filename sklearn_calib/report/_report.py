@@ -29,7 +29,7 @@ from sklearn_calib._validation import (
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
 from sklearn_calib.metrics._reductions import class_samples
-from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
+from sklearn_calib.plot._estimator import estimator_predictions
 from sklearn_calib.report._numbers import (
     Budget,
     ReportNumbers,
@@ -128,12 +128,9 @@ class CalibrationReport(ReportNumbers):
         **params : dict
             Passed to :func:`calibration_report`, among them ``sample_weight``, ``groups`` and ``clusters``.
         """
-        proba, classes = predicted_probabilities(estimator, X)
+        found = estimator_predictions(estimator, X, pos_label, True)
         shown = type(estimator).__name__ if name is None else name
-        if len(classes) != 2:
-            return calibration_report(y, proba, labels=classes, pos_label=pos_label, name=shown, **params)
-        p, pos_label = positive_column(proba, classes, pos_label)
-        return calibration_report(y, p, pos_label=pos_label, name=shown, **params)
+        return calibration_report(y, found.pop("y_proba"), **found, name=shown, **params)
 
     @property
     def verdict(self) -> str:

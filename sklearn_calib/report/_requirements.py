@@ -36,8 +36,6 @@ from sklearn_calib.report._words import one_line
 
 _LINES = ("slope", "intercept")
 _SEGMENTS = "segment_difference"
-# `confidence_interval` has no population for it.
-_NO_INTERVAL = "kernel_calibration_error"
 
 
 @dataclass(frozen=True)
@@ -241,7 +239,7 @@ class CalibrationRequirements:
             raise ValueError(f"limits must be a dict with one requirement or more, got {self.limits!r}.")
         if not check_positive(self.alpha, "alpha") < 0.5:
             raise ValueError(f"alpha must be less than 0.5, got {self.alpha!r}.")
-        names = [name for name in metric_names() if name != _NO_INTERVAL]
+        names = [name for name in metric_names() if declaration(as_metric(name))._of_populations]
         for name, limit in self.limits.items():
             check_option(name, "a requirement", (*_LINES, "certificate", _SEGMENTS, *names))
             if name in _LINES or _is_score(name):

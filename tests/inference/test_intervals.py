@@ -347,6 +347,8 @@ def test_intervals_of_metrics_that_are_not_calibration_errors():
         assert "bias-corrected" not in str(interval) + interval._repr_html_()
         with pytest.raises(ValueError, match="method='inversion' needs a calibration error"):
             confidence_interval(y, p, metric=metric, method="inversion")
+    with pytest.raises(ValueError, match="kernel calibration error has no interval by inversion"):
+        confidence_interval(y, p, metric="kernel_calibration_error")
     interval = confidence_interval(y, p, metric="brier_score")
     half = 1.96 * ((y - p) ** 2).std() / np.sqrt(1000)
     assert (interval.lower, interval.upper) == pytest.approx(
