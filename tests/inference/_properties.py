@@ -105,6 +105,8 @@ def check_extremes(test):
     words = "4 of 7 predictions of exactly 0 or 1 were contradicted"
     assert words in str(strict)
     assert words in strict._repr_html_()
+    # all printed numbers are those of the other samples
+    assert [line for line in str(strict).splitlines() if words not in line] == str(rest).splitlines()
     agreeing = test.test(y[others], p[others])
     assert agreeing.pvalue == agreeing.pvalue_others
     assert (agreeing.n_contradicted, agreeing.contradicted.shape) == (0, (0,))

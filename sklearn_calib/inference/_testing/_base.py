@@ -129,28 +129,32 @@ class CalibrationTestResult:
 
     def __str__(self) -> str:
         facts = (f"  {name:<9}  {text}" for name, text in self._facts())
-        lines = [f"{self.test}: H0: {self.null_hypothesis}", *facts]
-        return "\n".join(lines + ([f"  {self.reason}"] if self.reason not in ("", self.extremes) else []))
+        lines, reason = [f"{self.test}: H0: {self.null_hypothesis}", *facts], self._shown.reason
+        return "\n".join(lines + ([f"  {reason}"] if reason not in ("", self.extremes) else []))
 
     def _repr_html_(self) -> str:
-        pairs = [("H0", self.null_hypothesis), *self._facts(), ("reason", self.reason)]
-        return result_html(self.test, pairs, [(f"scales ({len(self.scales)})", self.scales)])
+        shown = self._shown
+        pairs = [("H0", self.null_hypothesis), *self._facts(), ("reason", shown.reason)]
+        return result_html(self.test, pairs, [(f"scales ({len(shown.scales)})", shown.scales)])
+
+    @property
+    def _shown(self) -> CalibrationTestResult:
+        """The result that is printed: without contradicted samples, if there are any others."""
+        return self if self.others is None else self.others
 
     def _facts(self) -> list[tuple[str, str]]:
-        """Return names and values; if predictions are contradicted, the p-value of the others comes first."""
-        pvalues = [("p-value", f"{self.pvalue:.4g}  ({self.method})")]
+        """Return names and values, all of the same samples."""
+        shown, extremes = self._shown, []
         if self.n_contradicted:
-            pvalues = [
-                ("p-value", f"{self.pvalue_others:.4g}  ({self.method}), of the other samples"),
-                ("extremes", f"{self.extremes}: strictly, the p-value is {self.pvalue:.4g}"),
-            ]
-        clusters = [] if self.n_clusters is None else [("clusters", cluster_words(self))]
+            of = "" if shown is self else "; all other numbers are those of the other samples"
+            extremes = [("extremes", f"{self.extremes}: strictly, the p-value is {self.pvalue:.4g}{of}")]
         return [
-            *pvalues,
-            ("statistic", f"{self.statistic:.4g}"),
-            ("estimate", f"{self.estimate:.4g}"),
-            ("n", str(self.n_samples)),
-            *clusters,
+            ("p-value", f"{shown.pvalue:.4g}  ({shown.method})"),
+            *extremes,
+            ("statistic", f"{shown.statistic:.4g}"),
+            ("estimate", f"{shown.estimate:.4g}"),
+            ("n", str(shown.n_samples)),
+            *([] if shown.n_clusters is None else [("clusters", cluster_words(shown))]),
         ]
 
 
