@@ -140,8 +140,8 @@ def confidence_interval(
     method : {"auto", "inversion", "bootstrap"}, default="auto"
         "auto" is "inversion" for a calibration error, that is a metric which is declared to be 0 under
         perfect calibration (:class:`~sklearn_calib.metrics.MetricKernel`), and "bootstrap" for any other,
-        such as the Brier score, the net benefit or a function of yours. "bootstrap" is not valid for
-        calibration errors.
+        such as the Brier score, the net benefit or a function of yours. "bootstrap" is not recommended for
+        calibration errors: its intervals are too high, as explained above.
     confidence : float, default=0.95
         Confidence level in (0, 1).
     n_resamples : int, default=200
@@ -324,12 +324,12 @@ def inverted(redrawn: Redrawn, populations: Populations, confidence: float) -> C
         low = min(low, _Path(redrawn, populations.along(other), 1.0 - confidence).lowest())
     return ConfidenceInterval(
         redrawn.estimate,
-        low,
-        high,
+        float(low),
+        float(high),
         confidence,
         null_mean=path.null_mean,
         method="inversion",
-        corrected=min(max(path.corrected(), low), high),
+        corrected=float(min(max(path.corrected(), low), high)),
         **dependence_of(redrawn.grouped.clusters, redrawn.grouped.prob),
     )
 

@@ -23,8 +23,8 @@ Metric = Callable[..., float]
 
 # Fewer distinct predictions than this are not pooled.
 _FEWEST_POOLED = 1 << 13
-# Copies of each sample that represent a population: enough to make sampling noise negligible.
-_COPIES = 2.0**50
+# Size of a sample that represents a population: the most samples that metrics count exactly.
+_POPULATION = 2.0**53
 
 
 def metric_value(metric: Metric, prob: Array, count: Array, positives: Array, weighted: bool) -> float:
@@ -138,7 +138,7 @@ class Redrawn:
     def resampled_populations(self, truth: Array, count: Array) -> Array:
         """Return the metric of populations in which the predictions have the counts (groups, r)."""
         assert self._evaluate_population is not None
-        count = count * _COPIES
+        count = count * self._copies
         return self._evaluate_population(count, truth[:, np.newaxis] * count)
 
     @property
@@ -149,9 +149,9 @@ class Redrawn:
 
     def population(self, truth: Array) -> float:
         """Return the metric of a population with event probabilities ``truth``: many copies of it."""
-        count = self.grouped.weight * _COPIES
+        count = self.grouped.weight * self._copies
         # whole numbers, so that metrics that correct for the sample size use a large one
-        positives = np.rint(truth * _COPIES) * self.grouped.weight
+        positives = np.rint(truth * count)
         if self._evaluate_population is not None:
             value = value_of_groups(
                 self._evaluate_population, GroupedOutcomes(self.grouped.prob, count, positives)
@@ -159,10 +159,17 @@ class Redrawn:
             return _finite(value, count, positives)
         return metric_value(self.metric, self.grouped.prob, count, positives, True)
 
+    @property
+    def _copies(self) -> float:
+        """Copies of each sample in a population, a power of two."""
+        return float(2.0 ** np.floor(np.log2(_POPULATION / self.grouped.total)))
+
     @cached_property
     def _evaluate_population(self) -> Evaluate | None:
         bound = bind_kernel(self.metric, np.inf)
-        found = None if bound is None else bound.evaluator(self.grouped.prob, self.grouped.total * _COPIES)
+        found = (
+            None if bound is None else bound.evaluator(self.grouped.prob, self.grouped.total * self._copies)
+        )
         if found is None and not self.weighted:
             check_weights_count(self.metric, self.grouped)
         return found

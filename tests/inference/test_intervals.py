@@ -14,12 +14,13 @@ from sklearn_calib.metrics import (
     cutoff_calibration_error,
     decision_risk_gap,
     expected_calibration_error,
+    kernel_calibration_error,
     logit_smoothed_ece,
     net_benefit,
     smooth_calibration_error,
     smooth_ece,
 )
-from sklearn_calib.metrics._names import as_metric
+from sklearn_calib.metrics._names import as_metric, metric_names
 
 
 def sample(n=400, slope=1.0, seed=0):
@@ -117,6 +118,28 @@ def test_one_label_only(label, far):
     assert interval.upper == pytest.approx(far)
     # 0.025 = (1 - rate)^30 at a rate of 0.116 of the other label
     assert far - 0.25 < interval.lower <= far - 0.09
+
+
+SLOW = {"lower_distance_to_calibration": pytest.mark.thorough}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in metric_names()])
+def test_every_named_metric_has_an_interval(name):
+    interval = confidence_interval(*sample(n=60), metric=name, n_resamples=40)
+    assert interval.lower <= interval.upper
+    assert {type(value) for value in vars(interval).values()} <= {float, str, type(None)}
+    if interval.method == "inversion":
+        assert interval.lower <= interval.corrected <= interval.upper
+
+
+@pytest.mark.parametrize("options", [{}, {"bandwidth": "median"}])
+def test_kernel_error_of_a_population(options):
+    """With equal predictions it is the difference between them and the event rate."""
+    metric = partial(kernel_calibration_error, **options)
+    interval = confidence_interval(np.arange(100) < 90, np.full(100, 0.5), metric=metric, n_resamples=100)
+    assert interval.corrected == pytest.approx(0.4, abs=0.01)
+    # 1.96 standard errors of the event rate
+    assert (interval.lower, interval.upper) == pytest.approx((0.34, 0.46), abs=0.025)
 
 
 def test_metric_that_checks_its_weights():
