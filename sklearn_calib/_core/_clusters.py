@@ -214,7 +214,8 @@ class Clusters:
         """
         if prob.ndim == 2:
             variances = (prob * (1.0 - prob)).sum(axis=0)
-            return float(variances @ [self.design_effect(column) for column in prob.T] / variances.sum())
+            effects = [self.design_effect(column) for column in prob.T]
+            return float(np.average(effects, weights=variances)) if variances.any() else 1.0
         rho = self.dependence.median
         independent = float(self.count @ (prob * (1.0 - prob))[self.group])
         if rho == 0.0 or independent == 0.0:

@@ -20,6 +20,7 @@ from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
 _SCORES = {"brier": "Brier score", "log_loss": "log loss"}
+_COMPONENTS = ("score", "miscalibration", "discrimination", "uncertainty")
 
 
 @dataclass(frozen=True)
@@ -67,13 +68,8 @@ class ScoreDecomposition:
     def _repr_html_(self) -> str:
         return result_html(
             f"{_SCORES[self.score_name]}, {self.curve}",
-            [
-                ("score", number_text(self.score)),
-                ("miscalibration", number_text(self.miscalibration)),
-                ("discrimination", number_text(self.discrimination)),
-                ("uncertainty", number_text(self.uncertainty)),
-                ("n", f"{self.n_samples:g}"),
-            ],
+            [(name, number_text(getattr(self, name))) for name in _COMPONENTS]
+            + [("n", f"{self.n_samples:g}")],
         )
 
 

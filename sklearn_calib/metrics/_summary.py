@@ -237,13 +237,13 @@ def _cluster_margin(
     prob = expit(fit.intercept + fit.slope * log_odds)
     rise = direction[0] + direction[1] * (log_odds - data.centre) / data.spread
     residual = cells.positives - cells.count * prob[cells.group]
-    # sums over each cluster, and its share of the information
+    # sums over each cluster, and its fraction of the information
     influence = np.bincount(cells.code, residual * rise[cells.group])
-    share = np.bincount(cells.code, cells.count * (prob * (1.0 - prob) * rise**2)[cells.group])
-    share = np.minimum(share / share.sum(), 1.0 - 1e-9)
-    # [4], CR3: sum_c (influence_c / (1 - share_c))^2
-    error = np.sqrt(((influence / (1.0 - share)) ** 2).sum())
-    return float(stdtrit(max(1.0 / (share @ share) - 1.0, 1.0), ndtr(z)) * error)
+    fraction = np.bincount(cells.code, cells.count * (prob * (1.0 - prob) * rise**2)[cells.group])
+    fraction = np.minimum(fraction / fraction.sum(), 1.0 - 1e-9)
+    # [4], CR3: sum_c (influence_c / (1 - fraction_c))^2
+    error = np.sqrt(((influence / (1.0 - fraction)) ** 2).sum())
+    return float(stdtrit(max(1.0 / (fraction @ fraction) - 1.0, 1.0), ndtr(z)) * error)
 
 
 def _ratio(events: float, total: float, expected: float, z: float, inflation: float) -> IntervalEstimate:
@@ -318,7 +318,7 @@ def calibration_summary(
 
     .. math:: \Bigl(\sum_c \bigl[\psi_c / (1 - h_c)\bigr]^2\Bigr)^{1/2},
 
-    with :math:`\psi_c` the first-order influence of cluster c on the estimate and :math:`h_c` its share of
+    with :math:`\psi_c` the first-order influence of cluster c on the estimate and :math:`h_c` its fraction of
     the information, and quantiles are those of Student's t distribution with :math:`1 / \sum_c h_c^2 - 1`
     degrees of freedom; the interval of O/E is widened as that of the intercept is.
 

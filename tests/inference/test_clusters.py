@@ -310,6 +310,22 @@ def test_contradicted_predictions():
     assert result.n_clusters == 30
 
 
+@every_test
+@pytest.mark.filterwarnings("ignore:clusters has 10 distinct", "ignore:y_proba contains only 0 and 1")
+def test_certain_predictions_with_clusters(case):
+    y, clusters = np.arange(40) % 2, np.repeat(np.arange(10), 4)
+    result = case.test.test(y, y.astype(float), clusters=clusters)
+    assert (result.pvalue, result.n_clusters, result.design_effect) == (1.0, 10, 1.0)
+
+
+@pytest.mark.parametrize("test", [TCal(), KernelTest()], ids=["tcal", "kernel"])
+@pytest.mark.filterwarnings("ignore:clusters has 10 distinct")
+def test_certain_predictions_of_several_classes_with_clusters(test):
+    y, clusters = np.arange(40) % 3, np.repeat(np.arange(10), 4)
+    result = test.test(y, np.eye(3)[y], clusters=clusters)
+    assert (result.pvalue, result.n_clusters, result.design_effect) == (1.0, 10, 1.0)
+
+
 def test_confidence_of_several_classes():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), size=300)

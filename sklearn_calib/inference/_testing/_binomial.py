@@ -209,9 +209,7 @@ class BinomialTest(CalibrationTest):
             method = f"exact binomial, {self.two_sided}, {values}"
         else:
             centre = (count * value)[:, np.newaxis]
-            drawn = simulated(
-                grouped, lambda positives: (positives - centre).T, self.n_resamples, self.random_state
-            ).T
+            drawn = simulated(self, grouped, lambda positives: (positives - centre).T).T
             # Z = |K - n v| / (s^2 + 1)^(1/2), of the sample and of simulated ones
             spread = np.sqrt((drawn**2).mean(axis=1, keepdims=True) + 1.0)
             z = (np.abs(np.hstack((positives[:, np.newaxis] - centre, drawn))) / spread)[chance]
@@ -271,7 +269,7 @@ def _joint_pvalues(z: Array, correction: str) -> Array:
     ranked = z[order]
     largest = np.maximum.accumulate(ranked[::-1, 1:])[::-1]
     if correction == "bonferroni":
-        largest = np.broadcast_to(largest[0], largest.shape)
+        largest = np.broadcast_to(largest[:1], largest.shape)
     found = [monte_carlo_pvalue(own, null, TIE) for own, null in zip(ranked[:, 0], largest, strict=True)]
     out = np.empty(z.shape[0])
     out[order] = np.maximum.accumulate(found)

@@ -21,7 +21,7 @@ from sklearn_calib._validation import (
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._testing._cox import CoxTest
 from sklearn_calib.inference._testing._cutoff import CutoffTest
-from sklearn_calib.inference._testing._simulated import check_simulation, is_large, simulates
+from sklearn_calib.inference._testing._simulated import SimulatedTest, is_large, simulates
 from sklearn_calib.inference._testing._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._testing._tcal import (
     TIE,
@@ -69,7 +69,7 @@ class TestComponent:
     pvalue: float
 
 
-class CombinedTest(CalibrationTest):
+class CombinedTest(SimulatedTest):
     """Test of calibration that is sensitive to oscillating, local, constant and slope errors at once.
 
     No single test is the most powerful against every kind of miscalibration. This one computes several
@@ -152,8 +152,6 @@ class CombinedTest(CalibrationTest):
     (True, 'tcal')
     """
 
-    _knows_clusters = True
-
     def __init__(
         self,
         *,
@@ -167,9 +165,7 @@ class CombinedTest(CalibrationTest):
         self.components = components
         self.weights = weights
         self.combine = combine
-        self.method = method
-        self.n_resamples = n_resamples
-        self.random_state = random_state
+        super().__init__(method=method, n_resamples=n_resamples, random_state=random_state)
 
     def _check_parameters(self) -> None:
         if not _is_list(self.components) or not len(self.components):
@@ -190,7 +186,7 @@ class CombinedTest(CalibrationTest):
             for weight in self.weights:
                 check_positive(weight, "weights")
         check_option(self.combine, "combine", _COMBINE)
-        check_simulation(self.method, self.n_resamples, self.random_state)
+        super()._check_parameters()
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         names = list(self.components)

@@ -13,10 +13,10 @@ from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option
-from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._base import CalibrationTestResult
 from sklearn_calib.inference._testing._simulated import (
     MOST_SIMULATED,
-    check_simulation,
+    SimulatedTest,
     conditional_sums,
     simulated,
     simulates,
@@ -30,7 +30,7 @@ _LARGEST_TABLE = 5_000_000
 _TIE = 1e-7
 
 
-class CoxTest(CalibrationTest):
+class CoxTest(SimulatedTest):
     """Cox's test of calibration intercept and slope, by a logistic recalibration of the predictions.
 
     In the model logit P(Y = 1 | p) = a + b logit(p) calibrated predictions have a = 0 and b = 1. A positive
@@ -95,8 +95,6 @@ class CoxTest(CalibrationTest):
     'slope 0.34'
     """
 
-    _knows_clusters = True
-
     def __init__(
         self,
         *,
@@ -106,13 +104,11 @@ class CoxTest(CalibrationTest):
         random_state: Any = 0,
     ) -> None:
         self.parameter = parameter
-        self.method = method
-        self.n_resamples = n_resamples
-        self.random_state = random_state
+        super().__init__(method=method, n_resamples=n_resamples, random_state=random_state)
 
     def _check_parameters(self) -> None:
         check_option(self.parameter, "parameter", _PARAMETERS)
-        check_simulation(self.method, self.n_resamples, self.random_state)
+        super()._check_parameters()
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         whole = group_sample(sample)
@@ -195,12 +191,7 @@ class CoxTest(CalibrationTest):
             u = (logit(grouped.prob) - data.centre) / data.spread
             covariates = np.stack((np.ones_like(u), u))
             offset = np.array([[centre.sum()], [centre @ data.u]])
-            sums = simulated(
-                true,
-                lambda positives: (covariates @ positives - offset).T,
-                self.n_resamples,
-                self.random_state,
-            ).T
+            sums = simulated(self, true, lambda positives: (covariates @ positives - offset).T).T
         if clusters is None:
             out: Array = data.score_statistic(null, parameter, *sums)
             return out

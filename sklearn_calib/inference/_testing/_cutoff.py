@@ -1,7 +1,5 @@
 """Test of calibration by the range of the cumulative residuals, the cutoff calibration error."""
 
-from typing import Any
-
 import numpy as np
 
 from sklearn_calib._core._clusters import dependence_of
@@ -9,8 +7,8 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._testing._simulated import TIE, check_simulation, simulated, simulates
+from sklearn_calib.inference._testing._base import CalibrationTestResult
+from sklearn_calib.inference._testing._simulated import TIE, SimulatedTest, simulated, simulates
 from sklearn_calib.inference._testing._tails import brownian_range_sf
 from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_ranges
 
@@ -18,7 +16,7 @@ from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_ran
 LARGE = 2000.0
 
 
-class CutoffTest(CalibrationTest):
+class CutoffTest(SimulatedTest):
     """Test of perfect calibration by the cutoff calibration error.
 
     The statistic is the range of the cumulative residuals over the sorted distinct predictions, in units of
@@ -89,22 +87,6 @@ class CutoffTest(CalibrationTest):
       ...
     """
 
-    _knows_clusters = True
-
-    def __init__(
-        self,
-        *,
-        method: str = "auto",
-        n_resamples: int = 999,
-        random_state: Any = 0,
-    ) -> None:
-        self.method = method
-        self.n_resamples = n_resamples
-        self.random_state = random_state
-
-    def _check_parameters(self) -> None:
-        check_simulation(self.method, self.n_resamples, self.random_state)
-
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         grouped = group_sample(sample)
         walk = residual_walk(grouped)
@@ -123,10 +105,7 @@ class CutoffTest(CalibrationTest):
             if simulate:
                 expected = (grouped.weight * grouped.prob)[:, np.newaxis]
                 null = simulated(
-                    grouped,
-                    lambda positives: walk_ranges(positives - expected) / deviation,
-                    self.n_resamples,
-                    self.random_state,
+                    self, grouped, lambda positives: walk_ranges(positives - expected) / deviation
                 )
                 pvalue = monte_carlo_pvalue(statistic, null, TIE)
                 method = f"{self.n_resamples} simulations"

@@ -11,18 +11,18 @@ from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option, check_size
-from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._base import CalibrationTestResult
 from sklearn_calib.inference._testing._simulated import (
     MOST_SIMULATED,
     TIE,
-    check_simulation,
+    SimulatedTest,
     simulated,
     simulates,
 )
 from sklearn_calib.inference._testing._tails import chi2_sf
 
 
-class HosmerLemeshowTest(CalibrationTest):
+class HosmerLemeshowTest(SimulatedTest):
     """Hosmer-Lemeshow test of calibration, for predictions that were not fitted on the tested data.
 
     Over bins of the predictions, with o_b events observed among n_b samples, e_b = sum of p expected, and
@@ -82,8 +82,6 @@ class HosmerLemeshowTest(CalibrationTest):
     1.00, p-value 0.835
     """
 
-    _knows_clusters = True
-
     def __init__(
         self,
         *,
@@ -95,14 +93,12 @@ class HosmerLemeshowTest(CalibrationTest):
     ) -> None:
         self.n_bins = n_bins
         self.strategy = strategy
-        self.method = method
-        self.n_resamples = n_resamples
-        self.random_state = random_state
+        super().__init__(method=method, n_resamples=n_resamples, random_state=random_state)
 
     def _check_parameters(self) -> None:
         check_size(self.n_bins, "n_bins")
         check_option(self.strategy, "strategy", ("quantile", "uniform"))
-        check_simulation(self.method, self.n_resamples, self.random_state)
+        super()._check_parameters()
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         grouped = group_sample(sample)
@@ -122,10 +118,7 @@ class HosmerLemeshowTest(CalibrationTest):
         if df:
             if simulates(self.method, grouped.total > MOST_SIMULATED, grouped.clusters):
                 null = simulated(
-                    grouped,
-                    lambda positives: _statistic(positives, starts, events, variance),
-                    self.n_resamples,
-                    self.random_state,
+                    self, grouped, lambda positives: _statistic(positives, starts, events, variance)
                 )
                 pvalue, method = monte_carlo_pvalue(statistic, null, TIE), f"{self.n_resamples} simulations"
             else:

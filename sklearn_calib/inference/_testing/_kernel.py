@@ -16,9 +16,9 @@ from sklearn_calib._validation import (
     check_option,
     check_positive,
 )
-from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._base import CalibrationTestResult
 from sklearn_calib.inference._testing._kernel_sample import KernelSample
-from sklearn_calib.inference._testing._simulated import TIE, check_simulation, is_large, simulates
+from sklearn_calib.inference._testing._simulated import TIE, SimulatedTest, is_large, simulates
 from sklearn_calib.inference._testing._tails import gamma_sf
 
 # The adaptive test uses the median distance times these.
@@ -61,7 +61,7 @@ class KernelScale:
         )
 
 
-class KernelTest(CalibrationTest):
+class KernelTest(SimulatedTest):
     r"""Test of perfect calibration by the squared kernel calibration error (SKCE), for any number of classes.
 
     For a pair of observations with one-hot labels e, predictions p and a kernel kappa of bandwidth s let ::
@@ -156,8 +156,6 @@ class KernelTest(CalibrationTest):
       laplacian kernel, bandwidth ...
     """
 
-    _knows_clusters = True
-
     def __init__(
         self,
         *,
@@ -169,13 +167,11 @@ class KernelTest(CalibrationTest):
     ) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
-        self.method = method
-        self.n_resamples = n_resamples
-        self.random_state = random_state
+        super().__init__(method=method, n_resamples=n_resamples, random_state=random_state)
 
     def _check_parameters(self) -> None:
         check_option(self.kernel, "kernel", KERNELS)
-        check_simulation(self.method, self.n_resamples, self.random_state)
+        super()._check_parameters()
         if not isinstance(self.bandwidth, str):
             check_positive(self.bandwidth, "bandwidth")
         elif self.bandwidth not in ("median", "adaptive"):

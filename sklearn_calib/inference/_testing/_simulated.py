@@ -17,6 +17,7 @@ from sklearn_calib._validation import (
     check_randomness,
     check_size,
 )
+from sklearn_calib.inference._testing._base import CalibrationTest
 
 _METHODS = ("auto", "asymptotic", "monte_carlo")
 
@@ -30,11 +31,20 @@ MOST_SIMULATED = 10_000
 _LARGE, _LARGE_VARIANCE = 100_000.0, 2000.0
 
 
-def check_simulation(method: Any, n_resamples: Any, random_state: Any) -> None:
-    """Raise if a parameter of the simulation is wrong."""
-    check_option(method, "method", _METHODS)
-    check_size(n_resamples, "n_resamples")
-    check_randomness(random_state)
+class SimulatedTest(CalibrationTest):
+    """Base class of tests of simulated or asymptotic p-values."""
+
+    _knows_clusters = True
+
+    def __init__(self, *, method: str = "auto", n_resamples: int = 999, random_state: Any = 0) -> None:
+        self.method = method
+        self.n_resamples = n_resamples
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        check_option(self.method, "method", _METHODS)
+        check_size(self.n_resamples, "n_resamples")
+        check_randomness(self.random_state)
 
 
 def is_large(sample: BinarySample) -> bool:
@@ -58,14 +68,12 @@ def refuse_clusters(clusters: Any, parameter: str, value: str, instead: str) -> 
         )
 
 
-def simulated(
-    grouped: GroupedOutcomes, statistic: Callable[[Array], Array], n_resamples: int, random_state: Any
-) -> Array:
-    """Return the statistic of each simulated sample.
+def simulated(test: Any, grouped: GroupedOutcomes, statistic: Callable[[Array], Array]) -> Array:
+    """Return the statistic of each sample that is simulated with the parameters of ``test``.
 
     ``statistic`` maps numbers of positives, shape (groups, r), to r values.
     """
-    draws = draw_positives(grouped, n_resamples, check_generator(random_state))
+    draws = draw_positives(grouped, test.n_resamples, check_generator(test.random_state))
     return np.concatenate([statistic(positives.astype(np.float64)) for positives in draws])
 
 

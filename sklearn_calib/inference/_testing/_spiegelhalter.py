@@ -1,21 +1,19 @@
 """Spiegelhalter's test of calibration, from the Brier score."""
 
 import math
-from typing import Any
 
 import numpy as np
 
 from sklearn_calib._core._binning import slices
 from sklearn_calib._core._clusters import dependence_of
-from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
+from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
-from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._base import CalibrationTestResult
 from sklearn_calib.inference._testing._simulated import (
     MOST_SIMULATED,
     TIE,
-    check_simulation,
+    SimulatedTest,
     simulated,
     simulates,
 )
@@ -25,7 +23,7 @@ from sklearn_calib.inference._testing._tails import normal_two_sided
 _ROUNDING = 1e-15
 
 
-class SpiegelhalterTest(CalibrationTest):
+class SpiegelhalterTest(SimulatedTest):
     """Spiegelhalter's z-test: compares the Brier score with its expectation under perfect calibration.
 
     The statistic is the Brier score minus its expectation under the null hypothesis, in units of its null
@@ -76,16 +74,6 @@ class SpiegelhalterTest(CalibrationTest):
     -0.905, p-value 0.530
     """
 
-    _knows_clusters = True
-
-    def __init__(self, *, method: str = "auto", n_resamples: int = 999, random_state: Any = 0) -> None:
-        self.method = method
-        self.n_resamples = n_resamples
-        self.random_state = random_state
-
-    def _check_parameters(self) -> None:
-        check_simulation(self.method, self.n_resamples, self.random_state)
-
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         excess = variance = 0.0
         for rows in slices(sample.p.shape[0]):
@@ -95,16 +83,14 @@ class SpiegelhalterTest(CalibrationTest):
             excess += float((sample.y[rows] - prob) @ weighted)
             variance += float((prob * (1.0 - prob) * covariate) @ weighted)
         deviation = math.sqrt(variance)
-        clustered: dict[str, Any] = {}
-        null, method, asymptotic_null = None, "asymptotic, normal, two-sided", ""
+        null, method, asymptotic_null, clustered = None, "asymptotic, normal, two-sided", "", {}
         if deviation > 0.0:
             statistic = excess / deviation
             if simulates(self.method, sample.total > MOST_SIMULATED, sample.clusters):
                 grouped = group_sample(sample)
-                null, clustered = (
-                    self._simulated_z(grouped, deviation),
-                    dependence_of(grouped.clusters, grouped.prob),
-                )
+                covariate = (1.0 - 2.0 * grouped.prob) / deviation
+                centre = float(covariate @ (grouped.weight * grouped.prob))
+                null = simulated(self, grouped, lambda positives: covariate @ positives - centre)
                 pvalue = monte_carlo_pvalue(abs(statistic), np.abs(null), TIE)
                 method = f"{self.n_resamples} simulations, two-sided"
             else:
@@ -116,6 +102,9 @@ class SpiegelhalterTest(CalibrationTest):
             # an excess without variance is an outcome of probability zero
             statistic, pvalue = (np.inf if excess > 0.0 else 0.0), 1.0
             reason = "no information: every prediction is 0, 1/2 or 1"
+        if sample.clusters is not None:
+            grouped = group_sample(sample)
+            clustered = dependence_of(grouped.clusters, grouped.prob)
         return CalibrationTestResult(
             test="Spiegelhalter's z",
             null_hypothesis="P(Y = 1 | p) = p",
@@ -129,11 +118,4 @@ class SpiegelhalterTest(CalibrationTest):
             tail="two-sided",
             asymptotic_null=asymptotic_null,
             **clustered,
-        )
-
-    def _simulated_z(self, grouped: GroupedOutcomes, deviation: float) -> Array:
-        covariate = (1.0 - 2.0 * grouped.prob) / deviation
-        centre = float(covariate @ (grouped.weight * grouped.prob))
-        return simulated(
-            grouped, lambda positives: covariate @ positives - centre, self.n_resamples, self.random_state
         )

@@ -565,8 +565,9 @@ class _ClassScales:
         if sample.clusters is not None:
             (code,) = written_out(sample.w, sample.clusters)
             self.clusters = clusters_of_classes(self.y, self.p, code)
-            pilot = self.simulate(_PILOT, np.random.default_rng(_SEED), 0.0)[1:]
-            self._mean, self.moments = pilot.mean(axis=0), _simulated_moments(self.moments, pilot)
+            if usable_scales(self.moments):
+                pilot = self.simulate(_PILOT, np.random.default_rng(_SEED), 0.0)[1:]
+                self._mean, self.moments = pilot.mean(axis=0), _simulated_moments(self.moments, pilot)
 
     def moments_within(self, tolerance: float) -> NullMoments:
         """See :class:`BinaryScales`."""
