@@ -25,7 +25,13 @@ from sklearn.svm import LinearSVC
 
 import sklearn_calib
 from sklearn_calib import CalibratedClassifier, get_scorer, get_scorer_names
-from sklearn_calib.calibrators import IsotonicCalibrator, SplineCalibrator, TemperatureCalibrator
+from sklearn_calib.calibrators import (
+    IsotonicCalibrator,
+    PlattCalibrator,
+    PriorShiftCalibrator,
+    SplineCalibrator,
+    TemperatureCalibrator,
+)
 from sklearn_calib.inference import (
     ConsistencyTest,
     CutoffTest,
@@ -33,8 +39,10 @@ from sklearn_calib.inference import (
     compare_models,
     confidence_interval,
     expected_under_calibration,
+    required_n_samples,
 )
-from sklearn_calib.metrics import smooth_ece
+from sklearn_calib.metrics import expected_performance, smooth_ece
+from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.report import CalibrationReport
 from sklearn_calib.sketch import CalibrationSketch
 from tests._entries import entries
@@ -183,6 +191,37 @@ def test_named_columns_must_be_sorted(library):
     assert smooth_ece(few, make({"z": two["z"], "m": two["m"]}), pos_label="m") == smooth_ece(
         few == "m", two["m"]
     )
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_columns_named_by_labels_must_be_sorted_everywhere(library):
+    module = pytest.importorskip(library)
+    make = module.table if library == "pyarrow" else module.DataFrame
+    rng = np.random.default_rng(0)
+    p = rng.random(60)
+    y = (rng.random(60) < p).astype(int)
+    columns = [(0, 1.0 - p), (1, p)]
+    if library != "pandas":
+        columns = [(str(k), column) for k, column in columns]
+    good, bad = make(dict(columns)), make(dict(columns[::-1]))
+    three = rng.dirichlet([1.0, 2.0, 3.0], 60)
+    labels = np.arange(60) % 3
+    three_bad = make({str(k): three[:, k] for k in (2, 0, 1)})
+    for call in (
+        lambda table: compare_models(y, {"a": good, "b": table}, n_resamples=39),
+        lambda table: CalibrationSketch().update(y, table),
+        lambda table: CalibrationMonitor().update(y, table),
+        lambda table: smooth_ece(np.ones(60, dtype=int), table),
+        lambda table: PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit(table),
+        lambda table: expected_performance(table),
+        lambda table: PlattCalibrator().fit(good, y).transform(table),
+        lambda table: required_n_samples(table, shift=0.3),
+    ):
+        call(good)
+        with pytest.raises(ValueError, match=r"(columns of .* must be in the order|feature names)"):
+            call(bad)
+    with pytest.raises(ValueError, match=r"columns of predictions\['b'\] are"):
+        compare_models(labels, {"a": three, "b": three_bad}, n_resamples=39)
 
 
 def test_reports_on_estimators_with_unsorted_classes(data):

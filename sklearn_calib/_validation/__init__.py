@@ -11,6 +11,7 @@ from sklearn_calib._validation._labels import (
     check_classes,
     check_clusters,
     check_columns,
+    check_columns_of,
     check_groups,
     check_labels,
     check_pos_label,

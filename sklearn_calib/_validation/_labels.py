@@ -203,14 +203,31 @@ def column_names(table: Any) -> list[str]:
     return list(map(str, getattr(table, "column_names", getattr(table, "columns", ()))))
 
 
-def check_columns(table: Any, known: Iterable[Any], name: str) -> None:
-    """Raise if the columns of a table have the names of the classes ``known``, but in another order."""
-    found, expected = column_names(table), list(map(str, known))
+def check_columns(table: Any, known: Iterable[Any] | None, name: str) -> None:
+    """Raise if the columns of a table have the names of the classes ``known``, but in another order.
+
+    Of unknown classes, None, the names are checked if all are integers.
+    """
+    found = column_names(table)
+    try:
+        expected = sorted(found, key=int) if known is None else list(map(str, known))
+    except ValueError:
+        return
     if found != expected and sorted(found) == sorted(expected):
         raise ValueError(
             f"The columns of {name} are {_shown(found)}, but must be in the order of the labels, "
             f"{_shown(expected)}. Reorder the columns."
         )
+
+
+def check_columns_of(table: Any, y_true: ArrayLike, codes: NDArray[Any], name: str, pos_label: Any) -> None:
+    """Raise if the columns of a table are not in the order of the codes that labels were given."""
+    if not column_names(table):
+        return
+    check_columns(table, as_array(y_true, "y_true").ravel()[np.unique(codes, return_index=True)[1]], name)
+    if pos_label is None:
+        # labels that do not occur are not among those above
+        check_columns(table, None, name)
 
 
 def _shown(labels: Any) -> str:

@@ -15,6 +15,7 @@ from sklearn_calib._validation._labels import (
     check_classes,
     check_clusters,
     check_columns,
+    check_columns_of,
     check_groups,
     check_labels,
     flat_labels,
@@ -102,10 +103,7 @@ def check_binary(
     y = check_labels(y_true, pos_label, ordered=shape_of(y_proba, "y_proba")[1:] == (2,))
     _warn_of_predicted_labels(p)
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
-    if hasattr(y_proba, "columns"):
-        given = as_array(y_true, "y_true").ravel()
-        # label 0 first
-        check_columns(y_proba, given[np.unique(y, return_index=True)[1]], "y_proba")
+    check_columns_of(y_proba, y_true, y, "y_proba", pos_label)
     w = None if sample_weight is None else check_weights(sample_weight, p.shape[0])
     codes = None if clusters is None else _cluster_codes(clusters, p.shape[0], w)
     if w is not None and not (keep := w > 0).all():

@@ -408,6 +408,8 @@ class BaseCalibrator(
                 f"X has {columns} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input: as many columns as X had in fit."
             )
+        else:
+            check_columns(X, self.classes_, "X")
         return scores
 
     @property

@@ -10,7 +10,13 @@ from sklearn.utils import Tags
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._maps import TINY, Beta
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_fraction, check_option, check_positive, check_sorted
+from sklearn_calib._validation import (
+    check_columns,
+    check_fraction,
+    check_option,
+    check_positive,
+    check_sorted,
+)
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
@@ -159,6 +165,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         scores = self._check_scores(X, reset=True)
         self.classes_ = np.array([0, 1]) if classes is None else check_sorted(classes, "classes")
         self._check_classes(self.classes_, scores)
+        check_columns(X, classes, "X")
         self._fit_scores(scores, None, self._read_weight(sample_weight, scores.shape[0]))
         return self
 

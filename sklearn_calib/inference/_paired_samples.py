@@ -18,6 +18,7 @@ from sklearn_calib._validation import (
     as_array,
     check_classes,
     check_clusters,
+    check_columns_of,
     check_frequency_weights,
     check_labels,
     check_scores,
@@ -118,6 +119,8 @@ def check_models(
         raise ValueError(
             f"y_true has {y.shape[0]} samples but {first} has {n}. Pass arrays of the same length."
         )
+    for name, table in predictions.items():
+        check_columns_of(table, y_true, y, f"predictions[{name!r}]", pos_label)
     arrays = tuple(checked.values())
     weight = None if sample_weight is None else check_weights(sample_weight, n)
     times = None if weight is None else check_frequency_weights(weight)

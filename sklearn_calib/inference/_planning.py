@@ -18,6 +18,7 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
+    check_columns,
     check_fraction,
     check_generator,
     check_positive,
@@ -164,6 +165,7 @@ def required_n_samples(
     generator = check_generator(random_state)
     if hasattr(y_proba, "ppf"):
         y_proba = y_proba.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+    check_columns(y_proba, None, "y_proba")
     p = np.sort(check_probabilities(y_proba))
     if not ((p > 0.0) & (p < 1.0)).any():
         raise ValueError("y_proba holds only 0 and 1, which calibrated outcomes never contradict.")

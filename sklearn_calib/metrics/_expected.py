@@ -12,6 +12,7 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
+    check_columns,
     check_fraction,
     check_not_negative,
     check_positive,
@@ -251,6 +252,7 @@ def expected_performance(
 
 def _sorted_predictions(y_proba: ArrayLike, sample_weight: ArrayLike | None) -> tuple[Array, Array, float]:
     """Return checked predictions in increasing order, weights that sum to 1, and the total weight."""
+    check_columns(y_proba, None, "y_proba")
     p = check_probabilities(y_proba, "y_proba")
     if sample_weight is None:
         return np.sort(p), np.broadcast_to(1.0 / p.shape[0], p.shape), float(p.shape[0])

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import as_array, check_labels, check_length, check_probabilities, check_weights
+from sklearn_calib._validation import (
+    as_array,
+    check_columns_of,
+    check_labels,
+    check_length,
+    check_probabilities,
+    check_weights,
+)
 
 #: Rows handled at a time: few enough for the cache, and so many that calls on a few of them cost little.
 PIECE = 1 << 15
@@ -56,6 +63,7 @@ def check_batch(y_true: ArrayLike, y_proba: ArrayLike, sample_weight: Any, pos_l
         p = check_probabilities(p)
     y = _check_outcomes(y, pos_label)
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
+    check_columns_of(y_proba, y_true, y, "y_proba", pos_label)
     if w is None:
         return Batch(y, p, None)
     n = p.shape[0]
