@@ -426,7 +426,7 @@ class DecisionDisplay(_ThresholdDisplay):
     >>> y = rng.uniform(size=1000) < p**2
     >>> display = DecisionDisplay.from_predictions(y, p)
     >>> print(display.lines_[0].get_label())
-    risk gap: at most 0.031, at 0.38 (p = 0.001)
+    risk gap: maximum 0.031, at 0.38 (p = 0.001)
     >>> plt.close(display.figure_)
     """
 
@@ -497,7 +497,7 @@ class DecisionDisplay(_ThresholdDisplay):
     def _label(self, name: str, curve: ThresholdCurve) -> str:
         worst = int(curve.value.argmax())
         value, at = number_text(curve.value[worst], 3), number_text(curve.thresholds[worst], 2)
-        text = f"{name}: at most {value}, at {at}"
+        text = f"{name}: maximum {value}, at {at}"
         return text if curve.pvalue is None else f"{text} ({pvalue_words(curve.pvalue)})"
 
 

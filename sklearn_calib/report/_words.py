@@ -193,7 +193,8 @@ def verdict(report: ReportNumbers) -> Verdict:
             f"{log_loss}, brier_score_loss(y, P) {brier}. "
         )
     if report.n_impossible:
-        test += f", without {sample_words(report.n_impossible)} that contradict a prediction of 0 or 1"
+        verb = "contradicts" if report.n_impossible == 1 else "contradict"
+        test += f", without {sample_words(report.n_impossible)} that {verb} a prediction of 0 or 1"
     test += " (adjusted)" if report.classes or report.groups else ""
     numbers = (
         f"{_error_name(report)}, bias-corrected: {number(error.estimate)} ({level} confidence interval "
@@ -201,7 +202,8 @@ def verdict(report: ReportNumbers) -> Verdict:
         f"{number(error.null_mean)} is expected under perfect calibration ({level} quantile "
         f"{number(error.null_upper)}): sampling noise inflates raw values. {test}: {p}. {of_classes}The "
         f"error is graded small if the confidence interval ends below {number(tiny)}, large if it begins "
-        f"above {number(small)}, else moderate."
+        f"above {number(small)} (10% and 20% of the frequency of the rarer outcome, at most {_TINY:g} and "
+        f"{_SMALL:g}), else moderate."
     )
     parts = report.significant_parts
     named = " and ".join(
@@ -255,8 +257,8 @@ def _hints(report: ReportNumbers) -> list[str]:
             )
     outside = [line for line in report.metrics if line.exceeds]
     if outside and not hints:
-        hints.append(f"the {outside[0].name}" if len(outside) == 1 else f"{len(outside)} of the metrics")
-        hints[-1] += f" outside the {level_text(report)} range"
+        what = f"{len(outside)} of the metrics" if len(outside) > 1 else f'the metric "{outside[0].name}"'
+        hints.append(f"{what} outside the {level_text(report)} range under perfect calibration")
     return hints
 
 
@@ -526,7 +528,7 @@ def _metric_lines(report: ReportNumbers) -> list[str]:
     lines += _paragraph(
         f"expected, range: mean and {level} range under perfect calibration, for the same predictions. * "
         "marks raw values outside the range. Estimates and confidence intervals of calibration errors are "
-        "corrected for sampling noise, which inflates raw values; compare raw with expected values."
+        "corrected for the bias of raw values that sampling noise causes; compare raw with expected values."
     )
     return lines
 

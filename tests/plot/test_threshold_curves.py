@@ -190,7 +190,7 @@ def test_risk_gap_equals_its_definition():
     expected = [reference_gap(y, p, w, t) for t in tau]
     np.testing.assert_allclose(gap, expected, atol=1e-12)
     worst, curve = int(np.argmax(expected)), display.curves[None]
-    text = f"risk gap: at most {gap[worst]:.3f}, at {x[worst]:.2f} (p = {curve.pvalue:.2g})"
+    text = f"risk gap: maximum {gap[worst]:.3f}, at {x[worst]:.2f} (p = {curve.pvalue:.2g})"
     assert display.lines_[0].get_label() == text
     # the area reaches from 0 to the quantile of each threshold
     (path,) = display.bands_[0].get_paths()
@@ -293,7 +293,7 @@ def test_risk_gaps_of_several_models(data):
     second = DecisionDisplay.from_predictions(y, 1 - p, band=None, name="worse", ax=display.ax_)
     assert second.bands_ == []
     assert second.curves[None].pvalue is None
-    assert second.lines_[0].get_label().startswith("worse: at most ")
+    assert second.lines_[0].get_label().startswith("worse: maximum ")
     assert second.lines_[0].get_color() not in [line.get_color() for line in display.lines_]
     assert display.ax_.get_ylim()[1] > max(top, second.curves[None].value.max())
 

@@ -324,6 +324,7 @@ def test_few_contradicted_predictions_of_0_and_1_are_set_aside():
     assert report.pvalue == report.tests[0].result.pvalue > 0.5
     assert report.verdict.startswith("Miscalibrated: 1 of 3 predictions of exactly 0 or 1 was contradicted")
     assert report.to_dict()["verdict"]["level"] == "slight"
+    assert "without 1 sample that contradicts a prediction of 0 or 1" in report.verdict
     assert "clip them" in report.findings[0]
     assert report.metric("log_loss").value == np.inf
     # as many as rounding explains are a finding alone

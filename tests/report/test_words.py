@@ -216,7 +216,10 @@ def test_intervals_without_the_ideal_value_are_too_few_samples(uniform):
     )
     starred = tuple(replace(line, value=line.null_upper + 1) for line in fine.metrics[:2])
     assert verdict(replace(fine, metrics=(*starred, *fine.metrics[2:]))).title.endswith(
-        "2 of the metrics outside the 95% range indicate miscalibration."
+        "2 of the metrics outside the 95% range under perfect calibration indicate miscalibration."
+    )
+    assert verdict(replace(fine, metrics=(starred[0], *fine.metrics[1:]))).title.endswith(
+        'the metric "smooth ECE" outside the 95% range under perfect calibration indicates miscalibration.'
     )
 
 
