@@ -226,6 +226,7 @@ class ReportNumbers:
     n_distinct: int
     n_certain: float
     n_impossible: float
+    rounding: float
     selection: CalibratorSelection | None = field(repr=False)
     predicted: float
     observed: float
@@ -278,7 +279,7 @@ class ReportNumbers:
     @property
     def contradicts(self) -> bool:
         """Whether more predictions of exactly 0 or 1 are contradicted than rounding explains."""
-        return self.is_significant(contradiction_pvalue(self.n_impossible, self.n_certain, self.n_samples))
+        return self.is_significant(contradiction_pvalue(self.n_impossible, self.n_certain, self.rounding))
 
 
 # With more distinct predictions than this, simulations use bins of neighbouring predictions.
@@ -646,14 +647,31 @@ def serial_dependence(sample: BinarySample, seed: int) -> float:
     return monte_carlo_pvalue(observed, drawn)
 
 
-def contradiction_pvalue(n_impossible: float, n_certain: float, n_samples: float) -> float:
-    """Return the probability of as many contradictions if 0 and 1 were rounded by at most 1 / (2 n).
+def contradiction_pvalue(n_impossible: float, n_certain: float, rounding: float) -> float:
+    """Return the probability of as many contradictions if 0 and 1 were rounded by at most ``rounding``.
 
     It is P(B >= n_impossible) for a binomial variable B with ``n_certain`` trials.
     """
     if not n_impossible:
         return 1.0
-    return float(bdtrc(n_impossible - 1.0, int(n_certain), 0.5 / n_samples))
+    return float(bdtrc(n_impossible - 1.0, int(n_certain), rounding))
+
+
+# Steps of rounded predictions, as numbers of steps in [0, 1]; their errors in single precision are smaller.
+_FEWEST_STEPS, _MOST_STEPS, _STEP_ERROR = 10, 10_000, 1e-7
+
+
+def largest_rounded(p: Array, n_samples: float) -> float:
+    """Return the largest probability that may have been rounded to 0.
+
+    This is half the largest step of which all predictions are multiples, if it is at most 1/10 and divides 1,
+    and at least 1 / (2 n).
+    """
+    values = np.unique(p)
+    for n_steps in range(max(1, values.shape[0] - 1), _MOST_STEPS + 1):
+        if np.abs(values - np.rint(values * n_steps) / n_steps).max() <= _STEP_ERROR:
+            return max(0.5 / n_samples, 0.5 / n_steps if n_steps >= _FEWEST_STEPS else 0.0)
+    return 0.5 / n_samples
 
 
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> list[ReportTest]:

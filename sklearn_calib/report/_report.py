@@ -38,6 +38,7 @@ from sklearn_calib.report._numbers import (
     class_test,
     examine,
     examine_parts,
+    largest_rounded,
     n_steps,
     select_calibrator,
     serial_dependence,
@@ -68,6 +69,9 @@ class CalibrationReport(ReportNumbers):
     n_certain, n_impossible : float
         Number of samples whose prediction is exactly 0 or 1, and of those with the opposite outcome. For
         multiclass targets, number of class probabilities of exactly 0, and of those of the true class.
+    rounding : float
+        Largest probability that may have been rounded to 0: half the largest step of at most 1/10 of which
+        all predictions are multiples, if there is one, and at least 1 / (2 n).
     predicted, observed : float
         Mean prediction and event frequency.
     metrics : tuple of ReportMetric
@@ -288,7 +292,7 @@ def calibration_report(
     The headline is the first of these that applies:
 
     1. Miscalibrated: a p-value is at most 1 - ``confidence`` after adjustment, or more predictions of exactly
-       0 or 1 are contradicted than rounding explains, which has probability 0 under calibration. There are
+       0 or 1 are contradicted than rounding explains (binomial test with probability ``rounding``). There are
        up to three families of tests: the primary tests (Bonferroni), the cutoff tests of the classes and
        those of the groups (Holm). All p-values are multiplied by the number of families. The probability
        that a calibrated model is called miscalibrated is therefore at most 1 - ``confidence``, if the tests
@@ -365,6 +369,7 @@ def calibration_report(
         kind="confidence" if several else "binary",
         positive="" if several else _positive(y_true, pos_label),
         pvalue=pvalue,
+        rounding=largest_rounded(sample.p if whole is None else whole.p, found["n_samples"]),
         selection=None,
         classes=classes,
         groups=group_lines,

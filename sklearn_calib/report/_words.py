@@ -298,16 +298,14 @@ def _part_words(of: str, part: ReportPart, report: ReportNumbers) -> str:
 
 
 def _contradicted(report: ReportNumbers) -> str:
-    """Return how many predictions of exactly 0 or 1 were contradicted, if by rounding, and the remedy."""
-    p = contradiction_pvalue(report.n_impossible, report.n_certain, report.n_samples)
-    rounding = "more than rounding explains" if report.contradicts else "as rounding may explain"
-    least = 0.5 / report.n_samples
+    """Return how many predictions of exactly 0 or 1 were contradicted, and if by rounding."""
+    p = contradiction_pvalue(report.n_impossible, report.n_certain, report.rounding)
+    verb = "more than rounding explains" if report.contradicts else "as rounding may explain"
     return (
-        f"{contradiction_words(report.n_impossible, report.n_certain)}, {rounding} ({pvalue_words(p)}). "
-        "Strictly, a single one refutes such predictions (p = 0), and the log loss is infinite. Tests "
-        "exclude contradicted samples; slope and intercept do not use predictions of 0 and 1. Keep "
-        "predictions strictly between 0 and 1: recalibrate with CalibratedClassifier(model), or clip them to "
-        f"[{least:.2g}, 1 - {least:.2g}]."
+        f"{contradiction_words(report.n_impossible, report.n_certain)}, {verb} (of probabilities of up to "
+        f"{report.rounding:.2g}; {pvalue_words(p)}). Strictly, a single one refutes such predictions "
+        "(p = 0), and the log loss is infinite. Tests exclude contradicted samples; slope and "
+        "intercept do not use predictions of 0 and 1."
     )
 
 
@@ -420,6 +418,8 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
             "Check first that the probabilities are those of the positive class, and that pos_label is "
             "correct: a slope below 0 is rarely a property of the model."
         ]
+    elif level == "slight" and not report.is_significant(report.pvalue):
+        lines = ["Only predictions of exactly 0 or 1 are shown to be wrong; others need no recalibration."]
     elif level == "slight":
         lines = [
             "The miscalibration is significant but small. Recalibrate only if decisions depend on such "
@@ -433,6 +433,11 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
             f"CalibratedClassifier(model, {name}) uses cross-validation on the training samples. Then repeat "
             "this report on new samples.",
         ]
+    if report.n_impossible and level != "off":
+        least = f"{report.rounding:.2g}"
+        lines.append(
+            f"Clip predictions to [{least}, 1 - {least}]: a contradicted 0 or 1 makes the log loss infinite."
+        )
     off = [part.name for of, part in report.significant_parts if of == "group"]
     if off and len(report.groups) > 1:
         verb = "is" if len(off) == 1 else "are"

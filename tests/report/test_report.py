@@ -30,6 +30,7 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.report import CalibrationReport, calibration_report
+from sklearn_calib.report._numbers import contradiction_pvalue, largest_rounded
 from tests._references import holm
 
 DEBIASED = partial(expected_calibration_error, norm="l2", strategy="quantile", debias=True)
@@ -325,7 +326,8 @@ def test_few_contradicted_predictions_of_0_and_1_are_set_aside():
     assert report.verdict.startswith("Miscalibrated: 1 of 3 predictions of exactly 0 or 1 was contradicted")
     assert report.to_dict()["verdict"]["level"] == "slight"
     assert "without 1 sample that contradicts a prediction of 0 or 1" in report.verdict
-    assert "clip them" in report.findings[0]
+    assert report.advice[1].startswith("Clip predictions to [0.0017, 1 - 0.0017]")
+    assert "small" not in report.advice[0]
     assert report.metric("log_loss").value == np.inf
     # as many as rounding explains are a finding alone
     rounded = calibration_report(np.r_[y, np.zeros(97)], np.r_[p, np.zeros(97)], n_resamples=20)
@@ -348,7 +350,37 @@ def test_many_contradicted_predictions_make_a_model_miscalibrated():
     assert report.miscalibrated
     words = "Miscalibrated: 100 of 500 predictions of exactly 0 or 1 were contradicted."
     assert report.verdict.startswith(words)
-    assert "more than rounding explains (p < 0.0001)" in report.findings[0]
+    assert "more than rounding explains (of probabilities of up to 0.001; p < 0.0001)" in report.findings[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "rounding"),
+    [
+        ([0, 0.01, 0.02, 0.05, 0.3], float, 0.005),
+        ([0, 0.01, 0.02, 0.05, 0.3], np.float32, 0.005),
+        ([0.05, 0.3, 0.45, 1], float, 0.025),
+        ([0, 1 / 300, 0.5], float, 1 / 600),
+        # not rounded, or steps too wide to call this rounding
+        ([0, 0.013579246, 0.3], float, 1 / 5000),
+        ([0, 0.25, 1], float, 1 / 5000),
+        # finer than 1 / n
+        ([0, 0.0001, 0.3], float, 1 / 5000),
+    ],
+)
+def test_the_step_of_rounded_predictions(values, dtype, rounding):
+    assert largest_rounded(np.array(values, dtype=dtype).astype(float), 2500) == pytest.approx(rounding)
+
+
+@pytest.mark.parametrize(("n", "step"), [(20_000, 0.01), (2000, 0.05)])
+def test_rounding_of_calibrated_predictions_is_not_miscalibration(n, step):
+    found = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(1, 4, n)
+        rounded, y = np.rint(p / step) * step, rng.random(n) < p
+        contradicted = np.sum(y[rounded == 0])
+        found.append(contradiction_pvalue(contradicted, np.sum(rounded == 0), largest_rounded(rounded, n)))
+    assert np.mean(np.array(found) <= 0.05) <= 0.05
 
 
 def test_progress_is_announced(forecast, monkeypatch, capsys):
