@@ -72,6 +72,7 @@ class NullDistribution:
                 ("on average", number_text(self.mean)),
                 ("at most", f"{number_text(self.quantile)} with probability {self.confidence:g}"),
                 ("simulations", str(self.n_resamples)),
+                ("clusters", cluster_words(self)),
             ],
         )
 

@@ -469,6 +469,7 @@ def test_expected_values_under_calibration():
     assert found.quantile > 1.15 * alone.quantile
     assert (found.n_clusters, alone.n_clusters) == (60, None)
     assert "clusters: 60" in str(found)
+    assert "60 (design effect" in found._repr_html_()
     with pytest.raises(ValueError, match="Pass y_true, too"):
         expected_under_calibration(None, p, clusters=clusters, **given)
     assert expected_under_calibration(y, p, **given) == alone

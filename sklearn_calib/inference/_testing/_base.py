@@ -290,7 +290,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             kept = np.flatnonzero(as_array(sample_weight, "sample_weight") > 0)
             result = replace(result, contradicted=kept[result.contradicted])
         if clusters is not None and result.n_clusters is None:
-            # all clusters are single samples, of which the test knows nothing
+            # all clusters are single samples, which were tested as independent ones
             result = replace(result, **single_clusters(result.n_samples))
         return result
 

@@ -60,7 +60,7 @@ def simulates(method: str, large: bool, clusters: Any = None) -> bool:
 
 
 def refuse_clusters(clusters: Any, parameter: str, value: str, instead: str) -> None:
-    """Raise ValueError if there are clusters, of which a method that was chosen knows nothing."""
+    """Raise ValueError if there are clusters and the chosen method assumes independent samples."""
     if clusters is not None:
         raise ValueError(
             f"{parameter}={value!r} assumes independent samples and cannot be given clusters. Use "

@@ -15,12 +15,11 @@ from sklearn_calib._validation import (
     ClassSample,
     check_flag,
     check_generator,
-    check_positive,
     check_randomness,
     check_size,
 )
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._testing._tcal import TIE, numbers_of_bins, written_out
+from sklearn_calib.inference._testing._tcal import TIE, check_smoothness, numbers_of_bins, written_out
 
 # What counts as a tie of two standardised counts.
 _TIE = 1e-9
@@ -155,10 +154,7 @@ class SampleSplittingTest(CalibrationTest):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.smoothness, str):
-            check_positive(self.smoothness, "smoothness")
-        elif self.smoothness != "adaptive":
-            raise ValueError(f"smoothness must be 'adaptive' or a positive number, got {self.smoothness!r}.")
+        check_smoothness(self.smoothness)
         check_size(self.n_resamples, "n_resamples")
         check_flag(self.cross_fit, "cross_fit")
         check_randomness(self.random_state)

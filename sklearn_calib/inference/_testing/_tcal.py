@@ -247,10 +247,7 @@ class TCal(CalibrationTest):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.smoothness, str):
-            check_positive(self.smoothness, "smoothness")
-        elif self.smoothness != "adaptive":
-            raise ValueError(f"smoothness must be 'adaptive' or a positive number, got {self.smoothness!r}.")
+        check_smoothness(self.smoothness)
         check_option(self.method, "method", _METHODS)
         check_size(self.n_resamples, "n_resamples")
         check_option(self.combine, "combine", _COMBINE)
@@ -496,6 +493,14 @@ def finest_level(n: float, n_classes: int = 2) -> int:
         return 1
     level = 2.0 / (n_classes - 1) * np.log2(n / np.sqrt(np.log(n)))
     return int(min(max(np.ceil(level - 1e-12), 1.0), MAX_LEVEL))
+
+
+def check_smoothness(smoothness: Any) -> None:
+    """Raise unless the smoothness is "adaptive" or a positive number."""
+    if not isinstance(smoothness, str):
+        check_positive(smoothness, "smoothness")
+    elif smoothness != "adaptive":
+        raise ValueError(f"smoothness must be 'adaptive' or a positive number, got {smoothness!r}.")
 
 
 def numbers_of_bins(n: float, smoothness: float | None, n_classes: int) -> Array:
