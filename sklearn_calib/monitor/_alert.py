@@ -75,7 +75,8 @@ class CalibrationAlert:
     overconfident for b < 1. If neither gains 1.92 in log-likelihood, the 0.95 quantile under calibration, it
     is unclear: the miscalibration has another form. The samples are those of the window slots after the one
     in which the change began, including that slot if it has more samples than the later ones; or those of the
-    whole window if the change began earlier, or with the first batch.
+    whole window if the change began earlier, or with the first batch. Predictions of 0 and 1, which have no
+    log-odds, are set aside unless there are no others.
 
     The evidence refers to all samples since the start or restart, the errors to the whole window.
 
