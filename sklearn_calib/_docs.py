@@ -288,7 +288,7 @@ thresholds : array-like of shape (m,), default=None
 thresholds : array-like of shape (m,), default=None
     Thresholds strictly between 0 and 1, whose range is shown. By default 99 at equal distances, between 0
     and the largest prediction if all are below 1/2, between the smallest and 1 if all are above, else
-    between 0 and 1. One in 2000 predictions at each end does not count.""",
+    between 0 and 1. One in 200 predictions at each end does not count.""",
     "threshold_display": """\
 Parameters
 ----------

@@ -129,8 +129,12 @@ def reliability_curve(
     scale: str = "probability",
     n_resamples: int = 999,
     random_state: int = 0,
+    shown: tuple[float, float] | None = None,
 ) -> ReliabilityCurve:
-    """Check the options of ``ReliabilityDisplay.from_predictions`` and return the curve of a sample."""
+    """Check the options of ``ReliabilityDisplay.from_predictions`` and return the curve of a sample.
+
+    ``shown`` is the range of a diagram on the scale of probabilities, by default that of the sample.
+    """
     check_option(curve, "curve", ("smooth", "binned", "isotonic"))
     if band is not None:
         check_option(band, "band", ("confidence", "consistency", "simultaneous"), "None")
@@ -145,7 +149,7 @@ def reliability_curve(
     if exact and sample.w is not None:
         check_frequency_weights(sample.w)
     grouped = group_sample(sample)
-    shown = shown_range(grouped.prob, grouped.weight)
+    shown = shown or shown_range(grouped.prob, grouped.weight)
     if curve == "smooth":
         made = _smooth(sample, confidence, scale, shown)
     elif curve == "binned":

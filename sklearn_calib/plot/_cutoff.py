@@ -28,7 +28,7 @@ from sklearn_calib.plot._matplotlib import (
     shade,
     thinned,
 )
-from sklearn_calib.plot._smooth_curve import shown_range
+from sklearn_calib.plot._smooth_curve import hidden_note, shown_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -284,6 +284,10 @@ class CutoffDisplay(DisplayMixin):
         text = f"cutoff error {number_text(self.result.value, 3)}"
         if self.test is not None:
             text += f", {result_finding(self.test, 1.0 - (confidence or 0.95))}"
+        weight, p = self.result.weight, self.result.probabilities
+        if probability:
+            hidden = float(weight[(p < shown[0]) | (p > shown[1])].sum())
+            text += hidden_note(hidden, float(weight.sum()), *shown)
         style = {"drawstyle": "steps-post" if probability else "default", "linewidth": 1.8}
         self.line_ = draw_curve(ax, _WALK, at, walk, self._named(text, name), given, **style)
         drawn_in = self.line_.get_color()

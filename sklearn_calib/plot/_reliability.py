@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil, floor, log10
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.special import expit
 from sklearn.utils import check_consistent_length
 
 from sklearn_calib._compat import safe_indexing
+from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import (
     BinarySample,
@@ -34,7 +36,7 @@ from sklearn_calib.plot._matplotlib import (
     new_axes,
     set_range,
 )
-from sklearn_calib.plot._smooth_curve import FAR
+from sklearn_calib.plot._smooth_curve import FAR, hidden_note, shown_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +49,8 @@ _CURVE, _HISTOGRAM, _DIAGONAL = "sklearn_calib.reliability", "sklearn_calib.hist
 _HEIGHT, _GAP = 0.13, 0.02
 # Ratio of the ranges of both axes from which they differ, and of bars from which their axis is logarithmic.
 _STEEPEST, _UNEQUAL = 3.0, 200.0
-_COLUMNS = 4
+# Most columns of a grid, and letters in a line of its titles.
+_COLUMNS, _TITLE_WIDTH = 4, 34
 _CURVE_OPTIONS = ("curve", "n_bins", "band", "confidence", "scale")
 _NEVER_SHOWN = 1e-12
 
@@ -316,11 +319,10 @@ class ReliabilityDisplay(DisplayMixin):
             raise ValueError(f"ax holds a diagram with scale={shown!r}. Use the same scale, or other axes.")
         label = self._named(curve.label.replace(", DSC", "\nDSC"), name)
         hidden = curve.n_samples - curve.counts.sum()
-        if hidden > 1e-9 * curve.n_samples:
-            low, high = curve.edges[[0, -1]]
-            where = f"above {high:.3g}" if low == 0.0 else f"below {low:.3g}"
-            where = "of 0 or 1" if curve.scale == "logit" else where
-            label += f"\n({hidden:g} predictions {where} not shown)"
+        if curve.scale == "probability":
+            label += hidden_note(hidden, curve.n_samples, *curve.edges[[0, -1]].tolist())
+        elif hidden > 1e-9 * curve.n_samples:
+            label += f"\n({hidden:g} predictions of 0 or 1 not shown)"
         if _is_new(ax, _DIAGONAL):
             # on a logit axis the line from corner to corner is the diagonal, however far these are
             ends = [_NEVER_SHOWN, 1.0 - _NEVER_SHOWN] if curve.scale == "logit" else [0.0, 1.0]
@@ -404,8 +406,10 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
 def _draw_histogram(ax: Axes, curve: ReliabilityCurve, line: Line2D) -> Axes:
     """Draw the number of predictions in each bin into the lower part of the axes, as outlines of several."""
     from matplotlib.colors import to_rgba
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
+    # short enough for the margin of default axes: 20k
+    short = EngFormatter(sep="")
     histogram = _histogram_of(ax) or ax.inset_axes((0.0, 0.0, 1.0, _HEIGHT), sharex=ax, gid=_HISTOGRAM)
     color, several = line.get_color(), bool(histogram.patches)
     histogram.stairs(
@@ -433,7 +437,9 @@ def _draw_histogram(ax: Axes, curve: ReliabilityCurve, line: Line2D) -> Axes:
         ticks = [0.0, max(t for t in MaxNLocator(3).tick_values(0.0, highest) if t <= highest)]
     histogram.set_yticks(ticks)
     histogram.minorticks_off()
-    histogram.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    histogram.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: short(value) if value >= 1e4 else f"{value:,.6g}")
+    )
     histogram.xaxis.set_visible(False)
     histogram.tick_params(axis="y", labelsize="small")
     histogram.yaxis.label.set_fontsize("small")
@@ -494,7 +500,13 @@ def reliability_grid(
     """
     parts = _samples(y_true, predictions, groups, sample_weight, clusters, pos_label, labels)
     options = {key: params.pop(key) for key in _CURVE_OPTIONS if key in params}
-    displays = [ReliabilityDisplay(reliability_curve(part, **options), name=name) for name, part in parts]
+    # one range for all, since they share axes
+    groups_of = [group_sample(part) for _, part in parts]
+    low, high = np.array([shown_range(each.prob, each.weight) for each in groups_of]).T
+    shown = (float(low.min()), float(high.max()))
+    displays = [
+        ReliabilityDisplay(reliability_curve(part, shown=shown, **options), name=name) for name, part in parts
+    ]
     full_names({key: value for key, value in params.items() if key != "show_histogram"})
     columns = min(len(parts), _COLUMNS)
     rows = ceil(len(parts) / columns)
@@ -503,16 +515,19 @@ def reliability_grid(
         ax.set_axis_off()
     for index, (ax, display) in enumerate(zip(axes, displays, strict=False)):
         display.plot(ax, show_legend=False, **params)
-        ax.set_title(str(display.line_.get_label()), fontsize="medium")
+        # below the name, in lines that are no wider than the axes
+        title = "\n".join(str(display.line_.get_label()).rsplit(": ", 1)).replace(" not shown", "\nnot shown")
+        title = "\n".join(fill(line, _TITLE_WIDTH) for line in title.split("\n"))
+        ax.set_title(title, fontsize="small")
         display.line_.set_label("calibration curve")
         lowest = index + columns >= len(parts)
         ax.set_xlabel(axis_title("Predicted probability", pos_label) if lowest else "")
         ax.tick_params(labelbottom=lowest)
         ax.set_ylabel("" if index % columns else axis_title("Observed frequency", pos_label))
     if show_legend:
-        handles, shown = axes[0].get_legend_handles_labels()
-        ncols = len(shown) if columns > 2 else 1
-        axes[0].figure.legend(handles, shown, loc="outside lower center", ncols=ncols)
+        handles, names = axes[0].get_legend_handles_labels()
+        ncols = len(names) if columns > 2 else 1
+        axes[0].figure.legend(handles, names, loc="outside lower center", ncols=ncols)
     return displays
 
 

@@ -31,15 +31,21 @@ _HIDDEN = 0.0005
 _NEARBY = 5.0
 
 
-def shown_range(prob: Array, weight: Array) -> tuple[float, float]:
+def shown_range(prob: Array, weight: Array, hidden: float = _HIDDEN) -> tuple[float, float]:
     """Return the part of [0, 1] that a diagram shows of sorted predictions.
 
-    It ends at the largest of them if all are below 1/2, and begins at the smallest if all are above. One in
-    2000 predictions at each end does not count.
+    It ends at the largest of them if all are below 1/2, and begins at the smallest if all are above. A
+    fraction ``hidden`` of the predictions at each end does not count.
     """
-    ends = np.searchsorted(np.cumsum(weight), np.array([_HIDDEN, 1.0 - _HIDDEN]) * weight.sum())
+    ends = np.searchsorted(np.cumsum(weight), np.array([hidden, 1.0 - hidden]) * weight.sum())
     low, high = prob[np.minimum(ends, prob.shape[0] - 1)].tolist()
     return low if low > 0.5 and low < 1.0 else 0.0, high if 0.0 < high < 0.5 else 1.0
+
+
+def hidden_note(weight: float, total: float, low: float, high: float) -> str:
+    """Return a line of a legend on the predictions outside a range, or "" if there are none."""
+    where = f"above {high:.3g}" if low == 0.0 else f"below {low:.3g}"
+    return f"\n({weight:g} predictions {where} not shown)" if weight > 1e-9 * total else ""
 
 
 class UnitAxis:

@@ -47,6 +47,15 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 
+# Words for the bands.
+_BANDS = {
+    "pointwise": "{:g}% confidence band (pointwise)",
+    "simultaneous": "{:g}% confidence band (simultaneous)",
+    "null": "{:g}% null band (at each threshold)",
+}
+# This fraction of the predictions at each end does not determine the range of the thresholds.
+_RARE = 0.005
+
 _CURVE, _CONTEXT = "sklearn_calib.threshold_curve", "sklearn_calib.threshold_context"
 
 
@@ -143,8 +152,9 @@ class _ThresholdDisplay(DisplayMixin):
             self.lines_.append(drawn)
             if curve.band is not None:
                 area: dict[str, Any] = {"color": drawn.get_color(), "alpha": 0.2, "linewidth": 0, "zorder": 2}
-                if curve.band == "null" and not self.bands_:
-                    area["label"] = f"{100 * curve.confidence:g}% null band (at each threshold)"
+                text = _BANDS[curve.band].format(100 * curve.confidence)
+                if text not in ax.get_legend_handles_labels()[1]:
+                    area["label"] = text
                 self.bands_.append(ax.fill_between(curve.thresholds, curve.lower, curve.upper, **area))
         if self.reference is None:
             self._draw_context(ax, low, high)
@@ -255,7 +265,7 @@ class _MeanLossDisplay(_ThresholdDisplay):
 
 def _in_range(thresholds: Array, groups: list[GroupedOutcomes]) -> Array:
     """Return thresholds between 0 and 1 moved to the range that a diagram of the predictions shows."""
-    low, high = np.array([shown_range(each.prob, each.weight) for each in groups]).T
+    low, high = np.array([shown_range(each.prob, each.weight, _RARE) for each in groups]).T
     return np.asarray(low.min() + (high.max() - low.min()) * thresholds)
 
 

@@ -190,6 +190,16 @@ def test_nothing_to_show():
     assert weights.strip_ is None
 
 
+def test_the_legend_counts_predictions_beyond_the_axis():
+    rng = np.random.default_rng(0)
+    p = np.append(0.3 * rng.random(10_000), [0.6, 0.7])
+    y = (rng.random(10_002) < p).astype(int)
+    end = np.sort(p)[int(np.ceil(0.9995 * len(p))) - 1]
+    label = CutoffDisplay.from_predictions(y, p).line_.get_label()
+    assert label.endswith(f"\n({(p > end).sum()} predictions above {end:.3g} not shown)")
+    assert "not shown" not in CutoffDisplay.from_predictions(y, p).plot(x="fraction").line_.get_label()
+
+
 def test_several_on_shared_axes(forecast):
     y, p = forecast
     ax = plt.subplots()[1]

@@ -1,5 +1,7 @@
 """ReliabilityDisplay and reliability_grid: what is drawn is what was computed."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -334,7 +336,7 @@ def test_grid_of_classes_against_the_rest(classes):
         )
         np.testing.assert_allclose(display.curve.observed, alone.curve.observed)
         error = expected_calibration_error(y == display.name, proba[:, k])
-        assert display.ax_.get_title() == f"{display.name}: ECE = {error:.3f}"
+        assert display.ax_.get_title() == f"{display.name}\nECE = {error:.3f}"
     (legend,) = displays[0].figure_.legends
     assert [text.get_text() for text in legend.get_texts()] == [
         "perfect calibration",
@@ -373,6 +375,33 @@ def test_grid_of_models_on_logit_axes(rare):
     assert displays[0].ax_.get_xlim() == displays[1].ax_.get_xlim()
     assert not displays[0].figure_.legends
     displays[0].figure_.canvas.draw()
+
+
+def test_a_grid_of_rare_events_has_one_range_and_titles_within_their_axes(one_percent):
+    y, p = one_percent
+    models = {"a model with a name that is too long for a line": p, "b": np.minimum(6 * p, 1), "c": p / 2}
+    displays = reliability_grid(y, models)
+    displays[0].figure_.canvas.draw()
+    edges = [display.curve.edges for display in displays]
+    np.testing.assert_array_equal(edges[0], edges[1])
+    assert edges[0][[0, -1]] == pytest.approx((0.0, 6 * 0.049))
+    for display in displays:
+        assert display.curve.counts.sum() == 20_000 - 4
+    titles = [display.ax_.title.get_window_extent() for display in displays]
+    assert all(left.x1 < right.x0 for left, right in pairwise(titles))
+    assert titles[-1].x1 <= displays[0].figure_.bbox.x1
+    assert displays[0].ax_.get_title().endswith("(4 predictions above 0.294\nnot shown)")
+
+
+@pytest.mark.parametrize("largest", [0.4, 1.0])
+def test_counts_of_large_samples_fit_into_default_figures(largest):
+    rng = np.random.default_rng(0)
+    p = largest * rng.beta(1, 3 if largest < 1 else 1, 1_000)
+    display = ReliabilityDisplay.from_predictions(
+        rng.random(1_000) < p, p, sample_weight=np.full(1_000, 2_000), ax=plt.subplots()[1]
+    )
+    display.figure_.canvas.draw()
+    assert display.ax_histogram_.get_tightbbox().x0 >= 0.0
 
 
 def test_a_grid_of_seven():

@@ -67,11 +67,12 @@ def test_the_axis_has_the_range_of_the_thresholds(data, display):
 
     left, right, _ = shown(y, p, thresholds=[0.02, 0.05, 0.1])
     assert (left, right) == pytest.approx((0.02 - 0.02 * 0.08, 0.1 + 0.02 * 0.08))
-    # predictions below 1/2, or above: by default, thresholds between them and 0, or 1
+    # predictions below 1/2, or above: by default, thresholds between them and 0, or 1, without one in 200
+    end = 0.1 * np.sort(p)[-2]
     rare = (np.random.default_rng(1).random(300) < 0.1 * p).astype(int)
     for outcome, given, low, high in (
-        (rare, 0.1 * p, 0.0, 0.1 * p.max()),
-        (1 - rare, 1 - 0.1 * p, 1 - 0.1 * p.max(), 1.0),
+        (rare, 0.1 * p, 0.0, end),
+        (1 - rare, 1 - 0.1 * p, 1 - end, 1.0),
     ):
         left, right, x = shown(outcome, {"a": given, "b": given})
         np.testing.assert_allclose(x, low + (high - low) * np.arange(1, 100) / 100)
@@ -80,6 +81,19 @@ def test_the_axis_has_the_range_of_the_thresholds(data, display):
     ax = display.from_predictions(y, p, thresholds=[0.1, 0.2]).ax_
     display.from_predictions(y, p, thresholds=[0.5, 0.6], ax=ax)
     assert ax.get_xlim() == pytest.approx((0.09, 0.61))
+
+
+@pytest.mark.parametrize("display", [DecisionCurveDisplay, MurphyDisplay])
+def test_legends_name_the_bands_once(data, display):
+    y, p, _ = data
+
+    def names(**params):
+        ax = display.from_predictions(y, {"a": p, "b": p**2}, **params).ax_
+        return [text.get_text() for text in ax.get_legend().get_texts() if "band" in text.get_text()]
+
+    assert names() == ["95% confidence band (pointwise)"]
+    assert names(reference="a", confidence=0.9) == ["90% confidence band (simultaneous)"]
+    assert names(band=None) == []
 
 
 def test_pointwise_band_is_that_of_a_mean(data):
