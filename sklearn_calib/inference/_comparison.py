@@ -254,6 +254,7 @@ def compare_models(
     Raises
     ------
     %(invalid)s
+        Also if the metric is NaN in a part of every split.
 
     See Also
     --------
@@ -308,7 +309,11 @@ def compare_models(
 
     **Several pairs.** All pairs are evaluated on the same splits. The j-th largest of the statistics
     :math:`|\theta|` divided by the root mean square of its simulated values is compared with the simulated
-    maxima of itself and all smaller ones; adjusted p-values do not decrease in j.
+    maxima of the absolute values of itself and all smaller ones; adjusted p-values do not decrease in j.
+
+    Splits in which the metric is NaN in a part, such as the AUC without events, reject no difference. With k
+    events they are a fraction :math:`2^{1 - k}`: with less than 6 events, or clusters with events, no AUC
+    differs significantly at 5%, and intervals are infinite.
 
     Cost: two evaluations of the metric on n / 2 samples for each model and split, and those of the null
     means.

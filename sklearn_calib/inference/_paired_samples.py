@@ -143,7 +143,8 @@ def _class_codes(y_true: ArrayLike, n_classes: int, name: str) -> NDArray[np.int
     )
 
 
-def _evaluate(metric: Metric, y: NDArray[Any], p: Array) -> float:
+def _evaluate(metric: Metric, y: NDArray[Any], p: Array, *, subset: bool = False) -> float:
+    """Return the metric; it may be NaN on a subset of the samples, but not infinite."""
     try:
         value = float(metric(y, p))
     except ValueError as error:
@@ -152,7 +153,7 @@ def _evaluate(metric: Metric, y: NDArray[Any], p: Array) -> float:
             "the samples can lack a class; pass all labels to the metric, as in "
             "functools.partial(log_loss, labels=[0, 1])."
         ) from error
-    if not np.isfinite(value):
+    if not (np.isfinite(value) or (subset and np.isnan(value))):
         raise ValueError(
             f"metric returned {value} for {y.shape[0]} samples. Pass a metric that is finite for any sample."
         )
@@ -189,7 +190,9 @@ class _Subsets:
         """Return the metric of r subsets; ``member``, of shape (r, n), says which samples are in each."""
         if self.evaluate is None:
             rows = (np.flatnonzero(some) for some in member)
-            return np.array([_evaluate(self.metric, self.y[some], self.p[some]) for some in rows])
+            return np.array(
+                [_evaluate(self.metric, self.y[some], self.p[some], subset=True) for some in rows]
+            )
         count = member.T[self.order].astype(np.float64)
         # subsets of clusters differ in size, and the kernel is bound to one
         count *= self.size / count.sum(axis=0)
@@ -209,8 +212,9 @@ def _blocks(n_draws: int, n: int) -> Iterator[range]:
 class Contrast:
     """A metric, or a difference of metrics, by its values on the parts of the sample.
 
-    ``draws`` are its simulated values if it were 0 in the population, two for each split, and ``ends`` the
-    values of the population at which these draws just reach the estimate; both in units of the metric.
+    ``draws`` are its simulated values if it were 0 in the population, two for each split (the second ones in
+    the second half), and ``ends`` the values of the population at which these draws just reach the estimate;
+    both in units of the metric.
     """
 
     estimate: float
@@ -238,7 +242,7 @@ class Splits:
     ``fraction``, (splits, 1), is the size of the part, and ``parts``, (2, splits, models), has the metric of
     both, or its square if the metric is a calibration error (``squared``), as has ``whole``, (models,), of
     the sample. Units, samples or clusters, are in the part with probability 1/2. Splits in which one part is
-    empty are only counted: ``n_empty``.
+    empty, or has no metric (NaN), are only counted: ``n_empty``.
     """
 
     whole: Array
@@ -269,6 +273,14 @@ class Splits:
             fraction.append(member.mean(axis=1))
             parts.append(np.stack([np.stack([e(m) for e in subsets], axis=1) for m in (member, ~member)]))
         sizes, values = np.concatenate(fraction)[:, np.newaxis], np.concatenate(parts, axis=1)
+        # such as the AUC of a part without events
+        known = ~np.isnan(values).any(axis=(0, 2))
+        sizes, values = sizes[known], values[:, known]
+        if not known.any():
+            raise ValueError(
+                "metric is NaN in a part of the samples for every random split. Pass more samples of the "
+                "rarer class (or more clusters that contain it), or a metric that is defined without it."
+            )
         squared = declaration(metric).calibration_error
         if squared:
             whole, values = whole**2, values**2
@@ -319,18 +331,18 @@ class Splits:
         ends = (estimate - curved - swapped) / (2.0 * (1.0 - f)), (estimate - curved + swapped) / (2.0 * f)
         # if one part is empty nothing is swapped, whatever the value in the population
         empty = np.ones(self.n_empty)
-        draws = np.concatenate((curved + swapped, curved - swapped, estimate * empty, -estimate * empty))
+        draws = np.concatenate((curved + swapped, estimate * empty, curved - swapped, -estimate * empty))
         tolerance = _ROUNDING * np.abs(self.whole[weight != 0.0]).max() + 4.0 * self.accuracy
         return Contrast(
             estimate / scale,
             draws / scale,
-            np.concatenate((*ends, -np.inf * empty, np.inf * empty)) / scale,
+            np.concatenate((ends[0], -np.inf * empty, ends[1], np.inf * empty)) / scale,
             tolerance / scale,
         )
 
 
 def adjusted_pvalues(contrasts: list[Contrast]) -> list[float]:
-    """Return step-down max-t p-values: each is also the largest of those of greater statistics.
+    """Return step-down max-|t| p-values: each is also the largest of those of greater statistics.
 
     The null distribution is that of the largest of its own statistic and all smaller ones.
     """
@@ -340,12 +352,13 @@ def adjusted_pvalues(contrasts: list[Contrast]) -> list[float]:
     # models that are equal up to rounding
     deviation[deviation <= slack] = np.inf
     found, slack = np.abs(estimate) / deviation, slack / deviation
-    draws /= deviation[:, np.newaxis]
+    # the greater of both values of each split: for averages, which have opposite ones, the absolute value
+    draws = np.maximum(*np.split(draws / deviation[:, np.newaxis], 2, axis=1))
     order = np.argsort(-found, kind="stable")
     largest = np.maximum.accumulate(draws[order[::-1]], axis=0)[::-1]
     least, out = 0.0, np.empty(len(contrasts))
     for k, reached in zip(order, largest, strict=True):
         count = np.count_nonzero(reached >= found[k] - slack[k])
-        least = max(least, (1.0 + count) / (1.0 + draws.shape[1] // 2), contrasts[k].pvalue)
+        least = max(least, (1.0 + count) / (1.0 + draws.shape[1]), contrasts[k].pvalue)
         out[k] = min(1.0, least)
     return [float(value) for value in out]

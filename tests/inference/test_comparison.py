@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from scipy.stats import binom, ttest_rel
 from sklearn.metrics import log_loss
 
@@ -280,6 +281,62 @@ def test_several_classes():
     assert partly.estimate == pytest.approx(metric(y[few], p[few]))
 
 
+def few_events(n_events, seed, n=200):
+    """Two equally noisy versions of a score, in random order."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) < n_events
+    score = rng.normal(size=n) + y
+    a, b = expit(score + 0.7 * rng.normal(size=(2, n)) - 2)
+    return y, a, b
+
+
+@pytest.mark.parametrize("n_events", [3, 8])
+def test_level_of_the_auc_with_few_events(n_events, monkeypatch):
+    """Splits with all events in one part have no AUC there, and do not reject."""
+    monkeypatch.setattr("sklearn_calib.inference._comparison._interval_of_one", lambda *_: (0.0, 1.0))
+    monkeypatch.setattr("sklearn_calib.inference._paired_samples.PairedSamples.null_mean", lambda *_: 0.0)
+    pvalues = [
+        paired(*few_events(n_events, seed), metric="roc_auc", n_resamples=99, random_state=seed).pvalue
+        for seed in range(100)
+    ]
+    assert np.count_nonzero(np.array(pvalues) <= 0.05) <= binom.ppf(0.999, 100, 0.05)
+    if n_events == 3:
+        # a quarter of the splits, less 4 standard errors
+        assert min(pvalues) > 0.25 - 4 * np.sqrt(0.25 * 0.75 / 99)
+
+
+@pytest.mark.filterwarnings("ignore:Only")
+def test_clusters_with_events_in_few_of_them():
+    y, a, b = few_events(9, seed=0)
+    clusters = np.r_[np.zeros(3), np.ones(3), np.full(3, 2), np.arange(191) % 40 + 3]
+    found = paired(y, a, b, metric=auc_or_nan, clusters=clusters, n_resamples=99)
+    assert found.pvalue > 0.1
+    assert (found.lower, found.upper) == (-np.inf, np.inf)
+    with pytest.raises(ValueError, match="metric is NaN in a part of the samples for every random split"):
+        paired(y, a, b, metric="roc_auc", clusters=np.maximum(np.arange(200) - 8, 0), n_resamples=99)
+
+
+def auc_or_nan(y_true, y_proba):
+    events, others = y_proba[y_true == 1], y_proba[y_true == 0]
+    return np.mean(events[:, np.newaxis] > others) if events.size and others.size else np.nan
+
+
+def test_adjusted_pvalues_of_averages_by_hand():
+    """Each split changes the signs of all differences: the greatest absolute statistic is compared."""
+    y, a, b = sample(40, seed=1)
+    c = np.clip(a + np.random.default_rng(0).normal(0, 0.1, 40), 0.01, 0.99)
+    compared = compare_models(y, {"a": a, "b": b, "c": c}, metric=brier, n_resamples=199)
+    draws = np.array([pair.null_distribution[:199] for pair in compared.pairs])
+    spread = np.array([np.sqrt(np.mean(pair.null_distribution**2)) for pair in compared.pairs])
+    statistic = np.abs([pair.difference for pair in compared.pairs]) / spread
+    k = int(np.argmax(statistic))
+    reached = (np.abs(draws) / spread[:, np.newaxis]).max(axis=0) >= statistic[k]
+    assert compared.pairs[k].adjusted_pvalue == pytest.approx((1 + reached.sum()) / 200)
+    assert all(pair.adjusted_pvalue >= pair.pvalue for pair in compared.pairs)
+    alone = paired(y, a, b, metric=brier, n_resamples=199)
+    assert alone.adjusted_pvalue == alone.pvalue
+
+
 def models(n=400, seed=0):
     rng = np.random.default_rng(seed)
     p = rng.random(n)
@@ -288,11 +345,14 @@ def models(n=400, seed=0):
 
 
 def step_down(pairs):
-    """Return max-t p-values from their definition, from the simulated values of every pair."""
+    """Return max-|t| p-values from their definition, from both simulated values of every pair and split."""
     spread = [np.sqrt(np.mean(pair.null_distribution**2)) for pair in pairs]
     statistic = np.array([abs(pair.corrected) / s for pair, s in zip(pairs, spread, strict=True)])
     null = np.array(
-        [np.sign(q.corrected) * q.null_distribution / s for q, s in zip(pairs, spread, strict=True)]
+        [
+            (np.sign(q.corrected) * q.null_distribution / s).reshape(2, -1).max(axis=0)
+            for q, s in zip(pairs, spread, strict=True)
+        ]
     )
     found = []
     for own in statistic:
@@ -300,7 +360,7 @@ def step_down(pairs):
         steps = []
         for k in np.flatnonzero(statistic >= own):
             reached = null[statistic <= statistic[k]].max(axis=0) >= statistic[k] - 1e-9
-            steps.append((1 + reached.sum()) / (1 + null.shape[1] // 2))
+            steps.append(max((1 + reached.sum()) / (1 + null.shape[1]), pairs[k].pvalue))
         found.append(min(1, max(steps)))
     return found
 
