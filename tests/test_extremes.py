@@ -7,8 +7,9 @@ import pytest
 
 from sklearn_calib import metrics
 from sklearn_calib._core._links import EPS, logit
-from sklearn_calib.inference import confidence_interval
+from sklearn_calib.inference import ConsistencyTest, compare_models, confidence_interval
 from sklearn_calib.metrics._scores import log_loss
+from sklearn_calib.report import CalibrationRequirements
 from tests import _every as every
 from tests._registry import METRICS
 from tests.calibrators._registry import CALIBRATORS
@@ -85,7 +86,33 @@ def test_log_loss_of_extreme_predictions():
         ends = metrics.score_decomposition(y, np.repeat(EXTREMES, 2), score="log_loss")
         assert (ends.score, ends.miscalibration) == (np.inf, np.inf)
         p = np.repeat(EXTREMES, 2)
-        assert np.isfinite(log_loss(y, p))
+        assert log_loss(y, p) == np.inf
+        assert log_loss(y[2:-2], inner) == pytest.approx(found.score, rel=1e-12)
+
+
+def test_log_loss_by_name_is_infinite_where_a_certainty_is_contradicted():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=200)
+    y = (rng.uniform(size=200) < p).astype(int)
+    certain = np.where(np.arange(200) < 2, 1.0 - y, p)
+    agrees = np.where(np.arange(200) < 2, y, p)
+    for clusters in (None, np.arange(200) // 4):
+        found = confidence_interval(y, certain, metric="log_loss", clusters=clusters)
+        assert (found.estimate, found.lower, found.upper) == (np.inf, np.inf, np.inf)
+        assert confidence_interval(y, agrees, metric="log_loss", clusters=clusters).upper < 1.0
+    weighted = confidence_interval(y, certain, metric="log_loss", sample_weight=np.ones(200))
+    assert weighted.lower == np.inf
+    checked = CalibrationRequirements({"log_loss": [0, 0.8]}).check(y, certain)
+    assert checked.outcome == "refuted"
+    assert ConsistencyTest("log_loss", n_resamples=39).test(y, certain).pvalue == 0.0
+    expected = compare_models(y[2:], {"a": p[2:], "b": p[2:] ** 2}, metric="log_loss", n_resamples=39)
+    found = compare_models(y, {"a": agrees, "b": p**2}, metric="log_loss", n_resamples=39)
+    assert found.models[0].estimate == pytest.approx(0.99 * expected.models[0].estimate, rel=1e-12)
+    with pytest.raises(ValueError, match=r"inf for predictions\['b'\] and 200 samples.*contradicted: leave"):
+        compare_models(y, {"a": p, "b": certain}, metric="log_loss", n_resamples=39)
+    three = np.column_stack([np.zeros(200), certain, 1.0 - certain])
+    with pytest.raises(ValueError, match="contradicted: leave"):
+        compare_models(2 - y, {"a": three, "b": three}, metric="log_loss", n_resamples=39)
 
 
 @pytest.mark.parametrize("tiny", [1e-100, 1e-160, 1e-300, 5e-324])

@@ -360,7 +360,7 @@ def compare_models(
         base = names.index(reference)
         tested = [(k, base) for k in every if k != base]
 
-    values = [rows.value(metric, k) for k in every]
+    values = [rows.value(metric, k, names[k]) for k in every]
     splits = Splits.draw(metric, rows, n_resamples, generator)
     corrected = splits.root(splits.corrected).tolist()
     null_means = [rows.null_mean(metric, k, generator) for k in every]

@@ -194,7 +194,8 @@ def confidence_interval(
 
     **Bootstrap.** The ends are the :math:`(1 \mp \text{confidence}) / 2` quantiles of the metric of samples
     drawn with replacement from the samples, or from the clusters. The interval is too short if the metric
-    depends on few of them, such as fewer than ten events or errors.
+    depends on few of them, such as fewer than ten events or errors. If a prediction of exactly 0 or 1 is
+    contradicted, the log loss is infinite in the sample and in the population: so are both ends.
 
     Either method costs five to eleven times ``n_resamples`` evaluations of the metric, many at a time for
     metrics with a kernel (:class:`~sklearn_calib.metrics.MetricKernel`). For inversion it also pools
@@ -303,11 +304,15 @@ def _bootstrap(
 ) -> ConfidenceInterval:
     """Return the interval of the percentile bootstrap."""
     alpha, clusters = 1.0 - confidence, redrawn.grouped.clusters
-    samples = bootstrap_counts(redrawn.grouped, 5 * n_resamples - 1, rng)
-    draws = np.concatenate([redrawn.values(count, positives) for count, positives in samples])
-    ends = np.quantile(draws, [alpha / 2, 1 - alpha / 2], method="weibull")
-    if clusters is not None:
-        ends = redrawn.estimate + clusters.widening(alpha) * (ends - redrawn.estimate)
+    if redrawn.estimate == np.inf:
+        # an observed loss that is infinite has a positive probability
+        ends = np.array([np.inf, np.inf])
+    else:
+        samples = bootstrap_counts(redrawn.grouped, 5 * n_resamples - 1, rng)
+        draws = np.concatenate([redrawn.values(count, positives) for count, positives in samples])
+        ends = np.quantile(draws, [alpha / 2, 1 - alpha / 2], method="weibull")
+        if clusters is not None:
+            ends = redrawn.estimate + clusters.widening(alpha) * (ends - redrawn.estimate)
     known = dependence_of(clusters, redrawn.grouped.prob)
     low, high = ends.tolist()
     return ConfidenceInterval(

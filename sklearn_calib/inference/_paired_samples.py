@@ -51,9 +51,9 @@ class PairedSamples:
         """Return a code for each sample: those of the same code stay together."""
         return np.arange(self.y.shape[0]) if self.clusters is None else self.clusters
 
-    def value(self, metric: Metric, model: int) -> float:
+    def value(self, metric: Metric, model: int, name: str) -> float:
         """Return the metric of one model."""
-        return _evaluate(metric, self.y, self.predictions[model])
+        return _evaluate(metric, self.y, self.predictions[model], f"predictions[{name!r}] and ")
 
     def null_mean(self, metric: Metric, model: int, generator: np.random.Generator) -> float:
         """Return the mean of the metric for outcomes simulated from the model's predictions."""
@@ -143,7 +143,7 @@ def _class_codes(y_true: ArrayLike, n_classes: int, name: str) -> NDArray[np.int
     )
 
 
-def _evaluate(metric: Metric, y: NDArray[Any], p: Array, *, subset: bool = False) -> float:
+def _evaluate(metric: Metric, y: NDArray[Any], p: Array, given: str = "", *, subset: bool = False) -> float:
     """Return the metric; it may be NaN on a subset of the samples, but not infinite."""
     try:
         value = float(metric(y, p))
@@ -155,7 +155,9 @@ def _evaluate(metric: Metric, y: NDArray[Any], p: Array, *, subset: bool = False
         ) from error
     if not (np.isfinite(value) or (subset and np.isnan(value))):
         raise ValueError(
-            f"metric returned {value} for {y.shape[0]} samples. Pass a metric that is finite for any sample."
+            f"metric returned {value} for {given}{y.shape[0]} samples. Pass a metric that is finite for any "
+            "sample. A log loss is infinite if a prediction of exactly 0 or 1 is contradicted: leave out the "
+            "model, which is worse than any of finite loss, or clip its predictions."
         )
     return value
 

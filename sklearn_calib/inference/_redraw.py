@@ -27,8 +27,10 @@ _FEWEST_POOLED = 1 << 13
 _POPULATION = 2.0**53
 
 
-def metric_value(metric: Metric, prob: Array, count: Array, positives: Array, weighted: bool) -> float:
-    """Return the metric of a sample given by counts for each distinct prediction.
+def metric_value(
+    metric: Metric, prob: Array, count: Array, positives: Array, weighted: bool, infinite: bool = False
+) -> float:
+    """Return the metric of a sample given by counts for each distinct prediction; it may be ``infinite``.
 
     ``weighted`` passes counts as ``sample_weight``; otherwise samples are repeated, so that the metric does
     not need to support weights.
@@ -40,7 +42,7 @@ def metric_value(metric: Metric, prob: Array, count: Array, positives: Array, we
         times = np.stack((positives, count - positives), axis=1).ravel().astype(np.int64)
         y = np.repeat(np.tile(np.array([1, 0]), prob.shape[0]), times)
         value = metric(y, np.repeat(np.repeat(prob, 2), times))
-    return _finite(float(value), count, positives)
+    return np.inf if infinite and value == np.inf else _finite(float(value), count, positives)
 
 
 def _finite(number: float, count: Array, positives: NDArray[Any]) -> float:
@@ -111,7 +113,10 @@ class Redrawn:
         self._evaluate = None if bound is None else bound.evaluator(self.grouped.prob, grouped.total)
         if weighted and self._evaluate is None:
             check_weights_count(metric, grouped)
-        self.estimate = metric_value(metric, grouped.prob, grouped.weight, grouped.positives, weighted)
+        # the log loss of a contradicted 0 or 1
+        infinite = bound is not None and not bound.kernel.calibration_error
+        counts = grouped.prob, grouped.weight, grouped.positives
+        self.estimate = metric_value(metric, *counts, weighted, infinite)
         self.accuracy = 0.0 if bound is None or self._evaluate is None else bound.accuracy
 
     def values(self, count: Array, positives: NDArray[Any]) -> Array:

@@ -12,17 +12,23 @@ from sklearn_calib._validation import check_binary, check_class_sample, shape_of
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, value_of_groups
 
 
-def _minus_log(p: NDArray[Any]) -> Array:
-    """Return -log p; as in scikit-learn, p is clipped at the machine epsilon of its type."""
-    eps = np.finfo(p.dtype if p.dtype.kind == "f" else np.float64).eps
-    return np.asarray(-np.log(np.clip(p, eps, 1.0 - eps)))
+def log_losses(p: NDArray[Any], codes: NDArray[np.int64], *, clip: bool = False) -> Array:
+    """Return -log(probability of the true class) of each sample; it is infinite for a contradicted 0.
 
-
-def log_losses(p: NDArray[Any], codes: NDArray[np.int64], *, clip: bool = True) -> Array:
-    """Return -log(probability of the true class) of each sample; without ``clip`` it can be infinite."""
+    With ``clip``, probabilities are clipped at the machine epsilon of their type, as in scikit-learn.
+    """
     of_true = np.take_along_axis(p, codes[:, np.newaxis], axis=1)[:, 0]
+    if clip:
+        eps = np.finfo(p.dtype if p.dtype.kind == "f" else np.float64).eps
+        of_true = np.clip(of_true, eps, 1.0 - eps)
     with np.errstate(divide="ignore"):
-        return _minus_log(of_true) if clip else np.asarray(-np.log(of_true))
+        return np.asarray(0.0 - np.log(of_true))
+
+
+def _log_losses_of_outcomes(p: Array) -> tuple[Array, Array]:
+    """Return the losses -log(1 - p) and -log p of the outcomes 0 and 1."""
+    with np.errstate(divide="ignore"):
+        return 0.0 - np.log1p(-p), 0.0 - np.log(p)
 
 
 def squared_distances(p: NDArray[Any], codes: NDArray[np.int64]) -> Array:
@@ -34,9 +40,15 @@ def squared_distances(p: NDArray[Any], codes: NDArray[np.int64]) -> Array:
 
 def _mean_of(loss_of_0: Array, loss_of_1: Array, n_samples: float) -> Evaluate:
     """Return the mean loss, from the loss of either outcome at each distinct prediction."""
+    losses = loss_of_0, loss_of_1
+    finite = [np.where(np.isinf(loss), 0.0, loss) for loss in losses]
 
     def evaluate(count: Array, positives: Array) -> Array:
-        return np.asarray((loss_of_0 @ (count - positives) + loss_of_1 @ positives) / n_samples)
+        counts = count - positives, positives
+        mean = (finite[0] @ counts[0] + finite[1] @ counts[1]) / n_samples
+        for loss, times in zip(losses, counts, strict=True):
+            mean[(times[np.isinf(loss)] > 0).any(axis=0)] = np.inf
+        return np.asarray(mean)
 
     return evaluate
 
@@ -54,7 +66,7 @@ def brier_score(
     return _mean_loss(lambda y, p: (y - p) ** 2, squared_distances, *given)
 
 
-@MetricKernel(lambda prob, n_samples: _mean_of(_minus_log(1.0 - prob), _minus_log(prob), n_samples))
+@MetricKernel(lambda prob, n_samples: _mean_of(*_log_losses_of_outcomes(prob), n_samples))
 def log_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -62,9 +74,9 @@ def log_loss(
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> float:
-    """Return the mean of -log(probability of the true class); a sample may lack a class."""
+    """Return the mean of -log(probability of the true class), infinite if a 0 or 1 is contradicted."""
     given = y_true, y_proba, sample_weight, pos_label
-    return _mean_loss(lambda y, p: _minus_log(np.where(y == 1, p, 1.0 - p)), log_losses, *given)
+    return _mean_loss(lambda y, p: np.where(y == 1, *_log_losses_of_outcomes(p)[::-1]), log_losses, *given)
 
 
 def _make_auc(prob: Array, n_samples: float) -> Evaluate:

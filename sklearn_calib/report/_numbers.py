@@ -533,7 +533,7 @@ def class_metrics(sample: ClassSample, parts: Sequence[ReportPart]) -> list[Repo
     error = float(np.mean([part.error for part in parts]))
     brier, log_loss = (
         float(np.average(loss, weights=sample.w))
-        for loss in (squared_distances(sample.p, sample.y), log_losses(sample.p, sample.y, clip=False))
+        for loss in (squared_distances(sample.p, sample.y), log_losses(sample.p, sample.y))
     )
     return [
         ReportMetric("smooth_ece_classwise", "smooth ECE, mean over classes", error, reduction="classwise"),

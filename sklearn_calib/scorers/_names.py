@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from sklearn_calib.scorers._scorer import CalibrationScorer
 
 def _log_loss(codes: NDArray[np.int64], proba: Array, *, sample_weight: ArrayLike | None = None) -> float:
     """Return the mean of -log(probability of the true class), clipped as in scikit-learn."""
-    return _mean(log_losses, codes, proba, sample_weight)
+    return _mean(partial(log_losses, clip=True), codes, proba, sample_weight)
 
 
 def _brier_score(codes: NDArray[np.int64], proba: Array, *, sample_weight: ArrayLike | None = None) -> float:
