@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, expit, xlog1py, xlogy
-from scipy.stats import norm, t
+from scipy.stats import chi2, norm, t
 from sklearn.model_selection import PredefinedSplit
 
 from sklearn_calib._core._clusters import dependence_of
@@ -237,6 +237,7 @@ class ReportNumbers:
     residual_pvalue: float = field(repr=False)
     classes: tuple[ReportPart, ...] = field(repr=False)
     groups: tuple[ReportPart, ...] = field(repr=False)
+    groups_pvalue: float = field(repr=False)
     summary: CalibrationSummary = field(repr=False)
     brier: ScoreDecomposition = field(repr=False)
     log_loss: ScoreDecomposition = field(repr=False)
@@ -758,6 +759,40 @@ def _after_recalibration(sample: BinarySample, summary: CalibrationSummary, budg
     parts = ("tcal", "cutoff")
     test = CombinedTest(components=parts, n_resamples=budget.n_draws, random_state=budget.seed)
     return test._run(sample).pvalue
+
+
+def differences_pvalue(
+    groups: Sequence[tuple[str, BinarySample]], summary: CalibrationSummary, design_effect: float | None
+) -> float:
+    r"""Return the p-value of a test that all groups have the same calibration intercept and slope.
+
+    With x = (1, logit p), the residuals r and variances v after logistic recalibration of all samples, score
+    :math:`u_g = \sum x r` and information :math:`V_g = \sum v x x'` of group g, and their sums u and V, the
+    statistic is :math:`(\sum_g u_g' V_g^{-1} u_g - u' V^{-1} u) / \max(1, d)` with the design effect d. It
+    has a chi-squared distribution with the rank of all V_g minus that of V. NaN for a single group, and where
+    the slope is not determined.
+    """
+    parameters = np.array([summary.slope_intercept.estimate, summary.slope.estimate])
+    if len(groups) < 2 or not np.isfinite(parameters).all():
+        return _NAN
+    scores, information = [], []
+    for _, sample in groups:
+        # predictions of exactly 0 and 1 have no finite log-odds
+        inside = (sample.p > 0.0) & (sample.p < 1.0)
+        x = np.column_stack((np.ones(inside.sum()), logit(sample.p[inside])))
+        mean, w = expit(x @ parameters), sample.weights[inside]
+        scores.append(x.T @ (w * (sample.y[inside] - mean)))
+        information.append((x.T * (w * mean * (1.0 - mean))) @ x)
+    within = sum(_score_statistic(*pair) for pair in zip(scores, information, strict=True))
+    statistic, rank = within - _score_statistic(np.sum(scores, axis=0), np.sum(information, axis=0))
+    return float(chi2.sf(statistic / max(1.0, design_effect or 1.0), rank)) if rank else _NAN
+
+
+def _score_statistic(score: Array, information: Array) -> Array:
+    """Return u' V^- u and the rank of V."""
+    values, vectors = np.linalg.eigh(information)
+    kept = values > 1e-10 * values[-1]
+    return np.array([np.sum((vectors.T @ score)[kept] ** 2 / values[kept]), kept.sum()])
 
 
 # The calibrators that are compared by cross-validation, from the simplest to the most flexible.

@@ -36,6 +36,7 @@ from sklearn_calib.report._numbers import (
     ReportPart,
     class_metrics,
     class_test,
+    differences_pvalue,
     examine,
     examine_parts,
     largest_rounded,
@@ -93,6 +94,9 @@ class CalibrationReport(ReportNumbers):
         p-value of a test after correcting intercept and slope; NaN if these are not determined.
     classes, groups : tuple of ReportPart
         Results for each class against the rest, and for each group.
+    groups_pvalue : float
+        p-value of a test that all groups have the same calibration intercept and slope; NaN without groups,
+        and where the slope is not determined.
     summary : CalibrationSummary
         The clinical measures; for more than 4096 distinct predictions, neighbouring ones are averaged first.
     brier, log_loss : ScoreDecomposition
@@ -373,6 +377,7 @@ def calibration_report(
         selection=None,
         classes=classes,
         groups=group_lines,
+        groups_pvalue=differences_pvalue(parts, found["summary"], found["design_effect"]),
         confidence=float(confidence),
         n_resamples=budget.n_resamples,
         seed=seed,

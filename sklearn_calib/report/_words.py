@@ -409,6 +409,11 @@ def warnings(report: ReportNumbers) -> tuple[str, ...]:
 def advice(report: ReportNumbers) -> tuple[str, ...]:
     """Return what to do next: whether to recalibrate, with which calibrator, on which samples."""
     level = verdict(report).level
+    off = [part.name for of, part in report.significant_parts if of == "group"] * (len(report.groups) > 1)
+    groups = (
+        f"{_listed(off, 5)} {'is' if len(off) == 1 else 'are'} significantly miscalibrated" if off else ""
+    )
+    p, differ = pvalue_words(report.groups_pvalue), off and report.is_significant(report.groups_pvalue)
     if level == "fine":
         lines = ["Do not recalibrate: a calibrator would fit noise."]
     elif level == "open":
@@ -426,9 +431,14 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
             f"differences. {_calibrator(report)}"
         ]
     else:
-        name = "calibrator" if report.selection is None else report.selection.chosen
+        name, how = "calibrator", f"Recalibrate. {_calibrator(report)}"
+        if differ:
+            name, how = "GroupCalibrator()", f"Groups differ ({p}): {groups}. "
+            how += "Recalibrate with GroupCalibrator, which fits one map for each group."
+        elif report.selection is not None:
+            name = report.selection.chosen
         lines = [
-            f"Recalibrate. {_calibrator(report)}",
+            how,
             "Fit it on samples that the model was not trained on, never on the samples of this report: "
             f"CalibratedClassifier(model, {name}) uses cross-validation on the training samples. Then repeat "
             "this report on new samples.",
@@ -438,13 +448,9 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
         lines.append(
             f"Clip predictions to [{least}, 1 - {least}]: a contradicted 0 or 1 makes the log loss infinite."
         )
-    off = [part.name for of, part in report.significant_parts if of == "group"]
-    if off and len(report.groups) > 1:
-        verb = "is" if len(off) == 1 else "are"
-        lines.append(
-            f"Groups differ: {_listed(off, 5)} {verb} significantly miscalibrated. "
-            "GroupCalibrator fits one map for each group."
-        )
+    if off and not differ:
+        tested = f" ({p})" if np.isfinite(report.groups_pvalue) else ""
+        lines.append(f"{_capital(groups)}, but there is no evidence that groups differ{tested}.")
     lines.append("Calibration is not accuracy: choose between models by the Brier score or the log loss.")
     return tuple(lines)
 

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from sklearn_calib._validation import BinarySample
 from sklearn_calib.calibrators import PlattCalibrator
-from sklearn_calib.metrics import IntervalEstimate
+from sklearn_calib.metrics import IntervalEstimate, calibration_summary
 from sklearn_calib.report import ReportRegion, calibration_report
+from sklearn_calib.report._numbers import differences_pvalue
 from sklearn_calib.report._words import probability, region_words, verdict
 
 pytestmark = pytest.mark.usefixtures("one_measure")
@@ -157,9 +159,37 @@ def test_predictions_that_tell_nothing():
 def test_groups_that_differ_are_named(uniform):
     groups = np.where(np.arange(2500) % 2, "good", "bad")
     report = report_of(np.where(groups == "bad", uniform**2, uniform), uniform, groups=groups)
-    assert any(
-        text.startswith("Groups differ: bad is significantly miscalibrated.") for text in report.advice
-    )
+    assert report.advice[0].startswith("Groups differ (p < 0.0001): bad is significantly miscalibrated.")
+    assert "CalibratedClassifier(model, GroupCalibrator())" in report.advice[1]
+
+
+def test_groups_with_the_same_error_do_not_differ():
+    """The larger of two groups is significantly miscalibrated, the other is too small to show it."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.1, 0.9, 3300)
+    groups = np.where(np.arange(3300) < 300, "B", "A")
+    report = report_of(sigmoid(np.log(p / (1 - p)) + 0.25), p, groups=groups)
+    assert [part.name for _, part in report.significant_parts] == ["A"]
+    assert report.groups_pvalue > 0.05
+    assert report.advice[0].startswith("Recalibrate. Of")
+    words = "A is significantly miscalibrated, but there is no evidence that groups differ"
+    assert f"{words} (p = {report.groups_pvalue:.2g})." in report.advice
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.8])
+def test_level_and_power_of_the_test_of_differences(shift):
+    """Three groups of different predictions, with the same slope and, but for one, the same intercept."""
+    found = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        groups = rng.choice(3, 500, p=(0.6, 0.3, 0.1))
+        x = rng.normal(groups - 1.0, 1.0)
+        y = (rng.random(500) < sigmoid(0.3 + 0.7 * x + shift * (groups == 1))).astype(int)
+        p = sigmoid(x)
+        parts = [(str(g), BinarySample(y[groups == g], p[groups == g], None)) for g in range(3)]
+        found.append(differences_pvalue(parts, calibration_summary(y, p), None))
+    rejected = np.sum(np.array(found) <= 0.05)
+    assert rejected > 100 if shift else binom.cdf(rejected, 200, 0.05) < 0.999
 
 
 def test_classes_ask_for_multiclass_calibrators(multiclass_report):
@@ -192,7 +222,7 @@ def test_a_miscalibrated_group_is_named():
     (_, part) = report.groups
     assert report.verdict.startswith(f"Miscalibrated: group B (adjusted p = {part.adjusted:.2g}).")
     assert report.findings[0].startswith("Group B: the model underpredicts by ")
-    assert any(text.startswith("Groups differ: B is significantly") for text in report.advice)
+    assert report.advice[0].startswith("Groups differ (p = 0.0057): B is significantly")
     assert "Do not recalibrate" not in str(report)
 
 
