@@ -46,6 +46,8 @@ _RISKS = ("error", "false_discovery")
 _POINTS = 100
 # Probabilities below this are negligible.
 _TINY = 1e-16
+# Greater risks are tested as this one: the number of errors beside one correct sample would be unbounded.
+_GREATEST = 1.0 - 1e-3
 
 
 def loss_limits(n: int, risk: float, alpha: float) -> tuple[Counts, Counts]:
@@ -90,6 +92,7 @@ def lowest_threshold(count: Array, errors: Array, risk: float, alpha: float) -> 
 
     ``count`` and ``errors`` are the numbers of accepted samples and of errors among them.
     """
+    risk = min(risk, _GREATEST)
     correct, limits = loss_limits(int(count[-1]), risk, alpha)
     place = np.searchsorted(correct, count - errors, side="right") - 1
     passed = np.flatnonzero((place >= 0) & (errors <= np.append(limits, -1)[place]))
@@ -103,7 +106,7 @@ def lowest_threshold(count: Array, errors: Array, risk: float, alpha: float) -> 
 
 def least_target(count: Array, errors: Array, risk: float, alpha: float) -> tuple[int, float] | None:
     """Return the best threshold, and the least risk with which it passes; None if none does."""
-    low, high, found = logit(risk), logit(1.0 - 1e-3), None
+    low, high, found = logit(risk), logit(_GREATEST), None
     for _ in range(12):
         middle = (low + high) / 2.0
         passing = lowest_threshold(count, errors, float(expit(middle)), alpha)

@@ -449,3 +449,11 @@ def test_bad_samples():
         model.set_params(random_state=seed).fit(X, rare)
     with pytest.raises(ValueError, match=r"predict_proba of .* contains NaN"):
         SelectiveClassifier(given()).fit([[0.2], [np.nan], [0.3]] * 9, [0, 1, 1] * 9)
+
+
+def test_a_target_near_one_accepts_everything_at_once():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 1))
+    model = SelectiveClassifier(LogisticRegression(), target=1 - 2**-53).fit(X, rng.random(300) < 0.5)
+    assert model.coverage_ == 1
+    assert model.risk_bound_ < 0.999
