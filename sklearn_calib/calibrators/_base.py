@@ -406,7 +406,8 @@ class BaseCalibrator(
         elif columns != self.n_features_in_:
             raise ValueError(
                 f"X has {columns} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input: as many columns as X had in fit."
+                "features as input: as many columns as X had in fit. Pass the output of the same "
+                "method of the classifier as in fit, predict_proba(X) or its column predict_proba(X)[:, 1]."
             )
         else:
             check_columns(X, self.classes_, "X")

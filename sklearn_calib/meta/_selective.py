@@ -131,7 +131,8 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
 
     A sample is accepted if the confidence reaches a threshold. The threshold is chosen on held-out samples
     such that the risk among accepted samples of the same distribution is at most ``target``, with probability
-    ``confidence`` over the held-out samples. :meth:`accepts` tells which samples are accepted.
+    ``confidence`` over the held-out samples. :meth:`accepts` tells which samples are accepted. With
+    ``abstain_label``, ``score`` counts abstentions as errors.
 
     Parameters
     ----------

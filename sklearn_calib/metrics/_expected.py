@@ -194,6 +194,8 @@ def expected_performance(
     0.833
     """
     t = check_fraction(threshold, "threshold")
+    if hasattr(certificate, "upper"):
+        raise TypeError("certificate must be a number. Pass certificate.upper, the bound.")
     c = np.nan if certificate is None else check_not_negative(certificate, "certificate")
     cost_fp = check_not_negative(cost_false_positive, "cost_false_positive")
     cost_fn = check_not_negative(cost_false_negative, "cost_false_negative")
@@ -203,6 +205,8 @@ def expected_performance(
             "max_density_ratio must be at least 1, its value for an unchanged distribution, got "
             f"{max_density_ratio!r}."
         )
+    if factor > 1.0 and certificate is None:
+        raise ValueError("max_density_ratio changes the intervals of a certificate. Pass certificate, too.")
     p, w, total = _sorted_predictions(y_proba, sample_weight)
     c *= factor
 

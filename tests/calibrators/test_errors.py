@@ -75,7 +75,9 @@ def test_scores_are_checked_again_when_predicting(case, method):
     call = getattr(case.make().fit(P, Y), method)
     with pytest.raises(ValueError, match="X contains NaN at index 0"):
         call([np.nan])
-    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 1 features"):
+    with pytest.raises(
+        ValueError, match=r"X has 2 features, but .* is expecting 1 features .* Pass the output of the same"
+    ):
         call([[0.3, 0.7]])
 
 

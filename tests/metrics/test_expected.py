@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import linprog
 from sklearn import metrics as sk
 
+from sklearn_calib.calibrators import CutoffCertificate
 from sklearn_calib.metrics import IntervalEstimate, expected_performance
 
 RATES = ["event_rate", "recall", "false_positive_rate", "precision", "negative_predictive_value", "f1"]
@@ -238,6 +239,7 @@ def test_weights_are_repetitions():
         ({"certificate": np.nan}, "certificate"),
         ({"max_density_ratio": 0.9}, "max_density_ratio must be at least 1"),
         ({"max_density_ratio": np.inf}, "max_density_ratio"),
+        ({"max_density_ratio": 2.0}, "Pass certificate, too"),
         ({"cost_false_positive": -1.0}, "cost_false_positive"),
         ({"sample_weight": [1.0]}, "sample_weight"),
     ],
@@ -245,3 +247,9 @@ def test_weights_are_repetitions():
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         expected_performance(**({"y_proba": [0.2, 0.7]} | arguments))
+
+
+def test_the_object_of_a_certificate_is_not_its_bound():
+    certificate = CutoffCertificate(upper=0.05, confidence=0.95, method="fitted", n_samples=100.0)
+    with pytest.raises(TypeError, match=r"certificate must be a number. Pass certificate\.upper"):
+        expected_performance([0.1, 0.8], certificate=certificate)
