@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import signature
 from itertools import combinations
 from typing import Any, Literal
@@ -53,7 +54,7 @@ class ModelSummary:
         Confidence interval of the metric in the population: that of :func:`confidence_interval` for binary
         calibration errors that support weights, else by random splits.
     in_best_set : bool
-        Whether it is not significantly worse than any other model.
+        Whether it is not significantly worse in any test made; with a reference, in that against it.
     """
 
     name: str
@@ -109,7 +110,8 @@ class ModelComparison:
     pairs : tuple of ModelPair
         The tests.
     best_set : tuple of str
-        Models that are not significantly worse than any other, at level 1 - ``confidence``.
+        Models that are not significantly worse than another in the tests made, at level 1 - ``confidence``:
+        with a reference, only in those against it.
     reference : str or None
         The model to which the others were compared, or None: every pair.
     correction : str or None
@@ -120,6 +122,10 @@ class ModelComparison:
         Number of samples; frequency weights count.
     n_clusters : int or None
         Number of clusters; None if samples were taken to be independent.
+    metric : str
+        Name of the metric.
+    calibration_error, greater_is_better : bool
+        What the metric declares.
     """
 
     models: tuple[ModelSummary, ...]
@@ -130,6 +136,9 @@ class ModelComparison:
     confidence: float
     n_samples: int
     n_clusters: int | None = None
+    metric: str = "metric"
+    calibration_error: bool = True
+    greater_is_better: bool = False
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one dict for each model, as input for ``pandas.DataFrame``."""
@@ -146,25 +155,37 @@ class ModelComparison:
 
     def __str__(self) -> str:
         interval = f"{100 * self.confidence:g}% interval"
-        models = [["model", "value", "expected if calibrated", "bias-corrected", interval, ""]]
+        # the other columns repeat the value of metrics without bias
+        biased = ["expected if calibrated", "bias-corrected"] if self.calibration_error else []
+        models = [["model", "value", *biased, interval, ""]]
         for row in self.models:
-            numbers = map(number_text, (row.estimate, row.null_mean, row.corrected))
-            best = "in best set" if row.in_best_set else ""
-            models.append([row.name, *numbers, _interval(row), best])
+            numbers = map(number_text, (row.estimate, row.null_mean, row.corrected)[: 1 + len(biased)])
+            models.append([row.name, *numbers, _interval(row), self._verdict(row)])
         adjusted = len(self.pairs) > 1 and self.correction is not None
         pvalue = f"p ({self.correction})" if adjusted else "p-value"
-        tests = [["a - b", "difference", "bias-corrected", interval, pvalue]]
+        tests = [["a - b", "difference", *biased[1:], interval, pvalue]]
         for pair in self.pairs:
-            numbers = map(number_text, (pair.difference, pair.corrected))
+            numbers = map(number_text, (pair.difference, pair.corrected)[: 1 + len(biased[1:])])
             name = f"{pair.name_a} - {pair.name_b}"
             tests.append([name, *numbers, _interval(pair), f"{pair.adjusted_pvalue:.3g}"])
-        return "\n\n".join([_aligned(models), _aligned(tests), self._size()])
+        better = f"{self.metric}: {'greater' if self.greater_is_better else 'smaller'} is better"
+        note = "; p-values are adjusted for the number of tests, intervals are not" if adjusted else ""
+        return "\n\n".join([better, _aligned(models), _aligned(tests), self._size() + note])
+
+    def _verdict(self, row: ModelSummary) -> str:
+        """Return the result of the tests of one model."""
+        if self.reference is None:
+            return "in best set" if row.in_best_set else ""
+        if row.name == self.reference:
+            return "reference"
+        return f"{'not worse' if row.in_best_set else 'worse'} than {self.reference}"
 
     def _repr_html_(self) -> str:
         return result_html(
             "comparison of models",
             [
-                ("best set", ", ".join(self.best_set)),
+                ("metric", f"{self.metric}, {'greater' if self.greater_is_better else 'smaller'} is better"),
+                ("best set", "" if self.reference is not None else ", ".join(self.best_set)),
                 ("reference", self.reference or ""),
                 ("correction", self.correction or ""),
                 ("confidence", f"{100 * self.confidence:g}%"),
@@ -398,7 +419,17 @@ def compare_models(
         confidence=confidence,
         n_samples=rows.y.shape[0],
         n_clusters=None if rows.clusters is None else int(rows.clusters.max()) + 1,
+        metric=_name_of(metric),
+        calibration_error=declaration(metric).calibration_error,
+        greater_is_better=declaration(metric).greater_is_better,
     )
+
+
+def _name_of(metric: Metric) -> str:
+    """Return the name of a function; of a partial, that of its function."""
+    while isinstance(metric, partial):
+        metric = metric.func
+    return str(getattr(metric, "__name__", type(metric).__name__))
 
 
 def _interval_of_one(

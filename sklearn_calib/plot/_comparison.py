@@ -206,7 +206,9 @@ class ComparisonDisplay:
 
         %(display_returned)s
         """
-        comparisons = result if isinstance(result, Mapping) else {"error": result}
+        comparisons = (
+            result if isinstance(result, Mapping) else {_metric_name(getattr(result, "metric", "")): result}
+        )
         for found in comparisons.values():
             check_result(found, ModelComparison, "Pass the result of compare_models().")
         return cls(comparisons).plot(ax, **plot_params)

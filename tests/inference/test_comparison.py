@@ -572,3 +572,21 @@ def test_family_wise_error_rate_of_eight_equal_models(metric, monkeypatch):
         compared = compare_models(*eight(seed), metric=metric, n_resamples=199, random_state=seed)
         hits += len(compared.best_set) < 8
     assert hits <= binom.ppf(0.999, 300, 0.05)
+
+
+def test_text_names_the_metric_and_what_is_compared():
+    rng = np.random.default_rng(0)
+    p = rng.random(400)
+    y = (rng.random(400) < p).astype(int)
+    models = {"bad": p**3, "true": p, "worst": p**6}
+    auc = compare_models(y, {"noise": rng.random(400), "true": p}, metric="roc_auc", n_resamples=59)
+    assert str(auc).startswith("roc_auc: greater is better")
+    assert "bias-corrected" not in str(auc)
+    assert "expected" not in str(auc)
+    text = str(compare_models(y, models, metric="smooth_ece", n_resamples=59, reference="bad"))
+    lines = {line.split()[0]: line for line in text.split("\n\n")[1].splitlines()}
+    assert lines["bad"].endswith("reference")
+    assert lines["true"].endswith(" not worse than bad")
+    assert lines["worst"].endswith("  worse than bad")
+    assert text.endswith("intervals are not")
+    assert "best set" not in text
