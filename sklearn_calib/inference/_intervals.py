@@ -231,11 +231,6 @@ def confidence_interval(
             "with MetricKernel(calibration_error=True)."
         )
     bootstrap = method == "bootstrap" or not declaration(metric).calibration_error
-    if not (bootstrap or declaration(metric)._of_populations):
-        raise ValueError(
-            "The kernel calibration error has no interval by inversion, because it is not evaluated on "
-            "populations. Use KernelTest, or another metric."
-        )
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
     if sample.w is not None:
         check_frequency_weights(sample.w)

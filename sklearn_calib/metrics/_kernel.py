@@ -84,7 +84,7 @@ class _Kernel:
 
 
 @shared_docs
-@MetricKernel(calibration_error=True, _of_populations=False)
+@MetricKernel(calibration_error=True)
 def kernel_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,

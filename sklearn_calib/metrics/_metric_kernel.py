@@ -82,8 +82,6 @@ class MetricKernel:
     # ``bins(grouped, **params)``, a non-decreasing bin number for each distinct prediction, or None: of many
     # thousand predictions, those in a bin are replaced by their mean.
     _bins: Callable[..., NDArray[np.int64] | None] | None = field(default=None, kw_only=True)
-    # Whether a sample with the frequencies of a population can be evaluated, as intervals by inversion do.
-    _of_populations: bool = field(default=True, kw_only=True)
     # Reports pool more distinct predictions than this; below ``DISTINCT`` they simulate fewer samples, too.
     _most_distinct: int = field(default=DISTINCT, kw_only=True)
     # ``at_size(n_samples, **params)``, the keywords whose automatic value depends on the number of samples.

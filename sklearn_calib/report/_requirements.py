@@ -239,9 +239,8 @@ class CalibrationRequirements:
             raise ValueError(f"limits must be a dict with one requirement or more, got {self.limits!r}.")
         if not check_positive(self.alpha, "alpha") < 0.5:
             raise ValueError(f"alpha must be less than 0.5, got {self.alpha!r}.")
-        names = [name for name in metric_names() if declaration(as_metric(name))._of_populations]
         for name, limit in self.limits.items():
-            check_option(name, "a requirement", (*_LINES, "certificate", _SEGMENTS, *names))
+            check_option(name, "a requirement", (*_LINES, "certificate", _SEGMENTS, *metric_names()))
             if name in _LINES or _is_score(name):
                 pair = isinstance(limit, list | tuple) and len(limit) == 2
                 if not pair or not all(map(_is_finite, limit)):
