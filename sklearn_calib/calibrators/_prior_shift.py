@@ -165,7 +165,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         scores = self._check_scores(X, reset=True)
         self.classes_ = np.array([0, 1]) if classes is None else check_sorted(classes, "classes")
         self._check_classes(self.classes_, scores)
-        check_columns(X, classes, "X")
+        check_columns(X, None if classes is None else self.classes_, "X")
         self._fit_scores(scores, None, self._read_weight(sample_weight, scores.shape[0]))
         return self
 

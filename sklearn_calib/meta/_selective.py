@@ -59,7 +59,7 @@ def loss_limits(n: int, risk: float, alpha: float) -> tuple[Counts, Counts]:
     """
     # so many samples without errors have a probability of at most alpha
     with np.errstate(over="ignore"):
-        first = np.ceil(np.log(alpha) / np.log1p(-risk))
+        first = max(1.0, np.ceil(np.log(alpha) / np.log1p(-risk)))
     if first > n:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     last = max(first, n - int(binom.ppf(alpha, n, risk)))
