@@ -193,9 +193,10 @@ def confidence_interval(
     is its limit for many samples, the ECE.
 
     **Bootstrap.** The ends are the :math:`(1 \mp \text{confidence}) / 2` quantiles of the metric of samples
-    drawn with replacement from the samples, or from the clusters. The interval is too short if the metric
-    depends on few of them, such as fewer than ten events or errors. If a prediction of exactly 0 or 1 is
-    contradicted, the log loss is infinite in the sample and in the population: so are both ends.
+    drawn with replacement from the samples, or from the clusters. Samples on which it is undefined (NaN),
+    such as the AUC without events, are left out. The interval is too short if the metric depends on few of
+    them, such as fewer than ten events or errors. If a prediction of exactly 0 or 1 is contradicted, the log
+    loss is infinite in the sample and in the population: so are both ends.
 
     Either method costs five to eleven times ``n_resamples`` evaluations of the metric, many at a time for
     metrics with a kernel (:class:`~sklearn_calib.metrics.MetricKernel`). For inversion it also pools
@@ -303,8 +304,7 @@ def _bootstrap(
         # an observed loss that is infinite has a positive probability
         ends = np.array([np.inf, np.inf])
     else:
-        samples = bootstrap_counts(redrawn.grouped, 5 * n_resamples - 1, rng)
-        draws = np.concatenate([redrawn.values(count, positives) for count, positives in samples])
+        draws = redrawn.draws(bootstrap_counts(redrawn.grouped, 5 * n_resamples - 1, rng))
         ends = np.quantile(draws, [alpha / 2, 1 - alpha / 2], method="weibull")
         if clusters is not None:
             ends = redrawn.estimate + clusters.widening(alpha) * (ends - redrawn.estimate)
@@ -402,8 +402,7 @@ class _Path:
 
     def draws(self, multiple: float) -> Array:
         """Return the metric of samples from the population."""
-        samples = self.populations.samples(multiple)
-        return np.concatenate([self.redrawn.values(count, positives) for count, positives in samples])
+        return self.redrawn.draws(self.populations.samples(multiple))
 
     def value(self, multiple: float) -> float:
         """Return the metric of the population.

@@ -1,7 +1,7 @@
 """Any metric on samples simulated under perfect calibration."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from inspect import signature
 from typing import Any
@@ -27,10 +27,8 @@ _FEWEST_POOLED = 1 << 13
 _POPULATION = 2.0**53
 
 
-def metric_value(
-    metric: Metric, prob: Array, count: Array, positives: Array, weighted: bool, infinite: bool = False
-) -> float:
-    """Return the metric of a sample given by counts for each distinct prediction; it may be ``infinite``.
+def metric_value(metric: Metric, prob: Array, count: Array, positives: Array, weighted: bool) -> float:
+    """Return the metric of a sample given by counts for each distinct prediction; it may not be finite.
 
     ``weighted`` passes counts as ``sample_weight``; otherwise samples are repeated, so that the metric does
     not need to support weights.
@@ -42,7 +40,7 @@ def metric_value(
         times = np.stack((positives, count - positives), axis=1).ravel().astype(np.int64)
         y = np.repeat(np.tile(np.array([1, 0]), prob.shape[0]), times)
         value = metric(y, np.repeat(np.repeat(prob, 2), times))
-    return np.inf if infinite and value == np.inf else _finite(float(value), count, positives)
+    return float(value)
 
 
 def _finite(number: float, count: Array, positives: NDArray[Any]) -> float:
@@ -113,10 +111,11 @@ class Redrawn:
         self._evaluate = None if bound is None else bound.evaluator(self.grouped.prob, grouped.total)
         if weighted and self._evaluate is None:
             check_weights_count(metric, grouped)
+        given = grouped.weight, grouped.positives
+        self.estimate = metric_value(metric, grouped.prob, *given, weighted)
         # the log loss of a contradicted 0 or 1
-        infinite = bound is not None and not bound.kernel.calibration_error
-        counts = grouped.prob, grouped.weight, grouped.positives
-        self.estimate = metric_value(metric, *counts, weighted, infinite)
+        if bound is None or bound.kernel.calibration_error or self.estimate != np.inf:
+            _finite(self.estimate, *given)
         self.accuracy = 0.0 if bound is None or self._evaluate is None else bound.accuracy
 
     def values(self, count: Array, positives: NDArray[Any]) -> Array:
@@ -127,11 +126,7 @@ class Redrawn:
                 # bootstrap samples of clusters differ in size, and the kernel is bound to one
                 factor = self.grouped.total / count.sum(axis=0)
                 count, positives = count * factor, positives * factor
-            values = self._evaluate(count, positives)
-            if not np.isfinite(values).all():
-                k = int(np.isfinite(values).argmin())
-                _finite(float(values[k]), np.broadcast_to(count, positives.shape)[:, k], positives[:, k])
-            return values
+            return self._evaluate(count, positives)
         counts = np.broadcast_to(count, positives.shape)
         return np.array(
             [
@@ -139,6 +134,18 @@ class Redrawn:
                 for rows, events in zip(counts.T, positives.T, strict=True)
             ]
         )
+
+    def draws(self, samples: Iterable[tuple[Array, NDArray[Any]]]) -> Array:
+        """Return the metric of all samples on which it is defined, that is not NaN."""
+        values = np.concatenate([self.values(count, positives) for count, positives in samples])
+        known = values[~np.isnan(values)]
+        if 2 * known.shape[0] < values.shape[0] or np.isinf(known).any():
+            raise ValueError(
+                f"metric is NaN on {np.isnan(values).sum()} and infinite on {np.isinf(values).sum()} of "
+                f"{values.shape[0]} simulated samples. Pass a metric that is finite on most of them, or more "
+                "samples of both classes."
+            )
+        return known
 
     def resampled_populations(self, truth: Array, count: Array) -> Array:
         """Return the metric of populations in which the predictions have the counts (groups, r)."""
@@ -162,7 +169,8 @@ class Redrawn:
                 self._evaluate_population, GroupedOutcomes(self.grouped.prob, count, positives)
             )
             return _finite(value, count, positives)
-        return metric_value(self.metric, self.grouped.prob, count, positives, True)
+        value = metric_value(self.metric, self.grouped.prob, count, positives, True)
+        return _finite(value, count, positives)
 
     @property
     def _copies(self) -> float:
@@ -190,7 +198,6 @@ def redrawn_values(
     """Return the metric of samples with simulated outcomes, and, if ``pairs``, resampled predictions."""
     grouped = redrawn.grouped
     if pairs:
-        samples = draw_outcomes(grouped, n_resamples, generator)
-        return np.concatenate([redrawn.values(count, positives) for count, positives in samples])
+        return redrawn.draws(draw_outcomes(grouped, n_resamples, generator))
     outcomes = draw_positives(grouped, n_resamples, generator)
-    return np.concatenate([redrawn.values(grouped.weight, positives) for positives in outcomes])
+    return redrawn.draws((grouped.weight, positives) for positives in outcomes)

@@ -379,6 +379,26 @@ def test_intervals_of_metrics_that_are_not_calibration_errors():
     assert np.isnan(interval.null_mean)
 
 
+def test_auc_with_few_events():
+    """Bootstrap samples without events are left out: of the others all quantiles, from the definition."""
+    rng = np.random.default_rng(0)
+    p = rng.random(100)
+    y = np.arange(100) < 3
+    interval = confidence_interval(y, p, metric="roc_auc", n_resamples=400)
+    values = []
+    for _ in range(4000):
+        rows = rng.integers(0, 100, 100)
+        events, others = p[rows][y[rows]], p[rows][~y[rows]]
+        if events.size:
+            values.append(np.mean(events[:, np.newaxis] > others))
+    assert len(values) < 3900
+    expected = np.quantile(values, [0.025, 0.975])
+    assert (interval.lower, interval.upper) == pytest.approx(expected, abs=0.04)
+    assert expected_under_calibration(None, p / 20, metric="roc_auc").mean > 0.5
+    with pytest.raises(ValueError, match="metric is NaN on"):
+        expected_under_calibration(None, p / 1000, metric="roc_auc")
+
+
 def test_metrics_that_ignore_their_weights():
     y, p = sample(n=60)
     times = np.random.default_rng(0).integers(1, 4, 60)
