@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
@@ -39,6 +40,8 @@ from sklearn_calib.metrics._summary import IntervalEstimate
 _MULTIPLES = (*np.arange(0.0, 1.5, 0.125), *np.outer(2.0 ** np.arange(6), (1.5, 2.0)).ravel())
 # Samples of the predictions for the bias of a population value.
 _MOST_RESAMPLED = 25
+# Bootstrap intervals of fewer samples of a class come with a warning.
+_FEWEST_EVENTS = 10
 # Simulations of the number of events, with clusters.
 _SHIFT_DRAWS = 999
 # A search begins between the first of these, and goes on to later ones while it must.
@@ -195,8 +198,9 @@ def confidence_interval(
     **Bootstrap.** The ends are the :math:`(1 \mp \text{confidence}) / 2` quantiles of the metric of samples
     drawn with replacement from the samples, or from the clusters. Samples on which it is undefined (NaN),
     such as the AUC without events, are left out. The interval is too short if the metric depends on few of
-    them, such as fewer than ten events or errors. If a prediction of exactly 0 or 1 is contradicted, the log
-    loss is infinite in the sample and in the population: so are both ends.
+    them, such as fewer than ten events or errors; fewer than ten samples of a class lead to a warning. If a
+    prediction of exactly 0 or 1 is contradicted, the log loss is infinite in the sample and in the
+    population: so are both ends.
 
     Either method costs five to eleven times ``n_resamples`` evaluations of the metric, many at a time for
     metrics with a kernel (:class:`~sklearn_calib.metrics.MetricKernel`). For inversion it also pools
@@ -238,6 +242,14 @@ def confidence_interval(
     grouped = group_sample(sample)
     redrawn = Redrawn(metric, grouped, weighted=sample.w is not None, pool=not bootstrap)
     if bootstrap:
+        rarer = min(grouped.positives.sum(), grouped.total - grouped.positives.sum())
+        if rarer < _FEWEST_EVENTS:
+            warnings.warn(
+                f"The rarer class has only {rarer:g} samples. Bootstrap intervals are too short with fewer "
+                f"than {_FEWEST_EVENTS}; use more samples.",
+                UserWarning,
+                stacklevel=2,
+            )
         found = _bootstrap(redrawn, confidence, n_resamples, rng)
     else:
         found = inverted(redrawn, Populations(redrawn.grouped, n_resamples, rng), confidence)

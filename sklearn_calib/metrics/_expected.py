@@ -160,7 +160,9 @@ def expected_performance(
     rates, which are monotone in both, attain their extreme values at :math:`(a \pm c, b \mp c)`. For the log
     loss and the Brier score, :math:`E[\ell(Y, p)] = E[\ell(p, p)] + E[(Y - p) g(p)]` with monotone g, -logit
     p or 1 - 2 p; summation by parts bounds the last term by :math:`c (\max g^+ + \max g^-)`. The interval of
-    the AUC is the range of the above expression over all :math:`\pi` and all a(u) that c allows.
+    the AUC is the range of the above expression over all :math:`\pi` and all a(u) that c allows. The last
+    three intervals are valid but not the shortest: they ignore that probabilities of events are in [0, 1],
+    and that of the AUC also ignores ties.
 
     *Changed distribution.* Let r be the ratio of the densities of the predictions, new over old, with
     :math:`r \le M`. If r is unimodal, the sets :math:`\{r > z\}` and their intersections with I are

@@ -241,6 +241,7 @@ SAMPLES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The rarer class has only")
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("metric", EVERY_METRIC)
 def test_every_sample_has_an_interval(metric, name):
@@ -379,6 +380,7 @@ def test_intervals_of_metrics_that_are_not_calibration_errors():
     assert np.isnan(interval.null_mean)
 
 
+@pytest.mark.filterwarnings("ignore:The rarer class has only")
 def test_auc_with_few_events():
     """Bootstrap samples without events are left out: of the others all quantiles, from the definition."""
     rng = np.random.default_rng(0)
@@ -444,3 +446,9 @@ def test_bad_arguments(arguments, error, named):
     good = {"metric": smooth_ece, "y_true": [0, 1], "y_proba": [0.1, 0.2]}
     with pytest.raises(error, match=named):
         confidence_interval(**(good | arguments))
+
+
+def test_bootstrap_with_few_events_warns():
+    y, p = np.arange(50) < 9, np.full(50, 0.2)
+    with pytest.warns(UserWarning, match="rarer class has only 9 samples"):
+        confidence_interval(y, p, metric="brier_score")
