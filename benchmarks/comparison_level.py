@@ -50,8 +50,8 @@ Draw = Callable[[np.random.Generator, int], Sample]
 
 def population(metric, predicted):
     """Return the metric for uniform true probabilities and predictions that are a function of them."""
-    events = np.rint(GRID * 2.0**40)
-    weight = np.concatenate([events, 2.0**40 - events])
+    events = np.rint(GRID * 2.0**38)
+    weight = np.concatenate([events, 2.0**38 - events])
     p = predicted(GRID)
     return metric(np.repeat([1, 0], GRID.shape[0]), np.tile(p, 2), sample_weight=weight)
 

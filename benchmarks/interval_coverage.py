@@ -118,8 +118,8 @@ def event_probabilities(predictions, truth, u):
 def population_value(metric, predictions, truth):
     """Return the metric of a fine grid of quantiles, both outcomes of each weighted."""
     p, events = event_probabilities(predictions, truth, (np.arange(20_000) + 0.5) / 20_000)
-    events = np.rint(events * 2.0**40)
-    weight = np.concatenate([events, 2.0**40 - events])
+    events = np.rint(events * 2.0**38)
+    weight = np.concatenate([events, 2.0**38 - events])
     return metric(np.repeat([1, 0], p.shape[0]), np.tile(p, 2), sample_weight=weight)
 
 

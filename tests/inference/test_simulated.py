@@ -100,8 +100,8 @@ def test_level_of_the_default_beyond_simulation(test, design):
     rng = np.random.default_rng(0)
     rejected = 0
     for _ in range(2000):
-        p = rng.beta(*DESIGNS[design], 10_001)
-        result = test.test((rng.random(10_001) < p).astype(int), p)
+        p = rng.beta(*DESIGNS[design], 12_000)
+        result = test.test((rng.random(12_000) < p).astype(int), p)
         assert result.null_distribution is None
         rejected += result.pvalue <= 0.05
     assert rejected / 2000 <= 0.06 + 3 * np.sqrt(0.06 * 0.94 / 2000)
