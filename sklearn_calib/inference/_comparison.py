@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core._null import tail_rank
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
@@ -20,8 +19,7 @@ from sklearn_calib._validation import (
     check_fraction,
     check_generator,
     check_option,
-    check_size,
-    least_resamples,
+    check_resamples,
 )
 from sklearn_calib.inference._intervals import confidence_interval
 from sklearn_calib.inference._paired_samples import (
@@ -362,14 +360,9 @@ def compare_models(
     if correction is not None:
         check_option(correction, "correction", ("max-t",), "None")
     confidence = check_fraction(confidence, "confidence")
-    n_resamples = check_size(n_resamples, "n_resamples")
+    n_resamples = check_resamples(n_resamples, confidence)
     generator = check_generator(random_state)
     tail = 1.0 - confidence
-    if tail_rank(n_resamples, tail) < 1:
-        raise ValueError(
-            f"n_resamples={n_resamples} is too few for confidence={confidence:g}. "
-            f"Use n_resamples >= {least_resamples(tail)}."
-        )
     rows = check_models(y_true, predictions, sample_weight, pos_label, clusters)
     names = list(predictions)
     if reference is not None and (not isinstance(reference, Hashable) or reference not in predictions):

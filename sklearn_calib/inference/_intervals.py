@@ -229,13 +229,14 @@ def confidence_interval(
     rng = check_generator(random_state)
     n_resamples = check_size(check_resamples(n_resamples, confidence), "n_resamples", minimum=20)
     metric = as_metric(metric)
-    if method == "inversion" and not declaration(metric).calibration_error:
+    invertible = declaration(metric).calibration_error
+    if method == "inversion" and not invertible:
         raise ValueError(
             "method='inversion' needs a calibration error, but metric is not declared to be one. Use "
             "method='bootstrap', or decorate a metric that is 0 in the population under perfect calibration "
             "with MetricKernel(calibration_error=True)."
         )
-    bootstrap = method == "bootstrap" or not declaration(metric).calibration_error
+    bootstrap = method == "bootstrap" or not invertible
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
     if sample.w is not None:
         check_frequency_weights(sample.w)
