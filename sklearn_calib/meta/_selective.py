@@ -46,12 +46,12 @@ _RISKS = ("error", "false_discovery")
 _POINTS = 100
 # Probabilities below this are negligible.
 _TINY = 1e-16
-# Greater risks are tested as this one: the number of errors beside one correct sample would be unbounded.
+# Greater risks are tested as this one: the number of errors for one correct sample would be unbounded.
 _GREATEST = 1.0 - 1e-3
 
 
 def loss_limits(n: int, risk: float, alpha: float) -> tuple[Counts, Counts]:
-    """Return numbers of correct samples and the most errors beside them at which a threshold passes.
+    """Return numbers of correct samples and their greatest numbers of errors at which a threshold passes.
 
     Errors are a random walk if they have the probability ``risk`` at all confidences. With probability 1 -
     ``alpha`` it exceeds all limits: by the time of ``correct[i]`` correct samples it has used at most a
