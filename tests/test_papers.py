@@ -49,7 +49,8 @@ def test_a_number_that_leaves_its_tolerance_fails(study, shift):
     study.number("as reported", 0.5, 0.5 + shift, 5e-4)
     study.number("wrong in the paper", 0.4, 0.5 + shift, 5e-4, "why", right=0.5)
     study.number("not printed", None, 0.5 + shift, 5e-4, right=0.5)
-    expected = ["FAILS"] * 3 if shift else ["agrees", "differs", "agrees"]
+    study.number("in words", "below 1", 0.5 + shift, 5e-4, right=0.5)
+    expected = ["FAILS"] * 4 if shift else ["agrees", "differs", "holds", "holds"]
     assert [row.verdict for row in study.rows] == expected
 
 

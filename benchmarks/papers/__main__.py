@@ -3,9 +3,11 @@
     python -m benchmarks.papers
 
 Writes the table "experiment, reported, ours, tolerance, verdict" to benchmarks/results/papers.md and .csv,
-and the figures to docs/_static/papers. Verdicts: "agrees" within the tolerance of the reported
-result; "holds" for a stated property; "differs" where the paper or its code is wrong, with the reason in the
-note; "stand-in" for other data than those of the paper, with nothing to compare; "skipped" without the data.
+and the figures to docs/_static/papers. "reported" is what the paper, its figures or its authors' files state;
+"theory: ..." is a value derived here. Verdicts: "agrees" within the tolerance of the reported result; "holds"
+for a stated property, or within the tolerance of theory; "differs" where the paper or its code is wrong, with
+the reason in the note; "stand-in" for other data than those of the paper, with nothing to compare; "skipped"
+without the data.
 "FAILS" is an error: the exit status is then 1.
 
     --data FOLDER      external data (default: environment variable SKLEARN_CALIB_DATA)

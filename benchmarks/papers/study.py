@@ -54,7 +54,7 @@ class Study:
     def number(
         self,
         experiment: str,
-        reported: float | None,
+        reported: float | str | None,
         ours: float,
         tolerance: float,
         note: str = "",
@@ -62,33 +62,43 @@ class Study:
         right: float | None = None,
         digits: int = 4,
     ) -> None:
-        """Add a row that compares a number with the reported one.
+        """Add a row that compares a number with the one that the paper, its figures or its files state.
 
-        ``right`` is the value by the definition where the paper or its code is wrong, or where no number was
-        printed: the row fails if ours is not within the tolerance of it. If it is, but not within the
-        tolerance of the reported number, the verdict is "differs", and the note has to say why.
+        Where they state none, ``reported`` is None, or what they state in words, and ``right`` is our own
+        value: the column then says "theory", and the verdict is "holds". Where they are wrong, ``right`` is the
+        value by the definition. The row fails if ours is not within the tolerance of ``right``; if it is, but
+        not within the tolerance of the reported number, the verdict is "differs", and the note has to say why.
         """
+        printed = isinstance(reported, float | int)
         target = reported if right is None else right
-        if target is None:
+        if not isinstance(target, float | int):
             raise ValueError(f"{experiment}: nothing to compare with.")
         verdict = "FAILS"
         if abs(ours - target) <= tolerance:
-            near = reported is None or abs(ours - reported) <= tolerance
-            verdict = "agrees" if near else "differs"
-        shown = "-" if reported is None else f"{reported:.{digits}g}"
-        if right is not None and right != reported:
-            shown += (
-                f" (by definition: {right:.{digits}g})"
-                if reported is not None
-                else f" (theory: {right:.{digits}g})"
-            )
+            near = printed and abs(ours - reported) <= tolerance
+            verdict = "agrees" if near else "differs" if printed else "holds"
+        shown = f"{target:.{digits}g}"
+        if not printed:
+            shown = "; ".join(filter(None, (reported, f"theory: {shown}")))
+        elif right not in (None, reported):
+            shown = f"{reported:.{digits}g} (by definition: {shown})"
         self._add(experiment, shown, f"{ours:.{digits}g}", f"{tolerance:.2g}", verdict, note)
 
     def holds(
         self, experiment: str, reported: str, ours: str, condition: str, ok: bool, note: str = ""
     ) -> None:
-        """Add a row for a stated property; ``condition`` must hold for ``ours``."""
+        """Add a row for a stated property; ``condition`` must hold for ``ours``.
+
+        ``reported`` is "proved" or "curve" for what the paper proves or draws, and begins with "theory: " for a
+        property that it does not state.
+        """
         self._add(experiment, reported, ours, condition, "holds" if ok else "FAILS", note)
+
+    def differs(
+        self, experiment: str, reported: str, ours: str, condition: str, ok: bool, note: str = ""
+    ) -> None:
+        """Add a row for a wrong statement of the paper; ``condition`` is what holds instead."""
+        self._add(experiment, reported, ours, condition, "differs" if ok else "FAILS", note)
 
     def compared(
         self, experiment: str, reported: str, ours: str, condition: str, agrees: bool, note: str = ""
