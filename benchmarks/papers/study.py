@@ -65,9 +65,9 @@ class Study:
         """Add a row that compares a number with the one that the paper, its figures or its files state.
 
         Where they state none, ``reported`` is None, or what they state in words, and ``right`` is our own
-        value: the column then says "theory", and the verdict is "holds". Where they are wrong, ``right`` is the
-        value by the definition. The row fails if ours is not within the tolerance of ``right``; if it is, but
-        not within the tolerance of the reported number, the verdict is "differs", and the note has to say why.
+        value: the column then says "theory", and the verdict is "holds". Where they are wrong, ``right`` is
+        the value by the definition. The row fails if ours is not within the tolerance of ``right``; if it is,
+        but not within the tolerance of the reported number, the verdict is "differs", and the note says why.
         """
         printed = isinstance(reported, float | int)
         target = reported if right is None else right
@@ -89,8 +89,8 @@ class Study:
     ) -> None:
         """Add a row for a stated property; ``condition`` must hold for ``ours``.
 
-        ``reported`` is "proved" or "curve" for what the paper proves or draws, and begins with "theory: " for a
-        property that it does not state.
+        ``reported`` is "proved" or "curve" for what the paper proves or draws, and begins with "theory: "
+        for a property that it does not state.
         """
         self._add(experiment, reported, ours, condition, "holds" if ok else "FAILS", note)
 
