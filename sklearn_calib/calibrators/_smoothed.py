@@ -4,19 +4,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from sklearn_calib._core._grouping import group_scores
+from sklearn_calib._core._links import logit
 from sklearn_calib._core._maps import through
-from sklearn_calib._core._smoothing import node_count, outcome_coefficients, smooth_at_nodes
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_flag, check_generator, check_randomness
+from sklearn_calib._validation import BinarySample, check_flag, check_generator, check_randomness
 from sklearn_calib.calibrators._base import BaseCalibrator
-from sklearn_calib.metrics import smooth_ece_result
+from sklearn_calib.metrics._smooth import check_smoothing, smooth_result
 
 # The curve is tabulated at this many nodes per bandwidth, and interpolated linearly.
-_NODES_PER_BANDWIDTH = 64
-# If the density of the predictions is smaller than this, sums of the kernel are rounding errors.
-_SUPPORT = 1e-8
+_NODES_PER_BANDWIDTH, _MOST_NODES = 64, 1 << 24
 
 
 class SmoothedCalibrator(BaseCalibrator):
@@ -25,17 +24,21 @@ class SmoothedCalibrator(BaseCalibrator):
     A probability is mapped to the kernel-weighted event frequency of the training samples nearby. If noise of
     the same scale is first added to the probabilities (``randomized=True``), the result is perfectly
     calibrated on the training samples, and differs from the original probabilities on average by at most 2.6
-    times their smooth ECE.
+    times their smooth ECE, or 1.4 times with ``scale="logit"``.
 
     Parameters
     ----------
     bandwidth : "auto" or float, default="auto"
-        Standard deviation of the kernel, in units of probability. "auto": that of
+        Standard deviation of the kernel, in units of probability or log-odds. "auto": that of
         :func:`~sklearn_calib.metrics.smooth_ece`, which equals the error itself.
+    scale : {"probability", "logit"}, default="probability"
+        Axis on which the kernel acts. "logit" resolves probabilities near 0 and 1; those of exactly 0 and 1
+        have log-odds of about -+36.7. The automatic bandwidth is the same number in log-odds, hence narrow:
+        with few samples set a larger one.
     randomized : bool, default=False
         Whether Gaussian noise with the bandwidth as standard deviation is added to the probabilities and
-        folded into [0, 1] before the map is evaluated, as the guarantee requires. Equal scores then have
-        different probabilities, which also differ between calls.
+        folded into [0, 1], or added to the log-odds, before the map is evaluated, as the guarantee requires.
+        Equal scores then have different probabilities, which also differ between calls.
     random_state : int, Generator, RandomState or None, default=0
         Source of the noise. With an integer every call uses the same sequence; a generator is advanced by
         each call. Not used unless ``randomized``.
@@ -60,14 +63,17 @@ class SmoothedCalibrator(BaseCalibrator):
     Notes
     -----
     With :math:`K_s(t, p)` the density at :math:`t` of :math:`p + s N`, :math:`N` standard normal, folded into
-    [0, 1], the map is (eq. 1 of [1]_)
+    [0, 1], or of :math:`\sigma(\mathrm{logit}(p) + s N)`, the map is (eq. 1 of [1]_)
 
     .. math:: \hat\mu(t) = \frac{\sum_i w_i K_s(t, p_i)\, y_i}{\sum_i w_i K_s(t, p_i)}.
 
     :math:`\hat\mu(t)` is also the event frequency of a random training sample given that its noisy score is
-    :math:`t`: the randomised forecast is calibrated by construction (Appendix B.4 of [1]_). The noise changes
+    :math:`t`: the randomised forecast is calibrated by construction (Theorem 17 of [1]_). The noise changes
     a score on average by at most :math:`s\sqrt{2/\pi}`, and the curve changes the noisy score by at most
-    smooth ECE plus this value (Lemma 10 of [1]_). The default map without noise has no such guarantee.
+    smooth ECE plus this value (Lemma 10 of [1]_). In log-odds both changes are a quarter of that. They are
+    bounded in probabilities only, as in the proof of the theorem: if all outcomes are events, only the
+    probability 1 is calibrated, at an infinite distance in log-odds. The default map without noise has no
+    such guarantee.
 
     The map need not be monotone and has no certificate; use :class:`CertifiedCalibrator`. If all outcomes
     near a score agree, the probability is within 2**-53 of 0 or 1. Where there are no training scores nearby,
@@ -99,14 +105,21 @@ class SmoothedCalibrator(BaseCalibrator):
     curve_: Array
 
     def __init__(
-        self, *, bandwidth: str | float = "auto", randomized: bool = False, random_state: Any = 0
+        self,
+        *,
+        bandwidth: str | float = "auto",
+        scale: str = "probability",
+        randomized: bool = False,
+        random_state: Any = 0,
     ) -> None:
         self.bandwidth = bandwidth
+        self.scale = scale
         self.randomized = randomized
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        # smooth_ece_result checks the bandwidth
+        bandwidth: Any = self.bandwidth
+        check_smoothing(bandwidth, self.scale)
         check_flag(self.randomized, "randomized")
         check_randomness(self.random_state)
 
@@ -114,22 +127,14 @@ class SmoothedCalibrator(BaseCalibrator):
         return "probability"
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        grouped = group_scores(codes, scores, weight)
-        # events first, then the others, so that sums do not depend on the order of the samples
-        y = np.repeat(np.array([1, 0], dtype=np.int64), grouped.prob.shape[0])
-        p = np.concatenate([grouped.prob, grouped.prob])
-        w = np.concatenate([grouped.positives, grouped.weight - grouped.positives])
-        y, p, w = y[w > 0], p[w > 0], w[w > 0]
-        found: Any = self.bandwidth
-        result = smooth_ece_result(y, p, sample_weight=w, pos_label=1, bandwidth=found)
+        # sums over grouped samples do not depend on their order
+        sample = BinarySample(*group_scores(codes, scores, weight).rows())
+        bandwidth: Any = self.bandwidth
+        result = smooth_result(sample, bandwidth, self.scale, _NODES_PER_BANDWIDTH, _MOST_NODES)
         self.smooth_ece_, self.bandwidth_ = result.value, result.bandwidth
-        nodes = node_count(self.bandwidth_, _NODES_PER_BANDWIDTH)
-        coefficients = outcome_coefficients(y, p, w, self.bandwidth_) / grouped.total
-        outcome, density = smooth_at_nodes(coefficients, self.bandwidth_, nodes)
-        self.grid_ = np.linspace(0.0, 1.0, nodes + 1)
-        known = density > _SUPPORT
-        curve = np.clip(outcome[known] / density[known], 0.0, 1.0)
-        self.curve_ = np.interp(self.grid_, self.grid_[known], curve)
+        # log-odds above 37 have the same probability
+        known = ~np.isnan(result.curve) & (np.diff(result.grid, prepend=-1.0) > 0.0)
+        self.grid_, self.curve_ = result.grid[known], result.curve[known]
 
     def _export(self, build: Any) -> Any:
         if self.randomized:
@@ -141,8 +146,8 @@ class SmoothedCalibrator(BaseCalibrator):
 
     def _map_scores(self, scores: Array) -> Array:
         if self.randomized:
-            noise = check_generator(self.random_state).standard_normal(scores.shape[0])
-            scores = fold(scores + self.bandwidth_ * noise)
+            noise = self.bandwidth_ * check_generator(self.random_state).standard_normal(scores.shape[0])
+            scores = expit(logit(scores) + noise) if self.scale == "logit" else fold(scores + noise)
         return np.interp(scores, self.grid_, self.curve_)
 
 

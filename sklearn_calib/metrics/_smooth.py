@@ -15,12 +15,14 @@ from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._smoothing import (
     FIRST,
+    NODES_PER_SCALE,
     SMALLEST_SCALE,
     TAIL,
     CosineProjection,
     LogitPositions,
     condensed_sample,
     fixed_points,
+    integrate_absolute_rows,
     node_count,
     outcome_coefficients,
     residual_coefficients,
@@ -79,6 +81,10 @@ class SmoothECEResult:
         if there are no predictions nearby.
     density : ndarray of shape (m,)
         Kernel density of the predictions at ``grid``, per unit of the smoothing axis.
+    curve_error : float
+        Mean absolute distance of ``curve`` from the diagonal, weighted by ``density``: the area that a
+        diagram shows. It is the ECE of the predictions after Gaussian noise of scale s is added on the
+        smoothing axis, and differs from smECE_s by at most 0.8 s, or 0.2 s on the logit scale.
     n_samples : float
         Total weight.
     """
@@ -86,6 +92,7 @@ class SmoothECEResult:
     value: float
     bandwidth: float
     scale: str
+    curve_error: float
     n_samples: float
     grid: Array = field(repr=False)
     curve: Array = field(repr=False)
@@ -274,7 +281,8 @@ def _pooling_bins(
     return smoothing_bins(logit(grouped.prob) if scale == "logit" else grouped.prob, grouped, bandwidth)
 
 
-def _check(bandwidth: float | Literal["auto"], scale: str) -> None:
+def check_smoothing(bandwidth: float | Literal["auto"], scale: str) -> None:
+    """Check the parameters of smooth ECE."""
     check_option(scale, "scale", ("probability", "logit"))
     if isinstance(bandwidth, str):
         check_option(bandwidth, "bandwidth", ("auto",), "a number")
@@ -349,7 +357,7 @@ def smooth_ece(
     >>> print(f"{smooth_ece(y_true, [0.9, 0.9, 0.9, 0.9]):.3f}")
     0.400
     """
-    _check(bandwidth, scale)
+    check_smoothing(bandwidth, scale)
 
     def error(sample: BinarySample) -> float:
         return _solve(sample, bandwidth, scale)[0]
@@ -382,9 +390,14 @@ def smooth_ece_result(
     -----
     The curve is the kernel regression (eq. 1 of the paper of :func:`smooth_ece`) with bandwidth s,
     :math:`\hat\mu(t) = \sum_i w_i K_s(t, p_i) y_i / \sum_i w_i K_s(t, p_i)`, and the density is
-    :math:`\hat\delta(t) = \sum_i w_i K_s(t, p_i)/n`. On the probability scale the area :math:`\int
-    |\hat\mu(t) - t|\,\hat\delta(t)\,dt` differs from smECE_s by at most 0.8 s (Lemma 10), so a plot of
-    curve and density shows the error.
+    :math:`\hat\delta(t) = \sum_i w_i K_s(t, p_i)/n`. ``curve_error`` is (eq. 7, where it has a tilde)
+
+    .. math:: \int_0^1 |\hat\mu(t) - t|\,\hat\delta(t)\,dt = \mathrm{smECE}_s \pm s\sqrt{2/\pi}
+
+    (Lemma 10), so a plot of curve and density shows the error. Unlike smECE_s it can grow with s, and it is
+    positive for calibrated predictions: .8 s if all of them are 1/2. On the logit scale it is
+    :func:`logit_smoothed_ece` at the same bandwidth, and a quarter of the bound holds, as a probability
+    changes by at most a quarter of the change of its log-odds.
 
     Examples
     --------
@@ -392,26 +405,41 @@ def smooth_ece_result(
     >>> result = smooth_ece_result([0, 1, 0, 1], [0.1, 0.9, 0.4, 0.6], bandwidth=0.1)
     >>> print(result)
     smooth ECE = 0.1865 (bandwidth 0.1000 on the probability scale, n = 4)
-    >>> result.grid.shape == result.curve.shape
-    True
+    >>> print(f"{result.curve_error:.4f}")
+    0.1706
     """
-    _check(bandwidth, scale)
+    check_smoothing(bandwidth, scale)
     return smooth_result(check_binary(y_true, y_proba, sample_weight, pos_label), bandwidth, scale)
 
 
-def smooth_result(sample: BinarySample, bandwidth: float | Literal["auto"], scale: str) -> SmoothECEResult:
-    """Return the result of :func:`smooth_ece_result` for a checked sample."""
+def smooth_result(
+    sample: BinarySample,
+    bandwidth: float | Literal["auto"],
+    scale: str,
+    per_scale: float = NODES_PER_SCALE,
+    most_nodes: int = _CURVE_NODES,
+) -> SmoothECEResult:
+    """Return the result of :func:`smooth_ece_result` for a checked sample.
+
+    The curve has at least ``per_scale`` nodes for each bandwidth, and at most about ``most_nodes`` in all.
+    """
     value, width, axis = _solve(sample, bandwidth, scale)
     s = width / axis.length
-    nodes = node_count(s)
-    stride = max(1, nodes // _CURVE_NODES)
+    # the sigmoid changes within a few log-odds, however large the bandwidth
+    nodes = node_count(min(s, max(2.0 / axis.length, _SMALLEST_BANDWIDTH)), per_scale)
+    t = np.linspace(0.0, 1.0, nodes + 1)
+    if axis.logit:
+        t = expit(axis.origin + axis.length * t)
+    outcome, weight = smooth_at_nodes(axis.outcome_coefficients(s), s, nodes)
+    # eq. 7; t is not even about 0 and 1, whence the end terms of the Euler-Maclaurin formula
+    curve_error = integrate_absolute_rows((outcome - t * weight)[np.newaxis], 1.0 / nodes)[0]
+    curve_error -= (weight[0] + weight[-1]) / (12.0 * nodes**2)
     # where the kernel is negligible, its sums are rounding errors of either sign
-    outcome, weight = smooth_at_nodes(axis.outcome_coefficients(s), s, nodes)[:, ::stride]
+    stride = max(1, nodes // most_nodes)
+    t, outcome, weight = t[::stride], outcome[::stride], weight[::stride]
     supported = weight > _SUPPORT
     curve = np.full(weight.shape, np.nan)
     curve[supported] = np.clip(outcome[supported] / weight[supported], 0.0, 1.0)
-    t = np.linspace(0.0, 1.0, weight.shape[0])
-    if scale == "logit":
-        t = expit(axis.origin + axis.length * t)
     density = np.maximum(weight, 0.0) / axis.length
-    return SmoothECEResult(value, width, scale, sample.total, t, curve, density)
+    area = float(min(max(curve_error, 0.0), 1.0))
+    return SmoothECEResult(value, width, scale, area, sample.total, t, curve, density)

@@ -103,6 +103,12 @@ CALIBRATORS = [
     CalibratorCase("group", GroupCalibrator, monotone=False, counts=True),
     CalibratorCase("group_temperature", partial(GroupCalibrator, TemperatureCalibrator()), **CLASSES),
     CalibratorCase("smoothed", SmoothedCalibrator, monotone=False, again=True),
+    CalibratorCase(
+        "smoothed_logit",
+        partial(SmoothedCalibrator, scale="logit", bandwidth=0.3),
+        monotone=False,
+        again=True,
+    ),
     CalibratorCase("spline", SplineCalibrator, monotone=False, **FITTED),
     CalibratorCase("spline_monotone", partial(SplineCalibrator, monotone=True), **STRICT, again=True),
     CalibratorCase(

@@ -2,57 +2,91 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 
 from sklearn_calib.calibrators import SmoothedCalibrator
 from sklearn_calib.metrics import smooth_ece
 
 
-def kernel(t, p, s):
-    """Density at t of p + s N folded into [0, 1], by its images."""
+def kernel(t, p, s, scale="probability"):
+    """Density at t of p + s N folded into [0, 1], by its images; at logit(t) of logit(p) + s N."""
     images = [2 * k + sign * p for k in range(-4, 5) for sign in (1, -1)]
+    if scale == "logit":
+        t, images = logit(t), [logit(p)]
     return sum(np.exp(-0.5 * ((t - image) / s) ** 2) for image in images) / (s * np.sqrt(2 * np.pi))
+
+
+SCALES = pytest.mark.parametrize("scale", ["probability", "logit"])
 
 
 def sample(n=120, seed=0):
     rng = np.random.default_rng(seed)
-    p = np.round(rng.random(n), 2)
+    p = np.clip(np.round(rng.random(n), 2), 0.002, 0.998)
     return p, (rng.random(n) < p**2).astype(int), rng.integers(1, 4, n)
 
 
+@SCALES
 @pytest.mark.parametrize("bandwidth", ["auto", 0.03, 0.5])
-def test_agrees_with_a_double_loop(bandwidth):
+def test_agrees_with_a_double_loop(bandwidth, scale):
     p, y, w = sample()
-    calibrator = SmoothedCalibrator(bandwidth=bandwidth).fit(p, y, w)
+    calibrator = SmoothedCalibrator(bandwidth=bandwidth, scale=scale).fit(p, y, w)
     s = calibrator.bandwidth_
-    assert s == pytest.approx(smooth_ece(y, p, sample_weight=w) if bandwidth == "auto" else bandwidth)
-    grid = np.linspace(0, 1, 41)
+    error = smooth_ece(y, p, sample_weight=w, scale=scale)
+    assert s == pytest.approx(error if bandwidth == "auto" else bandwidth)
+    # with narrow kernels at the scores only: elsewhere a few tails decide
+    grid = np.unique(p) if (bandwidth, scale) == (0.03, "logit") else np.linspace(0.002, 0.998, 41)
     expected = []
     for t in grid:
-        mass = [w[i] * kernel(t, p[i], s) for i in range(120)]
+        mass = [w[i] * kernel(t, p[i], s, scale) for i in range(120)]
         expected.append(sum(m * y[i] for i, m in enumerate(mass)) / sum(mass))
     np.testing.assert_allclose(calibrator.transform(grid), expected, rtol=0, atol=2e-4)
 
 
-def test_randomised_forecast_is_calibrated_on_the_training_rows():
+@SCALES
+def test_randomised_forecast_is_calibrated_on_the_training_rows(scale):
     """By quadrature over the noise: its residuals vanish at every noisy score, and it moves little."""
     p, y, w = sample(60)
-    calibrator = SmoothedCalibrator().fit(p, y, w)
-    s, t = calibrator.bandwidth_, (np.arange(1000) + 0.5) / 1000
+    calibrator = SmoothedCalibrator(scale=scale).fit(p, y, w)
+    s, t, step = calibrator.bandwidth_, (np.arange(1000) + 0.5) / 1000, 1 / 1000
+    if scale == "logit":
+        step = 0.01
+        t = expit(np.arange(-12, 12, step))
     mapped = calibrator.transform(t)
-    density = np.array([w[i] * kernel(t, p[i], s) for i in range(60)])
+    density = np.array([w[i] * kernel(t, p[i], s, scale) for i in range(60)])
+    assert density.sum() * step == pytest.approx(w.sum(), rel=1e-4)
     residual = ((y[:, None] - mapped) * density).sum(axis=0) / w.sum()
     assert np.abs(residual).max() < 1e-3
-    moved = (np.abs(mapped - p[:, None]) * density).sum() / 1000 / w.sum()
-    assert moved <= (1 + 2 * np.sqrt(2 / np.pi)) * calibrator.smooth_ece_
+    moved = (np.abs(mapped - p[:, None]) * density).sum() * step / w.sum()
+    slope = 0.25 if scale == "logit" else 1.0
+    assert moved <= (1 + 2 * slope * np.sqrt(2 / np.pi)) * calibrator.smooth_ece_
 
 
-def test_noise_is_folded_and_reproducible():
+def test_log_odds_resolve_rare_events():
+    rng = np.random.default_rng(0)
+    p = np.repeat([0.001, 0.004, 0.016], 20_000)
+    y = (rng.random(60_000) < 2 * p).astype(int)
+    found = SmoothedCalibrator(scale="logit").fit(p, y).transform([0.001, 0.004, 0.016])
+    np.testing.assert_allclose(found, y.reshape(3, -1).mean(axis=1), rtol=1e-3)
+    assert SmoothedCalibrator().fit(p, y).transform([0.001])[0] > 0.004
+
+
+@pytest.mark.parametrize("end", [0.0, 1.0])
+def test_predictions_of_0_and_1_on_the_logit_scale(end):
+    calibrator = SmoothedCalibrator(scale="logit").fit([end, end, 0.5, 0.5], [0, 1, 0, 1])
+    assert (np.diff(calibrator.grid_) > 0).all()
+    np.testing.assert_allclose(calibrator.transform([0.0, 0.5, 1.0]), 0.5, atol=1e-6)
+
+
+@SCALES
+def test_noise_is_reproducible(scale):
     p, y, _ = sample()
-    calibrator = SmoothedCalibrator(randomized=True, random_state=3).fit(p, y)
+    calibrator = SmoothedCalibrator(scale=scale, randomized=True, random_state=3).fit(p, y)
     noise = np.random.default_rng(3).standard_normal(120) * calibrator.bandwidth_
     noisy = np.abs(p + noise)
     noisy = np.where(noisy > 1, 2 - noisy, noisy)
-    plain = SmoothedCalibrator().fit(p, y)
+    if scale == "logit":
+        noisy = expit(logit(p) + noise)
+    plain = SmoothedCalibrator(scale=scale).fit(p, y)
     np.testing.assert_allclose(calibrator.transform(p), plain.transform(noisy), rtol=0, atol=1e-12)
     np.testing.assert_array_equal(calibrator.transform(p), calibrator.predict_proba(p)[:, 1])
     generator = SmoothedCalibrator(randomized=True, random_state=np.random.default_rng(0)).fit(p, y)

@@ -7,6 +7,7 @@ from scipy.stats import norm
 
 from sklearn_calib.metrics import (
     _smooth,
+    logit_smoothed_ece,
     smooth_ece,
     smooth_ece_result,
 )
@@ -117,6 +118,36 @@ def test_curve_and_density(scale):
             top, bottom = kernel @ y, kernel.sum()
         assert result.curve[j] == pytest.approx(top / bottom, abs=1e-5)
         assert result.density[j] == pytest.approx(bottom / 500, abs=1e-5)
+
+
+@pytest.mark.parametrize("s", [1e-3, 0.02, 0.1, 0.5, 3.0])
+def test_area_below_the_curve_is_its_definition(s):
+    # eq. 7 by quadrature, and Lemma 10
+    y, p, w = sample(2)
+    t = np.linspace(0, 1, 200_001)
+    events, mass = (folded_gaussian_sum(t, p, part, s) for part in (w * y, w))
+    result = smooth_ece_result(y, p, sample_weight=w, bandwidth=s)
+    expected = trapezoid(np.abs(events - t * mass), t) / w.sum()
+    assert result.curve_error == pytest.approx(expected, abs=1e-6)
+    assert abs(result.curve_error - result.value) <= np.sqrt(2 / np.pi) * s
+
+
+def test_area_below_the_curve_by_hand():
+    # calibrated predictions of 1/2: the curve is 1/2, and the mean distance of 1/2 + s N from it E |s N|
+    result = smooth_ece_result([0, 1], [0.5, 0.5], bandwidth=0.05)
+    assert result.value == pytest.approx(0.0, abs=1e-12)
+    assert result.curve_error == pytest.approx(np.sqrt(2 / np.pi) * 0.05, abs=1e-6)
+    # all events at 1/2: the curve is 1
+    assert smooth_ece_result([1, 1], [0.5, 0.5], bandwidth=0.05).curve_error == pytest.approx(0.5, abs=1e-9)
+
+
+@pytest.mark.parametrize("s", [0.01, 0.3, 3.0, 300.0])
+def test_area_below_the_curve_on_the_logit_scale(s):
+    y, p, w = sample(4)
+    result = smooth_ece_result(y, p, sample_weight=w, bandwidth=s, scale="logit")
+    expected = logit_smoothed_ece(y, p, sample_weight=w, bandwidth=s)
+    assert result.curve_error == pytest.approx(expected, abs=1e-9)
+    assert abs(result.curve_error - result.value) <= np.sqrt(2 / np.pi) * s / 4
 
 
 def test_logit_scale_is_the_definition():
