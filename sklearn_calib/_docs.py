@@ -124,6 +124,10 @@ float
 References
 ----------
 .. [1] J. Blasiok et al. (2023). A Unifying Theory of Distance from Calibration. STOC. arXiv:2211.16886""",
+    "recalibration": """\
+recalibration : {"monotone", "either", "any"}, default="monotone"
+    Permitted maps: non-decreasing ones, monotone ones of either direction, or any. "any" replaces each
+    distinct prediction by its event frequency. It measures noise only if all predictions differ.""",
     "cutoff_paper": """\
 References
 ----------

@@ -105,14 +105,22 @@ def binned_ece(y, p, w, edges, norm_):
     return {"l1": shares @ gaps, "l2": np.sqrt(shares @ gaps**2), "max": gaps.max()}[norm_]
 
 
-def decision_gap(y, p, w, tau):
-    """Risk at a threshold minus the least risk of any rule 'act from this prediction upwards'."""
+def decision_gap(y, p, w, tau, recalibration="monotone"):
+    """Risk at a threshold minus the least risk of any rule 'act from this prediction upwards'.
+
+    For "either" also of any rule 'act up to this prediction', for "any" of acting on any set of predictions.
+    """
+    values, rank = np.unique(p, return_inverse=True)
+    rules = rank >= np.arange(len(values) + 1)[:, np.newaxis]
+    if recalibration == "either":
+        rules = np.concatenate([rules, ~rules])
+    if recalibration == "any":
+        rules = (np.arange(2 ** len(values))[:, np.newaxis] >> rank & 1).astype(bool)
 
     def risk(act):
-        return np.sum(w * np.where(act, tau * (1 - y), (1 - tau) * y)) / w.sum()
+        return np.sum(w * np.where(act, tau * (1 - y), (1 - tau) * y), axis=-1) / w.sum()
 
-    rules = [p >= cut for cut in [*np.unique(p), np.inf]]
-    return risk(p >= tau) - min(risk(rule) for rule in rules)
+    return risk(p >= tau) - risk(rules).min()
 
 
 def isotonic_by_extremes(y, p, w):

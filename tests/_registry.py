@@ -113,6 +113,12 @@ METRICS = [
     # a flip would put the threshold at 0.7
     MetricCase("decision_risk_gap", metrics.decision_risk_gap, {"threshold": 0.3}, flip_symmetric=False),
     MetricCase("decision_risk_gap_max", metrics.decision_risk_gap, {"threshold": "max"}),
+    MetricCase(
+        "decision_risk_gap_either",
+        metrics.decision_risk_gap,
+        {"threshold": 0.3, "recalibration": "either"},
+        flip_symmetric=False,
+    ),
     MetricCase("calibration_decision_loss", metrics.calibration_decision_loss),
 ]
 

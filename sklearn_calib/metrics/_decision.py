@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,6 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    BinarySample,
     check_binary,
     check_fraction,
     check_numbers,
@@ -35,10 +34,12 @@ _MOST_DISTINCT = 1 << 14
 # Points that are not higher than this above a line lie on it.
 _ROUNDING = 1e-15
 
+Recalibration = Literal["monotone", "either", "any"]
+
 
 @dataclass(frozen=True, eq=False)
 class DecisionRiskResult:
-    """Decision risk over thresholds, and the lowest risk that a monotone recalibration attains.
+    """Decision risk over thresholds, and the lowest risk that a recalibration attains.
 
     Attributes
     ----------
@@ -47,11 +48,11 @@ class DecisionRiskResult:
     risk : ndarray of shape (m,)
         Risk of decisions based on the predictions.
     best_risk : ndarray of shape (m,)
-        Lowest risk over all non-decreasing recalibrations.
+        Lowest risk over all recalibrations of the chosen kind.
     gap : ndarray of shape (m,)
         ``risk - best_risk``, never negative.
     bound : float
-        The cutoff calibration error: no gap exceeds it.
+        Upper bound of every gap, as in :func:`decision_risk_gap`.
     """
 
     thresholds: Array = field(repr=False)
@@ -81,10 +82,24 @@ class DecisionRiskResult:
         )
 
 
-def decision_risks(grouped: GroupedOutcomes, thresholds: Array) -> tuple[Array, Array]:
+def decision_risks(
+    grouped: GroupedOutcomes, thresholds: Array, recalibration: str = "monotone"
+) -> tuple[Array, Array]:
     """Return risk and lowest risk for each threshold."""
-    costs = _Costs(grouped)
-    return costs.of_cut(thresholds, np.searchsorted(grouped.prob, thresholds)), costs.lowest(thresholds)
+    risk = _Costs(grouped).of_cut(thresholds, np.searchsorted(grouped.prob, thresholds))
+    lowest = (_Costs(order).lowest(thresholds) for order in _orders(grouped, recalibration))
+    return risk, np.minimum.reduce([risk, *lowest])
+
+
+def _orders(grouped: GroupedOutcomes, recalibration: str) -> list[GroupedOutcomes]:
+    """Return the groups in each order of which a recalibration may act on the last ones."""
+    if recalibration == "monotone":
+        return [grouped]
+    prob, weight, positives = grouped.prob, grouped.weight, grouped.positives
+    if recalibration == "either":
+        return [grouped, GroupedOutcomes(prob, weight[::-1], positives[::-1])]
+    order = np.argsort(positives / weight, kind="stable")
+    return [GroupedOutcomes(prob, weight[order], positives[order])]
 
 
 class _Costs:
@@ -108,8 +123,8 @@ class _Costs:
         return self.of_cut(thresholds, block_start[np.searchsorted(blocks.value, thresholds)])
 
 
-def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str = "monotone") -> Array:
-    """Return the risk gap at each prediction: the greater one of its limits from both sides.
+def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str) -> list[Array]:
+    """Return the risk gap at each prediction, the greater one of its limits from both sides, for each order.
 
     Between two predictions the risk is linear and the lowest risk concave in the threshold. The gap is
     therefore convex, and nowhere greater than at the ends.
@@ -117,23 +132,19 @@ def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str = "monoton
     tau, costs = grouped.prob, _Costs(grouped)
     cut = np.arange(tau.shape[0])
     risk = np.maximum(costs.of_cut(tau, cut), costs.of_cut(tau, cut + 1))
-    if recalibration == "monotone":
-        lowest = costs.lowest(tau)
-    else:
-        frequency = grouped.positives / grouped.weight
-        order = np.argsort(frequency, kind="stable")
-        best = _Costs(GroupedOutcomes(frequency[order], grouped.weight[order], grouped.positives[order]))
-        lowest = best.of_cut(tau, np.searchsorted(best.grouped.prob, tau))
-    return np.maximum(risk - lowest, 0.0)
+    return [np.maximum(risk - _Costs(order).lowest(tau), 0.0) for order in _orders(grouped, recalibration)]
 
 
 def _decision_loss(grouped: GroupedOutcomes, recalibration: str = "monotone") -> float:
+    return max(_loss_of_gaps(grouped.prob, gap) for gap in _gaps_at_predictions(grouped, recalibration))
+
+
+def _loss_of_gaps(tau: Array, gap: Array) -> float:
     """Return twice the least concave majorant of the risk gap, at 1/2.
 
     The line through the ends is replaced by that through the point farthest above it, on its side of 1/2,
     until no point is above.
     """
-    tau, gap = grouped.prob, _gaps_at_predictions(grouped, recalibration)
     left, right = (0.0, 0.0), (1.0, 0.0)
     while True:
         slope = (right[1] - left[1]) / (right[0] - left[0])
@@ -153,17 +164,15 @@ def n_risk_bins(total: float) -> int:
     return int(np.ceil(_BINS_PER_ROOT * np.cbrt(total)))
 
 
-def _bins(grouped: GroupedOutcomes) -> NDArray[np.int64]:
-    # the greatest of many gaps changes more than a single one
-    return quantile_bins(grouped.weight, 8 * n_risk_bins(grouped.total))
-
-
-def _gap_bins(grouped: GroupedOutcomes, threshold: float | str = 0.5) -> NDArray[np.int64] | None:
-    return _bins(grouped) if threshold == "max" else None
-
-
 def _loss_bins(grouped: GroupedOutcomes, recalibration: str = "monotone") -> NDArray[np.int64] | None:
-    return _bins(grouped) if recalibration == "monotone" else None
+    # the greatest of many gaps changes more than a single one
+    return None if recalibration == "any" else quantile_bins(grouped.weight, 8 * n_risk_bins(grouped.total))
+
+
+def _gap_bins(
+    grouped: GroupedOutcomes, threshold: float | str = 0.5, recalibration: str = "monotone"
+) -> NDArray[np.int64] | None:
+    return _loss_bins(grouped, recalibration) if threshold == "max" else None
 
 
 def _overconfident(prob: Array, direction: Array) -> Array:
@@ -171,9 +180,11 @@ def _overconfident(prob: Array, direction: Array) -> Array:
     return expit(0.5 * logit(prob)) - prob
 
 
-def _make(prob: Array, n_samples: float, threshold: float | str = 0.5) -> Evaluate:
+def _make(
+    prob: Array, n_samples: float, threshold: float | str = 0.5, recalibration: str = "monotone"
+) -> Evaluate:
     if isinstance(threshold, str):
-        return one_by_one(lambda grouped: float(_gaps_at_predictions(grouped).max()))(prob, n_samples)
+        return one_by_one(lambda g: np.max(_gaps_at_predictions(g, recalibration)))(prob, n_samples)
 
     # the cost of acting from group j on is, up to a constant, the cumulative sum of
     # positives - threshold * count
@@ -181,9 +192,15 @@ def _make(prob: Array, n_samples: float, threshold: float | str = 0.5) -> Evalua
 
     def gaps(count: Array, positives: Array) -> Array:
         walk = positives - threshold * count
+        lowest = np.minimum(walk, 0.0).sum(axis=0) if recalibration == "any" else 0.0
         np.cumsum(walk, axis=0, out=walk)
         cost = walk[start - 1] if start else np.zeros(walk.shape[1])
-        return np.asarray(np.maximum(cost - np.minimum(walk.min(axis=0), 0.0), 0.0) / count.sum(axis=0))
+        if recalibration != "any":
+            lowest = np.minimum(walk.min(axis=0), 0.0)
+        if recalibration == "either":
+            # acting up to group j
+            lowest = np.minimum(lowest, walk[-1] - np.maximum(walk.max(axis=0), 0.0))
+        return np.asarray(np.maximum(cost - lowest, 0.0) / count.sum(axis=0))
 
     return gaps
 
@@ -201,12 +218,13 @@ def decision_risk_gap(
     y_proba: ArrayLike,
     *,
     threshold: float | Literal["max"] = 0.5,
+    recalibration: Recalibration = "monotone",
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the decision risk that monotone recalibration would remove at one threshold, or at the worst.
+    r"""Compute the decision risk that recalibration would remove at one threshold, or at the worst.
 
     Parameters
     ----------
@@ -215,13 +233,15 @@ def decision_risk_gap(
         Act if the prediction is at least this. It is also the cost of a false positive, if false positive and
         false negative together cost 1. Strictly between 0 and 1. "max" is the largest gap over all
         thresholds, the supremum.
+    %(recalibration)s
     %(weight)s
     %(reduction)s
 
     Returns
     -------
     float
-        Reduction of risk, in [0, 1]; 0 is best. At most the cutoff calibration error.
+        Reduction of risk, in [0, 1]; 0 is best. At most the cutoff calibration error for "monotone", twice
+        this error for "either", and the ECE of the distinct predictions for "any".
 
     %(raised)s
 
@@ -239,27 +259,33 @@ def decision_risk_gap(
     .. math:: R(f; \tau) = \frac1n \sum_i w_i \bigl[\tau\,(1 - y_i)\,1\{p_i \ge \tau\}
               + (1 - \tau)\,y_i\,1\{p_i < \tau\}\bigr].
 
-    The gap is :math:`R(f; \tau) - \min_h R(h \circ f; \tau)` over non-decreasing h, attained by the
-    isotonic fit. O(n log n).
+    The gap is :math:`R(f; \tau) - \min_h R(h \circ f; \tau)` over the permitted maps h. The best
+    non-decreasing map is the isotonic fit, the best of all maps the event frequency of each prediction.
+    O(n log n).
 
-    It is at most the cutoff calibration error, half of the bound in Proposition 3.2: acting from c on instead
-    of from :math:`\tau < c` reduces the risk by :math:`\sum_{\tau \le p_i < c} w_i (\tau - y_i)/n`. As
-    :math:`\tau \le p_i`, this is at most :math:`\sum w_i (p_i - y_i)/n` over the same interval; the case
-    :math:`c < \tau` is analogous.
+    Acting where :math:`h(p_i) \ge \tau` reduces the risk by :math:`\sum \pm w_i (y_i - \tau)/n` over the
+    samples whose decision changes, + if :math:`p_i < \tau` (eq. 3), which does not decrease if :math:`p_i`
+    replaces :math:`\tau`: hence the bound by the ECE (Proposition 3.1). The samples form one interval if h is
+    non-decreasing, hence the cutoff error, and two if h is non-increasing (Proposition 3.2).
 
     %(cutoff_paper)s
 
     Examples
     --------
     >>> from sklearn_calib.metrics import decision_risk_gap
-    >>> print(f"{decision_risk_gap([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8], threshold=0.5):.2f}")
-    0.25
+    >>> y, p = [0, 1, 1, 1], [0.76, 0.74, 0.74, 0.74]  # Example 3.1: cutoff error .195, ECE .385
+    >>> for maps in ("monotone", "either", "any"):
+    ...     print(decision_risk_gap(y, p, threshold=0.75, recalibration=maps))
+    0.1875
+    0.375
+    0.375
     """
+    check_option(recalibration, "recalibration", get_args(Recalibration))
     tau = threshold if isinstance(threshold, str) else check_fraction(threshold, "threshold")
     if isinstance(tau, str):
         check_option(tau, "threshold", ("max",), "a number")
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
-    return error_of_groups(lambda g: value_of_groups(_make(g.prob, g.total, tau), g), *given)
+    return error_of_groups(lambda g: value_of_groups(_make(g.prob, g.total, tau, recalibration), g), *given)
 
 
 @shared_docs
@@ -274,7 +300,7 @@ def calibration_decision_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    recalibration: Literal["monotone", "any"] = "monotone",
+    recalibration: Recalibration = "monotone",
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
     reduction: Reduction = "classwise",
@@ -288,18 +314,14 @@ def calibration_decision_loss(
     Parameters
     ----------
     %(outcomes)s
-    recalibration : {"monotone", "any"}, default="monotone"
-        Maps by which the predictions may be recalibrated: non-decreasing ones, or any, as in the definition
-        [1]_. "any" replaces each distinct prediction by its event frequency. Use it for few distinct
-        predictions with many samples each: if all predictions differ, it measures noise only.
+    %(recalibration)s
     %(weight)s
     %(reduction)s
 
     Returns
     -------
     float
-        Improvement in [0, 1]; 0 is best. With monotone recalibration at most twice the cutoff calibration
-        error.
+        Improvement in [0, 1]; 0 is best. At most twice the bound of :func:`decision_risk_gap`.
 
     %(raised)s
 
@@ -319,9 +341,10 @@ def calibration_decision_loss(
     over the permitted maps h. A proper score is a mixture of decisions at thresholds :math:`\tau`. With
     mixing measure :math:`\mu` the improvement is :math:`\int \mathrm{gap}(\tau)\, d\mu(\tau)`, with the gap
     of :func:`decision_risk_gap`, because one map is best at all thresholds: the isotonic fit, or the event
-    frequencies. Values of S remain in [0, 1] if :math:`\int \tau\, d\mu \le 1` and :math:`\int (1 - \tau)\,
-    d\mu \le 1`. The dual of this linear program is the lowest line above the gap at 1/2: with
-    :math:`\overline{\mathrm{gap}}` the least concave majorant of the gap on [0, 1],
+    frequencies; "either" is the greater loss of the two directions. Values of S remain in [0, 1] if
+    :math:`\int \tau\, d\mu \le 1` and :math:`\int (1 - \tau)\, d\mu \le 1`. The dual of this linear program
+    is the lowest line above the gap at 1/2: with :math:`\overline{\mathrm{gap}}` the least concave majorant
+    of the gap on [0, 1],
 
     .. math:: \mathrm{CDL} = 2\, \overline{\mathrm{gap}}(1/2) ,
               \qquad \sup_\tau \mathrm{gap}(\tau) \le \mathrm{CDL} \le 2 \sup_\tau \mathrm{gap}(\tau).
@@ -340,7 +363,7 @@ def calibration_decision_loss(
     >>> print(f"{calibration_decision_loss([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8]):.4f}")
     0.5100
     """
-    check_option(recalibration, "recalibration", ("monotone", "any"))
+    check_option(recalibration, "recalibration", get_args(Recalibration))
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
     return error_of_groups(lambda grouped: _decision_loss(grouped, recalibration), *given)
 
@@ -422,6 +445,7 @@ def decision_risk_result(
     y_proba: ArrayLike,
     *,
     thresholds: ArrayLike | None = None,
+    recalibration: Recalibration = "monotone",
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> DecisionRiskResult:
@@ -432,11 +456,12 @@ def decision_risk_result(
     y_true, y_proba, sample_weight, pos_label
         As in :func:`decision_risk_gap`, for binary targets.
     %(thresholds)s
+    %(recalibration)s
 
     Returns
     -------
     DecisionRiskResult
-        Risk, lowest risk, risk gap, and their bound, the cutoff calibration error.
+        Risk, lowest risk, risk gap, and their bound.
 
     %(raised)s
 
@@ -446,7 +471,17 @@ def decision_risk_result(
     >>> print(decision_risk_result([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8]))
     decision risk gap: at most 0.3000, at threshold 0.6 (bound 0.3500) over 99 thresholds
     """
-    return risk_result(check_binary(y_true, y_proba, sample_weight, pos_label), check_thresholds(thresholds))
+    check_option(recalibration, "recalibration", get_args(Recalibration))
+    tau = check_thresholds(thresholds)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    risk, best = decision_risks(grouped, tau, recalibration)
+    # Propositions 3.1 and 3.2
+    if recalibration == "any":
+        bound = float(np.abs(grouped.residual).sum() / grouped.total)
+    else:
+        bound = cutoff_of_groups(grouped) * (2.0 if recalibration == "either" else 1.0)
+    return DecisionRiskResult(tau, risk, best, risk - best, bound)
 
 
 def check_thresholds(thresholds: ArrayLike | None) -> Array:
@@ -459,11 +494,3 @@ def check_thresholds(thresholds: ArrayLike | None) -> Array:
             f"thresholds must be a non-empty list of numbers strictly between 0 and 1, got {thresholds!r}."
         )
     return tau
-
-
-def risk_result(sample: BinarySample, tau: Array) -> DecisionRiskResult:
-    """Return the result of :func:`decision_risk_result` for a checked sample and thresholds."""
-    grouped = group_outcomes(sample.y, sample.p, sample.w)
-    risk, best = decision_risks(grouped, tau)
-    bound = cutoff_of_groups(grouped)
-    return DecisionRiskResult(tau, risk, best, np.maximum(risk - best, 0.0), bound)

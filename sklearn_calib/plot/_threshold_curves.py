@@ -494,7 +494,7 @@ class DecisionDisplay(_ThresholdDisplay):
         curves = {}
         for key, sample in samples.items():
             grouped = groups[key]
-            gap = _gaps(grouped, tau)
+            gap = np.subtract(*decision_risks(grouped, tau))
             upper, pvalue = np.full_like(tau, np.nan), None
             if band is not None:
                 null = _simulated_gaps(sample, grouped, tau, n_resamples, generator)
@@ -511,12 +511,6 @@ class DecisionDisplay(_ThresholdDisplay):
         return text if curve.pvalue is None else f"{text} ({pvalue_words(curve.pvalue)})"
 
 
-def _gaps(grouped: GroupedOutcomes, thresholds: Array) -> Array:
-    """Return the risk minus the lowest risk of a non-decreasing recalibration, at each threshold."""
-    risk, best = decision_risks(grouped, thresholds)
-    return np.maximum(risk - best, 0.0)
-
-
 def _simulated_gaps(
     sample: BinarySample,
     grouped: GroupedOutcomes,
@@ -530,7 +524,7 @@ def _simulated_gaps(
     simulated = bins.simulate(n_resamples, generator)
     return np.array(
         [
-            _gaps(GroupedOutcomes(bins.prob, bins.weight, positives), thresholds)
+            np.subtract(*decision_risks(GroupedOutcomes(bins.prob, bins.weight, positives), thresholds))
             for part in simulated
             for positives in part.T
         ]

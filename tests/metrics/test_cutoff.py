@@ -52,11 +52,18 @@ def test_staircase(steps):
     assert value == pytest.approx(1 / (8 * steps**2), rel=1e-3)
 
 
-def test_decision_gap_is_at_most_twice_the_cutoff_error():
-    # Proposition 3.2
+def test_decision_gaps_are_bounded():
+    # Propositions 3.1 and 3.2
     for y, p, w in samples():
+        cutoff = cutoff_calibration_error(y, p, sample_weight=w)
+        values = np.unique(p)
+        ece = sum(abs(np.sum((w * (y - p))[p == value])) for value in values) / w.sum()
+        for recalibration, bound in (("either", 2 * cutoff), ("any", ece)):
+            result = decision_risk_result(y, p, recalibration=recalibration, sample_weight=w)
+            assert result.bound == pytest.approx(bound, abs=1e-12)
+            assert (result.gap <= result.bound + 1e-12).all()
         result = decision_risk_result(y, p, sample_weight=w)
-        assert result.bound == pytest.approx(cutoff_calibration_error(y, p, sample_weight=w))
+        assert result.bound == pytest.approx(cutoff)
         assert (result.gap <= result.bound + 1e-12).all()
         assert (result.gap >= 0).all()
         np.testing.assert_allclose(result.gap, np.maximum(result.risk - result.best_risk, 0))

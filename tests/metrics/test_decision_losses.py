@@ -58,18 +58,30 @@ def frequencies(y, p, w):
 
 def test_decision_loss_is_the_linear_program():
     for y, p, w in samples():
-        for recalibration, fit in (("monotone", isotonic_by_extremes), ("any", frequencies)):
+        increasing, decreasing = isotonic_by_extremes(y, p, w), isotonic_by_extremes(y, -p, w)
+        for recalibration, fits in (
+            ("monotone", [increasing]),
+            ("either", [increasing, decreasing]),
+            ("any", [frequencies(y, p, w)]),
+        ):
             found = calibration_decision_loss(y, p, sample_weight=w, recalibration=recalibration)
-            assert found == pytest.approx(loss_by_linear_program(y, p, w, fit(y, p, w)), abs=1e-9)
+            expected = max(loss_by_linear_program(y, p, w, fit) for fit in fits)
+            assert found == pytest.approx(expected, abs=1e-9)
 
 
 def test_largest_gap_is_the_supremum():
     for y, p, w in samples():
-        near = np.concatenate([np.arange(1, 200) / 200, p, p - 1e-9, p + 1e-9, [1e-9, 1 - 1e-9]])
-        gaps = [decision_gap(y, p, w, tau) for tau in near if 0 < tau < 1]
-        found = decision_risk_gap(y, p, threshold="max", sample_weight=w)
-        assert found == pytest.approx(max(gaps), abs=1e-8)
-        assert decision_risk_result(y, p, sample_weight=w).gap.max() <= found + 1e-15
+        near = np.concatenate([np.arange(1, 20) / 20, p, p - 1e-9, p + 1e-9, [1e-9, 1 - 1e-9]])
+        near = near[(near > 0) & (near < 1)]
+        for recalibration in ("monotone", "either", "any"):
+            gaps = [decision_gap(y, p, w, tau, recalibration) for tau in near]
+            given = {"recalibration": recalibration, "sample_weight": w}
+            found = decision_risk_gap(y, p, threshold="max", **given)
+            assert found == pytest.approx(max(gaps), abs=1e-8)
+            np.testing.assert_allclose(
+                decision_risk_result(y, p, thresholds=near, **given).gap, gaps, rtol=0, atol=1e-12
+            )
+            assert decision_risk_result(y, p, **given).gap.max() <= found + 1e-15
 
 
 def test_bounds_of_the_decision_loss():
@@ -79,7 +91,8 @@ def test_bounds_of_the_decision_loss():
         y = (rng.random(300) < p**power).astype(int)
         gap, loss = decision_risk_gap(y, p, threshold="max"), calibration_decision_loss(y, p)
         assert gap <= loss <= 2 * gap <= 2 * cutoff_calibration_error(y, p)
-        assert loss <= calibration_decision_loss(y, p, recalibration="any")
+        either, every = (calibration_decision_loss(y, p, recalibration=each) for each in ("either", "any"))
+        assert loss <= either <= every
 
 
 def test_decisions_by_hand():
@@ -90,6 +103,25 @@ def test_decisions_by_hand():
     assert calibration_decision_loss(y, p) == pytest.approx(0.51)
     # certain and wrong: a payoff of 1 unless that happens, and a constant 1/2 gains all of it
     assert calibration_decision_loss([1, 0], [0.0, 1.0]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("eps", [0.1, 0.01, 1e-6])
+def test_example_3_1(eps):
+    # outcome 1 with probability 3/4 at 3/4 - eps, and 0 at 3/4 + eps: the decision is always wrong
+    y, p = [0, 1, 1, 1], [0.75 + eps, *[0.75 - eps] * 3]
+    cutoff = 3 / 16 + 3 / 4 * eps
+    assert cutoff_calibration_error(y, p) == pytest.approx(cutoff)
+    # the best non-decreasing rule always or never acts, the best decreasing one is always right
+    for recalibration, gap, bound in (
+        ("monotone", 3 / 16, cutoff),
+        ("either", 3 / 8, 2 * cutoff),
+        ("any", 3 / 8, 3 / 8 + eps),
+    ):
+        result = decision_risk_result(y, p, thresholds=[0.75], recalibration=recalibration)
+        assert result.risk[0] == pytest.approx(3 / 8)
+        assert result.gap[0] == pytest.approx(gap)
+        assert result.bound == pytest.approx(bound)
+        assert decision_risk_gap(y, p, threshold=0.75, recalibration=recalibration) == pytest.approx(gap)
 
 
 def expected(metric, p, truth):
@@ -168,8 +200,13 @@ def test_bad_thresholds_of_net_benefit(threshold):
 def test_bad_options():
     with pytest.raises(ValueError, match="threshold must be one of 'max' or a number, got 'least'"):
         decision_risk_gap([0, 1], [0.1, 0.2], threshold="least")
-    with pytest.raises(ValueError, match="recalibration must be one of 'monotone', 'any', got 'all'"):
+    with pytest.raises(
+        ValueError, match="recalibration must be one of 'monotone', 'either', 'any', got 'all'"
+    ):
         calibration_decision_loss([0, 1], [0.1, 0.2], recalibration="all")
+    for function in (decision_risk_gap, decision_risk_result):
+        with pytest.raises(ValueError, match="recalibration must be one of"):
+            function([0, 1], [0.1, 0.2], recalibration="increasing")
 
 
 def test_scorer_of_net_benefit():

@@ -160,10 +160,14 @@ def test_smooth_errors_are_their_quadratures(sample, s):
 def test_decision_gap_is_its_definition(sample, tau):
     y, p, w = sample
     arguments = {"sample_weight": w, "pos_label": 1}
-    gap = metrics.decision_risk_gap(y, p, threshold=tau, **arguments)
-    assert gap == near(_references.decision_gap(y, p, w, tau), abs=1e-12)
-    # Proposition 3.2 of Rossellini et al. (2025)
-    assert gap <= 2 * metrics.cutoff_calibration_error(y, p, **arguments) + 1e-12
+    cutoff = metrics.cutoff_calibration_error(y, p, **arguments)
+    # Propositions 3.2 and 3.1 of Rossellini et al. (2025)
+    bounds = {"monotone": cutoff, "either": 2 * cutoff, "any": distinct_error(y, p, w)}
+    for recalibration, bound in bounds.items():
+        gap = metrics.decision_risk_gap(y, p, threshold=tau, recalibration=recalibration, **arguments)
+        assert gap <= bound + 1e-12
+        if recalibration != "any" or np.unique(p).size <= 10:
+            assert gap == near(_references.decision_gap(y, p, w, tau, recalibration), abs=1e-12)
 
 
 @_strategies.more
