@@ -122,6 +122,16 @@ def test_closed_forms_of_smooth_ece(study):
     assert list(verdicts(study).values()) == ["holds"] * 4
 
 
+def test_lemmas_of_smooth_ece(study):
+    smooth_ece.lemmas(study)
+    assert list(verdicts(study).values()) == ["holds"] * 4 + ["agrees", "differs"]
+
+
+def test_the_sample_of_figure_2d(study):
+    smooth_ece.synthetic(study)
+    assert list(verdicts(study).values()) == ["agrees"] * 2
+
+
 def test_two_points_of_logit_smoothing(study):
     logit_smoothed.two_points(study, Canvas())
     assert list(verdicts(study).values()) == ["holds"] * 2
@@ -135,6 +145,20 @@ def test_jumps_of_ece_by_hand():
     # one below and one above: |-.1| and |.5| no longer cancel, (.1 + .5 - .4) / 4
     jump = logit_smoothed._largest_jump(masses, np.array([0.8, 0.2, 0.2]), np.array([0.3, 0.1, 0.7]))
     assert jump == pytest.approx(0.05, abs=1e-3)
+
+
+def test_discontinuities_of_ece(study):
+    logit_smoothed.discontinuities(study)
+    assert list(verdicts(study).values()) == ["differs", "holds", "holds"]
+
+
+def test_networks_of_other_figures_are_stand_ins(study, tmp_path):
+    p = np.full(100, 0.75)
+    np.savez(tmp_path / "vgg16_cifar10.npz", conf=p, correct=np.arange(100) < 60)
+    study.data = tmp_path
+    logit_smoothed.networks(study)
+    assert [row.verdict for row in study.rows] == ["skipped", "stand-in"]
+    assert study.rows[1].ours.startswith("binned 0.1500")
 
 
 def test_the_bound_of_continuity_is_a_total_variation():

@@ -5,7 +5,8 @@ Each reader returns None where its file is absent. Accepted files:
     timm_resnet34.npz and other .npz     ``conf``, confidence of the predicted class, and ``correct``, 0 or 1
     resnet34.csv                         columns ``confidence``, ``true_label``, ``pred_label``, as published
     SF.FC.C1.csv                         not needed: the DAFFS forecasts are in the package
-    POP_3cat_2003.txt                    rain in Tampere: the published table (see ``read_rain``)
+    POP_3cat_2003.txt                    rain in Tampere: the published table (see ``read_rain``), also the
+                                         data set ``pop`` of the R package verification
     tampere_rain.csv                     the same as columns ``p`` and ``y``
     NETWORK.npz, NETWORK.mat             outputs of networks (see ``read_network``)
 """

@@ -16,8 +16,9 @@ from benchmarks.papers.real_data import find, read_confidences, read_rain
 from benchmarks.papers.study import Study, slope, without_warnings
 from sklearn_calib.datasets import load_solar_flares, make_forecasts
 from sklearn_calib.metrics import (
-    distance_from_calibration,
     expected_calibration_error,
+    lower_distance_to_calibration,
+    smooth_calibration_error,
     smooth_ece,
     smooth_ece_result,
 )
@@ -94,57 +95,47 @@ def real_forecasts(study: Study) -> dict[str, Pair]:
 
 
 def synthetic(study: Study) -> Pair:
-    """Run E[y | f] = f + .1 sin(4 pi (2 f - 1)): the population value, and many samples of 1000 forecasts."""
+    """Draw the 1000 samples of Figure 2(d) with the seed of the authors' notebook.
 
-    def curve(f: np.ndarray) -> np.ndarray:
-        return f + 0.1 * np.sin(4 * pi * (2 * f - 1))
-
-    f = midpoints(200_000)
-    study.number(
-        "Figure 2(d): population value", None, smooth_ece(**population(f, curve(f))), 5e-5, right=0.0408
-    )
-    errors = []
-    for draw in range(study.pick(50, 300, 1000)):
-        rng = study.rng("synthetic", draw)
-        p = rng.uniform(size=1000)
-        y = (rng.uniform(size=1000) < curve(p)).astype(int)
-        errors.append(smooth_ece(y, p))
-    low, high = np.quantile(errors, [0.025, 0.975])
-    study.holds(
-        "Figure 2(d): samples of n = 1000",
-        "0.045 (one sample)",
-        f"mean {np.mean(errors):.4f}, 95% in [{low:.4f}, {high:.4f}]",
-        "0.045 in the range",
-        bool(low <= 0.045 <= high),
-        "the population value is .0408; the estimate is biased upwards",
-    )
+    E[y | f] = f + .1 sin(4 pi (2 f - 1)). Predictions and outcomes alternate in the stream of random numbers.
+    """
+    u = np.random.RandomState(0).uniform(size=(1000, 2))
+    p = u[:, 0]
+    y = (u[:, 1] > 1 - (p + 0.1 * np.sin(4 * pi * (2 * p - 1)))).astype(int)
+    study.number("Figure 2(d): synthetic data", 0.045, smooth_ece(y, p), 5e-4)
+    study.number("Figure 2(d): binned ECE, 19 bins", 0.085, expected_calibration_error(y, p, n_bins=19), 5e-4)
     return y, p
 
 
 def discontinuity(study: Study, ax) -> None:
-    """Shift two points that are 2e-4 apart across an edge of 15 bins."""
-    shifts = np.linspace(-1e-3, 1e-3, 401)
-    edge = 8 / 15
-    binned, smooth = np.array(
-        [
-            [error([0, 1], [edge + t - 1e-4, edge + t + 1e-4]) for t in shifts]
-            for error in (expected_calibration_error, smooth_ece)
-        ]
-    )
-    jumps = [float(np.abs(np.diff(values)).max()) for values in (binned, smooth)]
+    """Run Figure 3: shift events to the right and others to the left, by at most .05, into separate bins."""
+    fractions = np.linspace(0, 1, 11)
+    errors = []
+    for draw in range(20):
+        rng = study.rng("figure 3", draw)
+        p = rng.uniform(size=500)
+        y = (rng.uniform(size=500) < p).astype(int)
+        # two bins of .05 each: the left one for y = 0, the right one for y = 1
+        low = np.floor(10 * p) / 10
+        end = low + (p - low) / 2 + 0.05 * y
+        paths = [p + fraction * (end - p) for fraction in fractions]
+        errors.append([(expected_calibration_error(y, q, n_bins=20), smooth_ece(y, q)) for q in paths])
+    binned, smooth = np.mean(errors, axis=0).T
     study.holds(
-        "App. E: shifts of 5e-6 across a bin edge",
-        "curve",
-        f"largest change: binned {jumps[0]:.3f}, smooth {jumps[1]:.1e}",
-        "binned > .4, smooth < 1e-4",
-        jumps[0] > 0.4 and jumps[1] < 1e-4,
+        "Figure 3: binned ECE (20 bins) and smooth ECE, first and last distribution",
+        "binned 0.06, 0.31; smooth nearly constant",
+        f"binned {binned[0]:.3f}, {binned[-1]:.3f}; smooth {smooth[0]:.3f}, {smooth[-1]:.3f}",
+        "binned within .01; smooth changes by less than .01",
+        abs(binned[0] - 0.06) < 0.01 and abs(binned[-1] - 0.31) < 0.01 and np.ptp(smooth) < 0.01,
+        "means of 20 samples of 500 uniform predictions; the paper does not say how its samples were drawn",
     )
-    ax.plot(1e3 * shifts, binned, label="ECE, 15 bins")
-    ax.plot(1e3 * shifts, smooth, "--", label="smooth ECE")
+    ax.plot(fractions, binned, label="ECE, 20 bins")
+    ax.plot(fractions, smooth, "--", label="smooth ECE")
     ax.set(
-        xlabel="shift of both forecasts (thousandths)",
+        xlabel="fraction of the shift of at most .05",
         ylabel="calibration error",
-        title="App. E: shift across a bin edge",
+        ylim=(0, None),
+        title="Figure 3: shift into separate bins",
     )
     ax.legend()
 
@@ -154,7 +145,9 @@ def closed_forms(study: Study, ax) -> None:
     point = population([f], [mean])
     errors = [smooth_ece(**point, bandwidth=s) for s in BANDWIDTHS] + [smooth_ece(**point)]
     gap = float(np.abs(np.array(errors) - abs(f - mean)).max())
-    study.holds("one forecast f", "abs(f - mean of y)", f"off by {gap:.1e}", "below 1e-6, all s", gap < 1e-6)
+    study.holds(
+        "one forecast f", "theory: abs(f - mean of y)", f"off by {gap:.1e}", "below 1e-6, all s", gap < 1e-6
+    )
 
     p, a, k = midpoints(100_000), 0.2, 3
     wave = population(p, p + a * np.cos(pi * k * p))
@@ -163,7 +156,7 @@ def closed_forms(study: Study, ax) -> None:
     gap = float(np.abs(measured - theory).max())
     study.holds(
         "residual a cos(pi k f)",
-        "(2/pi) a exp(-(pi k s)^2/2)",
+        "theory: (2/pi) a exp(-(pi k s)^2/2)",
         f"off by {gap:.1e}",
         "below 1e-5, all s",
         gap < 1e-5,
@@ -185,11 +178,11 @@ def closed_forms(study: Study, ax) -> None:
     gap = float(np.abs(found - right).max())
     study.holds(
         "two forecasts 1/2 -+ eps, outcomes 0 and 1",
-        "s = (1/2 - eps)(2 Phi(eps/s) - 1)",
+        "theory: s = (1/2 - eps)(2 Phi(eps/s) - 1)",
         f"off by {gap:.1e}; {', '.join(f'{value:.4f}' for value in found)}",
         "below 1e-4",
         gap < 1e-4,
-        f"eps = {', '.join(f'{e:g}' for e in epsilons)}: of order sqrt(eps), the upper end of Theorem 6",
+        f"eps = {', '.join(f'{e:g}' for e in epsilons)}: order sqrt(eps), as the upper bound after Lemma 8",
     )
 
 
@@ -215,20 +208,26 @@ def rate(study: Study, ax) -> None:
     # E |N(0, v)| = sqrt(2 v / pi) with v(t) = t (1 - t) / (2 sqrt(pi) s n), whose root integrates over t
     theory = sqrt(2 / pi) * pi / 8 / np.sqrt(2 * sqrt(pi) * s * sizes)
     ratio = float(np.abs(fixed / theory - 1).max())
-    study.number("Theorem 9: exponent of n, s = .02", -0.5, slope(sizes, fixed), 0.03, digits=3)
+    bound = "O(1/sqrt(n s))"
+    note = "under calibration the bound of the theorem is attained"
+    study.number(
+        "Theorem 9: exponent of n, s = .02", bound, slope(sizes, fixed), 0.03, note, right=-0.5, digits=3
+    )
     study.holds(
         "Theorem 9: constant under calibration",
-        "order 1/sqrt(n s)",
+        f"{bound}; theory: .1664/sqrt(n s)",
         f"within {100 * ratio:.1f}% of .1664/sqrt(n s)",
         "5%",
         ratio < 0.05,
-        "constant derived here: sqrt(2/pi) (pi/8) / sqrt(2 sqrt(pi))",
+        "sqrt(2/pi) (pi/8) / sqrt(2 sqrt(pi))",
     )
     widths, n = np.array([0.005, 0.01, 0.02, 0.04]), 8000
     by_width = np.mean(
         [_errors(study.rng("theorem 9, widths", draw), n, widths.tolist()) for draw in range(repetitions)], 0
     )
-    study.number("Theorem 9: exponent of s, n = 8000", -0.5, slope(widths, by_width), 0.04, digits=3)
+    study.number(
+        "Theorem 9: exponent of s, n = 8000", bound, slope(widths, by_width), 0.04, note, right=-0.5, digits=3
+    )
     note = "the fixed point of s = c/sqrt(n s)"
     study.number(
         "smooth ECE under calibration: exponent of n",
@@ -253,8 +252,8 @@ def _errors(rng: np.random.Generator, n: int, bandwidths) -> list[float]:
 
 
 def lemmas(study: Study) -> None:
-    """Check Lemma 1, Lemma 10 with its footnote, and Theorem 6 on samples of six distributions."""
-    rise, area, bounds, count = 0.0, 0.0, [], 0
+    """Check Lemmas 1, 8 and 10 on samples of six distributions, footnote 2, and Theorem 20."""
+    rise, area, fixed, bounds = 0.0, 0.0, 0.0, []
     for number, distribution in enumerate(DISTRIBUTIONS * study.pick(1, 3, 20)):
         data = make_forecasts(400, **distribution, random_state=number)
         y, p = data.y_true, data.y_proba
@@ -262,31 +261,53 @@ def lemmas(study: Study) -> None:
         rise = max(rise, float(np.diff(errors).max()))
         for s, error in zip(BANDWIDTHS[::4], errors[::4], strict=True):
             area = max(area, abs(_area(y, p, s) - error) / s)
-        distance = distance_from_calibration(y, p)
-        # the distance d lies within [lower, upper], so these follow from d/2 <= smECE <= 2 sqrt(d)
-        bounds.append((smooth_ece(y, p) / (2 * sqrt(distance.upper)), distance.lower / 2 / smooth_ece(y, p)))
-        count += 1
+        d = lower_distance_to_calibration(y, p)
+        fixed = max(fixed, float((errors / ((1 + 1 / BANDWIDTHS) * d)).max()))
+        bounds.append((smooth_ece(y, p) / (2 * sqrt(d)), d / 2 / smooth_ece(y, p)))
+    samples = f"{len(bounds)} samples of n = 400"
     study.holds(
-        "Lemma 1: smECE_s does not increase", "proved", f"largest rise {rise:.1e}", "below 1e-9", rise < 1e-9
+        "Lemma 1: smECE_s does not increase",
+        "proved",
+        f"largest rise {rise:.1e}",
+        "below 1e-9",
+        rise < 1e-9,
+        samples,
+    )
+    note = f"{samples}; d is the lower distance to calibration (Definition 5)"
+    study.holds(
+        "Lemma 8: smECE_s <= (1 + 1/s) d", "proved", f"ratio <= {fixed:.2f}", "at most 1", fixed <= 1, note
+    )
+    worst = [max(pair) for pair in zip(*bounds, strict=True)]
+    study.holds(
+        "after Lemma 8: d/2 <= smECE <= 2 sqrt(d)",
+        "stated; the 1/2 without proof",
+        f"smECE/(2 sqrt(d)) <= {worst[0]:.2f}, (d/2)/smECE <= {worst[1]:.2f}",
+        "at most 1",
+        max(worst) <= 1.0,
+        f"{note}; Lemma 7, from which the 1/2 follows, is stated up to a constant",
     )
     study.holds(
         "Lemma 10: area between curve and diagonal",
         "within .8 s of smECE_s",
-        f"within {area:.3f} s ({count} samples)",
+        f"within {area:.3f} s",
         "at most .8 s",
         area <= 0.8,
+        samples,
     )
     constant = _area([0, 1], [0.5, 0.5], 0.02) / 0.02
-    note = "attained by the forecast 1/2 with even odds: smECE_s = 0, area E abs(N(0, s^2))"
-    study.number("footnote 2: the constant of Lemma 10", 0.798, constant, 5e-4, note)
-    worst = [max(pair) for pair in zip(*bounds, strict=True)]
-    study.holds(
-        "Theorem 6: d/2 <= smECE <= 2 sqrt(d)",
-        "proved",
-        f"smECE/(2 sqrt(d)) <= {worst[0]:.2f}, (d/2)/smECE <= {worst[1]:.2f}",
-        "at most 1",
-        max(worst) <= 1.0,
-        "d depends on the features, so its lower and upper bounds are used",
+    note = "forecast 1/2 with even odds: smECE_s = 0, and the area is E abs(N(0, s^2)) = .798 s"
+    study.number("footnote 2: area divided by s", 0.79, constant, 0.01, note, digits=3)
+    # w(f) = -f attains the supremum of Definition 19
+    outcomes, forecasts = [0, 1], [0.4, 0.6]
+    weak = smooth_calibration_error(outcomes, forecasts)
+    lower = lower_distance_to_calibration(outcomes, forecasts)
+    study.differs(
+        "Theorem 20 at outcomes (0, 1), forecasts (.4, .6)",
+        "dCE <= wCE <= 2 dCE",
+        f"wCE {weak:.3f}, dCE {lower:.3f}",
+        "wCE = .04, dCE = .08",
+        abs(weak - 0.04) < 1e-9 and abs(lower - 0.08) < 1e-9,
+        "counterexample; the factor 2 belongs to the other side: dCE <= 2 wCE",
     )
 
 
@@ -310,7 +331,7 @@ def cost(study: Study) -> None:
         ratio = times[-1] / min(_seconds(lambda d=data: np.sort(d.y_proba)) for _ in range(3))
     study.holds(
         "cost: exponent of n",
-        "O(n) to O(n log n)",
+        "linear in n (Section 3.4)",
         f"{slope(sizes, times):.2f}; {ratio:.1f} x np.sort at n = {sizes[-1]}",
         "exponent below 1.5",
         slope(sizes, times) < 1.5,
