@@ -222,13 +222,6 @@ classes : array-like of shape (2,) or None, default=None
     Both labels, sorted, for a first call that does not contain both. None means the labels of the first
     ``y``; a single 0, 1 or bool implies the labels 0 and 1, a single -1 the labels -1 and 1. The greater
     label is the positive one.""",
-    "named_columns": """\
-y : str
-    Column of outcomes: booleans, numbers or texts, with two labels.
-p : str
-    Column of the predicted probability of the positive class.
-sample_weight : str, default=None
-    Column of non-negative weights.""",
     "axes": """\
 ax_ : matplotlib Axes
     Axes with the plot, after :meth:`plot`.

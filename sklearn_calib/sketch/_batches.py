@@ -1,10 +1,9 @@
-"""Sketches of batches: of an iterable, of Arrow record batches, and of files."""
+"""Sketches of batches: of an iterable, and of files."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._docs import shared_docs
 from sklearn_calib.sketch._files import Columns, FilePath, table_files
@@ -39,13 +38,12 @@ def sketch_batches(
     See Also
     --------
     sketch_file : The sketch of files.
-    sketch_arrow : The sketch of Arrow record batches.
     sketch_dask : The sketch of distributed data.
 
     Notes
     -----
     Time is proportional to the samples; memory is that of a sketch and of a batch. For a progress bar pass
-    ``tqdm(batches)``.
+    ``tqdm(batches)``. Of Arrow record batches pass columns: ``((b["died"], b["risk"]) for b in batches)``.
 
     Examples
     --------
@@ -62,17 +60,12 @@ def sketch_batches(
     >>> print(f"observed {sketch.event_rate:.2f}, expected {sketch.mean_prediction:.2f}")
     observed 0.34, expected 0.50
     """
-    sketch = CalibrationSketch(precision=precision, pos_label=pos_label)
-    for number, batch in enumerate(_each(batches)):
-        add_batch(sketch, batch, f"batch {number}")
-    return sketch
-
-
-def _each(batches: Any) -> Iterable[Any]:
-    """Return ``batches`` if they are iterable."""
     if not isinstance(batches, Iterable):
         raise TypeError(f"batches must be an iterable of batches, got {type(batches).__name__}.")
-    return batches
+    sketch = CalibrationSketch(precision=precision, pos_label=pos_label)
+    for number, batch in enumerate(batches):
+        add_batch(sketch, batch, f"batch {number}")
+    return sketch
 
 
 def add_batch(sketch: CalibrationSketch, batch: Any, where: str) -> None:
@@ -99,70 +92,6 @@ def add_batch(sketch: CalibrationSketch, batch: Any, where: str) -> None:
 
 
 @shared_docs
-def sketch_arrow(
-    batches: Iterable[Any],
-    *,
-    y: str,
-    p: str,
-    sample_weight: str | None = None,
-    pos_label: Any = None,
-    precision: int = 17,
-) -> CalibrationSketch:
-    """Return the sketch of Arrow record batches, e.g. from Spark, DuckDB or a pyarrow dataset.
-
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-        The samples; empty batches are allowed.
-    %(named_columns)s
-    %(sketched)s
-
-    Returns
-    -------
-    CalibrationSketch
-        The sketch of all samples; an empty one if there are none.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing or malformed; the message names it, and the row, counted from 1 over all
-        batches.
-    TypeError
-        If ``batches`` is not an iterable of record batches.
-
-    See Also
-    --------
-    sketch_batches : The sketch of tuples of arrays.
-
-    Notes
-    -----
-    Time is proportional to the samples; memory is that of a sketch and of a batch. Columns of numbers are not
-    copied.
-
-    Examples
-    --------
-    >>> import pyarrow
-    >>> from sklearn_calib.sketch import sketch_arrow
-    >>> table = pyarrow.table({"died": [True, False, False], "risk": [0.75, 0.25, 0.5]})
-    >>> sketch_arrow(table.to_batches(max_chunksize=2), y="died", p="risk").n_samples
-    3
-    """
-    columns = _columns(y, p, sample_weight)
-    found = _checked(columns, _each(batches))
-    return _sketch(found, columns, "record batches", (y, p, sample_weight), pos_label, precision)
-
-
-def _checked(columns: Columns, batches: Iterable[Any]) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield the columns of record batches, whose rows are counted from 1."""
-    row = 1
-    for batch in batches:
-        if not hasattr(batch, "schema"):
-            raise TypeError(f"batches must contain pyarrow record batches, got {type(batch).__name__}.")
-        yield columns.check(batch, "record batches", row)
-        row += batch.num_rows
-
-
-@shared_docs
 def sketch_file(
     path: FilePath | Sequence[FilePath],
     *,
@@ -179,7 +108,12 @@ def sketch_file(
     path : str, Path or sequence of these
         CSV files (also gzipped) with a line of column names, Parquet files (``.parquet``, ``.pq``) and
         Feather files (``.feather``, ``.arrow``); or folders of these, at any depth.
-    %(named_columns)s
+    y : str
+        Column of outcomes: booleans, numbers or texts, with two labels.
+    p : str
+        Column of the predicted probability of the positive class.
+    sample_weight : str, default=None
+        Column of non-negative weights.
     pos_label : label, default=None
         The positive class, as a label or as it is written. By default 1 for labels in {0, 1} or {-1, 1}, the
         greater of two other integers; required for text labels.
@@ -228,37 +162,15 @@ def sketch_file(
       mean prediction  0.5
       bins             3 of precision 17
     """
-    columns = _columns(y, p, sample_weight)
-    files = table_files(path)
-    where = str(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
-    return _sketch(columns.batches(files), columns, where, (y, p, sample_weight), pos_label, precision)
-
-
-def _columns(y: Any, p: Any, sample_weight: Any) -> Columns:
-    """Return the reader of columns that are named by texts; that of weights may be None."""
     weights = [] if sample_weight is None else [sample_weight]
     for name, value in (("y", y), ("p", p), *(("sample_weight", weight) for weight in weights)):
         if not isinstance(value, str):
             raise TypeError(f"{name} must be the name of a column, got {value!r}.")
-    return Columns([y], [p], weights)
-
-
-def _sketch(
-    batches: Iterable[dict[str, NDArray[Any]]],
-    columns: Columns,
-    where: str,
-    names: tuple[str, str, str | None],
-    pos_label: Any,
-    precision: int,
-) -> CalibrationSketch:
-    """Return the sketch of batches, of which a later one decides which of two labels is positive.
-
-    Until then the samples of each label are summed in a sketch of their own, as negatives.
-    """
-    y, p, sample_weight = names
-    where = f"{where}: column {y!r}"
+    columns, files = Columns([y], [p], weights), table_files(path)
+    where = str(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "") + f": column {y!r}"
+    # a later batch decides which of two labels is positive: until then the samples of each are negatives
     parts = CalibrationSketch(precision=precision), CalibrationSketch(precision=precision)
-    for batch in batches:
+    for batch in columns.batches(files):
         known = columns.labels(y).tolist()
         if len(known) > 2:
             raise ValueError(

@@ -39,37 +39,9 @@ class Contents:
         total: Array = self.sums[0] + self.sums[1]
         return total
 
-    @property
-    def n_kinds(self) -> int:
-        """Number of pairs of a bin and an outcome that have weight; there are as many samples at least."""
-        return int(np.count_nonzero(self.sums[:2]))
-
-    @property
-    def whole(self) -> bool:
-        """Whether all weights are whole numbers, and all sums were therefore exact."""
-        return np.array_equal(self.sums[:2], np.rint(self.sums[:2]))
-
     def swapped(self) -> "Contents":
         """Return the bins with the outcomes exchanged."""
         return replace(self, sums=self.sums[[1, 0, 2]])
-
-    def without(self, other: "Contents") -> "Contents | None":
-        """Return what is left when a part is taken away, or None if it is no part; weights are whole."""
-        if other.n_samples > self.n_samples or not np.isin(other.bins, self.bins).all():
-            return None
-        sums, index = self.sums.copy(), np.searchsorted(self.bins, other.bins)
-        sums[:, index] -= other.sums
-        weight = sums[0] + sums[1]
-        if (sums < 0).any() or (sums[2] > weight * (POSITIONS - 1)).any():
-            return None
-        mine = self.values[index]
-        if (~np.isnan(mine) & (mine != other.values)).any():
-            return None
-        keep = weight > 0
-        # bins of several values are not known to hold one again
-        left = Contents(self.bins[keep], sums[:, keep], self.values[keep], self.n_samples - other.n_samples)
-        # a weight of k is k samples, of which some may be left when the one that was counted is taken away
-        return replace(left, n_samples=max(left.n_samples, left.n_kinds))
 
     def means(self, grid: OctaveBins) -> Array:
         """Return the mean prediction of each bin, exactly where all are equal."""

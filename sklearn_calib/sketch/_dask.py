@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._validation import check_integer
 from sklearn_calib.sketch._batches import add_batch
 from sklearn_calib.sketch._saved import check_precision
 from sklearn_calib.sketch._sketch import CalibrationSketch
+
+# Number of sketches merged at a time.
+_MERGED = 8
 
 
 @shared_docs
@@ -23,7 +25,6 @@ def sketch_dask(
     sample_weight: Any = None,
     pos_label: Any = None,
     precision: int = 17,
-    split_every: int = 8,
     compute: bool = True,
 ) -> Any:
     """Return the sketch of Dask arrays, series or delayed batches, computed where the data lie.
@@ -41,8 +42,6 @@ def sketch_dask(
     sample_weight : dask array or series of shape (n,), default=None
         Non-negative weights.
     %(sketched)s
-    split_every : int, default=8
-        Number of sketches merged at a time.
     compute : bool, default=True
         Whether to compute immediately, on the current client if there is one; otherwise return a Delayed.
 
@@ -73,7 +72,7 @@ def sketch_dask(
     unknown chunks, such as those of series, need the same number of partitions, and each partition is checked
     when it is computed.
 
-    The merges form a tree of ``log(n_partitions) / log(split_every)`` levels. Without weights, or with
+    Sketches are merged in a tree, eight at a time. Without weights, or with
     integer weights, the sketch does not depend on partitions, on their order, or on workers
     that are lost and whose parts are computed again, bit for bit.
 
@@ -88,7 +87,6 @@ def sketch_dask(
     observed 0.30, expected 0.50
     """
     check_precision(precision)
-    split_every = check_integer(split_every, "split_every", 2)
     delayed = _dask("delayed").delayed
     if y_proba is None:
         parts = _of_batches(y_true, sample_weight, pos_label, precision)
@@ -96,7 +94,7 @@ def sketch_dask(
         parts = _of_collections(y_true, y_proba, sample_weight, pos_label, precision)
     merge = delayed(_merge_sketches)
     while len(parts) > 1:
-        parts = [merge(parts[start : start + split_every]) for start in range(0, len(parts), split_every)]
+        parts = [merge(parts[start : start + _MERGED]) for start in range(0, len(parts), _MERGED)]
     return parts[0].compute() if compute else parts[0]
 
 

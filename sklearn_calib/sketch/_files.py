@@ -1,11 +1,5 @@
 """Named columns of CSV, Parquet and Feather files, read in batches of rows with pyarrow.
 
-``Columns`` is all that other subpackages need: it yields the batches, or reads all rows at once::
-
-    columns = Columns(labels=["died", "ward"], probabilities=["risk"], weights=["w"])
-    arrays = columns.read(table_files(["scores/", "more.csv.gz"]))  # dict of arrays, by name
-    positive = columns.find("died", "yes")  # the label itself, 1 for "1"; None if there is none
-
 Labels are booleans or integers where all labels of the column are, else texts. Every error is a ValueError or
 an OSError of one line that names the file, and the column and the row where there is one: the line of column
 names of a CSV is row 1, as in a spreadsheet, and the first row of other files is row 1.
@@ -80,12 +74,6 @@ class Columns:
         key = self._labels[name].get(_label(str(wanted)), self._labels[name].get(wanted))
         return None if key is None else self.labels(name)[key].item()
 
-    def read(self, files: Sequence[Path]) -> dict[str, NDArray[Any]]:
-        """Return all rows of files."""
-        parts = list(self.batches(files))
-        whole = {name: np.concatenate([part[name] for part in parts]) for name in self._names}
-        return whole | {name: self.labels(name)[whole[name]] for name in self._labels}
-
     def batches(self, files: Sequence[Path]) -> Iterator[dict[str, NDArray[Any]]]:
         """Yield the rows of files in batches, labels as numbers."""
         n_rows = 0
@@ -93,22 +81,18 @@ class Columns:
             read, first = (_table, 1) if file.suffix.lower() in _TABLES else (_rows_of_csv, 2)
             n_before = n_rows
             for batch in _explained(read, file, self._names, self._numbers):
-                yield self.check(batch, str(file), first + n_rows - n_before)
+                header, row = batch.schema.names, first + n_rows - n_before
+                found: dict[str, NDArray[Any]] = {}
+                for name, place in zip(self._names, _places(str(file), header, self._names), strict=True):
+                    cell = f"{file}: row %d of column {name!r}"
+                    if name in self._labels:
+                        found[name] = _encode(batch.column(place), self._labels[name], cell, row)
+                    if name in self._numbers:
+                        found[name] = _numbers(batch.column(place), cell, row, self._numbers[name])
+                yield found
                 n_rows += batch.num_rows
         if not n_rows:
             raise ValueError(f"{', '.join(map(str, files[:3]))}: column names but no rows.")
-
-    def check(self, batch: Any, where: str, first: int) -> dict[str, NDArray[Any]]:
-        """Return the columns of an Arrow record batch whose first row has the number ``first``."""
-        header = batch.schema.names
-        found: dict[str, NDArray[Any]] = {}
-        for name, place in zip(self._names, _places(where, header, self._names), strict=True):
-            cell = f"{where}: row %d of column {name!r}"
-            if name in self._labels:
-                found[name] = _encode(batch.column(place), self._labels[name], cell, first)
-            if name in self._numbers:
-                found[name] = _numbers(batch.column(place), cell, first, self._numbers[name])
-        return found
 
 
 def _places(where: str, header: Sequence[str], names: Sequence[str]) -> list[int]:

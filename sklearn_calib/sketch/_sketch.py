@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +13,7 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._contents import Accumulator, Contents
-from sklearn_calib.sketch._saved import ARRAYS, Saved, check_precision, contents_from_dict, contents_to_dict
+from sklearn_calib.sketch._saved import Saved, check_precision
 
 
 @shared_docs
@@ -75,10 +76,6 @@ class CalibrationSketch(Saved):
     """
 
     _KIND = "CalibrationSketch"
-    _KEYS: ClassVar[frozenset[str]] = frozenset(
-        {"format", "version", "precision", "pos_label", "n_samples", "checksum", *ARRAYS}
-    )
-    _ENDINGS = (".npz", ".json")
 
     def __init__(self, *, precision: int = 17, pos_label: Any = None) -> None:
         self._precision, self._pos_label = check_precision(precision), pos_label
@@ -142,32 +139,15 @@ class CalibrationSketch(Saved):
         # sum() begins with 0
         return self.copy() if isinstance(other, int) and other == 0 else NotImplemented
 
-    def __sub__(self, other: Any) -> Self:
-        """Remove samples that were added before; weights must be integers, as other sums are rounded.
-
-        Bins that held several values keep their rounded mean, also if a single value is left.
-        """
-        if not isinstance(other, CalibrationSketch):
-            return NotImplemented
-        self._check_alike(other)
-        pos_label = _common_label(self._pos_label, other._pos_label)
-        mine, theirs = self._contents(), other._contents()
-        if not (mine.whole and theirs.whole):
-            raise ValueError("Only sketches of integer weights can be subtracted: other sums are rounded.")
-        left = mine.without(theirs)
-        if left is None:
-            raise ValueError("The sketch to subtract contains samples that this one does not.")
-        return self._like(left, pos_label)
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CalibrationSketch):
             return NotImplemented
         mine, theirs = self._contents(), other._contents()
-        # of a bin from which samples were subtracted it is not known whether it holds a single value
         return (
             self._precision == other._precision
             and np.array_equal(mine.bins, theirs.bins)
             and np.array_equal(mine.sums, theirs.sums)
+            and np.array_equal(mine.values, theirs.values, equal_nan=True)
         )
 
     @property
@@ -236,13 +216,31 @@ class CalibrationSketch(Saved):
         """
         return self._filled().weighted_sample(octave_bins(self._precision))
 
-    def _dict(self) -> dict[str, Any]:
-        return contents_to_dict(self._contents(), self._precision, self._pos_label)
+    def _content(self) -> dict[str, Any]:
+        contents, pos_label = self._contents(), self._pos_label
+        if isinstance(pos_label, np.generic):
+            pos_label = pos_label.item()
+        if not isinstance(pos_label, str | Real | None):
+            raise ValueError(f"pos_label={pos_label!r} cannot be written to a file. Use a text or a number.")
+        negatives, positives, offset = contents.sums.tolist()
+        return {
+            "precision": self._precision,
+            "pos_label": pos_label,
+            "n_samples": contents.n_samples,
+            "bins": contents.bins.tolist(),
+            "negatives": negatives,
+            "positives": positives,
+            "offset": offset,
+            "values": [None if value != value else value for value in contents.values.tolist()],
+        }
 
     @classmethod
-    def _read(cls, data: dict[str, Any]) -> Self:
-        contents, precision, pos_label = contents_from_dict(data)
-        return cls(precision=precision)._like(contents, pos_label)
+    def _read(cls, content: dict[str, Any]) -> Self:
+        bins = np.array(content["bins"], dtype=np.int64)
+        sums = np.array([content[name] for name in ("negatives", "positives", "offset")], dtype=np.float64)
+        values = np.array(content["values"], dtype=np.float64)
+        contents = Contents(bins, sums, values, content["n_samples"])
+        return cls(precision=content["precision"])._like(contents, content["pos_label"])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_finished": self._contents(), "_sums": None, "_read_last": None}

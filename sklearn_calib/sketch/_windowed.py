@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_integer, check_option, check_size
+from sklearn_calib._validation import check_option, check_size
 from sklearn_calib.sketch._batch import Batch, check_batch
-from sklearn_calib.sketch._clock import DATES, NUMBERS, SAMPLES, Clock
-from sklearn_calib.sketch._saved import Saved, check_precision, checksum, head
+from sklearn_calib.sketch._clock import DATES, SAMPLES, Clock
+from sklearn_calib.sketch._saved import Saved, check_precision
 from sklearn_calib.sketch._sketch import CalibrationSketch
-
-_HEAD = ("window", "n_slots", "kind", "late", "newest", "n_seen", "n_late")
-_LEAST = -(2**63)
 
 
 @shared_docs
@@ -74,7 +71,6 @@ class WindowedSketch(Saved):
     """
 
     _KIND = "WindowedSketch"
-    _KEYS: ClassVar[frozenset[str]] = frozenset({"format", "version", "checksum", "empty", "slots", *_HEAD})
 
     def __init__(
         self,
@@ -239,10 +235,9 @@ class WindowedSketch(Saved):
         assert newest is not None
         return newest - self._clock.n_slots + 1
 
-    def _dict(self) -> dict[str, Any]:
+    def _content(self) -> dict[str, Any]:
         clock = self._clock
-        found = {
-            **head(self._KIND),
+        return {
             "window": clock.window,
             "n_slots": clock.n_slots,
             "kind": clock.kind,
@@ -250,37 +245,23 @@ class WindowedSketch(Saved):
             "newest": None if self._newest is None else np.asarray(self._newest).item(),
             "n_seen": self._n_seen,
             "n_late": self._n_late,
-            "empty": self._empty().to_dict(),
-            "slots": [[number, self._ring[number].to_dict()] for number in sorted(self._ring)],
+            "empty": self._empty()._content(),
+            "slots": [[number, self._ring[number]._content()] for number in sorted(self._ring)],
         }
-        return found | {"checksum": _checksum(found)}
 
     @classmethod
-    def _read(cls, data: dict[str, Any]) -> Self:
-        kind, empty = data["kind"], CalibrationSketch.from_dict(data["empty"])
-        window = np.timedelta64(data["window"], "ns") if kind == DATES else data["window"]
+    def _read(cls, content: dict[str, Any]) -> Self:
+        kind, empty = content["kind"], content["empty"]
         new = cls(
-            window,
-            n_slots=data["n_slots"],
-            late=data["late"],
-            precision=empty.precision,
-            pos_label=empty.pos_label,
+            np.timedelta64(content["window"], "ns") if kind == DATES else content["window"],
+            n_slots=content["n_slots"],
+            late=content["late"],
+            precision=empty["precision"],
+            pos_label=empty["pos_label"],
         )
-        clock = new._clock
-        if kind is not None:
-            clock.kind = clock.check(check_option(kind, "kind", (SAMPLES, NUMBERS, DATES)))
-        if (newest := data["newest"]) is not None:
-            new._newest = float(newest) if kind == NUMBERS else check_integer(newest, "newest", _LEAST)
-        new._n_seen, new._n_late = (check_integer(data[name], name, 0) for name in ("n_seen", "n_late"))
-        for number, sketch in data["slots"]:
-            check_integer(number, "slot", _LEAST)
-            if kind is None or newest is None or not 0 <= number - new._oldest_slot < clock.n_slots:
-                raise ValueError(f"slot {number} is not in the window.")
-            new._ring[number] = new._empty().merge(CalibrationSketch.from_dict(sketch))._finish()
-        if new._n_seen < new._n_late + new.n_samples or len(new._ring) < len(data["slots"]):
-            raise ValueError("its numbers contradict each other")
-        if data["checksum"] != _checksum(data):
-            raise ValueError("its checksum is that of other numbers")
+        new._clock.kind, new._newest = kind, content["newest"]
+        new._n_seen, new._n_late = content["n_seen"], content["n_late"]
+        new._ring = {number: CalibrationSketch._read(sketch) for number, sketch in content["slots"]}
         return new
 
     def __eq__(self, other: object) -> bool:
@@ -351,11 +332,6 @@ class WindowedSketch(Saved):
             kept = {number: sketch for number, sketch in self._ring.items() if number >= self._oldest_slot}
             # slots that are complete hold nothing but their bins
             self._ring = {number: sketch._finish() for number, sketch in kept.items()}
-
-
-def _checksum(found: dict[str, Any]) -> str:
-    sketches = [(number, sketch["checksum"]) for number, sketch in found["slots"]]
-    return checksum([*(found[name] for name in _HEAD), found["empty"]["checksum"], sketches])
 
 
 def _by_slot(slot: NDArray[np.int64], batch: Batch) -> Iterator[tuple[int, Batch]]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_calib.sketch import CalibrationSketch, sketch_arrow, sketch_batches
+from sklearn_calib.sketch import CalibrationSketch, sketch_batches
 
 
 @pytest.fixture(scope="module")
@@ -78,33 +78,18 @@ def test_bad_batches_are_named(batch, error, message):
         sketch_batches([([0, 1], [0.5, 0.5]), batch])
 
 
-def test_arrow_batches(rows):
+def test_columns_of_arrow_batches(rows):
     pyarrow = pytest.importorskip("pyarrow")
     y, p, w = rows
+    text = np.where(y, "b", "a")
     table = pyarrow.table(
-        {"y": y == 1, "p": p, "w": w, "text": np.where(y, "b", "a"), "int": y.astype("int8")}
+        {"y": y == 1, "p": p, "w": w, "text": text, "int": y.astype("int8")}
+        | {"coded": pyarrow.array(text).dictionary_encode()}
     )
     whole = CalibrationSketch().update(y, p)
-    for size in (7, 3000):
-        batches = [table.slice(0, 0).to_batches() or [], table.to_batches(max_chunksize=size)]
-        batches = [batch for some in batches for batch in some]
-        assert sketch_arrow(iter(batches), y="y", p="p") == whole
-        assert sketch_arrow(batches, y="int", p="p") == whole
-        assert sketch_arrow(batches, y="text", p="p", pos_label="b") == whole
-        weighted = CalibrationSketch(precision=10).update(y, p, sample_weight=w)
-        assert sketch_arrow(batches, y="y", p="p", sample_weight="w", precision=10) == weighted
-    assert sketch_arrow([], y="y", p="p") == CalibrationSketch()
-    assert sketch_arrow(table.slice(0, 0).to_batches(), y="text", p="p") == CalibrationSketch()
-
-
-def test_errors_of_arrow_batches_count_rows_over_all():
-    pyarrow = pytest.importorskip("pyarrow")
-    table = pyarrow.table({"y": [0, 1, 1, None], "p": [0.5, 0.5, 1.5, 0.5], "w": [1.0, -1.0, 1.0, 1.0]})
-    table = table.append_column("z", [[0, 1, 0, 1]])
-    batches = table.to_batches(max_chunksize=2)
-    with pytest.raises(ValueError, match=r"row 3 of column 'p' is 1\.5, not a probability"):
-        sketch_arrow(batches, y="z", p="p")
-    with pytest.raises(ValueError, match="row 4 of column 'y' is empty or missing"):
-        sketch_arrow(batches, y="y", p="z")
-    with pytest.raises(ValueError, match="row 2 of column 'w' is negative, but weights must not be"):
-        sketch_arrow(batches, y="z", p="z", sample_weight="w")
+    batches = [*table.slice(0, 0).to_batches(), *table.to_batches(max_chunksize=7)]
+    for name in ("y", "int", "text", "coded"):
+        pos_label = "b" if name in ("text", "coded") else None
+        assert sketch_batches(((b[name], b["p"]) for b in batches), pos_label=pos_label) == whole
+    weighted = CalibrationSketch().update(y, p, sample_weight=w)
+    assert sketch_batches((b["y"], b["p"], b["w"]) for b in batches) == weighted

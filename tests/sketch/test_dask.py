@@ -25,11 +25,10 @@ def rows():
 
 
 @pytest.mark.parametrize("chunks", [(1000,), (300, 300, 300, 100), (1, 0, 999), tuple([20] * 50)])
-@pytest.mark.parametrize("split_every", [2, 8])
-def test_arrays(rows, chunks, split_every):
+def test_arrays(rows, chunks):
     y, p, w = rows
     arrays = [da.from_array(values, chunks=(chunks,)) for values in (y, p, w)]
-    found = sketch_dask(arrays[0], arrays[1], split_every=split_every)
+    found = sketch_dask(arrays[0], arrays[1])
     assert found == CalibrationSketch().update(y, p)
     assert found.n_samples == 1000
     found = sketch_dask(arrays[0], arrays[1], sample_weight=arrays[2], precision=10)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sklearn_calib.sketch import CalibrationSketch, sketch_arrow, sketch_batches, sketch_file
+from sklearn_calib.sketch import CalibrationSketch, sketch_batches, sketch_file
 from sklearn_calib.sketch._files import Columns, table_files
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow reads files")
@@ -57,8 +57,13 @@ def test_files_of_all_formats_make_the_sketch_of_their_rows(rows, tmp_path):
         backwards = sorted((tmp_path / folder).iterdir())[::-1]
         negative = sketch_file(backwards, pos_label="no", **given)
         assert negative == CalibrationSketch(precision=12).update(1 - y, p, sample_weight=w)
-    batches = table.to_batches(max_chunksize=70)
-    assert sketch_arrow(batches, pos_label="yes", **given) == whole
+
+
+def read(columns, path):
+    """Return the columns of a file, the first ones with their labels."""
+    parts = list(columns.batches([path]))
+    found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return found | {name: columns.labels(name)[found[name]] for name in columns._labels}
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -74,7 +79,7 @@ def test_csv_of_all_kinds(tmp_path, packed, delimiter):
         content = text.removeprefix("\ufeff" if encoding == "utf-16" else "").encode(encoding)
         path.write_bytes(gzip.compress(content) if packed else content)
         assert sketch_file(path, y='the "y"', p="p", sample_weight="w") == rows
-        found = Columns(["name"], ["p"]).read([path])
+        found = read(Columns(["name"], ["p"]), path)
         assert found["name"].tolist() == [f"a{delimiter}b", "two\r\nlines", "é x", 'q"q']
 
 
@@ -91,7 +96,7 @@ def test_random_tables_are_read_as_by_the_csv_module(tmp_path):
         writer.writerows([["y", "p", "g"], *cells])
         path.write_bytes(stream.getvalue().encode("utf-8"))
         table = list(csv.DictReader(io.StringIO(stream.getvalue(), newline="")))
-        found = Columns(["y", "g"], ["p"]).read([path])
+        found = read(Columns(["y", "g"], ["p"]), path)
         for name in ("y", "g"):
             assert found[name].tolist() == [row[name] for row in table]
         assert found["p"].tolist() == [float(row["p"]) for row in table]
@@ -246,7 +251,7 @@ def test_labels_keep_their_kind_over_files(cells, positive, tmp_path):
     ("negative", "positive", "shown"),
     [("0", "1", None), ("-1", "1", None), ("0.0", "1.0", None), ("9", "10", 10), ("False", "True", None)],
 )
-def test_labels_may_come_in_any_order(negative, positive, shown):
+def test_labels_may_come_in_any_order(negative, positive, shown, tmp_path):
     p = np.array([0.125, 0.25, 0.5, 0.625])
     for order in itertools.product([0, 1], repeat=4):
         y = np.array(order)
@@ -254,11 +259,12 @@ def test_labels_may_come_in_any_order(negative, positive, shown):
             continue
         table = pyarrow.table({"y": np.where(y, positive, negative), "p": p})
         for size in (1, 2, 3):
-            batches = table.to_batches(max_chunksize=size)
-            found = sketch_arrow(batches, y="y", p="p")
+            feather.write_feather(table, tmp_path / "a.feather", chunksize=size)
+            found = sketch_file(tmp_path, y="y", p="p")
             assert found == CalibrationSketch().update(y, p)
             assert found.pos_label == shown
-        assert sketch_arrow(batches, y="y", p="p", pos_label=negative) == CalibrationSketch().update(1 - y, p)
+        other = sketch_file(tmp_path, y="y", p="p", pos_label=negative)
+        assert other == CalibrationSketch().update(1 - y, p)
 
 
 @pytest.mark.parametrize(
@@ -266,13 +272,13 @@ def test_labels_may_come_in_any_order(negative, positive, shown):
     [("0", None, 0), ("1", None, 1), ("-1", None, 0), ("7", None, None), ("a", None, None), ("a", "a", 1),
      ("a", "b", 0), ("7", 7, 1), ("7", "7", 1), ("0", 1, 0), ("1", 0, 0)],
 )  # fmt: skip
-def test_single_labels(label, pos_label, expected):
-    batches = pyarrow.table({"y": [label] * 3, "p": [0.25, 0.5, 0.75]}).to_batches()
+def test_single_labels(label, pos_label, expected, tmp_path):
+    path = write(tmp_path / "a.csv", "y,p", [label] * 3, [0.25, 0.5, 0.75])
     if expected is None:
         with pytest.raises(ValueError, match=r"has the labels .* Name the positive class by pos_label"):
-            sketch_arrow(batches, y="y", p="p")
+            sketch_file(path, y="y", p="p")
         return
-    found = sketch_arrow(batches, y="y", p="p", pos_label=pos_label)
+    found = sketch_file(path, y="y", p="p", pos_label=pos_label)
     assert found == CalibrationSketch().update([expected] * 3, [0.25, 0.5, 0.75])
 
 
@@ -302,8 +308,6 @@ def test_bad_arguments_and_rows(tmp_path):
         sketch_file(write(two, "y,p", [0, 1], [0.5, 0.5]), y="y", p="p", pos_label=7)
     with pytest.raises(TypeError, match="batches must be an iterable of batches, got int"):
         sketch_batches(5)
-    with pytest.raises(TypeError, match="batches must contain pyarrow record batches, got int"):
-        sketch_arrow([5], y="y", p="p")
 
 
 def test_without_pyarrow_files_are_refused(tmp_path, monkeypatch):
@@ -338,7 +342,6 @@ def test_parts_without_rows_do_not_matter_unless_all_are(tmp_path):
         for part in (table[:0], table, table[:0]):
             writer.write_table(part)
     assert sketch_file(path, y="y", p="p") == CalibrationSketch().update([0, 1], [0.5, 0.25])
-    assert sketch_arrow(table[:0].to_batches(), y="y", p="p", pos_label="b").pos_label == "b"
 
 
 MEMORY = """

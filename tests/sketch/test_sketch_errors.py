@@ -78,26 +78,6 @@ def test_what_cannot_be_merged():
     assert CalibrationSketch(precision=12) != CalibrationSketch()
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        ([0], [0.6]),
-        ([1], [0.5]),
-        ([0, 0, 0], [0.5, 0.5, 0.5]),
-        ([0], [0.5 + 2.0**-18]),
-    ],
-    ids=["cell", "outcome", "too many", "position"],
-)
-def test_only_a_part_can_be_subtracted(other):
-    sketch = sketch_of([0, 0], [0.5, 0.5])
-    with pytest.raises(ValueError, match="samples that this one does not"):
-        sketch - sketch_of(*other)
-    with pytest.raises(ValueError, match="samples that this one does not"):
-        CalibrationSketch() - sketch_of(*other)
-    with pytest.raises(ValueError, match="integer weights"):
-        sketch - sketch_of([0], [0.5], [0.5])
-
-
 def test_one_sample_is_singular():
     assert str(sketch_of([1], [0.5])).startswith("sketch of 1 sample\n")
 

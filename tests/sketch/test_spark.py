@@ -68,7 +68,7 @@ def test_the_function_of_a_partition():
 def test_spark_gives_the_sketch_of_all_rows(tmp_path):
     if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
         pytest.skip("Spark needs pyspark and Java")
-    saved, other = tmp_path / "tree.npz", tmp_path / "driver.npz"
+    saved, other = tmp_path / "tree.json", tmp_path / "driver.json"
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SESSION, lines(), str(saved), str(other)],
         check=True,
