@@ -141,7 +141,7 @@ def test_jumps_of_ece_by_hand():
     masses = np.array([0.5, 0.25, 0.25])
     # at the example of Theorem 3.2 both points of the shared forecast lie above it: no jump
     jump = logit_smoothed._largest_jump(masses, np.array([0.8, 0.2, 0.2]), np.array([0.3, 0.4, 0.7]))
-    assert jump <= 1e-3 + 1e-12
+    assert abs(jump) <= 1e-3 + 1e-12
     # one below and one above: |-.1| and |.5| no longer cancel, (.1 + .5 - .4) / 4
     jump = logit_smoothed._largest_jump(masses, np.array([0.8, 0.2, 0.2]), np.array([0.3, 0.1, 0.7]))
     assert jump == pytest.approx(0.05, abs=1e-3)

@@ -4,7 +4,6 @@ import time
 from math import pi, sqrt
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.datasets import make_classification
@@ -260,7 +259,8 @@ def lemmas(study: Study) -> None:
         errors = np.array([smooth_ece(y, p, bandwidth=s) for s in BANDWIDTHS])
         rise = max(rise, float(np.diff(errors).max()))
         for s, error in zip(BANDWIDTHS[::4], errors[::4], strict=True):
-            area = max(area, abs(_area(y, p, s) - error) / s)
+            curve_error = smooth_ece_result(y, p, bandwidth=s).curve_error
+            area = max(area, abs(curve_error - error) / s)
         d = lower_distance_to_calibration(y, p)
         fixed = max(fixed, float((errors / ((1 + 1 / BANDWIDTHS) * d)).max()))
         bounds.append((smooth_ece(y, p) / (2 * sqrt(d)), d / 2 / smooth_ece(y, p)))
@@ -287,14 +287,14 @@ def lemmas(study: Study) -> None:
         f"{note}; Lemma 7, from which the 1/2 follows, is stated up to a constant",
     )
     study.holds(
-        "Lemma 10: area between curve and diagonal",
+        "Lemma 10: curve_error, the area between curve and diagonal (eq. 7)",
         "within .8 s of smECE_s",
         f"within {area:.3f} s",
         "at most .8 s",
         area <= 0.8,
         samples,
     )
-    constant = _area([0, 1], [0.5, 0.5], 0.02) / 0.02
+    constant = smooth_ece_result([0, 1], [0.5, 0.5], bandwidth=0.02).curve_error / 0.02
     note = "forecast 1/2 with even odds: smECE_s = 0, and the area is E abs(N(0, s^2)) = .798 s"
     study.number("footnote 2: area divided by s", 0.79, constant, 0.01, note, digits=3)
     # w(f) = -f attains the supremum of Definition 19
@@ -309,14 +309,6 @@ def lemmas(study: Study) -> None:
         abs(weak - 0.04) < 1e-9 and abs(lower - 0.08) < 1e-9,
         "counterexample; the factor 2 belongs to the other side: dCE <= 2 wCE",
     )
-
-
-def _area(y, p, s: float) -> float:
-    """Return the integral of abs(curve - t) density(t); refined, for it has kinks."""
-    result = smooth_ece_result(y, p, bandwidth=s)
-    signed = np.where(np.isnan(result.curve), 0.0, result.curve - result.grid) * result.density
-    t = np.linspace(0.0, 1.0, 16 * result.grid.size)
-    return float(np.abs(CubicSpline(result.grid, signed)(t)).mean())
 
 
 def cost(study: Study) -> None:
