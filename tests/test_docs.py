@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -109,4 +110,32 @@ def test_names_of_the_guide_exist():
         ):
             if name != "_" and not hasattr(importlib.import_module(f"sklearn_calib.{subpackage}"), name):
                 wrong.append(f"{page.name}: {subpackage}.{name}")
+    assert wrong == []
+
+
+def test_names_in_the_tables_of_the_papers_exist():
+    public = {
+        name: getattr(module, name)
+        for module in map(importlib.import_module, (f"sklearn_calib.{name}" for name in SUBPACKAGES))
+        for name in module.__all__
+    }
+    rows = re.findall(r"^\|.*$", (ROOT / "docs" / "papers.md").read_text(encoding="utf-8"), re.MULTILINE)
+    names = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    assert len(names) > 10
+    wrong = []
+    for name in names:
+        if "/" in name:
+            found = (ROOT / name).exists()
+        else:
+            owner, attribute, arguments = re.fullmatch(r"(\w+)(?:\.(\w+))?(?:\((.*)\))?", name).groups()
+            target = public.get(owner)
+            if attribute and target is not None:
+                known = getattr(target, "__dataclass_fields__", {})
+                target = known.get(attribute) or getattr(target, attribute, None)
+            options = re.findall(r"(\w+)=", arguments or "")
+            found = target is not None and set(options) <= set(
+                inspect.signature(target).parameters if options else ()
+            )
+        if not found:
+            wrong.append(name)
     assert wrong == []

@@ -234,7 +234,7 @@ def _ece(masses, forecasts, truth) -> float:
 
 
 def _largest_jump(masses, forecasts, truth) -> float:
-    """Return the change of ECE, the one that is largest in size, when each forecast moves by at most a step."""
+    """Return the change of ECE of the largest size when each forecast moves by at most a step."""
     here = _ece(masses, forecasts, truth)
     moves = product(np.linspace(0, _STEP, len(forecasts)), repeat=len(forecasts))
     distinct = [move for move in moves if len(set(move)) == len(forecasts)]
