@@ -254,6 +254,7 @@ def networks(study: Study) -> None:
     if n_columns:
         with study.figure("logit_smoothed_networks", 2, n_columns, squeeze=False) as axes:
             for row, (figure, found) in zip(axes, samples.items(), strict=True):
+                row[0].set_ylabel("calibration error")
                 for ax in row[len(found) :]:
                     ax.axis("off")
                 for ax, (name, (y, p)) in zip(row, found, strict=False):
@@ -278,5 +279,5 @@ def _network(study: Study, ax, figure: str, name: str, y: np.ndarray, p: np.ndar
     for noise, curve in curves.items():
         ax.plot(BINS, curve, "--", label=f"LS-ECE, {noise.replace('gaussian', 'Gaussian')} noise")
     ax.axhline(smooth, color="0.3", ls=":", label="smooth ECE")
-    ax.set(xlabel="number of bins, or 1/sigma", title=f"{figure}: {name}", ylim=(0, 1.3 * binned.max()))
+    ax.set(xlabel="number of bins, or 1/sigma", title=f"as in {figure}: {name}", ylim=(0, 1.3 * binned.max()))
     ax.legend(loc="lower left")
