@@ -170,32 +170,27 @@ def test_the_bound_of_continuity_is_a_total_variation():
 
 
 def test_cutoff_examples(study):
-    cutoff.distance_and_decisions(study)
-    cutoff.tight_examples(study)
+    for run in (cutoff.relations, cutoff.distance_and_decisions, cutoff.tight_examples, cutoff.sign_testing):
+        run(study)
+    cutoff.figure_4(study, Canvas())
     assert set(verdicts(study).values()) == {"holds", "agrees"}
 
 
-def test_the_best_maps_by_enumeration():
-    rng = np.random.default_rng(0)
-    tau = 0.35
-    for _ in range(20):
-        p, g = rng.permutation(np.linspace(0.05, 0.95, 6)), rng.uniform(size=6)
-
-        def risk(act, g=g):
-            return np.mean(np.where(act, tau * (1 - g), (1 - tau) * g))
-
-        every = [risk(np.array([bool(code >> k & 1) for k in range(6)])) for code in range(64)]
-        cuts = [-1, *np.unique(p)]
-        monotone = [risk(act) for cut in cuts for act in (p > cut, p <= cut)]
-        gaps = cutoff.best_map_gaps(p, g, tau)
-        assert gaps[0] == pytest.approx(risk(p >= tau) - min(every), abs=1e-12)
-        assert gaps[1] == pytest.approx(risk(p >= tau) - min(monotone), abs=1e-12)
+def test_distances_of_few_predictions_by_hand():
+    # the nearest calibrated forecast is the constant 1/2
+    f, g = np.array([0.4, 0.6]), np.array([1.0, 0.0])
+    assert cutoff.nearest_calibrated(f, g) == pytest.approx(0.1)
+    assert cutoff.randomized_distance(f, g, np.linspace(0, 1, 11)) == pytest.approx(0.1)
+    # weights 1, 1, -1 of variation 2 attain the sum .1 + .2 + .3 of residuals; with variation 0 only one sign
+    f, g = np.array([0.1, 0.4, 0.7]), np.array([0.2, 0.6, 0.4])
+    assert cutoff.bounded_variation_error(f, g, 2) == pytest.approx(0.6 / 3)
+    assert cutoff.bounded_variation_error(f, g, 0) == pytest.approx(0.0)
 
 
 @pytest.mark.thorough
 def test_correlations_of_figure_3(study):
     cutoff.risk_gaps(study, [Canvas()] * 3)
-    assert list(verdicts(study).values()) == ["agrees", "agrees", "holds"]
+    assert list(verdicts(study).values()) == ["agrees", "agrees", "holds", "holds", "holds"]
 
 
 def test_moments_of_tcal_are_those_of_the_paper():

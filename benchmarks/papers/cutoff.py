@@ -1,9 +1,12 @@
 """Rossellini et al. (2025), Can a calibration metric be both testable and actionable?"""  # noqa: D400
 
+from itertools import product
 from math import log, sqrt
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
 from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 
@@ -12,9 +15,12 @@ from benchmarks.papers.study import Study, slope
 from sklearn_calib.calibrators import IsotonicCalibrator, ModifiedPlattCalibrator, PlattCalibrator
 from sklearn_calib.datasets import make_discrete_forecasts
 from sklearn_calib.metrics import (
+    calibration_loss,
     cutoff_calibration_error,
     cutoff_result,
     decision_risk_gap,
+    decision_risk_result,
+    distance_from_calibration,
     lower_distance_to_calibration,
     smooth_calibration_error,
 )
@@ -32,33 +38,113 @@ CURVES = {
 
 
 def run(study: Study) -> None:
+    relations(study)
     distance_and_decisions(study)
     tight_examples(study)
+    sign_testing(study)
     with study.figure("cutoff_decisions", 1, 3, sharey=True) as axes:
         risk_gaps(study, axes)
-    with study.figure("cutoff_rates", 1, 3) as (left, middle, right):
-        platt(study, left)
-        estimation(study, middle)
-        isotonic(study, right)
+    with study.figure("cutoff_rates", 2, 2) as axes:
+        figure_4(study, axes[0, 0])
+        platt(study, axes[0, 1])
+        estimation(study, axes[1, 0])
+        isotonic(study, axes[1, 1])
+
+
+def distinct_error(f: np.ndarray, g: np.ndarray) -> float:
+    """Return the ECE of distinct predictions with equal masses."""
+    return float(np.abs(f - g).mean())
+
+
+def nearest_calibrated(f: np.ndarray, g: np.ndarray) -> float:
+    """Return the distance from calibration of a few features of equal mass, by enumeration.
+
+    A calibrated forecast is constant on the sets of a partition of the features, and there equals the mean
+    of their event probabilities ``g``.
+    """
+    labels = np.array(list(product(range(f.size), repeat=f.size)))
+    same = labels[:, :, np.newaxis] == labels[:, np.newaxis, :]
+    calibrated = (same @ g) / same.sum(axis=2)
+    return float(np.abs(calibrated - f).mean(axis=1).min())
+
+
+def bounded_variation_error(f: np.ndarray, g: np.ndarray, most: float) -> float:
+    """Return the weighted calibration error over functions to [-1, 1] of total variation at most ``most``."""
+    m = f.size
+    residual = (g - f)[np.argsort(f)] / m
+    # the weights, and the absolute values of their differences
+    step = np.diff(np.eye(m), axis=0)
+    limits = np.block([[step, -np.eye(m - 1)], [-step, -np.eye(m - 1)], [np.zeros(m), np.ones(m - 1)]])
+    values = np.append(np.zeros(2 * m - 2), most)
+    bounds = [(-1, 1)] * m + [(0, None)] * (m - 1)
+    found = linprog(np.append(-residual, np.zeros(m - 1)), A_ub=limits, b_ub=values, bounds=bounds)
+    return -float(found.fun)
+
+
+def relations(study: Study) -> None:
+    """Run Propositions 2.1, 2.2 and A.1 and Section 2.1 on random populations of five features."""
+    ratios = []
+    for draw in range(study.pick(20, 200, 1000)):
+        f, g = study.rng("relations", draw).uniform(size=(2, 5))
+        sample = population(f, g)
+        distance, ece = nearest_calibrated(f, g), distinct_error(f, g)
+        cutoff, smooth = cutoff_calibration_error(**sample), smooth_calibration_error(**sample)
+        bounds = distance_from_calibration(**sample)
+        apart = np.diff(np.sort(f)).min()
+        ratios.append(
+            (
+                distance**2 / 9 / cutoff,
+                cutoff / ece,
+                distance**2 / 8 / smooth,
+                smooth / 2 / distance,
+                bounds.lower / distance,
+                distance / bounds.upper,
+                apart / (1 + apart) * ece / distance,
+                *(bounded_variation_error(f, g, most) / (most + 2) / cutoff for most in (2, 4)),
+            )
+        )
+    largest = np.max(ratios, axis=0)
+    rows = (
+        ("Proposition 2.1", "dCE^2/9 <= cutoff <= ECE", largest[:2]),
+        ("Section 2.1, Lipschitz weights", "dCE^2/8 <= wCE <= 2 dCE", largest[2:4]),
+        ("Bounds by distance_from_calibration", "theory: lower <= dCE <= upper", largest[4:6]),
+        ("Proposition A.1", "b/(b+1) ECE <= dCE", largest[6:7]),
+        ("Proposition 2.2, M = 2 and 4", "wCE <= (M + 2) cutoff", largest[7:]),
+    )
+    for name, claim, ratio in rows:
+        study.holds(
+            name,
+            claim,
+            f"largest ratio of left to right: {_list(ratio)}",
+            "at most 1",
+            bool(ratio.max() <= 1 + 1e-9),
+            f"{len(ratios)} random populations of five features; dCE by enumeration of the partitions",
+        )
 
 
 def distance_and_decisions(study: Study) -> None:
-    """Run Example 3.1: close to a calibrated forecast in l1, but not useful for decisions."""
-    lines = []
-    for eps in (0.1, 0.01, 0.001):
-        example = population([0.5 - eps, 0.5 + eps], [1, 0])
+    """Run Example 3.1: close to a calibrated forecast, but the decision is always wrong."""
+    eps = np.array([0.1, 0.01, 0.001])
+    found = []
+    for shift in eps:
+        example = population([0.75 - shift, 0.75 + shift], [1, 0], [0.75, 0.25])
+        every = decision_risk_result(**example, thresholds=[0.75], recalibration="any")
+        gap = decision_risk_gap(**example, threshold=0.75, recalibration="either")
+        cutoff = cutoff_calibration_error(**example)
         distance = lower_distance_to_calibration(**example, n_bins=2000)
-        gap, cutoff = decision_risk_gap(**example, threshold=0.5), cutoff_calibration_error(**example)
-        lines.append((eps, distance, gap, cutoff))
-    eps, distance, gap, cutoff = np.array(lines).T
-    ok = (distance <= eps + 2.6e-4) & (np.abs(gap - 0.25) < 1e-12) & (np.abs(cutoff - 0.25 - eps / 2) < 1e-12)
+        found.append((distance, every.bound, every.risk[0], every.best_risk[0], gap / 2 / cutoff))
+    distance, ece, risk, best, tight = np.array(found).T
+    name = "Example 3.1, eps = .01"
+    study.number(f"{name}: ECE", 3 / 8 + 0.01, ece[1], 1e-12)
+    study.number(f"{name}: risk at .75", 3 / 8, risk[1], 1e-12)
+    study.number(f"{name}: risk of the Bayes rule", 0.0, best[1], 1e-12)
     study.holds(
-        "Example 3.1: outcome 1 at 1/2 - eps, 0 at 1/2 + eps",
-        "dCE <= eps, risk gap does not vanish",
-        f"lower dCE {_list(distance)}; gap {_list(gap)}; cutoff {_list(cutoff)}",
-        "dCE <= eps (grid .00025), gap 1/4, cutoff 1/4 + eps/2",
-        bool(ok.all()),
-        f"eps = {_list(eps)}; gap to the best monotone map at tau = 1/2",
+        "Example 3.1: dCE",
+        "at most eps",
+        f"lower dCE {_list(distance)} for eps = {_list(eps)}",
+        "at most eps (grid .00025)",
+        bool((distance <= eps + 2.6e-4).all()),
+        f"gap to the best monotone map / (2 cutoff) = {_list(tight)}: Proposition 3.2 is tight",
     )
 
 
@@ -67,21 +153,87 @@ def _list(values) -> str:
 
 
 def tight_examples(study: Study) -> None:
-    wrong = cutoff_calibration_error([0] * 5, [1.0] * 5)
-    study.number("App. A.4: y = 0, f = 1 (cutoff = ECE)", 1.0, wrong, 1e-12)
-    steps = np.array([4, 8, 16, 32])
-    found = []
+    wrong = {"y_true": [0] * 5, "y_proba": [1.0] * 5}
+    study.number("App. A.4: y = 0, f = 1, cutoff error", 1.0, cutoff_calibration_error(**wrong), 1e-12)
+    study.number("App. A.4: y = 0, f = 1, dCE", 1.0, lower_distance_to_calibration(**wrong), 1e-9)
+    apart = np.array([0.1, 0.25, 0.5])
+    ratios = []
+    for b in apart:
+        f, g = np.array([0.5 + b / 2, 0.5 - b / 2]), np.array([0.0, 1.0])
+        ratios.append(distinct_error(f, g) / lower_distance_to_calibration(**population(f, g), n_bins=2000))
+    study.compared(
+        "App. A.4: ECE / dCE where Proposition A.1 is tight",
+        _list(1 + 1 / apart),
+        _list(ratios),
+        "rel. .005",
+        bool(np.allclose(ratios, 1 + 1 / apart, rtol=0.005)),
+        f"predictions {_list(apart)} apart; lower dCE on a grid of .0005",
+    )
+    steps = np.array([8, 16, 32])
+    found, distance = [], []
     for n in steps:
-        t = midpoints(2000 * n)
-        found.append(cutoff_calibration_error(**population(t, (np.floor(t * n) + 0.5) / n)))
+        fine, coarse = midpoints(500 * n), midpoints(8 * n)
+        found.append(cutoff_calibration_error(**population(fine, (np.floor(fine * n) + 0.5) / n)))
+        grid = np.arange(8 * n + 1) / (8 * n)
+        distance.append(randomized_distance(coarse, (np.floor(coarse * n) + 0.5) / n, grid))
     ratio = np.array(found) * 8 * steps**2
+    scaled = np.array(distance) * steps
     study.holds(
         "App. A.4: staircase of N steps",
-        "1/(8 N^2)",
-        f"cutoff x 8 N^2 = {_list(ratio)}",
-        "1 within .001",
-        bool(np.abs(ratio - 1).max() < 1e-3),
-        "the distance from calibration is at most 1/(4 N); the cutoff error is of the order of its square",
+        "cutoff 1/(8 N^2), dCE of order 1/N",
+        f"cutoff x 8 N^2 = {_list(ratio)}; dCE x N = {_list(scaled)}",
+        "1 within .001; largest dCE x N < 1.2 smallest",
+        bool(np.abs(ratio - 1).max() < 1e-3 and scaled.max() < 1.2 * scaled.min()),
+        f"N = {_list(steps)}; dCE by a linear program over randomized forecasts that use f only",
+    )
+
+
+def randomized_distance(f: np.ndarray, g: np.ndarray, grid: np.ndarray) -> float:
+    """Return the distance to calibrated forecasts on a grid that depend on f and on independent noise.
+
+    The variables are the joint masses of f and of the forecast u, with E[g(f) | u] = u.
+    """
+    masses = sparse.kron(sparse.eye(f.size), np.ones((1, grid.size)))
+    residuals = sparse.hstack([sparse.diags(event - grid) for event in g])
+    found = linprog(
+        np.abs(f[:, np.newaxis] - grid).ravel(),
+        A_eq=sparse.vstack([masses, residuals]),
+        b_eq=np.append(np.full(f.size, 1 / f.size), np.zeros(grid.size)),
+    )
+    return float(found.fun)
+
+
+def sign_testing(study: Study) -> None:
+    """Run Proposition B.2: the sign of Y - t for outcomes in [0, 1] and few predictions."""
+    worst, difference = np.zeros(2), 0.0
+    for draw in range(study.pick(20, 200, 1000)):
+        rng = study.rng("sign testing", draw)
+        y, p, t = rng.uniform(size=40), rng.integers(1, 6, 40) / 6, rng.uniform()
+        values = np.unique(p)
+
+        def risk(act, y=y, t=t):
+            return np.mean(np.abs(y - t) * np.where(act, y <= t, y > t))
+
+        sample = population(p, y)
+        cuts = [p > cut for cut in [-1.0, *values]]
+        rules = {
+            "either": cuts + [~rule for rule in cuts],
+            "any": [
+                np.isin(p, values[np.array(keep)]) for keep in product((False, True), repeat=values.size)
+            ],
+        }
+        for which, (maps, acts) in enumerate(rules.items()):
+            result = decision_risk_result(**sample, thresholds=[t], recalibration=maps)
+            gap = risk(p > t) - min(risk(act) for act in acts)
+            worst[which] = max(worst[which], gap / result.bound)
+            difference = max(difference, abs(gap - result.gap[0]))
+    study.holds(
+        "Proposition B.2: sign testing, outcomes in [0, 1]",
+        "gap <= 2 cutoff (monotone maps), gap <= ECE (any map)",
+        f"largest ratio {_list(worst)}",
+        "at most 1, and the gaps equal decision_risk_gap within 1e-12",
+        bool(worst.max() <= 1 + 1e-9 and difference <= 1e-12),
+        "gaps by enumeration of the rules; 40 samples with up to five distinct predictions",
     )
 
 
@@ -93,7 +245,7 @@ def risk_gaps(study: Study, axes) -> None:
     generator draws the numbers of ``numpy.random.seed(1)``, which give the published correlations.
     """
     tau, generator = 0.35, np.random.RandomState(1)
-    found = []
+    found, at_threshold, of_scores = [], [], []
     for _ in range(100):
         x, points, a = generator.uniform(size=500), generator.uniform(size=1000), generator.uniform()
 
@@ -104,16 +256,19 @@ def risk_gaps(study: Study, axes) -> None:
         model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(x[:, np.newaxis], y)
         f, g = model.predict_proba(points[:, np.newaxis])[:, 1], truth(points)
         sample = population(f, g)
-        found.append(
-            (
-                *best_map_gaps(f, g, tau),
-                smooth_calibration_error(**sample),
-                cutoff_calibration_error(**sample),
-                np.abs(f - g).mean(),  # ECE of distinct predictions
-                decision_risk_gap(**sample, threshold=tau),
-            )
-        )
-    gap, monotone, smooth, cutoff, ece, increasing = np.array(found).T
+        maps = {
+            each: decision_risk_gap(**sample, threshold=tau, recalibration=each)
+            for each in ("any", "either", "monotone")
+        }
+        cutoff, ece = cutoff_calibration_error(**sample), distinct_error(f, g)
+        found.append((maps["any"], maps["either"], smooth_calibration_error(**sample), cutoff, ece))
+        highest = decision_risk_gap(**sample, threshold="max", recalibration="either")
+        # the mixture of uniformly distributed thresholds is half of the squared error
+        squared = np.array([np.mean((f - g) ** 2), calibration_loss(**sample)]) / 2
+        bounds = np.array([ece, 2 * cutoff, cutoff])
+        at_threshold.append(np.array(list(maps.values())) / bounds)
+        of_scores.append((squared[0] / ece, squared[1] / cutoff, highest / 2 / cutoff))
+    gap, monotone, smooth, cutoff, ece = np.array(found).T
     correlation = spearmanr(np.array(found)).statistic
     reported = {"risk gap": (0.18, 0.96, 0.96), "monotone risk gap": (0.19, 0.85, 0.82)}
     for which, (name, numbers) in enumerate(reported.items()):
@@ -127,15 +282,33 @@ def risk_gaps(study: Study, axes) -> None:
             "100 logistic regressions on 500 samples, 1000 test points with known probabilities; dCE in the "
             "figure is the smooth calibration error; monotone maps include decreasing ones",
         )
-    ratios = [float((a / b).max()) for a, b in ((gap, ece), (increasing, cutoff), (monotone, 2 * cutoff))]
+    largest = np.max(at_threshold, axis=0)
+    note = "the runs of Figure 3, at threshold .35"
     study.holds(
-        "Proposition 3.2: bounds of the risk gaps",
-        "gap <= 2 cutoff",
-        f"any map / ECE <= {ratios[0]:.2f}; increasing maps / cutoff <= {ratios[1]:.2f}; "
-        f"monotone maps / (2 cutoff) <= {ratios[2]:.2f}",
+        "Proposition 3.1: gap to any map / ECE",
         "at most 1",
-        max(ratios) <= 1 + 1e-9,
-        "the runs of Figure 3; for increasing maps half of the bound suffices, see decision_risk_gap",
+        _list(largest[:1]),
+        "at most 1",
+        largest[0] <= 1,
+        note,
+    )
+    study.holds(
+        "Proposition 3.2: gap to monotone maps / (2 cutoff)",
+        "at most 1",
+        f"{largest[1]:.4g}; non-decreasing maps / cutoff {largest[2]:.4g}",
+        "at most 1, both",
+        max(largest[1:]) <= 1,
+        f"{note}; the bound for non-decreasing maps is proved in decision_risk_gap",
+    )
+    scores = np.max(of_scores, axis=0)
+    study.holds(
+        "Proposition B.1: proper scores",
+        "gap <= ECE (any map), gap <= 2 cutoff (monotone maps)",
+        f"half the squared error / ECE {scores[0]:.4g}, / cutoff (non-decreasing maps) {scores[1]:.4g}; "
+        f"gap at the worst threshold / (2 cutoff) {scores[2]:.4g}",
+        "at most 1, all",
+        bool(scores.max() <= 1),
+        "the runs of Figure 3; a mixture of thresholds has at most the gap at the worst one",
     )
     panels = (("smooth calibration error (dCE)", smooth), ("cutoff calibration error", cutoff), ("ECE", ece))
     for column, (ax, (name, error)) in enumerate(zip(axes, panels, strict=True), start=2):
@@ -148,42 +321,59 @@ def risk_gaps(study: Study, axes) -> None:
     axes[1].legend(loc="upper left")
 
 
-def best_map_gaps(p: np.ndarray, g: np.ndarray, tau: float) -> tuple[float, float]:
-    """Return the risk of acting where p >= tau minus that of the best map, and of the best monotone map.
+def fit_example(calibrator: Any, n: float) -> Any:
+    """Fit a calibrator to n samples of Figure 4 in exact proportion."""
+    return calibrator.fit(SCORES, EVENTS, np.full(4, n / 4))
 
-    ``p`` are distinct predictions with event probabilities ``g``. Acting costs tau without event, waiting
-    1 - tau with event, so acting instead of waiting adds tau - g. Monotone maps may also decrease.
-    """
-    g = g[np.argsort(p)]
-    lowest = np.append(0.0, np.cumsum(tau - g))  # acting on the k lowest predictions
-    risk = lowest[-1] - lowest[np.count_nonzero(p < tau)]
-    monotone = min(lowest.min(), (lowest[-1] - lowest).min())
-    return (risk - np.minimum(tau - g, 0.0).sum()) / p.size, (risk - monotone) / p.size
+
+def figure_4(study: Study, ax) -> None:
+    """Run Figure 4: Platt scaling with infinitely many samples of four scores."""
+    limit = fit_example(PlattCalibrator(link="identity"), 4e12)
+    study.number("Figure 4: Platt slope", 0.930895, limit.slope_, 1e-6, digits=6)
+    study.number("Figure 4: Platt intercept", -0.405804, limit.intercept_, 1e-6, digits=6)
+    f = limit.transform(SCORES)
+    distance = nearest_calibrated(f, EVENTS)
+    study.number(
+        "Figure 4: distance of the nearest calibrated predictor",
+        0.0716219,
+        distance,
+        1e-6,
+        "by enumeration of the 15 partitions; the nearest is the constant 1/2, as in the figure",
+        digits=6,
+    )
+    bounds = distance_from_calibration(**population(f, EVENTS), n_bins=2000)
+    apart = np.diff(np.sort(f)).min()
+    least = apart / (1 + apart) * distinct_error(f, EVENTS)
+    study.holds(
+        "Figure 4: dCE > 0",
+        "dCE > 0",
+        f"between {bounds.lower:.4g} and {bounds.upper:.4g} by distance_from_calibration; "
+        f"at least {least:.4g} by Proposition A.1",
+        "lower bounds > 0, and all bounds on their side of .0716",
+        0 < least <= distance and 0 < bounds.lower <= distance <= bounds.upper,
+    )
+    study.number("Figure 4: cutoff error", None, limit.training_cutoff_error_, 1e-6, right=0.242936, digits=6)
+    ax.plot(SCORES, EVENTS, "o", label="event probability")
+    ax.plot(SCORES, f, "x-", label="Platt scaling, infinitely many samples")
+    ax.plot(SCORES, np.full(4, 0.5), "x-", label="nearest calibrated predictor")
+    ax.set(xlabel="score", ylabel="probability", title="Figure 4")
+    ax.legend(fontsize=8, loc="center right")
 
 
 def platt(study: Study, ax) -> None:
-    """Run Figure 4 and Proposition D.1."""
-
-    def fit(calibrator: Any, n: float) -> Any:
-        return calibrator.fit(SCORES, EVENTS, np.full(4, n / 4))
-
-    limit = fit(PlattCalibrator(link="identity"), 4e12)
-    study.number("Figure 4: Platt slope", 0.930895, limit.slope_, 1e-6, digits=6)
-    study.number("Figure 4: Platt intercept", -0.405804, limit.intercept_, 1e-6, digits=6)
-    study.number(
-        "Figure 4: limit of the cutoff error", 0.242936, limit.training_cutoff_error_, 1e-6, digits=6
-    )
+    """Run Proposition D.1 on the example of Figure 4."""
     used = {
-        tolerance: next(n for n in range(100, 10_001, 20) if _falls_back(fit, tolerance, n))
+        tolerance: next(n for n in range(100, 10_001, 20) if _falls_back(tolerance, n))
         for tolerance in ("paper", "sharp")
     }
-    study.holds(
-        "Proposition D.1: modified Platt gives Platt up from",
-        "n between 8000 and 9500",
-        f"n = {used['paper']} with the paper's tolerance, {used['sharp']} with the sharp one",
-        "8000 < n <= 9500, and sooner with the sharp one",
-        8000 < used["paper"] <= 9500 and used["sharp"] < used["paper"],
-        "samples in exact proportion; (20 + sqrt(2 log 20))/sqrt(n) passes .242936 at n = 8539",
+    limit = ((20 + sqrt(2 * log(20))) / 0.242936) ** 2
+    study.number(
+        "App. D.2: modified Platt gives Platt up from n =",
+        None,
+        used["paper"],
+        20,
+        f"tolerance of the paper, from which .242936 follows; with the sharp one from n = {used['sharp']}",
+        right=limit,
     )
     sizes = np.array(
         study.pick((100, 1000), (100, 300, 1000, 3000, 10_000), (100, 300, 1000, 3000, 10_000, 30_000))
@@ -195,35 +385,51 @@ def platt(study: Study, ax) -> None:
         "isotonic": IsotonicCalibrator(),
     }
     errors = {name: [] for name in kinds}
+    broken, total = dict.fromkeys(("paper", "dkw", "asymptotic"), 0), 0
     for n in sizes:
         draws = [
             make_discrete_forecasts(int(n), SCORES, EVENTS, random_state=study.rng("figure 4", int(n), draw))
             for draw in range(study.pick(20, 50, 100))
         ]
         for name, calibrator in kinds.items():
-            found = [
-                cutoff_calibration_error(
-                    **population(calibrator.fit(data.y_proba, data.y_true).transform(SCORES), EVENTS)
-                )
-                for data in draws
-            ]
+            found = []
+            for data in draws:
+                fitted = calibrator.fit(data.y_proba, data.y_true)
+                found.append(cutoff_calibration_error(**population(fitted.transform(SCORES), EVENTS)))
+                if name.startswith("modified"):
+                    total += 1
+                    for method in broken:
+                        broken[method] += found[-1] > fitted.cutoff_certificate(1 - LEVEL, method).upper
             errors[name].append(float(np.mean(found)))
     last = {name: values[-1] for name, values in errors.items()}
     study.holds(
-        f"Figure 4: mean cutoff error at n = {sizes[-1]}",
-        "Platt constant, the others tend to 0",
+        f"Example of Figure 4: mean cutoff error at n = {sizes[-1]}",
+        "modified and isotonic tend to 0 (Propositions D.1, 5.1), Platt does not",
         ", ".join(f"{name} {value:.3f}" for name, value in last.items()),
         "Platt > .24, modified (sharp) and isotonic < .05",
         last["Platt"] > 0.24 and max(last["modified, sharp"], last["isotonic"]) < 0.05,
     )
+    _certificates(study, "Proposition D.1: modified Platt, certificates violated", broken, total)
     for name, values in errors.items():
         ax.loglog(sizes, values, "-o", mfc="none", lw=5 if name == "Platt" else 1.5, label=name)
-    ax.set(xlabel="n", ylabel="mean cutoff error in the population", title="Figure 4: Platt scaling")
+    ax.set(xlabel="n", ylabel="mean cutoff error in the population", title="Example of Figure 4")
     ax.legend(fontsize=8)
 
 
-def _falls_back(fit, tolerance: str, n: int) -> bool:
-    return bool(fit(ModifiedPlattCalibrator(link="identity", tolerance=tolerance), n).fallback_used_)
+def _falls_back(tolerance: str, n: int) -> bool:
+    calibrator = ModifiedPlattCalibrator(link="identity", tolerance=tolerance)
+    return bool(fit_example(calibrator, n).fallback_used_)
+
+
+def _certificates(study: Study, name: str, broken: dict[str, int], total: int, note: str = "") -> None:
+    study.holds(
+        name,
+        "proved: at most 5%",
+        ", ".join(f"{method} {count} of {total}" for method, count in broken.items()),
+        "paper and dkw never, asymptotic at most 5%",
+        broken["paper"] == broken["dkw"] == 0 and broken["asymptotic"] <= LEVEL * total,
+        note,
+    )
 
 
 def estimation(study: Study, ax) -> None:
@@ -252,25 +458,25 @@ def estimation(study: Study, ax) -> None:
             means[name, int(n)] = float(np.mean(distances))
             if name == "calibrated":
                 error = float(np.std(distances)) * sqrt(n / runs)
-    total = runs * len(sizes) * len(CURVES)
-    study.holds(
-        "Proposition 4.1: bounds violated",
-        "never",
-        ", ".join(f"{method} {count} of {total}" for method, count in broken.items()),
-        "paper and dkw never, asymptotic at most 5%",
-        broken["paper"] == broken["dkw"] == 0 and broken["asymptotic"] <= LEVEL * total,
-        f"margins x sqrt(n): {', '.join(f'{m} {w:.1f}' for m, w in widest.items())}; the first is published",
-    )
+    margins = ", ".join(f"{method} {width:.1f}" for method, width in widest.items())
+    note = f"margins x sqrt(n): {margins}; the first is that of the paper"
+    _certificates(study, "Proposition 4.1: bounds violated", broken, runs * len(sizes) * len(CURVES), note)
     calibrated = [means["calibrated", int(n)] for n in sizes]
-    study.number("Proposition 4.1: exponent of n, calibrated", -0.5, slope(sizes, calibrated), 0.04, digits=3)
-    note = "the limit is sqrt(8/pi) sqrt(1/6) = .6515, the mean range of Brownian motion"
+    rate = slope(sizes, calibrated)
+    study.holds(
+        "Proposition 4.1: exponent of n, calibrated",
+        "proved: at most -1/2",
+        f"{rate:.3g}",
+        "-.5 +- .04",
+        abs(rate + 0.5) < 0.04,
+    )
     study.number(
         f"sqrt(n) x mean under calibration, n = {sizes[-1]}",
-        0.65,
+        None,
         sqrt(sizes[-1]) * calibrated[-1],
         0.01 + 3 * error,
-        note,
-        digits=3,
+        "the mean range of Brownian motion, sqrt(8/pi) sqrt(1/6)",
+        right=sqrt(8 / np.pi / 6),
     )
     for name in CURVES:
         ax.loglog(sizes, [means[name, int(n)] for n in sizes], "-o", mfc="none", label=name)
@@ -300,23 +506,17 @@ def isotonic(study: Study, ax) -> None:
                 broken[method] += error > bound
                 sums[method] += bound * (n == sizes[-1]) / runs
         means.append(float(np.mean(errors)))
-    total = runs * len(sizes)
+    widths = ", ".join(f"{method} {width:.3f}" for method, width in sums.items())
+    note = f"at n = {sizes[-1]}: {widths}; error {means[-1]:.4f}"
+    _certificates(study, "Proposition 5.1: certificates violated", broken, runs * len(sizes), note)
+    rate = slope(sizes, means)
     study.holds(
-        "Proposition 5.1: certificates violated",
-        "never",
-        ", ".join(f"{method} {count} of {total}" for method, count in broken.items()),
-        "paper and dkw never, asymptotic at most 5%",
-        broken["paper"] == broken["dkw"] == 0 and broken["asymptotic"] <= LEVEL * total,
-        f"at n = {sizes[-1]}: {', '.join(f'{m} {s:.3f}' for m, s in sums.items())}; error {means[-1]:.4f}",
-    )
-    scaled = np.sqrt(sizes) * means
-    note = f"sqrt(n) x mean: {', '.join(f'{value:.3f}' for value in scaled)}"
-    study.number("Proposition 5.1: exponent of n", -0.5, slope(sizes, means), 0.05, note, digits=3)
-    more = sqrt(1000) * np.array([_isotonic_error(study, 1000, draw, grid)[0] for draw in range(2 * runs)])
-    error = float(more.std()) / sqrt(more.size)
-    note = "tolerance: half of the last reported digit plus three standard errors"
-    study.number(
-        "sqrt(n) x mean, isotonic, n = 1000", 0.5, float(more.mean()), 0.05 + 3 * error, note, digits=2
+        "Proposition 5.1: exponent of n",
+        "proved: at most -1/2",
+        f"{rate:.3g}",
+        "-.5 +- .05",
+        abs(rate + 0.5) < 0.05,
+        f"sqrt(n) x mean: {', '.join(f'{value:.3f}' for value in np.sqrt(sizes) * means)}",
     )
     ax.loglog(sizes, means, "-o", mfc="none", label="isotonic, mean error")
     ax.loglog(
