@@ -1,6 +1,5 @@
 """Bands of reliability curves, and the limits of one frequency."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,7 +9,6 @@ from scipy.special import betaincinv, ndtri
 
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_numbers
-from sklearn_calib.plot._simulated import SimulatedOutcomes
 
 
 class Departure(NamedTuple):
@@ -23,16 +21,17 @@ class Departure(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ReliabilityBand:
-    """Confidence or consistency band of a reliability curve.
+    """Confidence, consistency or bootstrap band of a reliability curve.
 
     Attributes
     ----------
-    kind : {"confidence", "consistency", "simultaneous"}
+    kind : {"confidence", "consistency", "simultaneous", "bootstrap"}
         "confidence": pointwise, for the event frequency. "consistency": pointwise, where the curve would lie
         under perfect calibration. "simultaneous": for the whole curve of event probabilities, assuming that
-        it is non-decreasing.
+        it is non-decreasing. "bootstrap": pointwise, where the curves of bootstrap samples lie; not a
+        confidence band for event probabilities.
     confidence : float
-        Confidence level.
+        Confidence level; the fraction of the curves for "bootstrap".
     predicted : ndarray of shape (m,)
         Predictions, non-decreasing. A value occurs twice where the limits jump.
     lower, upper : ndarray of shape (m,)
@@ -51,9 +50,12 @@ class ReliabilityBand:
     @property
     def label(self) -> str:
         """Description of the band, for a legend."""
+        level = f"{100 * self.confidence:.6g}%"
+        if self.kind == "bootstrap":
+            return f"{level} of bootstrap curves (pointwise)"
         kind = "consistency" if self.kind == "consistency" else "confidence"
         extent = "simultaneous" if self.kind == "simultaneous" else "pointwise"
-        text = f"{100 * self.confidence:.6g}% {kind} band ({extent})"
+        text = f"{level} {kind} band ({extent})"
         return text + ", limits cross" * (self.kind == "simultaneous" and self.crosses)
 
     @property
@@ -152,28 +154,13 @@ def wilson_interval(frequency: Array, size: Array, confidence: float) -> tuple[A
     return np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
 
 
-def consistency_band(
-    simulated: SimulatedOutcomes,
-    predicted: Array,
-    curve_of: Callable[[Array], Array],
-    confidence: float,
-    n_resamples: int,
-    generator: np.random.Generator,
-    *,
-    bars: bool = False,
-    around: Array | None = None,
+def pointwise_band(
+    kind: str, confidence: float, predicted: Array, curves: Array, bars: bool, around: Array | None = None
 ) -> ReliabilityBand:
-    """Return the pointwise quantiles of the curves of simulated samples.
-
-    ``curve_of`` maps weights of positives, shape (bins, r), to curves; their mean is moved to ``around``.
-    """
-    curves = np.concatenate(
-        [curve_of(positives) for positives in simulated.simulate(n_resamples, generator)], axis=1
-    )
+    """Return pointwise quantiles of simulated curves, shape (m, r), whose mean is moved to ``around``."""
     risk = 0.5 * (1.0 - confidence)
     lower, upper = np.quantile(curves, [risk, 1.0 - risk], axis=1)
-    if around is None:
-        return ReliabilityBand("consistency", confidence, predicted, lower, upper, bars)
-    mean = curves.mean(axis=1)
-    lower, upper = (np.clip(around + limit - mean, 0.0, 1.0) for limit in (lower, upper))
-    return ReliabilityBand("confidence", confidence, predicted, lower, upper, bars)
+    if around is not None:
+        mean = curves.mean(axis=1)
+        lower, upper = (np.clip(around + limit - mean, 0.0, 1.0) for limit in (lower, upper))
+    return ReliabilityBand(kind, confidence, predicted, lower, upper, bars)

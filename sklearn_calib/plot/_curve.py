@@ -23,7 +23,7 @@ from sklearn_calib._validation import (
 from sklearn_calib.metrics import ScoreDecomposition
 from sklearn_calib.metrics._binned import binned_error
 from sklearn_calib.metrics._decomposition import decompose
-from sklearn_calib.plot._bands import ReliabilityBand, clopper_pearson, consistency_band
+from sklearn_calib.plot._bands import ReliabilityBand, clopper_pearson, pointwise_band
 from sklearn_calib.plot._monotone_band import monotone_band
 from sklearn_calib.plot._simulated import SimulatedOutcomes
 from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, shown_range, squared_weights
@@ -98,8 +98,9 @@ class ReliabilityCurve:
         return result_html(f"{self.kind} reliability curve", rows)
 
 
-# What simulated outcomes give: the points of a band, and the map from weights of positives to curves there.
-_Redraw = Callable[[SimulatedOutcomes, bool], tuple[Array, Callable[[Array], Array]]]
+# What simulated outcomes give: the points of a band, and the map from weights of positives to curves there,
+# for a smooth curve also from resampled weights of all samples.
+_Redraw = Callable[[SimulatedOutcomes, bool], tuple[Array, Callable[..., Array]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +138,7 @@ def reliability_curve(
     """
     check_option(curve, "curve", ("smooth", "binned", "isotonic"))
     if band is not None:
-        check_option(band, "band", ("confidence", "consistency", "simultaneous"), "None")
+        check_option(band, "band", ("confidence", "consistency", "simultaneous", "bootstrap"), "None")
     check_option(scale, "scale", ("probability", "logit"))
     n_bins, confidence = check_size(n_bins, "n_bins"), check_fraction(confidence, "confidence")
     exact = band == "simultaneous" or (curve, band) == ("isotonic", "confidence")
@@ -146,7 +147,12 @@ def reliability_curve(
             f"curve={curve!r} with band={band!r} assumes independent samples and cannot use clusters. Pass "
             "curve='smooth' or 'binned' with band='confidence', or band='consistency' or None."
         )
-    if exact and sample.w is not None:
+    if band == "bootstrap" and curve != "smooth":
+        raise ValueError(
+            f"band='bootstrap' is for curve='smooth', got curve={curve!r}. Pass band='confidence', which is "
+            "exact for this curve."
+        )
+    if (exact or band == "bootstrap") and sample.w is not None:
         check_frequency_weights(sample.w)
     grouped = group_sample(sample)
     shown = shown or shown_range(grouped.prob, grouped.weight)
@@ -165,16 +171,13 @@ def reliability_curve(
     elif band is not None:
         simulated = SimulatedOutcomes(made.sample, group_sample(made.sample), _BINS, made.part_of)
         x, curve_of = made.redraw(simulated, band == "confidence")
-        found = consistency_band(
-            simulated,
-            x,
-            curve_of,
-            confidence,
-            n_resamples,
-            check_generator(random_state),
-            bars=curve == "binned",
-            around=made.observed if band == "confidence" else None,
-        )
+        generator = check_generator(random_state)
+        if band == "bootstrap":
+            curves = [curve_of(*sums) for sums in simulated.resample(n_resamples, generator)]
+        else:
+            curves = [curve_of(sums) for sums in simulated.simulate(n_resamples, generator)]
+        around = made.observed if band == "confidence" else None
+        found = pointwise_band(band, confidence, x, np.concatenate(curves, axis=1), curve == "binned", around)
     axis = UnitAxis(sample, scale, shown, 1e-6)
     place = uniform_bins(axis.locate(axis.sample.p), _HISTOGRAM)
     return ReliabilityCurve(
@@ -196,11 +199,11 @@ def reliability_curve(
 def _smooth(sample: BinarySample, confidence: float, scale: str, shown: tuple[float, float]) -> _Estimate:
     curve = SmoothCurve(sample, scale, shown)
 
-    def redraw(simulated: SimulatedOutcomes, around: bool) -> tuple[Array, Callable[[Array], Array]]:
+    def redraw(simulated: SimulatedOutcomes, around: bool) -> tuple[Array, Callable[..., Array]]:
         if around:
             drawn = np.isfinite(curve.observed)
             simulated.set_truth(np.interp(simulated.prob, curve.predicted[drawn], curve.observed[drawn]))
-        return curve.predicted, lambda sums: curve.smooth(simulated.prob, sums)
+        return curve.predicted, lambda *sums: curve.smooth(simulated.prob, *sums)
 
     name = "smECE" if scale == "probability" else "logit smECE"
     return _Estimate(

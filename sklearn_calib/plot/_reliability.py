@@ -94,15 +94,19 @@ class ReliabilityDisplay(DisplayMixin):
 
     Notes
     -----
-    **Curves.** The smooth curve is the kernel regression of the outcome on the prediction with a Gaussian
-    reflected at the ends of the axis ([1]_, eq. 1), applied to residuals, r(t) = t + sum K (y - p) / sum K,
-    which removes the bias of wide kernels there. The bandwidth is at most Silverman's rule for the
-    predictions, 1.06 sd(p) m^(-1/5) [2]_, m twice the number of samples with the rarer outcome. If smooth ECE
-    is smaller, it is the widest of eight bandwidths between the two whose leave-one-out Brier score is within
-    one standard error of the best. On logit axes it is Silverman's rule for the log-odds, and the kernel is
-    not reflected. The curve is drawn within the range of the predictions where at least five of them, each
-    with weight exp(-d^2 / 2s^2) at distance d, support it. The number in the legend is smooth ECE at its own
-    bandwidth.
+    **Curves.** The smooth curve is a kernel regression with a Gaussian reflected at the ends of the axis. It
+    is applied to residuals, t + sum K (y - p) / sum K, and clipped to [0, 1]. Appendix A of [1]_ advises
+    against this, since it can leave [0, 1], and draws sum K y / sum K instead, the ``curve`` of
+    :func:`~sklearn_calib.metrics.smooth_ece_result`. But the kernels here are wide, and flatten that curve:
+    that of calibrated predictions leaves the diagonal, above all near 0 and 1. On logit axes outcomes are
+    smoothed, and the kernel is not reflected.
+
+    The bandwidth is at most Silverman's rule for the predictions, 1.06 sd(p) m^(-1/5) [2]_, m twice the
+    number of samples with the rarer outcome. If smooth ECE is smaller, it is the widest of eight bandwidths
+    between the two whose leave-one-out Brier score is within one standard error of the best. On logit axes it
+    is Silverman's rule for the log-odds. The curve is drawn within the range of the predictions where at
+    least five of them, each with weight exp(-d^2 / 2s^2) at distance d, support it. The number in the legend
+    is smooth ECE at its own bandwidth.
 
     "isotonic" (CORP [3]_) is constant on blocks of predictions, with straight lines between blocks. It
     decomposes the Brier score into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned"
@@ -134,8 +138,13 @@ class ReliabilityDisplay(DisplayMixin):
     geometric progression. Where the diagonal leaves the band, perfect calibration is rejected. Where the
     limits cross, there is evidence that the curve decreases. The legend says both.
 
+    "bootstrap" resamples the samples, or whole clusters, 999 times, computes the smooth curve anew with the
+    same bandwidth, and shows pointwise quantiles, as the diagrams of [1]_ do. It shows how much the curve
+    varies. It is not a confidence band for event probabilities: it does not account for the bias of
+    smoothing, and is too narrow where nearly all outcomes are equal.
+
     Integer weights count repetitions. Other weights are sampling weights (Kish's effective size), which the
-    exact bands "simultaneous" and, for "isotonic", "confidence" do not support.
+    bands "simultaneous", "bootstrap" and, for "isotonic", "confidence" do not support.
 
     References
     ----------
@@ -183,7 +192,7 @@ class ReliabilityDisplay(DisplayMixin):
         *,
         curve: Literal["smooth", "binned", "isotonic"] = "smooth",
         n_bins: int = 15,
-        band: Literal["confidence", "consistency", "simultaneous"] | None = "confidence",
+        band: Literal["confidence", "consistency", "simultaneous", "bootstrap"] | None = "confidence",
         confidence: float = 0.95,
         scale: Literal["probability", "logit"] = "probability",
         sample_weight: ArrayLike | None = None,
@@ -204,19 +213,19 @@ class ReliabilityDisplay(DisplayMixin):
         n_bins : int, default=15
             Number of bins of ``curve="binned"``: of equal width, or of equal mass on logit axes and on axes
             that do not reach from 0 to 1.
-        band : {"confidence", "consistency", "simultaneous"} or None, default="confidence"
-            Type of the band; see the notes of the class.
+        band : {"confidence", "consistency", "simultaneous", "bootstrap"} or None, default="confidence"
+            Type of the band; see the notes of the class. "bootstrap" is for the smooth curve.
         confidence : float, default=0.95
             Confidence level of the band.
         scale : {"probability", "logit"}, default="probability"
             Scale of both axes. "logit" suits rare events: smoothing takes place in log-odds, and the error of
             a smooth curve is smooth ECE on the logit scale. Predictions of exactly 0 or 1 are not drawn.
         sample_weight : array-like of shape (n,), default=None
-            Non-negative weights. Exact bands need integer weights, which count repetitions.
+            Non-negative weights. Exact and bootstrap bands need integer weights, which count repetitions.
         clusters : array-like of shape (n,), default=None
             Label of the cluster (patient, customer, day) of each sample, within which outcomes can depend on
-            each other. The bands "confidence" and "consistency" allow for it; "simultaneous", and
-            "confidence" for the isotonic curve, assume independent samples and raise an error.
+            each other. The bands "confidence", "consistency" and "bootstrap" allow for it; "simultaneous",
+            and "confidence" for the isotonic curve, assume independent samples and raise an error.
         %(pos_label)s
         %(named_picture)s
         """
@@ -392,7 +401,7 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
     if band.bars:
         style: dict[str, Any] = {"alpha": 0.3, "linewidth": 7.0} if consistency else {"linewidth": 1.4}
         return ax.vlines(x, low, high, color=color, zorder=1.8, label=label, **style)
-    if band.kind != "confidence":
+    if band.kind in ("consistency", "simultaneous"):
         # the edge distinguishes them from a band around a curve
         dashes: Any = (0, (2, 2)) if consistency else "-"
         for limit in (low, high):

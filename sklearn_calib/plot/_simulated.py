@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-from sklearn_calib._core._null import draw_positives, spawn
+from sklearn_calib._core._null import bootstrap_counts, draw_positives, spawn
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 
@@ -46,6 +46,11 @@ class SimulatedOutcomes:
     def set_truth(self, truth: Array) -> None:
         """Simulate from these event probabilities of the bins, instead of from the predictions."""
         self._bins = replace(self._bins, prob=truth)
+
+    def resample(self, n_resamples: int, generator: np.random.Generator) -> Iterator[tuple[Array, Array]]:
+        """Yield weights of positive labels and of all, (bins, r), of bootstrap samples of whole clusters."""
+        for weight, positives in bootstrap_counts(self._bins, n_resamples, generator):
+            yield positives, weight
 
     def simulate(self, n_resamples: int, generator: np.random.Generator) -> Iterator[Array]:
         """Yield the weights of positive labels of shape (bins, r), ``n_resamples`` in all."""

@@ -152,10 +152,10 @@ class KernelWindow:
                     self.kernel += np.exp(-0.5 * ((nodes[:, np.newaxis] - image) / s) ** 2)
         self.total = self.kernel @ self.mass
 
-    def mean(self, sums: Array) -> Array:
-        """Return the kernel mean at each node of values whose sums in the used bins are given."""
-        total = self.total if sums.ndim == 1 else self.total[:, np.newaxis]
-        out = np.full((self.total.shape[0], *sums.shape[1:]), np.nan)
+    def mean(self, sums: Array, mass: Array) -> Array:
+        """Return kernel means at each node from the sums of values, (bins, r), and weights in used bins."""
+        total = self.kernel @ mass
+        out = np.full((total.shape[0], sums.shape[1]), np.nan)
         np.divide(self.kernel @ sums, total, out=out, where=total > 0)
         return out
 
@@ -194,10 +194,10 @@ class SmoothCurve:
         self.predicted = axis.probability(t)
         self._window = window = KernelWindow(t, place, inner.w, width, reflect=not axis.logit)
         # residuals are smoothed instead of outcomes: a wide kernel would flatten the curve at its ends
-        shift = 0.0 if axis.logit else axis.length * (t - window.mean(window.x * window.mass))
-        self._shift = np.broadcast_to(shift, t.shape)
+        slope = 0.0 if axis.logit else axis.length
+        self._diagonal, self._expected = slope * t[:, np.newaxis], slope * window.x[:, np.newaxis]
         events = _gather(window.bin_of, inner.y if inner.w is None else inner.w * inner.y)
-        self.observed = np.clip(window.mean(events[window.used]) + self._shift, 0.0, 1.0)
+        self.observed = self._curves(events[window.used, np.newaxis], window.mass[:, np.newaxis])[:, 0]
         nearby = window.nearby()
         drawn = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
         # a wide kernel would extend the curve beyond the predictions
@@ -208,12 +208,25 @@ class SmoothCurve:
         """Return limits of the smoothed event frequency of independent samples."""
         return wilson_interval(self.observed, self._window.effective_size(), confidence)
 
-    def smooth(self, prob: Array, sums: Array) -> Array:
-        """Return the smoothed frequencies for sums of labels, (groups, r), at the predictions ``prob``."""
+    def _curves(self, events: Array, mass: Array) -> Array:
+        """Return curves, (nodes, r), for the weights of events and of all samples in the used bins."""
+        mean = self._window.mean(events - self._expected * mass, mass)
+        return np.asarray(np.clip(self._diagonal + mean, 0.0, 1.0))
+
+    def smooth(self, prob: Array, sums: Array, weight: Array | None = None) -> Array:
+        """Return curves for sums of labels, (groups, r), at the predictions ``prob``.
+
+        ``weight`` are the weights of resampled predictions, by default those of the sample.
+        """
         bin_of = _bins(self._axis.locate(prob))
         starts = group_starts(bin_of)
-        gathered = np.zeros((BINS, sums.shape[1]))
-        gathered[bin_of[starts]] = np.add.reduceat(sums, starts, axis=0)
-        found = self._window.mean(gathered[self._window.used]) + self._shift[:, np.newaxis]
+
+        def gathered(values: Array) -> Array:
+            out = np.zeros((BINS, values.shape[1]))
+            out[bin_of[starts]] = np.add.reduceat(values, starts, axis=0)
+            return out[self._window.used]
+
+        mass = self._window.mass[:, np.newaxis] if weight is None else gathered(weight)
+        found = self._curves(gathered(sums), mass)
         found[np.isnan(self.observed)] = np.nan
-        return np.asarray(np.clip(found, 0.0, 1.0))
+        return found

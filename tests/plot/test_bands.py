@@ -1,7 +1,10 @@
 """Bands of reliability curves: against loops over all intervals, and by what they promise."""
 
+from itertools import product
+
 import numpy as np
 import pytest
+from scipy.special import logit
 from scipy.stats import binom, binomtest
 from sklearn.isotonic import IsotonicRegression
 
@@ -163,6 +166,37 @@ def test_departures_are_where_the_diagonal_leaves():
     )
 
 
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+@pytest.mark.parametrize("size", [None, 10])
+def test_bootstrap_band_is_that_of_resampled_rows(size, scale):
+    """Resample rows, or whole clusters, in a loop; a kernel regression of each sample; quantiles."""
+    rng = np.random.default_rng(2)
+    effect = rng.uniform(-0.4, 0.4, 30).repeat(10)
+    p = rng.uniform(0.02, 0.98, 300)
+    y = (rng.random(300) < np.clip(p + effect, 0, 1)).astype(int)
+    code = np.arange(300) // (size or 1)
+    sample = check_binary(y, p, clusters=None if size is None else code)
+    made = reliability_curve(sample, band="bootstrap", confidence=0.9, n_resamples=1999, scale=scale)
+    known = np.flatnonzero(np.isfinite(made.band.lower))[::8]
+    x = made.predicted[known]
+    if scale == "logit":
+        kernel = np.exp(-0.5 * ((logit(x)[:, None] - logit(p)) / made.bandwidth) ** 2)
+        x, r = 0.0, y
+    else:
+        kernel = sum(np.exp(-0.5 * ((x[:, None] - u) / made.bandwidth) ** 2) for u in (p, -p, 2 - p))
+        r = y - p
+    n, curves = code[-1] + 1, []
+    for _ in range(1500):
+        times = np.bincount(rng.integers(n, size=n), minlength=n)[code]
+        curves.append(np.clip(x + kernel @ (times * r) / (kernel @ times), 0, 1))
+    for limit, level in ((made.band.lower, 0.05), (made.band.upper, 0.95)):
+        np.testing.assert_allclose(limit[known], np.quantile(curves, level, axis=0), atol=0.03)
+    assert made.band.kind == "bootstrap"
+    if size is not None:
+        alone = reliability_curve(check_binary(y, p), band="bootstrap", confidence=0.9, scale=scale).band
+        assert np.nanmean(made.band.upper - made.band.lower) > np.nanmean(alone.upper - alone.lower)
+
+
 CURVES = pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])
 
 
@@ -229,8 +263,13 @@ def test_consistency_depends_on_predictions_and_seed_alone(curve):
         np.testing.assert_array_equal(one.upper, other.upper)
 
 
-@CURVES
-@pytest.mark.parametrize("band", ["confidence", "consistency", "simultaneous"])
+@pytest.mark.parametrize(
+    ("curve", "band"),
+    [
+        *product(("smooth", "binned", "isotonic"), ("confidence", "consistency", "simultaneous")),
+        ("smooth", "bootstrap"),
+    ],
+)
 def test_whole_weights_are_repetitions(curve, band):
     base = sample_of(150, digits=2)
     times = np.random.default_rng(0).integers(1, 4, 150)

@@ -146,6 +146,24 @@ def test_a_calibrated_curve_stays_near_the_diagonal_up_to_its_ends():
     assert np.nanmax(np.abs(curve.observed - curve.predicted)) < 0.07
 
 
+def test_smoothed_residuals_are_closer_to_the_truth_than_smoothed_outcomes():
+    errors = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        p = rng.uniform(size=1000)
+        y, x = (rng.uniform(size=1000) < p).astype(int), np.append(p, np.linspace(0, 0.05, 50))
+        curve = reliability_curve(check_binary(y, p), band=None)
+        other = smooth_ece_result(y, p, bandwidth=curve.bandwidth)
+        gaps = [
+            np.abs(np.interp(x, *each) - x)
+            for each in ((curve.predicted, curve.observed), (other.grid, other.curve))
+        ]
+        errors.append([(gap[:1000].mean(), gap[1000:].mean()) for gap in gaps])
+    (all_ours, low_ours), (all_other, low_other) = np.mean(errors, axis=0)
+    assert all_ours < all_other
+    assert low_ours < 0.5 * low_other
+
+
 def test_the_bandwidth_of_a_bad_model_does_not_hide_what_is_wrong():
     """Predictions that never leave [.35, .65] though the outcome is certain: the curve must be steep."""
     rng = np.random.default_rng(0)

@@ -190,6 +190,7 @@ def test_legends_say_what_the_bands_show(forecast):
     for outcome, prediction, band, text in (
         (y, p, "confidence", "95% confidence band (pointwise)"),
         (y, p, "consistency", "95% consistency band (pointwise)"),
+        (y, p, "bootstrap", "95% of bootstrap curves (pointwise)"),
         (y, p**1.5, "simultaneous", "95% confidence band (simultaneous)\ncontains the diagonal"),
         (y, p**0.4, "simultaneous", "95% confidence band (simultaneous)\nexcludes the diagonal"),
         (
@@ -297,6 +298,8 @@ BAD = [
     ({"band": "belt"}, ValueError, "band must be one of"),
     ({"scale": "log"}, ValueError, "scale must be one of"),
     ({"band": "simultaneous", "sample_weight": [1, 1, 0.5]}, ValueError, "sample_weight must contain whole"),
+    ({"band": "bootstrap", "sample_weight": [1, 1, 0.5]}, ValueError, "sample_weight must contain whole"),
+    ({"band": "bootstrap", "curve": "binned"}, ValueError, "band='bootstrap' is for curve='smooth', got"),
     ({"curve": "isotonic", "sample_weight": [1, 1, 0.5]}, ValueError, "sample_weight must contain whole"),
     ({"n_bins": 0}, ValueError, "n_bins must be at least 1"),
     ({"confidence": 1.0}, ValueError, "confidence must lie strictly between"),
@@ -318,7 +321,7 @@ def test_bad_input_is_named_before_anything_is_drawn(params, error, message):
 def test_a_handful_of_predictions_can_be_drawn(curve, p):
     for scale in ("probability", "logit"):
         ax = plt.figure(figsize=(2, 2)).add_subplot()
-        for band in ("confidence", "consistency", "simultaneous"):
+        for band in ("confidence", "consistency", "simultaneous", "bootstrap")[: 3 + (curve == "smooth")]:
             display = ReliabilityDisplay.from_predictions(
                 [1] * len(p), p, curve=curve, scale=scale, band=band, ax=ax, show_legend=False
             )
