@@ -11,7 +11,7 @@ _PARAGRAPHS = {
     "outcomes": """\
 y_true : array-like of shape (n,) or (n, n_labels)
     Labels of two or more classes; or an indicator matrix of zeros and ones for multilabel targets, over
-    whose columns the error is averaged.
+    whose columns the error is averaged. Binary outcomes may lie between 0 and 1 (docs/inputs.md).
 y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
     Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
     or more classes in sorted order, or of each label. Values up to 1e-6 outside [0, 1] are clipped.""",
@@ -159,7 +159,7 @@ X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
 X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
     Scores; see the class.
 y : array-like of shape (n,)
-    Class labels.""",
+    Class labels; for some calibrators also outcomes between 0 and 1 (docs/inputs.md).""",
     "fitted_classes": """\
 classes : array-like of shape (n_classes,) or None, default=None
     The labels of the columns; they, and the columns, must be in sorted order. Required if some of them do

@@ -45,13 +45,16 @@ symmetric = st.one_of(
     st.sampled_from([2.0**-53, 2.0**-52, 1.0 - 2.0**-53, 1.0 - 2.0**-52, 0.0, 1.0]),
 )
 frequencies = st.integers(0, 3)
+labels = st.integers(0, 1)
+#: Soft labels and means of judgements, with labels among them.
+outcomes = st.one_of(labels.map(float), st.integers(0, 5).map(lambda k: k / 5), st.floats(0.0, 1.0))
 weights = st.one_of(
     st.integers(0, 5).map(float), st.floats(1e-6, 1e6), st.sampled_from([2.0**-60, 1e9, 2.0**40])
 )
 
 
 @st.composite
-def samples(draw, p=probabilities, w=frequencies, least=1, most=24, both=False):
+def samples(draw, p=probabilities, w=frequencies, least=1, most=24, both=False, y=labels):
     """Draw outcomes, predictions and weights, not all of them zero; if ``both``, of both outcomes."""
     n = draw(st.integers(least, most))
     kind = draw(st.sampled_from(["free", "one value", "ordered", "alternating"]))
@@ -63,7 +66,10 @@ def samples(draw, p=probabilities, w=frequencies, least=1, most=24, both=False):
     if kind == "alternating":
         y = [(i + n) % 2 for i in range(n)]
     else:
-        y = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
+        y = draw(st.lists(y, min_size=n, max_size=n))
+        if set(proba) <= {0.0, 1.0}:
+            # otherwise these look like swapped arguments
+            y = np.round(y).astype(int).tolist()
     w = draw(st.lists(w, min_size=n, max_size=n))
     if not any(w):
         w = [1] * n

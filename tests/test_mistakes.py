@@ -24,7 +24,7 @@ from sklearn.model_selection import (
 from sklearn.svm import LinearSVC
 
 import sklearn_calib
-from sklearn_calib import CalibratedClassifier, get_scorer, get_scorer_names
+from sklearn_calib import CalibratedClassifier, get_scorer, get_scorer_names, metrics
 from sklearn_calib.calibrators import (
     IsotonicCalibrator,
     PlattCalibrator,
@@ -44,8 +44,9 @@ from sklearn_calib.inference import (
 from sklearn_calib.metrics import expected_performance, smooth_ece
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.report import CalibrationReport
+from sklearn_calib.scorers import CalibrationScorer
 from sklearn_calib.sketch import CalibrationSketch
-from tests._entries import entries
+from tests._entries import N, Y, entries
 
 NAME = "neg_smooth_ece"
 
@@ -245,6 +246,31 @@ def test_swapped_arguments(forecast):
     y, p = forecast
     with pytest.raises(ValueError, match=r"y_true looks like probabilities.*swap the arguments"):
         smooth_ece(p, y.astype(float))
+
+
+#: What accepts outcomes between 0 and 1, besides the functions of metrics.
+SOFT = ("Beta", "HistogramBinning", "Isotonic", "ModifiedPlatt", "Platt", "Smoothed", "Spline", "Temperature")
+
+
+def test_outcomes_between_0_and_1_are_accepted_or_refused():
+    y = np.where(np.arange(N) % 3 == 0, 0.25, Y)
+    accepted = {name for name in metrics.__all__ if name != "calibration_summary"}
+    accepted |= {f"{name}Calibrator.fit" for name in SOFT}
+    for entry in entries():
+        for name in {"y_true", "y"} & set(entry.good):
+            given = {**entry.good, name: y}
+            if entry.name in accepted:
+                entry.call(**given)
+                continue
+            with pytest.raises(ValueError, match=r"looks like probabilities.*rng.random.n. < y"):
+                entry.call(**given)
+
+
+def test_scorers_refuse_outcomes_between_0_and_1(forecast):
+    y, p = forecast
+    calibrator = PlattCalibrator().fit(p, y)
+    with pytest.raises(ValueError, match="y_true looks like probabilities"):
+        CalibrationScorer(smooth_ece)(calibrator, p, np.where(y, 0.8, 0.1))
 
 
 def test_percentages(forecast):

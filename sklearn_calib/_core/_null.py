@@ -116,7 +116,8 @@ def bootstrap_counts(
     # each group has two categories, without and with event
     categories = np.concatenate((grouped.weight - grouped.positives, grouped.positives))
     (choice,) = spawn(generator, 1)
-    if n <= _LIGHT * n_groups:
+    # outcomes between 0 and 1 are drawn as events with this probability
+    if n <= _LIGHT * n_groups and np.array_equal(categories, np.rint(categories)):
         category_of = np.repeat(np.arange(2 * n_groups), categories.astype(np.int64))
         for first, last in _chunks(n_draws, n, max_elements):
             r = last - first

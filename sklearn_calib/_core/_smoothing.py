@@ -136,21 +136,15 @@ def outcome_coefficients(y: Index, x: Positions, w: Array | None, s: float) -> A
     n, n_bins = y.shape[0], node_count(s, _BINS_FOR_SQUARES)
     if w is None and n >= _LARGE_SAMPLE and n_bins <= n // 4:
         by_outcome = _coefficients_at_nodes(packed_sums(y, x, n_bins, squares=True), s)
-    else:
-        # the outcome is part of the bin's number, so that both come out of the same passes
-        n_bins = moment_bins(s)
-        moments = np.zeros((MOMENTS, 2 * n_bins))
-        for rows in _chunks(n, n_bins):
-            index, offset = bin_offsets(x[rows], n_bins)
-            index *= 2
-            index += y[rows]
-            term = None if w is None else w[rows]
-            for order in range(MOMENTS):
-                moments[order] += np.bincount(index, weights=term, minlength=2 * n_bins)
-                term = offset if term is None else term * offset
-        by_outcome = coefficients_of_moments(moments.reshape(MOMENTS, n_bins, 2).swapaxes(1, 2), s)
-    by_outcome[0] += by_outcome[1]
-    return by_outcome[::-1]
+        by_outcome[0] += by_outcome[1]
+        return by_outcome[::-1]
+
+    def chunks() -> Iterator[tuple[Array, Array]]:
+        for rows in _chunks(n, moment_bins(s)):
+            mass = np.ones(y[rows].shape) if w is None else w[rows]
+            yield x[rows], np.stack((mass * y[rows], mass))
+
+    return coefficients_of_masses(chunks(), 2, s)
 
 
 def _chunks(n: int, n_bins: int) -> Iterator[slice]:

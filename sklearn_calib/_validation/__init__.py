@@ -20,6 +20,7 @@ from sklearn_calib._validation._labels import (
     column_names,
     greater_text,
     place_labels,
+    refuse_fractions,
     refuse_missing,
 )
 from sklearn_calib._validation._numbers import (

@@ -15,7 +15,7 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_calib._validation._arrays import as_array, missing_values
-from sklearn_calib._validation._numbers import check_length
+from sklearn_calib._validation._numbers import check_length, only_rounding
 
 # Integer labels within this range are counted, not sorted.
 _MAX_LABEL_SPAN = 1 << 16
@@ -26,10 +26,16 @@ _SHORT.maxlist, _SHORT.maxstring = 10, 40
 
 
 def check_labels(
-    y_true: ArrayLike, pos_label: Any = None, name: str = "y_true", *, ordered: bool = True
-) -> NDArray[np.int64]:
+    y_true: ArrayLike,
+    pos_label: Any = None,
+    name: str = "y_true",
+    *,
+    ordered: bool = True,
+    fractions: bool = False,
+) -> NDArray[Any]:
     """Return outcomes as 0/1 int64 of shape (n,), 1 for the positive class.
 
+    With ``fractions``, outcomes in [0, 1] of which some lie between are returned as they are, as float64.
     Without ``pos_label``, labels among {0, 1} or {-1, 1} (booleans too) have positive label 1; of any other
     two labels the greater one in sorted order is positive, as in ``classes_[1]`` of scikit-learn. A single
     label that is none of these is ambiguous and needs ``pos_label``. So do two texts with ``ordered=False``,
@@ -52,6 +58,9 @@ def check_labels(
             positive = y == 1
             if (positive | (y == 0)).all():
                 return positive.astype(np.int64)
+        if fractions and _are_fractions(y):
+            return np.clip(y.astype(np.float64), 0.0, 1.0)
+        refuse_fractions(y, name)
     return _binarize(y, pos_label, name, ordered)
 
 
@@ -72,15 +81,10 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str, ordered: bool) -> NDAr
     with _orderable(name):
         labels = np.unique(y)
     shown = labels[:5].tolist()
-    if labels.shape[0] > 2 and labels.dtype.kind == "f" and labels[0] >= 0 and labels[-1] <= 1:
-        raise ValueError(
-            f"{name} looks like probabilities: it has {labels.shape[0]} distinct values in [0, 1], among "
-            f"them {shown[1:4]}. Did you swap the arguments? Outcomes come first, then probabilities."
-        )
     if labels.shape[0] > 2:
         raise ValueError(
             f"{name} has {labels.shape[0]} distinct values, among them {shown}, but a binary metric "
-            "needs two. Reduce the problem to one class against the rest first."
+            "needs two, or numbers from 0 to 1. Reduce the problem to one class against the rest first."
         )
     known = labels.tolist()
     if pos_label is not None:
@@ -107,6 +111,26 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str, ordered: bool) -> NDAr
             "Pass pos_label."
         )
     return np.asarray(positive, dtype=bool).astype(np.int64)
+
+
+def _are_fractions(y: NDArray[Any]) -> bool:
+    """Tell whether outcomes are numbers in [0, 1], up to rounding, of which some lie between 0 and 1."""
+    if y.dtype.kind != "f" or not ((y > 0) & (y < 1)).any():
+        return False
+    return only_rounding(y)
+
+
+def refuse_fractions(y_true: ArrayLike, name: str = "y_true") -> None:
+    """Raise if outcomes lie between 0 and 1."""
+    y = as_array(y_true, name).ravel()
+    if _are_fractions(y):
+        row = int(np.argmax((y > 0) & (y < 1)))
+        raise ValueError(
+            f"{name} looks like probabilities: it contains {float(y[row]):.6g} at index {row}, but outcomes "
+            "0 and 1 are needed here. Did you swap the arguments? Outcomes come first, then probabilities. "
+            f"Of soft labels or mean judgements, draw an outcome for each sample, rng.random(n) < {name}, or "
+            "use a metric or calibrator that accepts them (docs/inputs.md)."
+        )
 
 
 def refuse_missing(labels: NDArray[Any], name: str) -> None:
@@ -153,12 +177,18 @@ def flat_labels(values: ArrayLike, name: str, *, warn: bool = False) -> NDArray[
     return flat
 
 
-def check_classes(y: ArrayLike, name: str = "y") -> tuple[NDArray[Any], NDArray[np.int64]]:
+def check_classes(
+    y: ArrayLike, name: str = "y", *, fractions: bool = False
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the sorted distinct class labels and, for each sample, the index of its label among them.
 
     There must be at least two classes; a column of labels is flattened with scikit-learn's usual warning.
+    With ``fractions``, of outcomes between 0 and 1 the classes are 0 and 1, and the outcomes are returned.
     """
     labels = flat_labels(y, name, warn=True)
+    if fractions and _are_fractions(labels):
+        return np.arange(2), np.clip(labels.astype(np.float64), 0.0, 1.0)
+    refuse_fractions(labels, name)
     if labels.dtype.kind in "biu":
         classes, codes = _integer_classes(labels)
     else:

@@ -37,7 +37,7 @@ _FEWEST_WITH_EVENTS = 10
 
 @dataclass(frozen=True, eq=False)
 class _Weighted:
-    y: NDArray[np.int64]
+    y: NDArray[Any]
     p: Array
     w: Array | None
     # codes 0, 1, ... of the clusters; None means independent samples
@@ -69,7 +69,8 @@ class _Weighted:
 class BinarySample(_Weighted):
     """Checked binary data: outcomes 0/1 (int64), predictions (float64), weights (float64) or None.
 
-    Samples of zero weight have been dropped; weights are therefore positive.
+    Samples of zero weight have been dropped; weights are therefore positive. For functions that accept them,
+    outcomes may be fractions (float64), which always have weights.
     """
 
 
@@ -94,17 +95,26 @@ def check_binary(
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
     clusters: ArrayLike | None = None,
+    *,
+    fractions: bool = False,
 ) -> BinarySample:
     """Check outcomes, probabilities of the positive class, weights and clusters of a binary problem.
 
-    With clusters, weights must be whole numbers.
+    With clusters, weights must be whole numbers. With ``fractions``, outcomes may lie between 0 and 1.
     """
     p = check_probabilities(y_proba)
-    y = check_labels(y_true, pos_label, ordered=shape_of(y_proba, "y_proba")[1:] == (2,))
+    ordered = shape_of(y_proba, "y_proba")[1:] == (2,)
+    y = check_labels(y_true, pos_label, ordered=ordered, fractions=fractions)
+    if y.dtype.kind == "f" and np.isin(p, (0.0, 1.0)).all():
+        # the arguments are swapped, as the error says
+        check_labels(y_true)
     _warn_of_predicted_labels(p)
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
     check_columns_of(y_proba, y_true, y, "y_proba", pos_label)
-    w = None if sample_weight is None else check_weights(sample_weight, p.shape[0])
+    if sample_weight is None:
+        w = np.ones(p.shape[0]) if y.dtype.kind == "f" else None
+    else:
+        w = check_weights(sample_weight, p.shape[0])
     codes = None if clusters is None else _cluster_codes(clusters, p.shape[0], w)
     if w is not None and not (keep := w > 0).all():
         y, p, w = y[keep], p[keep], w[keep]

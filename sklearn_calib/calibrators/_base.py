@@ -83,6 +83,7 @@ class BaseCalibrator(
 
     - ``_check_parameters()``, called first by ``fit``, which raises an error if a parameter is invalid;
     - ``_multiclass = False``, if it supports binary problems only;
+    - ``_fractions = True``, if binary ``codes`` may also be float64 in [0, 1], with ``weight`` not None;
     - ``_needs_every_class()``, False if it can be fitted to three or more classes without samples of each;
     - ``_may_be_certain()``. The result of ``_map_scores`` is clipped to [2**-53, 1 - 2**-53], so that no
       single outcome makes the log loss infinite, unless this is True, as for event frequencies of blocks or
@@ -114,6 +115,8 @@ class BaseCalibrator(
     classes_: NDArray[Any]
     n_features_in_: int
     _multiclass: bool = True
+    #: Whether binary outcomes may lie between 0 and 1.
+    _fractions: bool = False
     #: Whether the map of two classes is monotone, so that it has an inverse.
     _monotone: bool = False
 
@@ -172,6 +175,8 @@ class BaseCalibrator(
                 f"clusters are for certificates of binary problems, but y has {known.shape[0]} classes. "
                 "Leave them out."
             )
+        if codes.dtype.kind == "f":
+            raise ValueError("clusters need outcomes 0 and 1, but those of y lie between. Leave them out.")
         if weight is not None:
             check_frequency_weights(weight)
         return self._fit_known(
@@ -288,8 +293,10 @@ class BaseCalibrator(
             # the wording that scikit-learn's checks require
             raise ValueError("This estimator requires y to be passed, but the target y is None. Pass labels.")
         scores = self._check_scores(X, y, reset=True)
-        known, codes = check_classes(y)
+        known, codes = check_classes(y, fractions=self._fractions)
         if classes is not None:
+            if codes.dtype.kind == "f":
+                raise ValueError("classes are 0 and 1 if y has outcomes between them. Omit the argument.")
             known, place = place_labels(known, classes)
             codes = place[codes]
         n = scores.shape[0]
@@ -297,7 +304,8 @@ class BaseCalibrator(
             raise ValueError(f"y has {codes.shape[0]} samples but X has {n}. Pass arrays of the same length.")
         self._check_classes(known, scores)
         check_columns(X, known, "X")
-        return scores, codes, self._read_weight(sample_weight, n), known
+        weight = self._read_weight(sample_weight, n)
+        return scores, codes, np.ones(n) if weight is None and codes.dtype.kind == "f" else weight, known
 
     def _read_weight(self, sample_weight: ArrayLike | None, n_samples: int) -> Array | None:
         """Check weights, and warn of small ones that change the map."""
@@ -328,9 +336,9 @@ class BaseCalibrator(
         if weight is not None and not weight.all():
             keep = weight > 0
             scores, codes, weight = scores[keep], codes[keep], weight[keep]
-        count = np.bincount(codes, minlength=n_classes)
+        count = _class_counts(codes, n_classes)
         if not count.all():
-            self._check_absent(classes, count, np.bincount(given, minlength=n_classes))
+            self._check_absent(classes, count, _class_counts(given, n_classes))
         self.classes_ = classes
         if clusters is None:
             self._fit_scores(scores, codes, weight)
@@ -433,6 +441,13 @@ class BaseCalibrator(
                 f"X has {found} but y has {n_classes} classes. Pass one column per class (in binary problems "
                 "the score of the second is enough), and classes=, their labels, if y lacks some of them."
             )
+
+
+def _class_counts(codes: NDArray[Any], n_classes: int) -> Codes:
+    """Return the number of samples of each class; those between 0 and 1 are of both."""
+    if codes.dtype.kind == "f":
+        return np.array([np.count_nonzero(codes < 1), np.count_nonzero(codes > 0)])
+    return np.bincount(codes, minlength=n_classes)
 
 
 def check_link(link: Any, other: str = "score") -> str:

@@ -85,6 +85,7 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
     """
 
     _multiclass = False
+    _fractions = True
     a_: float
     b_: float
     c_: float

@@ -79,6 +79,7 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
     """
 
     _multiclass = False
+    _fractions = True
     _monotone = False
     n_bins_: int
     bin_edges_: Array

@@ -78,6 +78,7 @@ class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
     """
 
     _multiclass = False
+    _fractions = True
     X_thresholds_: Array
     y_thresholds_: Array
 

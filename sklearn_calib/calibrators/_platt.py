@@ -66,6 +66,7 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     """
 
     _multiclass = False
+    _fractions = True
     slope_: float
     intercept_: float
 

@@ -98,6 +98,7 @@ class SmoothedCalibrator(BaseCalibrator):
     """
 
     _multiclass = False
+    _fractions = True
     _scale_free = True
     bandwidth_: float
     smooth_ece_: float

@@ -162,6 +162,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     """
 
     _multiclass = False
+    _fractions = True
     training_event_rate_: float
     training_size_: float
     penalty_: float

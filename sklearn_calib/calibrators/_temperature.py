@@ -72,6 +72,7 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     """
 
     _scale_free = True
+    _fractions = True
     temperature_: float
     min_proba_: float
 

@@ -115,6 +115,11 @@ def binned_error(
     """Return the error of a binary sample; for "l2" its square."""
     if debias:
         _check_repetitions(sample.w)
+        if sample.y.dtype.kind == "f":
+            raise ValueError(
+                "y_true has outcomes between 0 and 1, but debias=True subtracts the variance of outcomes 0 "
+                "and 1. Omit it, or use kernel_calibration_error, which is debiased for all outcomes."
+            )
     if strategy == "quantile":
         grouped = group_outcomes(sample.y, sample.p, sample.w)
         starts = bin_starts(grouped, n_bins, strategy)
@@ -265,7 +270,7 @@ def expected_calibration_error(
             f"strategy={strategy!r} is not defined for reduction='canonical', whose bins of the simplex "
             "have equal volume. Use strategy='uniform'."
         )
-    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels)
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, fractions=True)
     if reduction == "canonical" and isinstance(problem, ClassSample):
         return _canonical_error(problem, n_bins, norm, debias)
 

@@ -343,7 +343,7 @@ def cutoff_result(
     >>> print(cutoff_result([0, 0, 1, 1], [0.2, 0.8, 0.8, 0.9]))
     cutoff calibration error = 0.2000: predictions in [0.2, 0.8] are too high (n = 4)
     """
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     total = grouped.total
     walk = residual_walk(grouped)

@@ -473,7 +473,7 @@ def decision_risk_result(
     """
     check_option(recalibration, "recalibration", get_args(Recalibration))
     tau = check_thresholds(thresholds)
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     risk, best = decision_risks(grouped, tau, recalibration)
     # Propositions 3.1 and 3.2

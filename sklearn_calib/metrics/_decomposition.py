@@ -174,6 +174,9 @@ def score_decomposition(
     the fit is constant. The event frequencies of bins, as in Murphy's partition [2]_, can score worse than
     the predictions, because predictions vary within bins: miscalibration can then be negative.
 
+    Outcomes between 0 and 1 have the expected score of an event with this probability: the Brier score is
+    :math:`y (1 - p)^2 + (1 - y) p^2`, which exceeds :math:`(y - p)^2` by :math:`y (1 - y)`.
+
     The fit overfits small samples: there even calibrated predictions have positive miscalibration. The log
     loss of an event with prediction 0 (or a non-event with prediction 1) is infinite, and so is the
     miscalibration. O(n log n).
@@ -195,7 +198,7 @@ def score_decomposition(
     check_option(curve, "curve", ("isotonic", "binned"))
     check_option(strategy, "strategy", ("uniform", "quantile"))
     n_bins = check_size(n_bins, "n_bins")
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
     return decompose(group_outcomes(sample.y, sample.p, sample.w), score, curve, n_bins, strategy)
 
 

@@ -245,7 +245,7 @@ def distance_from_calibration(
     0.0775 0.2000
     """
     n_bins = check_size(n_bins, "n_bins", maximum=_MOST_BINS)
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     transport, resolution = _transport(grouped, n_bins)
     interval = min(interval_error(grouped, _INTERVAL_BINS), 1.0)

@@ -62,8 +62,10 @@ class _Kernel:
         all_pairs = float(form((grouped.residual / self.unit(total))[np.newaxis])[0])
         squares = grouped.positives * (1.0 - grouped.prob) ** 2
         squares += (grouped.weight - grouped.positives) * grouped.prob**2
+        # (y - p)^2 is y (1 - p)^2 + (1 - y) p^2 less y (1 - y), which is 0 for outcomes 0 and 1
+        diagonal = float(squares.sum() - sample.weights @ (sample.y * (1.0 - sample.y)))
         # rounding can exceed 1 by an ulp
-        return min(self.finish(all_pairs, float(squares.sum()), total), 1.0)
+        return min(self.finish(all_pairs, diagonal, total), 1.0)
 
     def classes(self, sample: ClassSample) -> float:
         self.check(sample.w)
@@ -183,7 +185,7 @@ def kernel_calibration_error(
         check_positive(bandwidth, "bandwidth")
     debias, squared = check_flag(debias, "debias"), check_flag(squared, "squared")
     error = _Kernel(kernel, bandwidth, debias)
-    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels)
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, fractions=True)
     if reduction == "canonical" and isinstance(problem, ClassSample):
         value = error.classes(problem)
     else:

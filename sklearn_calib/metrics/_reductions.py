@@ -30,13 +30,13 @@ class Problem(NamedTuple):
     """A weighted binary problem of a multiclass one; ``members`` are its samples, None for all."""
 
     weight: float
-    outcome: NDArray[np.int64]
+    outcome: NDArray[Any]
     probability: NDArray[Any]
     members: NDArray[np.intp] | None
 
 
 def split_classes(
-    codes: NDArray[np.int64], proba: NDArray[Any], reduction: str, weight: Array | None = None
+    codes: NDArray[Any], proba: NDArray[Any], reduction: str, weight: Array | None = None
 ) -> list[Problem]:
     """Return the binary problems of n samples and K classes; their weights add up to 1.
 
@@ -52,7 +52,8 @@ def split_classes(
         ]
     top = proba.argmax(axis=1)
     confidence = np.take_along_axis(proba, top[:, np.newaxis], axis=1)[:, 0]
-    right = (codes == top).astype(np.int64)
+    # of an outcome y between 0 and 1, y for class 1 and 1 - y for class 0
+    right = 1 - np.abs(codes - top) if codes.dtype.kind == "f" else (codes == top).astype(np.int64)
     if reduction == "confidence":
         return [Problem(1.0, right, confidence, None)]
     mass = np.bincount(top, weights=weight, minlength=proba.shape[1]).astype(np.float64)
@@ -101,8 +102,13 @@ def check_problem(
     pos_label: Any,
     labels: ArrayLike | None,
     clusters: ArrayLike | None = None,
+    *,
+    fractions: bool = False,
 ) -> BinarySample | ClassSample | list[BinarySample]:
-    """Check the input of a metric: a binary sample, a multiclass sample, or a binary sample per label."""
+    """Check the input of a metric: a binary sample, a multiclass sample, or a binary sample per label.
+
+    With ``fractions``, binary outcomes may lie between 0 and 1.
+    """
     y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     if p.ndim == 2 and p.shape[1] >= 2:
         if has_classes(y, p, pos_label):
@@ -119,7 +125,7 @@ def check_problem(
             "labels name the columns of y_proba in a multiclass problem, but y_proba belongs to a binary "
             "problem. Pass pos_label instead."
         )
-    return check_binary(y, y_proba, sample_weight, pos_label, clusters)
+    return check_binary(y, y_proba, sample_weight, pos_label, clusters, fractions=fractions)
 
 
 def reduced_error(
@@ -158,7 +164,8 @@ def checked_error(
 ) -> float:
     """Check the input of a metric, and return its error."""
     check_option(reduction, "reduction", REDUCTIONS)
-    return reduced_error(error, check_problem(y_true, y_proba, sample_weight, pos_label, labels), reduction)
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, fractions=True)
+    return reduced_error(error, problem, reduction)
 
 
 def error_of_groups(value: Callable[[GroupedOutcomes], float], *given: Any) -> float:

@@ -157,7 +157,7 @@ def risk_coverage_curve(
     accept from 0.6: coverage 1.00, risk 0.50
     """
     check_option(reduction, "reduction", ("confidence", "classwise"))
-    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels)
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, fractions=True)
     binary = isinstance(problem, BinarySample)
     if isinstance(problem, list) or (reduction == "classwise" and not binary):
         raise ValueError(

@@ -409,7 +409,8 @@ def smooth_ece_result(
     0.1706
     """
     check_smoothing(bandwidth, scale)
-    return smooth_result(check_binary(y_true, y_proba, sample_weight, pos_label), bandwidth, scale)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
+    return smooth_result(sample, bandwidth, scale)
 
 
 def smooth_result(

@@ -13,7 +13,7 @@ from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._null import tail_rank
 from sklearn_calib._html import number_text
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_fraction, check_option, least_resamples
+from sklearn_calib._validation import check_fraction, check_option, least_resamples, refuse_fractions
 from sklearn_calib.inference import CalibrationTestResult, CutoffTest
 from sklearn_calib.inference._testing._tails import brownian_range_sf
 from sklearn_calib.metrics import CutoffResult, cutoff_result
@@ -231,6 +231,7 @@ class CutoffDisplay(DisplayMixin):
         %(seeded_picture)s
         %(named_picture)s
         """
+        refuse_fractions(y_true)
         given: dict[str, Any] = {"sample_weight": sample_weight, "pos_label": pos_label}
         result = cutoff_result(y_true, y_proba, **given)
         if clusters is None and not (whole_numbers(result.weight) and whole_numbers(result.positives)):

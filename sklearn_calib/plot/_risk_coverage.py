@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._html import number_text
-from sklearn_calib._validation import check_fraction
+from sklearn_calib._validation import check_fraction, refuse_fractions
 from sklearn_calib.metrics import RiskCoverageCurve, risk_coverage_curve
 from sklearn_calib.metrics._reductions import Reduction
 from sklearn_calib.plot._bands import clopper_pearson
@@ -108,6 +108,7 @@ class RiskCoverageDisplay(DisplayMixin):
             As in :func:`~sklearn_calib.metrics.risk_coverage_curve`.
         %(named_picture)s
         """
+        refuse_fractions(y_true)
         result = risk_coverage_curve(
             y_true,
             y_proba,

@@ -14,6 +14,7 @@ from sklearn_calib._validation import (
     check_labels,
     check_option,
     check_weights,
+    refuse_fractions,
     refuse_missing,
 )
 from sklearn_calib.metrics._reductions import REDUCTIONS, Problem, split_classes
@@ -138,6 +139,7 @@ def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Fo
             f"The estimator was trained on the class {classes.tolist()[0]!r} only. Use stratified folds."
         )
     refuse_missing(y, "y_true")
+    refuse_fractions(y)
     codes = np.full(y.shape[0], -1, dtype=np.int64)
     for k, label in enumerate(classes):
         codes[y == label] = k

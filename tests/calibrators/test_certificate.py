@@ -9,7 +9,8 @@ from scipy.stats import binom
 from benchmarks.certificate_coverage import CALIBRATORS as SIMULATED
 from benchmarks.certificate_coverage import TRUTHS, study
 from sklearn_calib._core._bounds import BOUND_METHODS, cutoff_bound
-from sklearn_calib.calibrators import IsotonicCalibrator
+from sklearn_calib.calibrators import IsotonicCalibrator, ModifiedPlattCalibrator
+from sklearn_calib.metrics import cutoff_result
 from tests._references import cutoff_by_enumeration
 from tests.calibrators._registry import CALIBRATORS
 
@@ -85,3 +86,35 @@ def test_certificates_hold_as_often_as_they_say():
         assert min(holds) >= lowest, result
         assert (np.diff(means) >= 0).all()
         assert result["error"] < means[0]
+
+
+def test_certificates_hold_for_outcomes_between_0_and_1():
+    """They are conservative, but hardly larger than those of outcomes 0 and 1 with the same means."""
+    rng = np.random.default_rng(5)
+    atoms = np.arange(0.5, 20) / 20
+    truth = atoms**2
+
+    def error(mapped):
+        residual = np.bincount(np.unique(mapped, return_inverse=True)[1], (truth - mapped) / 20)
+        return np.ptp(np.append(0.0, np.cumsum(residual)))
+
+    n, repetitions = 100, 40
+    held, bounds = {}, {"beta": [], "binary": []}
+    for _ in range(repetitions):
+        p = rng.choice(atoms, n)
+        mean = p**2
+        binary = (rng.random(n) < mean).astype(int)
+        for kind, y in (("beta", rng.beta(0.3 * mean, 0.3 * (1 - mean))), ("binary", binary)):
+            for calibrator in (IsotonicCalibrator(), ModifiedPlattCalibrator()):
+                actual = error(calibrator.fit(p, y).transform(atoms))
+                for method in ("fitted", "asymptotic", "dkw", "paper"):
+                    bound = calibrator.cutoff_certificate(0.8, method, n_resamples=99).upper
+                    held.setdefault((kind, type(calibrator), method), []).append(actual <= bound)
+                    if method in ("fitted", "asymptotic"):
+                        bounds[kind].append(bound)
+            found = cutoff_result(y, p)
+            for method in ("bootstrap", "asymptotic", "dkw", "paper"):
+                margin = found.margin(0.8, method, n_resamples=99)
+                held.setdefault((kind, method), []).append(abs(found.value - error(atoms)) <= margin)
+    assert min(map(sum, held.values())) >= binom.ppf(1e-4, repetitions, 0.8)
+    assert np.mean(bounds["beta"]) == pytest.approx(np.mean(bounds["binary"]), rel=0.1)

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import isotonic_regression, minimize
 
+from sklearn_calib import calibrators
 from tests._optional import pandas as pd
 from tests._optional import polars as pl
 from tests.calibrators._registry import calibrators_with
@@ -215,3 +217,62 @@ def test_tags_say_what_is_supported(case):
     assert tags.classifier_tags.multi_class == case.multiclass
     assert tags.estimator_type == "classifier"
     assert tags.transformer_tags is not None
+
+
+#: Calibrators of event frequencies and of likelihoods, which are linear in the outcomes.
+LINEAR = (
+    calibrators.BetaCalibrator,
+    calibrators.HistogramBinningCalibrator,
+    calibrators.IsotonicCalibrator,
+    calibrators.PlattCalibrator,
+    calibrators.SmoothedCalibrator,
+    calibrators.SplineCalibrator,
+    calibrators.TemperatureCalibrator,
+)
+
+
+@every_calibrator
+def test_mean_judgements_are_as_good_as_judgements(case, data):
+    p, _, w = data
+    count = np.random.default_rng(10).binomial(4, 0.3 + 0.4 * p)
+    y, calibrator = count / 4, case.make()
+    if not isinstance(calibrator, LINEAR):
+        with pytest.raises(ValueError, match=r"y looks like probabilities.*outcomes 0 and 1 are needed"):
+            calibrator.fit(p, y)
+        return
+    one_by_one = (np.arange(4) < count[:, None]).astype(int).ravel()
+    expected = case.make().fit(np.repeat(p, 4), one_by_one, sample_weight=np.repeat(w, 4))
+    found = calibrator.fit(p, list(y), sample_weight=4 * w)
+    np.testing.assert_allclose(found.transform(GRID), expected.transform(GRID), rtol=1e-9, atol=1e-12)
+    assert found.classes_.tolist() == [0, 1]
+    assert found.predict([0.5]).dtype == int
+    alone = calibrator.fit(p, y)
+    if hasattr(alone, "training_size_"):
+        assert alone.training_size_ == 110
+    with pytest.raises(ValueError, match="classes are 0 and 1 if y has outcomes between them"):
+        calibrator.fit(p, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="clusters need outcomes 0 and 1"):
+        calibrator.fit(p, y, clusters=np.arange(110) // 5)
+    with pytest.raises(ValueError, match="sample_weight is zero for all samples but those of class 1"):
+        calibrator.fit([0.2, 0.7], [0.4, 1.0], sample_weight=[0, 1])
+
+
+def test_fits_to_outcomes_between_0_and_1_minimise_their_loss(data):
+    p, _, w = data
+    y, w = np.random.default_rng(12).beta(1 + p, 2 - p), w + 0.5
+    isotonic = calibrators.IsotonicCalibrator().fit(p, y, sample_weight=w)
+    values, place = np.unique(p, return_inverse=True)
+    mass, events = np.bincount(place, w), np.bincount(place, w * y)
+    expected = isotonic_regression(events / mass, weights=mass).x
+    np.testing.assert_allclose(isotonic.transform(values), expected, atol=1e-12)
+    # targets of Platt, with the weights of events and non-events
+    above, below = np.sum(w * y), np.sum(w * (1 - y))
+    target = y * (above + 1) / (above + 2) + (1 - y) / (below + 2)
+
+    def loss(theta):
+        odds = theta[0] * p + theta[1]
+        return np.sum(w * (np.logaddexp(0, odds) - target * odds))
+
+    platt = calibrators.PlattCalibrator(link="identity").fit(p, y, sample_weight=w)
+    best = minimize(loss, [1.0, 0.0], tol=1e-12).x
+    np.testing.assert_allclose([platt.slope_, platt.intercept_], best, rtol=1e-4)

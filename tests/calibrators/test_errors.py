@@ -44,7 +44,7 @@ BAD_INPUT = [
     (P + 1j, Y, None, "Complex data not supported: X"),
     (P, Y[:3], None, "y has 3 samples but X has 4"),
     (P, [0, 1, np.nan, 1], None, "Input y contains NaN"),
-    (P, [0.1, 0.2, 0.3, 0.4], None, "Unknown label type"),
+    (P, [0.1, 0.2, 0.3, 1.4], None, "Unknown label type"),
     (P, None, None, "requires y to be passed"),
     (P, Y, [1, 1, 1], "sample_weight has 3 values"),
     (P, Y, [1, -1, 1, 1], "sample_weight contains -1 at index 1"),

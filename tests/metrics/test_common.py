@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sklearn_calib import metrics
 from tests._registry import METRICS
 
 every_metric = pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
@@ -97,3 +98,82 @@ def test_large_sample_agrees_with_its_weighted_summary(case):
     keys, counts = np.unique(np.column_stack([y, p]), axis=0, return_counts=True)
     summary = case.call(keys[:, 0].astype(int), keys[:, 1], sample_weight=counts)
     assert case.call(y, p) == pytest.approx(summary, abs=1e-6)
+
+
+JUDGEMENTS = 5
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """Predictions, how many of five judgements are positive, and all judgements one by one."""
+    rng = np.random.default_rng(14)
+    p = np.round(rng.random(60), 2)
+    count = rng.binomial(JUDGEMENTS, p**1.3)
+    one_by_one = (np.arange(JUDGEMENTS) < count[:, None]).astype(int).ravel()
+    return p, count, one_by_one, np.repeat(p, JUDGEMENTS)
+
+
+#: The variance of outcomes 0 and 1 is taken off, or the pairs of a judgement with itself.
+DEBIASED = ("ece_debiased", "kernel_debiased")
+MEANS = [case for case in METRICS if case.name not in DEBIASED]
+
+
+@pytest.mark.parametrize("case", MEANS, ids=lambda case: case.name)
+def test_mean_judgements_are_as_good_as_judgements(case, judged):
+    p, count, one_by_one, repeated = judged
+    y, w = count / JUDGEMENTS, np.full(60, JUDGEMENTS)
+    for reduction in ("classwise", "confidence", "top-label"):
+        expected = case.call(one_by_one, repeated, reduction=reduction)
+        assert case.call(y, p, sample_weight=w, reduction=reduction) == pytest.approx(expected, abs=1e-8)
+        if case.scale_free:
+            alone = case.call(list(y), p, pos_label=1, reduction=reduction)
+            assert alone == pytest.approx(expected, abs=1e-8)
+
+
+def test_mean_judgements_in_results(judged):
+    p, count, one_by_one, repeated = judged
+    y, w = count / JUDGEMENTS, np.full(60, JUDGEMENTS)
+    for function in (
+        metrics.cutoff_result,
+        metrics.decision_risk_result,
+        metrics.distance_from_calibration,
+        metrics.score_decomposition,
+        metrics.smooth_ece_result,
+    ):
+        found, expected = function(y, p, sample_weight=w), function(one_by_one, repeated)
+        for name, value in vars(expected).items():
+            if not isinstance(value, str):
+                np.testing.assert_allclose(getattr(found, name), value, rtol=1e-6, atol=1e-9)
+        assert getattr(function(y, p), "n_samples", 60) == 60
+    risks = metrics.risk_coverage_curve(y, p), metrics.risk_coverage_curve(one_by_one, repeated)
+    np.testing.assert_allclose(risks[0].risk, risks[1].risk, atol=1e-12)
+    benefit = metrics.net_benefit(y, p, threshold=0.3)
+    assert benefit == pytest.approx(metrics.net_benefit(one_by_one, repeated, threshold=0.3))
+
+
+def test_outcomes_between_0_and_1_by_hand(judged):
+    p, count, _, _ = judged
+    y = count / JUDGEMENTS
+    # the bandwidth is that of 60 samples, not of 300 judgements
+    width = 60 ** (-1 / 3)
+    assert metrics.logit_smoothed_ece(y, p) == metrics.logit_smoothed_ece(y, p, bandwidth=width)
+    # without the pairs of a sample with itself
+    kernel = np.exp(-np.abs(p[:, None] - p)) * np.outer(y - p, y - p)
+    found = metrics.kernel_calibration_error(y, p, squared=True)
+    assert found == pytest.approx((kernel.sum() - np.trace(kernel)) / (60 * 59), abs=1e-12)
+    with pytest.raises(ValueError, match="debias=True subtracts the variance of outcomes 0 and 1"):
+        metrics.expected_calibration_error(y, p, norm="l2", debias=True)
+
+
+def test_what_is_no_outcome_between_0_and_1():
+    p = [0.2, 0.5, 0.7]
+    for y, named in (
+        ([0.3, 1.2, 0.5], "y_true has 3 distinct values.*or numbers from 0 to 1"),
+        ([0.3, np.nan, 0.5], "y_true contains nan at index 1"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            metrics.smooth_ece(y, p)
+    with pytest.raises(ValueError, match=r"pos_label=2 is not a label|needs two"):
+        metrics.smooth_ece([0.3, 0.6, 0.5], p, pos_label=2)
+    # rounding in single precision
+    assert metrics.smooth_ece([0.3, 1.0000001, 0.5], p) == metrics.smooth_ece([0.3, 1.0, 0.5], p)
