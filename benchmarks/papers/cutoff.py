@@ -317,8 +317,11 @@ def risk_gaps(study: Study, axes) -> None:
         ax.set_xlabel(name)
         title = f"Spearman {correlation[0, column]:.2f} (any), {correlation[1, column]:.2f} (monotone)"
         ax.set_title(title, fontsize="medium")
-    axes[0].set_ylabel("risk gap at threshold 0.35")
-    axes[1].legend(loc="upper left")
+    axes[1].plot([0, cutoff.max()], [0, 2 * cutoff.max()], "k:", label="bound for monotone maps")
+    axes[2].plot([0, ece.max()], [0, ece.max()], "k--", label="bound for any map")
+    axes[0].set(ylabel="risk gap at threshold 0.35", ylim=(-0.01, 0.27))
+    for ax in axes[1:]:
+        ax.legend(loc="upper left")
 
 
 def fit_example(calibrator: Any, n: float) -> Any:
@@ -357,7 +360,7 @@ def figure_4(study: Study, ax) -> None:
     ax.plot(SCORES, f, "x-", label="Platt scaling, infinitely many samples")
     ax.plot(SCORES, np.full(4, 0.5), "x-", label="nearest calibrated predictor")
     ax.set(xlabel="score", ylabel="probability", title="Figure 4")
-    ax.legend(fontsize=8, loc="center right")
+    ax.legend(fontsize=8, loc="center", bbox_to_anchor=(0.5, 0.82))
 
 
 def platt(study: Study, ax) -> None:
