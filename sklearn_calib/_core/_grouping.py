@@ -104,9 +104,9 @@ def packed_sort(y: NDArray[np.int64], p: Array) -> NDArray[np.int64]:
 
 
 def group_starts(sorted_values: NDArray[np.generic]) -> NDArray[np.intp]:
-    """Return the index at which each run of equal values begins; the input is sorted and not empty."""
+    """Return the index at which each run of equal values begins; the input is sorted."""
     change = np.empty(sorted_values.shape[0], dtype=bool)
-    change[0] = True
+    change[:1] = True
     np.not_equal(sorted_values[1:], sorted_values[:-1], out=change[1:])
     return np.flatnonzero(change)
 

@@ -6,75 +6,179 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sklearn_calib._core._simplex_bins import alcoves, shared_alcoves
+from sklearn_calib._core._simplex_bins import alcoves
 from sklearn_calib.inference import SampleSplittingTest
-from sklearn_calib.inference._testing._splitting import _statistics
 from tests.inference import _properties
 from tests.inference._properties import check_level
 
 
-def class_sample(n, seed, power=1.0):
+def class_sample(n, seed, power=1.0, n_classes=3):
     rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.ones(3), n)
+    p = rng.dirichlet(np.ones(n_classes), n)
     truth = p**power / (p**power).sum(axis=1, keepdims=True)
     return (truth.cumsum(axis=1)[:, :-1] < rng.random((n, 1))).sum(axis=1), p
 
 
-def test_statistic_is_that_of_the_definition():
-    rng = np.random.default_rng(0)
-    pool = rng.dirichlet(np.ones(3), 50)
-    inside = rng.random((50, 4)) < 0.4
-    inside = inside[:, inside.sum(axis=0) == inside.sum(axis=0)[0]]
-    n1 = int(inside[:, 0].sum())
-    found = _statistics([shared_alcoves(pool, m) for m in (2, 4)], inside, n1, 50 - n1)
-    for k, m in enumerate((2, 4)):
-        code = alcoves(pool, m)
-        for column in range(inside.shape[1]):
-            expected = 0.0
-            for cell in set(code.tolist()):
-                a = np.sum(inside[code == cell, column])
-                b = np.sum(~inside[code == cell, column])
-                expected += (a / n1 - b / (50 - n1)) ** 2 - a / n1**2 - b / (50 - n1) ** 2
-            assert found[column, k] == pytest.approx(expected)
+def slope(n, seed, a):
+    """Uniform predictions z with event probabilities z + a (z - 1/2)."""
+    rng = np.random.default_rng(seed)
+    z = rng.random(n)
+    return (rng.random(n) < z + a * (z - 0.5)).astype(int), z
 
 
-def test_permutations_tend_to_all_of_them():
-    """Nine predictions in three bins: of all ways to choose four of them, those that differ as much."""
-    p = np.array([0.05, 0.1, 0.2, 0.3, 0.5, 0.6, 0.62, 0.8, 0.9])
-    columns = np.column_stack((p, 1 - p))
-    first, second = np.array([0, 1, 2, 4]), np.array([3, 5, 6, 7, 8])
-    # 3 = floor(4^(2 / (4 s + 1))) bins
-    test = SampleSplittingTest(smoothness=0.35, n_resamples=2000)
-    found, null = test._compare(columns, first, second, 0, 0, np.random.default_rng(0))
-    assert (found.n_bins, found.n_observed, found.n_simulated) == (3, 4, 5)
-    assert null.shape == (2000,)
-    inside = np.zeros((9, 126), dtype=bool)
-    for column, rows in enumerate(combinations(range(9), 4)):
-        inside[list(rows), column] = True
-    every = _statistics([shared_alcoves(columns, 3)], inside, 4, 5)[:, 0]
-    (own,) = _statistics([shared_alcoves(columns, 3)], np.isin(np.arange(9), first)[:, np.newaxis], 4, 5)
-    assert np.unique(null.round(9)).shape == np.unique(every.round(9)).shape
-    share = np.mean(every >= own[0] - 1e-12)
+def slow_norm(y, p, power):
+    """T1 (power 0) or T2 (power 1) of all classes, in the metric of their null covariance, by loops."""
+    n, n_classes = p.shape
+    total, covariance = np.zeros(n_classes), np.zeros((n_classes, n_classes))
+    for i in range(n):
+        for k in range(n_classes):
+            total[k] += p[i, k] ** power * ((y[i] == k) - p[i, k])
+            for j in range(n_classes):
+                both = p[i, k] * (k == j) - p[i, k] * p[i, j]
+                covariance[k, j] += (p[i, k] * p[i, j]) ** power * both
+    return np.sqrt(total @ np.linalg.pinv(covariance, rcond=1e-10) @ total)
+
+
+def slow_two_sample(p, inside, n_bins):
+    """sum (n_2 v - n_1 w)^2 over the bins, in units of (n_1 n_2)^2, less its value for bins of one sample."""
+    code, n1, n2 = alcoves(p, n_bins), inside.sum(), (~inside).sum()
+    total = 0.0
+    for cell in np.unique(code):
+        v, w = np.sum(inside & (code == cell)), np.sum(~inside & (code == cell))
+        total += (n2 * v - n1 * w) ** 2
+    return total / (n1 * n2) ** 2 - 1 / n1 - 1 / n2
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_means_are_those_of_the_definition(n_classes):
+    test = SampleSplittingTest(n_resamples=99)
+    y, p = class_sample(400, 1, power=2.5, n_classes=n_classes)
+    found = {}
+    # the event frequencies are right on average; those of half of the labels of class 0 exchanged are not
+    for labels in (y, np.where(np.arange(400) % 2, np.maximum(y, 1), y)):
+        result = test.test(labels, p if n_classes > 2 else p[:, 1])
+        found[result.reason[11:13]] = result.statistic, labels
+    for power, part in enumerate(("T1", "T2")):
+        statistic, labels = found[part]
+        assert statistic == pytest.approx(slow_norm(labels, p, power))
+
+
+def test_means_by_hand():
+    # residuals -.8 and .8 with variances .16: T1 is 0. The values of T2 of both classes are linear
+    # combinations of the residuals, their norm that of two standardized residuals, (.64 + .64) / .16 = 8
+    result = SampleSplittingTest(n_resamples=20_000).test([1, 0], [0.2, 0.8])
+    assert result.statistic == pytest.approx(np.sqrt(8))
+    # T2_1 = -.8 * .8 + .2 * .8 = -.48, with variance .16 (.04 + .64)
+    assert result.reason == f"decided by T2, mostly of class 1, z = {-0.48 / np.sqrt(0.1088):.3g}"
+    # no other labels are as unlikely; a third of alpha is for T2
+    assert result.pvalue == pytest.approx(3 * 0.04, abs=3 * 4 * np.sqrt(0.04 * 0.96 / 20_000))
+
+
+@pytest.mark.parametrize("cross_fit", [False, True])
+def test_two_samples_are_those_of_the_definition(cross_fit):
+    """The statistic, and its null distribution: all exchanges of halves that keep the four counts."""
+    p = np.array([0.05, 0.1, 0.2, 0.3, 0.35, 0.45, 0.5, 0.6, 0.62, 0.8, 0.9, 0.95])
+    columns = np.column_stack((1 - p, p))
+    first = np.isin(np.arange(12), [0, 1, 2, 4, 6, 8])
+    # labels in both roles; the second one is used with cross_fit
+    roles = [
+        np.array([1, 1, 1, 1, 1, 1, 0, 1, 0, 1, 1, 0]),
+        np.array([1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 1, 1]),
+    ][: 1 + cross_fit]
+    # floor(N^(2 / (4 s + 1))) bins, N = 4 samples with label 1
+    test = SampleSplittingTest(smoothness=0.3, n_resamples=3000)
+    found, null = test._compare(columns, first, roles, 1, np.random.default_rng(0))
+    assert found.n_bins == 3
+    assert found.n_observed == (4 + 4 if cross_fit else 4)
+    assert found.n_simulated == (5 + 5 if cross_fit else 5)
+
+    def average(inside):
+        return np.mean([slow_two_sample(columns[role == 1], inside[role == 1], 3) for role in roles])
+
+    code = roles[0] + 2 * roles[-1]
+    halves = [np.isin(np.arange(12), rows) for rows in combinations(range(12), 6)]
+    kept = [h for h in halves if (np.bincount(code[h], None, 4) == np.bincount(code[first], None, 4)).all()]
+    every = np.array([average(inside) for inside in kept])
+    share = np.mean(every >= average(first) - 1e-12)
     assert 0.05 < share < 0.9
-    assert found.pvalue == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 2000))
+    assert found.pvalue == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 3000))
+    # standardized values are the same up to location and scale
+    values = np.unique(every.round(9))
+    drawn = np.unique(null.round(6))
+    assert (drawn - drawn[0]) / (drawn[-1] - drawn[0]) == pytest.approx(
+        (values - values[0]) / (values[-1] - values[0]), abs=1e-4
+    )
+
+
+def test_scales_are_those_of_the_smaller_sample():
+    y, p = slope(600, 0, 0.0)
+    (negative, positive) = SampleSplittingTest(n_resamples=19).test(y, p).scales
+    for part in (negative, positive):
+        fewest = min(part.n_observed, part.n_simulated)
+        finest = np.ceil(2 * np.log2(fewest / np.log(np.log(fewest))))
+        assert np.log2(part.n_bins) in np.arange(1, finest + 1)
+        fixed = SampleSplittingTest(smoothness=0.5, n_resamples=19).test(y, p).scales[part.label]
+        assert fixed.n_bins == np.floor(fewest ** (2 / 3))
+
+
+def uniform(rng):
+    return rng.random(150)
+
+
+def few_values(rng):
+    return rng.choice([0.1, 0.3, 0.35, 0.8], 150)
+
+
+def classes(n_classes):
+    return lambda rng: rng.dirichlet(np.ones(n_classes), 120)
+
+
+# name: predictions, parameters
+CALIBRATED = {
+    "uniform": (uniform, {}),
+    "near 0 and 1": (lambda rng: rng.beta(0.3, 0.3, 150), {}),
+    "rare": (lambda rng: rng.beta(2, 48, 300), {}),
+    "three classes": (classes(3), {}),
+    "five classes": (classes(5), {"n_resamples": 399}),
+    "twelve samples": (lambda rng: rng.random(12), {}),
+    "few values": (few_values, {}),
+    "weights": (few_values, {}),
+    "one value": (lambda rng: np.full(60, 0.3), {}),
+    "cross-fitted": (uniform, {"cross_fit": True}),
+    "cross-fitted classes": (classes(3), {"cross_fit": True}),
+    "known smoothness": (uniform, {"smoothness": 0.5, "cross_fit": True}),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", CALIBRATED)
+def test_level(name):
+    predictions, parameters = CALIBRATED[name]
+    pvalues = []
+    for seed in range(500):
+        rng = np.random.default_rng(seed)
+        p = predictions(rng)
+        columns = p if p.ndim == 2 else np.column_stack((1 - p, p))
+        y = (columns.cumsum(axis=1)[:, :-1] < rng.random((len(p), 1))).sum(axis=1)
+        weight = None
+        if name == "weights":
+            groups, weight = np.unique(np.column_stack((y, p)), axis=0, return_counts=True)
+            y, p = groups[:, 0].astype(int), groups[:, 1]
+        test = SampleSplittingTest(**{"n_resamples": 239, "random_state": seed, **parameters})
+        pvalues.append(test.test(y, p, sample_weight=weight).pvalue)
+    check_level(pvalues, alpha=0.05, least=0.005)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("cross_fit", [False, True])
-@pytest.mark.parametrize("kind", ["uniform", "tied", "classes"])
-def test_level(cross_fit, kind):
-    pvalues = []
-    for seed in range(100):
-        if kind == "classes":
-            y, p = class_sample(90, seed)
-        else:
-            y, p = _properties.sample(90, seed)
-            if kind == "tied":
-                p = np.round(p, 1)
-                y = (np.random.default_rng(seed + 1000).random(90) < p).astype(int)
-        test = SampleSplittingTest(n_resamples=59, cross_fit=cross_fit, random_state=seed)
-        pvalues.append(test.test(y, p).pvalue)
-    check_level(pvalues, alpha=0.15)
+def test_power_against_a_slope(cross_fit):
+    """The density differences of a slope nearly cancel; T2 finds it."""
+    results = [
+        SampleSplittingTest(n_resamples=199, cross_fit=cross_fit).test(*slope(1000, seed, 0.3))
+        for seed in range(100)
+    ]
+    assert np.mean([result.rejects() for result in results]) >= 0.8
+    assert np.mean(["T2" in result.reason for result in results]) >= 0.8
 
 
 @pytest.mark.parametrize("smoothness", ["adaptive", 1.0])
@@ -107,63 +211,54 @@ def test_wrong_class_counts_are_found(data, cross_fit):
     test = SampleSplittingTest(cross_fit=cross_fit, n_resamples=199, random_state=0)
     pvalues = np.array([test.test(*data(400, seed)).pvalue for seed in range(10)])
     assert (pvalues <= 0.05).mean() >= 0.9
-    assert "labels" in test.test(*data(400, 0)).reason
+    assert "decided by T1" in test.test(*data(400, 0)).reason
 
 
 def test_class_counts_by_hand():
     # 3 of 4 where 1 is expected with variance 3 / 4: z = 4 / sqrt(3), of both classes alike
     y, p = [1, 1, 1, 0], [0.25] * 4
-    result = SampleSplittingTest().test(y, p)
+    result = SampleSplittingTest(n_resamples=20_000).test(y, p)
     assert result.statistic == pytest.approx(4 / np.sqrt(3))
-    assert result.reason == "decided by the labels of the positive class: 3 observed, 1 expected"
+    assert result.reason == "decided by T1, mostly of class 1, z = 2.31"
     # P(|N - 1| >= 2) for N binomial(4, 1/4)
     exact = binom.sf(2, 4, 0.25)
-    drawn = SampleSplittingTest(n_resamples=20_000, random_state=0).test(y, p)
-    assert drawn.pvalue == pytest.approx(2 * exact, abs=2 * 4 * np.sqrt(exact / 20_000))
-    assert drawn.null_distribution.shape == (20_000,)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_level_of_the_class_counts(n_classes):
-    """Predictions that do not vary leave nothing but the counts to test."""
-    pvalues = []
-    for seed in range(120):
-        rng = np.random.default_rng(seed)
-        p = np.array([0.3, 0.7] if n_classes == 2 else [0.2, 0.3, 0.5])
-        y = rng.choice(n_classes, 60, p=p)
-        test = SampleSplittingTest(n_resamples=79, random_state=seed)
-        proba = np.full(60, p[1]) if n_classes == 2 else np.tile(p, (60, 1))
-        pvalues.append(test.test(y, proba).pvalue)
-    check_level(pvalues, alpha=0.15, least=0.03)
+    assert result.pvalue == pytest.approx(3 * exact, abs=3 * 4 * np.sqrt(exact / 20_000))
+    assert result.null_distribution.shape == (20_000,)
 
 
 def wave(n, seed):
-    """Predictions with errors that cancel: class counts are right."""
+    """Predictions whose errors have mean 0 and are not correlated with them."""
     rng = np.random.default_rng(seed)
-    p = rng.uniform(0.05, 0.95, n)
-    return (rng.random(n) < p + 0.15 * np.sin(4 * np.pi * (p - 0.05) / 0.9)).astype(int), p
+    u = rng.random(n)
+    p = 0.2 + 0.6 * u
+    return (rng.random(n) < p + 0.15 * np.cos(4 * np.pi * u)).astype(int), p
 
 
 def test_details():
-    y, p = wave(500, 1)
+    y, p = wave(501, 1)
+    result = SampleSplittingTest(n_resamples=99, random_state=0).test(y, p)
+    assert [part.label for part in result.scales] == [0, 1]
+    # the second half has one more
+    assert sum(part.n_observed for part in result.scales) == 250
+    assert sum(part.n_simulated for part in result.scales) == 251
     result = SampleSplittingTest(n_resamples=99, cross_fit=True, random_state=0).test(y, p)
-    assert [(test.label, test.half) for test in result.scales] == [(1, 0), (0, 0), (1, 1), (0, 1)]
-    # half of the level is for the class counts, the other half for two classes and two halves
-    assert result.pvalue == pytest.approx(min(1, 2 * 4 * min(test.pvalue for test in result.scales)))
-    assert sum(test.n_observed for test in result.scales) == 500
-    assert result.scales[0].n_observed + result.scales[2].n_observed == y.sum()
+    assert [part.n_observed for part in result.scales] == [501 - y.sum(), y.sum()]
+    assert sum(part.n_simulated for part in result.scales) == 501
     assert "cross-fitted" in result.method
-    # of an odd number of rows the first half has one more
-    odd = SampleSplittingTest(n_resamples=19, cross_fit=True, random_state=0).test(y[:51], p[:51])
-    sizes = [sum(test.n_observed for test in odd.scales if test.half == half) for half in (0, 1)]
-    assert sizes == [26, 25]
+    y, p = wave(4000, 1)
+    result = SampleSplittingTest(random_state=0).test(y, p)
+    best = min(result.scales, key=lambda part: part.pvalue)
+    assert result.reason == f"decided by the densities of class {best.label}, {best.n_bins} bins"
+    # a third of the level is for the densities, of two classes
+    assert result.pvalue == pytest.approx(3 * 2 * best.pvalue)
+    assert result.statistic == best.statistic
     y, p = class_sample(100, 0)
     assert len(SampleSplittingTest(n_resamples=19, random_state=0).test(y, p).scales) == 3
 
 
 def test_tiny_and_empty():
     for y, p in [([1], [0.3]), ([1, 0], [0.3, 0.3]), ([1, 1, 1], [0.5, 0.5, 0.5]), ([1] * 4, [1.0] * 4)]:
-        result = SampleSplittingTest(n_resamples=19, random_state=0).test(y, p)
-        assert result.pvalue > 0.2
-        assert result.estimate >= 0
+        for cross_fit in (False, True):
+            test = SampleSplittingTest(n_resamples=19, cross_fit=cross_fit, random_state=0)
+            assert test.test(y, p).pvalue > 0.2
+            assert test.test(y, p).estimate >= 0

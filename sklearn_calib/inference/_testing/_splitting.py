@@ -1,14 +1,15 @@
-"""Test of calibration by sample splitting: class counts, and observed labels against simulated ones."""
+"""Test of calibration by sample splitting: two means of residuals, and two-sample tests."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib._core._null import MAX_ELEMENTS, draw_positives, monte_carlo_pvalue, sample_labels, spawn
-from sklearn_calib._core._simplex_bins import SharedCells, class_moments, nested_alcoves
+from sklearn_calib._core._nested_bins import MAX_LEVEL
+from sklearn_calib._core._null import MAX_ELEMENTS, monte_carlo_pvalue, sample_labels, spawn
+from sklearn_calib._core._simplex_bins import SharedCells, cell_statistics, nested_alcoves, shared_alcoves
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -19,10 +20,11 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._testing._tcal import TIE, check_smoothness, numbers_of_bins, written_out
+from sklearn_calib.inference._testing._simulated import TIE
+from sklearn_calib.inference._testing._tcal import check_smoothness, number_of_bins, written_out
 
-# What counts as a tie of two standardised counts.
-_TIE = 1e-9
+# Combinations of means with a smaller variance, relative to that of one class, are left out.
+_SINGULAR = 1e-6
 
 
 @dataclass(frozen=True)
@@ -32,22 +34,19 @@ class SplitClass:
     Attributes
     ----------
     label : int
-        Index of the class among the columns of the predictions.
-    half : int
-        Which half kept its labels, 0 or 1.
+        Index of the class; in a binary problem 1 is the positive one.
     n_observed, n_simulated : int
         Number of samples with this label in the half with its own labels, and in the half with simulated
-        labels.
+        labels; with ``cross_fit`` the sums over both assignments of roles.
     n_bins : int
-        Number of bins per axis of the scale that decided; 0 if there was nothing to compare.
+        Number of bins per axis of the scale that decided.
     statistic : float
-        The largest standardised statistic of a scale.
+        The largest standardized statistic of a scale.
     pvalue : float
         p-value of this class alone.
     """
 
     label: int
-    half: int
     n_observed: int
     n_simulated: int
     n_bins: int
@@ -56,42 +55,37 @@ class SplitClass:
 
 
 class SampleSplittingTest(CalibrationTest):
-    """Test of calibration by a two-sample test between observed and simulated labels (Algorithm 3 of [1]_).
+    """Test of calibration by sample splitting, from two means and a two-sample test (Algorithm 3 of [1]_).
 
-    The test rejects if one of two steps does.
+    The first two parts are means over all samples, for every class k ::
 
-    1. *Class counts.* For every class k, the mean T of [y_i = k] - p_ik has expectation 0 if the predictions
-       are the true probabilities. Means T_1k and T_2k of the two halves of the sample have the same
-       expectation, so that they are tested together, by the largest over the classes of ::
+        T1_k = (1/n) sum_i ([y_i = k] - p_ik),    T2_k = (1/n) sum_i p_ik ([y_i = k] - p_ik),
 
-           |z_k|,   z_k = sum_i ([y_i = k] - p_ik) / sqrt(sum_i p_ik (1 - p_ik)).
+    whose expectations are 0 if the predictions are the true probabilities. The third part compares densities.
+    Half of the samples, chosen at random, keep their labels; labels of the others are simulated from their
+    predictions. For calibrated predictions, the predictions of samples with label k have the same
+    distribution in both halves, which is tested by the chi-squared statistic (App. 8.2.2 of [1]_) ::
 
-    2. *Densities.* The sample is split at random. One half keeps its labels, the other gets labels simulated
-       from its predictions. If the predictions are the true probabilities, then for every class k the
-       predictions of the samples with label k have the same distribution in both halves. This is tested with
-       the chi-squared two-sample statistic (App. 8.2.2 of [1]_) over the bins of :class:`TCal` ::
+        sum over bins of (n_2 v - n_1 w)^2,
 
-           sum over bins of [(N_1 / n_1 - N_2 / n_2)^2 - N_1 / n_1^2 - N_2 / n_2^2]
+    where v and w count the samples of a bin with label k in the two halves, of n_1 and n_2 in all bins.
 
-       where N_1 and N_2 count the n_1 and n_2 samples with label k of the two halves.
-
-    Neither step suffices alone: residuals that cancel leave the class counts right, and a class that is
-    equally over- or underpredicted everywhere leaves its density right.
+    None suffices alone. The densities agree if class k is over- or underpredicted in proportion everywhere,
+    which T1_k shows; and residuals that increase or decrease with p_k, which T2_k shows, can reduce their
+    difference (eq. 11 of [1]_). Residuals that cancel in both means are left to the densities.
 
     Parameters
     ----------
     smoothness : "adaptive" or float, default="adaptive"
-        A float s > 0 uses the single scale m = floor(n_k^(2 / (4 s + K - 1))), where n_k = min(n_1, n_2);
-        "adaptive" uses m = 2, 4, ..., up to the last one at which two samples are in the same bin, and
-        compares the largest standardised statistic (the multi-scale version).
+        A float s > 0 uses the single scale m = floor(N^(2 / (4 s + K - 1))), where N = min(n_1, n_2).
+        "adaptive" uses m = 2, 4, ..., 2^B with B = ceil(2 / (K - 1) log2(N / log log N)) (Corollary 8.7 of
+        [1]_), and compares the largest standardized statistic.
     n_resamples : int, default=999
-        Number of simulations and permutations: class counts are compared with those of simulated labels, and
-        the samples with label k of both halves are permuted, all scales together. Both steps are exact for
-        any n. With K classes the second step can reject at level alpha only if ``n_resamples`` + 1 is at
-        least 2 K / alpha, or 4 K / alpha with ``cross_fit``.
+        Number of simulations of all labels, for T1 and T2, and of permutations of the halves. With K classes
+        the densities can reject at level alpha only if ``n_resamples`` + 1 is at least 3 K / alpha.
     cross_fit : bool, default=False
-        Whether each half has both roles in turn; the smaller of the two p-values is doubled. Otherwise the
-        second step does not use half of the labels.
+        Whether each half has both roles, and the two statistics are averaged (App. 8.3.4 of [1]_). Otherwise
+        the third part does not use the labels of one half.
     random_state : int, Generator, RandomState or None, default=0
         Source of split, simulated labels and permutations. The result depends on it much more than for other
         tests, because the split is random, too.
@@ -99,7 +93,7 @@ class SampleSplittingTest(CalibrationTest):
     Attributes
     ----------
     result_ : CalibrationTestResult
-        The result on the data given to ``fit``, with a :class:`SplitClass` for each class and half.
+        The result on the data given to ``fit``, with a :class:`SplitClass` for each class.
     %(tested_fit)s
 
     See Also
@@ -108,17 +102,28 @@ class SampleSplittingTest(CalibrationTest):
 
     Notes
     -----
-    Half of alpha is allocated to the class counts, half to the densities, where the K classes are combined by
-    Bonferroni. Both steps together attain the rate of Theorem 6.1 of [1]_, which is that of :class:`TCal`;
-    the second step alone does not. The critical values of [1]_ are bounds with constants; the p-values here
-    are computed from the null distributions.
+    T1, T2 and the densities each have a third of alpha, and the K classes of the densities equal parts of it.
+    All T1_k are one statistic, sqrt(T1' C^-1 T1) with their covariance matrix C under the null hypothesis,
+    and all T2_k are another; both are compared with those of simulated labels. This is at least the largest
+    |T1_k| or |T2_k| over its standard deviation. [1]_ rejects if one of them exceeds sqrt(3 K / (alpha n)), a
+    bound that is far from sharp.
 
-    The test is mainly of theoretical interest: it reduces tests of calibration to two-sample tests. In
-    practice prefer :class:`TCal`, which has more power where the class counts are right.
+    p-values are exact for every n: given all labels, observed and simulated, every split is equally likely
+    under the null hypothesis. Halves are permuted among the samples with label k, so that n_1 and n_2 do not
+    change. With ``cross_fit`` a sample has one label for each assignment of roles; those with label k in the
+    first, in the second, and in both are permuted separately, which keeps all counts and the dependence of
+    the two statistics that are averaged.
 
-    ``statistic`` is that of the step and the class that decided, ``max |z_k|`` if the class counts did.
-    ``estimate`` is the debiased l2 calibration error, as in :class:`TCal`, of the half with its own labels,
-    at the scale with the smallest p-value.
+    Theorem 6.1 of [1]_ states the minimax rate n^(-2 s / (4 s + K - 1)) of lp errors with p <= 2 for known s,
+    predictions with a density between two positive bounds (Assumption 3.1) and classes of positive frequency
+    (Assumption 6.1). For unknown s Corollary 6.2 requires a two-sample test with the rate of eq. (14). That
+    of Corollary 8.7, Bonferroni over the scales, has it; the largest standardized statistic is not covered.
+    Against oscillating miscalibration :class:`TCal` has more power, since the densities use half of the
+    labels (Sec. 6.1 of [1]_).
+
+    ``statistic`` is that of the part that decided: of the means the one above, of the densities the largest
+    standardized one. ``estimate`` is the debiased l2 calibration error of all samples, as in :class:`TCal`,
+    in the bins of the class with the smallest p-value of the densities.
 
     Samples are sorted by their predictions before they are split, so that the result does not depend on their
     order. Cost: O(n log n), and O(n) for each permutation and scale.
@@ -160,157 +165,147 @@ class SampleSplittingTest(CalibrationTest):
         check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        # the first column determines the bins and is that of the positive class
-        columns = np.column_stack((sample.p, 1.0 - sample.p))
-        return self._split(1 - sample.y, columns, sample, "P(Y = 1 | p) = p")
+        return self._split(sample, np.column_stack((1.0 - sample.p, sample.p)), "P(Y = 1 | p) = p")
 
     def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
-        return self._split(sample.y, sample.p, sample, "P(Y = k | p) = p_k for every class k")
+        return self._split(sample, sample.p, "P(Y = k | p) = p_k for every class k")
 
     def _split(
-        self, y: NDArray[np.int64], p: Array, sample: BinarySample | ClassSample, null_hypothesis: str
+        self, sample: BinarySample | ClassSample, p: Array, null_hypothesis: str
     ) -> CalibrationTestResult:
-        y, p = written_out(sample.w, y, p)
-        order = np.lexsort((y, *p.T[::-1]))
+        y, p = written_out(sample.w, sample.y, p)
+        order = np.lexsort((y, *p.T))
         y, p = y[order], p[order]
         n, n_classes = p.shape
         splitting, labelling, permuting, counting = spawn(check_generator(self.random_state), 4)
-        mixed = splitting.permutation(n)
-        halves = [mixed[: (n + 1) // 2], mixed[(n + 1) // 2 :]]
-        tests: list[tuple[SplitClass, Array | None]] = []
-        for half in range(2 if self.cross_fit else 1):
-            own, other = halves[half], halves[1 - half]
-            (drawn,) = sample_labels(p[other], 1, labelling) if other.size else ([np.empty(0)],)
-            for label in range(n_classes):
-                first, second = own[y[own] == label], other[drawn[0] == label]
-                tests.append(self._compare(p, first, second, label, half, permuting))
+        first = splitting.permutation(n) < n // 2
+        (drawn,) = next(sample_labels(p, 1, labelling))
+        roles = [np.where(first, y, drawn), np.where(first, drawn, y)][: 1 + self.cross_fit]
+        tests = [self._compare(p, first, roles, label, permuting) for label in range(n_classes)]
         best, null = min(tests, key=lambda pair: pair[0].pvalue)
-        own = halves[best.half]
-        cells = nested_alcoves(p[own], np.array([float(max(best.n_bins, 1))])) if own.size else []
-        moments = class_moments(cells, y[own], p[own])
-        # the vector norm counts both classes of a binary problem
-        unit = 2.0 if n_classes == 2 else 1.0
-        error = float(np.sqrt(max(moments.statistic[0] / unit, 0.0)))
-        axes = " per axis" if n_classes > 2 else ""
-        decided = f"decided by {_class_name(best.label, n_classes)}, {best.n_bins} bins{axes}"
-        if not best.n_bins:
-            decided = "no information: no two samples of a class share a bin"
-        statistic, pvalue = best.statistic, len(tests) * best.pvalue
-        # the counts of all classes; the second one of a binary problem mirrors the first
-        tested = slice(None) if n_classes > 2 else slice(1)
-        expected, variance = p.sum(axis=0)[tested], (p * (1.0 - p)).sum(axis=0)[tested]
-        scale = np.where(variance > 0.0, np.sqrt(variance), np.inf)
-        observed = np.bincount(y, minlength=n_classes)[tested]
-        z = np.abs((observed - expected) / scale)
-        label = int(z.argmax())
-        drawn_counts = _simulated_counts(p, self.n_resamples, counting)[:, tested]
-        largest = np.abs((drawn_counts - expected) / scale).max(axis=1)
-        pvalue_of_counts = monte_carlo_pvalue(float(z[label]), largest, _TIE)
-        if pvalue_of_counts < pvalue:
-            statistic, pvalue, null = float(z[label]), pvalue_of_counts, largest
-            decided = (
-                f"decided by the labels of {_class_name(label, n_classes)}: {observed[label]} observed, "
-                f"{expected[label]:.4g} expected"
-            )
+        z, joint = _means(y, p, self.n_resamples, counting)
+        pvalues = [monte_carlo_pvalue(own[0], own[1:], TIE * (1.0 + own[0])) for own in joint]
+        # Bonferroni over the classes, and a third of alpha for each part
+        pvalues.append(n_classes * best.pvalue)
+        part = int(np.argmin(pvalues))
+        if part == 2:
+            statistic, decided = best.statistic, f"the densities of class {best.label}, {best.n_bins} bins"
+            decided += " per axis" if n_classes > 2 else ""
+        else:
+            statistic, null = float(joint[part, 0]), joint[part, 1:]
+            # the values of T1 of two classes are equal up to rounding: that of the positive one
+            label = int(np.flatnonzero(np.abs(z[part]) >= np.abs(z[part]).max() - TIE)[-1])
+            decided = f"T{part + 1}, mostly of class {label}, z = {z[part, label]:.3g}"
+        cells = shared_alcoves(p, float(best.n_bins))
+        # eq. (6); the vector norm counts both classes of a binary problem
+        squared = (cell_statistics(cells, y, p) / cells.count).sum() / n / (2.0 if n_classes == 2 else 1.0)
         return CalibrationTestResult(
             test="sample splitting test",
             null_hypothesis=null_hypothesis,
             statistic=statistic,
-            # each of the two steps has half of the level
-            pvalue=min(1.0, 2.0 * pvalue),
-            estimate=error,
-            method=f"{self.n_resamples} permutations{', cross-fitted' if self.cross_fit else ''}",
+            pvalue=min(1.0, 3.0 * pvalues[part]),
+            estimate=float(np.sqrt(max(squared, 0.0))),
+            method=f"{self.n_resamples} simulations and permutations{', cross-fitted' * self.cross_fit}",
             n_samples=n,
-            # of two classes the columns were exchanged
-            scales=tuple(test if n_classes > 2 else replace(test, label=1 - test.label) for test, _ in tests),
+            scales=tuple(test for test, _ in tests),
             null_distribution=null,
-            reason=decided,
+            reason=f"decided by {decided}",
         )
 
     def _compare(
         self,
         p: Array,
-        first: NDArray[np.intp],
-        second: NDArray[np.intp],
+        first: NDArray[np.bool_],
+        roles: list[NDArray[np.int64]],
         label: int,
-        half: int,
         generator: np.random.Generator,
-    ) -> tuple[SplitClass, Array | None]:
-        """Return the two-sample test of the predictions of two sets of samples, and its null distribution."""
-        n1, n2 = first.shape[0], second.shape[0]
-        nothing = SplitClass(label, half, n1, n2, 0, 0.0, 1.0)
-        if min(n1, n2) == 0:
-            return nothing, None
-        pool = p[np.concatenate((first, second))]
-        n_bins = self._numbers_of_bins(n1 + n2, min(n1, n2), p.shape[1])
-        scales = [cells for cells in nested_alcoves(pool, n_bins) if cells.count.size]
-        if not scales:
-            return nothing, None
-        inside = np.arange(n1 + n2) < n1
-        parts = [_statistics(scales, inside[:, np.newaxis], n1, n2)]
-        step = max(1, MAX_ELEMENTS // (n1 + n2))
+    ) -> tuple[SplitClass, Array]:
+        """Return the two-sample test of one class, and the null distribution of its statistic.
+
+        ``first`` are the samples of one half, ``roles`` the labels of both halves, one of them simulated.
+        """
+        # the samples with this label in the first role, in both, in the last: exchangeable within each
+        code = (roles[0] == label) + 2 * (roles[-1] == label)
+        strata = [np.flatnonzero(code == role) for role in (1, 3, 2)]
+        rows = np.concatenate(strata)
+        pools = [slice(rows.shape[0] - strata[2].shape[0]), slice(strata[0].shape[0], None)][: len(roles)]
+        own = first[rows]
+        sizes = [(int(own[pool].sum()), int((~own[pool]).sum())) for pool in pools]
+        n_bins = self._numbers_of_bins(min(min(size) for size in sizes), p.shape[1])
+        scales = [nested_alcoves(p[rows[pool]], n_bins) for pool in pools]
+
+        def average(inside: NDArray[np.bool_]) -> Array:
+            parts = zip(scales, pools, sizes, strict=True)
+            return np.mean([_statistics(cells, inside[pool], *size) for cells, pool, size in parts], axis=0)
+
+        values = [average(own[:, np.newaxis])]
+        step = max(1, MAX_ELEMENTS // max(rows.shape[0], 1))
         for begin in range(0, self.n_resamples, step):
             r = min(step, self.n_resamples - begin)
-            shuffled = generator.permuted(np.tile(inside, (r, 1)), axis=1).T
-            parts.append(_statistics(scales, shuffled, n1, n2))
-        statistic, pvalue, null, best = _largest_of_scales(np.concatenate(parts))
-        return SplitClass(label, half, n1, n2, int(n_bins[best]), statistic, pvalue), null
+            shuffled = [generator.permuted(np.tile(first[s], (r, 1)), axis=1).T for s in strata]
+            values.append(average(np.concatenate(shuffled)))
+        z = _standardized(np.concatenate(values))
+        largest = z.max(axis=1)
+        pvalue = monte_carlo_pvalue(largest[0], largest[1:], TIE * (1.0 + abs(largest[0])))
+        # the second role exchanges which half has simulated labels
+        observed = sizes[0][0] + sum(size[1] for size in sizes[1:])
+        simulated = rows.shape[0] + strata[1].shape[0] * (len(roles) - 1) - observed
+        decided = int(n_bins[z[0].argmax()])
+        return SplitClass(label, observed, simulated, decided, float(largest[0]), pvalue), largest[1:]
 
-    def _numbers_of_bins(self, n: int, n_fewer: int, n_classes: int) -> Array:
-        """Return the scales for ``n`` samples of a class, ``n_fewer`` of them in one of the halves."""
-        if isinstance(self.smoothness, str):
-            return numbers_of_bins(float(n), None, n_classes)
-        return numbers_of_bins(float(max(n_fewer, 1)), float(self.smoothness), n_classes)
+    def _numbers_of_bins(self, n: int, n_classes: int) -> Array:
+        """Return m for ``n`` samples with a label in the half with fewer of them."""
+        if not isinstance(self.smoothness, str):
+            return np.full(1, number_of_bins(max(n, 1), float(self.smoothness), n_classes))
+        # Corollary 8.7; log log n is positive from 3 on
+        n = max(n, 3)
+        finest = np.ceil(2.0 / (n_classes - 1) * np.log2(n / np.log(np.log(n))))
+        return np.exp2(np.arange(1.0, min(finest, MAX_LEVEL) + 1.0))
 
 
-def _simulated_counts(p: Array, n_resamples: int, generator: np.random.Generator) -> NDArray[Any]:
-    """Return the counts of each class in simulated samples, shape (n_resamples, K)."""
+def _means(
+    y: NDArray[np.int64], p: Array, n_resamples: int, generator: np.random.Generator
+) -> tuple[Array, Array]:
+    """Return T1 and T2 of ``y`` over their standard deviations, (2, K), and their norms.
+
+    The norms sqrt(T' C^-1 T), shape (2, 1 + n_resamples), are those of ``y`` and of simulated labels.
+    """
     n, n_classes = p.shape
-    if n_classes == 2:
-        single = GroupedOutcomes(p[:, 0], np.ones(n), np.ones(n))
-        draws = draw_positives(single, n_resamples, generator)
-        first = np.concatenate([np.count_nonzero(drawn, axis=0) for drawn in draws])
-        return np.column_stack((first, n - first))
-    counts = []
-    for labels in sample_labels(p, n_resamples, generator):
+    sums = []
+    for labels in chain([y[np.newaxis]], sample_labels(p, n_resamples, generator)):
         r = labels.shape[0]
-        labels += n_classes * np.arange(r)[:, np.newaxis]
-        counts.append(np.bincount(labels.ravel(), minlength=r * n_classes).reshape(r, n_classes))
-    return np.concatenate(counts)
-
-
-def _class_name(label: int, n_classes: int) -> str:
-    # the columns of a binary problem stand in the order positive, negative
-    return f"class {label}" if n_classes > 2 else f"the {('positive', 'negative')[label]} class"
+        place = (labels + n_classes * np.arange(r)[:, np.newaxis]).ravel()
+        both = [np.bincount(place, w, r * n_classes) for w in (None, p[np.arange(n), labels].ravel())]
+        sums.append(np.reshape(both, (2, r, n_classes)))
+    terms = np.stack((p, p * p))
+    variance = np.stack((p, p**3)) * (1.0 - p)
+    scale = np.sqrt(variance.sum(axis=1, keepdims=True))
+    scale[scale == 0.0] = np.inf
+    z = (np.concatenate(sums, axis=1) - terms.sum(axis=1, keepdims=True)) / scale
+    # cov([y = k], [y = l]) = -p_k p_l
+    correlation = -(terms.transpose(0, 2, 1) / scale.transpose(0, 2, 1)) @ (terms / scale)
+    correlation[:, np.arange(n_classes), np.arange(n_classes)] = 1.0
+    # sums that depend on the others, as the last one of T1 does, add nothing
+    inverse = np.linalg.pinv(correlation, rcond=_SINGULAR, hermitian=True)
+    return z[:, 0], np.sqrt(np.maximum(((z @ inverse) * z).sum(axis=2), 0.0))
 
 
 def _statistics(scales: list[SharedCells], inside: NDArray[np.bool_], n1: int, n2: int) -> Array:
-    """Return the two-sample statistic of every scale, shape (r, scales), for r columns of ``inside``.
+    """Return the chi-squared statistic of every scale, shape (r, scales), for r columns of ``inside``.
 
-    Bins with a single sample contribute nothing.
+    It is sum (n2 v - n1 w)^2 / (n1 n2)^2 - 1 / n1 - 1 / n2, to which bins with one sample contribute nothing.
     """
     out = np.empty((inside.shape[1], len(scales)))
     for k, cells in enumerate(scales):
-        count = np.add.reduceat(inside[cells.rows], cells.starts, axis=0, dtype=np.float64)
-        a = count / n1
-        b = (cells.count[:, np.newaxis] - count) / n2
-        out[:, k] = np.sum((a - b) ** 2 - a / n1 - b / n2, axis=0)
+        count = np.add.reduceat(inside[cells.rows], cells.starts, axis=0, dtype=np.int32)
+        a = count / max(n1, 1)
+        b = (cells.count[:, np.newaxis] - count) / max(n2, 1)
+        out[:, k] = np.sum((a - b) ** 2 - a / max(n1, 1) - b / max(n2, 1), axis=0)
     return out
 
 
-def _largest_of_scales(values: Array) -> tuple[float, float, Array, int]:
-    """Return the largest standardised value of the sample, the first row, its p-value and null values.
-
-    The last result is the index of its column.
-    """
-    z = _standardised(values)
-    best = int(z[0].argmax())
-    largest, drawn = float(z[0, best]), z[1:].max(axis=1)
-    return largest, monte_carlo_pvalue(largest, drawn, TIE * (1.0 + abs(largest))), drawn, best
-
-
-def _standardised(values: Array) -> Array:
-    """Return columns standardised by mean and deviation of all rows, which exchangeability permits."""
+def _standardized(values: Array) -> Array:
+    """Return columns standardized by mean and deviation of all rows, which exchangeability permits."""
     deviation = values.std(axis=0)
     return np.divide(
         values - values.mean(axis=0), deviation, out=np.zeros_like(values), where=deviation > 0.0

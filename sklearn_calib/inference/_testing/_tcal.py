@@ -110,7 +110,7 @@ class TCalScale:
 
 
 class TCal(CalibrationTest):
-    """T-Cal: test of perfect calibration against alternatives of any shape, binary or multiclass.
+    """T-Cal: test of perfect calibration against smooth alternatives of any shape, binary or multiclass.
 
     The predictions are grouped into m equal-width bins, and the statistic is the debiased plug-in estimate of
     the squared l2 calibration error, eq. (6) of [1]_ in the scalar convention ::
@@ -149,8 +149,7 @@ class TCal(CalibrationTest):
         B / (n_resamples + 1). "theory" always uses "bonferroni".
     tolerance : float, default=0
         The null hypothesis is that the l2 distance of the predictions from the calibration curve,
-        sqrt(mean of (P(Y = 1 | p_i) - p_i)^2) or its Euclidean version, is at most this (Remark 3 of [1]_,
-        where it is c0 n^(-2 s / (4 s + K - 1))). See Notes.
+        sqrt(mean of (P(Y = 1 | p_i) - p_i)^2) or its Euclidean version, is at most this. See Notes.
     reduction : {"canonical", "confidence"}, default="canonical"
         What is tested with three or more classes: the whole vector of probabilities, or the calibration of
         the confidence, the probability of the predicted class (a binary problem).
@@ -190,7 +189,15 @@ class TCal(CalibrationTest):
     in the outcomes whose variance is at most c^2 / n (2 c^2 / n for K > 2). The tests assume both to be
     attained, at all scales at once, with outcomes simulated from probabilities at distance c from the
     predictions towards the greatest variance; p-values are then conservative, up to a normal approximation
-    of the linear term. "theory" adds the same mean and variance to its bounds.
+    of the linear term. "theory" adds the same mean and variance to its bounds. The critical
+    value of Remark 3 of [1]_, for c = c0 n^(-2 s / (4 s + K - 1)), is another one: it omits the mean, which
+    is c^2 at the boundary (its eq. 32), so that the test rejects there with probability near 1 for large c0.
+
+    Optimality: for known s and p <= 2, the critical value of Theorem 3.1 detects lp errors of the order
+    n^(-2 s / (4 s + K - 1)), the smallest that any test detects (Theorem 5.2), if the predictions have a
+    density between two positive bounds (Assumption 3.1). For unknown s, (n / sqrt(log n)) replaces n in the
+    rate of Bonferroni (Theorem 3.2). No theorem covers "weighted". If the curve is merely continuous, no test
+    has power against all errors of a given size (Proposition 5.1).
 
     With ``clusters`` pairs of samples of the same cluster remain in T, whose mean is then not 0. Mean,
     variance and third cumulant of each scale are those of 199 simulated samples with the estimated
