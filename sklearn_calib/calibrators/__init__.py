@@ -48,7 +48,3 @@ __all__ = [
     "VectorScalingCalibrator",
     "VennAbersCalibrator",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -30,7 +30,3 @@ __all__ = [
     "make_forecasts",
     "make_multiclass_forecasts",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -5,7 +5,3 @@ from sklearn_calib.export._onnx import register_onnx_converters, to_onnx
 from sklearn_calib.export._sql import to_sql
 
 __all__ = ["ExportedCalibrator", "from_json", "register_onnx_converters", "to_json", "to_onnx", "to_sql"]
-
-
-def __dir__() -> list[str]:
-    return __all__

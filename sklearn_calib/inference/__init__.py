@@ -55,7 +55,3 @@ __all__ = [
     "expected_under_calibration",
     "required_n_samples",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -6,7 +6,3 @@ from sklearn_calib.meta._pairs import CalibratedPair
 from sklearn_calib.meta._selective import SelectiveClassifier
 
 __all__ = ["CalibratedClassifier", "CalibratedPair", "CrossFitScorer", "SelectiveClassifier"]
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -76,7 +76,3 @@ __all__ = [
     "smooth_ece_result",
     "sweep_calibration_error",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__

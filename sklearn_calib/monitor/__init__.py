@@ -5,7 +5,3 @@ from sklearn_calib.monitor._calibrator import StreamingCalibrator
 from sklearn_calib.monitor._monitor import CalibrationMonitor
 
 __all__ = ["CalibrationAlert", "CalibrationMonitor", "StreamingCalibrator"]
-
-
-def __dir__() -> list[str]:
-    return __all__

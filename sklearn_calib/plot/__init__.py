@@ -32,7 +32,3 @@ __all__ = [
     "ThresholdCurve",
     "reliability_grid",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__

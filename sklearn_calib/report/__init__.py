@@ -19,7 +19,3 @@ __all__ = [
     "RequirementsResult",
     "calibration_report",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -14,21 +14,19 @@ from numpy.typing import ArrayLike
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._progress import Progress
 from sklearn_calib._validation import (
+    BinarySample,
     ClassSample,
     as_array,
-    check_binary,
-    check_class_sample,
     check_fraction,
     check_frequency_weights,
     check_generator,
     check_resamples,
     check_size,
     samples_of_groups,
-    shape_of,
 )
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
-from sklearn_calib.metrics._reductions import class_samples
+from sklearn_calib.metrics._reductions import check_problem, class_samples
 from sklearn_calib.plot._estimator import estimator_predictions
 from sklearn_calib.report._numbers import (
     Budget,
@@ -328,24 +326,14 @@ def calibration_report(
     check_size(n_resamples, "n_resamples", minimum=20)
     seed = seed_of(random_state)
     budget = Budget(confidence, check_resamples(n_resamples, confidence), seed)
-    shape = shape_of(y_proba, "y_proba")
-    several = len(shape) == 2 and shape[1] > 2
-    if several and pos_label is not None:
-        raise ValueError(
-            f"pos_label={pos_label!r} belongs to a binary problem, but y_proba has {shape[1]} columns. "
-            "Omit pos_label, or pass one column."
-        )
-    if not several and labels is not None:
-        raise ValueError("labels needs three or more columns of y_proba; for a binary target use pos_label.")
-    whole: ClassSample | None = None
-    if several:
-        whole = check_class_sample(y_true, y_proba, sample_weight, labels, clusters)
-        sample = class_samples(whole, "confidence")[0]
-    else:
-        sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters)
+    if isinstance(problem, list):
+        raise ValueError("y_true has one column per label (multilabel). Report on one label at a time.")
+    whole = problem if isinstance(problem, ClassSample) else None
+    sample = problem if isinstance(problem, BinarySample) else class_samples(problem, "confidence")[0]
     parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
     check_counts(sample_weight)
-    n_classes = 0 if whole is None else whole.classes.shape[0]
+    several, n_classes = whole is not None, 0 if whole is None else whole.classes.shape[0]
     # of tests: all predictions, classes, groups
     n_families = 1 + several + bool(parts)
     with Progress(progress, n_steps() + several + n_classes + len(parts)) as step:
@@ -373,7 +361,7 @@ def calibration_report(
         kind="confidence" if several else "binary",
         positive="" if several else _positive(y_true, pos_label),
         pvalue=pvalue,
-        rounding=largest_rounded(sample.p if whole is None else whole.p, found["n_samples"]),
+        rounding=largest_rounded(problem.p, found["n_samples"]),
         selection=None,
         classes=classes,
         groups=group_lines,
@@ -388,7 +376,7 @@ def calibration_report(
     )
     if not report.miscalibrated:
         return report
-    return replace(report, selection=select_calibrator(sample if whole is None else whole, seed))
+    return replace(report, selection=select_calibrator(problem, seed))
 
 
 def check_counts(sample_weight: ArrayLike | None) -> None:

@@ -12,7 +12,3 @@ __all__ = [
     "sketch_dask",
     "sketch_file",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
