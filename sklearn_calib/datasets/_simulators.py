@@ -33,16 +33,16 @@ _MOST_NUMBERS = 10**9
 
 @dataclass(frozen=True, eq=False)
 class Forecasts:
-    """Simulated forecasts of a binary outcome, with the true probabilities.
+    """Simulated forecasts of an outcome, with the true probabilities.
 
     Attributes
     ----------
     y_true : ndarray of shape (n,)
-        Outcomes 0 or 1, int64; independent given the forecasts.
-    y_proba : ndarray of shape (n,)
-        Forecast probability of outcome 1.
-    true_proba : ndarray of shape (n,)
-        The probability of outcome 1 given the forecast.
+        Outcomes 0 or 1, or class numbers; int64, independent given the forecasts.
+    y_proba : ndarray of shape (n,) or (n, n_classes)
+        Forecast probability of outcome 1, or probabilities of the classes.
+    true_proba : ndarray of shape (n,) or (n, n_classes)
+        The same probabilities given the forecast.
     description : str
         How they were made.
     """
@@ -54,46 +54,23 @@ class Forecasts:
 
     @property
     def true_ece(self) -> float:
-        """Expected calibration error given these forecasts: the mean of ``|true_proba - y_proba|``."""
+        """Expected calibration error given these forecasts, the mean of ``|true_proba - y_proba|``."""
         return float(np.abs(self.true_proba - self.y_proba).mean())
 
     def __str__(self) -> str:
+        if self.y_proba.ndim == 2:
+            n, n_classes = self.y_proba.shape
+            accuracy = (self.y_proba.argmax(axis=1) == self.y_true).mean()
+            return (
+                f"{n} forecasts of {n_classes} classes: {self.description}\n"
+                f"accuracy         {accuracy:.4f}\n"
+                f"mean confidence  {self.y_proba.max(axis=1).mean():.4f}"
+            )
         return (
             f"{self.y_true.shape[0]} forecasts: {self.description}\n"
             f"base rate      {self.y_true.mean():.4f}\n"
             f"mean forecast  {self.y_proba.mean():.4f}\n"
             f"true ECE       {self.true_ece:.4f}"
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class MulticlassForecasts:
-    """Simulated multiclass forecasts, with the true probabilities.
-
-    Attributes
-    ----------
-    y_true : ndarray of shape (n,)
-        Class numbers, int64; independent given the forecasts.
-    y_proba : ndarray of shape (n, n_classes)
-        Forecast probabilities; rows sum to 1.
-    true_proba : ndarray of shape (n, n_classes)
-        The probabilities of the classes given all forecasts of the sample.
-    description : str
-        How they were made.
-    """
-
-    y_true: NDArray[np.int64]
-    y_proba: Array
-    true_proba: Array
-    description: str
-
-    def __str__(self) -> str:
-        n, n_classes = self.y_proba.shape
-        accuracy = (self.y_proba.argmax(axis=1) == self.y_true).mean()
-        return (
-            f"{n} forecasts of {n_classes} classes: {self.description}\n"
-            f"accuracy         {accuracy:.4f}\n"
-            f"mean confidence  {self.y_proba.max(axis=1).mean():.4f}"
         )
 
 
@@ -150,11 +127,24 @@ def make_forecasts(
     periods = check_size(periods, "periods")
     amount = _STRENGTH[distortion] if strength is None else _check_strength(strength, distortion)
     rng = check_generator(random_state)
-    p = _draw(rng, n_samples, distribution)
+    if distribution == "grid":
+        p = rng.integers(0, 11, size=n_samples) / 10.0
+    else:
+        p = rng.beta(*_BETA["u_shaped" if distribution == "saturated" else distribution], size=n_samples)
+    if distribution == "saturated":
+        kind = rng.uniform(size=n_samples)
+        p = np.where(kind < _SATURATED, 0.0, np.where(kind < 2 * _SATURATED, 1.0, p))
+    truth = p.copy()
+    if distortion == "slope":
+        truth = np.asarray(expit(amount * logit(p)))
+    elif distortion == "shift":
+        truth = np.asarray(expit(logit(p) + amount))
+    elif distortion == "sine":
+        truth = np.clip(p + amount * np.sin(2 * np.pi * periods * p), 0.0, 1.0)
     how: str = distribution
     if distortion != "none":
         how += f", {distortion} {amount:g}" + (f", {periods} periods" if distortion == "sine" else "")
-    return _observe(rng, p, _distort(p, distortion, amount, periods), how)
+    return _observe(rng, p, truth, how)
 
 
 def make_discrete_forecasts(
@@ -238,7 +228,7 @@ def make_multiclass_forecasts(
     concentration: float = 1.0,
     temperature: float = 1.0,
     random_state: Seed = None,
-) -> MulticlassForecasts:
+) -> Forecasts:
     """Draw class probabilities q, labels from q, and forecasts that are q at another temperature.
 
     Parameters
@@ -257,7 +247,7 @@ def make_multiclass_forecasts(
 
     Returns
     -------
-    MulticlassForecasts
+    Forecasts
         Labels, forecasts and q.
 
     Examples
@@ -281,27 +271,7 @@ def make_multiclass_forecasts(
     uniforms = rng.uniform(size=(n_samples, 1))
     labels = np.minimum((q.cumsum(axis=1) <= uniforms).sum(axis=1), n_classes - 1)
     proba = softmax(temperature * log_q, axis=1)
-    return MulticlassForecasts(labels.astype(np.int64), proba, q, f"temperature {temperature:g}")
-
-
-def _draw(rng: np.random.Generator, n: int, distribution: str) -> Array:
-    if distribution in _BETA:
-        return rng.beta(*_BETA[distribution], size=n)
-    if distribution == "grid":
-        return rng.integers(0, 11, size=n) / 10.0
-    p = rng.beta(*_BETA["u_shaped"], size=n)
-    kind = rng.uniform(size=n)
-    return np.where(kind < _SATURATED, 0.0, np.where(kind < 2 * _SATURATED, 1.0, p))
-
-
-def _distort(p: Array, distortion: str, strength: float, periods: int) -> Array:
-    if distortion == "slope":
-        return np.asarray(expit(strength * logit(p)))
-    if distortion == "shift":
-        return np.asarray(expit(logit(p) + strength))
-    if distortion == "sine":
-        return np.clip(p + strength * np.sin(2 * np.pi * periods * p), 0.0, 1.0)
-    return p.copy()
+    return Forecasts(labels.astype(np.int64), proba, q, f"temperature {temperature:g}")
 
 
 def _check_strength(strength: float, distortion: str) -> float:
