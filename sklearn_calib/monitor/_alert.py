@@ -23,15 +23,6 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class Tendency:
-    """Type of miscalibration, with calibration intercept and slope."""
-
-    direction: str
-    intercept: float
-    slope: float
-
-
-@dataclass(frozen=True)
 class CalibrationAlert:
     """Alert of a :class:`CalibrationMonitor`: the predictions are not, or no longer, calibrated.
 
@@ -169,8 +160,8 @@ def shown_evidence(log_evidence: float) -> str:
     return f"10^{log_evidence / np.log(10.0):.0f}"
 
 
-def find_tendency(sketch: CalibrationSketch) -> Tendency:
-    """Return the type of miscalibration of the predictions of a sketch."""
+def find_tendency(sketch: CalibrationSketch) -> dict[str, Any]:
+    """Return direction, intercept and slope of the predictions of a sketch."""
     grouped = group_outcomes(*sketch.weighted_sample())
     # predictions of 0 and 1 have no log-odds
     used = inside if (inside := grouped.uncertain()).prob.size else grouped
@@ -189,4 +180,5 @@ def find_tendency(sketch: CalibrationSketch) -> Tendency:
         direction = "underconfident" if slope.slope > 1.0 else "overconfident"
     else:
         direction = "more events" if used.residual.sum() > 0.0 else "fewer events"
-    return Tendency(direction, shift.intercept, np.nan if outcomes.constant else both.slope)
+    both_slope = np.nan if outcomes.constant else both.slope
+    return {"direction": direction, "intercept": shift.intercept, "slope": both_slope}

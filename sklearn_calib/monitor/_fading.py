@@ -30,37 +30,25 @@ class FadingSketch:
 
     def update(self, y: Codes, p: Array, *, sample_weight: Array | None) -> None:
         """Add samples, the oldest first."""
-        n, span = p.shape[0], _STEP * self._half_life
+        n, size = p.shape[0], max(1, int(_STEP * self._half_life))
         self.n_seen += n
-        if self._age + n < span:
-            self._grow(y, p, sample_weight)
-            return
-        size = max(1, int(span))
         # older samples are negligible compared with the last one
         first = max(0, n - 2 * size)
         self._age += first
-        self._reduce()
         for begin in range(first, n, size):
+            halvings = _STEP * (self._age // (_STEP * self._half_life))
+            if halvings:
+                self._sketch = self._scaled(2.0**-halvings)
+                self._age -= halvings * self._half_life
             part = slice(begin, min(begin + size, n))
-            self._grow(y[part], p[part], None if sample_weight is None else sample_weight[part])
-            self._reduce()
+            grown = np.exp2((self._age + np.arange(part.stop - begin)) / self._half_life)
+            weight = grown if sample_weight is None else grown * sample_weight[part]
+            self._sketch.update(y[part], p[part], sample_weight=weight)
+            self._age += part.stop - begin
 
     def current(self) -> CalibrationSketch:
         """Return a sketch of all samples in which the last one has its original weight."""
         return self._scaled(2.0 ** ((1.0 - self._age) / self._half_life))
-
-    def _grow(self, y: Codes, p: Array, w: Array | None) -> None:
-        """Add samples with weights that grow with their age."""
-        grown = np.exp2((self._age + np.arange(p.shape[0])) / self._half_life)
-        self._sketch.update(y, p, sample_weight=grown if w is None else grown * w)
-        self._age += p.shape[0]
-
-    def _reduce(self) -> None:
-        """Divide all weights if they have grown too large."""
-        halvings = _STEP * (self._age // (_STEP * self._half_life))
-        if halvings:
-            self._sketch = self._scaled(2.0**-halvings)
-            self._age -= halvings * self._half_life
 
     def _scaled(self, factor: float) -> CalibrationSketch:
         """Return the sketch with scaled weights, without negligible ones."""

@@ -211,10 +211,8 @@ class CalibrationMonitor:
         max_history: int = 100_000,
     ) -> None:
         self.mode = check_option(mode, "mode", _MODES)
-        alpha, run_length = (
-            check_fraction(alpha, "alpha"),
-            check_size(run_length, "run_length", 2, _LONGEST_RUN),
-        )
+        alpha = check_fraction(alpha, "alpha")
+        run_length = check_size(run_length, "run_length", 2, _LONGEST_RUN)
         self.threshold_ = 1.0 / alpha if mode == "anytime" else float(run_length)
         self._restarts = check_flag(restart, "restart")
         self._dependent = check_flag(dependent_batches, "dependent_batches")
@@ -419,7 +417,13 @@ class CalibrationMonitor:
 
     def _alert(self, now: Any, sketch: CalibrationSketch, measured: dict[str, float]) -> CalibrationAlert:
         since, slot = (None, None) if self._evidence.since is None else self._evidence.since
-        tendency = find_tendency(self._newer(sketch, slot))
+        changed, newest = sketch, self._window.newest_slot
+        if slot is not None and newest is not None:
+            # the slot of the change is excluded if there are more later samples
+            changed = self._window.current(newest - slot + 1)
+            later = self._window.current(newest - slot) if newest > slot else None
+            if later is not None and 2 * later.n_samples > changed.n_samples:
+                changed = later
         return CalibrationAlert(
             time=now,
             n_samples=self._evidence.n_samples,
@@ -428,9 +432,7 @@ class CalibrationMonitor:
             threshold=self.threshold_,
             pvalue=self._evidence.pvalue,
             since=since,
-            direction=tendency.direction,
-            intercept=tendency.intercept,
-            slope=tendency.slope,
+            **find_tendency(changed),
             event_rate=sketch.event_rate,
             mean_prediction=sketch.mean_prediction,
             n_samples_window=sketch.n_samples,
@@ -438,15 +440,6 @@ class CalibrationMonitor:
             reference_errors=dict(self.reference_errors_),
             impossible=self._evidence.impossible,
         )
-
-    def _newer(self, sketch: CalibrationSketch, slot: int | None) -> CalibrationSketch:
-        """Return the samples since a slot; its own are excluded if there are more later ones."""
-        newest = self._window.newest_slot
-        if slot is None or newest is None:
-            return sketch
-        both = self._window.current(newest - slot + 1)
-        later = self._window.current(newest - slot) if newest > slot else None
-        return later if later is not None and 2 * later.n_samples > both.n_samples else both
 
 
 def _check_metrics(metrics: Any) -> dict[str, Metric]:

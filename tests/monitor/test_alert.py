@@ -46,10 +46,10 @@ def test_the_likelier_recalibration_decides(name, n):
     ]
     expected = "unclear" if gains.max() < 1.92 else words[gains.argmax()]
     found = find_tendency(sketch_of(y, p))
-    assert found.direction == expected
-    assert found.intercept == pytest.approx(shift.x, abs=1e-3)
+    assert found["direction"] == expected
+    assert found["intercept"] == pytest.approx(shift.x, abs=1e-3)
     summary = calibration_summary(y, p)
-    assert found.slope == pytest.approx(summary.slope.estimate, abs=1e-3)
+    assert found["slope"] == pytest.approx(summary.slope.estimate, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_the_likelier_recalibration_decides(name, n):
 )
 def test_corners(y, p, direction, finite):
     found = find_tendency(sketch_of(y, p))
-    assert found.direction == direction
-    assert (np.isfinite(found.intercept), np.isfinite(found.slope)) == finite
+    assert found["direction"] == direction
+    assert (np.isfinite(found["intercept"]), np.isfinite(found["slope"])) == finite
 
 
 def test_numbers_and_times_in_words():
