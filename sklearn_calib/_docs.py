@@ -267,7 +267,7 @@ random_state : int, Generator, RandomState or None, default=0
     Source of randomness; by default the same data give the same plot.""",
     "named_estimator": """\
 name : str, default=None
-    Name in the legend; that of the estimator's class by default.
+    Name in the legend; by default that of the estimator's class, or of a test.
 **params : dict
     Passed to :meth:`from_predictions`, among them ``sample_weight`` and ``ax``.""",
     "plain_weight": """\

@@ -198,7 +198,13 @@ class ExportedCalibrator(
         return "\n".join(lines)
 
     def _calibrated(self, X: Any, groups: Any) -> Array:
-        scores = self._check(X)
+        n_classes, scores = self.classes_.shape[0], check_scores(X, kind=self._kind)
+        columns = 2 if scores.ndim == 1 else np.size(scores, 1)
+        if columns != n_classes:
+            raise ValueError(
+                f"X has {columns} columns, but the calibrator was fitted to {n_classes} classes. Pass one "
+                "column per class; for two classes the score of the second is enough."
+            )
         if not isinstance(self._node, maps.Groups):
             if groups is not None:
                 raise ValueError("groups were passed, but the calibrator has no groups. Omit groups.")
@@ -210,24 +216,6 @@ class ExportedCalibrator(
         for label, rows in members_of(groups, scores, type_of(labels) if labels else None).items():
             proba[rows] = self._evaluate(self._by_group.get(label, self._node.others[0]), scores[rows])
         return proba
-
-    def _check(self, X: Any) -> Array:
-        n_classes = self.classes_.shape[0]
-        low, high = self._range
-        # for single samples the full check would take most of the time
-        known = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim > 0
-        if known and n_classes == 2 and X.size == X.shape[0] > 0:
-            scores = X.reshape(-1)
-            if low <= scores.min() and scores.max() <= high:
-                return scores
-        scores = check_scores(X, kind=self._kind)
-        columns = 2 if scores.ndim == 1 else np.size(scores, 1)
-        if columns != n_classes:
-            raise ValueError(
-                f"X has {columns} columns, but the calibrator was fitted to {n_classes} classes. Pass one "
-                "column per class; for two classes the score of the second is enough."
-            )
-        return scores
 
     def _evaluate(self, node: maps.Node, scores: Array) -> Array:
         """Return the map of checked scores, computed in blocks."""

@@ -121,6 +121,14 @@ class DisplayMixin(AxesMixin):
         %(display_returned)s
         """
         make: Any = cls
-        shown = type(estimator).__name__ if name is None else name
-        given = estimator_predictions(estimator, X, pos_label, cls._multiclass)
-        return make.from_predictions(y, given.pop("y_proba"), **given, name=shown, **params)
+        options = cls._of_estimator(estimator) | params
+        label = options.pop("pos_label", None) if pos_label is None else pos_label
+        if name is not None:
+            options["name"] = name
+        given = estimator_predictions(estimator, X, label, cls._multiclass)
+        return make.from_predictions(y, given.pop("y_proba"), **options | given)
+
+    @classmethod
+    def _of_estimator(cls, estimator: Any) -> dict[str, Any]:
+        """Return default arguments of ``from_predictions`` for a classifier."""
+        return {"name": type(estimator).__name__}

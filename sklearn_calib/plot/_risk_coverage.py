@@ -30,8 +30,9 @@ class RiskCoverageDisplay(DisplayMixin):
     """Error rate among the accepted samples over the fraction that is accepted.
 
     Make one with :meth:`from_predictions` or :meth:`from_estimator`. Samples are accepted in the order of
-    their confidence. Draw several models into the same axes to compare them; for a
-    :class:`~sklearn_calib.meta.SelectiveClassifier` the point of its threshold is marked.
+    their confidence. Draw several models into the same axes to compare them. For a
+    :class:`~sklearn_calib.meta.SelectiveClassifier` of the error rate, or of the precision of one of two
+    classes, :meth:`from_estimator` draws the curve of its risk and marks its threshold.
 
     Parameters
     ----------
@@ -120,37 +121,14 @@ class RiskCoverageDisplay(DisplayMixin):
         return cls(result, name=name).plot(ax, **plot_params)
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        pos_label: Any = None,
-        name: str | None = None,
-        **params: Any,
-    ) -> Any:
-        """Draw the curve of a fitted classifier.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted classifier with ``predict_proba`` and ``classes_``. For a
-            :class:`~sklearn_calib.meta.SelectiveClassifier` of the error rate, or of the precision of one of
-            two classes, the curve is that of its risk, and its threshold is marked.
-        %(held_out)s
-        %(named_estimator)s
-
-        %(display_returned)s
-        """
+    def _of_estimator(cls, estimator: Any) -> dict[str, Any]:
+        shown = super()._of_estimator(estimator)
         # a fitted SelectiveClassifier, which this subpackage does not import
         if hasattr(estimator, "risk_bound_") and isinstance(estimator.risk, str):
-            shown: dict[str, Any] = {"threshold": estimator.threshold_ if estimator.coverage_ else None}
+            shown["threshold"] = estimator.threshold_ if estimator.coverage_ else None
             if estimator.risk == "false_discovery":
-                shown["reduction"] = "classwise"
-                pos_label = estimator.pos_label if pos_label is None else pos_label
-            params = shown | params
-        return super().from_estimator(estimator, X, y, pos_label=pos_label, name=name, **params)
+                shown |= {"reduction": "classwise", "pos_label": estimator.pos_label}
+        return shown
 
     def plot(
         self,

@@ -14,7 +14,7 @@ from sklearn_calib._validation import check_fraction
 from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, SequentialTestResult
 from sklearn_calib.inference._names import as_test
 from sklearn_calib.inference._testing._tails import null_density
-from sklearn_calib.plot._estimator import AxesMixin, check_result, estimator_predictions
+from sklearn_calib.plot._estimator import DisplayMixin, check_result
 from sklearn_calib.plot._matplotlib import (
     BLUE,
     DASHES,
@@ -43,20 +43,6 @@ _EXTREME = {"upper": "large is extreme", "lower": "small is extreme", "two-sided
 _NAMES = {"normal": "normal distribution", "brownian range": "distribution of the range of Brownian motion"}
 
 
-def _check_null(result: CalibrationTestResult) -> None:
-    """Raise if a result has no null distribution, or a statistic that cannot be shown."""
-    if result.null_distribution is None and not result.asymptotic_null:
-        raise ValueError(
-            f"The result of {result.test!r} ({result.method}) has no null distribution. Run a test that "
-            "keeps its simulations, such as TCal(method='monte_carlo')."
-        )
-    if not np.isfinite(result.statistic):
-        raise ValueError(
-            f"The statistic of {result.test!r} is {result.statistic}, which cannot be shown on an axis. "
-            f"The p-value is {result.pvalue:.3g}: {result.reason}."
-        )
-
-
 def _is_extreme(values: Array, result: CalibrationTestResult, slack: float = 0.0) -> NDArray[np.bool_]:
     """Return which values are at least as extreme as the observed statistic."""
     observed, tail = result.statistic, result.tail
@@ -67,7 +53,7 @@ def _is_extreme(values: Array, result: CalibrationTestResult, slack: float = 0.0
     return np.asarray(np.abs(values) >= abs(observed) - slack)
 
 
-class TestDisplay(AxesMixin):
+class TestDisplay(DisplayMixin):
     """Result of a test of calibration: null distribution with the observed statistic, or path of an e-value.
 
     Make one with :meth:`from_predictions` or :meth:`from_estimator`, which run a test, or with
@@ -121,6 +107,7 @@ class TestDisplay(AxesMixin):
 
     # the name does not make it a case for pytest
     __test__: ClassVar[bool] = False
+    _multiclass = True
 
     observed_: Line2D
     null_: Any
@@ -202,32 +189,9 @@ class TestDisplay(AxesMixin):
         return cls.from_result(result, name=name, ax=ax, **plot_params)
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        test: str | CalibrationTest,
-        pos_label: Any = None,
-        **params: Any,
-    ) -> Self:
-        """Run a test on the probabilities that a fitted classifier predicts, and draw its result.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted classifier, or pipeline that ends in one, with ``predict_proba`` and ``classes_``.
-        %(held_out)s
-        test : CalibrationTest or str
-            The test, which is not fitted, or its name, such as "tcal".
-        **params : dict
-            Passed to :meth:`from_predictions`, among them ``sample_weight``, ``name`` and ``ax``.
-
-        %(display_returned)s
-        """
-        forecast = estimator_predictions(estimator, X, pos_label, True)
-        return cls.from_predictions(y, test=test, **forecast, **params)
+    def _of_estimator(cls, estimator: Any) -> dict[str, Any]:
+        # the legend has the name of the test
+        return {}
 
     def plot(
         self,
@@ -255,8 +219,17 @@ class TestDisplay(AxesMixin):
         level = max(round(1.0 - check_fraction(confidence, "confidence"), 15), 1e-15)
         # of the samples that do not contradict predictions of 0 and 1
         result = self.result.others or self.result
-        if not isinstance(result, SequentialTestResult):
-            _check_null(result)
+        sequential = isinstance(result, SequentialTestResult)
+        if not sequential and result.null_distribution is None and not result.asymptotic_null:
+            raise ValueError(
+                f"The result of {result.test!r} ({result.method}) has no null distribution. Run a test that "
+                "keeps its simulations, such as TCal(method='monte_carlo')."
+            )
+        if not sequential and not np.isfinite(result.statistic):
+            raise ValueError(
+                f"The statistic of {result.test!r} is {result.statistic}, which cannot be shown on an axis. "
+                f"The p-value is {result.pvalue:.3g}: {result.reason}."
+            )
         ax, given = self._new_or(ax, 6.4, 4.2, line_params)
         if isinstance(result, SequentialTestResult):
             self._draw_path(ax, result, level, given)

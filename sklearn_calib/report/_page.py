@@ -9,7 +9,7 @@ import numpy as np
 
 from sklearn_calib.report import _words as words
 from sklearn_calib.report._figures import figures
-from sklearn_calib.report._numbers import ReportMetric, ReportNumbers, ReportPart, ReportRegion
+from sklearn_calib.report._numbers import ReportMetric, ReportNumbers, ReportPart
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -20,8 +20,6 @@ _MOST_PARTS = 200
 _CODE = re.compile(r"\b(\w+(?:Calibrator|Classifier)(?:\([^()]*(?:\(\))?\))?|pos_label)")
 # The small graph of a metric: width, and the margin for its mark.
 _WIDTH, _EDGE = 150.0, 6.0
-# The strip of regions: width, and the height of the largest error.
-_STRIP, _REACH, _NARROWEST = 1000.0, 34.0, 4.0
 
 
 @cache
@@ -61,13 +59,12 @@ def report_fragment(report: ReportNumbers) -> str:
 
 def _content(report: ReportNumbers, title: str) -> dict[str, Any]:
     """Return the variables of the templates."""
-    p, of = report._sample.p, " (confidence)" if report.kind == "confidence" else ""
+    of = " (confidence)" if report.kind == "confidence" else ""
     return {
         "report": report,
         "title": title,
         "verdict": words.verdict(report),
         "tiles": _tiles(report),
-        "strip": _strip(report.regions, float(p.min()), float(p.max())),
         # ids must differ between reports in one notebook
         "figures": figures(report, sha256(str(report).encode()).hexdigest()),
         "tables": [
@@ -141,43 +138,3 @@ def _graph(line: ReportMetric) -> dict[str, float] | None:
         return None
     scale = (_WIDTH - 2.0 * _EDGE) / (high - low)
     return {name: _EDGE + scale * (value - low) for name, value in known.items()}
-
-
-def _strip(regions: tuple[ReportRegion, ...], low: float, high: float) -> dict[str, Any] | None:
-    """Return the axis of predictions with miscalibrated regions: bars below it show overprediction."""
-    if not regions or high <= low:
-        return None
-    largest = max(abs(region.gap) for region in regions)
-    above, below = any(region.gap > 0 for region in regions), any(region.gap < 0 for region in regions)
-    middle = _REACH * above + 2.0
-    bars = []
-    for region in regions:
-        size = max(3.0, _REACH * abs(region.gap) / largest)
-        start, end = (_STRIP * (at - low) / (high - low) for at in (region.lower, region.upper))
-        if end - start < _NARROWEST:
-            start = min(max(0.0, 0.5 * (start + end) - 0.5 * _NARROWEST), _STRIP - _NARROWEST)
-            end = start + _NARROWEST
-        bars.append(
-            {
-                "x": start,
-                "y": middle - size if region.gap > 0 else middle,
-                "width": end - start,
-                "height": size,
-                "color": "blue" if region.gap > 0 else "red",
-            }
-        )
-    sides = [text for text, used in (("underprediction", above), ("overprediction", below)) if used]
-    return {
-        "bars": bars,
-        "middle": middle,
-        "width": _STRIP,
-        "height": _REACH * (above + below) + 4.0,
-        "sides": sides[0] if len(sides) == 1 else f"above the axis: {sides[0]}; below: {sides[1]}",
-        "low": _end(low),
-        "high": _end(high),
-    }
-
-
-def _end(value: float) -> str:
-    """Return the end of an axis."""
-    return "0" if value < 1e-5 else "1" if value > 1.0 - 1e-5 else words.probability(value)

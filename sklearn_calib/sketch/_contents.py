@@ -153,9 +153,13 @@ class Accumulator:
             key += bins
             note_values(self._known_values(), bins, p)
             if w is None:
-                packed = self._room(n)
+                if self._packed is None:
+                    self._packed = np.zeros((2, n_bins), dtype=np.int64)
+                elif self._n_packed + n > _MOST_PACKED:
+                    self._sums = self._total()
+                    self._packed[:] = self._n_packed = 0
                 position += 1 << _UNIT_BITS
-                np.add.at(packed.reshape(-1), key, position)
+                np.add.at(self._packed.reshape(-1), key, position)
                 self._n_packed += n
             else:
                 sums = self._unpacked_sums()
@@ -172,15 +176,6 @@ class Accumulator:
         if self._values is None:
             self._values = np.full(self._grid.n_bins, -1.0)
         return self._values
-
-    def _room(self, n: int) -> Codes:
-        """Return the packed sums, which can hold n more samples."""
-        if self._packed is None:
-            self._packed = np.zeros((2, self._grid.n_bins), dtype=np.int64)
-        elif self._n_packed + n > _MOST_PACKED:
-            self._sums = self._total()
-            self._packed[:] = self._n_packed = 0
-        return self._packed
 
     def _total(self) -> Array:
         """Return a copy of the sums, with those that are packed."""

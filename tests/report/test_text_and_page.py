@@ -4,13 +4,12 @@ import builtins
 import json
 import re
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from sklearn_calib.report import ReportRegion, calibration_report
-from sklearn_calib.report._page import _strip, _templates
+from sklearn_calib.report import calibration_report
+from sklearn_calib.report._page import _templates
 from sklearn_calib.report._words import one_line
 from tests.report._page import checked
 
@@ -112,16 +111,6 @@ def test_dict_is_json(report, many_classes):
         assert back["verdict"]["level"] in ("off", "slight", "fine", "open")
         assert back["findings"] == list(each.findings)
         assert len(back["classes"]) == len(each.classes)
-
-
-def test_a_single_prediction_that_is_off_can_be_seen():
-    one = dict.fromkeys(ReportRegion.__dataclass_fields__, 0.5)
-    region = ReportRegion(**one | {"observed": 0.7})
-    (bar,) = _strip((region,), 0.0, 1.0)["bars"]
-    assert (bar["x"], bar["width"]) == (498.0, 4.0)
-    # at an end it stays inside
-    (bar,) = _strip((replace(region, lower=1.0, upper=1.0),), 0.0, 1.0)["bars"]
-    assert bar["x"] == 996.0
 
 
 def test_without_jinja2_the_page_is_refused_and_a_notebook_shows_text(report, monkeypatch):
