@@ -280,6 +280,7 @@ def own_displays(draws: int | None = None) -> dict[str, Build]:
         "CutoffDisplay": (plot.CutoffDisplay, {}),
         "DecisionDisplay": (plot.DecisionDisplay, {}),
         "RiskCoverageDisplay": (plot.RiskCoverageDisplay, {"confidence": 0.95}),
+        "BinningDisplay": (plot.BinningDisplay, {}),
         "TestDisplay": (plot.TestDisplay, {"test": inference.CutoffTest(**few, random_state=0)}),
         "ComparisonDisplay": (
             plot.ComparisonDisplay,

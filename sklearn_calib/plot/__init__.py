@@ -1,6 +1,7 @@
 """Displays of calibration. Matplotlib is imported only when one is drawn."""
 
 from sklearn_calib.plot._bands import ReliabilityBand
+from sklearn_calib.plot._binning import BinningDisplay
 from sklearn_calib.plot._comparison import ComparisonDisplay
 from sklearn_calib.plot._curve import ReliabilityCurve
 from sklearn_calib.plot._cutoff import CutoffDisplay
@@ -17,6 +18,7 @@ from sklearn_calib.plot._threshold_curves import (
 )
 
 __all__ = [
+    "BinningDisplay",
     "ComparisonDisplay",
     "CutoffDisplay",
     "DecisionCurveDisplay",

@@ -13,6 +13,7 @@ from sklearn_calib._html import number_text
 from sklearn_calib.inference import SpiegelhalterTest
 from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
 from sklearn_calib.plot import (
+    BinningDisplay,
     ComparisonDisplay,
     CutoffDisplay,
     DecisionCurveDisplay,
@@ -66,7 +67,11 @@ def risk_coverage(y, p, **params):
     return RiskCoverageDisplay.from_predictions(y, p, confidence=0.95, **params)
 
 
-DRAWN = [reliability, cutoff, decision, comparison, benefit, murphy, plane, risk_coverage]
+def binning(y, p, **params):
+    return BinningDisplay.from_predictions(y, p, **params)
+
+
+DRAWN = [reliability, cutoff, decision, comparison, benefit, murphy, plane, risk_coverage, binning]
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +174,7 @@ def test_small_values_are_printed_with_two_significant_digits():
         (cutoff, lambda display: display.line_),
         (decision, lambda display: display.lines_[0]),
         (risk_coverage, lambda display: display.line_),
+        (binning, lambda display: display.line_),
         (comparison, lambda display: display.points_[0]),
         (benefit, lambda display: display.lines_[0]),
         (murphy, lambda display: display.lines_[0]),

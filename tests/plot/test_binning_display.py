@@ -1,0 +1,56 @@
+"""BinningDisplay: both errors over the number of bins, and the verdict."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from sklearn_calib.metrics import expected_calibration_error, logit_smoothed_ece
+from sklearn_calib.plot import BinningDisplay
+
+pytest.importorskip("matplotlib").use("Agg")
+
+
+def test_both_curves_are_those_of_the_metrics():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([1, 1, 1], 300)
+    y = rng.integers(0, 3, 300)
+    given = {"reduction": "confidence", "sample_weight": rng.integers(1, 3, 300)}
+    display = BinningDisplay.from_predictions(y, p, name="net", **given)
+    for m in (1, 7, 100):
+        assert display.line_.get_ydata()[m - 1] == expected_calibration_error(y, p, n_bins=m, **given)
+        smoothed = logit_smoothed_ece(y, p, bandwidth=1 / m, **given)
+        assert display.smoothed_line_.get_ydata()[m - 1] == smoothed
+    low, high = display.binned[9:].min(), display.binned[9:].max()
+    assert display.line_.get_label() == f"net: binned ECE {low:.3f} to {high:.3f}"
+    assert display.smoothed_line_.get_label().endswith(": the bins matter")
+
+
+def test_the_verdict_of_the_paper_on_two_points():
+    # odd numbers of bins do not separate the two predictions
+    display = BinningDisplay.from_predictions([0, 1], expit([-5e-4, 5e-4]))
+    assert display.binned[9::2].min() > 0.499
+    assert display.binned[10::2].max() < 0.001
+    assert display.bins_matter
+
+
+def test_the_verdict_on_a_large_sample():
+    rng = np.random.default_rng(0)
+    h = rng.normal(1.5, 2.0, 50_000)
+    y = (rng.uniform(size=h.size) < expit(0.7 * h)).astype(int)
+    first = BinningDisplay.from_predictions(y, expit(0.9 * h))
+    display = BinningDisplay.from_predictions(y, expit(h), ax=first.ax_)
+    assert display.smoothed_line_.get_label().endswith(": the bins make little difference")
+    other = BinningDisplay.from_predictions(y, expit(0.7 * h), ax=display.ax_)
+    assert other.bins_matter
+    assert display.ax_.get_ylim()[1] > display.smoothed.max() > other.smoothed.max()
+    assert other.line_.get_color() == other.smoothed_line_.get_color() != display.line_.get_color()
+
+
+@pytest.mark.parametrize(("lowest", "matter"), [(0.91, False), (0.89, True)])
+@pytest.mark.parametrize("at", [9, 99])
+def test_values_from_ten_bins_on_may_differ_by_a_tenth(lowest, matter, at):
+    flat, other = np.ones(100), np.ones(100)
+    flat[:9] = 0.2
+    other[at] = lowest
+    assert BinningDisplay(flat, other).bins_matter is matter
+    assert BinningDisplay(other, flat).bins_matter is matter
