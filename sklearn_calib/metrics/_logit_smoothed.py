@@ -49,7 +49,7 @@ def _make(
     prob: Array, n_samples: float, bandwidth: float, noise: str = "gaussian", eps: float = EPS
 ) -> Evaluate | None:
     if bandwidth == 0.0:
-        # the automatic one of a population, whose error is the ECE (Theorem 5.4)
+        # the automatic one of a population of finitely many predictions, whose error tends to the ECE
         return lambda count, positives: (
             np.abs(residuals(prob, count, positives)).sum(axis=0) / count.sum(axis=0)
         )
@@ -124,7 +124,8 @@ def logit_smoothed_ece(
     r"""Compute the logit-smoothed expected calibration error (LS-ECE) of predicted probabilities.
 
     The ECE of the randomized predictor that adds noise to the log-odds of the predictions. Unlike the ECE it
-    is continuous in the predictions, and unlike the binned ECE it is continuous in its parameter.
+    is continuous in the predictions, and unlike the binned ECE it is continuous in its parameter. Its authors
+    use it to check whether a binned ECE depends on its bins.
 
     Parameters
     ----------
@@ -132,8 +133,9 @@ def logit_smoothed_ece(
     bandwidth : float or "auto", default="auto"
         Scale s of the noise in log-odds, from 1e-7 to 10,000: the standard deviation of Gaussian noise, the
         full width of uniform noise. "auto" is n**(-1/3), which vanishes slowly enough for the estimate to
-        converge to the ECE (Theorem 5.4 of [1]_); n is the total weight, or the effective sample size
-        (sum w)^2 / sum w^2 if the weights are not whole numbers.
+        converge to the ECE if the log-odds of each outcome have an almost everywhere continuous density
+        (Theorem 5.4 of [1]_); n is the total weight, or the effective sample size (sum w)^2 / sum w^2 if the
+        weights are not whole numbers.
     noise : {"gaussian", "uniform"}, default="gaussian"
         Distribution of the noise; uniform noise on [-s/2, s/2] is that of Appendix A.
     eps : float, default=2**-53
@@ -147,6 +149,7 @@ def logit_smoothed_ece(
     See Also
     --------
     smooth_ece : Smooths residuals, with an automatic bandwidth.
+    sklearn_calib.plot.BinningDisplay : This error beside binned ECE.
 
     Notes
     -----
