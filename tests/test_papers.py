@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 from scipy.special import expit
-from scipy.stats import pearson3, skew
 
 from benchmarks.papers import __main__ as command
 from benchmarks.papers import cutoff, logit_smoothed, smooth_ece, tcal, tcal_networks
 from benchmarks.papers.population import midpoints, population
 from benchmarks.papers.real_data import find, read_confidences, read_network, read_rain
 from benchmarks.papers.study import Row, Study, markdown, read_rows, slope, write_rows
-from benchmarks.tcal_power import consistency_pvalue, plug_in_pvalue
+from benchmarks.tcal_power import plug_in_pvalue
 from sklearn_calib.calibrators import IsotonicCalibrator
 from sklearn_calib.metrics import expected_calibration_error
 
@@ -193,13 +192,33 @@ def test_correlations_of_figure_3(study):
     assert list(verdicts(study).values()) == ["agrees", "agrees", "holds", "holds", "holds"]
 
 
-def test_moments_of_tcal_are_those_of_the_paper():
+def test_bumps_of_equation_9():
+    m, peak = tcal.BINS, tcal.SCALE * tcal.BINS**-tcal.SMOOTHNESS * np.exp(-4)
+    centres = np.array([0.25 + 0.5 / m, 0.5 - 0.5 / m, 0.5 + 0.5 / m, 0.75 - 0.5 / m])
+    np.testing.assert_allclose(tcal.outward(centres) - centres, peak * np.array([-1, -1, 1, 1]), rtol=1e-9)
+    edges = np.array([0.1, 0.25 + 1 / m, 0.5, 0.75 - 1 / m, 0.9])
+    np.testing.assert_allclose(tcal.outward(edges), edges, atol=1e-12)
+
+
+def test_moments_of_example_3_3():
     calibrated, bumps = (tcal.moments(g, tcal.SAMPLES, tcal.BINS) for g in (lambda p: p, tcal.outward))
     assert calibrated["biased"] == pytest.approx(0.064979, abs=5e-7)
     assert bumps["biased"] == pytest.approx(0.063192, abs=5e-7)
     assert calibrated["debiased"] == pytest.approx(0, abs=1e-15)
     assert bumps["debiased"] == pytest.approx(0.000992, abs=5e-7)
     assert calibrated["null_std"] == pytest.approx(0.00110873, abs=5e-9)
+
+
+def test_bias_of_the_estimates_of_tcal(study):
+    tcal.failure(study)
+    tcal.estimation(study, Canvas())
+    assert list(verdicts(study).values()) == ["holds"] * 3
+
+
+@pytest.mark.thorough
+def test_levels_of_both_ways_of_resampling(study):
+    tcal.resampling(study)
+    assert list(verdicts(study).values()) == ["holds"]
 
 
 def test_moments_of_tcal_by_enumeration():
@@ -228,10 +247,29 @@ def test_networks_are_judged(study):
     y = (rng.uniform(size=h.size) < expit(0.5 * h)).astype(int)
     found = tcal_networks.judge(y, expit(h), 2000, 3, 999)
     assert set(found) == {"none", "Platt", "polynomial", "isotonic", "histogram binning", "scaling-binning"}
-    assert found["none"] == (pytest.approx(expected_calibration_error(y, expit(h))), True)
+    assert found["none"].error == pytest.approx(expected_calibration_error(y, expit(h)))
     # the truth is a Platt curve
-    assert not found["Platt"][1]
-    assert max(error for name, (error, _) in found.items() if name != "none") < found["none"][0] / 2
+    assert found["none"].rejected
+    assert not found["Platt"].rejected
+    assert max(each.error for name, each in found.items() if name != "none") < found["none"].error / 2
+    for name, each in found.items():
+        if not name.endswith("binning"):
+            assert each.square is None
+            continue
+        # by distinct prediction: squared gap minus the variance of the event frequency
+        total = 0.0
+        for value in np.unique(each.p):
+            inside = each.y[each.p == value]
+            rate = inside.mean()
+            total += inside.size * ((rate - value) ** 2 - rate * (1 - rate) / (inside.size - 1))
+        assert each.square == pytest.approx(max(total, 0) / each.y.size, abs=1e-12)
+
+
+def test_predictions_of_1_have_a_bin_of_their_own():
+    # gaps of the bins [.933, 1) and {1}: |.95 - 1| * 2 and |1 - .5| * 2
+    y, p = np.array([1, 1, 1, 0]), np.array([0.95, 0.95, 1.0, 1.0])
+    assert tcal_networks._published_ece(y, p) == pytest.approx((0.1 + 1) / 4)
+    assert expected_calibration_error(y, p) == pytest.approx(abs(3.9 - 3) / 4)
 
 
 def test_contradicted_predictions_of_1_do_not_decide():
@@ -242,28 +280,46 @@ def test_contradicted_predictions_of_1_do_not_decide():
     y[:5000][p[:5000] > 0.9] = 1
     fitted = IsotonicCalibrator().fit(p[:5000], y[:5000]).transform(p[5000:])
     assert np.sum((fitted == 1) & (y[5000:] == 0)) == 1
-    assert not tcal_networks.judge(y, p, 5000, 3, 999)["isotonic"][1]
+    assert not tcal_networks.judge(y, p, 5000, 3, 999)["isotonic"].rejected
 
 
 def test_networks_without_files_are_skipped(study):
     tcal_networks.run(study)
-    assert [row.verdict for row in study.rows] == ["skipped"] * 3
+    assert [row.verdict for row in study.rows] == ["skipped"] * 19
+    # the published values are shown all the same
+    row = next(row for row in study.rows if row.experiment == "Table 5: cifar100_resnet56")
+    assert row.reported == "histogram binning 0.09%, scaling-binning 0.03%"
 
 
-def test_networks_are_compared_with_the_published_verdicts(study, tmp_path):
+def test_networks_are_compared_with_the_published_results(study, tmp_path, monkeypatch):
     # fitted to underconfident and tested on overconfident samples, every method is rejected
     rng = np.random.default_rng(0)
     p = np.round(rng.uniform(0.6, 0.9, 3500), 2)
     y = (rng.uniform(size=p.size) < np.where(np.arange(p.size) < 2000, p + 0.1, p - 0.4)).astype(int)
-    for name in ("cifar10_densenet121", "cifar10_vgg19_bn", "wideresnet-16-4-cifar-10"):
+    for name in ("right", "cifar10_vgg19_bn", "wideresnet-16-4-cifar-10"):
         np.savez(tmp_path / f"{name}.npz", conf=p, correct=y)
+    found = tcal_networks.judge(y, p, 2000, 3, 999).values()
+    squares = [100 * each.square for each in found if each.square is not None]
+    right = tcal_networks.Published(tuple(100 * each.error for each in found), "rrrrrr", tuple(squares))
+    networks = {
+        "right": right,
+        "cifar10_vgg19_bn": right._replace(verdicts="rraarr", squares=(squares[0], squares[1] + 0.1)),
+        "absent": right,
+    }
+    monkeypatch.setattr(tcal_networks, "TABLES", {"Table 1": (networks, 2000, 3)})
+    monkeypatch.setattr(tcal_networks, "FIGURE_6", ("Figure 6", "absent", "Platt worse"))
     study.data = tmp_path
     tcal_networks.run(study)
-    found = verdicts(study)
-    assert found["Table 1 (CIFAR-10): cifar10_densenet121"] == "agrees"
-    assert found["Table 1 (CIFAR-10): cifar10_vgg19_bn"] == "FAILS"
-    assert found["as in Table 1: wideresnet-16-4-cifar-10"] == "stand-in"
-    assert found["Table 2 (CIFAR-100)"] == found["Table 3 (ImageNet)"] == "skipped"
+    assert verdicts(study) == {
+        "Table 1: right": "agrees",
+        "Table 4: right": "agrees",
+        "Table 1: cifar10_vgg19_bn": "FAILS",
+        "Table 4: cifar10_vgg19_bn": "FAILS",
+        "Table 1: absent": "skipped",
+        "Table 4: absent": "skipped",
+        "Figure 6": "skipped",
+        "as in Table 1: wideresnet-16-4-cifar-10": "stand-in",
+    }
 
 
 def plain_scale(y, p, m):
@@ -299,31 +355,6 @@ def test_plug_in_tests_by_hand():
         expected = (1 + np.sum(simulated >= plain_scale(y, p, 6)[0][column] * (1 - 1e-9))) / 100
         assert 0.01 < expected < 0.9
         assert plug_in_pvalue(y, p, 6, norm, 99, np.random.default_rng(5)) == expected
-
-
-def test_consistency_resampling_by_hand():
-    rng = np.random.default_rng(1)
-    n, n_resamples = 25, 19
-    p = np.sort(rng.uniform(size=n))
-    y = (rng.uniform(size=n) < p).astype(int)
-    seed = np.random.SeedSequence(np.random.default_rng(2).integers(1 << 32, size=4).tolist())
-    choice, outcome = (np.random.default_rng(child) for child in seed.spawn(2))
-    rows = choice.integers(n, size=(n_resamples, n))
-    samples = [(y, p), *((outcome.random(n) < p[row], p[row]) for row in rows)]
-    n_scales = int(np.ceil(2 * np.log2(n / np.sqrt(np.log(n)))))
-    used = [b for b in range(1, n_scales + 1) if plain_scale(y, p, 2**b)[1]]
-    totals = np.array([[plain_scale(*sample, 2**b)[0] for b in used] for sample in samples])
-    z = totals[:, :, 0] / np.sqrt(totals[:, :, 1])
-    harmonic = sum(1 / b for b in range(1, n_scales + 1))
-    smallest = np.min(
-        [
-            pearson3.sf(z[:, c], max(skew(z[:, c]), 1e-4)) / (0.5 / n_scales + 0.5 / b / harmonic)
-            for c, b in enumerate(used)
-        ],
-        axis=0,
-    )
-    expected = np.mean(smallest <= smallest[0] * (1 + 1e-9))
-    assert consistency_pvalue(y, p, n_resamples, np.random.default_rng(2)) == expected
 
 
 def test_files_of_networks(tmp_path):

@@ -19,7 +19,7 @@ m = int(n ** (2 / (4 * smoothness + 1)))
 
 def bumps(p):
     """Return event probabilities with narrow bumps away from 1/2."""
-    x = (2 * m * p) % 1.0
+    x = (m * p) % 1.0
     with np.errstate(divide="ignore"):
         height = scale * m**-smoothness * np.exp(-1 / (x * (1 - x)))
     return p + np.where(np.abs(p - 0.5) <= 0.25, np.sign(p - 0.5) * height, 0.0)
