@@ -12,7 +12,11 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.papers.population import midpoints, population
 from benchmarks.papers.study import Study, slope
-from sklearn_calib.calibrators import IsotonicCalibrator, ModifiedPlattCalibrator, PlattCalibrator
+from sklearn_calib.calibrators import (
+    IsotonicCalibrator,
+    ModifiedPlattCalibrator,
+    PlattCalibrator,
+)
 from sklearn_calib.datasets import make_discrete_forecasts
 from sklearn_calib.metrics import (
     calibration_loss,
@@ -214,7 +218,6 @@ def sign_testing(study: Study) -> None:
         def risk(act, y=y, t=t):
             return np.mean(np.abs(y - t) * np.where(act, y <= t, y > t))
 
-        sample = population(p, y)
         cuts = [p > cut for cut in [-1.0, *values]]
         rules = {
             "either": cuts + [~rule for rule in cuts],
@@ -223,7 +226,7 @@ def sign_testing(study: Study) -> None:
             ],
         }
         for which, (maps, acts) in enumerate(rules.items()):
-            result = decision_risk_result(**sample, thresholds=[t], recalibration=maps)
+            result = decision_risk_result(y, p, thresholds=[t], recalibration=maps)
             gap = risk(p > t) - min(risk(act) for act in acts)
             worst[which] = max(worst[which], gap / result.bound)
             difference = max(difference, abs(gap - result.gap[0]))
