@@ -215,6 +215,11 @@ def test_bias_of_the_estimates_of_tcal(study):
     assert list(verdicts(study).values()) == ["holds"] * 3
 
 
+def test_the_printed_rule_for_small_errors_of_tcal(study):
+    tcal.small_errors(study)
+    assert list(verdicts(study).values()) == ["differs"]
+
+
 @pytest.mark.thorough
 def test_levels_of_both_ways_of_resampling(study):
     tcal.resampling(study)
