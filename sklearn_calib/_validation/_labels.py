@@ -84,7 +84,7 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str, ordered: bool) -> NDAr
     if labels.shape[0] > 2:
         raise ValueError(
             f"{name} has {labels.shape[0]} distinct values, among them {shown}, but a binary metric "
-            "needs two, or numbers from 0 to 1. Reduce the problem to one class against the rest first."
+            "needs two, or floats from 0 to 1. Reduce the problem to one class against the rest first."
         )
     known = labels.tolist()
     if pos_label is not None:

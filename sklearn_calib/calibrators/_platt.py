@@ -23,7 +23,8 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     Slope :math:`a` and intercept :math:`b` minimise the weighted log loss against the smoothed targets of
     Platt, :math:`(N_+ + 1)/(N_+ + 2)` for events and :math:`1/(N_- + 2)` for non-events, with :math:`N_\pm`
-    the weights of both classes. With these the fit is finite even under perfect separation.
+    the weights of both classes. With these the fit is finite even under perfect separation. An outcome y
+    between 0 and 1 has the target of events times y plus that of non-events times 1 - y.
 
     Parameters
     ----------

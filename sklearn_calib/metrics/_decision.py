@@ -268,6 +268,9 @@ def decision_risk_gap(
     replaces :math:`\tau`: hence the bound by the ECE (Proposition 3.1). The samples form one interval if h is
     non-decreasing, hence the cutoff error, and two if h is non-increasing (Proposition 3.2).
 
+    For outcomes between 0 and 1 it is also the gap of the sign-testing risk (Appendix B.4), the mean loss
+    :math:`|y - \tau|` of predictions on the wrong side of :math:`\tau`.
+
     %(cutoff_paper)s
 
     Examples

@@ -161,6 +161,11 @@ def test_outcomes_between_0_and_1_by_hand(judged):
     kernel = np.exp(-np.abs(p[:, None] - p)) * np.outer(y - p, y - p)
     found = metrics.kernel_calibration_error(y, p, squared=True)
     assert found == pytest.approx((kernel.sum() - np.trace(kernel)) / (60 * 59), abs=1e-12)
+    # loss |y - tau| of a prediction on the wrong side of tau
+    loss, wrong = np.abs(y - 0.485), (p > 0.485) != (y > 0.485)
+    rules = [np.mean(loss * ((p >= cut) != (y > 0.485))) for cut in [*np.unique(p), 2.0]]
+    gap = metrics.decision_risk_gap(y, p, threshold=0.485)
+    assert gap == pytest.approx(np.mean(loss * wrong) - min(rules), abs=1e-12)
     with pytest.raises(ValueError, match="debias=True subtracts the variance of outcomes 0 and 1"):
         metrics.expected_calibration_error(y, p, norm="l2", debias=True)
 
@@ -168,7 +173,7 @@ def test_outcomes_between_0_and_1_by_hand(judged):
 def test_what_is_no_outcome_between_0_and_1():
     p = [0.2, 0.5, 0.7]
     for y, named in (
-        ([0.3, 1.2, 0.5], "y_true has 3 distinct values.*or numbers from 0 to 1"),
+        ([0.3, 1.2, 0.5], "y_true has 3 distinct values.*or floats from 0 to 1"),
         ([0.3, np.nan, 0.5], "y_true contains nan at index 1"),
     ):
         with pytest.raises(ValueError, match=named):
