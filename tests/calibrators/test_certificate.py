@@ -98,7 +98,7 @@ def test_certificates_hold_for_outcomes_between_0_and_1():
         residual = np.bincount(np.unique(mapped, return_inverse=True)[1], (truth - mapped) / 20)
         return np.ptp(np.append(0.0, np.cumsum(residual)))
 
-    n, repetitions = 100, 40
+    n, repetitions = 60, 30
     held, bounds = {}, {"beta": [], "binary": []}
     for _ in range(repetitions):
         p = rng.choice(atoms, n)
@@ -108,13 +108,13 @@ def test_certificates_hold_for_outcomes_between_0_and_1():
             for calibrator in (IsotonicCalibrator(), ModifiedPlattCalibrator()):
                 actual = error(calibrator.fit(p, y).transform(atoms))
                 for method in ("fitted", "asymptotic", "dkw", "paper"):
-                    bound = calibrator.cutoff_certificate(0.8, method, n_resamples=99).upper
+                    bound = calibrator.cutoff_certificate(0.8, method, n_resamples=39).upper
                     held.setdefault((kind, type(calibrator), method), []).append(actual <= bound)
                     if method in ("fitted", "asymptotic"):
                         bounds[kind].append(bound)
             found = cutoff_result(y, p)
             for method in ("bootstrap", "asymptotic", "dkw", "paper"):
-                margin = found.margin(0.8, method, n_resamples=99)
+                margin = found.margin(0.8, method, n_resamples=39)
                 held.setdefault((kind, method), []).append(abs(found.value - error(atoms)) <= margin)
     assert min(map(sum, held.values())) >= binom.ppf(1e-4, repetitions, 0.8)
     assert np.mean(bounds["beta"]) == pytest.approx(np.mean(bounds["binary"]), rel=0.1)

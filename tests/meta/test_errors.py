@@ -85,7 +85,7 @@ def test_no_more_workers_than_folds():
         (X, None, None, "requires y to be passed"),
         (X, Y[:-1], None, "inconsistent numbers of samples"),
         (X, np.zeros(60), None, "only one class"),
-        (X, np.linspace(0, 1, 60), None, "Unknown label type"),
+        (X, np.linspace(0, 1, 60), None, "y looks like probabilities"),
         (X, Y, np.ones(59), "sample_weight has 59 values"),
     ],
 )
