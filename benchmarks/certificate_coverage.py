@@ -27,6 +27,7 @@ The table in benchmarks/results was written by
     --fitted              instead: certificates of the fitted map, method="fitted", see below
     --calibrators NAMES   some calibrators only, with --fitted
     --tables PATH         print the tables of docs/certificates.md from a file of --fitted
+    --procedure           instead: how often `CertifiedCalibrator` misses its target, see below
     --smoke               few repetitions and two sizes, as a quick check
 
 With --fitted, method="fitted" of every calibrator is compared with the true error of its map, for the same
@@ -42,6 +43,15 @@ with
         "as it is, certified"
     --sizes 10000 --repetitions 100 --resamples 39 --calibrators Platt "monotone spline"
 and sorted. The 95% quantile of 39 bootstrap samples is the second largest value.
+
+With --procedure, `CertifiedCalibrator` gets maps whose true error is known: just above the target; just above
+the target minus the margin; Platt scaling of "four atoms", whose error is .243; the nearest neighbour, whose
+predictions are 0 and 1; and calibrated predictions. Shown is how often the fitted map is used, and how often
+the true error of the resulting map exceeds the target, for the given sizes of the second half. The file
+benchmarks/results/certificate_procedure.csv was written by
+
+    python benchmarks/certificate_coverage.py --procedure --sizes 100 1000 10000 --repetitions 1000 \
+        --csv benchmarks/results/certificate_procedure.csv
 """
 
 import argparse
@@ -54,6 +64,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.special import expit, logit
+from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import GroupedOutcomes
@@ -85,11 +96,12 @@ CALIBRATORS: dict[str, Callable[[], BaseCalibrator]] = {
 #: Calibrators of the study of the certificate of the fitted map; the last two certify an independent map.
 FITTED = CALIBRATORS | {
     "histogram binning": HistogramBinningCalibrator,
-    "Platt, certified": lambda: CertifiedCalibrator(method="asymptotic", random_state=0),
-    "as it is, certified": lambda: CertifiedCalibrator("passthrough", tolerance=1.0, method="asymptotic"),
+    "Platt, certified": CertifiedCalibrator,
+    "as it is, certified": lambda: CertifiedCalibrator("passthrough"),
 }
 # The other certificates hardly vary, but take long.
 UNIFORM_REPETITIONS = 20
+PROCEDURE_METHODS = (*METHODS, "fitted")
 ANY_MAP = "any map"
 AS_IT_IS = "as it is"
 
@@ -265,6 +277,43 @@ def fitted_study(
                 yield row | {"ratio": row["fitted"] / row["error_95"] if row["error_95"] > 0 else np.inf}
 
 
+def procedure_study(
+    sizes: list[int], repetitions: int, confidence: float, seed: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Yield how often the resulting map misses the target, for halves of the given sizes."""
+    for method, size in itertools.product(PROCEDURE_METHODS, sizes):
+        margin = cutoff_bound(size, confidence, "asymptotic" if method == "fitted" else method)
+        # of "fitted", the margin is about that of one map
+        margin *= 0.5 if method == "fitted" else 1.0
+        platt, neighbour = PlattCalibrator(link="identity"), KNeighborsClassifier(1)
+        for name, target, calibrator, truth in (
+            ("just above the target", 1.5 * margin, "passthrough", too_low(1.5 * margin + 1e-6)),
+            ("just above target - margin", 1.5 * margin, "passthrough", too_low(0.5 * margin + 1e-6)),
+            ("misspecified Platt", 0.24, platt, TRUTHS["four atoms"]),
+            ("nearest neighbour", 0.16, neighbour, TRUTHS["calibrated"]),
+            ("calibrated", 1.5 * margin, "passthrough", TRUTHS["calibrated"]),
+        ):
+            if not 1.01 * margin < target < 0.8:
+                continue
+            rng = np.random.default_rng([seed, size])
+            accepted = missed = 0
+            for i in range(repetitions):
+                certified = CertifiedCalibrator(
+                    calibrator, target=target, confidence=confidence, method=method, random_state=i
+                )
+                certified.fit(*truth.draw(size if calibrator == "passthrough" else 2 * size, rng))
+                accepted += certified.accepted_
+                missed += truth.cutoff_error(certified) > target
+            row = {"method": method, "n": size, "map": name, "repetitions": repetitions, "target": target}
+            yield row | {"margin": margin, "used": accepted / repetitions, "missed": missed / repetitions}
+
+
+def too_low(error: float) -> Truth:
+    """Return a population whose scores are too low by the given error."""
+    score = (np.arange(1000) + 0.5) / 1000 * (1 - error)
+    return Truth(score, np.full(1000, 0.001), score + error)
+
+
 def certified(
     truth: Truth,
     calibrator: BaseCalibrator,
@@ -337,6 +386,7 @@ def main() -> None:
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--fitted", action="store_true")
+    parser.add_argument("--procedure", action="store_true")
     parser.add_argument("--tables", type=Path)
     parser.add_argument("--calibrators", nargs="+", choices=list(FITTED))
     arguments = parser.parse_args()
@@ -346,10 +396,12 @@ def main() -> None:
     if arguments.smoke:
         arguments.sizes, arguments.repetitions = [300], 2
     common = arguments.sizes, arguments.repetitions, arguments.confidence
+    if arguments.procedure or arguments.smoke:
+        tabulate(procedure_study(*common), arguments.csv, append=False)
     if arguments.fitted or arguments.smoke:
         rows = fitted_study(*common, arguments.resamples, arguments.calibrators)
         tabulate(rows, arguments.csv, append=True)
-    if arguments.smoke or not arguments.fitted:
+    if arguments.smoke or not (arguments.fitted or arguments.procedure):
         table = tabulate(study(*common), arguments.csv, append=False)
         for method in METHODS:
             worst = table.loc[table[f"holds_{method}"].idxmin()]

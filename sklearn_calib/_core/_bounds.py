@@ -65,8 +65,9 @@ def cutoff_bound(
     :func:`bridge_ranges_quantile`, where ``base_rate`` is the probability of an event, None the worst case
     1/2. "dkw" is 4 sqrt(log(4 / d) / (2 n)), for every n. Both hold simultaneously for all monotone maps of a
     fixed score. "paper" is (20 + sqrt(2 log(1 / d))) / sqrt(n), Proposition 4.1 of Rossellini et al. (2025),
-    and for a map that was ``refitted`` on the same samples (30 + 2 sqrt(2 log(2 / d))) / sqrt(n),
-    Proposition 5.1. Margins above 1 are uninformative.
+    and for a monotone map that was ``refitted`` on the same samples (30 + 2 sqrt(2 log(2 / d))) / sqrt(n),
+    Propositions 5.1 (isotonic regression) and D.1 (modified Platt scaling). Margins above 1 are
+    uninformative.
     """
     risk = 1.0 - confidence
     if method == "asymptotic":

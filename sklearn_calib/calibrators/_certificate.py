@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,6 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_fraction,
     check_generator,
-    check_not_negative,
     check_option,
     check_randomness,
     check_resamples,
@@ -33,23 +33,23 @@ from sklearn_calib.metrics._metric_kernel import residuals
 #: Methods of a certificate: for the map that was fitted, or for all monotone maps.
 CERTIFICATE_METHODS = ("fitted", *BOUND_METHODS)
 
-_TOLERANCES = ("sharp", "paper")
 # With fewer samples of a class, the spread of the bootstrap is that of this number.
 _FEWEST_OF_CLASS = 8
 # More fitted values are pooled.
 _MOST_VALUES = 500
-# The tolerance of the paper is its margin at this confidence.
-_PAPER_CONFIDENCE = 0.95
 
 
+@shared_docs
 @dataclass(frozen=True)
 class CutoffCertificate:
-    """Upper confidence bound of the cutoff calibration error of a calibrator on new data.
+    r"""Upper confidence bound of the cutoff calibration error of a calibrator on new data.
 
     Attributes
     ----------
     upper : float
         The bound, at most 1.
+    distance : float
+        Upper bound of the distance from calibration that follows from ``upper``; see Notes.
     confidence : float
         Probability, over the samples, with which the bound holds.
     method : str
@@ -59,14 +59,27 @@ class CutoffCertificate:
     note : str
         That the bound is for probabilities before normalisation to sum 1, or empty.
 
+    Notes
+    -----
+    With a cutoff calibration error of at most :math:`c` the distance from calibration dCE is at most
+    :math:`\min_N (N c + 1 / (2 N))` over positive integers :math:`N`: predict the event rate in each of
+    :math:`N` intervals of equal width. This is about :math:`\sqrt{2 c}`, and always less than :math:`3 \sqrt
+    c`, the bound of Proposition 2.1 of [1]_. Its proof adds :math:`1 / N` for the width; the mean distance
+    from the mean of an interval is at most half of it.
+
+    %(cutoff_paper)s
+
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn_calib.calibrators import IsotonicCalibrator
     >>> p = (np.arange(2000) + 0.5) / 2000
     >>> y = np.random.default_rng(0).random(2000) < p
-    >>> print(IsotonicCalibrator().fit(p, y).cutoff_certificate())  # doctest: +ELLIPSIS
+    >>> certificate = IsotonicCalibrator().fit(p, y).cutoff_certificate()
+    >>> print(certificate)  # doctest: +ELLIPSIS
     cutoff calibration error on new data at most 0.02... with 95% confidence (method='fitted', n = 2000)
+    >>> print(f"{certificate.distance:.1f}")
+    0.2
     """
 
     upper: float
@@ -74,6 +87,14 @@ class CutoffCertificate:
     method: str
     n_samples: float
     note: str = ""
+
+    @property
+    def distance(self) -> float:
+        """Upper bound of the distance from calibration."""
+        if self.upper <= 0.0:
+            return 0.0
+        n = math.floor(1.0 / math.sqrt(2.0 * self.upper))
+        return min(1.0, *(k * self.upper + 0.5 / k for k in (max(n, 1), n + 1)))
 
     def __str__(self) -> str:
         note = f"; {self.note}" if self.note else ""
@@ -125,7 +146,7 @@ class CutoffCertificateMixin:
         - "asymptotic": :math:`q_{1-d}(\pi)/\sqrt n`, where :math:`q` is the quantile of the range of a
           Brownian bridge on :math:`[0, \pi]` plus its range on :math:`[\pi, 1]`; 2.86 at most for 95%;
         - "dkw": :math:`4\sqrt{\log(4/d)/(2n)}`, valid for every :math:`n`; 5.92 over :math:`\sqrt n` for 95%;
-        - "paper": :math:`(30 + 2\sqrt{2\log(2/d)})/\sqrt n`, Proposition 5.1 of [1]_; 35.4 for 95%.
+        - "paper": :math:`(30 + 2\sqrt{2\log(2/d)})/\sqrt n`, Propositions 5.1 and D.1 of [1]_; 35.4 for 95%.
 
         :class:`CertifiedCalibrator` has smaller margins, since its certification samples were not used in the
         fit; see there. docs/certificates.md contains assumptions, proofs, and simulations of the coverage.
@@ -299,20 +320,3 @@ def fitted_steps(
         steps *= spread
         steps += outcomes.residual[:, np.newaxis]
         yield steps
-
-
-def check_tolerance(tolerance: Any) -> None:
-    """Raise unless ``tolerance`` is a valid name, or a finite non-negative number."""
-    if isinstance(tolerance, str):
-        check_option(tolerance, "tolerance", _TOLERANCES, "a number")
-    else:
-        check_not_negative(tolerance, "tolerance")
-
-
-def resolve_tolerance(tolerance: str | float, size: float, confidence: float, event_rate: float) -> float:
-    """Return the tolerance of the plug-in cutoff calibration error on ``size`` samples."""
-    if tolerance == "paper":
-        return cutoff_bound(size, _PAPER_CONFIDENCE, "paper")
-    if tolerance == "sharp":
-        return cutoff_bound(size, confidence, base_rate=event_rate)
-    return float(tolerance)

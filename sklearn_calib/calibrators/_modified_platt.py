@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import Node, Step
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_fraction
-from sklearn_calib.calibrators._certificate import certify, check_tolerance, resolve_tolerance
+from sklearn_calib._validation import check_fraction, check_not_negative, check_option
+from sklearn_calib.calibrators._certificate import certify
 from sklearn_calib.calibrators._platt import PlattCalibrator
 
 
@@ -81,15 +82,22 @@ class ModifiedPlattCalibrator(PlattCalibrator):
 
     def _check_parameters(self) -> None:
         check_fraction(self.confidence, "confidence")
-        check_tolerance(self.tolerance)
+        if isinstance(self.tolerance, str):
+            check_option(self.tolerance, "tolerance", ("sharp", "paper"), "a number")
+        else:
+            check_not_negative(self.tolerance, "tolerance")
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         self.fallback_used_ = False
         super()._fit_scores(scores, codes, weight)
         self.platt_cutoff_error_ = self.training_cutoff_error_
-        self.tolerance_ = resolve_tolerance(
-            self.tolerance, self.training_size_, self.confidence, self.training_event_rate_
-        )
+        if self.tolerance == "paper":
+            self.tolerance_ = cutoff_bound(self.training_size_, 0.95, "paper")
+        elif self.tolerance == "sharp":
+            rate = self.training_event_rate_
+            self.tolerance_ = cutoff_bound(self.training_size_, self.confidence, base_rate=rate)
+        else:
+            self.tolerance_ = float(self.tolerance)
         self.fallback_used_ = self.platt_cutoff_error_ > self.tolerance_
         if self.fallback_used_:
             certify(self, group_scores(codes, scores, weight), weight)

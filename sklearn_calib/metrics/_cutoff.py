@@ -36,7 +36,7 @@ def walk_ranges(steps: Array) -> Array:
 
 
 def _make(prob: Array, n_samples: float) -> Evaluate:
-    # Proposition 4.1: the largest |residual sum| over an interval is the range of the walk, over n
+    # the supremum of Proposition 4.1 is the range of the walk, over n
     def errors(count: Array, positives: Array) -> Array:
         return np.asarray(walk_ranges(residuals(prob, count, positives)) / count.sum(axis=0))
 
@@ -171,7 +171,8 @@ class CutoffResult:
             data.
         method : {"asymptotic", "dkw", "paper", "bootstrap"}, default="asymptotic"
             "asymptotic": limiting distribution of the largest deviation over all monotone maps of the
-            predictions; "dkw": its finite-sample version; "paper": the bound of Proposition 4.1 of the paper;
+            predictions; "dkw": its finite-sample version; "paper": (20 + sqrt(2 log(1 / (1 - confidence)))) /
+            sqrt(n), Proposition 4.1 of Rossellini et al. (2025);
             "bootstrap", the tightest: bootstrap distribution of the deviation for these predictions alone,
             the range of the centred cumulative residuals.
         n_resamples : int, default=999
@@ -288,14 +289,14 @@ def cutoff_calibration_error(
 
     Notes
     -----
-    Plug-in version (Proposition 4.1 of [1]_) of Definition 2.1 with total weight n and residuals r_i = y_i
-    - p_i,
+    The plug-in estimate of Definition 2.1 of [1]_, with total weight n and residuals r_i = y_i - p_i,
 
     .. math:: \max_I \Bigl|\frac1n \sum_i w_i\, r_i\, 1\{p_i \in I\}\Bigr|
 
-    over all intervals I. It is the range, start included, of the cumulative residual sum over the sorted
-    distinct predictions, divided by n: the ECCE-R of [2]_ and the numerator of Kuiper's statistic. One
-    sort, O(n log n).
+    over all intervals I. Proposition 4.1 of [1]_ defines it for equal weights and bounds its distance from
+    the error of the population; :meth:`CutoffResult.margin` has that bound and sharper ones. It is the range,
+    start included, of the cumulative residual sum over the sorted distinct predictions, divided by n: the
+    ECCE-R of [2]_ and the numerator of Kuiper's statistic. One sort, O(n log n).
 
     %(not_proper)s
 

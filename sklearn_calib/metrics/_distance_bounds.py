@@ -34,7 +34,8 @@ class CalibrationDistance:
     Attributes
     ----------
     lower : float
-        Lower bound: the larger of ``transport - resolution`` and ``smooth / 2``.
+        Lower bound: the largest of ``transport - resolution``, ``smooth / 2`` and the bound for few distinct
+        predictions.
     upper : float
         Upper bound: the smaller of ``interval`` and ``4 sqrt(transport)``.
     transport : float
@@ -233,9 +234,14 @@ def distance_from_calibration(
     .. math:: \tfrac12 \mathrm{wCE} \le \underline{\mathrm{dCE}} \le \mathrm{dCE} \le \mathrm{intCE}
               \qquad\text{and}\qquad \mathrm{dCE} \le 4 \sqrt{\underline{\mathrm{dCE}}} .
 
+    If distinct predictions differ by at least b, dCE is at least b / (b + 1) times the calibration error ECE
+    over the distinct predictions (Proposition A.1 of [2]_); of a constant prediction it is ECE.
+
     The bounds are for the distance in the sample; the distance in the population differs by sampling error.
 
     %(distance_paper)s
+    .. [2] Rossellini, Soloff, Barber, Ren, Willett (2025). Can a calibration metric be both testable and
+       actionable? COLT. arXiv:2502.19851.
 
     Examples
     --------
@@ -251,8 +257,11 @@ def distance_from_calibration(
     interval = min(interval_error(grouped, _INTERVAL_BINS), 1.0)
     smooth = smooth_calibration_error(sample.y, sample.p, sample_weight=sample.w, pos_label=1)
     upper = min(interval, 4.0 * math.sqrt(transport))
+    # Proposition A.1, b / (b + 1) ECE
+    gap = float(np.diff(grouped.prob).min(initial=np.inf))
+    separated = float(np.abs(grouped.residual).sum()) / grouped.total / (1.0 + 1.0 / gap)
     return CalibrationDistance(
-        lower=min(max(transport - resolution, smooth / 2.0), upper),
+        lower=min(max(transport - resolution, smooth / 2.0, separated), upper),
         upper=upper,
         transport=transport,
         smooth=smooth,

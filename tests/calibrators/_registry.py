@@ -175,15 +175,8 @@ CALIBRATORS = [
     CalibratorCase("certified", partial(CertifiedCalibrator, random_state=0), **DRAWN),
     CalibratorCase(
         "certified_isotonic",
-        partial(CertifiedCalibrator, IsotonicCalibrator(), test_size=0.25, random_state=0),
+        partial(CertifiedCalibrator, IsotonicCalibrator(), random_state=0),
         **DRAWN,
-    ),
-    CalibratorCase(
-        "certified_mean",
-        partial(CertifiedCalibrator, tolerance=0.0, random_state=0),
-        monotone=False,
-        drawn=True,
-        constant=True,
     ),
 ]
 

@@ -185,7 +185,10 @@ def test_bad_input():
             lambda: HistogramBinningCalibrator().fit(p, y, np.full(240, 0.5)).cutoff_certificate(),
             "non-integer weights",
         ),
-        (lambda: CertifiedCalibrator(confidence=0.9999).fit(p, y), "n_resamples=999 is too few"),
+        (
+            lambda: CertifiedCalibrator(method="fitted", confidence=0.9999).fit(p, y),
+            "n_resamples=999 is too few",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -217,13 +220,15 @@ def test_one_against_the_rest_holds_for_all_classes_at_once():
 def test_certified_calibrator_bounds_the_map_in_use():
     p, y = sample(300)
     p = np.round(p, 1)
-    kept = CertifiedCalibrator("passthrough", tolerance=1.0, random_state=0).fit(p, y)
+    kept = CertifiedCalibrator("passthrough", method="fitted").fit(p, y)
     found = kept.cutoff_certificate(n_resamples=39, random_state=2)
     assert found.upper == pytest.approx(
         bound_by_loops(np.sort(p), y[np.argsort(p, kind="stable")], np.ones(300), 39, 2)
     )
     assert kept.margin_ == pytest.approx(kept.certificate_ - kept.cutoff_error_)
-    constant = CertifiedCalibrator("passthrough", tolerance=0.0, random_state=0).fit(p, y)
+    assert kept.accepted_
+    with pytest.warns(UserWarning, match="is below the margin"):
+        constant = CertifiedCalibrator("passthrough", target=0.08).fit(p, y)
     assert not constant.accepted_
     expected = bound_by_loops(np.full(300, y.mean()), y, np.ones(300), 39, 2)
     assert constant.cutoff_certificate(n_resamples=39, random_state=2).upper == pytest.approx(expected)

@@ -134,7 +134,7 @@ def test_frequencies_stay_as_they_are():
         OneVsRestCalibrator(steps),
         OneVsRestCalibrator(DecisionTreeClassifier()),
         ScalingBinningCalibrator(steps, split=False),
-        CertifiedCalibrator(steps, tolerance=1.0, random_state=0),
+        CertifiedCalibrator(steps),
         GroupCalibrator(steps, min_group_size=10),
         StreamingCalibrator(steps),
     ):

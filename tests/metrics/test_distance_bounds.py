@@ -68,6 +68,16 @@ def test_equals_the_dense_program(seed):
     assert value == pytest.approx(expected, abs=1e-8)
 
 
+def test_few_distinct_predictions():
+    """Proposition A.1: b / (b + 1) ECE, which these predictions attain."""
+    for b in (0.201, 0.503):
+        result = distance_from_calibration([0, 1], [0.5 + b / 2, 0.5 - b / 2])
+        assert result.lower == pytest.approx(b / 2)
+        assert result.transport - result.resolution < b / 2 - 0.001
+    constant = distance_from_calibration([0, 1, 1], np.full(3, 0.253))
+    assert constant.lower == pytest.approx(2 / 3 - 0.253)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_interval_error_by_enumeration(seed):
     y, p, w = sample(seed, largest=10)
