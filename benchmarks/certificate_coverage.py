@@ -47,8 +47,8 @@ and sorted. The 95% quantile of 39 bootstrap samples is the second largest value
 With --procedure, `CertifiedCalibrator` gets maps whose true error is known: just above the target; just above
 the target minus the margin; Platt scaling of "four atoms", whose error is .243; the nearest neighbour, whose
 predictions are 0 and 1; and calibrated predictions. Shown is how often the fitted map is used, and how often
-the true error of the resulting map exceeds the target, for the given sizes of the second half ("fitted": of at
-most 1000), if the target is above the margin and below .8. The file
+the true error of the resulting map exceeds the target, for the given sizes of the second half ("fitted": of
+at most 1000), if the target is above the margin and below .8. The file
 benchmarks/results/certificate_procedure.csv was written by
 
     python benchmarks/certificate_coverage.py --procedure --sizes 100 1000 10000 --repetitions 300 \
