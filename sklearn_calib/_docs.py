@@ -110,6 +110,13 @@ y : array-like of shape (n,)
     Labels of the held-out data.
 pos_label : label, default=None
     The positive class of a binary target; ``classes_[1]`` by default.""",
+    "metric_axes": """\
+ax : matplotlib Axes or list of these, default=None
+    Where to draw, one for each metric; a new figure by default.
+**plot_params : dict
+    Passed to :meth:`plot`.
+
+%(display_returned)s""",
     "no_matplotlib": """\
 ImportError
     If matplotlib is not installed.""",

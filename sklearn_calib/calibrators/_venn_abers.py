@@ -159,7 +159,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         return breaks, lower, upper
 
     def _export(self, build: Any) -> Any:
-        return build.merged(self, self._tables()[0])
+        return build.constant(self, self._tables()[0])
 
     def _map_scores(self, scores: Array) -> Array:
         breaks, lower, upper = self._tables()

@@ -10,17 +10,6 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-_CREDIT_NUMBERS = {
-    "month",
-    "credit_amount",
-    "investment_as_income_percentage",
-    "residence_since",
-    "age",
-    "number_of_credits",
-    "people_liable_for",
-}
-_BANK_NUMBERS = {"age", "campaign", "pdays", "previous"}
-
 
 @dataclass(frozen=True, eq=False)
 class LabelledTable:
@@ -150,7 +139,7 @@ def load_german_credit() -> LabelledTable:
     event rate  0.3000
     """
     columns = _read("german_credit.csv.gz")
-    return _table(columns, "bad", _CREDIT_NUMBERS, "applicants for a loan (event: bad risk)")
+    return _table(columns, "bad", "applicants for a loan (event: bad risk)")
 
 
 def load_bank_marketing() -> LabelledTable:
@@ -181,7 +170,7 @@ def load_bank_marketing() -> LabelledTable:
     event rate  0.1170
     """
     columns = _read("bank_marketing.csv.gz")
-    return _table(columns, "subscribed", _BANK_NUMBERS, "telephone calls (event: subscription)")
+    return _table(columns, "subscribed", "telephone calls (event: subscription)")
 
 
 def load_mmlu_answers() -> ModelAnswers:
@@ -275,17 +264,15 @@ def _read(name: str) -> dict[str, tuple[str, ...]]:
     return dict(zip(header, zip(*rows, strict=True), strict=True))
 
 
-def _table(
-    columns: dict[str, tuple[str, ...]], target: str, numbers: set[str], description: str
-) -> LabelledTable:
+def _table(columns: dict[str, tuple[str, ...]], target: str, description: str) -> LabelledTable:
     y = np.array(columns.pop(target), dtype=np.int64)
     date = np.array(columns.pop("date"), dtype="datetime64[D]") if "date" in columns else None
     X = np.empty((y.shape[0], len(columns)))
     categories = {}
     for j, (name, values) in enumerate(columns.items()):
-        if name in numbers:
+        try:
             X[:, j] = np.array(values, dtype=np.float64)
-        else:
+        except ValueError:
             levels, X[:, j] = np.unique(values, return_inverse=True)
             categories[name] = tuple(levels.tolist())
     return LabelledTable(X, y, tuple(columns), categories, date, description)

@@ -16,8 +16,8 @@ from sklearn_calib._typing import Array
 _FINER = 10
 _FIRST_KNOTS = 33
 _MOST_KNOTS = 50_000
-#: Fraction of the tolerance for deviations on the grid: between its points they are slightly larger.
-SAFETY = 0.98
+# Fraction of the tolerance for deviations on the grid: between its points they are slightly larger.
+_SAFETY = 0.98
 _REACH = 700.0
 
 
@@ -68,7 +68,7 @@ def approximate(
         line = Linear(axis.name, axis.center, axis.scale, "logit", knots, values)
         probe = axis.between(knots[:-1], knots[1:], fraction)
         truth = function(probe.ravel()).reshape(probe.shape)
-        allowed = tolerance * SAFETY * (truth * (1.0 - truth) if relative else 1.0)
+        allowed = tolerance * _SAFETY * (truth * (1.0 - truth) if relative else 1.0)
         if relative:
             # near 1 the probabilities themselves are rounded
             allowed += np.where(truth > 0.5, 4.0 * EPS, 0.0)

@@ -14,7 +14,7 @@ from sklearn_calib._core._maps import Average, Linear, Logistic, Node, Step
 from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._base import BaseCalibrator, inside, may_be_certain
 from sklearn_calib.calibrators._multiclass import event_probability, scores_wanted
-from sklearn_calib.export._approximate import SAFETY, Axis, approximate
+from sklearn_calib.export._approximate import Axis, approximate
 
 _STEP_GRID = 4097
 
@@ -71,7 +71,7 @@ class MapBuilder:
         nodes = [self.part(one) for one in parts]
         breaks = _breaks(nodes)
         if nodes and all(isinstance(node, Step) for node in nodes):
-            return Step(breaks, _between(calibrator, breaks))
+            return self.constant(calibrator, breaks)
         return self._line(calibrator, _axis(calibrator, nodes), breaks)
 
     def steps(self, calibrator: Any, part: Any) -> Step:
@@ -87,23 +87,11 @@ class MapBuilder:
         edges = switches(lambda scores: function(scores) == same, known[jump], known[jump + 1])[1]
         return Step(edges, function(np.append(known[0], edges)))
 
-    def merged(self, calibrator: Any, breaks: Array) -> Step:
-        """Return a map that changes only at given scores, with steps merged within the tolerance."""
-        every = _between(calibrator, breaks)
-        least = most = float(every[0])
-        edges: list[float] = []
-        values: list[float] = []
-        for edge, value in zip(breaks.tolist(), every[1:].tolist(), strict=True):
-            low, high = min(least, value), max(most, value)
-            allowed = self.tolerance * SAFETY * (low * (1.0 - high) if self.relative else 1.0)
-            if high - low > 2.0 * allowed:
-                edges.append(edge)
-                values.append(least / 2.0 + most / 2.0)
-                low = high = value
-            least, most = low, high
-        if len(edges) < np.count_nonzero(np.diff(every)):
-            self.approximated.append(calibrator)
-        return Step(np.array(edges), np.array([*values, least / 2.0 + most / 2.0]))
+    def constant(self, calibrator: Any, breaks: Array) -> Step:
+        """Return a map that changes only at given scores."""
+        values = _between(calibrator, breaks)
+        kept = np.flatnonzero(np.diff(values))
+        return Step(breaks[kept], values[np.append(0, kept + 1)])
 
     def log_average(self, calibrators: Sequence[Any], weights: Array) -> Average:
         """Return the geometric mean of the maps of three or more classes."""

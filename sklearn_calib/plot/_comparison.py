@@ -199,12 +199,7 @@ class ComparisonDisplay:
         ----------
         result : ModelComparison or mapping of str to these
             One result, or the name of each metric and its result.
-        ax : matplotlib Axes or list of these, default=None
-            Where to draw, one for each metric; a new figure by default.
-        **plot_params : dict
-            Passed to :meth:`plot`.
-
-        %(display_returned)s
+        %(metric_axes)s
         """
         comparisons = (
             result if isinstance(result, Mapping) else {_metric_name(getattr(result, "metric", "")): result}
@@ -245,12 +240,7 @@ class ComparisonDisplay:
         reference, correction, confidence, n_resamples, sample_weight, clusters, pos_label
             As in :func:`~sklearn_calib.inference.compare_models`.
         %(seeded_picture)s
-        ax : matplotlib Axes or list of these, default=None
-            Where to draw, one for each metric; a new figure by default.
-        **plot_params : dict
-            Passed to :meth:`plot`.
-
-        %(display_returned)s
+        %(metric_axes)s
         """
         generator = check_generator(random_state)
         comparisons = {

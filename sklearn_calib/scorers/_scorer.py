@@ -134,24 +134,20 @@ class CalibrationScorer(ForecastScorer):
                     "without weights, or use a metric with a parameter sample_weight."
                 )
             params["sample_weight"] = sample_weight
-        value = self._reduced(forecast, params)
-        declared = declaration(self.metric).greater_is_better
-        return value if (declared if self.greater_is_better is None else self.greater_is_better) else -value
-
-    def _reduced(self, forecast: Forecast, params: dict[str, Any]) -> float:
-        whole = self.pos_label is None and (forecast.classes.shape[0] > 2 or self.reduction != "classwise")
-        if self.reduction is not None and whole and "reduction" in signature(self.metric).parameters:
+        value, whole = 0.0, forecast.classes.shape[0] > 2 or self.reduction != "classwise"
+        if self.reduction is None:
+            value = self._evaluate(forecast.codes, forecast.probabilities, params)
+        elif whole and self.pos_label is None and "reduction" in signature(self.metric).parameters:
             # the metric decides how classes are averaged, for example the squares of l2 errors
             params["reduction"] = self.reduction
-        elif self.reduction is not None:
-            weight = params.get("sample_weight")
-            total = 0.0
-            for fraction, y, proba, index in self._problems(forecast, weight):
-                if index is not None and weight is not None:
-                    params = {**params, "sample_weight": weight[index]}
-                total += fraction * self._evaluate(y, proba, params)
-            return total
-        return self._evaluate(forecast.codes, forecast.probabilities, params)
+            value = self._evaluate(forecast.codes, forecast.probabilities, params)
+        else:
+            for fraction, y, proba, index in self._problems(forecast, sample_weight):
+                if index is not None and sample_weight is not None:
+                    params["sample_weight"] = sample_weight[index]
+                value += fraction * self._evaluate(y, proba, params)
+        declared = declaration(self.metric).greater_is_better
+        return value if (declared if self.greater_is_better is None else self.greater_is_better) else -value
 
     def _evaluate(self, y: NDArray[np.int64], proba: Array, params: dict[str, Any]) -> float:
         value = self.metric(y, np.ascontiguousarray(proba), **params)
