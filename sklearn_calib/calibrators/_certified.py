@@ -75,7 +75,8 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     accepted_ : bool
         Whether the fitted map is used: ``cutoff_error_ <= target_ - margin_``.
     cutoff_error_, margin_ : float
-        Plug-in cutoff calibration error of ``calibrator_`` on the second half, and its margin.
+        Plug-in cutoff calibration error of ``calibrator_`` on the second half (NaN if it is None), and its
+        margin.
     target_ : float
         The error that is guaranteed; above 1 it says nothing.
     mean_ : float
@@ -99,7 +100,8 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     probability at least :math:`1 - 2\delta` (Corollary 4.1 of [1]_), and :math:`1 - \delta` if the target is
     at least the margin and ``method`` is not "fitted". Below the margin the constant is always used, and
     ``fit`` warns. Below :math:`\sqrt{\log(1/\delta)/(2n')}`, Hoeffding's bound of the error of the constant,
-    ``fit`` raises ValueError. docs/certificates.md contains proofs and simulations.
+    ``fit`` raises ValueError. docs/certificates.md contains proofs and simulations. Weights must be whole
+    numbers, the frequencies of the samples.
 
     %(cutoff_paper)s
 
@@ -112,7 +114,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     >>> scores, platt = np.tile([0.0, 0.25, 0.5, 1.0], 1000), PlattCalibrator(link="identity")
     >>> wrong = CertifiedCalibrator(platt, target=0.15).fit(scores, np.tile([1, 0, 0, 1], 1000))
     >>> wrong.accepted_, round(wrong.cutoff_error_, 2), round(wrong.margin_, 3)
-    (False, 0.24, 0.064)
+    (False, 0.26, 0.064)
     >>> outcomes = np.random.default_rng(0).random(4000) < scores
     >>> right = CertifiedCalibrator(platt, target=0.15).fit(scores, outcomes)
     >>> right.accepted_, right.certificate_ < 0.15

@@ -1,7 +1,5 @@
 """Samples that are divided at random."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,14 +24,3 @@ def one_by_one(scores: Array, codes: Codes, weight: Array | None, instead: str) 
             f"weights, or {instead}."
         )
     return np.repeat(scores, times), np.repeat(codes, times)
-
-
-def select_at_random(
-    codes: Codes, sizes: Sequence[int], generator: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Select ``sizes[k]`` samples with code k at random; return their and the other indices, shuffled."""
-    order = generator.permutation(codes.shape[0])
-    ordered, drawn = codes[order], np.zeros(codes.shape[0], dtype=bool)
-    for k, size in enumerate(sizes):
-        drawn[np.flatnonzero(ordered == k)[:size]] = True
-    return order[drawn], order[~drawn]

@@ -16,7 +16,7 @@ from sklearn_calib.calibrators._multiclass import (
     fit_clone,
     scores_wanted,
 )
-from sklearn_calib.calibrators._parts import one_by_one, select_at_random
+from sklearn_calib.calibrators._parts import one_by_one
 from sklearn_calib.calibrators._platt import or_platt
 
 Codes = NDArray[np.int64]
@@ -170,5 +170,7 @@ def _divide(codes: Codes, generator: np.random.Generator) -> list[NDArray[np.int
         raise ValueError(
             f"X has {total} samples, which cannot be divided into three. Pass more, or split=False."
         )
-    fitting, left = select_at_random(codes, [-(-int(count) // 3) for count in np.bincount(codes)], generator)
-    return [fitting, *np.array_split(left, 2)]
+    order, fitting = generator.permutation(total), np.zeros(total, dtype=bool)
+    for k, count in enumerate(np.bincount(codes).tolist()):
+        fitting[np.flatnonzero(codes[order] == k)[: -(-count // 3)]] = True
+    return [order[fitting], *np.array_split(order[~fitting], 2)]
