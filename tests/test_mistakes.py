@@ -249,7 +249,17 @@ def test_swapped_arguments(forecast):
 
 
 #: What accepts outcomes between 0 and 1, besides the functions of metrics.
-SOFT = ("Beta", "HistogramBinning", "Isotonic", "ModifiedPlatt", "Platt", "Smoothed", "Spline", "Temperature")
+SOFT = (
+    "Beta",
+    "Certified",
+    "HistogramBinning",
+    "Isotonic",
+    "ModifiedPlatt",
+    "Platt",
+    "Smoothed",
+    "Spline",
+    "Temperature",
+)
 
 
 def test_outcomes_between_0_and_1_are_accepted_or_refused():

@@ -120,6 +120,9 @@ def group_outcomes(
     """
     if clusters is not None:
         return _group_clusters(y, p, np.ones_like(p) if w is None else w, clusters)
+    if w is None and y.dtype.kind == "f":
+        # outcomes between 0 and 1
+        w = np.ones_like(p)
     if w is None:
         key = packed_sort(y, p)
         return _merge_ties(_take_outcomes(key), key.view(np.float64))

@@ -83,7 +83,7 @@ class BaseCalibrator(
 
     - ``_check_parameters()``, called first by ``fit``, which raises an error if a parameter is invalid;
     - ``_multiclass = False``, if it supports binary problems only;
-    - ``_fractions = True``, if binary ``codes`` may also be float64 in [0, 1], with ``weight`` not None;
+    - ``_fractions = True``, if binary ``codes`` may also be float64 in [0, 1];
     - ``_needs_every_class()``, False if it can be fitted to three or more classes without samples of each;
     - ``_may_be_certain()``. The result of ``_map_scores`` is clipped to [2**-53, 1 - 2**-53], so that no
       single outcome makes the log loss infinite, unless this is True, as for event frequencies of blocks or
@@ -304,8 +304,7 @@ class BaseCalibrator(
             raise ValueError(f"y has {codes.shape[0]} samples but X has {n}. Pass arrays of the same length.")
         self._check_classes(known, scores)
         check_columns(X, known, "X")
-        weight = self._read_weight(sample_weight, n)
-        return scores, codes, np.ones(n) if weight is None and codes.dtype.kind == "f" else weight, known
+        return scores, codes, self._read_weight(sample_weight, n), known
 
     def _read_weight(self, sample_weight: ArrayLike | None, n_samples: int) -> Array | None:
         """Check weights, and warn of small ones that change the map."""

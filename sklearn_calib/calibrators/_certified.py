@@ -151,6 +151,11 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
             check_resamples(_RESAMPLES, self.confidence)
         check_randomness(self.random_state)
 
+    @property
+    def _fractions(self) -> bool:  # type: ignore[override]
+        given = or_platt(self.calibrator)
+        return isinstance(given, str | FrozenEstimator) or getattr(given, "_fractions", False)
+
     def _score_kind(self) -> str:
         if isinstance(self.calibrator, str):
             return "probability"

@@ -250,3 +250,23 @@ def test_any_classifier_of_one_score(model):
     expected = calibrator.calibrator_.predict_proba(scores[:, None])[:, 1]
     np.testing.assert_array_equal(calibrator.transform(scores), expected)
     assert CertifiedCalibrator(model).fit(scores, y, np.full(500, 2)).certified_size_ == 500
+
+
+def test_outcomes_between_0_and_1():
+    rng = np.random.default_rng(6)
+    p = np.round(rng.random(300), 2)
+    y = rng.binomial(3, p**2) / 3
+    fixed = CertifiedCalibrator("passthrough", target=0.5).fit(p, y)
+    assert fixed.cutoff_error_ == pytest.approx(cutoff_by_enumeration(y, p, np.ones(300)))
+    assert fixed.mean_ == pytest.approx(y.mean())
+    assert fixed.certified_size_ == 300
+    frozen = FrozenEstimator(IsotonicCalibrator().fit(p, y))
+    assert CertifiedCalibrator(frozen).fit(p, y).cutoff_error_ == pytest.approx(0.0, abs=1e-12)
+    halved = CertifiedCalibrator(IsotonicCalibrator(), target=0.4).fit(p, y)
+    assert halved.certified_size_ == halved.calibrator_.training_size_ == 150
+    # one half fits, the other one certifies
+    both = halved.calibrator_.training_event_rate_ + halved.mean_
+    assert both / 2 == pytest.approx(y.mean())
+    for other in (Keeper(), LogisticRegression()):
+        with pytest.raises(ValueError, match="y looks like probabilities"):
+            CertifiedCalibrator(other).fit(p, y)
