@@ -13,6 +13,7 @@ the package: its curve need not be monotone, can be exactly 0 or 1, and depends 
 ``SplineCalibrator`` serves the same purpose.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -195,12 +196,12 @@ def run(study: Study) -> None:
             )
 
 
-def _shown(errors, rejected) -> str:
+def _shown(errors: Iterable[float], rejected: Iterable[bool]) -> str:
     parts = zip(methods(1), errors, rejected, strict=True)
     return ", ".join(f"{name} {e:.2f}% {'reject' if r else 'accept'}" for name, e, r in parts)
 
 
-def _squares(values) -> str:
+def _squares(values: Iterable[float]) -> str:
     return ", ".join(
         f"{name} {x:.2f}%" for name, x in zip(("histogram binning", "scaling-binning"), values, strict=True)
     )
