@@ -252,6 +252,7 @@ def test_swapped_arguments(forecast):
 SOFT = (
     "Beta",
     "Certified",
+    "Certified",
     "HistogramBinning",
     "Isotonic",
     "ModifiedPlatt",
