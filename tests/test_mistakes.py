@@ -248,10 +248,9 @@ def test_swapped_arguments(forecast):
         smooth_ece(p, y.astype(float))
 
 
-#: What accepts outcomes between 0 and 1, besides the functions of metrics.
+#: Calibrators that accept outcomes between 0 and 1.
 SOFT = (
     "Beta",
-    "Certified",
     "Certified",
     "HistogramBinning",
     "Isotonic",
@@ -266,7 +265,7 @@ SOFT = (
 def test_outcomes_between_0_and_1_are_accepted_or_refused():
     y = np.where(np.arange(N) % 3 == 0, 0.25, Y)
     accepted = {name for name in metrics.__all__ if name != "calibration_summary"}
-    accepted |= {f"{name}Calibrator.fit" for name in SOFT}
+    accepted |= {f"{name}Calibrator.fit" for name in SOFT} | {"BinningDisplay"}
     for entry in entries():
         for name in {"y_true", "y"} & set(entry.good):
             given = {**entry.good, name: y}
