@@ -54,8 +54,6 @@ class CalibrationAlert:
         Number of samples in the window.
     errors : dict of str to float
         The monitor's metrics on the window.
-    reference_errors : dict of str to float
-        The metrics on its reference; empty if there is none.
     impossible : tuple of (int, float) or None
         The first outcome whose predicted probability was 0, and its prediction.
 
@@ -96,7 +94,6 @@ class CalibrationAlert:
     mean_prediction: float
     n_samples_window: int
     errors: dict[str, float]
-    reference_errors: dict[str, float]
     impossible: tuple[int, float] | None = None
 
     @property
@@ -123,7 +120,7 @@ class CalibrationAlert:
         impossible = ""
         if self.impossible is not None:
             impossible = f"y = {self.impossible[0]} where p = {self.impossible[1]:g}"
-        facts = [
+        return [
             ("evidence", evidence),
             ("impossible", impossible),
             ("since", since),
@@ -131,16 +128,8 @@ class CalibrationAlert:
             ("direction", _WORDS[self.direction]),
             ("events", f"rate {self.event_rate:.4g}, mean prediction {self.mean_prediction:.4g}"),
             ("log-odds", f"intercept {self.intercept:.3g}, slope {self.slope:.3g}"),
+            *((name, f"{value:.4g}") for name, value in self.errors.items()),
         ]
-        return facts + shown_errors(self.errors, self.reference_errors)
-
-
-def shown_errors(errors: dict[str, float], reference: dict[str, float]) -> list[tuple[str, str]]:
-    """Return each error with its name, and that of the reference."""
-    return [
-        (name, f"{value:.4g}" + (f" (reference {reference[name]:.4g})" if name in reference else ""))
-        for name, value in errors.items()
-    ]
 
 
 def shown_time(time: Any) -> str:

@@ -18,18 +18,11 @@ from sklearn_calib._validation import (
     check_flag,
     check_fraction,
     check_frequency_weights,
-    check_integer,
     check_option,
     check_size,
 )
 from sklearn_calib.metrics._names import as_metric
-from sklearn_calib.monitor._alert import (
-    CalibrationAlert,
-    find_tendency,
-    shown_errors,
-    shown_evidence,
-    shown_time,
-)
+from sklearn_calib.monitor._alert import CalibrationAlert, find_tendency, shown_evidence, shown_time
 from sklearn_calib.monitor._evidence import Evidence
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 from sklearn_calib.sketch._batch import check_batch
@@ -39,6 +32,8 @@ Metric = Callable[..., Any]
 # Integers up to this one are exact floats.
 _LONGEST_RUN = 2**53
 _MODES = ("anytime", "run-length")
+# Number of batches in the history.
+_KEPT = 100_000
 # Columns of the history before those of the metrics.
 _COLUMNS = ("time", "n_samples", "log_evidence", "alert", "event_rate", "mean_prediction")
 
@@ -80,12 +75,7 @@ class CalibrationMonitor:
         Metrics: names of functions of ``sklearn_calib.metrics`` that return a number, or functions
         ``metric(y_true, y_proba, sample_weight=...)``, such as ``sklearn.metrics.log_loss``. The first is
         shown in plots.
-    reference : CalibrationSketch, default=None
-        Outcomes and predictions of a reference period, whose errors are reported for comparison. The test
-        does not use them.
     %(sketched)s
-    max_history : int, default=100_000
-        Number of batches kept for :meth:`history`.
 
     Attributes
     ----------
@@ -105,8 +95,6 @@ class CalibrationMonitor:
         Number of samples seen.
     errors_ : dict of str to float
         The metrics on the current window; empty if it has no samples.
-    reference_errors_ : dict of str to float
-        The metrics on the reference; empty without one.
     window_ : WindowedSketch
         The window after the last update, with outcomes 1 for the positive class; later updates do not change
         it.
@@ -205,10 +193,8 @@ class CalibrationMonitor:
         n_slots: int = 10,
         late: str = "raise",
         metrics: str | Metric | Sequence[str | Metric] = "smooth_ece",
-        reference: CalibrationSketch | None = None,
         pos_label: Any = None,
         precision: int = 17,
-        max_history: int = 100_000,
     ) -> None:
         self.mode = check_option(mode, "mode", _MODES)
         alpha = check_fraction(alpha, "alpha")
@@ -218,15 +204,8 @@ class CalibrationMonitor:
         self._dependent = check_flag(dependent_batches, "dependent_batches")
         self._metrics = _check_metrics(metrics)
         self._pos_label = pos_label
-        self._max_history = check_integer(max_history, "max_history")
         self._window = WindowedSketch(window, n_slots=n_slots, late=late, precision=precision)
         self._empty_window = self._window.copy()
-        if reference is not None and not isinstance(reference, CalibrationSketch):
-            raise TypeError(
-                f"reference must be a CalibrationSketch, got {type(reference).__name__}. Pass "
-                "CalibrationSketch().update(y_true, y_proba)."
-            )
-        self.reference_errors_ = {} if reference is None else self._measure(reference)
         self._evidence = self._new_evidence()
         # one record for each batch, with the values of the columns of the history
         self._records: list[tuple[Any, ...]] = []
@@ -285,8 +264,8 @@ class CalibrationMonitor:
             self._measured_slot = slot
         self._records.append((now, n_samples, log_evidence, alert, *measured.values()))
         # old records are deleted in blocks, as each deletion moves the others
-        if len(self._records) >= 2 * self._max_history:
-            del self._records[: -self._max_history]
+        if len(self._records) >= 2 * _KEPT:
+            del self._records[:-_KEPT]
         restarts = alert and self._restarts
         if restarts:
             self._evidence = self._new_evidence()
@@ -318,13 +297,13 @@ class CalibrationMonitor:
         Returns
         -------
         dict of str to ndarray
-            One row for each batch, at most the last ``max_history``: "time", "n_samples" (seen so far),
+            One row for each batch, at most the last 100 000: "time", "n_samples" (seen so far),
             "log_evidence", "alert" (whether it raised one), and "event_rate", "mean_prediction" and one
             column for each metric, measured on the window, or NaN if not measured.
         """
         names = (*_COLUMNS, *self._metrics)
         kinds: dict[str, Any] = {"n_samples": np.int64, "alert": np.bool_}
-        records = self._records[-self._max_history :]
+        records = self._records[-_KEPT:]
         columns = zip(*records, strict=True) if records else [[]] * len(names)
         return {
             name: np.array(column, dtype=None if name == "time" else kinds.get(name, np.float64))
@@ -385,7 +364,7 @@ class CalibrationMonitor:
         if sketch.n_samples:
             rates = f"rate {sketch.event_rate:.4g}, mean prediction {sketch.mean_prediction:.4g}"
             facts.append(("events", rates))
-            facts += shown_errors(self._measure(sketch), self.reference_errors_)
+            facts += [(name, f"{value:.4g}") for name, value in self._measure(sketch).items()]
         return facts
 
     def _new_evidence(self) -> Evidence:
@@ -437,7 +416,6 @@ class CalibrationMonitor:
             mean_prediction=sketch.mean_prediction,
             n_samples_window=sketch.n_samples,
             errors={name: measured[name] for name in self._metrics},
-            reference_errors=dict(self.reference_errors_),
             impossible=self._evidence.impossible,
         )
 

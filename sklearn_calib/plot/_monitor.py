@@ -12,7 +12,6 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import check_option
 from sklearn_calib.plot._matplotlib import (
     BLUE,
-    DASHES,
     GREY,
     VERMILION,
     draw_critical,
@@ -42,7 +41,7 @@ class MonitorDisplay:
 
     Make one with :meth:`from_monitor`. The upper panel shows the evidence after each batch, as a logarithm to
     base 10, the alert threshold, and the alerts; evidence far beyond the threshold is cut off. The lower
-    panel shows a metric on the window, and its value on the reference.
+    panel shows a metric on the window.
 
     Parameters
     ----------
@@ -50,8 +49,6 @@ class MonitorDisplay:
         Result of :meth:`CalibrationMonitor.history`.
     threshold : float
         Evidence that raises an alert; greater than 1.
-    reference : mapping of str to float, default=None
-        Metrics on the reference.
     name : str, default=None
         Title of the legend.
 
@@ -71,8 +68,6 @@ class MonitorDisplay:
         A point for each alert.
     error_ : matplotlib Line2D or None
         The metric; None without a lower panel.
-    reference_ : matplotlib Line2D or None
-        The value of the metric on the reference, if there is one.
 
     See Also
     --------
@@ -101,19 +96,16 @@ class MonitorDisplay:
     threshold_: Line2D
     alerts_: Line2D
     error_: Line2D | None
-    reference_: Line2D | None
 
     def __init__(
         self,
         history: Mapping[str, ArrayLike],
         *,
         threshold: float,
-        reference: Mapping[str, float] | None = None,
         name: str | None = None,
     ) -> None:
         self.history = history
         self.threshold = threshold
-        self.reference = reference
         self.name = name
 
     @classmethod
@@ -145,7 +137,7 @@ class MonitorDisplay:
         history = monitor.history()
         if not len(history["time"]):
             raise ValueError("The monitor has no history: it has not been updated. Call update() first.")
-        display = cls(history, threshold=monitor.threshold_, reference=monitor.reference_errors_, name=name)
+        display = cls(history, threshold=monitor.threshold_, name=name)
         return display.plot(ax, **plot_params)
 
     def plot(
@@ -181,7 +173,7 @@ class MonitorDisplay:
         time = np.asarray(self.history["time"])
         line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "zorder": 3} | given
         self._draw_evidence(axes[0], time, line)
-        self.error_ = self.reference_ = None
+        self.error_ = None
         if len(axes) == 2:
             self._draw_error(axes[1], time, metric, line)
         axes[-1].set_xlabel("Samples" if time.dtype.kind in "iu" else "Time")
@@ -213,10 +205,5 @@ class MonitorDisplay:
         known = np.isfinite(error)
         params: dict[str, Any] = {"marker": ".", "markersize": 5} | line
         (self.error_,) = ax.plot(time[known], error[known], **params)
-        if self.reference and metric in self.reference:
-            self.reference_ = ax.axhline(
-                self.reference[metric], color=GREY, linestyle=DASHES, linewidth=1.2, label="reference"
-            )
-            ax.legend(loc="upper left")
         ax.set_ylim(bottom=min(0.0, float(error[known].min(initial=0.0))))
         ax.set_ylabel(plain(metric))

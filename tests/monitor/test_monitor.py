@@ -274,16 +274,6 @@ def test_metrics_without_weights_are_refused_before_any_row():
         CalibrationMonitor(metrics=plain)
 
 
-def test_reference():
-    rng = np.random.default_rng(10)
-    reference = CalibrationSketch().update(*batch(rng, 500))
-    monitor, (alert,) = watched([batch(rng, truth=too_high) for _ in range(9)], reference=reference)
-    error = measured(smooth_ece, reference)
-    assert monitor.reference_errors_ == alert.reference_errors == {"smooth_ece": error}
-    for text in (str(alert), str(monitor), alert._repr_html_(), monitor._repr_html_()):
-        assert f"(reference {error:.4g})" in text
-
-
 def test_empty_batches_are_nothing():
     monitor = CalibrationMonitor()
     assert monitor.update([], []) == []
@@ -324,9 +314,6 @@ def test_bad_batches_leave_it_as_it_was(args, weight, time, message):
         ({"metrics": []}, ValueError, "metrics is empty"),
         ({"metrics": [3]}, TypeError, "metrics must be the name of a metric"),
         ({"metrics": ["smooth_ece", "smooth_ece"]}, ValueError, "twice"),
-        ({"reference": [0.5]}, TypeError, "reference must be a CalibrationSketch"),
-        ({"reference": CalibrationSketch()}, ValueError, "empty"),
-        ({"max_history": 0}, ValueError, "max_history"),
     ],
 )
 def test_bad_parameters(params, kind, message):
@@ -334,9 +321,10 @@ def test_bad_parameters(params, kind, message):
         CalibrationMonitor(**params)
 
 
-def test_the_history_is_bounded():
+def test_the_history_is_bounded(monkeypatch):
+    monkeypatch.setattr("sklearn_calib.monitor._monitor._KEPT", 5)
     rng = np.random.default_rng(13)
-    monitor, _ = watched([batch(rng, 40) for _ in range(12)], max_history=5, **ALL)
+    monitor, _ = watched([batch(rng, 40) for _ in range(12)], **ALL)
     assert monitor.history()["n_samples"].tolist() == [320, 360, 400, 440, 480]
 
 

@@ -5,7 +5,6 @@ import pytest
 
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.plot import MonitorDisplay
-from sklearn_calib.sketch import CalibrationSketch
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -17,11 +16,9 @@ DAYS = np.arange("2024-03-01", "2024-03-13", dtype="datetime64[D]")
 @pytest.fixture(scope="module")
 def monitor():
     rng = np.random.default_rng(0)
-    reference = CalibrationSketch().update([0, 1, 1, 0], [0.2, 0.4, 0.9, 0.5])
     monitor = CalibrationMonitor(
         window=np.timedelta64(6, "D"),
         n_slots=3,
-        reference=reference,
         metrics=["smooth_ece", "cutoff_calibration_error"],
         restart=True,
         alpha=0.01,
@@ -44,9 +41,6 @@ def test_the_history_is_drawn(monitor):
     assert 1 < known.sum() < 12
     assert (display.error_.get_xdata(orig=True) == table["time"][known]).all()
     np.testing.assert_array_equal(display.error_.get_ydata(), table["smooth_ece"][known])
-    np.testing.assert_array_equal(
-        display.reference_.get_ydata(), [monitor.reference_errors_["smooth_ece"]] * 2
-    )
     assert [ax.get_ylabel() for ax in display.axes_] == ["log10 of the evidence", "smooth_ece"]
     assert display.axes_[1].get_xlabel() == "Time"
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
@@ -68,7 +62,7 @@ def test_axes_and_lines_of_the_caller(monitor):
     _, alone = plt.subplots()
     display = MonitorDisplay.from_monitor(monitor, ax=alone)
     assert display.axes_ == [alone]
-    assert display.error_ is display.reference_ is None
+    assert display.error_ is None
     assert len(plt.get_fignums()) == 2
 
 
