@@ -60,10 +60,6 @@ link : {"logit", "identity"}, default="logit"
 shrink_temperature : bool, default=False
     Whether the inverse temperature is shrunk to 1: its posterior mode, averaged with 1. With few samples
     this keeps the temperature finite under perfect separation; see :class:`MatrixScalingCalibrator`.""",
-    "wrapped": """\
-calibrator : calibrator, classifier or None, default=None
-    A binary calibrator of this package, or any classifier with ``predict_proba``, which then receives the
-    scores as one column and labels 0 and 1. It is cloned. None means :class:`PlattCalibrator`.""",
     "progress": """\
 progress : bool or callable, default=False
     Whether to show a progress bar over the fits. Needs tqdm (extra ``report``). A function is called as
@@ -186,9 +182,6 @@ ndarray of the shape of ``X``
 Raises
 ------
 %(malformed)s""",
-    "no_display": """\
-%(raised)s
-%(no_matplotlib)s""",
     "shrunk_to": """\
 temperature_ : float
     :math:`1/\\beta`, of the temperature scaling to which the map is shrunk.""",

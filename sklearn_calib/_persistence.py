@@ -2,8 +2,6 @@
 
 import re
 import warnings
-from functools import cache
-from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
 
 from sklearn_calib._version import __version__
@@ -65,35 +63,8 @@ def versions_agree(saved: str, installed: str) -> bool:
     return bool(first and second) and first.group(1, 2) == second.group(1, 2)  # type: ignore[union-attr]
 
 
-@cache
-def documentation_template() -> str:
-    """Return the address of the page of an estimator, from the metadata of the installed package.
-
-    Empty as long as the package has no public address.
-    """
-    try:
-        urls = metadata("sklearn-calib").get_all("Project-URL") or []
-    except PackageNotFoundError:
-        return ""
-    known = dict(url.split(", ", 1) for url in urls)
-    if "Documentation" not in known:
-        return ""
-    version = "dev" if "dev" in __version__ else __version__
-    return known["Documentation"] + version + "/generated/{estimator_module}.{estimator_name}.html"
-
-
 class VersionStamped:
-    """Mixin, before ``BaseEstimator``: what estimators know of the package.
-
-    The pickled state carries the version, and loading compares it; the HTML representation links to the
-    documentation.
-    """
-
-    _doc_link_module = "sklearn_calib"
-
-    @property
-    def _doc_link_template(self) -> str:
-        return documentation_template()
+    """Mixin, before ``BaseEstimator``: the pickled state carries the version, and loading compares it."""
 
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()

@@ -33,7 +33,9 @@ class ScalingBinningCalibrator(BaseCalibrator):
 
     Parameters
     ----------
-    %(wrapped)s
+    calibrator : calibrator, classifier or None, default=None
+        A binary calibrator of this package, or any classifier with ``predict_proba``, which then receives the
+        scores as one column and labels 0 and 1. It is cloned. None means :class:`PlattCalibrator`.
     n_bins : int or "auto", default=15
         Number of bins. "auto": the cube root of the number of samples of the second part, rounded.
     split : bool, default=True

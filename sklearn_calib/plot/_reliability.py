@@ -495,7 +495,8 @@ def reliability_grid(
     list of ReliabilityDisplay
         The displays, whose attribute ``figure_`` is the new figure.
 
-    %(no_display)s
+    %(raised)s
+    %(no_matplotlib)s
 
     Examples
     --------

@@ -543,6 +543,8 @@ def class_metrics(sample: ClassSample, parts: Sequence[ReportPart]) -> list[Repo
     ]
 
 
+#: Number of steps that ``examine`` reports to the progress bar.
+N_STEPS = len(ERRORS) + 4
 # From this size on simulations use bins of neighbouring predictions.
 _LARGE = 100_000
 # With so few distinct predictions, each of so many samples, every one of them can be tested.
@@ -552,11 +554,6 @@ _PART_DISTINCT, _PART_BINS, _PART_DRAWS = 512, 256, 199
 # With more classes the kernel test replaces T-Cal; of more than the most samples it uses a random fifth
 # within these bounds, and few simulations.
 _MOST_TCAL_CLASSES, _FEWEST_PAIRED, _MOST_PAIRED, _FEW_DRAWS = 20, 1000, 2000, 199
-
-
-def n_steps() -> int:
-    """Return how many steps ``examine`` reports to the progress bar."""
-    return len(ERRORS) + 4
 
 
 def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from sklearn_calib._writing import write_whole
 from sklearn_calib.metrics._reductions import check_problem, class_samples
 from sklearn_calib.plot._estimator import estimator_predictions
 from sklearn_calib.report._numbers import (
+    N_STEPS,
     Budget,
     ReportNumbers,
     ReportPart,
@@ -38,7 +39,6 @@ from sklearn_calib.report._numbers import (
     examine,
     examine_parts,
     largest_rounded,
-    n_steps,
     select_calibrator,
     serial_dependence,
     with_adjusted,
@@ -336,7 +336,7 @@ def calibration_report(
     several, n_classes = whole is not None, 0 if whole is None else whole.classes.shape[0]
     # of tests: all predictions, classes, groups
     n_families = 1 + several + bool(parts)
-    with Progress(progress, n_steps() + several + n_classes + len(parts)) as step:
+    with Progress(progress, N_STEPS + several + n_classes + len(parts)) as step:
         found = examine(sample, budget, step)
         classes: tuple[ReportPart, ...] = ()
         if whole is not None:

@@ -101,8 +101,10 @@ class BestCalibrated(BaseEstimator):
                 "search with error_score='raise' to see why. Folds that lack a class are one cause: stratify."
             )
         best = int(np.where(usable, score, -np.inf).argmax())
-        slack = self.n_standard_errors * _standard_error(cv_results, self.proper, best)
-        kept = np.flatnonzero(usable & (score >= score[best] - slack))
+        pattern = re.compile(rf"split\d+_test_{re.escape(self.proper)}")
+        splits = [float(cv_results[key][best]) for key in cv_results if pattern.fullmatch(key)]
+        error_of_best = float(np.std(splits, ddof=1) / np.sqrt(len(splits))) if len(splits) > 1 else 0.0
+        kept = np.flatnonzero(usable & (score >= score[best] - self.n_standard_errors * error_of_best))
         # lexsort is stable: among exact ties the first candidate is selected
         return int(kept[np.lexsort((-score[kept], error[kept]))[0]])
 
@@ -132,9 +134,3 @@ def _mean_score(cv_results: Mapping[str, Any], name: str) -> Array:
             "scoring=MultiScorer(['neg_smooth_ece', 'neg_log_loss'])."
         )
     return np.asarray(cv_results[key], dtype=np.float64)
-
-
-def _standard_error(cv_results: Mapping[str, Any], name: str, candidate: int) -> float:
-    pattern = re.compile(rf"split\d+_test_{re.escape(name)}")
-    splits = [float(cv_results[key][candidate]) for key in cv_results if pattern.fullmatch(key)]
-    return float(np.std(splits, ddof=1) / np.sqrt(len(splits))) if len(splits) > 1 else 0.0

@@ -11,7 +11,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,24 +75,40 @@ class Columns:
         return None if key is None else self.labels(name)[key].item()
 
     def batches(self, files: Sequence[Path]) -> Iterator[dict[str, NDArray[Any]]]:
-        """Yield the rows of files in batches, labels as numbers."""
-        n_rows = 0
+        """Yield the rows of files in batches, labels as numbers; errors name the file."""
+        try:
+            import pyarrow
+        except ImportError:
+            raise ImportError(
+                f"{files[0]}: files are read with pyarrow, which is not installed. Install it with "
+                'python -m pip install "sklearn-calib[report]".'
+            ) from None
+        empty = True
         for file in files:
-            read, first = (_table, 1) if file.suffix.lower() in _TABLES else (_rows_of_csv, 2)
-            n_before = n_rows
-            for batch in _explained(read, file, self._names, self._numbers):
-                header, row = batch.schema.names, first + n_rows - n_before
-                found: dict[str, NDArray[Any]] = {}
-                for name, place in zip(self._names, _places(str(file), header, self._names), strict=True):
-                    cell = f"{file}: row %d of column {name!r}"
-                    if name in self._labels:
-                        found[name] = _encode(batch.column(place), self._labels[name], cell, row)
-                    if name in self._numbers:
-                        found[name] = _numbers(batch.column(place), cell, row, self._numbers[name])
-                yield found
-                n_rows += batch.num_rows
-        if not n_rows:
+            read, row = (_table, 1) if file.suffix.lower() in _TABLES else (_rows_of_csv, 2)
+            try:
+                for batch in read(file, self._names, self._numbers):
+                    yield self._checked(batch, str(file), row)
+                    row += batch.num_rows
+                    empty = empty and not batch.num_rows
+            except (pyarrow.ArrowException, EOFError, zlib.error, OSError) as error:
+                if isinstance(error, OSError) and error.filename:
+                    raise
+                message = (str(error) or type(error).__name__).splitlines()[0]
+                raise ValueError(f"{file} cannot be read ({message}). Is it damaged?") from None
+        if empty:
             raise ValueError(f"{', '.join(map(str, files[:3]))}: column names but no rows.")
+
+    def _checked(self, batch: Any, file: str, row: int) -> dict[str, NDArray[Any]]:
+        """Return the columns of a record batch whose first row has the number ``row``."""
+        found: dict[str, NDArray[Any]] = {}
+        for name, place in zip(self._names, _places(file, batch.schema.names, self._names), strict=True):
+            cell = f"{file}: row %d of column {name!r}"
+            if name in self._labels:
+                found[name] = _encode(batch.column(place), self._labels[name], cell, row)
+            if name in self._numbers:
+                found[name] = _numbers(batch.column(place), cell, row, self._numbers[name])
+        return found
 
 
 def _places(where: str, header: Sequence[str], names: Sequence[str]) -> list[int]:
@@ -165,26 +181,6 @@ def _refuse(wrong: NDArray[np.bool_], cell: str, first: int, what: str) -> None:
     """Raise for the first wrong cell."""
     if wrong.any():
         raise ValueError(f"{cell % (first + int(wrong.argmax()))} {what}.")
-
-
-def _explained(
-    read: Callable[..., Iterator[Any]], file: Path, names: Sequence[str], numbers: Any
-) -> Iterator[Any]:
-    """Yield the batches of a file; errors name it."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise ImportError(
-            f"{file}: files are read with pyarrow, which is not installed. Install it with "
-            'python -m pip install "sklearn-calib[report]".'
-        ) from None
-    try:
-        yield from read(file, names, numbers)
-    except (pyarrow.ArrowException, EOFError, zlib.error, OSError) as error:
-        if isinstance(error, OSError) and error.filename:
-            raise
-        message = (str(error) or type(error).__name__).splitlines()[0]
-        raise ValueError(f"{file} cannot be read ({message}). Is it damaged?") from None
 
 
 def _table(file: Path, names: Sequence[str], _: Any) -> Iterator[Any]:
