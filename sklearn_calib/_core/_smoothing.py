@@ -20,7 +20,7 @@ from scipy.fft import dct, dst, next_fast_len
 
 from sklearn_calib._core._binning import bin_offsets, condense, packed_sums
 from sklearn_calib._core._grouping import CHUNK, group_starts
-from sklearn_calib._core._links import EPS, logit
+from sklearn_calib._core._links import logit
 from sklearn_calib._typing import Array
 
 Index = NDArray[np.int64]
@@ -73,14 +73,14 @@ def moment_bins(s: float) -> int:
 class LogitPositions:
     """Log-odds on an interval scaled to [0, 1], computed slice by slice on access.
 
-    Probabilities are clipped to [eps, 1 - eps], and log-odds to the interval.
+    Log-odds are clipped to the interval.
     """
 
-    def __init__(self, p: Array, origin: float, length: float, eps: float = EPS) -> None:
-        self.p, self.origin, self.length, self.eps = p, origin, length, eps
+    def __init__(self, p: Array, origin: float, length: float) -> None:
+        self.p, self.origin, self.length = p, origin, length
 
     def __getitem__(self, rows: slice) -> Array:
-        h = logit(self.p[rows], self.eps)
+        h = logit(self.p[rows])
         h -= self.origin
         h /= self.length
         return np.clip(h, 0.0, 1.0, out=h)

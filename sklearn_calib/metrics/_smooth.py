@@ -115,14 +115,14 @@ class SmoothECEResult:
         )
 
 
-def _logit_axis(low: float, high: float, widest: float) -> tuple[float, float]:
+def logit_axis(low: float, high: float, widest: float) -> tuple[float, float]:
     """Return origin and length of the logit axis of data in [low, high]."""
     # far enough beyond the data for reflections to be negligible at every scale in use
     margin = TAIL * widest
     return low - margin, high - low + 2.0 * margin
 
 
-class _SmoothingAxis:
+class SmoothingAxis:
     """A sample mapped to the unit interval on which it is smoothed."""
 
     def __init__(self, sample: BinarySample, scale: str, widest: float) -> None:
@@ -130,7 +130,33 @@ class _SmoothingAxis:
         self.origin, self.length = 0.0, 1.0
         if self.logit:
             low, high = logit(np.array([sample.p.min(), sample.p.max()])).tolist()
-            self.origin, self.length = _logit_axis(low, high, widest)
+            self.origin, self.length = logit_axis(low, high, widest)
+
+    def check(self, bandwidth: float) -> None:
+        """Raise if a bandwidth is too small for a cosine series."""
+        if bandwidth < _SMALLEST_BANDWIDTH * self.length:
+            raise ValueError(
+                f"bandwidth={bandwidth!r} is below the smallest possible value, "
+                f"{_SMALLEST_BANDWIDTH * self.length:.2g} for these predictions. For an error without "
+                "smoothing, use cutoff_calibration_error or expected_calibration_error."
+            )
+
+    def curve(
+        self, bandwidth: float, per_scale: float = NODES_PER_SCALE
+    ) -> tuple[Array, Array, Array, float]:
+        """Return nodes, the smoothed weights of events and of all samples there, and the area of eq. 7."""
+        s = bandwidth / self.length
+        # the sigmoid changes within a few log-odds, however large the bandwidth
+        nodes = node_count(min(s, max(2.0 / self.length, _SMALLEST_BANDWIDTH)), per_scale)
+        t = np.linspace(0.0, 1.0, nodes + 1)
+        if self.logit:
+            t = expit(self.origin + self.length * t)
+        coefficients = outcome_coefficients(self.sample.y, self._positions, self.sample.w, s)
+        events, weight = smooth_at_nodes(coefficients / self.sample.total, s, nodes)
+        # eq. 7; t is not even about 0 and 1, whence the end terms of the Euler-Maclaurin formula
+        area = integrate_absolute_rows((events - t * weight)[np.newaxis], 1.0 / nodes)[0]
+        area -= (weight[0] + weight[-1]) / (12.0 * nodes**2)
+        return t, events, weight, float(min(max(area, 0.0), 1.0))
 
     def residual_coefficients(self, s: float) -> Array:
         """Return the cosine coefficients of the mean residual, down to scale s."""
@@ -140,10 +166,6 @@ class _SmoothingAxis:
         y, p, w = condensed_sample(y, p, w, s)
         return residual_coefficients(y, p, p, w, s) / self.sample.total
 
-    def outcome_coefficients(self, s: float) -> Array:
-        """Return the coefficients, down to scale s, of the fraction of positive samples and of all."""
-        return outcome_coefficients(self.sample.y, self._positions, self.sample.w, s) / self.sample.total
-
     @property
     def _positions(self) -> Any:
         p = self.sample.p
@@ -152,10 +174,10 @@ class _SmoothingAxis:
 
 def _solve(
     sample: BinarySample, bandwidth: float | Literal["auto"], scale: str
-) -> tuple[float, float, _SmoothingAxis]:
+) -> tuple[float, float, SmoothingAxis]:
     """Return the value, the bandwidth in units of the axis, and the axis."""
     automatic = isinstance(bandwidth, str)
-    axis = _SmoothingAxis(sample, scale, 1.0 if automatic else float(bandwidth))
+    axis = SmoothingAxis(sample, scale, 1.0 if automatic else float(bandwidth))
     if automatic:
         guess, finest = _guess(sample, scale)
 
@@ -164,13 +186,8 @@ def _solve(
 
         value = float(fixed_points(coefficients, np.array([guess]), finest, axis.length)[0])
         return value, max(value, SMALLEST_SCALE * axis.length), axis
+    axis.check(float(bandwidth))
     s = float(bandwidth) / axis.length
-    if s < _SMALLEST_BANDWIDTH:
-        raise ValueError(
-            f"bandwidth={bandwidth!r} is below the smallest possible value, "
-            f"{_SMALLEST_BANDWIDTH * axis.length:.2g} for these predictions. For an error without smoothing, "
-            "use cutoff_calibration_error or expected_calibration_error."
-        )
     error = smoothed_errors(axis.residual_coefficients(s)[np.newaxis], np.array([s]))
     return float(error[0]), float(bandwidth), axis
 
@@ -258,7 +275,7 @@ def _make(
     length, x = 1.0, prob
     if scale == "logit":
         h = logit(prob)
-        origin, length = _logit_axis(
+        origin, length = logit_axis(
             float(h[0]), float(h[-1]), 1.0 if isinstance(bandwidth, str) else bandwidth
         )
         x = (h - origin) / length
@@ -425,22 +442,12 @@ def smooth_result(
     The curve has at least ``per_scale`` nodes for each bandwidth, and at most about ``most_nodes`` in all.
     """
     value, width, axis = _solve(sample, bandwidth, scale)
-    s = width / axis.length
-    # the sigmoid changes within a few log-odds, however large the bandwidth
-    nodes = node_count(min(s, max(2.0 / axis.length, _SMALLEST_BANDWIDTH)), per_scale)
-    t = np.linspace(0.0, 1.0, nodes + 1)
-    if axis.logit:
-        t = expit(axis.origin + axis.length * t)
-    outcome, weight = smooth_at_nodes(axis.outcome_coefficients(s), s, nodes)
-    # eq. 7; t is not even about 0 and 1, whence the end terms of the Euler-Maclaurin formula
-    curve_error = integrate_absolute_rows((outcome - t * weight)[np.newaxis], 1.0 / nodes)[0]
-    curve_error -= (weight[0] + weight[-1]) / (12.0 * nodes**2)
+    t, events, weight, area = axis.curve(width, per_scale)
     # where the kernel is negligible, its sums are rounding errors of either sign
-    stride = max(1, nodes // most_nodes)
-    t, outcome, weight = t[::stride], outcome[::stride], weight[::stride]
+    stride = max(1, t.shape[0] // most_nodes)
+    t, events, weight = t[::stride], events[::stride], weight[::stride]
     supported = weight > _SUPPORT
     curve = np.full(weight.shape, np.nan)
-    curve[supported] = np.clip(outcome[supported] / weight[supported], 0.0, 1.0)
+    curve[supported] = np.clip(events[supported] / weight[supported], 0.0, 1.0)
     density = np.maximum(weight, 0.0) / axis.length
-    area = float(min(max(curve_error, 0.0), 1.0))
     return SmoothECEResult(value, width, scale, area, sample.total, t, curve, density)

@@ -80,7 +80,7 @@ def test_outcome_coefficients_are_sums_of_cosines(n, s):
 
 def test_log_odds_by_slices():
     p = np.array([0.0, 0.1, 0.5, 0.9, 1.0])
-    x = LogitPositions(p, -4.0, 8.0, 1e-3)
+    x = LogitPositions(p, -4.0, 8.0)
     expected = [0.0, (np.log(1 / 9) + 4.0) / 8.0, 0.5, (np.log(9) + 4.0) / 8.0, 1.0]
     np.testing.assert_allclose(x[0:5], expected)
     np.testing.assert_allclose(x[1:3], expected[1:3])

@@ -23,7 +23,7 @@ POOLING = [
     partial(smooth_ece, scale="logit"),
     partial(smooth_ece, scale="logit", bandwidth=0.2),
     logit_smoothed_ece,
-    partial(logit_smoothed_ece, bandwidth=0.3, eps=1e-3),
+    partial(logit_smoothed_ece, bandwidth=0.3),
     expected_calibration_error,
     partial(expected_calibration_error, n_bins=10, norm="l2", debias=True),
 ]

@@ -21,12 +21,11 @@ def sample(seed=0, n=25):
     return y, p, rng.integers(1, 4, p.shape[0]).astype(float)
 
 
-@pytest.mark.parametrize("eps", [EPS, 1e-3])
-@pytest.mark.parametrize("s", [1e-7, 1e-3, 0.1, 1.0, 10.0])
-def test_gaussian_noise_is_the_definition(s, eps):
+@pytest.mark.parametrize("s", [1e-3, 0.1, 1.0, 10.0])
+def test_gaussian_noise_is_the_definition(s):
     y, p, w = sample()
-    value = logit_smoothed_ece(y, p, sample_weight=w, bandwidth=s, eps=eps)
-    assert value == pytest.approx(logit_smoothed_ece_at(y, p, w, s, eps), abs=1e-6)
+    value = logit_smoothed_ece(y, p, sample_weight=w, bandwidth=s)
+    assert value == pytest.approx(logit_smoothed_ece_at(y, p, w, s, EPS), abs=1e-6)
 
 
 @pytest.mark.parametrize("s", [1e-3, 0.1, 1.0, 20.0])
@@ -50,21 +49,6 @@ def test_uniform_noise_by_hand():
     # half positives: mean of |1/2 - sigmoid(t)| over [-1, 1] = log(cosh(1/2))
     value = logit_smoothed_ece([0, 1], [0.5, 0.5], bandwidth=2.0, noise="uniform")
     assert value == pytest.approx(np.log(np.cosh(0.5)))
-
-
-@pytest.mark.thorough
-def test_many_cut_stretches_agree_with_one_axis():
-    # so small a bandwidth that the axis is processed in several stretches
-    rng = np.random.default_rng(3)
-    p = rng.random(3000)
-    y = (rng.random(3000) < p).astype(int)
-    value = logit_smoothed_ece(y, p, bandwidth=1e-7)
-    assert value == pytest.approx(np.mean(np.abs(y - p)), abs=1e-5)
-    few = rng.random(200)
-    outcome = (rng.random(200) < few).astype(int)
-    assert logit_smoothed_ece(outcome, few, bandwidth=1e-4) == pytest.approx(
-        logit_smoothed_ece_at(outcome, few, np.ones(200), 1e-4, EPS), abs=1e-6
-    )
 
 
 def test_two_point_example():
@@ -114,23 +98,28 @@ def test_condensed_rows_give_the_same_value():
         )
 
 
-def test_coarse_clipping_moves_certain_predictions():
-    y, p = [1, 1, 0], [1.0, 1.0, 0.0]
-    assert logit_smoothed_ece(y, p, bandwidth=0.1) < 1e-12
-    assert logit_smoothed_ece(y, p, bandwidth=0.1, eps=0.1) == pytest.approx(0.1, abs=1e-3)
-
-
-@pytest.mark.parametrize("noise", ["gaussian", "uniform"])
-def test_noise_that_cannot_be_resolved_is_refused(noise):
+def test_noise_that_cannot_be_resolved_is_refused():
     y, p, _ = sample()
     # by distinct predictions, the limit of all that is smoothed less and less
     exact = sum(abs((y - p)[value == p].sum()) for value in np.unique(p)) / y.shape[0]
-    error = partial(logit_smoothed_ece, y, p, noise=noise)
-    assert error(bandwidth=1e-7) == pytest.approx(exact, rel=1e-6)
-    assert error(bandwidth=1e4) < exact + 0.5
+    uniform = partial(logit_smoothed_ece, y, p, noise="uniform")
+    assert uniform(bandwidth=1e-7) == pytest.approx(exact, rel=1e-6)
+    assert uniform(bandwidth=1e4) < exact + 0.5
     for bandwidth in (1e-9, 1e-299, 1e5, 1e300):
         with pytest.raises(ValueError, match="is out of range: choose a value from 1e-07 to 10000"):
-            error(bandwidth=bandwidth)
+            uniform(bandwidth=bandwidth)
+    # log-odds from -36.7 to 36.7
+    assert logit_smoothed_ece(y, p, bandwidth=7.4e-4) == pytest.approx(exact, abs=1e-3)
+    with pytest.raises(ValueError, match=r"bandwidth=0.0007 is below the smallest possible value, 0.00073"):
+        logit_smoothed_ece(y, p, bandwidth=7e-4)
+
+
+def test_the_automatic_bandwidth_of_huge_samples_can_be_resolved():
+    y, p, w = sample()
+    huge = 10**10 * w
+    assert logit_smoothed_ece(y, p, sample_weight=huge) == logit_smoothed_ece(
+        y, p, sample_weight=huge, bandwidth=1e-3
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,9 +130,6 @@ def test_noise_that_cannot_be_resolved_is_refused(noise):
         ({"bandwidth": "wide"}, ValueError),
         ({"bandwidth": [0.1]}, TypeError),
         ({"noise": "cauchy"}, ValueError),
-        ({"eps": 0}, ValueError),
-        ({"eps": 0.5}, ValueError),
-        ({"eps": "tiny"}, TypeError),
     ],
 )
 def test_bad_parameters(parameters, error):

@@ -54,7 +54,7 @@ SMOOTHED = [
     partial(smooth_ece, bandwidth=3.0),
     partial(smooth_ece, scale="logit", bandwidth=0.3),
     logit_smoothed_ece,
-    partial(logit_smoothed_ece, bandwidth=0.4, eps=1e-3),
+    partial(logit_smoothed_ece, bandwidth=0.4),
 ]
 SLOW = [partial(smooth_ece, scale="logit")]
 DRAWS = 8
