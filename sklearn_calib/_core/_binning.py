@@ -28,10 +28,8 @@ POSITIONS = 1 << _POSITION_BITS
 # Tails begin here, as exponents of two: octaves of bins from _OUTER to _INNER, equal bins below.
 _INNER, _OUTER = -8, -40
 _MANTISSA = 52
-_INNER_VALUE, _OUTER_VALUE = 2.0**_INNER, 2.0**_OUTER
+_OUTER_VALUE = 2.0**_OUTER
 _LINEAR = 2.0 ** (_MANTISSA - _OUTER)
-# A tail with less than this fraction (1 in _FEW) of the predictions is processed separately.
-_FEW = 6
 # Tail codes: bits of the float from 2**_OUTER on, fixed point below, continued so that both are one scale.
 _CODE_SHIFT = int(np.float64(_OUTER_VALUE).view(np.int64)) - (1 << _MANTISSA)
 
@@ -249,7 +247,6 @@ class Workspace:
         self.code = np.empty(n, dtype=np.int64)
         self.place = np.empty(n, dtype=np.int64)
         self.mask = np.empty(n, dtype=bool)
-        self.many_in_tails = False
 
 
 class OctaveBins:
@@ -282,60 +279,29 @@ class OctaveBins:
 
     def locate(self, p: Array, index: Codes, position: Codes, spare: Workspace) -> None:
         """Write bin and position of each checked prediction into arrays of the same length."""
-        n = p.shape[0]
-        if not spare.many_in_tails:
-            self._locate_middle(p, index, position, spare)
-            # as unsigned integers, negative numbers are large
-            mask = np.greater_equal(index.view(np.uint64), self._n_middle, out=spare.mask[:n])
-            number = int(np.count_nonzero(mask))
-            spare.many_in_tails = _FEW * number > n
-            if not spare.many_in_tails:
-                np.add(index, self._first_middle, out=index)
-                if number:
-                    rows = np.flatnonzero(mask)
-                    upper = p[rows] > 0.5
-                    for side, part in ((False, rows[~upper]), (True, rows[upper])):
-                        if part.shape[0]:
-                            index[part], position[part] = self._locate_tail(p[part], side, spare)
-                return
-        self._locate_many(p, index, position, spare)
-
-    def _locate_middle(self, p: Array, index: Codes, position: Codes, spare: Workspace) -> None:
-        """Write bin, minus the first bin of the middle, and position, as if all were in the middle."""
         value = spare.value[: p.shape[0]]
         np.multiply(p, self._scale, out=value)
         np.copyto(position, value, casting="unsafe")
         np.right_shift(position, _POSITION_BITS, out=index)
         np.bitwise_and(position, POSITIONS - 1, out=position)
         np.subtract(index, self._edge, out=index)
-
-    def _locate_many(self, p: Array, index: Codes, position: Codes, spare: Workspace) -> None:
-        """Locate predictions of which many are in a tail: add the bin in the tail to that at its boundary."""
-        value, given, sides = spare.value[: p.shape[0]], p, []
-        if p.min() < _INNER_VALUE:
-            given = np.maximum(given, _INNER_VALUE, out=value)
-            sides.append(False)
-        if p.max() >= 1.0 - _INNER_VALUE:
-            given = np.minimum(given, 1.0 - _INNER_VALUE, out=value)
-            sides.append(True)
-        self._locate_middle(given, index, position, spare)
+        # as unsigned integers, negative numbers are large
+        outside = np.greater_equal(index.view(np.uint64), self._n_middle, out=spare.mask[: p.shape[0]])
+        rows = np.flatnonzero(outside)
         np.add(index, self._first_middle, out=index)
-        for upper in sides:
-            number, place = self._locate_tail(p, upper, spare)
-            np.subtract(number, self._first_middle + upper * self._n_middle, out=number)
-            np.add(index, number, out=index)
-            np.add(position, place, out=position)
-        spare.many_in_tails = bool(sides)
+        upper = p[rows] > 0.5
+        for side, part in ((False, rows[~upper]), (True, rows[upper])):
+            if part.shape[0]:
+                index[part], position[part] = self._locate_tail(p[part], side, spare)
 
     def _locate_tail(self, p: Array, upper: bool, spare: Workspace) -> tuple[Codes, Codes]:
-        """Return bin and position in one tail; predictions outside of it are clipped to its inner end."""
+        """Return bin and position in one tail."""
         n = p.shape[0]
         q, code, place = spare.value[:n], spare.code[:n], spare.place[:n]
         if upper:
             np.subtract(1.0, p, out=q)
-            np.minimum(q, _INNER_VALUE, out=q)
         else:
-            np.minimum(p, _INNER_VALUE, out=q)
+            np.copyto(q, p)
         np.subtract(q.view(np.int64), _CODE_SHIFT, out=code)
         smallest = float(q.min())
         if smallest < _OUTER_VALUE:

@@ -49,40 +49,20 @@ def cutoff_of_groups(grouped: GroupedOutcomes) -> float:
 
 
 def walk_range(y: NDArray[np.int64], p: Array) -> float:
-    """Return max - min of the unweighted walk, start included; O(n log n), one sort.
-
-    Sums are taken in 64-bit fixed point with as many fraction bits as n leaves free (42 for a million
-    samples): integer addition is exact and, unlike a chain of floating-point additions, not latency-bound.
-    Truncating the predictions moves the result by at most n * 2**-bits, so the mean by 2**-bits.
-    """
+    """Return max - min of the unweighted walk, start included; one sort, then parts that stay in cache."""
     key = packed_sort(y, p)
-    n = key.shape[0]
-    bits = 62 - max(10, n.bit_length())
-    size = min(n, CHUNK)
-    steps, value, whole = (np.empty(size, dtype=np.int64) for _ in range(3))
-    last_of_tie = np.empty(size, dtype=bool)
-    high = low = carry = 0
-    for start in range(0, n, CHUNK):
-        part = key[start : start + CHUNK]
-        m = part.shape[0]
-        step, prob, cast, ends = steps[:m], value[:m], whole[:m], last_of_tie[:m]
-        np.right_shift(part, 1, out=prob)
-        np.not_equal(prob[1:], prob[:-1], out=ends[:-1])
-        ends[-1] = start + m == n or key[start + m] >> 1 != prob[-1]
-        scaled = prob.view(np.float64)
-        np.multiply(scaled, float(1 << bits), out=scaled)
-        np.copyto(cast, scaled, casting="unsafe")
-        np.bitwise_and(part, 1, out=step)
-        np.left_shift(step, bits, out=step)
-        np.subtract(step, cast, out=step)
-        step[0] += carry
-        np.cumsum(step, out=step)
-        carry = int(step[-1])
+    high = low = carry = 0.0
+    for start in range(0, key.shape[0], CHUNK):
+        # with the first sample of the next part
+        part = key[start : start + CHUNK + 1]
+        prob = part >> 1
+        walk = np.cumsum(((part & 1) - prob.view(np.float64))[:CHUNK])
+        walk += carry
+        carry = float(walk[-1])
         # the walk is only defined after the last sample of each tie
-        seen = step if ends.all() else step[ends]
-        if seen.shape[0]:
-            high, low = max(high, int(seen.max())), min(low, int(seen.min()))
-    return float(high - low) / float(1 << bits)
+        seen = walk[np.append(prob[1:] != prob[:-1], True)[:CHUNK]]
+        high, low = float(seen.max(initial=high)), float(seen.min(initial=low))
+    return high - low
 
 
 @dataclass(frozen=True)
@@ -233,7 +213,7 @@ class CutoffResult:
 
 def _cutoff_error(sample: BinarySample) -> float:
     if sample.w is None:
-        # in fixed point, without groups
+        # one pass, without groups
         return walk_range(sample.y, sample.p) / sample.total
     return cutoff_of_groups(group_outcomes(sample.y, sample.p, sample.w))
 

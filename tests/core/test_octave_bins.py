@@ -112,7 +112,7 @@ def test_bins_are_narrow_in_the_tails():
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(0, 0), (3, 3), (3, 300), (300, 3), (300, 300), (0, 300)])
-def test_many_and_few_predictions_in_the_tails_take_the_same_bins(lower, upper):
+def test_predictions_together_take_the_bins_that_each_takes_alone(lower, upper):
     grid, rng = OctaveBins(14), np.random.default_rng(2)
     p = np.concatenate(
         (
@@ -128,10 +128,3 @@ def test_many_and_few_predictions_in_the_tails_take_the_same_bins(lower, upper):
     expected = [np.concatenate(alone) for alone in zip(*one_by_one, strict=True)]
     for together, alone in zip(located(grid, p), expected, strict=True):
         np.testing.assert_array_equal(together, alone)
-    # room that has seen many of them before finds the same
-    spare = Workspace(p.shape[0])
-    spare.many_in_tails = True
-    found = np.empty((2, p.shape[0]), np.int64)
-    grid.locate(p, *found, spare)
-    np.testing.assert_array_equal(found, expected)
-    assert spare.many_in_tails is (lower + upper > 0)
