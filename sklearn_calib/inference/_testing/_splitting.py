@@ -105,8 +105,8 @@ class SampleSplittingTest(CalibrationTest):
     T1, T2 and the densities each have a third of alpha, and the K classes of the densities equal parts of it.
     All T1_k are one statistic, sqrt(T1' C^-1 T1) with their covariance matrix C under the null hypothesis,
     and all T2_k are another; both are compared with those of simulated labels. This is at least the largest
-    |T1_k| or |T2_k| over its standard deviation. [1]_ rejects if one of them exceeds sqrt(3 K / (alpha n)), a
-    bound that is far from sharp.
+    size of T1_k or T2_k over its standard deviation. [1]_ rejects if the size of one of them exceeds
+    sqrt(3 K / (alpha n)), a bound that is far from sharp.
 
     p-values are exact for every n: given all labels, observed and simulated, every split is equally likely
     under the null hypothesis. Halves are permuted among the samples with label k, so that n_1 and n_2 do not
