@@ -148,11 +148,7 @@ class SmoothedCalibrator(BaseCalibrator):
     def _map_scores(self, scores: Array) -> Array:
         if self.randomized:
             noise = self.bandwidth_ * check_generator(self.random_state).standard_normal(scores.shape[0])
-            scores = expit(logit(scores) + noise) if self.scale == "logit" else fold(scores + noise)
+            folded = np.mod(scores + noise, 2.0)
+            folded = np.minimum(folded, 2.0 - folded)
+            scores = expit(logit(scores) + noise) if self.scale == "logit" else folded
         return np.interp(scores, self.grid_, self.curve_)
-
-
-def fold(x: Array) -> Array:
-    """Return real numbers folded into [0, 1] at both ends."""
-    rest = np.mod(x, 2.0)
-    return np.minimum(rest, 2.0 - rest)

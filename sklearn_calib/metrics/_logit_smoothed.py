@@ -21,9 +21,6 @@ from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residua
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 from sklearn_calib.metrics._smooth import SmoothingAxis, logit_axis, smoothing_bins
 
-# Rounding errors of log-odds are about 1e-14 and would dominate below the first limit; above the second all
-# predictions are smoothed into one.
-_SMALLEST, _LARGEST = 1e-7, 1e4
 # Predictions of exactly 0 and 1 are resolved at this bandwidth, which is n**(-1/3) of 1e9 samples.
 _SMALLEST_AUTOMATIC = 1e-3
 # With more nodes, or more entries of the matrix, samples are evaluated one by one.
@@ -123,12 +120,11 @@ def logit_smoothed_ece(
     ----------
     %(outcomes)s
     bandwidth : float or "auto", default="auto"
-        Scale s of the noise in log-odds: the standard deviation of Gaussian noise, at least 1e-5 of the
-        range of the log-odds; the full width of uniform noise, at least 1e-7; at most 10,000. "auto" is
-        n**(-1/3), and not below 0.001. It vanishes slowly enough for the estimate to converge to the ECE if
-        the log-odds of each outcome have an almost everywhere continuous density (Theorem 5.4 of [1]_); n is
-        the total weight, or the effective sample size (sum w)^2 / sum w^2 if the weights are not whole
-        numbers.
+        Scale s of the noise in log-odds, at least 1e-5 of the range of the log-odds: the standard deviation
+        of Gaussian noise, the full width of uniform noise. "auto" is n**(-1/3), and not below 0.001. It
+        vanishes slowly enough for the estimate to converge to the ECE if the log-odds of each outcome have an
+        almost everywhere continuous density (Theorem 5.4 of [1]_); n is the total weight, or the effective
+        sample size (sum w)^2 / sum w^2 if the weights are not whole numbers.
     noise : {"gaussian", "uniform"}, default="gaussian"
         Distribution of the noise; uniform noise on [-s/2, s/2] is that of Appendix A.
     %(weight)s
@@ -173,22 +169,17 @@ def logit_smoothed_ece(
         check_option(bandwidth, "bandwidth", ("auto",), "a number")
     else:
         check_positive(bandwidth, "bandwidth")
-        if not _SMALLEST <= bandwidth <= _LARGEST:
-            raise ValueError(
-                f"bandwidth={bandwidth!r} is out of range: choose a value from {_SMALLEST:g} to "
-                f"{_LARGEST:g}; log-odds lie between -37 and 37."
-            )
 
     def error(sample: BinarySample) -> float:
         if isinstance(bandwidth, str):
             width = _automatic(float(sample.y.shape[0]) if sample.w is None else effective_size(sample.w))
         else:
             width = float(bandwidth)
+        axis = SmoothingAxis(sample, "logit", width)
+        axis.check(width)
         if noise == "uniform":
             return min(_uniform_noise(sample, width), 1.0)  # rounding can exceed 1 by an ulp
         # the area of eq. 7 of smooth ECE, on the axis of log-odds
-        axis = SmoothingAxis(sample, "logit", width)
-        axis.check(width)
         return axis.curve(width)[-1]
 
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)

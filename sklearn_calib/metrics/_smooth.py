@@ -39,9 +39,6 @@ from sklearn_calib.metrics._reductions import Reduction, checked_error
 # The initial guess uses about this many samples.
 _FEW_SAMPLES = 1 << 14
 _START = 0.03
-# From this many samples on, the initial guess is the solution for a few blocks of them.
-_MANY_SAMPLES = 1 << 20
-_PILOT_BLOCKS, _PILOT_BLOCK = 16, 1 << 12
 # Below this fraction of the smoothing axis the cosine series would need more than 2**21 terms.
 _SMALLEST_BANDWIDTH = 1e-5
 _CURVE_NODES = 4096
@@ -179,12 +176,12 @@ def _solve(
     automatic = isinstance(bandwidth, str)
     axis = SmoothingAxis(sample, scale, 1.0 if automatic else float(bandwidth))
     if automatic:
-        guess, finest = _guess(sample, scale)
+        guess = _guess(sample)
 
         def coefficients(_: NDArray[np.intp], s: float) -> Array:
             return axis.residual_coefficients(s)[np.newaxis]
 
-        value = float(fixed_points(coefficients, np.array([guess]), finest, axis.length)[0])
+        value = float(fixed_points(coefficients, np.array([guess]), FIRST * guess, axis.length)[0])
         return value, max(value, SMALLEST_SCALE * axis.length), axis
     axis.check(float(bandwidth))
     s = float(bandwidth) / axis.length
@@ -197,31 +194,16 @@ def _scale_of(bias: Any, squares: Any) -> Any:
     return np.minimum(np.maximum(0.55 * squares ** (1.0 / 3.0), np.abs(bias)), 0.5)
 
 
-def _guess(sample: BinarySample, scale: str) -> tuple[float, float]:
-    """Return an initial guess of the smooth ECE of a sample, and the initial resolution of the axis.
-
-    They affect only the speed. For a large sample, the error of some blocks is computed. As the error of
-    calibrated predictions is proportional to n**(-1/3) and a bias does not depend on n, the trend between a
-    quarter of the blocks and all of them is extrapolated.
-    """
+def _guess(sample: BinarySample) -> float:
+    """Return an initial guess of the smooth ECE of a sample, which affects only the speed."""
     n = sample.y.shape[0]
-    if n < _MANY_SAMPLES:
-        step = 1 + n // _FEW_SAMPLES
-        residual = (sample.y[::step] - sample.p[::step]) / sample.total
-        if sample.w is not None:
-            residual *= sample.w[::step]
-        bias = step * residual.sum()
-        # in small samples the guess is exactly invariant to scaling and repetition of weights
-        guess = float(max(_START, abs(bias)) if step == 1 else _scale_of(bias, step * (residual**2).sum()))
-        return guess, FIRST * guess
-    starts = np.linspace(0, n - _PILOT_BLOCK, _PILOT_BLOCKS).astype(np.int64)
-    index = (starts[:, np.newaxis] + np.arange(_PILOT_BLOCK)).reshape(_PILOT_BLOCKS // 4, -1)
-    few, many = (_solve(sample.take(some), "auto", scale)[0] for some in (index[0], index.ravel()))
-    power = 0.0
-    if few and many:
-        power = min(max(math.log(few / many) / math.log(_PILOT_BLOCKS // 4), 0.0), 1.0 / 3.0)
-    guess = many * (index.size / n) ** power
-    return guess, 0.8 * guess
+    step = 1 + n // _FEW_SAMPLES
+    residual = (sample.y[::step] - sample.p[::step]) / sample.total
+    if sample.w is not None:
+        residual *= sample.w[::step]
+    bias = step * residual.sum()
+    # in small samples the guess is exactly invariant to scaling and repetition of weights
+    return float(max(_START, abs(bias)) if step == 1 else _scale_of(bias, step * (residual**2).sum()))
 
 
 def smoothing_bins(position: Array, grouped: GroupedOutcomes, bandwidth: float | str) -> NDArray[np.int64]:

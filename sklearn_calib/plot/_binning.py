@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _CURVE = "sklearn_calib.binning"
 _NUMBERS = np.arange(1, 101)
-# Fewer bins do not count, as the noise of LS-ECE is then wide, nor does a smaller range of the values.
-_FEWEST, _TOLERANCE = 10, 0.1
+# With fewer bins the noise of LS-ECE is too wide.
+_FEWEST = 10
 
 
 class BinningDisplay(DisplayMixin):
@@ -89,7 +89,7 @@ class BinningDisplay(DisplayMixin):
     def bins_matter(self) -> bool:
         """Whether the values for 10 to 100 bins differ by more than 10% of the largest."""
         values = np.concatenate([self.binned[_FEWEST - 1 :], self.smoothed[_FEWEST - 1 :]])
-        return bool(values.min() < (1.0 - _TOLERANCE) * values.max())
+        return bool(values.min() < 0.9 * values.max())
 
     @classmethod
     def from_predictions(
@@ -114,20 +114,11 @@ class BinningDisplay(DisplayMixin):
             ``reduction="confidence"``.
         %(named_picture)s
         """
-        given: dict[str, Any] = {
-            "sample_weight": sample_weight,
-            "pos_label": pos_label,
-            "reduction": reduction,
-            "labels": labels,
-        }
-        errors = [
-            (
-                expected_calibration_error(y_true, y_proba, n_bins=number, **given),
-                logit_smoothed_ece(y_true, y_proba, bandwidth=1.0 / number, **given),
-            )
-            for number in _NUMBERS.tolist()
-        ]
-        return cls(*np.array(errors).T, name=name).plot(ax, **plot_params)
+        given: Any = {"pos_label": pos_label, "reduction": reduction, "labels": labels}
+        given |= {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
+        binned = [expected_calibration_error(**given, n_bins=number) for number in _NUMBERS.tolist()]
+        smoothed = [logit_smoothed_ece(**given, bandwidth=1.0 / number) for number in _NUMBERS.tolist()]
+        return cls(np.array(binned), np.array(smoothed), name=name).plot(ax, **plot_params)
 
     def plot(
         self, ax: Axes | None = None, *, name: str | None = None, show_legend: bool = True, **line_params: Any

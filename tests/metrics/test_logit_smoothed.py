@@ -98,20 +98,21 @@ def test_condensed_rows_give_the_same_value():
         )
 
 
-def test_noise_that_cannot_be_resolved_is_refused():
+@pytest.mark.parametrize("noise", ["gaussian", "uniform"])
+def test_noise_that_cannot_be_resolved_is_refused(noise):
     y, p, _ = sample()
     # by distinct predictions, the limit of all that is smoothed less and less
     exact = sum(abs((y - p)[value == p].sum()) for value in np.unique(p)) / y.shape[0]
-    uniform = partial(logit_smoothed_ece, y, p, noise="uniform")
-    assert uniform(bandwidth=1e-7) == pytest.approx(exact, rel=1e-6)
-    assert uniform(bandwidth=1e4) < exact + 0.5
-    for bandwidth in (1e-9, 1e-299, 1e5, 1e300):
-        with pytest.raises(ValueError, match="is out of range: choose a value from 1e-07 to 10000"):
-            uniform(bandwidth=bandwidth)
+    error = partial(logit_smoothed_ece, y, p, noise=noise)
     # log-odds from -36.7 to 36.7
-    assert logit_smoothed_ece(y, p, bandwidth=7.4e-4) == pytest.approx(exact, abs=1e-3)
-    with pytest.raises(ValueError, match=r"bandwidth=0.0007 is below the smallest possible value, 0.00073"):
-        logit_smoothed_ece(y, p, bandwidth=7e-4)
+    assert error(bandwidth=7.4e-4) == pytest.approx(exact, abs=1e-3)
+    for bandwidth in (7e-4, 1e-9, 1e-299):
+        with pytest.raises(ValueError, match=r"is below the smallest possible value, 0\.00073"):
+            error(bandwidth=bandwidth)
+    # sigma is 0 or 1 nearly everywhere
+    expected = abs(np.mean(y)) / 2 + abs(1 - np.mean(y)) / 2
+    for bandwidth in (1e7, 1e200):
+        assert error(bandwidth=bandwidth) == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_automatic_bandwidth_of_huge_samples_can_be_resolved():
