@@ -90,12 +90,6 @@ METRICS = [
         root=True,
     ),
     MetricCase("kernel_biased", metrics.kernel_calibration_error, {"debias": False}, root=True),
-    MetricCase(
-        "kernel_gaussian",
-        metrics.kernel_calibration_error,
-        {"debias": False, "kernel": "gaussian", "bandwidth": 0.1},
-        root=True,
-    ),
     # edges again: of quantiles, and of bins of equal width
     MetricCase("sweep", metrics.sweep_calibration_error, flip_symmetric=False),
     MetricCase(

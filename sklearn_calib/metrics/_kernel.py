@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib._core._kernel import KERNELS, kernel_form, kernel_matrix, median_distance
+from sklearn_calib._core._kernel import kernel_form, kernel_matrix, median_distance
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -30,13 +30,13 @@ _CHUNK = 512
 class _Kernel:
     """The options of the error, applied to a form of the kernel."""
 
-    def __init__(self, kernel: str, bandwidth: float | str, debias: bool) -> None:
-        self.kernel, self.bandwidth, self.debias = kernel, bandwidth, debias
+    def __init__(self, bandwidth: float | str, debias: bool) -> None:
+        self.bandwidth, self.debias = bandwidth, debias
 
     def width(self, points: Array, weight: Array) -> float:
         """Return the bandwidth for points in increasing order, with or without ties."""
         if isinstance(self.bandwidth, str):
-            return median_distance(points, weight, self.kernel)
+            return median_distance(points, weight)
         return float(self.bandwidth)
 
     def check(self, weight: Array | None) -> None:
@@ -58,7 +58,7 @@ class _Kernel:
         self.check(sample.w)
         grouped = group_outcomes(sample.y, sample.p, sample.w)
         points, total = grouped.prob[:, np.newaxis], grouped.total
-        form = kernel_form(points, self.kernel, self.width(points, grouped.weight))
+        form = kernel_form(points, self.width(points, grouped.weight))
         all_pairs = float(form((grouped.residual / self.unit(total))[np.newaxis])[0])
         squares = grouped.positives * (1.0 - grouped.prob) ** 2
         squares += (grouped.weight - grouped.positives) * grouped.prob**2
@@ -79,7 +79,7 @@ class _Kernel:
         all_pairs = 0.0
         for first in range(0, y.shape[0], _CHUNK):
             rows = slice(first, first + _CHUNK)
-            near = kernel_matrix(p[rows], p, self.kernel, width)
+            near = kernel_matrix(p[rows], p, width)
             all_pairs += float(np.sum(weighted[rows] * (near @ weighted)))
         diagonal = float(np.sum(weighted * residual))
         return self.finish(all_pairs, diagonal, total)
@@ -91,7 +91,6 @@ def kernel_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    kernel: Literal["laplacian", "gaussian"] = "laplacian",
     bandwidth: float | Literal["median"] = 1.0,
     debias: bool = True,
     squared: bool = False,
@@ -109,8 +108,6 @@ def kernel_calibration_error(
     Parameters
     ----------
     %(outcomes)s
-    kernel : {"laplacian", "gaussian"}, default="laplacian"
-        The kernel, exp(-d/s) or exp(-d^2/(2 s^2)).
     bandwidth : float or "median", default=1.0
         The scale s of the kernel, in units of probability. "median" is the median distance of the
         predictions, as in :class:`~sklearn_calib.inference.KernelTest`; it differs between models, so that
@@ -143,21 +140,18 @@ def kernel_calibration_error(
 
     Notes
     -----
-    With residuals r_i = y_i - p_i and d the absolute difference of two predictions,
+    With residuals r_i = y_i - p_i and the Laplacian kernel :math:`\kappa(p, q) = e^{-|p - q| / s}`,
 
     .. math:: \mathrm{SKCE} = \frac{1}{n(n-1)} \sum_{i \ne j} \kappa(p_i, p_j)\, r_i r_j
               \qquad\text{or}\qquad \frac{1}{n^2} \sum_{i, j} \kappa(p_i, p_j)\, r_i r_j ,
 
     with or without ``debias``. For multiclass targets r_i is the one-hot label minus the vector of
-    probabilities, the product is an inner product, and d is half of the l1 distance ("laplacian") or the
-    Euclidean distance divided by the root of 2 ("gaussian"): eq. 2 and Table 1 of [1]_, for a kernel times
-    the identity. For two classes written as vectors, the squared error would be twice the binary one.
+    probabilities, the product is an inner product, and half of the l1 distance replaces |p - q|: eq. 2 and
+    Table 1 of [1]_, for a kernel times the identity. For two classes written as vectors, the squared error
+    would be twice the binary one. With bandwidth 1 and not debiased, it is the kernel calibration error that
+    [2]_ shows to be a consistent measure of the distance from calibration.
 
-    The Laplacian kernel with bandwidth 1, not debiased, is the kernel calibration error that [2]_ shows to
-    be a consistent measure of the distance from calibration.
-
-    Complexity: O(n log n) for the binary Laplacian kernel, O(n min(n, 1/s)) for the binary Gaussian kernel,
-    O(n^2 n_classes) for multiclass targets; memory is bounded.
+    Complexity: O(n log n) for binary targets, O(n^2 n_classes) for multiclass targets; memory is bounded.
 
     %(not_proper)s
 
@@ -177,14 +171,13 @@ def kernel_calibration_error(
     >>> print(f"{kernel_calibration_error([0, 1, 2, 1], y_proba, debias=False):.3f}")
     0.286
     """
-    check_option(kernel, "kernel", KERNELS)
     check_option(reduction, "reduction", ("canonical", *REDUCTIONS))
     if isinstance(bandwidth, str):
         check_option(bandwidth, "bandwidth", ("median",), "a number")
     else:
         check_positive(bandwidth, "bandwidth")
     debias, squared = check_flag(debias, "debias"), check_flag(squared, "squared")
-    error = _Kernel(kernel, bandwidth, debias)
+    error = _Kernel(bandwidth, debias)
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, fractions=True)
     if reduction == "canonical" and isinstance(problem, ClassSample):
         value = error.classes(problem)

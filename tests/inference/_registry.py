@@ -59,7 +59,6 @@ TESTS = [
         clusters=False,
     ),
     TestCase("kernel", KernelTest(n_resamples=99, random_state=0), draws=True),
-    TestCase("kernel_gaussian", KernelTest(kernel="gaussian", n_resamples=99, random_state=0), draws=True),
     TestCase("kernel_adaptive", KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0), draws=True),
     TestCase("kernel_asymptotic", KernelTest(method="asymptotic"), clusters=False),
     # the samples of the generated tests are continuous

@@ -14,17 +14,13 @@ from sklearn_calib.inference._testing import _kernel_sample
 from sklearn_calib.inference._testing._kernel_sample import KernelSample
 from tests.inference import _properties
 
-KERNELS = ("laplacian", "gaussian")
 
-
-def kappa(p, q, kernel, s):
+def kappa(p, q, s):
     """The kernel by its definition, for numbers or vectors."""
     p, q = np.atleast_1d(p), np.atleast_1d(q)
     if p.shape[0] == 1:
         p, q = np.append(1 - p, p), np.append(1 - q, q)
-    if kernel == "laplacian":
-        return np.exp(-0.5 * np.abs(p - q).sum() / s)
-    return np.exp(-0.5 * np.sum((p - q) ** 2) / (2 * s**2))
+    return np.exp(-0.5 * np.abs(p - q).sum() / s)
 
 
 def residual_of(y, p):
@@ -32,11 +28,11 @@ def residual_of(y, p):
     return np.array([y - p]) if np.ndim(p) == 0 else (np.arange(p.shape[0]) == y) - p
 
 
-def double_loop(y, p, kernel, s):
+def double_loop(y, p, s):
     """Mean of h over all pairs."""
     n = len(y)
     total = sum(
-        kappa(p[i], p[j], kernel, s) * (residual_of(y[i], p[i]) @ residual_of(y[j], p[j]))
+        kappa(p[i], p[j], s) * (residual_of(y[i], p[i]) @ residual_of(y[j], p[j]))
         for i in range(n)
         for j in range(i)
     )
@@ -64,22 +60,18 @@ def samples():
     return [(y, p), (y, np.round(p, 1)), class_sample(), class_sample(31, 5, 1)]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("s", [0.03, 0.4, 7.0])
 @pytest.mark.parametrize("which", range(4))
-def test_quadratic_by_double_loop(kernel, s, which):
+def test_quadratic_by_double_loop(s, which):
     y, p = samples()[which]
-    test = KernelTest(kernel=kernel, bandwidth=s, method="monte_carlo", n_resamples=1)
+    test = KernelTest(bandwidth=s, method="monte_carlo", n_resamples=1)
     result = test.test(y, p)
-    expected = double_loop(y, p, kernel, s)
+    expected = double_loop(y, p, s)
     assert result.statistic == pytest.approx(expected, rel=1e-9, abs=1e-14)
     assert result.estimate == pytest.approx(np.sqrt(max(expected, 0)), rel=1e-9, abs=1e-7)
     n = len(y)
     variance = sum(
-        kappa(p[i], p[j], kernel, s) ** 2 * trace_product(p[i], p[j])
-        for i in range(n)
-        for j in range(n)
-        if i != j
+        kappa(p[i], p[j], s) ** 2 * trace_product(p[i], p[j]) for i in range(n) for j in range(n) if i != j
     )
     (scale,) = result.scales
     assert scale.null_std == pytest.approx(np.sqrt(2 * variance) / (n * (n - 1)), rel=1e-9)
@@ -89,32 +81,26 @@ def test_by_hand():
     # residuals .5 and .8 at distance .3
     result = KernelTest(bandwidth=0.3, n_resamples=1).test([1, 1], [0.5, 0.2])
     assert result.statistic == pytest.approx(0.4 * np.exp(-1))
-    (scale,) = KernelTest(kernel="gaussian", bandwidth=0.3, n_resamples=1).test([1, 1], [0.5, 0.2]).scales
-    assert scale.statistic == pytest.approx(0.4 * np.exp(-0.5))
-    assert scale.null_std == pytest.approx(0.2 * np.exp(-0.5))  # sqrt(4 kappa^2 v v / 4) = kappa .5 * .4
-    assert str(scale).startswith("bandwidth 0.3: SKCE = 0.2426, null sd 0.121,")
+    (scale,) = result.scales
+    assert scale.null_std == pytest.approx(0.2 * np.exp(-1))  # sqrt(4 kappa^2 v v / 4) = kappa .5 * .4
+    assert str(scale).startswith("bandwidth 0.3: SKCE = 0.1472, null sd 0.0736,")
     # one-hot minus p: (.5, -.25, -.25) and (-.5, .75, -.25)
     p = np.array([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]])
     assert KernelTest(n_resamples=1).test([0, 1], p).statistic == pytest.approx(-0.375)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_two_columns_are_twice_the_binary_problem(kernel):
+def test_two_columns_are_twice_the_binary_problem():
     y, p = _properties.sample(30)
     binary = KernelSample.from_binary(check_binary(y, p))
     counts = np.hstack((1 - binary.counts, binary.counts))
     points = np.hstack((1 - binary.points, binary.points))
     double = KernelSample(points, binary.weight, counts)
-    one, two = (
-        sample.estimates(kernel, np.array([0.2]), 1, np.random.default_rng(0)) for sample in (binary, double)
-    )
+    one, two = (sample.estimates(np.array([0.2]), 1, np.random.default_rng(0)) for sample in (binary, double))
     np.testing.assert_allclose(two.observed, 2 * one.observed)
     np.testing.assert_allclose(two.deviation, 2 * one.deviation)
     median = _kernel.median_distance
-    assert median(points, binary.weight, kernel) == pytest.approx(
-        median(binary.points, binary.weight, kernel)
-    )
-    test = KernelTest(kernel=kernel, n_resamples=19, random_state=0)
+    assert median(points, binary.weight) == pytest.approx(median(binary.points, binary.weight))
+    test = KernelTest(n_resamples=19, random_state=0)
     _properties.same(test.test(y, np.column_stack((1 - p, p))), test.test(y, p))
 
 
@@ -144,13 +130,12 @@ def test_labels_of_several_classes_are_drawn_some_at_a_time(monkeypatch):
     assert (np.abs(counts.mean(axis=0) - expected) <= 5 * error).all()
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_moments_by_enumeration(kernel, n_classes):
+def test_moments_by_enumeration(n_classes):
     rng = np.random.default_rng(1)
     p = np.array([0.1, 0.3, 0.3, 0.45, 0.8, 0.97]) if n_classes == 2 else rng.dirichlet([1, 1, 1], 4)
     labels, probability = enumerated(p)
-    test = KernelTest(kernel=kernel, bandwidth=0.3, n_resamples=1)
+    test = KernelTest(bandwidth=0.3, n_resamples=1)
     values = np.array([test.test(y, p, pos_label=1).statistic for y in labels]) if n_classes == 2 else None
     if values is None:
         values = np.array([test.test(y, p).statistic for y in labels])
@@ -160,42 +145,32 @@ def test_moments_by_enumeration(kernel, n_classes):
     if n_classes == 2:
         n = len(p)
         grouped, weight = np.unique(p, return_counts=True)
-        moments = _kernel.null_cumulants(grouped[:, np.newaxis], weight.astype(float), kernel, 0.3)
+        moments = _kernel.null_cumulants(grouped[:, np.newaxis], weight.astype(float), 0.3)
         sums = values * n * (n - 1)
         np.testing.assert_allclose(moments, (probability @ sums**2, probability @ sums**3), rtol=1e-9)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("s", [1e-300, 1e-6, 1e-3, 0.02, 0.3, 5.0, 1e9])
-def test_fast_forms_are_those_of_the_matrix(kernel, s):
+def test_fast_forms_are_those_of_the_matrix(s):
     rng = np.random.default_rng(0)
     points = np.sort(rng.uniform(size=(150, 1)) ** 3, axis=0)
     x, mass = rng.normal(size=(4, 150)), rng.uniform(size=150)
-    gram = _kernel.kernel_matrix(points, points, kernel, s)
+    gram = _kernel.kernel_matrix(points, points, s)
     expected = np.einsum("rg,gh,rh->r", x, gram, x)
-    np.testing.assert_allclose(_kernel.kernel_form(points, kernel, s)(x), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(_kernel.kernel_form(points, s)(x), expected, rtol=1e-9, atol=1e-9)
     triangles = np.einsum("g,h,l,gh,hl,lg", mass, mass, mass, gram, gram, gram, optimize=True)
-    assert _kernel.kernel_triangles(points, mass, kernel, s) == pytest.approx(triangles, rel=1e-9)
-
-
-def test_many_features_are_computed_in_pieces(monkeypatch):
-    rng = np.random.default_rng(0)
-    points, x = np.sort(rng.uniform(size=(5000, 1)), axis=0), rng.normal(size=(3, 5000))
-    kept = _kernel.kernel_form(points, "gaussian", 0.1)(x)
-    monkeypatch.setattr(_kernel, "_KEPT_FEATURES", 0)
-    np.testing.assert_allclose(_kernel.kernel_form(points, "gaussian", 0.1)(x), kept, rtol=1e-10)
+    assert _kernel.kernel_triangles(points, mass, s) == pytest.approx(triangles, rel=1e-9)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_no_matrix_of_all_pairs(kernel):
+def test_no_matrix_of_all_pairs():
     rng = np.random.default_rng(0)
     for n, n_columns, s in ((20_000, 1, 1e-5), (20_000, 1, 0.1), (8000, 3, 0.3)):
         points, x = np.sort(rng.uniform(size=(n, n_columns)), axis=0), rng.normal(size=(2, n))
         tracemalloc.start()
-        _kernel.kernel_form(points, kernel, s)(x)
+        _kernel.kernel_form(points, s)(x)
         if n_columns == 1:
-            _kernel.kernel_triangles(points, x[0], kernel, s)
+            _kernel.kernel_triangles(points, x[0], s)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         # a matrix of 8000 by 8000 has 512 MB
@@ -213,34 +188,25 @@ def test_median_distance():
     assert tied.bandwidth == pytest.approx(0.4)
     (constant,) = KernelTest(n_resamples=1).test(y, np.full(41, 0.5)).scales
     assert constant.bandwidth == 1.0
-    # for three classes the distance is half of the l1 norm, or the Euclidean one over the root of 2
+    # for three classes the distance is half of the l1 norm
     labels, q = class_sample(20)
     pairs = list(itertools.combinations(q, 2))
     (total,) = KernelTest(n_resamples=1).test(labels, q).scales
     assert total.bandwidth == pytest.approx(np.median([np.abs(a - b).sum() / 2 for a, b in pairs]))
-    (euclid,) = KernelTest(kernel="gaussian", n_resamples=1).test(labels, q).scales
-    assert euclid.bandwidth == pytest.approx(np.median([np.sqrt(np.sum((a - b) ** 2) / 2) for a, b in pairs]))
     # of many rows some stand for all
     many = np.random.default_rng(1).uniform(size=(20_000, 1))
-    assert _kernel.median_distance(np.sort(many, axis=0), np.ones(20_000), "laplacian") == pytest.approx(
+    assert _kernel.median_distance(np.sort(many, axis=0), np.ones(20_000)) == pytest.approx(
         1 - np.sqrt(0.5), abs=0.01
     )
 
 
-@pytest.mark.parametrize(
-    "test",
-    [
-        KernelTest(bandwidth=0.3, n_resamples=3000, random_state=0),
-        KernelTest(kernel="gaussian", bandwidth=0.3, n_resamples=3000, random_state=0),
-    ],
-    ids=["laplacian", "gaussian"],
-)
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_drawn_pvalue_tends_to_the_exact_one(test, n_classes):
+def test_drawn_pvalue_tends_to_the_exact_one(n_classes):
+    test = KernelTest(bandwidth=0.3, n_resamples=3000, random_state=0)
     rng = np.random.default_rng(2)
     p = np.array([0.1, 0.45, 0.45, 0.8]) if n_classes == 2 else rng.dirichlet([1, 1, 1], 4)
     labels, probability = enumerated(p)
-    values = np.array([double_loop(y, p, test.kernel, 0.3) for y in labels])
+    values = np.array([double_loop(y, p, 0.3) for y in labels])
     for row in range(0, len(labels), max(1, len(labels) // 8)):
         exact = probability[values >= values[row] - 1e-12].sum()
         found = test.test(labels[row], p, **({"pos_label": 1} if n_classes == 2 else {})).pvalue
@@ -263,7 +229,6 @@ LEVEL_CASES = [
     (KernelTest(n_resamples=99, random_state=0), 40, 0.07),
     (KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0), 40, 0.07),
     (KernelTest(method="asymptotic"), 200, 0.06),
-    (KernelTest(kernel="gaussian", method="asymptotic"), 200, 0.06),
 ]
 
 
@@ -306,7 +271,7 @@ def test_power():
 
 def test_adaptive_leaves_out_bandwidths_at_which_no_two_rows_are_near():
     y, p = np.array([1, 1, 1, 1, 0]), np.array([0.05, 0.1, 0.2, 0.25, 0.9])
-    test = KernelTest(kernel="gaussian", bandwidth="adaptive", n_resamples=99, random_state=0)
+    test = KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0)
     result = test.test(y, p)
     assert result.scales[-1].pvalue == 1
     assert result.pvalue <= 0.05
@@ -332,28 +297,26 @@ def test_adaptive_sees_what_oscillates():
 def test_asymptotic_agrees_with_draws():
     for seed in range(3):
         y, p = _properties.sample(800, seed=seed, power=1.1)
-        for kernel in KERNELS:
-            drawn = KernelTest(kernel=kernel, n_resamples=1999, random_state=0).test(y, p)
-            limit = KernelTest(kernel=kernel, method="asymptotic").test(y, p)
-            assert limit.statistic == drawn.statistic
-            assert limit.pvalue == pytest.approx(drawn.pvalue, abs=0.05)
-            assert drawn.null_distribution.shape == (1999,)
-            assert drawn.null_distribution.std() == pytest.approx(drawn.scales[0].null_std, rel=0.15)
+        drawn = KernelTest(n_resamples=1999, random_state=0).test(y, p)
+        limit = KernelTest(method="asymptotic").test(y, p)
+        assert limit.statistic == drawn.statistic
+        assert limit.pvalue == pytest.approx(drawn.pvalue, abs=0.05)
+        assert drawn.null_distribution.shape == (1999,)
+        assert drawn.null_distribution.std() == pytest.approx(drawn.scales[0].null_std, rel=0.15)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_order_of_classes_and_rows(kernel):
+def test_order_of_classes_and_rows():
     y, p = class_sample(50, 4)
-    expected = KernelTest(kernel=kernel, n_resamples=1).test(y, p)
+    expected = KernelTest(n_resamples=1).test(y, p)
     order = np.array([2, 0, 3, 1])
-    moved = KernelTest(kernel=kernel, n_resamples=1).test(np.argsort(order)[y], p[:, order])
+    moved = KernelTest(n_resamples=1).test(np.argsort(order)[y], p[:, order])
     assert moved.statistic == pytest.approx(expected.statistic)
     assert moved.scales[0].bandwidth == pytest.approx(expected.scales[0].bandwidth)
     rows = np.random.default_rng(0).permutation(50)
     w = np.random.default_rng(1).integers(0, 4, 50)
     for test in (
-        KernelTest(kernel=kernel, n_resamples=19, random_state=0),
-        KernelTest(kernel=kernel, bandwidth="adaptive", n_resamples=19, random_state=0),
+        KernelTest(n_resamples=19, random_state=0),
+        KernelTest(bandwidth="adaptive", n_resamples=19, random_state=0),
     ):
         _properties.same(test.test(y[rows], p[rows]), test.test(y, p))
         _properties.same(

@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 
 from sklearn_calib._core._clusters import dependence_of
-from sklearn_calib._core._kernel import KERNELS, median_distance, null_cumulants
+from sklearn_calib._core._kernel import median_distance, null_cumulants
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     check_generator,
-    check_option,
     check_positive,
 )
 from sklearn_calib.inference._testing._base import CalibrationTestResult
@@ -64,11 +63,11 @@ class KernelScale:
 class KernelTest(SimulatedTest):
     r"""Test of perfect calibration by the squared kernel calibration error (SKCE), for any number of classes.
 
-    For a pair of observations with one-hot labels e, predictions p and a kernel kappa of bandwidth s let ::
+    For a pair of observations with one-hot labels e, predictions p and a Laplacian kernel of bandwidth s let
+    ::
 
         h_ij = kappa(p_i, p_j) <e_i - p_i, e_j - p_j>,
-        kappa(p, q) = exp(-d(p, q) / s)              "laplacian", d(p, q) = sum_k |p_k - q_k| / 2,
-        kappa(p, q) = exp(-d(p, q)^2 / (2 s^2))      "gaussian",  d(p, q) = ||p - q|| / sqrt(2),
+        kappa(p, q) = exp(-d(p, q) / s),    d(p, q) = sum_k |p_k - q_k| / 2,
 
     which has mean 0 if predictions are calibrated, for every pair. The statistic is the mean of h over all
     pairs [1]_, and large values are evidence against the null hypothesis P(Y = k | p) = p_k for every class
@@ -78,8 +77,6 @@ class KernelTest(SimulatedTest):
 
     Parameters
     ----------
-    kernel : {"laplacian", "gaussian"}, default="laplacian"
-        The kernel. Both distinguish calibrated predictions from all others.
     bandwidth : "median", "adaptive" or float, default="median"
         A number s > 0; or the median of the distances d of all pairs of samples, for n > 1000 of 1000 samples
         equally spaced in the order of the predictions (and without zeros, if they are more than half); or
@@ -127,10 +124,8 @@ class KernelTest(SimulatedTest):
     p-values of "monte_carlo" are (1 + #{T* >= T}) / (1 + n_resamples). A weight of k is the sample repeated k
     times.
 
-    Cost for G distinct predictions, for each simulation: O(G) for the binary
-    Laplacian kernel, by a recursion over sorted predictions; O(G min(G, 1 + r / s)) for the binary Gaussian,
-    by cosines and sines (r is the range of the predictions; exact up to rounding); O(G^2 K) for K classes, in
-    memory O(G), some of the pairs at a time.
+    Cost for G distinct predictions, for each simulation: O(G) for binary problems, by a recursion over sorted
+    predictions; O(G^2 K) for K classes, in memory O(G), some of the pairs at a time.
 
     References
     ----------
@@ -153,24 +148,21 @@ class KernelTest(SimulatedTest):
       statistic  ...
       estimate   ...
       n          300
-      laplacian kernel, bandwidth ...
+      bandwidth ...
     """
 
     def __init__(
         self,
         *,
-        kernel: str = "laplacian",
         bandwidth: str | float = "median",
         method: str = "auto",
         n_resamples: int = 999,
         random_state: Any = 0,
     ) -> None:
-        self.kernel = kernel
         self.bandwidth = bandwidth
         super().__init__(method=method, n_resamples=n_resamples, random_state=random_state)
 
     def _check_parameters(self) -> None:
-        check_option(self.kernel, "kernel", KERNELS)
         super()._check_parameters()
         if not isinstance(self.bandwidth, str):
             check_positive(self.bandwidth, "bandwidth")
@@ -200,7 +192,7 @@ class KernelTest(SimulatedTest):
         simulate = simulates(self.method, large, sample.clusters)
         bandwidths = self._bandwidths(sample)
         n_draws = self.n_resamples if simulate else 0
-        found = sample.estimates(self.kernel, bandwidths, n_draws, check_generator(self.random_state))
+        found = sample.estimates(bandwidths, n_draws, check_generator(self.random_state))
         observed, deviation, null = found.observed, found.deviation, found.null
         usable = deviation > 0.0
         best, statistic, pvalue, distribution = 0, float(observed[0]), 1.0, None
@@ -224,9 +216,7 @@ class KernelTest(SimulatedTest):
             if float(sample.weight @ (p * (1.0 - p))) < _LEAST_VARIANCE:
                 reason = _TOO_CERTAIN
             else:
-                variance, third = null_cumulants(
-                    sample.points, sample.weight, self.kernel, float(bandwidths[0])
-                )
+                variance, third = null_cumulants(sample.points, sample.weight, float(bandwidths[0]))
                 z = np.array(statistic / float(deviation[0]))
                 pvalue = pvalues[0] = float(gamma_sf(z, np.array(third / variance**1.5)))
         if reason and bandwidths.shape[0] > 1:
@@ -247,12 +237,12 @@ class KernelTest(SimulatedTest):
                 for scale in zip(bandwidths, observed, deviation, pvalues, strict=True)
             ),
             null_distribution=distribution,
-            reason=reason or f"{self.kernel} kernel, bandwidth {float(bandwidths[best]):.3g}",
+            reason=reason or f"bandwidth {float(bandwidths[best]):.3g}",
             **dependence_of(sample.clusters, sample.probabilities),
         )
 
     def _bandwidths(self, sample: KernelSample) -> Array:
         if not isinstance(self.bandwidth, str):
             return np.array([float(self.bandwidth)])
-        median = median_distance(sample.points, sample.weight, self.kernel)
+        median = median_distance(sample.points, sample.weight)
         return median * (_GRID if self.bandwidth == "adaptive" else np.ones(1))

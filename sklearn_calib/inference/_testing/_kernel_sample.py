@@ -107,9 +107,7 @@ class KernelSample:
             r = min(step, n_draws - first)
             yield generator.multinomial(trials, self.points, size=(r, n_points)).astype(np.float64)
 
-    def estimates(
-        self, kernel: str, bandwidths: Array, n_draws: int, generator: np.random.Generator
-    ) -> KernelEstimates:
+    def estimates(self, bandwidths: Array, n_draws: int, generator: np.random.Generator) -> KernelEstimates:
         """Return the mean of h over all pairs of samples, the unbiased quadratic estimator."""
         n_points, n_columns = self.points.shape
         if n_columns > 1 and n_points > MAX_DENSE:
@@ -123,9 +121,9 @@ class KernelSample:
         null = np.zeros((bandwidths.shape[0], n_draws))
         seed = generator.integers(1 << 32, size=4).tolist()
         for scale, bandwidth in enumerate(bandwidths):
-            form = kernel_form(self.points, kernel, bandwidth)
+            form = kernel_form(self.points, bandwidth)
             observed[scale] = self._pair_sums(form, self.counts[np.newaxis])[0] / pairs
-            variance = null_variance(self.points, self.weight, kernel, bandwidth)
+            variance = null_variance(self.points, self.weight, bandwidth)
             deviation[scale] = np.sqrt(variance) / pairs
             # the labels are the same for every bandwidth
             drawn = self.draw(n_draws, np.random.default_rng(seed))
