@@ -63,10 +63,7 @@ TESTS = [
     TestCase("kernel_asymptotic", KernelTest(method="asymptotic"), clusters=False),
     # the samples of the generated tests are continuous
     TestCase("binomial", BinomialTest(max_values=10_000, n_resamples=99)),
-    TestCase(
-        "binomial_doubled",
-        BinomialTest(correction="bonferroni", two_sided="doubled", max_values=10_000, n_resamples=99),
-    ),
+    TestCase("binomial_bonferroni", BinomialTest(correction="bonferroni", max_values=10_000, n_resamples=99)),
     TestCase("sequential", SequentialTest(), ordered=True, clusters=False),
     TestCase("consistency", ConsistencyTest("smooth_ece", n_resamples=39), flip=False, draws=True),
     TestCase("cox", CoxTest(n_resamples=99), draws=True),

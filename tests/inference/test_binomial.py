@@ -11,20 +11,16 @@ from scipy.stats import binom, binomtest
 from sklearn_calib.inference import BinomialTest, BinomialValue
 from tests.inference import _properties
 
-LAWS = ("minlike", "doubled")
-
 
 def single(k, n, p, **parameters):
     """Return the p-value of k positives among n predictions p."""
     return BinomialTest(max_values=1, **parameters).test(np.arange(n) < k, np.full(n, p), pos_label=1).pvalue
 
 
-def exact_pvalues(n, p, two_sided):
+def exact_pvalues(n, p):
     """Return the p-value of each number of positives, in exact fractions, from the definition."""
     p = Fraction(p)
     mass = [comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
-    if two_sided == "doubled":
-        return [min(1, 2 * min(sum(mass[: k + 1]), sum(mass[k:]))) for k in range(n + 1)]
     return [sum(m for m in mass if m <= mass[k]) for k in range(n + 1)]
 
 
@@ -46,12 +42,11 @@ def test_by_hand():
     assert [value.adjusted_pvalue for value in bonferroni.scales] == pytest.approx([1 / 8, 1 / 2])
 
 
-@pytest.mark.parametrize("two_sided", LAWS)
 @pytest.mark.parametrize("p", [0.5, 0.25, 0.125, 0.3, 0.9, 1e-3])
-def test_single_value_is_exact(p, two_sided):
+def test_single_value_is_exact(p):
     for n in (1, 2, 3, 8, 13):
-        found = [single(k, n, p, two_sided=two_sided) for k in range(n + 1)]
-        expected = exact_pvalues(n, p, two_sided)
+        found = [single(k, n, p) for k in range(n + 1)]
+        expected = exact_pvalues(n, p)
         np.testing.assert_allclose(found, [float(x) for x in expected], rtol=1e-12)
 
 
@@ -76,23 +71,19 @@ def test_large_counts():
         assert value.pvalue == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("two_sided", LAWS)
-def test_tails_are_not_lost(two_sided):
-    assert single(30, 30, 1e-9, two_sided=two_sided) == pytest.approx(
-        (1e-9) ** 30 * (2 if two_sided == "doubled" else 1), rel=1e-9
-    )
-    assert single(0, 400, 0.5, two_sided=two_sided) == pytest.approx(2.0**-399)
+def test_tails_are_not_lost():
+    assert single(30, 30, 1e-9) == pytest.approx((1e-9) ** 30, rel=1e-9)
+    assert single(0, 400, 0.5) == pytest.approx(2.0**-399)
     # beyond the range of floats, but possible
-    assert 0 < single(2000, 2000, 0.5, two_sided=two_sided) < 1e-300
-    assert single(1, 1, 1e-300, two_sided=two_sided) > 0
+    assert 0 < single(2000, 2000, 0.5) < 1e-300
+    assert single(1, 1, 1e-300) > 0
 
 
 @pytest.mark.parametrize("correction", ["holm", "bonferroni"])
-@pytest.mark.parametrize("two_sided", LAWS)
 @pytest.mark.parametrize("design", [{0.2: 4, 0.5: 5}, {0.1: 3, 0.3: 2, 0.75: 4}, {0.0: 2, 0.4: 6, 1.0: 1}])
-def test_level_by_enumeration(design, two_sided, correction):
+def test_level_by_enumeration(design, correction):
     """P(p-value <= alpha) <= alpha for every alpha, and so for the values that are blamed."""
-    test = BinomialTest(correction=correction, two_sided=two_sided, max_values=len(design))
+    test = BinomialTest(correction=correction, max_values=len(design))
     prob = np.repeat(list(design), list(design.values()))
     mass, pvalue, smallest_adjusted = [], [], []
     for counts in itertools.product(*(range(n + 1) for n in design.values())):

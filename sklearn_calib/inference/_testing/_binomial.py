@@ -23,7 +23,6 @@ from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationT
 from sklearn_calib.inference._testing._simulated import TIE, simulated
 
 _CORRECTIONS = ("holm", "bonferroni")
-_TWO_SIDED = ("minlike", "doubled")
 # Numbers of events whose probabilities differ by less than this factor are equally likely; the usual choice.
 _TIE = 1.0 + 1e-7
 # Smallest p-value: what underflows is not impossible.
@@ -73,8 +72,9 @@ class BinomialTest(CalibrationTest):
 
     Given the predictions, the number :math:`K_g` of positives among the :math:`n_g` observations with
     predicted value :math:`v_g` is binomial under the null hypothesis. Each value gets its exact two-sided
-    p-value :math:`P_g`, and the test rejects if the smallest is too small for the number :math:`m` of values
-    (Appendix 8.2.4 of [1]_):
+    p-value :math:`P_g`, the probability of all outcomes that are not more likely than the observed one, as in
+    ``scipy.stats.binomtest``. The test rejects if the smallest is too small for the number :math:`m` of
+    values (Appendix 8.2.4 of [1]_):
 
     .. math:: P = \min(1,\; m \min_g P_g).
 
@@ -87,10 +87,6 @@ class BinomialTest(CalibrationTest):
     correction : {"holm", "bonferroni"}, default="holm"
         How the p-values of single values are adjusted. Both give the same overall p-value; Holm's step-down
         adjustment [2]_ is never larger and, like Bonferroni's, valid under any dependence.
-    two_sided : {"minlike", "doubled"}, default="minlike"
-        Which outcomes count as at least as extreme as :math:`k`. "minlike": all that are not more likely than
-        :math:`k`, as in ``scipy.stats.binomtest``. "doubled": twice the smaller tail, at most 1; faster to
-        compute, and rarely smaller.
     max_values : int or None, default=None
         Largest number of distinct predictions; more raise an error. None allows half the number of
         observations, that is two observations of each value on average: with fewer, the predictions are
@@ -126,12 +122,12 @@ class BinomialTest(CalibrationTest):
     deviation of the simulated numbers, and 1 keeps values with few expected events from dominating. P-values
     are adjusted by the joint distribution of the simulated :math:`Z_g` [3]_: "bonferroni" by the largest of
     all, "holm" by the largest of those that are not yet rejected. The ``statistic`` is the largest
-    :math:`Z_g`, and ``two_sided`` does not apply.
+    :math:`Z_g`.
 
     Predictions are distinct if they differ in any bit, so round them to the precision at which they were
     issued. If you round continuous predictions, the rounded ones are tested.
 
-    Cost: one sort, and for "minlike" O(log n) evaluations of the binomial distribution for each value.
+    Cost: one sort, and O(log n) evaluations of the binomial distribution for each value.
 
     References
     ----------
@@ -152,7 +148,7 @@ class BinomialTest(CalibrationTest):
     >>> result = BinomialTest().test(y_true, y_proba)
     >>> print(result)
     binomial test: H0: P(Y = 1 | p) = p
-      p-value    0.001247  (exact binomial, minlike, 3 values)
+      p-value    0.001247  (exact binomial, 3 values)
       statistic  3.381
       estimate   0.1167
       n          60
@@ -170,20 +166,17 @@ class BinomialTest(CalibrationTest):
         self,
         *,
         correction: str = "holm",
-        two_sided: str = "minlike",
         max_values: int | None = None,
         n_resamples: int = 999,
         random_state: Any = 0,
     ) -> None:
         self.correction = correction
-        self.two_sided = two_sided
         self.max_values = max_values
         self.n_resamples = n_resamples
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
         check_option(self.correction, "correction", _CORRECTIONS)
-        check_option(self.two_sided, "two_sided", _TWO_SIDED)
         if self.max_values is not None:
             check_integer(self.max_values, "max_values")
         check_size(self.n_resamples, "n_resamples")
@@ -201,12 +194,11 @@ class BinomialTest(CalibrationTest):
         values = f"{m} value{'' if m == 1 else 's'}"
         null = None
         if grouped.clusters is None:
-            tail = _doubled if self.two_sided == "doubled" else _minlike
-            pvalues[chance] = np.maximum(tail(positives[chance], count[chance], value[chance]), _TINY)
+            pvalues[chance] = np.maximum(_minlike(positives[chance], count[chance], value[chance]), _TINY)
             adjusted[chance] = adjust_pvalues(pvalues[chance], self.correction)
             smallest = float(pvalues.min())
             statistic = abs(float(np.log10(smallest))) if smallest > 0.0 else np.inf
-            method = f"exact binomial, {self.two_sided}, {values}"
+            method = f"exact binomial, {values}"
         else:
             centre = (count * value)[:, np.newaxis]
             drawn = simulated(self, grouped, lambda positives: (positives - centre).T).T
@@ -308,12 +300,6 @@ def _minlike(k: Array, n: Array, p: Array) -> Array:
 def _flipped_pmf(j: Array, n: Array, p: Array) -> Array:
     mass: Array = binom.pmf(n - j, n, p)
     return mass
-
-
-def _doubled(k: Array, n: Array, p: Array) -> Array:
-    """Return twice the smaller tail, at most 1, for Binomial(n, p)."""
-    tail = np.minimum(binom.cdf(k, n, p), binom.sf(k - 1.0, n, p))
-    return np.minimum(2.0 * tail, 1.0)
 
 
 def _where(grouped: GroupedOutcomes, least: int, smallest: float) -> str:
