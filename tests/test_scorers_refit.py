@@ -99,7 +99,7 @@ def test_missing_scores_are_named():
     [
         ({"calibration": "neg_log_loss"}, ValueError, "cannot select a model"),
         ({"proper": None}, TypeError, "proper must be the name"),
-        ({"n_standard_errors": -1}, ValueError, "must not be negative"),
+        ({"n_standard_errors": -1}, ValueError, "must be at least 0"),
         ({"n_standard_errors": "1"}, TypeError, "must be a number"),
     ],
 )

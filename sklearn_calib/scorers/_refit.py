@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from sklearn_calib._typing import Array
+from sklearn_calib._validation import check_not_negative
 
 
 class BestCalibrated(BaseEstimator):
@@ -79,7 +80,15 @@ class BestCalibrated(BaseEstimator):
         proper: str = "neg_log_loss",
         n_standard_errors: float = 1.0,
     ) -> None:
-        _check(calibration, proper, n_standard_errors)
+        for name, value in (("calibration", calibration), ("proper", proper)):
+            if not isinstance(value, str):
+                raise TypeError(f"{name} must be the name of a score, got {value!r}.")
+        if calibration == proper:
+            raise ValueError(
+                f"calibration and proper are both {proper!r}. A calibration error alone cannot select a "
+                "model: name a proper score, such as 'neg_log_loss', as proper."
+            )
+        check_not_negative(n_standard_errors, "n_standard_errors")
         self.calibration = calibration
         self.proper = proper
         self.n_standard_errors = n_standard_errors
@@ -107,21 +116,6 @@ class BestCalibrated(BaseEstimator):
         kept = np.flatnonzero(usable & (score >= score[best] - self.n_standard_errors * error_of_best))
         # lexsort is stable: among exact ties the first candidate is selected
         return int(kept[np.lexsort((-score[kept], error[kept]))[0]])
-
-
-def _check(calibration: str, proper: str, n_standard_errors: float) -> None:
-    for name, value in (("calibration", calibration), ("proper", proper)):
-        if not isinstance(value, str):
-            raise TypeError(f"{name} must be the name of a score, got {value!r}.")
-    if calibration == proper:
-        raise ValueError(
-            f"calibration and proper are both {proper!r}. A calibration error alone cannot select a model: "
-            "name a proper score, such as 'neg_log_loss', as proper."
-        )
-    if isinstance(n_standard_errors, bool) or not isinstance(n_standard_errors, int | float | np.number):
-        raise TypeError(f"n_standard_errors must be a number, got {n_standard_errors!r}.")
-    if not n_standard_errors >= 0:
-        raise ValueError(f"n_standard_errors must not be negative, got {n_standard_errors!r}.")
 
 
 def _mean_score(cv_results: Mapping[str, Any], name: str) -> Array:

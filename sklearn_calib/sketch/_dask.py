@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from importlib import import_module
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -216,8 +218,4 @@ def _sketch_chunks(number: Any, *arrays: Any, pos_label: Any, precision: int) ->
 
 def _merge_sketches(sketches: list[CalibrationSketch]) -> CalibrationSketch:
     """Return the sum of sketches, which stay as they are: if a worker is lost they are needed again."""
-    whole = sketches[0].copy()
-    for sketch in sketches[1:]:
-        whole.merge(sketch)
-    whole._finish()
-    return whole
+    return reduce(add, sketches)._finish()

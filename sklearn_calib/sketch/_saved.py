@@ -9,23 +9,17 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import check_integer
+from sklearn_calib._validation import check_size
 from sklearn_calib._writing import write_whole
 
 # Keys of the dict besides those of the content; the content has changed with the version.
 _HEAD, _VERSION = ("format", "version", "checksum"), 4
-# With fewer bits the tails have no bins; with more, the edges near 1 would be no floats.
-_LEAST_PRECISION, _MOST_PRECISION = 8, 20
 
 
 def check_precision(value: Any) -> int:
     """Return the precision as int if there are bins for it."""
-    precision = check_integer(value, "precision", _LEAST_PRECISION)
-    if precision > _MOST_PRECISION:
-        raise ValueError(
-            f"precision must be at most {_MOST_PRECISION}, got {precision}: finer bins save nothing."
-        )
-    return precision
+    # with fewer bits the tails have no bins; with more, the edges near 1 would be no floats
+    return check_size(value, "precision", 8, 20)
 
 
 def _checksum(content: dict[str, Any]) -> str:

@@ -125,11 +125,21 @@ class CalibrationSketch(Saved):
         TypeError
             If ``other`` is not a sketch.
         """
-        self._check_alike(other)
-        pos_label = _common_label(self._pos_label, other._pos_label)
+        if not isinstance(other, CalibrationSketch):
+            raise TypeError(
+                f"Only sketches can be merged, got {type(other).__name__}. Add samples by update."
+            )
+        if other._precision != self._precision:
+            raise ValueError(
+                f"precision differs: {self._precision} and {other._precision}. Only sketches of the same "
+                "precision can be merged."
+            )
+        if None not in (self._pos_label, other._pos_label) and self._pos_label != other._pos_label:
+            raise ValueError(f"pos_label differs: {self._pos_label!r} and {other._pos_label!r}.")
         contents = other._contents()
         self._open().add_contents(contents)
-        self._pos_label = pos_label
+        if self._pos_label is None:
+            self._pos_label = other._pos_label
         return self
 
     def __add__(self, other: Any) -> Self:
@@ -300,24 +310,3 @@ class CalibrationSketch(Saved):
         new = type(self)(precision=self._precision, pos_label=pos_label)
         new._finished = contents
         return new
-
-    def _check_alike(self, other: Any) -> None:
-        """Raise if sketches cannot be merged."""
-        if not isinstance(other, CalibrationSketch):
-            raise TypeError(
-                f"Only sketches can be merged, got {type(other).__name__}. Add samples by update."
-            )
-        if other._precision != self._precision:
-            raise ValueError(
-                f"precision differs: {self._precision} and {other._precision}. Only sketches of the same "
-                "precision can be merged."
-            )
-
-
-def _common_label(mine: Any, theirs: Any) -> Any:
-    """Return the positive class of two sketches; raise if they name two."""
-    if mine is None or theirs is None:
-        return theirs if mine is None else mine
-    if mine != theirs:
-        raise ValueError(f"pos_label differs: {mine!r} and {theirs!r}.")
-    return mine
