@@ -89,7 +89,8 @@ class MapBuilder:
 
     def constant(self, calibrator: Any, breaks: Array) -> Step:
         """Return a map that changes only at given scores."""
-        values = _between(calibrator, breaks)
+        below = np.nextafter(breaks[:1], -np.inf) if breaks.size else np.array([0.5])
+        values = event_probability(calibrator, np.append(below, breaks))
         kept = np.flatnonzero(np.diff(values))
         return Step(breaks[kept], values[np.append(0, kept + 1)])
 
@@ -110,12 +111,6 @@ class MapBuilder:
 
 def _function(calibrator: Any) -> Callable[[Array], Array]:
     return lambda scores: event_probability(calibrator, scores)
-
-
-def _between(calibrator: Any, breaks: Array) -> Array:
-    """Return the probabilities below the first break, and from each break on."""
-    below = np.nextafter(breaks[:1], -np.inf) if breaks.size else np.array([0.5])
-    return event_probability(calibrator, np.append(below, breaks))
 
 
 def _axis(calibrator: Any, nodes: list[Node]) -> Axis:

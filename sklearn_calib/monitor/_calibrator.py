@@ -25,7 +25,7 @@ from sklearn_calib.calibrators._multiclass import (
     scores_wanted,
 )
 from sklearn_calib.inference._betting._sequential import check_known
-from sklearn_calib.monitor._fading import SHORTEST, FadingSketch
+from sklearn_calib.monitor._fading import FadingSketch
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 
 _Memory = CalibrationSketch | WindowedSketch | FadingSketch
@@ -44,7 +44,8 @@ class StreamingCalibrator(BaseCalibrator):
         Calibrator to fit: a binary calibrator of probabilities that supports weights. None means
         :class:`SplineCalibrator`.
     half_life : float, default=None
-        Number of samples after which the weight of a sample is halved. None weights all samples equally.
+        Number of samples, at least 1, after which the weight of a sample is halved. None weights all samples
+        equally.
     window : int, default=None
         Number of samples after which a sample is forgotten. None means never. Cannot be combined with
         ``half_life``.
@@ -214,11 +215,8 @@ class StreamingCalibrator(BaseCalibrator):
             return WindowedSketch(window, n_slots=n_slots, precision=self.precision)
         if self.half_life is not None:
             half_life = check_positive(self.half_life, "half_life")
-            if half_life < SHORTEST:
-                raise ValueError(
-                    f"half_life must be at least {SHORTEST:g} samples, got {self.half_life!r}: with a "
-                    "shorter one only the last sample has a nonzero weight."
-                )
+            if half_life < 1.0:
+                raise ValueError(f"half_life must be at least 1 sample, got {self.half_life!r}.")
             return FadingSketch(self.precision, half_life)
         return CalibrationSketch(precision=self.precision)
 

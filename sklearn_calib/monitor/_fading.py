@@ -10,8 +10,6 @@ Codes = NDArray[np.int64]
 
 # Weights are rescaled after this many half-lives; those of samples twice as old are rounding errors.
 _STEP = 32.0
-#: A half-life in samples after which the sample before the last is a rounding error.
-SHORTEST = 1.0 / _STEP
 
 
 class FadingSketch:

@@ -175,7 +175,12 @@ class MonitorDisplay:
         self._draw_evidence(axes[0], time, line)
         self.error_ = None
         if len(axes) == 2:
-            self._draw_error(axes[1], time, metric, line)
+            error = np.asarray(self.history[metric], dtype=np.float64)
+            known = np.isfinite(error)
+            params: dict[str, Any] = {"marker": ".", "markersize": 5} | line
+            (self.error_,) = axes[1].plot(time[known], error[known], **params)
+            axes[1].set_ylim(bottom=min(0.0, float(error[known].min(initial=0.0))))
+            axes[1].set_ylabel(plain(metric))
         axes[-1].set_xlabel("Samples" if time.dtype.kind in "iu" else "Time")
         if show_legend:
             legend_below(self.ax_, title=None if self.name is None else plain(self.name))
@@ -199,11 +204,3 @@ class MonitorDisplay:
         pad = 0.06 * (high - low)
         ax.set_ylim(low - pad, high + pad)
         ax.set_ylabel("log10 of the evidence")
-
-    def _draw_error(self, ax: Axes, time: Any, metric: str, line: dict[str, Any]) -> None:
-        error = np.asarray(self.history[metric], dtype=np.float64)
-        known = np.isfinite(error)
-        params: dict[str, Any] = {"marker": ".", "markersize": 5} | line
-        (self.error_,) = ax.plot(time[known], error[known], **params)
-        ax.set_ylim(bottom=min(0.0, float(error[known].min(initial=0.0))))
-        ax.set_ylabel(plain(metric))

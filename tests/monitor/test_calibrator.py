@@ -223,7 +223,7 @@ def test_bad_batches_leave_it_as_it_was(args, message):
     ("params", "kind", "message"),
     [
         ({"half_life": 0}, ValueError, "half_life must be positive"),
-        ({"half_life": 1e-300}, ValueError, "half_life must be at least 0.03"),
+        ({"half_life": 1e-300}, ValueError, "half_life must be at least 1 sample"),
         ({"window": 0}, ValueError, "window must be at least 1"),
         ({"window": 25, "n_slots": 10}, ValueError, "not a multiple of n_slots"),
         ({"window": 100, "half_life": 10}, ValueError, "cannot be combined"),
