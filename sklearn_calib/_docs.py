@@ -227,6 +227,13 @@ ax_ : matplotlib Axes
     Axes with the plot, after :meth:`plot`.
 figure_ : matplotlib Figure
     Figure containing it.""",
+    "panels": """\
+axes_ : list of matplotlib Axes
+    Axes of each panel, after :meth:`plot`.
+ax_ : matplotlib Axes
+    The first of them.
+figure_ : matplotlib Figure
+    Figure containing them.""",
     "display_returned": """\
 Returns
 -------

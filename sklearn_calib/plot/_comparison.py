@@ -116,12 +116,7 @@ class ComparisonDisplay:
 
     Attributes
     ----------
-    axes_ : list of matplotlib Axes
-        Axes of each metric, after :meth:`plot`.
-    ax_ : matplotlib Axes
-        The first of them.
-    figure_ : matplotlib Figure
-        Figure containing them.
+    %(panels)s
     points_, worse_ : list of matplotlib Line2D
         For each metric the dots of the models in the best set, and those of the others.
     intervals_ : list of matplotlib LineCollection

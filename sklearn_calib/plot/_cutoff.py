@@ -10,10 +10,17 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from sklearn_calib._core._bounds import whole_numbers
+from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import tail_rank
 from sklearn_calib._html import number_text
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_fraction, check_option, least_resamples, refuse_fractions
+from sklearn_calib._validation import (
+    BinarySample,
+    check_fraction,
+    check_option,
+    least_resamples,
+    refuse_fractions,
+)
 from sklearn_calib.inference import CalibrationTestResult, CutoffTest
 from sklearn_calib.inference._testing._tails import brownian_range_sf
 from sklearn_calib.metrics import CutoffResult, cutoff_result
@@ -45,22 +52,6 @@ def _deviation(result: CutoffResult) -> float:
     p = result.probabilities
     fraction = result.weight / result.weight.sum()
     return math.sqrt(float(fraction @ (p * (1.0 - p))) / result.n_samples)
-
-
-def _asymptotic_test(result: CutoffResult) -> CalibrationTestResult:
-    """Return the asymptotic test with Kish's effective sample size, for weights that are not counts."""
-    deviation = _deviation(result)
-    statistic = result.value / deviation if deviation > 0 else 0.0
-    return CalibrationTestResult(
-        test="cutoff test",
-        null_hypothesis="P(Y = 1 | p) = p",
-        statistic=statistic,
-        pvalue=brownian_range_sf(statistic),
-        estimate=result.value,
-        method="asymptotic, effective sample size",
-        n_samples=round(result.n_samples),
-        asymptotic_null="brownian range" if deviation > 0 else "",
-    )
 
 
 def _strip_height(result: CutoffResult, test: CalibrationTestResult, confidence: float) -> float | None:
@@ -235,7 +226,10 @@ class CutoffDisplay(DisplayMixin):
         given: dict[str, Any] = {"sample_weight": sample_weight, "pos_label": pos_label}
         result = cutoff_result(y_true, y_proba, **given)
         if clusters is None and not (whole_numbers(result.weight) and whole_numbers(result.positives)):
-            test = _asymptotic_test(result)
+            # weights that are not counts are scaled to the effective sample size
+            scale = result.n_samples / result.weight.sum()
+            grouped = GroupedOutcomes(result.probabilities, scale * result.weight, scale * result.positives)
+            test = CutoffTest(method="asymptotic")._run(BinarySample(*grouped.rows()))
         else:
             run = CutoffTest(n_resamples=n_resamples, random_state=random_state)
             test = run.test(y_true, y_proba, clusters=clusters, **given)

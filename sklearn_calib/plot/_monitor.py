@@ -54,12 +54,7 @@ class MonitorDisplay:
 
     Attributes
     ----------
-    axes_ : list of matplotlib Axes
-        The panels, after :meth:`plot`.
-    ax_ : matplotlib Axes
-        The upper panel.
-    figure_ : matplotlib Figure
-        Figure containing them.
+    %(panels)s
     evidence_ : matplotlib Line2D
         Logarithm of the evidence to base 10.
     threshold_ : matplotlib Line2D

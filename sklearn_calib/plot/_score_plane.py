@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -30,15 +31,12 @@ _TITLES = {"brier": "Brier score", "log_loss": "log loss"}
 def _decomposition(problem: Any, reduction: str, score: str) -> ScoreDecomposition:
     """Return the isotonic decomposition; of several binary problems, the mean of each component."""
 
-    def mean(component: str) -> float:
-        def value(sample: BinarySample) -> float:
-            return float(getattr(decompose(group_outcomes(sample.y, sample.p, sample.w), score), component))
-
-        return reduced_error(value, problem, reduction)
+    def component(sample: BinarySample, name: str) -> float:
+        return float(getattr(decompose(group_outcomes(sample.y, sample.p, sample.w), score), name))
 
     parts = ("score", "miscalibration", "discrimination", "uncertainty")
     return ScoreDecomposition(
-        **{part: mean(part) for part in parts},
+        **{part: reduced_error(partial(component, name=part), problem, reduction) for part in parts},
         score_name=score,
         curve="isotonic",
         n_samples=problem[0].total if isinstance(problem, list) else problem.total,

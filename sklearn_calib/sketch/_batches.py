@@ -70,23 +70,21 @@ def sketch_batches(
 
 def add_batch(sketch: CalibrationSketch, batch: Any, where: str) -> None:
     """Add a batch, or another sketch, to a sketch; errors name it."""
-    if isinstance(batch, CalibrationSketch):
-        try:
-            sketch.merge(batch)
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
-        return
-    if not isinstance(batch, tuple | list):
+    alike = isinstance(batch, CalibrationSketch)
+    if not alike and not isinstance(batch, tuple | list):
         raise TypeError(
             f"{where} is a {type(batch).__name__}. Pass tuples (y_true, y_proba) or (y_true, y_proba, "
             "sample_weight), or sketches."
         )
-    if len(batch) not in (2, 3):
+    if not alike and len(batch) not in (2, 3):
         raise ValueError(
             f"{where} has {len(batch)} elements. Pass (y_true, y_proba) or (y_true, y_proba, sample_weight)."
         )
     try:
-        sketch.update(batch[0], batch[1], sample_weight=batch[2] if len(batch) == 3 else None)
+        if alike:
+            sketch.merge(batch)
+        else:
+            sketch.update(batch[0], batch[1], sample_weight=batch[2] if len(batch) == 3 else None)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
 
