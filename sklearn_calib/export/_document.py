@@ -265,10 +265,8 @@ def exported(
     classes = calibrator.classes_.tolist()
     if len({type(label) for label in classes}) > 1 or type(classes[0]) not in _LABELS:
         raise TypeError(f"calibrator has the classes {classes}. Encode them as strings or numbers.")
-    if not isinstance(date, str | None):
-        raise TypeError(f"date must be a string such as '2026-01-31', got {date!r}.")
     if date is not None and not _is_text(date):
-        raise ValueError(f"date must have at most {_LONGEST} characters, all printable, got {date[:80]!r}.")
+        raise ValueError(f"date must be a printable text of at most {_LONGEST} characters, got {date!r:.80}.")
     if not isinstance(certificate, CutoffCertificate | None):
         raise TypeError(
             f"certificate must be the result of cutoff_certificate, got {certificate!r}. Omit it, or "

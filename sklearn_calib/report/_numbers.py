@@ -344,11 +344,12 @@ def find_regions(
     for low, high, sign in _disjoint(first, last, signed, statistic)[:_MOST_REGIONS]:
         inside = np.flatnonzero((first >= low) & (last <= high) & (signed * sign > 0))
         worst = inside[np.argmax(np.abs(signed[inside]) / rows[inside])]
-        whole, part = (
-            _within(grouped, (index >= start) & (index <= end))
-            for start, end in ((low, high), (first[worst], last[worst]))
-        )
-        regions.append(ReportRegion(*whole, *part[:-1]))
+        found: list[float] = []
+        for start, end in ((low, high), (first[worst], last[worst])):
+            chosen = (index >= start) & (index <= end)
+            part = GroupedOutcomes(grouped.prob[chosen], grouped.weight[chosen], grouped.positives[chosen])
+            found += [float(part.prob[0]), float(part.prob[-1]), *_frequencies(part), part.total]
+        regions.append(ReportRegion(*found[:-1]))
     return tuple(sorted(regions, key=lambda region: region.lower))
 
 
@@ -382,12 +383,6 @@ def _over_runs(values: NDArray[Any], first: NDArray[np.intp], last: NDArray[np.i
     below = np.insert(np.cumsum(values, axis=0), 0, 0.0, axis=0)
     out: Array = below[last + 1] - below[first]
     return out
-
-
-def _within(grouped: GroupedOutcomes, rows: NDArray[np.bool_]) -> tuple[float, ...]:
-    """Return smallest and largest prediction, mean prediction, event frequency and number of samples."""
-    part = GroupedOutcomes(grouped.prob[rows], grouped.weight[rows], grouped.positives[rows])
-    return float(part.prob[0]), float(part.prob[-1]), *_frequencies(part), part.total
 
 
 def _frequencies(grouped: GroupedOutcomes) -> tuple[float, float]:

@@ -51,7 +51,7 @@ class Clock:
         """Return the kind of times, and one time for all samples or one for each; None counts from 0."""
         if time is None:
             return self.check(SAMPLES), np.zeros(0, dtype=np.int64)
-        alone = isinstance(time, Real | np.datetime64 | date) or hasattr(time, "to_datetime64")
+        alone = isinstance(time, Real | np.datetime64 | date)
         times = np.atleast_1d(as_array([time] if alone else time, "time"))
         if times.ndim != 1:
             raise ValueError(f"time must be one time, or have shape (n,), got shape {times.shape}.")
@@ -124,7 +124,7 @@ def _ticks(times: NDArray[Any]) -> tuple[str, NDArray[Any]]:
             row = int(np.flatnonzero(~np.isfinite(ticks))[0])
             raise ValueError(f"time contains {ticks[row]} at index {row}. Times must be finite.")
         return NUMBERS, ticks
-    if times.dtype.kind == "O" and times.size and all(_is_date(value) for value in times):
+    if times.dtype.kind == "O" and all(isinstance(value, date | np.datetime64) for value in times):
         dates = [_as_datetime64(value) for value in times]
         _check_years(np.array([value.astype(_YEARS) for value in dates]), times)
         times = np.array(dates, dtype=_NANOSECONDS)
@@ -141,10 +141,6 @@ def _check_years(years: NDArray[Any], times: NDArray[Any]) -> None:
     if far.any():
         row = int(far.argmax())
         raise ValueError(f"time is {times[row]} at index {row}, not a date of the years 1678 to 2261.")
-
-
-def _is_date(value: Any) -> bool:
-    return isinstance(value, date | np.datetime64) or hasattr(value, "to_datetime64")
 
 
 def _as_datetime64(value: Any) -> Any:

@@ -216,7 +216,10 @@ def _rows_of_csv(file: Path, names: Sequence[str], numbers: Any) -> Iterator[Any
         line = next((line for line in text.splitlines() if line.strip()), "")
         if not line:
             raise ValueError(f"{file} is empty. It needs a line of column names and a line for each row.")
-        delimiter, written = _header(line, names)
+        # the delimiter by which most of the names are found
+        read = {delimiter: next(csv.reader([line], delimiter=delimiter)) for delimiter in ",;\t|"}
+        delimiter = max(read, key=lambda sign: len({name.strip() for name in read[sign]} & set(names)))
+        written = read[delimiter]
         header = [name.strip() for name in written]
         places = _places(str(file), header, names)
         text_type = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
@@ -241,13 +244,6 @@ def _rows_of_csv(file: Path, names: Sequence[str], numbers: Any) -> Iterator[Any
             raise ValueError(f"{file}: {_words(str(error), header)}.") from None
         if counted.quotes % 2 and counted.lines != n_rows + 1:
             raise ValueError(f"{file}: a quote is not closed. Is the file truncated?")
-
-
-def _header(line: str, names: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the delimiter by which most of the names are found, and the column names as they are written."""
-    found = {delimiter: next(csv.reader([line], delimiter=delimiter)) for delimiter in ",;\t|"}
-    best = max(found, key=lambda delimiter: len({name.strip() for name in found[delimiter]} & set(names)))
-    return best, found[best]
 
 
 class _Counted(io.RawIOBase):

@@ -203,7 +203,7 @@ def test_training_data_and_certificate_are_recorded(tmp_path):
     # what is loaded can be written again
     assert to_json(loaded) == text
     assert from_json(to_json(calibrator, date="2026-02-01")).fingerprint_ != loaded.fingerprint_
-    with pytest.raises(TypeError, match="date must be a string"):
+    with pytest.raises(ValueError, match="date must be a printable text"):
         to_json(calibrator, date=2026)
     with pytest.raises(TypeError, match="certificate must be the result of cutoff_certificate"):
         to_json(calibrator, certificate=0.1)
@@ -401,7 +401,7 @@ def test_labels_keep_their_ends_and_need_little_memory():
 
 
 def test_dates_are_printable_texts():
-    with pytest.raises(ValueError, match=r"date must .* printable, got '2026.x1b"):
+    with pytest.raises(ValueError, match=r"date must be a printable text .* got '2026.x1b"):
         to_json(PlattCalibrator().fit(*data(2)), date="2026\x1b[31m")
 
 
