@@ -19,7 +19,6 @@ from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.export._document import TOLERANCE, ExportedCalibrator, exported
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
 
-_DTYPES = ("float32", "float64")
 _FAR_OUT = 1e9
 _TOLERANCE = "tolerance"
 
@@ -370,7 +369,7 @@ def to_onnx(
     >>> calibrator = PlattCalibrator().fit([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
     >>> model = to_onnx(calibrator)  # doctest: +SKIP
     """
-    check_option(dtype, "dtype", _DTYPES)
+    check_option(dtype, "dtype", ("float32", "float64"))
     register_onnx_converters()
     from skl2onnx import convert_sklearn
     from skl2onnx.common import data_types as types

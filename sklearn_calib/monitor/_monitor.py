@@ -31,7 +31,6 @@ Metric = Callable[..., Any]
 
 # Integers up to this one are exact floats.
 _LONGEST_RUN = 2**53
-_MODES = ("anytime", "run-length")
 # Number of batches in the history.
 _KEPT = 100_000
 # Columns of the history before those of the metrics.
@@ -196,7 +195,7 @@ class CalibrationMonitor:
         pos_label: Any = None,
         precision: int = 17,
     ) -> None:
-        self.mode = check_option(mode, "mode", _MODES)
+        self.mode = check_option(mode, "mode", ("anytime", "run-length"))
         alpha = check_fraction(alpha, "alpha")
         run_length = check_size(run_length, "run_length", 2, _LONGEST_RUN)
         self.threshold_ = 1.0 / alpha if mode == "anytime" else float(run_length)
