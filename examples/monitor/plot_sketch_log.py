@@ -31,7 +31,7 @@ print(day)
 # The merged sketch does not depend on the order of merging; it is identical bit for bit.
 
 morning, evening = sum(hours[:18]), sum(hours[18:])
-print(evening + morning == day, day - evening == morning)
+print(evening + morning == day)
 for name, part in (("until 18 h", morning), ("from 18 h", evening)):
     y, p, w = part.weighted_sample()
     cutoff = cutoff_calibration_error(y, p, sample_weight=w)
