@@ -12,7 +12,6 @@ from sklearn_calib.inference import HosmerLemeshowTest, TCal
 from sklearn_calib.metrics import (
     expected_calibration_error,
     lower_distance_to_calibration,
-    score_decomposition,
     smooth_ece,
 )
 from sklearn_calib.monitor import CalibrationMonitor
@@ -135,7 +134,6 @@ def test_bins_are_not_more_than_memory_holds(n_bins):
     y, p = np.array([0, 1, 1]), np.array([0.2, 0.4, 0.9])
     for call in (
         lambda: expected_calibration_error(y, p, n_bins=n_bins),
-        lambda: score_decomposition(y, p, curve="binned", n_bins=n_bins),
         lambda: HosmerLemeshowTest(n_bins=n_bins).test(y, p),
         lambda: HistogramBinningCalibrator(n_bins=n_bins).fit(p, y),
     ):

@@ -11,14 +11,8 @@ from sklearn_calib._core._links import logit
 from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._typing import Array
 
-#: Where the knots lie, as quantiles of the predictions.
-KNOT_QUANTILES = {
-    3: (0.1, 0.5, 0.9),
-    4: (0.05, 0.35, 0.65, 0.95),
-    5: (0.05, 0.275, 0.5, 0.725, 0.95),
-    6: (0.05, 0.23, 0.41, 0.59, 0.77, 0.95),
-    7: (0.025, 0.1833, 0.3417, 0.5, 0.6583, 0.8167, 0.975),
-}
+# Where the knots lie, as quantiles of the predictions.
+_KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)
 
 # Weight of the variance of the log-odds in the penalty, as a fraction of the variance of the outcomes: the
 # fit is finite under perfect separation, and otherwise the effect is negligible.
@@ -37,7 +31,7 @@ def natural_spline(x: Array, knots: Array) -> Array:
     return np.column_stack(columns)
 
 
-def smooth_frequency(grouped: GroupedOutcomes, n_knots: int) -> Array:
+def smooth_frequency(grouped: GroupedOutcomes) -> Array:
     """Return the fitted event frequency of each group; the base rate for constant predictions or outcomes.
 
     At 0 and 1, whose log-odds are infinite, it is the observed event frequency.
@@ -46,7 +40,7 @@ def smooth_frequency(grouped: GroupedOutcomes, n_knots: int) -> Array:
     if inside is not grouped:
         curve = grouped.positives / grouped.weight
         if inside.prob.size:
-            curve[(grouped.prob > 0.0) & (grouped.prob < 1.0)] = smooth_frequency(inside, n_knots)
+            curve[(grouped.prob > 0.0) & (grouped.prob < 1.0)] = smooth_frequency(inside)
         return curve
     fraction = grouped.weight / grouped.total
     base_rate = float(grouped.positives.sum() / grouped.total)
@@ -55,7 +49,7 @@ def smooth_frequency(grouped: GroupedOutcomes, n_knots: int) -> Array:
         return np.full_like(x, base_rate)
     middle = weight_middles(grouped.weight)
     middle /= grouped.total
-    knots = np.unique(np.interp(KNOT_QUANTILES[n_knots], middle, x))
+    knots = np.unique(np.interp(_KNOTS, middle, x))
     del middle
     design = _design(x, fraction, knots)
     del x, fraction

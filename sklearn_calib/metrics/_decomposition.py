@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlog1py, xlogy
 
-from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_binary, check_option, check_size
+from sklearn_calib._validation import check_binary, check_option
 from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
@@ -39,8 +38,6 @@ class ScoreDecomposition:
         The mean score of the event frequency as a prediction.
     score_name : {"brier", "log_loss"}
         The score.
-    curve : {"isotonic", "binned"}
-        How the predictions were recalibrated.
     n_samples : float
         Total weight.
     """
@@ -50,7 +47,6 @@ class ScoreDecomposition:
     discrimination: float
     uncertainty: float
     score_name: str
-    curve: str
     n_samples: float
 
     @property
@@ -62,12 +58,12 @@ class ScoreDecomposition:
         return (
             f"{_SCORES[self.score_name]} {number_text(self.score)} = miscalibration "
             f"{number_text(self.miscalibration)} - discrimination {number_text(self.discrimination)} + "
-            f"uncertainty {number_text(self.uncertainty)} ({self.curve}, n = {self.n_samples:g})"
+            f"uncertainty {number_text(self.uncertainty)} (isotonic, n = {self.n_samples:g})"
         )
 
     def _repr_html_(self) -> str:
         return result_html(
-            f"{_SCORES[self.score_name]}, {self.curve}",
+            f"{_SCORES[self.score_name]}, isotonic",
             [(name, number_text(getattr(self, name))) for name in _COMPONENTS]
             + [("n", f"{self.n_samples:g}")],
         )
@@ -83,39 +79,20 @@ def _mean_score(grouped: GroupedOutcomes, prediction: Array, score: str) -> floa
     return float(losses.sum() / grouped.total)
 
 
-def _recalibrated(grouped: GroupedOutcomes, curve: str, n_bins: int, strategy: str) -> Array:
-    """Return the event frequency of the block or bin of each group."""
-    if curve == "isotonic":
-        fit = fit_isotonic(grouped)
-        return np.asarray(fit.value[np.searchsorted(fit.lower, grouped.prob, side="right") - 1])
-    starts = bin_starts(grouped, n_bins, strategy)
-    frequency = np.add.reduceat(grouped.positives, starts) / np.add.reduceat(grouped.weight, starts)
-    return np.asarray(np.repeat(frequency, np.diff(starts, append=grouped.prob.shape[0])))
-
-
-def decompose(
-    grouped: GroupedOutcomes,
-    score: str,
-    curve: str = "isotonic",
-    n_bins: int = 1,
-    strategy: str = "quantile",
-) -> ScoreDecomposition:
+def decompose(grouped: GroupedOutcomes, score: str) -> ScoreDecomposition:
     """Return the decomposition of grouped outcomes."""
-    original = _mean_score(grouped, grouped.prob, score)
-    refined = _mean_score(grouped, _recalibrated(grouped, curve, n_bins, strategy), score)
+    fit = fit_isotonic(grouped)
+    recalibrated = fit.value[np.searchsorted(fit.lower, grouped.prob, side="right") - 1]
+    original, refined = (_mean_score(grouped, p, score) for p in (grouped.prob, recalibrated))
     base_rate = grouped.positives.sum() / grouped.total
     uncertainty = _mean_score(grouped, np.full_like(grouped.prob, base_rate), score)
-    miscalibration, discrimination = original - refined, uncertainty - refined
-    if curve == "isotonic":
-        # non-negative up to rounding, as the fit is optimal among all monotone functions
-        miscalibration = max(miscalibration, 0.0)
     return ScoreDecomposition(
         score=original,
-        miscalibration=miscalibration,
-        discrimination=max(discrimination, 0.0),
+        # non-negative up to rounding, as the fit is optimal among all monotone functions
+        miscalibration=max(original - refined, 0.0),
+        discrimination=max(uncertainty - refined, 0.0),
         uncertainty=uncertainty,
         score_name=score,
-        curve=curve,
         n_samples=grouped.total,
     )
 
@@ -126,9 +103,6 @@ def score_decomposition(
     y_proba: ArrayLike,
     *,
     score: Literal["brier", "log_loss"] = "brier",
-    curve: Literal["isotonic", "binned"] = "isotonic",
-    n_bins: int = 10,
-    strategy: Literal["uniform", "quantile"] = "quantile",
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> ScoreDecomposition:
@@ -139,13 +113,6 @@ def score_decomposition(
     %(binary_sample)s
     score : {"brier", "log_loss"}, default="brier"
         The mean squared difference, or the mean negative log-likelihood.
-    curve : {"isotonic", "binned"}, default="isotonic"
-        How the predictions are recalibrated: by isotonic regression of the outcomes, which has no parameter,
-        or by the event frequencies of bins.
-    n_bins : int, default=10
-        Number of bins, for ``curve="binned"``.
-    strategy : {"uniform", "quantile"}, default="quantile"
-        Bins of equal width or of equal weight, for ``curve="binned"``.
     %(weight)s
 
     Returns
@@ -162,17 +129,17 @@ def score_decomposition(
 
     Notes
     -----
-    With S the mean score, c(p) the recalibrated predictions and :math:`\bar y` the event frequency,
+    With S the mean score, c(p) the isotonic regression of the outcomes on the predictions and :math:`\bar y`
+    the event frequency,
 
     .. math:: S(p) = \underbrace{S(p) - S(c(p))}_{\text{miscalibration}}
               - \underbrace{(S(\bar y) - S(c(p)))}_{\text{discrimination}}
               + \underbrace{S(\bar y)}_{\text{uncertainty}} .
 
-    With the isotonic fit (CORP, Theorem 1 of [1]_) miscalibration and discrimination are never
-    negative: the fit is optimal among all non-decreasing functions of the predictions for every proper score.
-    Miscalibration is 0 if and only if the predictions equal their isotonic fit, discrimination if and only if
-    the fit is constant. The event frequencies of bins, as in Murphy's partition [2]_, can score worse than
-    the predictions, because predictions vary within bins: miscalibration can then be negative.
+    Miscalibration and discrimination are never negative (CORP, Theorem 1 of [1]_): the fit is optimal among
+    all non-decreasing functions of the predictions for every proper score. Miscalibration is 0 if and only if
+    the predictions equal their isotonic fit, discrimination if and only if the fit is constant. Murphy's
+    partition [2]_ has the event frequency of each distinct prediction in place of the fit.
 
     Outcomes between 0 and 1 have the expected score of an event with this probability: the Brier score is
     :math:`y (1 - p)^2 + (1 - y) p^2`, which exceeds :math:`(y - p)^2` by :math:`y (1 - y)`.
@@ -195,11 +162,8 @@ def score_decomposition(
     Brier score 0.1775 = miscalibration 0.0525 - discrimination 0.1250 + uncertainty 0.2500 (isotonic, n = 4)
     """
     check_option(score, "score", _SCORES)
-    check_option(curve, "curve", ("isotonic", "binned"))
-    check_option(strategy, "strategy", ("uniform", "quantile"))
-    n_bins = check_size(n_bins, "n_bins")
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
-    return decompose(group_outcomes(sample.y, sample.p, sample.w), score, curve, n_bins, strategy)
+    return decompose(group_outcomes(sample.y, sample.p, sample.w), score)
 
 
 def _miscalibration(grouped: GroupedOutcomes, score: str = "brier") -> float:

@@ -20,7 +20,7 @@ from sklearn_calib._core._grouping import (
 )
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
-from sklearn_calib._core._smooth_logistic import KNOT_QUANTILES, smooth_frequency
+from sklearn_calib._core._smooth_logistic import smooth_frequency
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
@@ -28,7 +28,6 @@ from sklearn_calib._validation import (
     check_binary,
     check_fraction,
     check_frequency_weights,
-    check_integer,
     check_option,
 )
 from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
@@ -256,19 +255,11 @@ def _ratio(events: float, total: float, expected: float, z: float, inflation: fl
     return IntervalEstimate(value, value / factor, value * factor)
 
 
-def _check_knots(n_knots: int) -> int:
-    number = check_integer(n_knots, "n_knots", min(KNOT_QUANTILES))
-    if number not in KNOT_QUANTILES:
-        raise ValueError(f"n_knots must be from 3 to {max(KNOT_QUANTILES)}, got {n_knots!r}.")
-    return number
-
-
 @shared_docs
 def calibration_summary(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    n_knots: int = 5,
     confidence: float = 0.95,
     method: Literal["wald", "profile"] = "wald",
     sample_weight: ArrayLike | None = None,
@@ -283,8 +274,6 @@ def calibration_summary(
     Parameters
     ----------
     %(binary_sample)s
-    n_knots : int, default=5
-        Number of knots of the smooth curve, from 3 to 7; fewer if predictions are tied.
     confidence : float, default=0.95
         Level of the confidence intervals, in (0, 1).
     method : {"wald", "profile"}, default="wald"
@@ -322,13 +311,14 @@ def calibration_summary(
     the information, and quantiles are those of Student's t distribution with :math:`1 / \sum_c h_c^2 - 1`
     degrees of freedom; the interval of O/E is widened as that of the intercept is.
 
-    The smooth curve is a logistic regression on a natural cubic spline of logit(p), whose knots lie at fixed
-    quantiles of the predictions [3]_. A penalty of :math:`10^{-4} \bar y (1 - \bar y)` times
-    half the variance of the fitted log-odds, subtracted from the mean log-likelihood, keeps it finite under
-    perfect separation. It depends on relative weights only: neither weights times a number nor repeated
-    samples change the curve. ICI, E50, E90 and Emax are the mean, median, 90th percentile and maximum over
-    the samples of its absolute difference from the prediction; [2]_ also defines them for a curve by local
-    regression. At 0 and 1 the curve is the event frequency of these predictions. O(n log n).
+    The smooth curve is a logistic regression on a natural cubic spline of logit(p), whose five knots lie
+    at the quantiles .05, .275, .5, .725 and .95 of the predictions [3]_ (fewer if these are tied). A
+    penalty of :math:`10^{-4} \bar y (1 - \bar y)` times half the variance of the fitted log-odds,
+    subtracted from the mean log-likelihood, keeps it finite under perfect separation. It depends on
+    relative weights only: neither weights times a number nor repeated samples change the curve. ICI, E50,
+    E90 and Emax are the mean, median, 90th percentile and maximum over the samples of its absolute
+    difference from the prediction; [2]_ also defines them for a curve by local regression. At 0 and 1 the
+    curve is the event frequency of these predictions. O(n log n).
 
     References
     ----------
@@ -353,7 +343,6 @@ def calibration_summary(
     >>> summary.intercept.lower < 0.0 < summary.intercept.upper
     True
     """
-    n_knots = _check_knots(n_knots)
     check_option(method, "method", ("wald", "profile"))
     check_fraction(confidence, "confidence")
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
@@ -364,13 +353,13 @@ def calibration_summary(
             "method='profile' assumes independent samples and cannot be given clusters. Use method='wald'."
         )
     grouped = group_sample(sample)
-    found = summarize(grouped, n_knots, confidence, method)
+    found = summarize(grouped, confidence, method)
     if clusters is not None and sample.clusters is None:
         return replace(found, **single_clusters(grouped.total))
     return found
 
 
-def summarize(grouped: GroupedOutcomes, n_knots: int, confidence: float, method: str) -> CalibrationSummary:
+def summarize(grouped: GroupedOutcomes, confidence: float, method: str) -> CalibrationSummary:
     """Return the summary of grouped outcomes."""
     z = float(norm.isf((1.0 - confidence) / 2.0))
     total, events = grouped.total, float(grouped.positives.sum())
@@ -384,7 +373,7 @@ def summarize(grouped: GroupedOutcomes, n_knots: int, confidence: float, method:
         error = LogitOutcomes(uncertain)
         alone = error.standard_errors(error.fit_intercept())[0]
         inflation = max(1.0, (intercept.upper - intercept.lower) / (2.0 * z * alone))
-    curve = smooth_frequency(grouped, n_knots)
+    curve = smooth_frequency(grouped)
     gap = np.abs(grouped.prob - curve)
     negatives = grouped.weight - grouped.positives
     squares = grouped.positives * (1.0 - grouped.prob) ** 2 + negatives * grouped.prob**2
@@ -412,8 +401,8 @@ def summarize(grouped: GroupedOutcomes, n_knots: int, confidence: float, method:
     )
 
 
-def _ici(grouped: GroupedOutcomes, n_knots: int = 5) -> float:
-    gap = np.abs(grouped.prob - smooth_frequency(grouped, n_knots))
+def _ici(grouped: GroupedOutcomes) -> float:
+    gap = np.abs(grouped.prob - smooth_frequency(grouped))
     return min(float(grouped.weight @ gap) / grouped.total, 1.0)
 
 
@@ -423,7 +412,6 @@ def integrated_calibration_index(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    n_knots: int = 5,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
     reduction: Reduction = "classwise",
@@ -436,8 +424,6 @@ def integrated_calibration_index(
     Parameters
     ----------
     %(outcomes)s
-    n_knots : int, default=5
-        Number of knots of the smooth curve, from 3 to 7; fewer if predictions are tied.
     %(weight)s
     %(reduction)s
 
@@ -464,6 +450,5 @@ def integrated_calibration_index(
     >>> print(f"{integrated_calibration_index([0, 0, 1, 1], [0.9, 0.9, 0.9, 0.9]):.2f}")
     0.40
     """
-    n_knots = _check_knots(n_knots)
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
-    return error_of_groups(lambda grouped: _ici(grouped, n_knots), *given)
+    return error_of_groups(_ici, *given)

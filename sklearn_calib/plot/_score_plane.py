@@ -38,7 +38,6 @@ def _decomposition(problem: Any, reduction: str, score: str) -> ScoreDecompositi
     return ScoreDecomposition(
         **{part: reduced_error(partial(component, name=part), problem, reduction) for part in parts},
         score_name=score,
-        curve="isotonic",
         n_samples=problem[0].total if isinstance(problem, list) else problem.total,
     )
 

@@ -555,7 +555,7 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     """Return what a report contains about a checked binary sample with frequency weights."""
     step("scores and slopes")
     grouped = group_sample(sample)
-    summary = summarize(condensed(grouped), 5, budget.confidence, "profile")
+    summary = summarize(condensed(grouped), budget.confidence, "profile")
     brier, log_loss = (decompose(grouped, score) for score in ("brier", "log_loss"))
     shared = SharedIntervals(sample, budget.confidence, budget.n_resamples, budget.seed)
     metrics = []

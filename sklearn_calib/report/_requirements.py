@@ -332,7 +332,7 @@ class CalibrationRequirements:
             low, high, text = -np.inf, limit, f"{name} <= {limit}"
             if name in _LINES:
                 (low, high), text = limit, f"{name} in [{limit[0]}, {limit[1]}]"
-                summary = summarize(small, 5, budget.confidence, "profile")
+                summary = summarize(small, budget.confidence, "profile")
                 found = getattr(summary, name)
                 if summary.n_contradicted:
                     text += f", without {summary.n_contradicted:g} contradicted predictions of 0 or 1"

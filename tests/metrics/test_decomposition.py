@@ -69,42 +69,6 @@ def test_isotonic_parts(score, seed):
     )
 
 
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-def test_binned_parts(score, strategy):
-    rng = np.random.default_rng(1)
-    p = (rng.permutation(60) + 0.5) / 60
-    y = (rng.random(60) < p**2).astype(int)
-    found = score_decomposition(y, p, score=score, curve="binned", n_bins=6, strategy=strategy)
-    # both strategies put ten rows in each bin
-    index = np.floor(p * 6).astype(int)
-    frequency = np.array([y[index == j].mean() for j in index])
-    one = np.ones(60)
-    refined = mean_score(y, frequency, one, score)
-    assert found.miscalibration == pytest.approx(mean_score(y, p, one, score) - refined, abs=1e-12)
-    assert found.discrimination == pytest.approx(
-        mean_score(y, np.full(60, y.mean()), one, score) - refined, abs=1e-12
-    )
-    total = found.miscalibration - found.discrimination + found.uncertainty
-    assert found.score == pytest.approx(total, abs=1e-12)
-
-
-def test_murphy_partition():
-    """With one prediction in each bin the parts are reliability, resolution and uncertainty."""
-    y, p, w = sample(2)
-    found = score_decomposition(y, p, sample_weight=w, curve="binned", n_bins=10, strategy="uniform")
-    base = np.average(y, weights=w)
-    reliability = resolution = 0.0
-    for value in np.unique(p):
-        rows = p == value
-        frequency = np.average(y[rows], weights=w[rows])
-        reliability += w[rows].sum() / w.sum() * (frequency - value) ** 2
-        resolution += w[rows].sum() / w.sum() * (frequency - base) ** 2
-    assert found.miscalibration == pytest.approx(reliability, abs=1e-12)
-    assert found.discrimination == pytest.approx(resolution, abs=1e-12)
-    assert found.uncertainty == pytest.approx(base * (1 - base), abs=1e-12)
-
-
 def test_no_part_is_negative_by_rounding():
     # predictions an ulp or two around the event rate: both parts are 0 but for the order of the sums
     for seed in range(60):
@@ -138,9 +102,6 @@ def test_limits():
     ("arguments", "named"),
     [
         ({"score": "spherical"}, "score"),
-        ({"curve": "platt"}, "curve"),
-        ({"strategy": "best"}, "strategy"),
-        ({"n_bins": 0}, "n_bins"),
         ({"y_proba": [0.1, 1.2]}, "y_proba"),
     ],
 )

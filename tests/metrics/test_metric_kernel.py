@@ -45,7 +45,7 @@ EXACT = [
     calibration_loss,
     partial(net_benefit, threshold=0.3),
     partial(refinement_loss, score="log_loss"),
-    partial(integrated_calibration_index, n_knots=3),
+    integrated_calibration_index,
 ]
 SMOOTHED = [
     smooth_ece,
