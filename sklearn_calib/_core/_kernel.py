@@ -70,7 +70,8 @@ def kernel_form(points: Array, bandwidth: float) -> Form:
     def form(x: Array) -> Array:
         total = np.zeros(x.shape[0])
         for rows in parts:
-            total += np.einsum("rg,rg->r", x @ kernel_matrix(points, points[rows], bandwidth), x[:, rows])
+            near = kernel_matrix(points[rows], points, bandwidth)
+            total += np.einsum("rg,rg->r", (near @ x.T).T, x[:, rows])
         return total
 
     return form
@@ -142,8 +143,11 @@ def null_cumulants(points: Array, weight: Array, bandwidth: float) -> tuple[floa
 def _distances(first: Array, second: Array) -> Array:
     total = np.zeros((first.shape[0], second.shape[0]))
     for one, other in zip(first.T, second.T, strict=True):
-        total += np.abs(one[:, np.newaxis] - other)
-    return total if first.shape[1] == 1 else 0.5 * total
+        gap = one[:, np.newaxis] - other
+        total += np.abs(gap, out=gap)
+    if first.shape[1] > 1:
+        total *= 0.5
+    return total
 
 
 def _cross_products(first: Array, second: Array) -> Array:

@@ -1,12 +1,10 @@
 """A smooth calibration curve: logistic regression on a natural cubic spline of the log-odds."""
 
-from collections.abc import Iterator
-
 import numpy as np
 from scipy.special import expit
 
-from sklearn_calib._core._binning import weight_middles
-from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
+from sklearn_calib._core._binning import slices, weight_middles
+from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._typing import Array
@@ -61,26 +59,21 @@ def _design(x: Array, fraction: Array, knots: Array) -> Array:
     # linear if there are fewer than three distinct knots
     n_columns = knots.shape[0] - 1 if knots.shape[0] > 2 else 1
     basis = np.empty((x.shape[0], n_columns))
-    for rows in _pieces(x.shape[0]):
+    for rows in slices(x.shape[0]):
         basis[rows] = natural_spline(x[rows], knots) if n_columns > 1 else x[rows, np.newaxis]
     basis -= fraction @ basis
-    basis /= np.sqrt(sum(fraction[rows] @ basis[rows] ** 2 for rows in _pieces(x.shape[0])))
+    basis /= np.sqrt(sum(fraction[rows] @ basis[rows] ** 2 for rows in slices(x.shape[0])))
     triangle = np.empty((0, n_columns))
-    for rows in _pieces(x.shape[0]):
+    for rows in slices(x.shape[0]):
         part = np.sqrt(fraction[rows])[:, np.newaxis] * basis[rows]
         triangle = np.asarray(np.linalg.qr(np.vstack((triangle, part)), mode="r"))
     _, spread, directions = np.linalg.svd(triangle, full_matrices=False)
     kept = spread > 1e-9 * spread[0]
     turn = directions[kept].T / spread[kept]
     design = np.ones((x.shape[0], turn.shape[1] + 1))
-    for rows in _pieces(x.shape[0]):
+    for rows in slices(x.shape[0]):
         design[rows, 1:] = basis[rows] @ turn
     return design
-
-
-def _pieces(n: int) -> Iterator[slice]:
-    for first in range(0, n, CHUNK):
-        yield slice(first, first + CHUNK)
 
 
 def _fit(design: Array, grouped: GroupedOutcomes, base_rate: float) -> Array:

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
+from sklearn_calib._core._binning import slices
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._typing import Array
-from sklearn_calib.calibrators._platt import chunks
 
 # From an inverse temperature to derivative and second derivative of the loss.
 Derivatives = Callable[[float], tuple[float, float]]
@@ -54,7 +54,7 @@ def _separates(z: Array, grouped: GroupedOutcomes) -> bool:
     return not any(
         (((positives > 0) & (part < 0)) | ((positives < weight) & (part > 0))).any()
         for part, weight, positives in (
-            (z[rows], grouped.weight[rows], grouped.positives[rows]) for rows in chunks(z.shape[0])
+            (z[rows], grouped.weight[rows], grouped.positives[rows]) for rows in slices(z.shape[0])
         )
     )
 

@@ -1,7 +1,6 @@
 """Platt scaling: a logistic curve of two parameters."""
 
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_scores
+from sklearn_calib._core._binning import slices
+from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._maps import Node, logistic
 from sklearn_calib._core._newton import fit_logistic
@@ -97,18 +97,12 @@ def or_platt(calibrator: Any) -> Any:
 def logistic_curve(scores: Array, link: str, slope: float, intercept: float) -> Array:
     """Return the probability at which the log-odds are linear in the linked scores."""
     mapped = np.empty(scores.shape[0])
-    for rows in chunks(scores.shape[0]):
+    for rows in slices(scores.shape[0]):
         part = mapped[rows]
         np.multiply(link_scores(scores[rows], link), slope, out=part)
         np.add(part, intercept, out=part)
         expit(part, out=part)
     return mapped
-
-
-def chunks(n: int) -> Iterator[slice]:
-    """Yield slices that together cover n samples, so that temporary arrays stay in cache."""
-    for start in range(0, n, CHUNK):
-        yield slice(start, start + CHUNK)
 
 
 def link_scores(scores: Array, link: str) -> Array:

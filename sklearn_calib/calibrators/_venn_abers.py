@@ -173,11 +173,6 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
 def _place(breaks: Array, scores: Array) -> NDArray[np.intp]:
     """Return how many of the sorted breaks do not exceed each score."""
-    if breaks.shape[0] < scores.shape[0] and (scores[1:] >= scores[:-1]).all():
-        # sorted scores, as those of the fit: it is faster to search the other way around
-        ends = np.searchsorted(scores, breaks, side="left")
-        counts = np.diff(ends, prepend=0, append=scores.shape[0])
-        return np.repeat(np.arange(breaks.shape[0] + 1), counts)
     if scores.shape[0] < _LONG or breaks.shape[0] < 2:
         return np.searchsorted(breaks, scores, side="right")
     return _place_by_buckets(breaks, scores)

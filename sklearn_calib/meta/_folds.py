@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_calib._compat import safe_split, slice_metadata
@@ -51,8 +50,6 @@ def plan_folds(
     each class needs one in every training or held-out part. None: nothing is fitted there.
     """
     splitter = check_cv(cv, target.labels, classifier=True)
-    if calibrated is not None and (cv is None or isinstance(cv, Integral | StratifiedKFold)):
-        _check_counts(target, splitter.get_n_splits())
     indices = np.arange(target.codes.shape[0])
     folds = [
         Fold(indices[np.asarray(train)], indices[np.asarray(test)])
@@ -144,16 +141,3 @@ def _absent_class(target: Target, indices: Indices, counted: Flags | None) -> li
         return []
     present = np.bincount(target.codes[indices][counted[indices]], minlength=target.classes.shape[0])
     return [] if present.all() else [target.label(int(present.argmin()))]
-
-
-def _check_counts(target: Target, n_folds: int) -> None:
-    """Raise if stratified folds cannot all contain a sample of the rarest class."""
-    counts = np.bincount(target.codes)
-    rarest = int(counts.argmin())
-    if counts[rarest] < n_folds:
-        fewer = f"cv={counts[rarest]}, " if counts[rarest] > 1 else ""
-        raise ValueError(
-            f"The class {target.label(rarest)!r} has {counts[rarest]} sample(s), fewer than the "
-            f"{n_folds} folds, but each fold needs one to fit its calibrator. Use {fewer}ensemble=False (one "
-            "calibrator, fitted on all held-out parts together), or more samples of this class."
-        )

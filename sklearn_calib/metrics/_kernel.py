@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib._core._kernel import kernel_form, kernel_matrix, median_distance
+from sklearn_calib._core._kernel import kernel_form, median_distance
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -17,72 +17,54 @@ from sklearn_calib._validation import (
     ClassSample,
     check_flag,
     check_frequency_weights,
+    check_numbers,
     check_option,
     check_positive,
 )
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem, reduced_error
 
-# Rows of the kernel matrix that are held in memory at a time.
-_CHUNK = 512
+
+def _squared_error(
+    points: Array,
+    weight: Array,
+    residuals: Array,
+    diagonal: float,
+    bandwidth: float | str,
+    debias: bool,
+) -> float:
+    """Return the squared error of samples at points in increasing order, with or without ties.
+
+    ``residuals`` are weighted, one column for each class or one for the positive class, and ``diagonal`` is
+    the sum over samples of their squared norm.
+    """
+    width = median_distance(points, weight) if isinstance(bandwidth, str) else float(bandwidth)
+    total = float(weight.sum())
+    if not debias:
+        # in this order it depends on normalized weights only
+        return float(kernel_form(points, width)(residuals.T / total).sum())
+    all_pairs = float(kernel_form(points, width)(residuals.T).sum())
+    return 0.0 if total < 2.0 else (all_pairs - diagonal) / (total * (total - 1.0))
 
 
-class _Kernel:
-    """The options of the error, applied to a form of the kernel."""
+def _of_binary(sample: BinarySample, bandwidth: float | str, debias: bool) -> float:
+    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    squares = grouped.positives * (1.0 - grouped.prob) ** 2
+    squares += (grouped.weight - grouped.positives) * grouped.prob**2
+    # (y - p)^2 is y (1 - p)^2 + (1 - y) p^2 less y (1 - y), which is 0 for outcomes 0 and 1
+    diagonal = float(squares.sum() - sample.weights @ (sample.y * (1.0 - sample.y)))
+    points, residuals = grouped.prob[:, np.newaxis], grouped.residual[:, np.newaxis]
+    # rounding can exceed 1 by an ulp
+    return min(_squared_error(points, grouped.weight, residuals, diagonal, bandwidth, debias), 1.0)
 
-    def __init__(self, bandwidth: float | str, debias: bool) -> None:
-        self.bandwidth, self.debias = bandwidth, debias
 
-    def width(self, points: Array, weight: Array) -> float:
-        """Return the bandwidth for points in increasing order, with or without ties."""
-        if isinstance(self.bandwidth, str):
-            return median_distance(points, weight)
-        return float(self.bandwidth)
-
-    def check(self, weight: Array | None) -> None:
-        """Raise ValueError if the error needs the number of samples and weights are not whole numbers."""
-        if weight is not None and (self.debias or isinstance(self.bandwidth, str)):
-            check_frequency_weights(weight)
-
-    def unit(self, total: float) -> float:
-        """Return the divisor of the weights: the biased error depends on normalized weights only."""
-        return 1.0 if self.debias else total
-
-    def finish(self, all_pairs: float, diagonal: float, total: float) -> float:
-        """Return the squared error from the sums over all pairs of samples and over the diagonal."""
-        if not self.debias:
-            return all_pairs
-        return 0.0 if total < 2.0 else (all_pairs - diagonal) / (total * (total - 1.0))
-
-    def binary(self, sample: BinarySample) -> float:
-        self.check(sample.w)
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
-        points, total = grouped.prob[:, np.newaxis], grouped.total
-        form = kernel_form(points, self.width(points, grouped.weight))
-        all_pairs = float(form((grouped.residual / self.unit(total))[np.newaxis])[0])
-        squares = grouped.positives * (1.0 - grouped.prob) ** 2
-        squares += (grouped.weight - grouped.positives) * grouped.prob**2
-        # (y - p)^2 is y (1 - p)^2 + (1 - y) p^2 less y (1 - y), which is 0 for outcomes 0 and 1
-        diagonal = float(squares.sum() - sample.weights @ (sample.y * (1.0 - sample.y)))
-        # rounding can exceed 1 by an ulp
-        return min(self.finish(all_pairs, diagonal, total), 1.0)
-
-    def classes(self, sample: ClassSample) -> float:
-        self.check(sample.w)
-        sample = sample.ordered()
-        p, y, w = sample.p, sample.y, sample.weights
-        width = self.width(p, w)
-        residual = -p
-        residual[np.arange(y.shape[0]), y] += 1.0
-        total = float(w.sum())
-        weighted = (w / self.unit(total))[:, np.newaxis] * residual
-        all_pairs = 0.0
-        for first in range(0, y.shape[0], _CHUNK):
-            rows = slice(first, first + _CHUNK)
-            near = kernel_matrix(p[rows], p, width)
-            all_pairs += float(np.sum(weighted[rows] * (near @ weighted)))
-        diagonal = float(np.sum(weighted * residual))
-        return self.finish(all_pairs, diagonal, total)
+def _of_classes(sample: ClassSample, bandwidth: float | str, debias: bool) -> float:
+    sample = sample.ordered()
+    residual = -sample.p
+    residual[np.arange(sample.y.shape[0]), sample.y] += 1.0
+    weighted = sample.weights[:, np.newaxis] * residual
+    diagonal = float(np.sum(weighted * residual))
+    return _squared_error(sample.p, sample.weights, weighted, diagonal, bandwidth, debias)
 
 
 @shared_docs
@@ -177,10 +159,16 @@ def kernel_calibration_error(
     else:
         check_positive(bandwidth, "bandwidth")
     debias, squared = check_flag(debias, "debias"), check_flag(squared, "squared")
-    error = _Kernel(bandwidth, debias)
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, fractions=True)
+    if sample_weight is not None and (debias or isinstance(bandwidth, str)):
+        # the numbers of samples matter
+        check_frequency_weights(check_numbers(sample_weight, "sample_weight"))
     if reduction == "canonical" and isinstance(problem, ClassSample):
-        value = error.classes(problem)
+        value = _of_classes(problem, bandwidth, debias)
     else:
-        value = reduced_error(error.binary, problem, "classwise" if reduction == "canonical" else reduction)
+        value = reduced_error(
+            lambda sample: _of_binary(sample, bandwidth, debias),
+            problem,
+            "classwise" if reduction == "canonical" else reduction,
+        )
     return value if squared else math.sqrt(max(value, 0.0))
