@@ -323,6 +323,13 @@ pos_label : label, default=None
     hold one of the two labels only.
 precision : int, default=17
     Precision of the sketch.""",
+    "scored": """\
+pos_label : label, default=None
+    The class whose probability is evaluated, against all others. None means ``estimator.classes_[1]`` for
+    binary and ``reduction`` for multiclass classifiers.
+response_method : str or sequence of str, default="predict_proba"
+    Method of the estimator that returns probabilities; in a sequence, the first that exists is used. Use
+    ``"predict"`` for a regressor of 0/1 outcomes whose prediction is a probability.""",
     "features": """\
 X : array-like, sparse matrix, dataframe or list of length n
     What the estimator takes.""",

@@ -16,8 +16,9 @@ from sklearn.model_selection import cross_val_score
 
 from sklearn_calib import CalibratedClassifier, CrossFitScorer
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, SmoothedCalibrator
+from sklearn_calib.inference import TCal
 from sklearn_calib.monitor import CalibrationMonitor
-from sklearn_calib.scorers import get_scorer
+from sklearn_calib.scorers import PValueScorer, get_scorer
 from tests import _every as every
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,6 +93,7 @@ def numbers_of(model, n_jobs):
 def test_workers_give_the_same(backend):
     """Threads or processes, by n_jobs or by the context: rounding at most, as arrays may lie otherwise."""
     X, y = every.features()
+    p_value = PValueScorer(TCal(n_resamples=19, random_state=0))
     for name, model in MODELS.items():
         expected = numbers_of(model, 1)
         with parallel_config(backend=backend):
@@ -101,11 +103,11 @@ def test_workers_give_the_same(backend):
         for one, two, three in zip(expected, found, from_context, strict=True):
             np.testing.assert_allclose(two, one, rtol=1e-12, atol=1e-14, err_msg=name)
             np.testing.assert_allclose(three, one, rtol=1e-12, atol=1e-14, err_msg=name)
-    scorer = get_scorer("neg_smooth_ece")
-    alone = cross_val_score(MODELS["ensemble"], X, y, scoring=scorer, cv=2)
-    with parallel_config(backend=backend):
-        shared = cross_val_score(MODELS["ensemble"], X, y, scoring=scorer, cv=2, n_jobs=2)
-    np.testing.assert_allclose(shared, alone, rtol=1e-9, atol=1e-12)
+    for scorer in (get_scorer("neg_smooth_ece"), p_value):
+        alone = cross_val_score(MODELS["ensemble"], X, y, scoring=scorer, cv=2)
+        with parallel_config(backend=backend):
+            shared = cross_val_score(MODELS["ensemble"], X, y, scoring=scorer, cv=2, n_jobs=2)
+        np.testing.assert_allclose(shared, alone, rtol=1e-9, atol=1e-12)
 
 
 def test_errors_of_workers_are_those_of_one():

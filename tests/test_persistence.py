@@ -17,8 +17,8 @@ from sklearn.base import clone
 from sklearn_calib import SavedVersionWarning, __version__
 from sklearn_calib._persistence import VersionStamped, versions_agree
 from sklearn_calib.calibrators import PlattCalibrator
-from sklearn_calib.inference import SequentialTest
-from sklearn_calib.scorers import BestCalibrated, MultiScorer, get_scorer, get_scorer_names
+from sklearn_calib.inference import SequentialTest, TCal
+from sklearn_calib.scorers import BestCalibrated, MultiScorer, PValueScorer, get_scorer, get_scorer_names
 from sklearn_calib.sketch import CalibrationSketch
 from tests import _every as every
 
@@ -118,6 +118,7 @@ def test_no_public_estimator_or_result_is_left_out():
 SCORERS = [(name, get_scorer(name)) for name in get_scorer_names() if "calib" in name or "ece" in name]
 SCORERS += [
     ("multi", MultiScorer(["neg_smooth_ece", "neg_brier_score"])),
+    ("p-value", PValueScorer(TCal(n_resamples=19, random_state=0))),
 ]
 
 

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
+import sklearn_calib.scorers as scorers
 from sklearn_calib import metrics
 from sklearn_calib.scorers import CalibrationScorer, get_scorer, get_scorer_names
 
@@ -123,13 +124,13 @@ def test_classwise_is_the_mean_over_classes(three):
     model = GaussianNB().fit(X, y)
     proba = model.predict_proba(X)
     expected = np.mean([metrics.smooth_ece((y == k).astype(int), proba[:, k]) for k in range(3)])
-    assert get_scorer("neg_smooth_ece")(model, X, y) == pytest.approx(-expected)
+    assert scorers.neg_smooth_ece(model, X, y) == pytest.approx(-expected)
     # a class missing from the fold has outcome 0 throughout
     rows = y != 1
     expected = np.mean(
         [metrics.smooth_ece((y[rows] == k).astype(int), proba[rows, k], pos_label=1) for k in range(3)]
     )
-    assert get_scorer("neg_smooth_ece")(model, X[rows], y[rows]) == pytest.approx(-expected)
+    assert scorers.neg_smooth_ece(model, X[rows], y[rows]) == pytest.approx(-expected)
     one = CalibrationScorer(bias, pos_label=2)
     assert one(model, X, y) == pytest.approx(-np.mean(proba[:, 2] - (y == 2)))
 
@@ -236,7 +237,7 @@ def test_pipelines_and_reordered_classes():
     y = (X[:, 0] + rng.normal(size=100) > 0).astype(int)
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
     expected = metrics.smooth_ece(y, model.predict_proba(X)[:, 1])
-    assert get_scorer("neg_smooth_ece")(model, X, y) == -expected
+    assert scorers.neg_smooth_ece(model, X, y) == -expected
     # columns in the order the estimator says
     p = model.predict_proba(X)
     flipped = CalibrationScorer(bias, pos_label=1)(Fixed([1, 0]), p[:, ::-1], y)

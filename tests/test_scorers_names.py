@@ -5,17 +5,24 @@ import pytest
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.metrics import get_scorer_names as sklearn_get_scorer_names
 
-from sklearn_calib.scorers import CalibrationScorer, get_scorer, get_scorer_names
+import sklearn_calib.scorers as scorers
+from sklearn_calib.scorers import CalibrationScorer, PValueScorer, get_scorer, get_scorer_names
 
 
 def unweighted(y_true, y_proba):
     return float(np.mean(y_proba))
 
 
-def test_each_scorer_is_a_new_object():
+def test_every_name_is_an_attribute_and_each_access_a_new_object():
+    assert set(get_scorer_names()) <= set(dir(scorers))
     assert get_scorer_names() == sorted(get_scorer_names())
     for name in get_scorer_names():
+        # a test within the parameters is an object without equality
+        assert repr(getattr(scorers, name).get_params()) == repr(get_scorer(name).get_params())
+        assert getattr(scorers, name) is not getattr(scorers, name)
         assert get_scorer(name) is not get_scorer(name)
+    with pytest.raises(AttributeError, match="neg_nothing"):
+        _ = scorers.neg_nothing
 
 
 def test_get_scorer_knows_other_names_and_callables():
@@ -33,7 +40,7 @@ def test_names_are_registered_with_scikit_learn_and_none_is_overridden():
         theirs = sklearn_get_scorer(name)
         assert theirs is not sklearn_get_scorer(name)
         # names that scikit-learn had before stay its own
-        ours = isinstance(theirs, CalibrationScorer)
+        ours = isinstance(theirs, CalibrationScorer | PValueScorer)
         assert ours is (name not in ("neg_log_loss", "neg_brier_score"))
     assert not {"neg_l2_calibration_error"} & set(get_scorer_names())
 

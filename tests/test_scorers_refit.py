@@ -9,6 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 
+from sklearn_calib import scorers
 from sklearn_calib.scorers import BestCalibrated, MultiScorer
 
 
@@ -114,7 +115,7 @@ def test_calibration_alone_selects_the_base_rate_and_the_rule_does_not(proper):
     pipe = Pipeline([("model", DummyClassifier())])
     grid = {"model": [DummyClassifier(strategy="prior"), GaussianNB(), LogisticRegression()]}
     ece = "neg_expected_calibration_error"
-    alone = GridSearchCV(pipe, grid, scoring=ece, cv=5).fit(X, y)
+    alone = GridSearchCV(pipe, grid, scoring=scorers.neg_expected_calibration_error, cv=5).fit(X, y)
     assert isinstance(alone.best_params_["model"], DummyClassifier)
     scoring = MultiScorer([ece, proper, "roc_auc"])
     search = GridSearchCV(

@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
+from sklearn_calib import scorers
 from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.scorers import BestCalibrated, CalibrationScorer, MultiScorer, get_scorer
 
@@ -65,12 +66,12 @@ def test_cross_validation_by_object_and_by_name(data, n_jobs):
     X, y = data
     model, cv = make_pipeline(StandardScaler(), GaussianNB()), KFold(3)
     expected = by_hand(model, X, y, cv)
-    score = cross_val_score(model, X, y, scoring=get_scorer(NAME), cv=cv, n_jobs=n_jobs)
+    score = cross_val_score(model, X, y, scoring=scorers.neg_smooth_ece, cv=cv, n_jobs=n_jobs)
     np.testing.assert_allclose(score, expected, rtol=1e-12)
     for scoring, key in (
         ([NAME, "neg_log_loss"], NAME),
         ({"a": NAME, "b": "accuracy"}, "a"),
-        ({"a": get_scorer(NAME)}, "a"),
+        ({"a": scorers.neg_smooth_ece}, "a"),
         (MultiScorer([NAME, "accuracy"]), NAME),
     ):
         scores = cross_validate(model, X, y, scoring=scoring, cv=cv, n_jobs=n_jobs)
@@ -82,7 +83,7 @@ def test_strings_pass_where_the_documentation_says_so(data):
     model = GaussianNB().fit(X, y)
     by_name, by_object = (
         permutation_importance(model, X, y, scoring=scoring, n_repeats=2, random_state=0).importances
-        for scoring in (NAME, get_scorer(NAME))
+        for scoring in (NAME, scorers.neg_smooth_ece)
     )
     np.testing.assert_array_equal(by_name, by_object)
     trees = HistGradientBoostingClassifier(scoring=NAME, early_stopping=True, max_iter=3, random_state=0)
@@ -95,11 +96,11 @@ def test_searches_by_object(data, n_jobs):
     X, y = data
     cv = KFold(3)
     grid = {"var_smoothing": [1e-9, 1.0, 100.0]}
-    search = GridSearchCV(GaussianNB(), grid, scoring=get_scorer(NAME), cv=cv, n_jobs=n_jobs).fit(X, y)
+    search = GridSearchCV(GaussianNB(), grid, scoring=scorers.neg_smooth_ece, cv=cv, n_jobs=n_jobs).fit(X, y)
     expected = [np.mean(by_hand(GaussianNB(var_smoothing=v), X, y, cv)) for v in grid["var_smoothing"]]
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected)
     assert search.best_index_ == int(np.argmax(expected))
-    assert search.score(X, y) == get_scorer(NAME)(search.best_estimator_, X, y)
+    assert search.score(X, y) == scorers.neg_smooth_ece(search.best_estimator_, X, y)
     assert "scoring=CalibrationScorer(smooth_ece)" in repr(search)
     assert "smooth_ece" in search._repr_html_()
     assert clone(search).set_params(scoring__bandwidth=0.1).scoring.metric_params == {"bandwidth": 0.1}
@@ -136,7 +137,7 @@ def test_multi_scorer_only_keeps_the_prediction_of_its_own_rows(data):
 
     scores = MultiScorer({"a": NAME, "b": elsewhere})(model, X, y)
     assert scores["b"] == model.predict_proba(X[-1:])[0, 0]
-    assert scores["a"] == get_scorer(NAME)(model, X, y)
+    assert scores["a"] == scorers.neg_smooth_ece(model, X, y)
 
 
 def test_multi_scorer_sees_a_fitted_estimator(data):
@@ -162,7 +163,7 @@ def test_multi_scorer_sees_a_fitted_estimator(data):
         ([], ValueError, "at least one name"),
         ([NAME, NAME], ValueError, "no duplicates"),
         (["neg_nothing"], ValueError, "no scorer named"),
-        ([get_scorer(NAME)], TypeError, "must be strings"),
+        ([scorers.neg_smooth_ece], TypeError, "must be strings"),
     ],
 )
 def test_multi_scorer_checks_its_names(scoring, error, message):
@@ -202,7 +203,7 @@ def test_weights_are_routed(data, routing, n_jobs):
     X, y = data
     w = np.random.default_rng(0).integers(1, 4, y.shape[0])
     model = GaussianNB().set_fit_request(sample_weight=True)
-    scorer = get_scorer(NAME).set_score_request(sample_weight=True)
+    scorer = scorers.neg_smooth_ece.set_score_request(sample_weight=True)
     assert clone(scorer).get_metadata_routing().score.requests == {"sample_weight": True}
     cv = KFold(3)
     expected = []
@@ -218,7 +219,7 @@ def test_weights_are_routed(data, routing, n_jobs):
     ).fit(X, y, sample_weight=w)
     np.testing.assert_allclose(search.cv_results_["mean_test_neg_smooth_ece"], np.mean(expected))
     # inside scikit-learn's own list each scorer keeps its own request
-    both = {"with": scorer, "without": get_scorer(NAME).set_score_request(sample_weight=False)}
+    both = {"with": scorer, "without": scorers.neg_smooth_ece.set_score_request(sample_weight=False)}
     scores = cross_validate(model, X, y, scoring=both, params=params, cv=cv, n_jobs=n_jobs)
     np.testing.assert_allclose(scores["test_with"], expected)
     assert not np.allclose(scores["test_without"], expected)
@@ -227,7 +228,7 @@ def test_weights_are_routed(data, routing, n_jobs):
 def test_an_alias_routes_another_column(data, routing):
     X, y = data
     w = np.random.default_rng(0).integers(1, 4, y.shape[0])
-    scorer = get_scorer(NAME).set_score_request(sample_weight="importance")
+    scorer = scorers.neg_smooth_ece.set_score_request(sample_weight="importance")
     scores = cross_validate(GaussianNB(), X, y, scoring=scorer, params={"importance": w}, cv=KFold(3))
     for score, (train, test) in zip(scores["test_score"], KFold(3).split(X), strict=True):
         p = GaussianNB().fit(X[train], y[train]).predict_proba(X[test])[:, 1]
@@ -240,7 +241,7 @@ def test_an_undecided_request_is_an_error(data, routing):
     X, y = data
     model = GaussianNB().set_fit_request(sample_weight=True)
     with pytest.raises(UnsetMetadataPassedError):
-        cross_validate(model, X, y, scoring=get_scorer(NAME), params={"sample_weight": np.ones_like(y)})
+        cross_validate(model, X, y, scoring=scorers.neg_smooth_ece, params={"sample_weight": np.ones_like(y)})
     assert CalibrationScorer(lambda y, p: 0.0).get_metadata_routing().score.requests == {}
 
 
@@ -253,7 +254,7 @@ def test_weights_reach_the_scorer_of_a_search_without_routing(data):
         p = GaussianNB().fit(X[train], y[train], w[train]).predict_proba(X[test])[:, 1]
         weighted.append(-smooth_ece(y[test], p, sample_weight=w[test]))
         plain.append(-smooth_ece(y[test], p))
-    search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, scoring=get_scorer(NAME), cv=cv)
+    search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, scoring=scorers.neg_smooth_ece, cv=cv)
     found = search.fit(X, y, sample_weight=w).cv_results_["mean_test_score"][0]
     # scikit-learn hands weights to scorers since 1.7
     version = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
@@ -263,7 +264,7 @@ def test_weights_reach_the_scorer_of_a_search_without_routing(data):
 def test_a_classifier_without_probabilities_fails_clearly(data):
     X, y = data
     with pytest.raises(TypeError, match=r"LinearSVC has no method predict_proba.*calibrator"):
-        cross_validate(LinearSVC(), X, y, scoring=get_scorer(NAME), error_score="raise")
+        cross_validate(LinearSVC(), X, y, scoring=scorers.neg_smooth_ece, error_score="raise")
     pipe = Pipeline([("scale", StandardScaler()), ("svm", LinearSVC())])
     with pytest.raises(TypeError, match="Pipeline has no method predict_proba"):
         cross_validate(pipe, X, y, scoring=MultiScorer([NAME]), error_score="raise")

@@ -1,9 +1,10 @@
-"""Predictions of an estimator together with the true labels."""
+"""Predictions of an estimator together with the true labels, and the base class of scorers."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,11 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._validation import (
     as_array,
     check_labels,
+    check_option,
+    check_weights,
     refuse_fractions,
     refuse_missing,
 )
+from sklearn_calib.metrics._reductions import REDUCTIONS, Problem, split_classes
+from sklearn_calib.scorers._routing import WeightedScorer
 
 Array = NDArray[Any]
+Reduction = Literal["classwise", "confidence", "top-label"] | None
 
 
 class Forecast(NamedTuple):
@@ -24,6 +30,59 @@ class Forecast(NamedTuple):
     codes: NDArray[np.int64]
     probabilities: Array
     classes: Array
+
+
+class ForecastScorer(WeightedScorer, ABC):
+    """Base class of scorers of probabilities."""
+
+    pos_label: Any
+    response_method: str | Sequence[str]
+    reduction: Reduction
+
+    def __call__(
+        self, estimator: Any, X: Any, y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Score a fitted estimator; greater is better.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted, with the method ``response_method`` and, unless it is a regressor, ``classes_``.
+        X : array-like or sparse matrix with n rows
+            Test data.
+        y_true : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            The score.
+        """
+        if self.reduction is not None:
+            check_option(self.reduction, "reduction", REDUCTIONS)
+        if self.pos_label is not None and self.reduction != "classwise":
+            raise ValueError(
+                f"pos_label={self.pos_label!r} selects one class, but reduction={self.reduction!r} uses all "
+                "classes. Leave one of the two at its default."
+            )
+        weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
+        return self._score(read_forecast(estimator, X, y_true, self.response_method, self.pos_label), weight)
+
+    @abstractmethod
+    def _score(self, forecast: Forecast, sample_weight: Array | None) -> float:
+        """Return the score of a forecast."""
+
+    def _problems(self, forecast: Forecast, sample_weight: Array | None) -> list[Problem]:
+        """Return outcomes and probabilities of each class that is evaluated."""
+        codes, proba, classes = forecast
+        if self.reduction == "classwise" and (self.pos_label is not None or classes.shape[0] == 2):
+            found = [1] if self.pos_label is None else np.flatnonzero(classes == self.pos_label)
+            column = int(found[0])
+            return [Problem(1.0, (codes == column).astype(np.int64), proba[:, column], None)]
+        weight = None if sample_weight is None else check_weights(sample_weight, codes.shape[0])
+        return split_classes(codes, proba, str(self.reduction), weight)
 
 
 def read_forecast(

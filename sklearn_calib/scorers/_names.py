@@ -32,6 +32,7 @@ from sklearn_calib.metrics import (
     sweep_calibration_error,
 )
 from sklearn_calib.metrics._scores import log_losses, squared_distances
+from sklearn_calib.scorers._pvalue import PValueScorer
 from sklearn_calib.scorers._scorer import CalibrationScorer
 
 
@@ -86,6 +87,12 @@ CALIBRATION_SCORERS = {
     "neg_sweep_calibration_error": CalibrationScorer(sweep_calibration_error),
 }
 
+#: p-values of tests of calibration.
+PVALUE_SCORERS = {
+    f"pvalue_{test}": PValueScorer(test)
+    for test in ("cox", "cutoff", "hosmer_lemeshow", "spiegelhalter", "tcal")
+}
+
 #: Proper scores that are also defined on a fold without one of the classes. Their names are scikit-learn's.
 _PROPER_SCORERS = {
     "neg_brier_score": CalibrationScorer(_brier_score, reduction=None),
@@ -99,10 +106,11 @@ _BENEFIT_SCORERS = {"net_benefit": CalibrationScorer(net_benefit)}
 OWN_SCORERS: dict[str, Any] = {
     **CALIBRATION_SCORERS,
     **_BENEFIT_SCORERS,
+    **PVALUE_SCORERS,
     **_PROPER_SCORERS,
 }
 
-register_scorers({**CALIBRATION_SCORERS, **_BENEFIT_SCORERS})
+register_scorers({**CALIBRATION_SCORERS, **_BENEFIT_SCORERS, **PVALUE_SCORERS})
 
 
 def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
@@ -123,10 +131,10 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
     Notes
     -----
     Calibration errors are not proper scores: they are 0 for a constant prediction of the base rate. Do not
-    select a model by one of them alone, see :class:`BestCalibrated`. "neg_log_loss" and
+    select a model by one of them alone, see :class:`BestCalibrated`, or by a p-value. "neg_log_loss" and
     "neg_brier_score" equal scikit-learn's, and are also defined on a fold that lacks a class.
 
-    Importing this package adds its calibration errors to the names that scikit-learn knows, so
+    Importing this package adds its calibration errors and p-values to the names that scikit-learn knows, so
     that ``scoring="neg_smooth_ece"`` works wherever a name does. A worker process that has not imported this
     package does not know them: a scorer object works in every place.
 
@@ -144,7 +152,7 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
     """
     if isinstance(scoring, str):
         if scoring in OWN_SCORERS:
-            own: CalibrationScorer = deepcopy(OWN_SCORERS[scoring])
+            own: CalibrationScorer | PValueScorer = deepcopy(OWN_SCORERS[scoring])
             return own
         if scoring in _sklearn_get_scorer_names():
             found: Callable[..., Any] = _sklearn_get_scorer(scoring)
@@ -161,8 +169,8 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
 def get_scorer_names() -> list[str]:
     """Return the names of the scorers of this package.
 
-    Most are calibration errors, hence not proper scores: select models by :class:`BestCalibrated`, not by one
-    of them alone.
+    Most are calibration errors or p-values, hence not proper scores: select models by
+    :class:`BestCalibrated`, not by one of them alone.
 
     Returns
     -------

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from sklearn_calib._validation import as_array, check_option, check_weights
+from sklearn_calib._docs import shared_docs
 from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric
-from sklearn_calib.metrics._reductions import REDUCTIONS, split_classes
-from sklearn_calib.scorers._forecast import Array, Forecast, read_forecast
-from sklearn_calib.scorers._routing import WeightedScorer
+from sklearn_calib.scorers._forecast import Forecast, ForecastScorer, Reduction
 
-Reduction = Literal["classwise", "confidence", "top-label"] | None
+Array = NDArray[Any]
 
 
-class CalibrationScorer(WeightedScorer):
+@shared_docs
+class CalibrationScorer(ForecastScorer):
     """Score a fitted classifier by a metric of labels and predicted probabilities.
 
     Unlike in a scorer of :func:`sklearn.metrics.make_scorer`, the classes and their order are those of the
@@ -45,12 +44,7 @@ class CalibrationScorer(WeightedScorer):
         If False, the score is the negated metric, so that greater scores are better. None means what the
         metric declares (:class:`~sklearn_calib.metrics.MetricKernel`): True for ``net_benefit`` and
         "roc_auc", False for the other metrics of this package and for functions without a declaration.
-    pos_label : label, default=None
-        The class whose probability is evaluated, against all others. None means ``estimator.classes_[1]`` for
-        binary and ``reduction`` for multiclass classifiers.
-    response_method : str or sequence of str, default="predict_proba"
-        Method of the estimator that returns probabilities; in a sequence, the first that exists is used. Use
-        ``"predict"`` for a regressor of 0/1 outcomes whose prediction is a probability.
+    %(scored)s
     reduction : {"classwise", "confidence", "top-label"} or None, default="classwise"
         How multiclass predictions are evaluated. "classwise": the unweighted mean over classes of the metric
         of that class against the rest. "confidence": the largest probability of each sample against whether
@@ -128,45 +122,10 @@ class CalibrationScorer(WeightedScorer):
         shown += [f"{name}={value!r}" for name, value in self.metric_params.items()]
         return f"{type(self).__name__}({', '.join(shown)})"
 
-    def __call__(
-        self, estimator: Any, X: Any, y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Score a fitted estimator; greater is better.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted, with the method ``response_method`` and, unless it is a regressor, ``classes_``.
-        X : array-like or sparse matrix with n rows
-            Test data.
-        y_true : array-like of shape (n,)
-            Labels.
-        sample_weight : array-like of shape (n,), default=None
-            Weights.
-
-        Returns
-        -------
-        float
-            The score.
-        """
-        if self.reduction is not None:
-            check_option(self.reduction, "reduction", REDUCTIONS)
-        if self.pos_label is not None and self.reduction != "classwise":
-            raise ValueError(
-                f"pos_label={self.pos_label!r} selects one class, but reduction={self.reduction!r} uses all "
-                "classes. Leave one of the two at its default."
-            )
-        weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
-        forecast = read_forecast(estimator, X, y_true, self.response_method, self.pos_label)
-        value = self._value(forecast, weight)
-        declared = declaration(self.metric).greater_is_better
-        return value if (declared if self.greater_is_better is None else self.greater_is_better) else -value
-
     def _accept_sample_weight(self) -> bool:
         return accepts(self.metric, "sample_weight")
 
-    def _value(self, forecast: Forecast, sample_weight: Array | None) -> float:
-        """Return the metric of a forecast."""
+    def _score(self, forecast: Forecast, sample_weight: Array | None) -> float:
         params = dict(self.metric_params)
         if sample_weight is not None:
             if not self._accept_sample_weight():
@@ -175,23 +134,20 @@ class CalibrationScorer(WeightedScorer):
                     "without weights, or use a metric with a parameter sample_weight."
                 )
             params["sample_weight"] = sample_weight
-        codes, proba, classes = forecast
+        value, whole = 0.0, forecast.classes.shape[0] > 2 or self.reduction != "classwise"
         if self.reduction is None:
-            return self._evaluate(codes, proba, params)
-        if self.reduction == "classwise" and (self.pos_label is not None or classes.shape[0] == 2):
-            found = [1] if self.pos_label is None else np.flatnonzero(classes == self.pos_label)
-            column = int(found[0])
-            return self._evaluate((codes == column).astype(np.int64), proba[:, column], params)
-        if "reduction" in signature(self.metric).parameters:
+            value = self._evaluate(forecast.codes, forecast.probabilities, params)
+        elif whole and self.pos_label is None and "reduction" in signature(self.metric).parameters:
             # the metric decides how classes are averaged, for example the squares of l2 errors
-            return self._evaluate(codes, proba, params | {"reduction": self.reduction})
-        total, n = 0.0, codes.shape[0]
-        weight = None if sample_weight is None else check_weights(sample_weight, n)
-        for fraction, y, p, index in split_classes(codes, proba, self.reduction, weight):
-            if index is not None and sample_weight is not None:
-                params["sample_weight"] = sample_weight[index]
-            total += fraction * self._evaluate(y, p, params)
-        return total
+            params["reduction"] = self.reduction
+            value = self._evaluate(forecast.codes, forecast.probabilities, params)
+        else:
+            for fraction, y, proba, index in self._problems(forecast, sample_weight):
+                if index is not None and sample_weight is not None:
+                    params["sample_weight"] = sample_weight[index]
+                value += fraction * self._evaluate(y, proba, params)
+        declared = declaration(self.metric).greater_is_better
+        return value if (declared if self.greater_is_better is None else self.greater_is_better) else -value
 
     def _evaluate(self, y: NDArray[np.int64], proba: Array, params: dict[str, Any]) -> float:
         value = self.metric(y, np.ascontiguousarray(proba), **params)

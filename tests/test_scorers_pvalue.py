@@ -1,0 +1,193 @@
+"""p-values of tests as scores: which data the test sees, that scores repeat, and what they are not."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline
+
+import sklearn_calib.scorers as scorers
+from sklearn_calib.inference import (
+    BinomialTest,
+    CalibrationTest,
+    CalibrationTestResult,
+    ConsistencyTest,
+    CoxTest,
+    CutoffTest,
+    TCal,
+)
+from sklearn_calib.metrics import smooth_ece
+from sklearn_calib.scorers import BestCalibrated, MultiScorer, PValueScorer, get_scorer, get_scorer_names
+from tests.inference._registry import TESTS
+
+PVALUE_SCORERS = [name for name in get_scorer_names() if name.startswith("pvalue_")]
+
+
+class ShareOfPositives(CalibrationTest):
+    """Its p-value shows which data it was given; it keeps no distribution."""
+
+    def _check_parameters(self):
+        pass
+
+    def _test_sample(self, sample):
+        w = np.ones(sample.y.shape[0]) if sample.w is None else sample.w
+        pvalue = float(np.average(sample.y, weights=w)) / 2 + float(np.average(sample.p, weights=w)) / 4
+        return CalibrationTestResult("share", "none", 0.0, pvalue, 0.0, "", int(sample.total))
+
+
+SHOWS = PValueScorer(ShareOfPositives())
+
+
+@pytest.fixture(scope="module")
+def binary():
+    return make_classification(240, 5, flip_y=0.3, weights=[0.7], random_state=0)
+
+
+@pytest.fixture(scope="module")
+def three():
+    return make_classification(240, 6, n_informative=4, n_classes=3, flip_y=0.2, random_state=0)
+
+
+@pytest.mark.parametrize("case", TESTS, ids=lambda case: case.name)
+def test_is_the_pvalue_of_the_test(binary, case):
+    X, y = binary
+    model = LogisticRegression().fit(X, y)
+    expected = case.test.test(y, model.predict_proba(X)[:, 1]).pvalue
+    assert PValueScorer(case.test)(model, X, y) == expected
+
+
+def test_weights_are_frequencies(binary):
+    X, y = binary
+    model = GaussianNB().fit(X, y)
+    w = np.random.default_rng(0).integers(0, 4, y.shape[0])
+    again = np.repeat(np.arange(y.shape[0]), w)
+    for name in PVALUE_SCORERS:
+        scorer = get_scorer(name)
+        assert scorer(model, X, y, sample_weight=w) == pytest.approx(scorer(model, X[again], y[again]))
+    with pytest.raises(ValueError, match="sample_weight must contain whole numbers"):
+        scorers.pvalue_cox(model, X, y, sample_weight=w + 0.5)
+
+
+def test_several_classes(three):
+    X, y = three
+    model = GaussianNB().fit(X, np.array(["a", "b", "c"])[y])
+    labels, proba = np.array(["a", "b", "c"])[y], model.predict_proba(X)
+    single = [CoxTest().test(y == k, proba[:, k]).pvalue for k in range(3)]
+    scorer = PValueScorer(CoxTest())
+    assert scorer(model, X, labels) == pytest.approx(3 * min(single))
+    assert PValueScorer(CoxTest(), pos_label="b")(model, X, labels) == single[1]
+    top = PValueScorer(CoxTest(), reduction="confidence")(model, X, labels)
+    assert top == CoxTest().test(proba.argmax(axis=1) == y, proba.max(axis=1)).pvalue
+    # K times a large p-value is no more than 1
+    knows_nothing = DummyClassifier().fit(X, labels)
+    assert scorer(knows_nothing, X, labels) == 1.0
+    rows = labels != "b"
+    lacking = [
+        CoxTest().test((y == k)[rows].astype(int), proba[rows, k], pos_label=1).pvalue for k in range(3)
+    ]
+    assert scorer(model, X[rows], labels[rows]) == pytest.approx(min(1, 3 * min(lacking)))
+
+
+def test_all_classes_at_once(binary, three):
+    X, y = three
+    model = GaussianNB().fit(X, y)
+    with pytest.raises(ValueError, match="y_proba has 3 columns"):
+        PValueScorer(CoxTest(), reduction=None)(model, X, y)
+
+    class Columns(ShareOfPositives):
+        def _test_classes(self, sample):
+            pvalue = float(np.mean(sample.y)) / 4 + float(sample.p[:, 2].mean()) / 4
+            return CalibrationTestResult("columns", "none", 0.0, pvalue, 0.0, "", sample.y.shape[0])
+
+    scorer = PValueScorer(Columns(), reduction=None)
+    expected = np.mean(y) / 4 + model.predict_proba(X)[:, 2].mean() / 4
+    assert scorer(model, X, y) == pytest.approx(expected)
+    named = GaussianNB().fit(X, np.array(["a", "b", "c"])[y])
+    rows = y != 1
+    expected = np.mean(y[rows]) / 4 + model.predict_proba(X[rows])[:, 2].mean() / 4
+    assert scorer(named, X[rows], np.array(["a", "b", "c"])[y[rows]]) == pytest.approx(expected)
+    # of two classes the last column is tested
+    X, y = binary
+    model = GaussianNB().fit(X, y)
+    assert scorer(model, X, y) == SHOWS(model, X, y)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [TCal(n_resamples=99), CutoffTest(), ConsistencyTest(smooth_ece, n_resamples=99)],
+    ids=lambda test: type(test).__name__,
+)
+def test_random_tests_repeat_themselves(binary, test):
+    X, y = binary
+    model = LogisticRegression().fit(X, y)
+    scorer = PValueScorer(test)
+    p = model.predict_proba(X)[:, 1]
+    assert scorer(model, X, y) == scorer(model, X, y)
+    assert scorer(model, X, y) == clone(test).test(y, p).pvalue
+    assert scorer.test is test
+    # what was asked for is respected, and not used up
+    for state in (7, np.random.default_rng(7), np.random.RandomState(7)):
+        seeded = PValueScorer(clone(test).set_params(random_state=state))
+        first = seeded(model, X, y)
+        assert first == seeded(model, X, y)
+        expected = clone(seeded.test).test(y, p).pvalue
+        assert first == expected
+    draws = {PValueScorer(clone(test).set_params(random_state=s))(model, X, y) for s in range(5)}
+    assert len(draws) > 1
+
+
+def test_a_search_with_a_refit_rule_is_not_fooled():
+    """The p-value alone takes the model that knows nothing over the one that is over-confident."""
+    X, y = make_classification(900, 6, n_informative=2, n_redundant=4, flip_y=0.05, random_state=3)
+    model, grid = Pipeline([("model", GaussianNB())]), {"model": [GaussianNB(), DummyClassifier()]}
+    alone = GridSearchCV(model, grid, scoring=scorers.pvalue_cutoff).fit(X, y)
+    assert isinstance(alone.best_estimator_["model"], DummyClassifier)
+    assert alone.best_score_ > 0.5
+    search = GridSearchCV(
+        model,
+        grid,
+        scoring=MultiScorer(["pvalue_cutoff", "neg_log_loss"]),
+        refit=BestCalibrated(calibration="pvalue_cutoff"),
+    ).fit(X, y)
+    assert isinstance(search.best_estimator_["model"], GaussianNB)
+    assert search.cv_results_["mean_test_pvalue_cutoff"][0] < 0.1
+    own = clone(alone).set_params(scoring=PValueScorer(CutoffTest()))
+    assert own.set_params(scoring__test__n_resamples=49).scoring.test.n_resamples == 49
+
+
+def test_what_it_refuses(binary):
+    X, y = binary
+    model = GaussianNB().fit(X, y)
+    with pytest.raises(TypeError, match=r"pass an instance, TCal\(\)"):
+        PValueScorer(TCal)(model, X, y)
+    with pytest.raises(ValueError, match="test='t-cal' is not the name of a test"):
+        PValueScorer("t-cal")(model, X, y)
+    for wrong in (smooth_ece, None):
+        with pytest.raises(TypeError, match="test must be a test of calibration"):
+            PValueScorer(wrong)(model, X, y)
+    with pytest.raises(ValueError, match="selects one class"):
+        PValueScorer(CoxTest(), pos_label=1, reduction=None)(model, X, y)
+    with pytest.raises(ValueError, match="use TCal for continuous"):
+        PValueScorer(BinomialTest())(model, X, y)
+
+
+def test_top_label_tests_the_rows_of_each_predicted_class():
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet(np.ones(3), size=200)
+    y = np.array([rng.choice(3, p=row) for row in p])
+    w = rng.integers(0, 3, 200)
+    top = p.argmax(axis=1)
+    pvalues = []
+    for k in range(3):
+        rows = top == k
+        result = CoxTest().test(y[rows] == k, p[rows, k], sample_weight=w[rows])
+        pvalues.append(result.pvalue)
+    model = SimpleNamespace(classes_=np.arange(3), predict_proba=lambda X: p)
+    scorer = PValueScorer(CoxTest(), reduction="top-label")
+    assert scorer(model, p, y, sample_weight=w) == pytest.approx(min(1.0, 3 * min(pvalues)))
