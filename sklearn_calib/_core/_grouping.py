@@ -126,8 +126,8 @@ def group_outcomes(
     if w is None:
         key = packed_sort(y, p)
         return _merge_ties(_take_outcomes(key), key.view(np.float64))
-    if _sorted_in_pairs(p):
-        # as the points of a summary are; two weights have the same sum in either order
+    if (p[1:] >= p[:-1]).all() and (p[2:] > p[:-2]).all():
+        # sorted, at most two are equal, as the points of a summary; two weights have one sum in either order
         prob, outcome, weights = p + 0.0, y, w
     else:
         # sorting ties by weight makes the floating-point sums independent of the order of the samples
@@ -196,11 +196,6 @@ def _group_clusters(y: NDArray[np.int64], p: Array, w: Array, code: NDArray[np.i
     return GroupedOutcomes(
         prob[cells][starts], np.add.reduceat(count, starts), np.add.reduceat(positives, starts), clusters
     )
-
-
-def _sorted_in_pairs(p: Array) -> bool:
-    """Tell whether predictions are non-decreasing, and at most two of them are equal."""
-    return bool((p[1:] >= p[:-1]).all() and (p[2:] > p[:-2]).all())
 
 
 def group_scores(y: NDArray[np.int64], scores: Array, w: Array | None = None) -> GroupedOutcomes:

@@ -57,11 +57,6 @@ class LogitOutcomes:
         """Return the model with given parameters."""
         return self._model(intercept + slope * self.x, intercept, slope)
 
-    def _standardised(self, level: float, rise: float) -> Recalibration:
-        """Return the model level + rise * u."""
-        slope = rise / self.spread
-        return self._model(level + rise * self.u, level - slope * self.centre, slope)
-
     def _model(self, eta: Array, intercept: float, slope: float) -> Recalibration:
         likelihood = log_likelihood(eta, self.weight, self.positives)
         return Recalibration(intercept, slope, expit(eta), expit(-eta), likelihood)
@@ -116,21 +111,16 @@ class LogitOutcomes:
 
     def fit_both(self) -> Recalibration:
         """Return the maximum likelihood fit of intercept and slope, or its limit under perfect separation."""
-        limit = self._separated()
-        if limit is not None:
-            return self._limit(limit)
+        events, others = np.flatnonzero(self.positives), np.flatnonzero(self.negatives)
+        if self.one_class or events[0] >= others[-1] or others[0] >= events[-1]:
+            return self._limit(self.positives / self.weight)
         columns = np.stack([np.ones_like(self.u), self.u])
-        return self._standardised(*self._fit(columns, [self._mean_log_odds(), 0.0]))
+        level, rise = self._fit(columns, [self._mean_log_odds(), 0.0])
+        slope = rise / self.spread
+        return self._model(level + rise * self.u, level - slope * self.centre, slope)
 
     def _fit(self, columns: Array, start: list[float], offset: Array | None = None) -> Array:
         return fit_logistic(columns, self.weight, self.positives, start=np.array(start), offset=offset).coef
-
-    def _separated(self) -> Array | None:
-        """Return the limit of the event probabilities under perfect separation, else None."""
-        events, others = np.flatnonzero(self.positives), np.flatnonzero(self.negatives)
-        if self.one_class or events[0] >= others[-1] or others[0] >= events[-1]:
-            return self.positives / self.weight
-        return None
 
     def _limit(self, prob: Array) -> Recalibration:
         likelihood = float((xlogy(self.positives, prob) + xlog1py(self.negatives, -prob)).sum())

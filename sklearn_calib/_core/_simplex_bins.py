@@ -218,15 +218,14 @@ class _Level:
             counts = np.bincount(place.ravel(), minlength=r * n_cells * n_classes)
             squares = _sums(np.square(counts.reshape(r, n_cells, n_classes)).sum(axis=2), self.inverse)
         else:
-            squares = np.array([self._squares_of_runs(draw, n_classes) for draw in np.sort(place, axis=1)])
+            # sum N.N/|I| from runs of sorted indices, for sparse tables
+            squares = np.empty(r)
+            for k, draw in enumerate(np.sort(place, axis=1)):
+                begins = group_starts(draw)
+                runs = np.diff(begins, append=draw.shape[0]).astype(np.float64)
+                squares[k] = runs**2 @ self.inverse[draw[begins] // n_classes]
         out: Array = squares - 2.0 * cross + constant
         return out
-
-    def _squares_of_runs(self, place: NDArray[np.int64], n_classes: int) -> float:
-        """Return sum N.N/|I| from sorted indices, for sparse tables."""
-        begins = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
-        runs = np.diff(begins, append=place.shape[0]).astype(np.float64)
-        return float(runs**2 @ self.inverse[place[begins] // n_classes])
 
 
 def _sums(terms: Array, weights: Array | float = 1.0) -> Array:

@@ -331,13 +331,10 @@ class BaseCalibrator(
         clusters: Codes | None = None,
     ) -> Self:
         """Fit to checked arrays, without samples of weight zero; ``clusters`` has no codes of these."""
-        n_classes, given = classes.shape[0], codes
         if weight is not None and not weight.all():
             keep = weight > 0
             scores, codes, weight = scores[keep], codes[keep], weight[keep]
-        count = _class_counts(codes, n_classes)
-        if not count.all():
-            self._check_absent(classes, count, _class_counts(given, n_classes))
+        self._check_counts(classes, _class_counts(codes, classes.shape[0]))
         self.classes_ = classes
         if clusters is None:
             self._fit_scores(scores, codes, weight)
@@ -345,26 +342,19 @@ class BaseCalibrator(
             self._fit_clusters(scores, codes, weight, clusters)
         return self
 
-    def _check_absent(self, classes: NDArray[Any], count: Codes, given: Codes) -> None:
-        """Raise if the classes without a sample, or without one of positive weight, are needed."""
+    def _check_counts(self, classes: NDArray[Any], count: Codes) -> None:
+        """Raise if fewer than two classes have a sample of positive weight, or one that is needed."""
         labels = classes.tolist()
         if np.count_nonzero(count) < 2:
-            reason = (
-                "sample_weight is zero for all samples but those"
-                if given.max() < given.sum()
-                else "y has only samples"
-            )
             raise ValueError(
-                f"{reason} of class {labels[count.argmax()]!r}. A calibrator needs samples of at least two "
-                "classes."
+                f"y has only samples of class {labels[count.argmax()]!r}. A calibrator needs samples of "
+                "positive weight of at least two classes."
             )
-        if self._needs_every_class():
-            absent = int(count.argmin())
-            reason = "sample_weight is zero for all samples" if given[absent] else "y has no sample"
+        if not count.all() and self._needs_every_class():
             raise ValueError(
-                f"{reason} of class {labels[absent]!r}, but {type(self).__name__} needs samples of every "
-                f"class, here or in a part. Add some, or use {', '.join(_CAN_DO_WITHOUT)}, which can do "
-                "without."
+                f"y has no sample of class {labels[count.argmin()]!r}, but {type(self).__name__} needs "
+                "samples of positive weight of every class, here or in a part. Add some, or use "
+                f"{', '.join(_CAN_DO_WITHOUT)}, which can do without."
             )
 
     def _predict_array(self, scores: Array) -> Array:

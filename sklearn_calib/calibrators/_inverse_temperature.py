@@ -18,8 +18,6 @@ Derivatives = Callable[[float], tuple[float, float]]
 _REACH = 10.0
 _MAX_ITERATIONS = 100
 _LAST_MOVE = 1e-8
-# Size of the subset whose solution is the initial value for all samples.
-_SUBSET_SIZE = 2048
 # Size of blocks of logits, so that temporary arrays stay in cache.
 _CHUNK = 1 << 15
 # Standard deviation of the normal prior of the logarithm of a shrunk temperature of multiclass problems, and
@@ -61,29 +59,31 @@ def _separates(z: Array, grouped: GroupedOutcomes) -> bool:
 
 def fit_inverse_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None) -> float:
     """Return the inverse temperature of samples of logits."""
-    n = z.shape[0]
-    w = np.ones(n) if weight is None else weight
-    # the loss of a sample is log sum_k exp(beta d_k), with d the logits less that of the true class
-    d, scale = _unit_scale(z - z[np.arange(n), codes][:, np.newaxis], w)
+    d, w, scale = _from_truth(z, codes, weight)
     if scale == 0.0:
         return 1.0
-    start, stride = 1.0, n // _SUBSET_SIZE
-    if stride > 1 and not _is_separated(d[::stride]):
-        start = _solve_samples(d[::stride], w[::stride], scale, start)
-    return _solve_samples(d, w, scale, start)
+    shift, limits = float(np.log(scale)), _limits(scale)
+    separated = not (d > 0.0).any()
+    if separated or float((d.mean(axis=1) * w).sum()) >= 0.0:
+        return float(np.exp(limits[separated] - shift))
+
+    def slope(theta: float) -> tuple[float, float]:
+        first, second = _sample_derivatives(d, w, float(np.exp(theta)))
+        return first, float(np.exp(theta)) * second
+
+    theta, _ = _root(slope, float(np.clip(shift, *limits)), *limits)
+    return float(np.exp(theta - shift))
 
 
 def fit_shrunk_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None, known: bool) -> float:
     """Return the shrunk inverse temperature; its centre is 1 if the logits have a ``known`` unit."""
-    n = z.shape[0]
-    w = np.ones(n) if weight is None else weight
-    d, scale = _unit_scale(z - z[np.arange(n), codes][:, np.newaxis], w)
+    d, w, scale = _from_truth(z, codes, weight)
     if scale == 0.0:
         return 1.0
 
     def loss(beta: float) -> float:
         size = max(1, _CHUNK // d.shape[1])
-        parts = (slice(start, start + size) for start in range(0, n, size))
+        parts = (slice(start, start + size) for start in range(0, d.shape[0], size))
         return float(sum(w[part] @ logsumexp(beta * d[part], axis=1) for part in parts))
 
     centre = scale if known else USUAL_SLOPE
@@ -119,23 +119,6 @@ def posterior_probability(log_ratio: float) -> float:
     return float(expit(log_ratio + np.log(_PRIOR_ODDS)))
 
 
-def _is_separated(d: Array) -> bool:
-    return not (d > 0.0).any()
-
-
-def _solve_samples(d: Array, w: Array, scale: float, start: float) -> float:
-    shift, limits = float(np.log(scale)), _limits(scale)
-    if _is_separated(d) or float((d.mean(axis=1) * w).sum()) >= 0.0:
-        return float(np.exp(limits[_is_separated(d)] - shift))
-
-    def slope(theta: float) -> tuple[float, float]:
-        first, second = _sample_derivatives(d, w, float(np.exp(theta)))
-        return first, float(np.exp(theta)) * second
-
-    theta, _ = _root(slope, float(np.clip(np.log(start) + shift, *limits)), *limits)
-    return float(np.exp(theta - shift))
-
-
 def _sample_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
     """Return derivative and second derivative of sum_i w_i log sum_k exp(beta d_ik)."""
     first = second = 0.0
@@ -155,11 +138,16 @@ def _sample_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
     return first, second
 
 
-def _unit_scale(z: Array, weight: Array) -> tuple[Array, float]:
-    """Return logits divided by their weighted root mean square, and the latter."""
-    square = np.einsum("ij,ij->i", z, z) / z.shape[1]
-    scale = float(np.sqrt((square * weight).sum() / weight.sum()))
-    return (z / scale, scale) if scale else (z, 0.0)
+def _from_truth(z: Array, codes: NDArray[np.int64], weight: Array | None) -> tuple[Array, Array, float]:
+    """Return the logits d less that of the true class, over their root mean square; weights; and the latter.
+
+    The loss of a sample is log sum_k exp(beta d_k).
+    """
+    n = z.shape[0]
+    w, d = np.ones(n) if weight is None else weight, z - z[np.arange(n), codes][:, np.newaxis]
+    square = np.einsum("ij,ij->i", d, d) / d.shape[1]
+    scale = float(np.sqrt((square * w).sum() / w.sum()))
+    return (d / scale if scale else d), w, scale
 
 
 def _limits(scale: float) -> tuple[float, float]:

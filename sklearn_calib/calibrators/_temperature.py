@@ -45,9 +45,7 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     Notes
     -----
     The loss is convex in :math:`\beta`, and minimised by Newton's method in :math:`\log\beta` within a
-    bracket. The initial value is the solution for a subset of the samples, or for two classes that of pooled
-    log-odds, so that one to three passes over all :math:`n K` scores suffice. The certificate is available
-    for binary problems.
+    bracket; each step is a pass over all :math:`n K` scores. The certificate is for binary problems.
 
     In multiclass problems, probabilities down to 2**-1022 can be informative, for example those of naive
     Bayes. The limit at which they are clipped is chosen among 2**-53, 2**-106, 2**-212, ..., down to the

@@ -112,7 +112,9 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
             The same with a sample of ``classes_[1]`` added.
         """
         check_is_fitted(self)
-        return self._both(self._check_scores(X, reset=False))
+        breaks, lower, upper = self._tables()
+        place = _place(breaks, self._check_scores(X, reset=False))
+        return lower[place], upper[place]
 
     def _check_parameters(self) -> None:
         check_option(self.loss, "loss", _LOSSES)
@@ -138,11 +140,6 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self.upper_thresholds_, self.upper_values_ = _steps(scores, upper)
         self.lower_thresholds_, self.lower_values_ = _steps(scores, lower)
         certify(self, grouped, weight)
-
-    def _both(self, scores: Array) -> tuple[Array, Array]:
-        breaks, lower, upper = self._tables()
-        place = _place(breaks, scores)
-        return lower[place], upper[place]
 
     def _tables(self) -> tuple[Array, Array, Array]:
         """Return the scores at which either function may increase, and the values of both between them."""

@@ -55,15 +55,15 @@ def route(
     by_step = any(key.endswith("__sample_weight") for key in fit_params)
     to_estimator = accepts_weight(estimator)
     to_calibrator = calibrator is not None and accepts_weight(calibrator)
-    missed = []
-    # a frozen estimator is not fitted and needs no weights
-    if not (to_estimator or frozen or by_step):
-        missed.append(("estimator", estimator, _advice(estimator)))
-    if calibrator is not None and not to_calibrator:
-        missed.append(("calibrator", calibrator, _advice(calibrator, by_step=False)))
     used = to_estimator or to_calibrator or by_step
-    for role, part, advice in missed:
-        name = type(part).__name__
+    # a frozen estimator is not fitted and needs no weights
+    for role, part, served in (
+        ("estimator", estimator, to_estimator or frozen or by_step),
+        ("calibrator", calibrator, to_calibrator or calibrator is None),
+    ):
+        if served:
+            continue
+        name, advice = type(part).__name__, _advice(part, role == "estimator")
         if not used:
             raise ValueError(
                 f"sample_weight cannot be used: fit of the {role} {name} does not accept it. {advice}"
@@ -101,7 +101,7 @@ def accepts_weight(estimator: Any) -> bool:
     return isinstance(estimator, BaseSearchCV) and forwards and accepts_weight(estimator.estimator)
 
 
-def _advice(part: Any, by_step: bool = True) -> str:
+def _advice(part: Any, by_step: bool) -> str:
     """Return how to pass weights to a part whose ``fit`` does not accept them."""
     if not hasattr(part, "steps"):
         return "Choose one that does, or do not pass sample_weight."

@@ -257,7 +257,7 @@ def test_mean_judgements_are_as_good_as_judgements(case, data):
         calibrator.fit(p, y, classes=[0, 1])
     with pytest.raises(ValueError, match="clusters need outcomes 0 and 1"):
         calibrator.fit(p, y, clusters=np.arange(110) // 5)
-    with pytest.raises(ValueError, match="sample_weight is zero for all samples but those of class 1"):
+    with pytest.raises(ValueError, match="y has only samples of class 1"):
         calibrator.fit([0.2, 0.7], [0.4, 1.0], sample_weight=[0, 1])
 
 

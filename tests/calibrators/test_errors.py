@@ -49,7 +49,7 @@ BAD_INPUT = [
     (P, Y, [1, 1, 1], "sample_weight has 3 values"),
     (P, Y, [1, -1, 1, 1], "sample_weight contains -1 at index 1"),
     (P, Y, [0, 0, 0, 0], "sample_weight is zero everywhere"),
-    (P, Y, [1, 0, 1, 0], "sample_weight is zero for all samples but those of class"),
+    (P, Y, [1, 0, 1, 0], "y has only samples of class"),
     (P, Y, np.ones((4, 1)), r"sample_weight must have shape \(n,\)"),
 ]
 

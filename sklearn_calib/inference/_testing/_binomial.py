@@ -280,7 +280,7 @@ def _minlike(k: Array, n: Array, p: Array) -> Array:
     for side, events, flipped in ((below, k, False), (above, n - k, True)):
         k_side, n_side, p_side = events[side], n[side], p[side]
         # P(N - K = j) is computed as P(K = N - j): 1 - p would round
-        pmf = _flipped_pmf if flipped else binom.pmf
+        pmf = (lambda j, n, p: binom.pmf(n - j, n, p)) if flipped else binom.pmf
         own = pmf(k_side, n_side, p_side) * _TIE
         low = np.floor((n_side - n_side * p_side) if flipped else n_side * p_side)
         high = n_side + 1.0
@@ -295,11 +295,6 @@ def _minlike(k: Array, n: Array, p: Array) -> Array:
         else:
             result[side] = binom.cdf(k_side, n_side, p_side) + binom.sf(high - 1.0, n_side, p_side)
     return np.minimum(result, 1.0)
-
-
-def _flipped_pmf(j: Array, n: Array, p: Array) -> Array:
-    mass: Array = binom.pmf(n - j, n, p)
-    return mass
 
 
 def _where(grouped: GroupedOutcomes, least: int, smallest: float) -> str:

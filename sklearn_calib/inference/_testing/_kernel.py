@@ -8,7 +8,6 @@ import numpy as np
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._kernel import median_distance, null_cumulants
 from sklearn_calib._core._null import monte_carlo_pvalue
-from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -190,7 +189,11 @@ class KernelTest(SimulatedTest):
 
     def _result(self, sample: KernelSample, large: bool, null_hypothesis: str) -> CalibrationTestResult:
         simulate = simulates(self.method, large, sample.clusters)
-        bandwidths = self._bandwidths(sample)
+        if isinstance(self.bandwidth, str):
+            grid = _GRID if self.bandwidth == "adaptive" else np.ones(1)
+            bandwidths = median_distance(sample.points, sample.weight) * grid
+        else:
+            bandwidths = np.array([float(self.bandwidth)])
         n_draws = self.n_resamples if simulate else 0
         found = sample.estimates(bandwidths, n_draws, check_generator(self.random_state))
         observed, deviation, null = found.observed, found.deviation, found.null
@@ -240,9 +243,3 @@ class KernelTest(SimulatedTest):
             reason=reason or f"bandwidth {float(bandwidths[best]):.3g}",
             **dependence_of(sample.clusters, sample.probabilities),
         )
-
-    def _bandwidths(self, sample: KernelSample) -> Array:
-        if not isinstance(self.bandwidth, str):
-            return np.array([float(self.bandwidth)])
-        median = median_distance(sample.points, sample.weight)
-        return median * (_GRID if self.bandwidth == "adaptive" else np.ones(1))
