@@ -65,20 +65,6 @@ def walk_range(y: NDArray[np.int64], p: Array) -> float:
     return high - low
 
 
-@dataclass(frozen=True)
-class WalkExtremes:
-    """Where the walk, started at 0, is highest and lowest.
-
-    ``first`` and ``last`` are the indices of the groups that bound the interval between the two
-    extremes, both included; ``signed`` is the residual sum over it: positive where events are more
-    frequent than predicted. For an empty range the interval is the first group alone.
-    """
-
-    first: int
-    last: int
-    signed: float
-
-
 def residual_walk(grouped: GroupedOutcomes) -> Array:
     """Return the walk of m + 1 values: 0, then the residual sum up to and including each group."""
     walk = np.zeros(grouped.prob.shape[0] + 1)
@@ -86,14 +72,17 @@ def residual_walk(grouped: GroupedOutcomes) -> Array:
     return walk
 
 
-def walk_extremes(walk: Array) -> WalkExtremes:
-    """Locate the interval over which the residual sum is largest in absolute value."""
+def walk_extremes(walk: Array) -> tuple[int, int, float]:
+    """Return the first and last group of the interval whose residual sum is the range of the walk, and it.
+
+    The sum is positive where events are more frequent than predicted. If the range is 0, the interval is the
+    first group.
+    """
     high, low = int(walk.argmax()), int(walk.argmin())
     if high == low:
-        return WalkExtremes(0, 0, 0.0)
-    return WalkExtremes(
-        min(high, low), max(high, low) - 1, float(walk[max(high, low)] - walk[min(high, low)])
-    )
+        return 0, 0, 0.0
+    first, last = min(high, low), max(high, low)
+    return first, last - 1, float(walk[last] - walk[first])
 
 
 @shared_docs
@@ -328,12 +317,12 @@ def cutoff_result(
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     total = grouped.total
     walk = residual_walk(grouped)
-    extremes = walk_extremes(walk)
+    first, last, signed = walk_extremes(walk)
     return CutoffResult(
-        value=abs(extremes.signed) / total,
-        lower=float(grouped.prob[extremes.first]),
-        upper=float(grouped.prob[extremes.last]),
-        signed=extremes.signed / total,
+        value=abs(signed) / total,
+        lower=float(grouped.prob[first]),
+        upper=float(grouped.prob[last]),
+        signed=signed / total,
         n_samples=total if sample.w is None else effective_size(sample.w),
         base_rate=float(grouped.positives.sum() / total),
         probabilities=grouped.prob,

@@ -14,8 +14,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import AtomicFit
-from sklearn_calib._core._clusters import cluster_words, single_clusters
-from sklearn_calib._core._grouping import contradiction_words
+from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
+from sklearn_calib._core._grouping import GroupedOutcomes, contradiction_words
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._persistence import VersionStamped
@@ -417,6 +417,12 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         tags.target_tags.required = True
         tags.input_tags.one_d_array = True
         return tags
+
+
+def result_of(grouped: GroupedOutcomes, **found: Any) -> CalibrationTestResult:
+    """Return what was found for grouped outcomes, by default of a test of perfect calibration."""
+    found = {"null_hypothesis": "P(Y = 1 | p) = p", **found, **dependence_of(grouped.clusters, grouped.prob)}
+    return CalibrationTestResult(n_samples=int(grouped.total), **found)
 
 
 def require_outcomes(y: Any) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import monte_carlo_pvalue
@@ -19,7 +18,7 @@ from sklearn_calib._validation import (
     check_randomness,
     check_size,
 )
-from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, result_of
 from sklearn_calib.inference._testing._simulated import TIE, simulated
 
 _CORRECTIONS = ("holm", "bonferroni")
@@ -212,14 +211,13 @@ class BinomialTest(CalibrationTest):
             adjusted[chance] = _joint_pvalues(z, self.correction)
         frequency = positives / count
         least = int(pvalues.argmin())
-        return CalibrationTestResult(
+        return result_of(
+            grouped,
             test="binomial test",
-            null_hypothesis="P(Y = 1 | p) = p",
             statistic=statistic,
             pvalue=float(adjusted.min()),
             estimate=float(np.abs(grouped.residual).sum()) / grouped.total,
             method=method,
-            n_samples=int(grouped.total),
             scales=tuple(
                 BinomialValue(v, int(n), int(k), f, p, a)
                 for v, n, k, f, p, a in zip(
@@ -233,7 +231,6 @@ class BinomialTest(CalibrationTest):
                 if m
                 else "no information: every prediction is 0 or 1"
             ),
-            **dependence_of(grouped.clusters, value),
         )
 
     def _check_discrete(self, grouped: GroupedOutcomes) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from sklearn_calib._core._binning import octaves_pooled
-from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
@@ -18,7 +17,7 @@ from sklearn_calib._validation import (
     check_option,
     check_positive,
 )
-from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, result_of
 from sklearn_calib.inference._testing._cox import CoxTest
 from sklearn_calib.inference._testing._cutoff import CutoffTest
 from sklearn_calib.inference._testing._simulated import SimulatedTest, is_large, simulates
@@ -222,14 +221,13 @@ class CombinedTest(SimulatedTest):
                 # P(Cauchy >= total), accurate in the tail; without any information the p-value is 1
                 pvalue = float(np.arctan2(1.0, total) / np.pi) if own.min() < 1.0 else 1.0
         decided = names[int((own / weights).argmin())]
-        return CalibrationTestResult(
+        return result_of(
+            grouped,
             test="combined test",
-            null_hypothesis="P(Y = 1 | p) = p",
             statistic=min(1.0, statistic),
             pvalue=pvalue,
             estimate=cutoff_of_groups(grouped),
             method=f"{method}, {_NAMED[self.combine]} of {len(names)}",
-            n_samples=int(grouped.total),
             scales=tuple(
                 TestComponent(name, float(value), float(p))
                 for name, value, p in zip(names, observed, own, strict=True)
@@ -237,7 +235,6 @@ class CombinedTest(SimulatedTest):
             null_distribution=null,
             reason=f"decided by {decided}",
             tail="lower",
-            **dependence_of(grouped.clusters, grouped.prob),
         )
 
     def _weights(self) -> Array:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import (
@@ -13,7 +12,7 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
-from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, result_of
 from sklearn_calib.inference._testing._simulated import refuse_clusters
 from sklearn_calib.metrics._names import as_metric
 
@@ -111,15 +110,13 @@ class ConsistencyTest(CalibrationTest):
         )
         function = getattr(metric, "func", metric)
         name = getattr(function, "__name__", type(function).__name__)
-        return CalibrationTestResult(
+        return result_of(
+            grouped,
             test=f"consistency test of {name}",
-            null_hypothesis="P(Y = 1 | p) = p",
             statistic=value,
             pvalue=monte_carlo_pvalue(value, null, max(_TIE, redrawn.accuracy)),
             estimate=value,
             method=f"{self.n_resamples} {'simulations' if self.resample == 'labels' else 'resampled pairs'}",
-            n_samples=int(grouped.total),
             null_distribution=null,
             reason=f"mean under the null hypothesis {null.mean():.4g}",
-            **dependence_of(grouped.clusters, grouped.prob),
         )

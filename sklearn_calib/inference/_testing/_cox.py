@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option
-from sklearn_calib.inference._testing._base import CalibrationTestResult
+from sklearn_calib.inference._testing._base import CalibrationTestResult, result_of
 from sklearn_calib.inference._testing._simulated import (
     MOST_SIMULATED,
     SimulatedTest,
@@ -142,18 +141,17 @@ class CoxTest(SimulatedTest):
             pvalue, method = chi2_sf(statistic, df), f"chi-squared with {df} df"
         else:
             pvalue, method = monte_carlo_pvalue(statistic, draws, _TIE), f"{self.n_resamples} simulations"
-        return CalibrationTestResult(
+        return result_of(
+            whole,
             test="Cox test",
             null_hypothesis=_NULL[self.parameter],
             statistic=statistic,
             pvalue=pvalue,
             estimate=estimate,
             method=f"score, {method}",
-            n_samples=int(whole.total),
             null_distribution=draws,
             reason=reason,
             asymptotic_null=f"chi2({df})" if draws is None else "",
-            **dependence_of(whole.clusters, whole.prob),
         )
 
     def _simulated_statistics(

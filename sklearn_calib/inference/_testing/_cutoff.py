@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._testing._base import CalibrationTestResult
+from sklearn_calib.inference._testing._base import CalibrationTestResult, result_of
 from sklearn_calib.inference._testing._simulated import TIE, SimulatedTest, simulated, simulates
 from sklearn_calib.inference._testing._tails import brownian_range_sf
 from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_ranges
@@ -111,18 +110,16 @@ class CutoffTest(SimulatedTest):
                 method = f"{self.n_resamples} simulations"
             else:
                 pvalue, method = brownian_range_sf(statistic), "asymptotic"
-        return CalibrationTestResult(
+        return result_of(
+            grouped,
             test="cutoff test",
-            null_hypothesis="P(Y = 1 | p) = p",
             statistic=statistic,
             pvalue=pvalue,
             estimate=reach / grouped.total,
             method=method,
-            n_samples=int(grouped.total),
             null_distribution=null,
             reason=reason,
             asymptotic_null="brownian range" if method == "asymptotic" else "",
-            **dependence_of(grouped.clusters, grouped.prob),
         )
 
 
@@ -135,9 +132,9 @@ def _effective_size(variance: Array) -> float:
 
 def _where(grouped: GroupedOutcomes, walk: Array) -> str:
     """Return the interval of predictions between the extremes of the cumulative residuals, in words."""
-    extremes = walk_extremes(walk)
-    if extremes.signed == 0.0:
+    first, last, signed = walk_extremes(walk)
+    if signed == 0.0:
         return "no interval of predictions is miscalibrated"
-    low, high = grouped.prob[extremes.first], grouped.prob[extremes.last]
-    verb = "too low" if extremes.signed > 0 else "too high"
+    low, high = grouped.prob[first], grouped.prob[last]
+    verb = "too low" if signed > 0 else "too high"
     return f"largest in [{low:.3g}, {high:.3g}], where predictions are {verb}"

@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import bin_starts
-from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option, check_size
-from sklearn_calib.inference._testing._base import CalibrationTestResult
+from sklearn_calib.inference._testing._base import CalibrationTestResult, result_of
 from sklearn_calib.inference._testing._simulated import (
     MOST_SIMULATED,
     TIE,
@@ -130,18 +129,16 @@ class HosmerLemeshowTest(SimulatedTest):
         if (gap[~counts] != 0.0).any():
             # a gap without variance is an outcome of probability zero
             statistic = np.inf
-        return CalibrationTestResult(
+        return result_of(
+            grouped,
             test="Hosmer-Lemeshow test",
-            null_hypothesis="P(Y = 1 | p) = p",
             statistic=statistic,
             pvalue=pvalue,
             estimate=float(np.sqrt((gap**2 / count).sum() / grouped.total)),
             method=method,
-            n_samples=int(grouped.total),
             null_distribution=null,
             reason=reason,
             asymptotic_null=asymptotic_null,
-            **dependence_of(grouped.clusters, grouped.prob),
         )
 
 

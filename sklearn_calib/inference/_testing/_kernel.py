@@ -195,8 +195,8 @@ class KernelTest(SimulatedTest):
         else:
             bandwidths = np.array([float(self.bandwidth)])
         n_draws = self.n_resamples if simulate else 0
-        found = sample.estimates(bandwidths, n_draws, check_generator(self.random_state))
-        observed, deviation, null = found.observed, found.deviation, found.null
+        generator = check_generator(self.random_state)
+        observed, deviation, null = sample.estimates(bandwidths, n_draws, generator)
         usable = deviation > 0.0
         best, statistic, pvalue, distribution = 0, float(observed[0]), 1.0, None
         pvalues = np.ones(bandwidths.shape[0])
@@ -207,12 +207,12 @@ class KernelTest(SimulatedTest):
             reason = _NO_PAIR
         elif simulate:
             unit = np.where(usable, deviation, 1.0)
-            z, null = np.where(usable, observed / unit, -np.inf), null / unit[:, np.newaxis]
-            pvalues[usable] = [monte_carlo_pvalue(z[k], null[k], TIE) for k in np.flatnonzero(usable)]
+            z, scaled = np.where(usable, observed / unit, -np.inf), null / unit[:, np.newaxis]
+            pvalues[usable] = [monte_carlo_pvalue(z[k], scaled[k], TIE) for k in np.flatnonzero(usable)]
             best = int(z.argmax())
-            pvalue, distribution = float(pvalues[0]), found.null[0]
+            pvalue, distribution = float(pvalues[0]), null[0]
             if z.shape[0] > 1:
-                statistic, distribution = float(z[best]), null[usable].max(axis=0)
+                statistic, distribution = float(z[best]), scaled[usable].max(axis=0)
                 pvalue = monte_carlo_pvalue(statistic, distribution, TIE)
         else:
             p = sample.points[:, 0]

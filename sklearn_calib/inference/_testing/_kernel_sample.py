@@ -15,18 +15,6 @@ from sklearn_calib._validation import BinarySample, ClassSample
 
 
 @dataclass(frozen=True, eq=False)
-class KernelEstimates:
-    """Estimates at each bandwidth, (S,), and for simulated labels, (S, r).
-
-    ``deviation`` is the standard deviation under the null hypothesis, given the predictions.
-    """
-
-    observed: Array
-    deviation: Array
-    null: Array
-
-
-@dataclass(frozen=True, eq=False)
 class KernelSample:
     """Distinct predictions in increasing order, with the number of samples and of samples of each class.
 
@@ -107,8 +95,14 @@ class KernelSample:
             r = min(step, n_draws - first)
             yield generator.multinomial(trials, self.points, size=(r, n_points)).astype(np.float64)
 
-    def estimates(self, bandwidths: Array, n_draws: int, generator: np.random.Generator) -> KernelEstimates:
-        """Return the mean of h over all pairs of samples, the unbiased quadratic estimator."""
+    def estimates(
+        self, bandwidths: Array, n_draws: int, generator: np.random.Generator
+    ) -> tuple[Array, Array, Array]:
+        """Return the mean of h over all pairs of samples, the unbiased estimator, at each bandwidth.
+
+        Then its standard deviation under the null hypothesis, given the predictions, and its values for
+        simulated labels, (bandwidths, n_draws).
+        """
         n_points, n_columns = self.points.shape
         if n_columns > 1 and n_points > MAX_DENSE:
             raise ValueError(
@@ -133,7 +127,7 @@ class KernelSample:
             # pairs of samples in a cluster shift the mean, the same for all samples that are compared
             mean, deviation = null.mean(axis=1), null.std(axis=1)
             observed, null = observed - mean, null - mean[:, np.newaxis]
-        return KernelEstimates(observed, deviation, null)
+        return observed, deviation, null
 
     def _pair_sums(self, form: Form, counts: Array) -> Array:
         """Return sum_{i != j} kappa_ij <r_i, r_j> over samples for counts (r, G, C): (r,)."""
