@@ -14,7 +14,6 @@ from sklearn_calib._validation import (
     check_columns,
     check_fraction,
     check_option,
-    check_positive,
     check_sorted,
 )
 from sklearn_calib.calibrators._base import BaseCalibrator
@@ -30,21 +29,17 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     Parameters
     ----------
-    training_prior : float or None, default=None
-        Weighted frequency of ``classes_[1]`` in the data on which the model was trained. Either this or
-        ``sampling_rate`` is required.
+    training_prior : float
+        Weighted frequency of ``classes_[1]`` in the data on which the model was trained.
     target_prior : "em", float or None, default=None
         Frequency of ``classes_[1]`` in the population where the model is used. None: the frequency among the
         samples of ``fit``, which then needs labels. "em": the maximum likelihood estimate from the scores of
-        the samples of ``fit``. A number is a known frequency. Must be None with ``sampling_rate``.
-    sampling_rate : float or None, default=None
-        Sampling fraction of ``classes_[0]`` in the training data, divided by that of ``classes_[1]``: 0.1 if
-        all events and one of ten non-events were kept.
+        the samples of ``fit``. A number is a known frequency.
 
     Attributes
     ----------
     target_prior_ : float
-        The base rate of the corrected probabilities; NaN with ``sampling_rate``, which needs none.
+        The base rate of the corrected probabilities.
     odds_factor_ : float
         Factor by which the odds are multiplied.
     %(trained_fit)s
@@ -58,13 +53,13 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     Notes
     -----
     With training prior :math:`\pi`, target prior :math:`\pi'` and :math:`r =
-    \frac{\pi'/(1-\pi')}{\pi/(1-\pi)}` (Theorem 2 of [1]_, eq. 2.4 of [2]_), or :math:`r` the sampling rate,
-    the map is
+    \frac{\pi'/(1-\pi')}{\pi/(1-\pi)}` (Theorem 2 of [1]_, eq. 2.4 of [2]_) the map is
 
     .. math:: h(p) = \frac{r p}{r p + 1 - p},
 
     a shift of the log-odds by :math:`\log r`. It preserves the ranking of the scores; probabilities of 0 and
-    1 change by at most 2**-53.
+    1 change by at most 2**-53. Only :math:`r` matters: if all events and a fraction r of the other samples
+    were kept, and both priors are unknown, pass ``training_prior=1/2, target_prior=r/(1 + r)``.
 
     "em" maximises the likelihood :math:`\prod_i (\pi' p_i/\pi + (1-\pi')(1-p_i)/(1-\pi))` of the scores,
     whose maximum is the fixed point of the EM iteration of [2]_: the mean of :math:`h(p_i)` is
@@ -104,30 +99,14 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def __init__(
         self,
         *,
-        training_prior: float | None = None,
+        training_prior: float,
         target_prior: str | float | None = None,
-        sampling_rate: float | None = None,
     ) -> None:
         self.training_prior = training_prior
         self.target_prior = target_prior
-        self.sampling_rate = sampling_rate
 
     def _check_parameters(self) -> None:
-        if (self.training_prior is None) == (self.sampling_rate is None):
-            found = "neither" if self.training_prior is None else "both"
-            raise ValueError(
-                f"exactly one of training_prior and sampling_rate is required, got {found}. Pass the "
-                "frequency of events in the training data of the model, or the fraction of non-events kept."
-            )
-        if self.training_prior is not None:
-            check_fraction(self.training_prior, "training_prior")
-        if self.sampling_rate is not None:
-            check_positive(self.sampling_rate, "sampling_rate")
-            if self.target_prior is not None:
-                raise ValueError(
-                    f"target_prior={self.target_prior!r} cannot be combined with sampling_rate. "
-                    "Omit target_prior, or pass training_prior instead of sampling_rate."
-                )
+        check_fraction(self.training_prior, "training_prior")
         if isinstance(self.target_prior, str):
             check_option(self.target_prior, "target_prior", ("em",))
         elif self.target_prior is not None:
@@ -149,8 +128,8 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         X, sample_weight, clusters
             As for :meth:`PlattCalibrator.fit`.
         y : array-like of shape (n,) or None, default=None
-            Class labels: required with ``clusters``, and with ``target_prior=None`` unless ``sampling_rate``
-            is passed. Otherwise only the certificate needs them.
+            Class labels: required with ``clusters``, and with ``target_prior=None``. Otherwise only the
+            certificate needs them.
         classes : array-like of shape (2,) or None, default=None
             The class labels, in sorted order. None: those that occur in ``y``, and 0 and 1 without ``y``.
 
@@ -159,7 +138,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self
             The fitted calibrator.
         """
-        if y is not None or clusters is not None or self._needs_labels():
+        if y is not None or clusters is not None or self.target_prior is None:
             return super().fit(X, y, sample_weight, classes=classes, clusters=clusters)
         self._check_parameters()
         scores = self._check_scores(X, reset=True)
@@ -172,11 +151,8 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def __sklearn_tags__(self) -> Tags:
         """Declare whether ``fit`` needs labels."""
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = self._needs_labels()
+        tags.target_tags.required = self.target_prior is None
         return tags
-
-    def _needs_labels(self) -> bool:
-        return self.target_prior is None and self.sampling_rate is None
 
     @property
     def _scale_free(self) -> bool:
@@ -188,20 +164,15 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64] | None, weight: Array | None) -> None:
         grouped = group_scores(np.zeros(scores.shape, np.int64) if codes is None else codes, scores, weight)
-        if self.sampling_rate is not None:
-            self.target_prior_, self.odds_factor_ = float("nan"), float(self.sampling_rate)
-        else:
-            prior, target = float(self.training_prior or 0.0), self.target_prior
-            if target is None:
-                target = float(grouped.positives.sum()) / grouped.total
-            elif target == "em":
-                target = likeliest_prior(grouped, prior)
-            self.target_prior_ = target = float(target)
-            self.odds_factor_ = target / (1.0 - target) * (1.0 - prior) / prior
-            if not 0.0 < self.odds_factor_ < np.inf:
-                raise ValueError(
-                    f"training_prior={prior!r} and target_prior={target!r} are too close to 0 or 1."
-                )
+        prior, target = float(self.training_prior), self.target_prior
+        if target is None:
+            target = float(grouped.positives.sum()) / grouped.total
+        elif target == "em":
+            target = likeliest_prior(grouped, prior)
+        self.target_prior_ = target = float(target)
+        self.odds_factor_ = target / (1.0 - target) * (1.0 - prior) / prior
+        if not 0.0 < self.odds_factor_ < np.inf:
+            raise ValueError(f"training_prior={prior!r} and target_prior={target!r} are too close to 0 or 1.")
         if codes is not None:
             certify(self, grouped, weight)
             return
