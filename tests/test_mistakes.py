@@ -31,6 +31,7 @@ from sklearn_calib.calibrators import (
     PriorShiftCalibrator,
     SplineCalibrator,
     TemperatureCalibrator,
+    VennAbersCalibrator,
 )
 from sklearn_calib.inference import (
     ConsistencyTest,
@@ -246,6 +247,11 @@ def test_swapped_arguments(forecast):
     y, p = forecast
     with pytest.raises(ValueError, match=r"y_true looks like probabilities.*swap the arguments"):
         smooth_ece(p, y.astype(float))
+    for estimator in (PlattCalibrator(link="identity"), IsotonicCalibrator(), VennAbersCalibrator()):
+        with pytest.raises(ValueError, match=r"y looks like probabilities.*Scores or features come first"):
+            estimator.fit(y, p)
+    with pytest.raises(ValueError, match="Scores or features come first, then outcomes"):
+        CalibratedClassifier().fit(p[:, None], p)
 
 
 #: Calibrators that accept outcomes between 0 and 1.
@@ -272,7 +278,7 @@ def test_outcomes_between_0_and_1_are_accepted_or_refused():
             if entry.name in accepted:
                 entry.call(**given)
                 continue
-            with pytest.raises(ValueError, match=r"looks like probabilities.*rng.random.n. < y"):
+            with pytest.raises(ValueError, match=r"looks like probabilities.*as clusters.*rng.random.n. < y"):
                 entry.call(**given)
 
 

@@ -125,11 +125,15 @@ def refuse_fractions(y_true: ArrayLike, name: str = "y_true") -> None:
     y = as_array(y_true, name).ravel()
     if _are_fractions(y):
         row = int(np.argmax((y > 0) & (y < 1)))
+        order = "Scores or features come first, then outcomes"
+        if name == "y_true":
+            order = "Outcomes come first, then probabilities"
         raise ValueError(
             f"{name} looks like probabilities: it contains {float(y[row]):.6g} at index {row}, but outcomes "
-            "0 and 1 are needed here. Did you swap the arguments? Outcomes come first, then probabilities. "
-            f"Of soft labels or mean judgements, draw an outcome for each sample, rng.random(n) < {name}, or "
-            "use a metric or calibrator that accepts them (docs/inputs.md)."
+            f"0 and 1 are needed here. Did you swap the arguments? {order}. Of mean judgements, pass all "
+            "single judgements, with the item as clusters. If these are unknown, draw an outcome for each "
+            f"sample, rng.random(n) < {name}, or use a metric or calibrator that accepts soft labels "
+            "(docs/inputs.md)."
         )
 
 

@@ -29,6 +29,7 @@ from sklearn_calib._validation import (
     check_scores,
     check_weights,
     place_labels,
+    refuse_fractions,
     shape_of,
     warn_of_small_weights,
 )
@@ -294,6 +295,9 @@ class BaseCalibrator(
             raise ValueError("This estimator requires y to be passed, but the target y is None. Pass labels.")
         scores = self._check_scores(X, y, reset=True)
         known, codes = check_classes(y, fractions=self._fractions)
+        if codes.dtype.kind == "f" and np.isin(scores, (0.0, 1.0)).all():
+            # the arguments are swapped, as the error says
+            refuse_fractions(y, "y")
         if classes is not None:
             if codes.dtype.kind == "f":
                 raise ValueError("classes are 0 and 1 if y has outcomes between them. Omit the argument.")
