@@ -204,8 +204,10 @@ def smooth_at_nodes(coefficients: Array, s: float | Array, nodes: int) -> Array:
     return np.asarray(dct(series, type=1, overwrite_x=True))
 
 
-def integrate_absolute_rows(values: Array, step: float) -> Array:
-    """Integrate |f| over equally spaced nodes for each row, f even about both ends (or zero there).
+def integrate_absolute_rows(values: Array, step: float, odd: float | Array = 0.0) -> Array:
+    """Integrate |f| over equally spaced nodes for each row.
+
+    f is even about both ends, except for terms that are ``odd`` at the node beyond each of them.
 
     Each interval integrates the cubic through its four nearest nodes. Away from sign changes these sums
     telescope to the trapezoidal rule, which converges spectrally; an interval in which f changes sign is
@@ -213,6 +215,7 @@ def integrate_absolute_rows(values: Array, step: float) -> Array:
     root is enough).
     """
     padded = np.concatenate((values[:, 1:2], values, values[:, -2:-1]), axis=1)
+    padded[:, [0, -1]] += 2.0 * odd
     rows, width = padded.shape
     piece = padded[:, 1:-2] + padded[:, 2:-1]
     piece *= 13.0

@@ -150,9 +150,9 @@ class SmoothingAxis:
             t = expit(self.origin + self.length * t)
         coefficients = outcome_coefficients(self.sample.y, self._positions, self.sample.w, s)
         events, weight = smooth_at_nodes(coefficients / self.sample.total, s, nodes)
-        # eq. 7; t is not even about 0 and 1, whence the end terms of the Euler-Maclaurin formula
-        area = integrate_absolute_rows((events - t * weight)[np.newaxis], 1.0 / nodes)[0]
-        area -= (weight[0] + weight[-1]) / (12.0 * nodes**2)
+        # eq. 7; t - 0 and t - 1 are odd about 0 and 1
+        odd = weight[[0, -1]] * [1.0 / nodes, -1.0 / nodes]
+        area = integrate_absolute_rows((events - t * weight)[np.newaxis], 1.0 / nodes, odd)[0]
         return t, events, weight, float(min(max(area, 0.0), 1.0))
 
     def residual_coefficients(self, s: float) -> Array:
