@@ -67,7 +67,7 @@ def node_count(s: float, per_scale: float = NODES_PER_SCALE) -> int:
 
 def moment_bins(s: float) -> int:
     """Return the number of bins whose moments determine the coefficients at scale s."""
-    return node_count(s, _BINS_FOR_MOMENTS)
+    return int(next_fast_len(max(64, math.ceil(_BINS_FOR_MOMENTS / s)), real=True))
 
 
 class LogitPositions:

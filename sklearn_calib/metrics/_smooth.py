@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._smoothing import (
     FIRST,
     NODES_PER_SCALE,
     SMALLEST_SCALE,
-    TAIL,
     CosineProjection,
     LogitPositions,
     condensed_sample,
@@ -39,6 +38,11 @@ from sklearn_calib.metrics._reductions import Reduction, checked_error
 # The initial guess uses about this many samples.
 _FEW_SAMPLES = 1 << 14
 _START = 0.03
+# Noise contributes about so many times as much on the logit axis, which is longer.
+_LOGIT_PER_PROBABILITY = 2.0
+_WIDE_BINS = 8
+# Standard deviations beyond the data at which the logit axis ends.
+_MARGIN = 6.2
 # Below this fraction of the smoothing axis the cosine series would need more than 2**21 terms.
 _SMALLEST_BANDWIDTH = 1e-5
 _CURVE_NODES = 4096
@@ -114,8 +118,8 @@ class SmoothECEResult:
 
 def logit_axis(low: float, high: float, widest: float) -> tuple[float, float]:
     """Return origin and length of the logit axis of data in [low, high]."""
-    # far enough beyond the data for reflections to be negligible at every scale in use
-    margin = TAIL * widest
+    # beyond it less than 1e-9 of the kernel is reflected, at every scale in use
+    margin = _MARGIN * widest
     return low - margin, high - low + 2.0 * margin
 
 
@@ -173,16 +177,19 @@ def _solve(
     sample: BinarySample, bandwidth: float | Literal["auto"], scale: str
 ) -> tuple[float, float, SmoothingAxis]:
     """Return the value, the bandwidth in units of the axis, and the axis."""
-    automatic = isinstance(bandwidth, str)
-    axis = SmoothingAxis(sample, scale, 1.0 if automatic else float(bandwidth))
-    if automatic:
-        guess = _guess(sample)
+    if isinstance(bandwidth, str):
+        (noise, bias), widest = _guess(sample), 1.0
+        if scale == "logit":
+            noise *= _LOGIT_PER_PROBABILITY
+            widest, bias = _residual_sums(sample)
+        axis, guess = SmoothingAxis(sample, scale, widest), max(noise, bias)
 
         def coefficients(_: NDArray[np.intp], s: float) -> Array:
             return axis.residual_coefficients(s)[np.newaxis]
 
         value = float(fixed_points(coefficients, np.array([guess]), FIRST * guess, axis.length)[0])
         return value, max(value, SMALLEST_SCALE * axis.length), axis
+    axis = SmoothingAxis(sample, scale, float(bandwidth))
     axis.check(float(bandwidth))
     s = float(bandwidth) / axis.length
     error = smoothed_errors(axis.residual_coefficients(s)[np.newaxis], np.array([s]))
@@ -194,16 +201,30 @@ def _scale_of(bias: Any, squares: Any) -> Any:
     return np.minimum(np.maximum(0.55 * squares ** (1.0 / 3.0), np.abs(bias)), 0.5)
 
 
-def _guess(sample: BinarySample) -> float:
-    """Return an initial guess of the smooth ECE of a sample, which affects only the speed."""
+def _guess(sample: BinarySample) -> tuple[float, float]:
+    """Return guesses of the smooth ECE from noise and from bias; they affect only the speed."""
     n = sample.y.shape[0]
     step = 1 + n // _FEW_SAMPLES
     residual = (sample.y[::step] - sample.p[::step]) / sample.total
     if sample.w is not None:
         residual *= sample.w[::step]
-    bias = step * residual.sum()
     # in small samples the guess is exactly invariant to scaling and repetition of weights
-    return float(max(_START, abs(bias)) if step == 1 else _scale_of(bias, step * (residual**2).sum()))
+    noise = _START if step == 1 else float(_scale_of(0.0, step * (residual**2).sum()))
+    return noise, float(abs(step * residual.sum()))
+
+
+def _residual_sums(sample: BinarySample) -> tuple[float, float]:
+    """Return the mean absolute residual, which bounds the smooth ECE, and the ECE with wide bins."""
+    largest, binned = 0.0, np.zeros(_WIDE_BINS + 1)
+    for start in range(0, sample.p.shape[0], CHUNK):
+        rows = slice(start, start + CHUNK)
+        p = sample.p[rows]
+        residual = sample.y[rows] - p
+        if sample.w is not None:
+            residual *= sample.w[rows]
+        largest += float(np.abs(residual).sum())
+        binned += np.bincount((_WIDE_BINS * p).astype(np.intp), residual, _WIDE_BINS + 1)
+    return largest / sample.total, float(np.abs(binned).sum()) / sample.total
 
 
 def smoothing_bins(position: Array, grouped: GroupedOutcomes, bandwidth: float | str) -> NDArray[np.int64]:
