@@ -41,6 +41,8 @@ _START = 0.03
 # Noise contributes about so many times as much on the logit axis, which is longer.
 _LOGIT_PER_PROBABILITY = 2.0
 _WIDE_BINS = 8
+# Residuals may be 0, the length of an axis must not.
+_SMALLEST_WIDEST = 1e-3
 # Standard deviations beyond the data at which the logit axis ends.
 _MARGIN = 6.2
 # Below this fraction of the smoothing axis the cosine series would need more than 2**21 terms.
@@ -182,6 +184,7 @@ def _solve(
         if scale == "logit":
             noise *= _LOGIT_PER_PROBABILITY
             widest, bias = _residual_sums(sample)
+            widest = max(widest, _SMALLEST_WIDEST)
         axis, guess = SmoothingAxis(sample, scale, widest), max(noise, bias)
 
         def coefficients(_: NDArray[np.intp], s: float) -> Array:

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from sklearn_calib._docs import shared_docs
 from sklearn_calib.sketch._files import Columns, FilePath, table_files
 from sklearn_calib.sketch._sketch import CalibrationSketch
@@ -166,8 +164,8 @@ def sketch_file(
             raise TypeError(f"{name} must be the name of a column, got {value!r}.")
     columns, files = Columns([y], [p], weights), table_files(path)
     where = str(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "") + f": column {y!r}"
-    # a later batch decides which of two labels is positive: until then the samples of each are negatives
-    parts = CalibrationSketch(precision=precision), CalibrationSketch(precision=precision)
+    # a later batch decides which of two labels is positive: until then it is the one that was read last
+    sketch = CalibrationSketch(precision=precision)
     for batch in columns.batches(files):
         known = columns.labels(y).tolist()
         if len(known) > 2:
@@ -176,20 +174,17 @@ def sketch_file(
                 "is for a binary target. Name the column of outcomes, or reduce the problem to one class "
                 "against the rest."
             )
-        for code, part in enumerate(parts):
-            rows = batch[y] == code
-            w = None if sample_weight is None else batch[sample_weight][rows]
-            part.update(np.zeros(np.count_nonzero(rows), np.int64), batch[p][rows], sample_weight=w)
+        w = None if sample_weight is None else batch[sample_weight]
+        sketch.update(batch[y], batch[p], sample_weight=w)
     known = columns.labels(y).tolist()
     positive = _greater(known, where) if pos_label is None else columns.find(y, pos_label)
     if positive is None and pos_label is not None and len(known) == 2:
         raise ValueError(f"pos_label={pos_label!r} is not among the labels {known} of {where}.")
-    whole = CalibrationSketch(precision=precision)
-    for label, part in zip(known, parts, strict=False):
-        contents = part._contents()
-        whole.merge(part._like(contents.swapped() if label == positive else contents, None))
+    contents = sketch._contents()
+    if known[0] == positive:
+        contents = contents.swapped()
     usual = pos_label is None and (positive is None or (positive == 1 and min(known) in (-1, 0, 1)))
-    return whole._like(whole._contents(), None if usual else pos_label if positive is None else positive)
+    return sketch._like(contents, None if usual else pos_label if positive is None else positive)
 
 
 def _greater(known: list[Any], where: str) -> Any:

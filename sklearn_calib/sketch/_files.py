@@ -29,7 +29,8 @@ _ENDINGS = (".csv", ".csv.gz", *_TABLES)
 _MISSING = ("", "na", "nan", "null", "none", "n/a", "#n/a")
 _GAP = "is empty or missing; remove or fill such rows first"
 # Rows of a batch, and bytes of a block of CSV, of which pyarrow reads some 16 ahead; a row must fit into it.
-_ROWS, _BLOCK = 1 << 18, 1 << 19
+_ROWS, _BLOCK = 1 << 16, 1 << 19
+_LARGEST = np.finfo(np.float64).max
 
 
 def table_files(path: FilePath | Sequence[FilePath]) -> list[Path]:
@@ -130,26 +131,42 @@ def _label(text: str) -> Any:
     return int(float(text)) if re.fullmatch(r"[+-]?\d{1,15}(\.0*)?", text) else text
 
 
-def _encode(cells: Any, known: dict[Any, int], cell: str, first: int) -> NDArray[np.int32]:
+def _encode(cells: Any, known: dict[Any, int], cell: str, first: int) -> NDArray[Any]:
     """Return the number of each label; new ones are added to those that are known."""
     import pyarrow
 
+    if (codes := _known_codes(cells, list(known))) is not None:
+        return codes
     if not isinstance(cells, pyarrow.DictionaryArray):
         try:
             cells = cells.dictionary_encode()
         except pyarrow.ArrowException:
             raise ValueError(f"{cell % first} has the type {cells.type}, not text or numbers.") from None
-    _refuse(cells.is_null().to_numpy(zero_copy_only=False), cell, first, _GAP)
+    if cells.null_count:
+        _refuse(cells.is_null().to_numpy(zero_copy_only=False), cell, first, _GAP)
     codes, texts = cells.indices.to_numpy(), cells.dictionary.cast(pyarrow.string()).to_pylist()
     # a dictionary may hold categories that do not occur
     occurs = np.bincount(codes, minlength=len(texts)) > 0
     missing = np.array([text is None or text.strip().lower() in _MISSING for text in texts], dtype=bool)
-    _refuse(missing[codes], cell, first, _GAP)
+    if (missing & occurs).any():
+        _refuse(missing[codes], cell, first, _GAP)
     numbers = [
         known.setdefault(_label(text), len(known)) if there else -1
         for text, there in zip(texts, occurs, strict=True)
     ]
     return np.array(numbers, dtype=np.int32)[codes]
+
+
+def _known_codes(cells: Any, known: list[Any]) -> NDArray[np.int8] | None:
+    """Return the numbers of labels quickly if the cells are numbers, each one of at most two labels."""
+    from pyarrow.types import is_boolean, is_floating, is_integer
+
+    numeric = any(is_kind(cells.type) for is_kind in (is_boolean, is_floating, is_integer))
+    if not numeric or cells.null_count or len(known) not in (1, 2) or isinstance(known[0], str):
+        return None
+    values = cells.to_numpy(zero_copy_only=False)
+    first = values == known[0]
+    return (~first).view(np.int8) if (first | (values == known[-1])).all() else None
 
 
 def _numbers(cells: Any, cell: str, first: int, probabilities: bool) -> Array:
@@ -162,19 +179,19 @@ def _numbers(cells: Any, cell: str, first: int, probabilities: bool) -> Array:
         values: Array = cells.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
     except pyarrow.ArrowException as error:
         raise ValueError(f"{cell % first} or a later one is not a number ({error}).") from None
-    if not np.isfinite(values).all():
-        _refuse(np.isnan(values), cell, first, _GAP)
-        _refuse(np.isinf(values), cell, first, "is infinite")
+    if values.min(initial=0.0) >= 0.0 and values.max(initial=0.0) <= (1.0 if probabilities else _LARGEST):
+        return values
+    _refuse(np.isnan(values), cell, first, _GAP)
+    _refuse(np.isinf(values), cell, first, "is infinite")
     if not probabilities:
         _refuse(values < 0.0, cell, first, "is negative, but weights must not be")
-        return values
     wrong = (values < 0.0) | (values > 1.0)
-    if wrong.any() and not only_rounding(values):
+    if not only_rounding(values):
         hint = "convert scores to probabilities with a calibrator first"
         if values.min() >= 0.0 and values.max() <= 100.0:
             hint = "percentages must be divided by 100"
         _refuse(wrong, cell, first, f"is {values[wrong.argmax()]:g}, not a probability in [0, 1]; {hint}")
-    return np.clip(values, 0.0, 1.0) if wrong.any() else values
+    return np.clip(values, 0.0, 1.0)
 
 
 def _refuse(wrong: NDArray[np.bool_], cell: str, first: int, what: str) -> None:
@@ -183,9 +200,9 @@ def _refuse(wrong: NDArray[np.bool_], cell: str, first: int, what: str) -> None:
         raise ValueError(f"{cell % (first + int(wrong.argmax()))} {what}.")
 
 
-def _table(file: Path, names: Sequence[str], _: Any) -> Iterator[Any]:
+def _table(file: Path, names: Sequence[str], numbers: Any) -> Iterator[Any]:
     """Yield record batches of a Parquet or Feather file."""
-    from pyarrow import OSFile, ipc, parquet
+    from pyarrow import OSFile, ipc, parquet, types
 
     # a file that cannot be opened has Python's error, which names it
     file.open("rb").close()
@@ -193,9 +210,12 @@ def _table(file: Path, names: Sequence[str], _: Any) -> Iterator[Any]:
         with OSFile(str(file)) as opened, ipc.open_file(opened) as reader:
             yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
         return
+    schema = parquet.read_schema(file)
+    _places(str(file), schema.names, names)
+    # texts of labels arrive encoded, as they are stored
+    texts = [name for name in names if name not in numbers and types.is_string(schema.field(name).type)]
     # without the buffer a whole row group is kept in memory
-    with parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened:
-        _places(str(file), opened.schema_arrow.names, names)
+    with parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False, read_dictionary=texts) as opened:
         yield from opened.iter_batches(_ROWS, columns=list(names), use_threads=False)
 
 

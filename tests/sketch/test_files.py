@@ -249,8 +249,9 @@ def test_labels_keep_their_kind_over_files(cells, positive, tmp_path):
 
 @pytest.mark.parametrize(
     ("negative", "positive", "shown"),
-    [("0", "1", None), ("-1", "1", None), ("0.0", "1.0", None), ("9", "10", 10), ("False", "True", None)],
-)
+    [("0", "1", None), ("-1", "1", None), ("0.0", "1.0", None), ("9", "10", 10), ("False", "True", None),
+     (0, 1, None), (-1.0, 1.0, None), (9, 10, 10), (False, True, None)],
+)  # fmt: skip
 def test_labels_may_come_in_any_order(negative, positive, shown, tmp_path):
     p = np.array([0.125, 0.25, 0.5, 0.625])
     for order in itertools.product([0, 1], repeat=4):
