@@ -57,7 +57,8 @@ class CutoffCertificate:
     n_samples : float
         Number of samples from which the bound was computed.
     note : str
-        That the bound is for probabilities before normalisation to sum 1, or empty.
+        That the bound is for probabilities before normalisation to sum 1, or approximate because the scores
+        come from several models; or empty.
 
     Notes
     -----

@@ -38,10 +38,11 @@ class SmoothedCalibrator(BaseCalibrator):
     randomized : bool, default=False
         Whether Gaussian noise with the bandwidth as standard deviation is added to the probabilities and
         folded into [0, 1], or added to the log-odds, before the map is evaluated, as the guarantee requires.
-        Equal scores then have different probabilities, which also differ between calls.
+        Equal scores in a call then have different probabilities.
     random_state : int, Generator, RandomState or None, default=0
-        Source of the noise. With an integer every call uses the same sequence; a generator is advanced by
-        each call. Not used unless ``randomized``.
+        Source of the noise; not used unless ``randomized``. With an integer every call adds the same noise,
+        so that samples that are passed one at a time all receive the same number. For these, use a generator,
+        which every call advances, or None.
 
     Attributes
     ----------

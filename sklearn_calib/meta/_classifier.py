@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -356,8 +357,9 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         It is the certificate of the calibrator. There must be a single calibrator, fitted to samples on which
         the estimator was not trained, as with a frozen estimator.
 
-        With ``ensemble=False`` the scores come from models of the folds: the bound holds for the classifier
-        to the extent that the scores of the model fitted to all samples have the same distribution.
+        With ``ensemble=False``, unless the estimator is frozen, the scores come from models of the folds: the
+        bound holds for the classifier to the extent that the scores of the model fitted to all samples have
+        the same distribution, as ``note`` states.
 
         Parameters
         ----------
@@ -387,7 +389,11 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         bound: CutoffCertificate = certify(
             confidence, method, n_resamples=n_resamples, random_state=random_state
         )
-        return bound
+        estimator = self._base_estimator()
+        if self._resolve_ensemble(estimator) or isinstance(estimator, FrozenEstimator):
+            return bound
+        note = "approximate for the model fitted to all samples, because the scores are those of the folds"
+        return replace(bound, note="; ".join(filter(None, (note, bound.note))))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return what the parts request: ``fit`` of all of them, and ``predict_proba`` of the calibrator."""

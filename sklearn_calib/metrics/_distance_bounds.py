@@ -61,8 +61,9 @@ class CalibrationDistance:
     def __str__(self) -> str:
         return (
             f"distance from calibration between {number_text(self.lower)} and {number_text(self.upper)} "
-            f"(lower distance {number_text(self.transport)}, smooth error {number_text(self.smooth)}, "
-            f"interval error {number_text(self.interval)}, n = {self.n_samples:g})"
+            f"(lower distance {number_text(self.transport)} with a grid error of at most "
+            f"{number_text(self.resolution)}, smooth error {number_text(self.smooth)}, interval error "
+            f"{number_text(self.interval)}, n = {self.n_samples:g})"
         )
 
     def _repr_html_(self) -> str:
@@ -71,6 +72,7 @@ class CalibrationDistance:
             [
                 ("between", f"{number_text(self.lower)} and {number_text(self.upper)}"),
                 ("lower distance", number_text(self.transport)),
+                ("its grid error, at most", number_text(self.resolution)),
                 ("smooth error", number_text(self.smooth)),
                 ("interval error", number_text(self.interval)),
                 ("n", f"{self.n_samples:g}"),

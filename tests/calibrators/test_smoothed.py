@@ -89,6 +89,10 @@ def test_noise_is_reproducible(scale):
     plain = SmoothedCalibrator(scale=scale).fit(p, y)
     np.testing.assert_allclose(calibrator.transform(p), plain.transform(noisy), rtol=0, atol=1e-12)
     np.testing.assert_array_equal(calibrator.transform(p), calibrator.predict_proba(p)[:, 1])
+    # every call begins with the same noise
+    alone = [calibrator.transform(p[i : i + 1])[0] for i in range(5)]
+    expected = [calibrator.transform(np.append(p[i], p))[0] for i in range(5)]
+    np.testing.assert_array_equal(alone, expected)
     generator = SmoothedCalibrator(randomized=True, random_state=np.random.default_rng(0)).fit(p, y)
     assert np.abs(generator.transform(p) - generator.transform(p)).max() > 0
 

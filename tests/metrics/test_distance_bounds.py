@@ -99,6 +99,14 @@ def test_by_hand():
     assert lower_distance_to_calibration([0, 0], [1.0, 1.0]) == pytest.approx(1.0)
 
 
+def test_the_text_contains_the_error_of_the_grid():
+    # calibrated, but between two grid points: the upper bound is below the lower distance on the grid
+    found = distance_from_calibration([0.2525], [0.2525])
+    assert found.upper < found.transport
+    assert "grid error of at most 0.0025," in str(found)
+    assert "0.0025" in found._repr_html_()
+
+
 def test_finer_grids_approach_from_above():
     y, p, _ = sample(7, largest=60)
     fine = lower_distance_to_calibration(y, p, pos_label=1, n_bins=960)
