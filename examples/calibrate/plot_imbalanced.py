@@ -29,10 +29,11 @@ p_train, p_test = (balanced.predict_proba(features)[:, 1] for features in (X_tra
 # that of the labels passed to ``fit``. The correction shifts the log-odds by a known constant. Since no curve
 # is estimated, the training samples can be reused.
 #
-# If one in ten non-events was kept, use ``PriorShiftCalibrator(sampling_rate=0.1)``. If the base rate of the
-# target population is unknown, ``target_prior="em"`` estimates it from unlabelled scores.
+# If one in ten non-events was kept, use ``PriorShiftCalibrator(training_weight={0: 0.1})``, which needs no
+# labels. If the base rate of the target population is unknown, it can be estimated from unlabelled samples:
+# :doc:`plot_label_shift`.
 
-calibrator = PriorShiftCalibrator(training_prior=0.5).fit(p_train, y_train)
+calibrator = PriorShiftCalibrator(training_weight="balanced").fit(p_train, y_train)
 corrected = calibrator.transform(p_test)
 print(f"odds are multiplied by {calibrator.odds_factor_:.4f}")
 for name, p in {"balanced": p_test, "corrected": corrected}.items():

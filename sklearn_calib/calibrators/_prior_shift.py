@@ -1,116 +1,167 @@
-"""Correction of probabilities for a base rate that has changed."""
+"""Correction of probabilities for class frequencies that have changed."""
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
+from scipy.optimize import nnls
 from sklearn.utils import Tags
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
-from sklearn_calib._core._maps import TINY, Beta
+from sklearn_calib._core._grouping import group_scores
+from sklearn_calib._core._maps import TINY, Beta, Node, Softmax
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_columns,
     check_fraction,
+    check_numbers,
     check_option,
+    check_positive,
     check_sorted,
 )
-from sklearn_calib.calibrators._base import BaseCalibrator
+from sklearn_calib.calibrators._base import BaseCalibrator, both_classes
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
+
+#: Frequencies of classes as a user passes them: of the second of two, of all, or by label.
+Frequencies = float | ArrayLike | Mapping[Any, float]
+
+# Newton's method: largest number of steps, multiple of the squared step, decrease that is rounding.
+_MAX_STEPS, _RIDGE, _NOISE = 100, 1e-10, 1e-14
 
 
 class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
-    r"""Correction of probabilities for a changed base rate (prior shift, label shift) by Bayes' formula.
+    r"""Correction of probabilities for changed class frequencies (label shift) by Bayes' formula.
 
-    A model that was trained on resampled classes, or on a population with another event frequency, predicts
-    probabilities for the wrong base rate. If the distribution of the scores within each class is unchanged,
-    the odds must be multiplied by the ratio of the prior odds. Other miscalibration is not corrected.
+    A model that was trained on resampled classes, or on a population with other class frequencies, predicts
+    probabilities for the wrong frequencies. If the distribution of the scores within each class is unchanged,
+    the probability of each class must be multiplied by the ratio of its frequencies, and the products divided
+    by their sum. Other miscalibration is not corrected.
+
+    Frequencies are one number for two classes, that of ``classes_[1]``; or one positive number for each
+    class, in the order of ``classes_`` or as a dict by label, which are divided by their sum.
 
     Parameters
     ----------
-    training_prior : float
-        Weighted frequency of ``classes_[1]`` in the data on which the model was trained.
-    target_prior : "em", float or None, default=None
-        Frequency of ``classes_[1]`` in the population where the model is used. None: the frequency among the
-        samples of ``fit``, which then needs labels. "em": the maximum likelihood estimate from the scores of
-        the samples of ``fit``. A number is a known frequency.
+    training_prior : float, array-like of shape (n_classes,), dict or None, default=None
+        Frequencies of the classes in the data on which the model was trained, before ``training_weight``.
+        Either this or ``training_weight`` is required.
+    target_prior : "em", "black_box", float, array-like of shape (n_classes,), dict or None, default=None
+        Frequencies in the population where the model is used. None: those among the samples of ``fit``, which
+        then needs labels; with ``training_weight`` alone, those of the training data without the weights.
+        "em": the maximum likelihood estimate from the scores of the samples of ``fit``. "black_box": the
+        estimate from ``confusion`` and the predicted classes of these samples.
+    training_weight : "balanced", dict, array-like of shape (n_classes,) or None, default=None
+        Positive factors by which the frequencies of the classes were multiplied in training: the
+        ``class_weight`` of the classifier, or the fractions of the classes that were kept, ``{0: 0.1}`` if
+        that of class 0 is one in ten. Classes that a dict does not name have the factor 1. "balanced": the
+        weighted frequencies of all classes were equal; then ``training_prior`` must be None.
+    confusion : array-like of shape (n_classes, n_classes) or None, default=None
+        For "black_box": the number of labelled samples that the model was not trained on, by true class
+        (rows) and most probable class (columns), as from :func:`sklearn.metrics.confusion_matrix`.
 
     Attributes
     ----------
-    target_prior_ : float
-        The base rate of the corrected probabilities.
-    odds_factor_ : float
-        Factor by which the odds are multiplied.
+    target_prior_ : float or ndarray of shape (n_classes,)
+        The class frequencies of the corrected probabilities, for two classes that of ``classes_[1]``; NaN
+        with ``training_weight`` alone, which needs none.
+    standard_error_ : float or ndarray of shape (n_classes,)
+        Standard errors of ``target_prior_`` if it is estimated, else NaN; infinite if the scores are not
+        informative.
+    odds_factor_ : float or ndarray of shape (n_classes,)
+        Factor by which the odds of each class against ``classes_[0]`` are multiplied, for two classes that of
+        ``classes_[1]``.
     %(trained_fit)s
 
-    Without labels in ``fit``, the three attributes of the training samples do not exist.
+    The three attributes of the training samples exist for two classes and with labels in ``fit``.
 
     See Also
     --------
-    PlattCalibrator : Estimates intercept and slope of the log-odds from the outcomes.
+    VectorScalingCalibrator : Estimates factors and intercepts of the log-probabilities from the outcomes.
 
     Notes
     -----
-    With training prior :math:`\pi`, target prior :math:`\pi'` and :math:`r =
-    \frac{\pi'/(1-\pi')}{\pi/(1-\pi)}` (Theorem 2 of [1]_, eq. 2.4 of [2]_) the map is
+    With training frequencies :math:`\pi`, proportional to ``training_weight`` times ``training_prior``, and
+    target frequencies :math:`\pi'` (eq. 2.4 of [2]_, for two classes Theorem 2 of [1]_), the map is
 
-    .. math:: h(p) = \frac{r p}{r p + 1 - p},
+    .. math:: h_k(p) = \frac{p_k \pi'_k / \pi_k}{\sum_j p_j \pi'_j / \pi_j}.
 
-    a shift of the log-odds by :math:`\log r`. It preserves the ranking of the scores; probabilities of 0 and
-    1 change by at most 2**-53. Only :math:`r` matters: if all events and a fraction r of the other samples
-    were kept, and both priors are unknown, pass ``training_prior=1/2, target_prior=r/(1 + r)``.
+    With ``training_weight`` :math:`c` alone :math:`\pi'_k / \pi_k` is replaced by :math:`1 / c_k`. For two
+    classes the log-odds are shifted by a constant; probabilities of 0 and 1 change by at most 2**-53.
 
-    "em" maximises the likelihood :math:`\prod_i (\pi' p_i/\pi + (1-\pi')(1-p_i)/(1-\pi))` of the scores,
-    whose maximum is the fixed point of the EM iteration of [2]_: the mean of :math:`h(p_i)` is
-    :math:`\pi'`. The log-likelihood is concave in :math:`\pi'`, so that the root of its derivative is found
-    by bracketing instead of EM iterations. The estimate is clipped to :math:`[1/(n + 2), 1 - 1/(n + 2)]`, and
-    is the training prior if the scores are not informative. It assumes that the scores are calibrated for
-    :math:`\pi`.
+    "em" maximises the likelihood :math:`\prod_i \sum_k \pi'_k p_{ik}/\pi_k` of the scores, whose maximum is
+    the fixed point of the EM iteration of [2]_: the mean of :math:`h(p_i)` is :math:`\pi'`. Its logarithm is
+    concave [3]_ and maximised by Newton's method under :math:`\pi' \ge 0`. The standard errors are those of
+    the observed Fisher information. The scores must be calibrated for :math:`\pi`: calibrate them first, on
+    labelled samples with these frequencies, by a method with an intercept for each class [3]_. Bias-corrected
+    temperature scaling, which [3]_ recommend, is Platt scaling for two classes;
+    ``VectorScalingCalibrator(penalty=0)`` contains it. The standard errors do not include the error of that
+    fit.
 
-    O(n log n), for the sort that groups equal scores.
+    "black_box" solves :math:`\mu_k = \sum_j C_{jk} \pi'_j` [4]_, where :math:`\mu_k` is the frequency of
+    predicted class k and :math:`C_{jk}` that among labelled samples of class j; scores need not be
+    calibrated. The standard errors are those of the delta method, for independent samples in both sets.
+
+    Estimates below :math:`1/(n + K)` are raised to it, and all then divided by their sum. Weights are
+    counts. O(n K^2) for each of about ten Newton steps, otherwise O(n K); O(n log n) for the certificate.
 
     References
     ----------
     .. [1] Elkan (2001). The foundations of cost-sensitive learning. IJCAI.
     .. [2] Saerens, Latinne, Decaestecker (2002). Adjusting the outputs of a classifier to new a priori
        probabilities: a simple procedure. Neural Computation 14(1).
+    .. [3] Alexandari, Kundaje, Shrikumar (2020). Maximum likelihood with bias-corrected calibration is
+       hard-to-beat at label shift adaptation. ICML. arXiv:1901.06852.
+    .. [4] Lipton, Wang, Smola (2018). Detecting and correcting for label shift with black box predictors.
+       ICML. arXiv:1802.03916.
 
     Examples
     --------
     A model trained on balanced classes, used in a population with 10% events:
 
     >>> from sklearn_calib.calibrators import PriorShiftCalibrator
-    >>> calibrator = PriorShiftCalibrator(training_prior=0.5, target_prior=0.1)
-    >>> calibrator.fit([0.2, 0.9], [0, 1]).transform([0.5, 0.9]).round(3)
+    >>> calibrator = PriorShiftCalibrator(training_weight="balanced", target_prior=0.1)
+    >>> calibrator.fit([0.2, 0.9]).transform([0.5, 0.9]).round(3)
     array([0.1, 0.5])
 
-    The base rate of unlabelled samples, estimated from their scores:
+    Class frequencies of unlabelled samples, estimated from their scores:
 
-    >>> shift = PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit([0.2, 0.3, 0.3, 0.9])
-    >>> round(shift.target_prior_, 3)
-    0.301
+    >>> scores = [[0.8, 0.1, 0.1], [0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.6, 0.1, 0.3], [0.2, 0.1, 0.7]]
+    >>> shift = PriorShiftCalibrator(training_prior=[0.4, 0.3, 0.3], target_prior="em").fit(scores)
+    >>> shift.target_prior_.round(2), shift.standard_error_.round(2)
+    (array([0.66, 0.2 , 0.14]), array([0.39, 0.28, 0.34]))
     """
 
-    _multiclass = False
-    target_prior_: float
-    odds_factor_: float
+    target_prior_: float | Array
+    standard_error_: float | Array
+    odds_factor_: float | Array
 
     def __init__(
         self,
         *,
-        training_prior: float,
-        target_prior: str | float | None = None,
+        training_prior: Frequencies | None = None,
+        target_prior: str | Frequencies | None = None,
+        training_weight: str | ArrayLike | Mapping[Any, float] | None = None,
+        confusion: ArrayLike | None = None,
     ) -> None:
         self.training_prior = training_prior
         self.target_prior = target_prior
+        self.training_weight = training_weight
+        self.confusion = confusion
 
     def _check_parameters(self) -> None:
-        check_fraction(self.training_prior, "training_prior")
+        if isinstance(self.training_weight, str):
+            check_option(self.training_weight, "training_weight", ("balanced",), "weights of the classes")
         if isinstance(self.target_prior, str):
-            check_option(self.target_prior, "target_prior", ("em",))
-        elif self.target_prior is not None:
-            check_fraction(self.target_prior, "target_prior")
+            check_option(self.target_prior, "target_prior", ("em", "black_box"), "frequencies")
+        if self._balanced() != (self.training_prior is None) and (
+            self._balanced() or self.training_weight is None or self.target_prior is not None
+        ):
+            raise ValueError(
+                "training_prior is required with target_prior or without training_weight, and has no meaning "
+                f"with training_weight='balanced'; got {self}. Pass the frequencies before weights."
+            )
+        if self._estimates("black_box") != (self.confusion is not None):
+            raise ValueError("confusion and target_prior='black_box' need each other. Pass both or neither.")
 
     def fit(
         self,
@@ -121,28 +172,35 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         classes: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
     ) -> Self:
-        """Compute the factor of the odds.
+        """Compute the factors of the odds.
 
         Parameters
         ----------
         X, sample_weight, clusters
             As for :meth:`PlattCalibrator.fit`.
         y : array-like of shape (n,) or None, default=None
-            Class labels: required with ``clusters``, and with ``target_prior=None``. Otherwise only the
-            certificate needs them.
-        classes : array-like of shape (2,) or None, default=None
-            The class labels, in sorted order. None: those that occur in ``y``, and 0 and 1 without ``y``.
+            Class labels: required with ``clusters``, and with ``target_prior=None`` unless only
+            ``training_weight`` is passed. Otherwise only the certificate needs them.
+        classes : array-like of shape (n_classes,) or None, default=None
+            The class labels, in sorted order. None: those that occur in ``y``, and 0, 1, ... without ``y``.
 
         Returns
         -------
         self
             The fitted calibrator.
+
+        Raises
+        ------
+        ValueError
+            If frequencies do not match the classes, if ``confusion`` is singular, or as for
+            :meth:`PlattCalibrator.fit`.
         """
-        if y is not None or clusters is not None or self.target_prior is None:
+        if y is not None or clusters is not None or self._needs_labels():
             return super().fit(X, y, sample_weight, classes=classes, clusters=clusters)
         self._check_parameters()
         scores = self._check_scores(X, reset=True)
-        self.classes_ = np.array([0, 1]) if classes is None else check_sorted(classes, "classes")
+        n_classes = 2 if scores.ndim == 1 else scores.shape[1]
+        self.classes_ = np.arange(n_classes) if classes is None else check_sorted(classes, "classes")
         self._check_classes(self.classes_, scores)
         check_columns(X, None if classes is None else self.classes_, "X")
         self._fit_scores(scores, None, self._read_weight(sample_weight, scores.shape[0]))
@@ -151,59 +209,144 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def __sklearn_tags__(self) -> Tags:
         """Declare whether ``fit`` needs labels."""
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = self.target_prior is None
+        tags.target_tags.required = self._needs_labels()
         return tags
+
+    def _estimates(self, method: str) -> bool:
+        return isinstance(self.target_prior, str) and self.target_prior == method
+
+    def _balanced(self) -> bool:
+        return isinstance(self.training_weight, str)
+
+    def _needs_labels(self) -> bool:
+        return self.target_prior is None and (self.training_prior is not None or self._balanced())
+
+    def _needs_every_class(self) -> bool:
+        return self._needs_labels()
 
     @property
     def _scale_free(self) -> bool:
-        # the range of the estimate depends on the total weight
-        return self.target_prior != "em"
+        # the range of an estimate depends on the total weight
+        return not isinstance(self.target_prior, str)
 
     def _score_kind(self) -> str:
         return "probability"
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64] | None, weight: Array | None) -> None:
-        grouped = group_scores(np.zeros(scores.shape, np.int64) if codes is None else codes, scores, weight)
-        prior, target = float(self.training_prior), self.target_prior
-        if target is None:
-            target = float(grouped.positives.sum()) / grouped.total
-        elif target == "em":
-            target = likeliest_prior(grouped, prior)
-        self.target_prior_ = target = float(target)
-        self.odds_factor_ = target / (1.0 - target) * (1.0 - prior) / prior
-        if not 0.0 < self.odds_factor_ < np.inf:
-            raise ValueError(f"training_prior={prior!r} and target_prior={target!r} are too close to 0 or 1.")
-        if codes is not None:
-            certify(self, grouped, weight)
+        classes, n_classes = self.classes_, self.classes_.shape[0]
+        w = np.ones(scores.shape[0]) if weight is None else weight
+        source, target, error = np.ones(n_classes), np.full(n_classes, np.nan), np.full(n_classes, np.nan)
+        if self.training_prior is not None:
+            source = _by_class(self.training_prior, classes, "training_prior")
+        if self.training_weight is not None and not self._balanced():
+            source = source * _by_class(self.training_weight, classes, "training_weight", 1.0)
+        source = source / source.sum()
+        if self._estimates("em"):
+            target, error = likeliest_prior(both_classes(scores)[w > 0.0], w[w > 0.0], source)
+        elif self._estimates("black_box"):
+            predicted = np.bincount(both_classes(scores).argmax(axis=1), w, n_classes)
+            target, error = black_box_prior(self.confusion, predicted)
+        elif self.target_prior is not None:
+            target = _by_class(self.target_prior, classes, "target_prior")
+            target = target / target.sum()
+        elif codes is not None and self._needs_labels():
+            target = np.bincount(codes, w, n_classes) / w.sum()
+            error = np.sqrt(target * (1.0 - target) / w.sum())
+        ratio = (1.0 if np.isnan(target[0]) else target) / source
+        factor = ratio / ratio[0]
+        if factor.min() == 0.0 or factor.max() == np.inf:
+            raise ValueError(f"The frequencies of some classes are too close to 0 for a ratio; got {self}.")
+        two = n_classes == 2
+        self.target_prior_, self.standard_error_, self.odds_factor_ = (
+            float(values[1]) if two else values for values in (target, error, factor)
+        )
+        if two and codes is not None:
+            certify(self, group_scores(codes, scores, weight), weight)
             return
         for name in ("training_cutoff_error_", "training_event_rate_", "training_size_", "_fitted_outcomes"):
             self.__dict__.pop(name, None)
 
-    def _export(self, build: Any) -> Beta:
+    def _export(self, build: Any) -> Node:
         # probabilities other than 0 and 1 are not clipped, because the formula does not clip
-        return Beta(1.0, 1.0, float(np.log(self.odds_factor_)), TINY)
+        shift = np.log(self.odds_factor_)
+        if self.classes_.shape[0] == 2:
+            return Beta(1.0, 1.0, float(shift), TINY)
+        return Softmax(TINY, 0.0, 1.0, False, np.ones_like(shift), shift)
 
     def _map_scores(self, scores: Array) -> Array:
         scaled = self.odds_factor_ * scores
-        return np.asarray(scaled / (scaled + (1.0 - scores)))
+        if scores.ndim == 1:
+            return np.asarray(scaled / (scaled + (1.0 - scores)))
+        return np.asarray(scaled / scaled.sum(axis=1, keepdims=True))
 
 
-def likeliest_prior(grouped: GroupedOutcomes, prior: float) -> float:
-    """Return the prior that makes the scores most likely, given those of the two classes under ``prior``."""
-    # densities of the scores in the two classes, up to the common density of the scores under ``prior``
-    event, other = grouped.prob / prior, (1.0 - grouped.prob) / (1.0 - prior)
-    contrast = grouped.weight * (event - other)
+def _by_class(value: Any, classes: NDArray[Any], name: str, default: float | None = None) -> Array:
+    """Return a positive number for each class; ``default`` is for labels that a dict does not contain."""
+    labels = classes.tolist()
+    if isinstance(value, Mapping):
+        found = [value.get(label, default) for label in labels]
+        if None in found or set(value) - set(labels):
+            raise ValueError(f"{name} has labels {list(value)}, but the classes are {labels}. Pass classes=.")
+    elif np.ndim(value) == 0 and default is None and len(labels) == 2:
+        found = [1.0 - check_fraction(value, name), value]
+    else:
+        found = check_numbers(value, name).tolist()
+        if np.shape(value) != classes.shape:
+            raise ValueError(f"{name} must be a number for each of {len(labels)} classes, got {value!r}.")
+    return np.array([check_positive(one, name) for one in found])
 
-    def slope(target: float) -> float:
-        """Return the derivative of the log-likelihood, which decreases."""
-        return float(np.sum(contrast / (target * event + (1.0 - target) * other)))
 
-    low = 1.0 / (grouped.total + 2.0)
-    high = 1.0 - low
-    if not contrast.any():
-        return prior
-    if slope(low) <= 0.0:
-        return low
-    if slope(high) >= 0.0:
-        return high
-    return float(brentq(slope, low, high, xtol=1e-15, rtol=1e-15))
+def likeliest_prior(proba: Array, weight: Array, source: Array) -> tuple[Array, Array]:
+    """Return the likeliest frequencies, given probabilities for the frequencies ``source``; standard errors.
+
+    With f(q) = sum_k q_k - mean_i log(sum_k q_k p_ik / source_k), which has the same minimiser under q >= 0
+    alone, each step minimises the quadratic approximation of f by non-negative least squares.
+    """
+    ratio, total, n_classes = proba / source, float(weight.sum()), source.shape[0]
+    share, prior, slope = weight / total, _raised(source, total), -np.inf
+    for _ in range(_MAX_STEPS):
+        density = ratio @ prior
+        scaled = ratio / density[:, np.newaxis]
+        mean, curvature = share @ scaled, (scaled * share[:, np.newaxis]).T @ scaled
+        if slope >= -_NOISE:
+            break
+        # a small multiple of the squared step, for scores that do not distinguish all classes
+        ridge = _RIDGE * np.trace(curvature)
+        root = np.linalg.cholesky(curvature + ridge * np.eye(n_classes))
+        move = nnls(root.T, np.linalg.solve(root, 2.0 * mean - 1.0 + ridge * prior))[0] - prior
+        slope = float((1.0 - mean) @ move)
+        # f changes by the sum of the step minus the mean logarithm of the ratio of densities
+        while move.sum() - share @ np.log(np.maximum(1.0 + scaled @ move, TINY)) > 0.1 * slope + _NOISE:
+            move, slope = move / 2.0, slope / 2.0
+        prior = prior + move
+    # covariance of the frequencies of all classes but the first, which is 1 minus their sum
+    basis = np.vstack([-np.ones(n_classes - 1), np.eye(n_classes - 1)])
+    information = total * basis.T @ curvature @ basis
+    if np.linalg.matrix_rank(information) < n_classes - 1:
+        return _raised(prior, total), np.full(n_classes, np.inf)
+    covariance = np.linalg.inv(information)
+    return _raised(prior, total), np.sqrt(np.diag(basis @ covariance @ basis.T))
+
+
+def black_box_prior(confusion: Any, predicted: NDArray[Any]) -> tuple[Array, Array]:
+    """Return the frequencies that explain the numbers of predicted classes, and their standard errors."""
+    counts, total, shape = check_numbers(confusion, "confusion"), predicted.sum(), predicted.shape * 2
+    if counts.shape != shape or counts.min() < 0.0 or np.linalg.matrix_rank(counts) < shape[0]:
+        raise ValueError(
+            f"confusion must be a regular matrix of counts of shape {shape}, got {confusion!r}. If the "
+            "predictions do not distinguish all classes, use target_prior='em'."
+        )
+    size = counts.sum(axis=1)
+    rates, frequency = counts / size[:, np.newaxis], predicted / total
+    inverse = np.linalg.inv(rates.T)
+    prior = inverse @ frequency
+    # covariance of frequency - rates.T @ prior, a sum of independent means of indicators
+    rows, factor = np.vstack([frequency, rates]), np.append(1.0, prior**2) / np.append(total, size)
+    noise = np.diag(factor @ rows) - (rows.T * factor) @ rows
+    return _raised(prior, total), np.sqrt(np.diag(inverse @ noise @ inverse.T))
+
+
+def _raised(prior: Array, total: float) -> Array:
+    """Return frequencies without values near 0 or below, divided by their sum."""
+    prior = np.clip(prior, 1.0 / (total + prior.shape[0]), 1.0)
+    return np.asarray(prior / prior.sum())

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
@@ -44,6 +45,11 @@ from sklearn_calib.meta._responses import (
     with_tags_of,
 )
 from sklearn_calib.meta._routing import Routed, route, route_prediction
+
+
+def _have_intervals(model: CalibratedClassifier) -> bool:
+    parts = [model.calibrator] if "calibrated_classifiers_" not in vars(model) else model.calibrators_
+    return all(hasattr(calibrator, "predict_interval") for calibrator in parts)
 
 
 @shared_docs
@@ -87,7 +93,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     average : {"probability", "log"}, default="probability"
         How the probabilities of several pairs are averaged: arithmetic mean, as in scikit-learn, or
         normalised geometric mean; for binary problems the latter averages log-odds. "log" with
-        ``VennAbersCalibrator()`` is the cross Venn-Abers predictor.
+        ``VennAbersCalibrator()`` is the cross Venn-Abers predictor for the log loss, "probability" with
+        ``VennAbersCalibrator(loss="brier")`` that for the Brier score.
     n_jobs : int or None, default=None
         Number of folds fitted in parallel; None means 1 unless in a ``joblib.parallel_config`` context.
 
@@ -302,6 +309,38 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         check_is_fitted(self)
         labels: NDArray[Any] = self.classes_[np.argmax(self._calibrated(X, "predict", params), axis=1)]
         return labels
+
+    @available_if(_have_intervals)
+    def predict_interval(self, X: Any) -> tuple[Array, Array]:
+        """Return the means of the lower and of the upper probabilities of the pairs, p_0 and p_1.
+
+        Available if all calibrators have it, as :class:`~sklearn_calib.calibrators.VennAbersCalibrator` for
+        binary problems. With ``average="log"`` the means are geometric, of 1 - p_0 and of p_1, as in the
+        cross Venn-Abers predictor [1]_; if the pairs differ much, they are in reverse order and exchanged.
+        Otherwise they are arithmetic. The probability of :meth:`predict_proba` is between both. The interval
+        shows the uncertainty of the calibrators, not the differences between the pairs.
+
+        Parameters
+        ----------
+        %(features)s
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n,)
+            Probabilities of ``classes_[1]``.
+
+        References
+        ----------
+        .. [1] Vovk, Petej, Fedorova (2015). Large-scale probabilistic predictors with and without guarantees
+           of validity. NeurIPS. arXiv:1511.00213, Section 4.
+        """
+        check_is_fitted(self)
+        pairs = self.calibrated_classifiers_
+        lower, upper = np.swapaxes([pair.calibrator.predict_interval(pair.scores(X)) for pair in pairs], 0, 1)
+        if self.average == "probability":
+            return lower.mean(axis=0), upper.mean(axis=0)
+        ends = 1.0 - np.exp(np.log1p(-lower).mean(axis=0)), np.exp(np.log(upper).mean(axis=0))
+        return np.minimum(*ends), np.maximum(*ends)
 
     def _calibrated(self, X: Any, method: str, params: dict[str, Any]) -> Array:
         """Return the average of the probabilities of the pairs for ``method``, passed ``params``."""

@@ -98,7 +98,13 @@ CALIBRATORS = [
     ),
     CalibratorCase("venn_abers", VennAbersCalibrator, counts=True),
     CalibratorCase("venn_abers_brier", partial(VennAbersCalibrator, loss="brier"), counts=True),
-    CalibratorCase("prior_shift", partial(PriorShiftCalibrator, training_prior=0.5), strict=True, again=True),
+    CalibratorCase(
+        "prior_shift",
+        partial(PriorShiftCalibrator, training_weight="balanced"),
+        strict=True,
+        multiclass=True,
+        again=True,
+    ),
     # without groups, which the generated tests do not pass
     CalibratorCase("group", GroupCalibrator, monotone=False, counts=True),
     CalibratorCase("group_temperature", partial(GroupCalibrator, TemperatureCalibrator()), **CLASSES),

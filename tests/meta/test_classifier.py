@@ -98,8 +98,29 @@ def test_cross_venn_abers_is_the_formula_of_its_authors(binary):
     upper = np.prod([p1 for _, p1 in both], axis=0) ** 0.25
     below = np.prod([1 - p0 for p0, _ in both], axis=0) ** 0.25
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], upper / (below + upper), rtol=0, atol=1e-12)
-    mean = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), cv=4).fit(X, y).predict_proba(X)
-    assert np.abs(mean - model.predict_proba(X)).max() > 1e-5
+    ends = np.sort([1 - below, upper], axis=0)
+    np.testing.assert_allclose(model.predict_interval(X), ends, rtol=0, atol=1e-12)
+    assert (ends == [1 - below, upper]).mean() > 0.9
+    model.set_params(average="probability")
+    means = np.mean(both, axis=0)
+    np.testing.assert_allclose(model.predict_interval(X), means, rtol=0, atol=1e-12)
+    p = model.predict_proba(X)[:, 1]
+    assert ((means[0] < p) & (p < means[1])).all()
+    assert np.abs(p - upper / (below + upper)).max() > 1e-5
+
+
+def test_interval_needs_calibrators_that_have_one(binary, three):
+    assert hasattr(CalibratedClassifier(GaussianNB(), VennAbersCalibrator()), "predict_interval")
+    assert not hasattr(CalibratedClassifier(GaussianNB(), PlattCalibrator()), "predict_interval")
+    # of three classes each is calibrated against the rest
+    model = CalibratedClassifier(GaussianNB(), VennAbersCalibrator()).fit(*three)
+    assert not hasattr(model, "predict_interval")
+    single = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), ensemble=False, average="log").fit(
+        *binary
+    )
+    pair = single.calibrated_classifiers_[0]
+    expected = pair.calibrator.predict_interval(pair.scores(binary[0]))
+    np.testing.assert_allclose(single.predict_interval(binary[0]), expected, rtol=0, atol=1e-15)
 
 
 def test_log_average_of_several_classes():
