@@ -20,6 +20,7 @@ from sklearn_calib._validation._labels import (
     check_labels,
     flat_labels,
     place_labels,
+    refuse_fractions,
 )
 from sklearn_calib._validation._numbers import (
     check_frequency_weights,
@@ -107,7 +108,7 @@ def check_binary(
     y = check_labels(y_true, pos_label, ordered=ordered, fractions=fractions)
     if y.dtype.kind == "f" and np.isin(p, (0.0, 1.0)).all():
         # the arguments are swapped, as the error says
-        check_labels(y_true)
+        refuse_fractions(y_true)
     _warn_of_predicted_labels(p)
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
     check_columns_of(y_proba, y_true, y, "y_proba", pos_label)

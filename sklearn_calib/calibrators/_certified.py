@@ -208,12 +208,12 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         deviation = math.sqrt(-math.log(1.0 - self.confidence) / (2.0 * size))
         if self.target_ < deviation:
             raise ValueError(
-                f"target={self.target!r} is below {deviation:.3g}, by which even the constant event rate may "
-                f"be wrong. {self._advice(deviation, n_samples)}"
+                f"target={self.target_!r} is below {deviation:.3g}, by which even the constant event rate "
+                f"may be wrong. {self._advice(deviation, n_samples)}"
             )
         if self.target_ < self.margin_:
             warnings.warn(
-                f"target={self.target!r} is below the margin {self.margin_:.3g}, so that the constant event "
+                f"target={self.target_!r} is below the margin {self.margin_:.3g}, so that the constant event "
                 f"rate is used. {self._advice(self.margin_, n_samples)} With four times as many samples, a "
                 "calibrated map is rarely rejected.",
                 stacklevel=2,

@@ -121,6 +121,13 @@ def test_scales_are_those_of_the_smaller_sample():
         assert fixed.n_bins == np.floor(fewest ** (2 / 3))
 
 
+def test_the_statistic_of_a_scale_with_all_samples_in_one_bin_is_0():
+    p = np.random.default_rng(0).random(300) / 4
+    for seed in range(12):
+        result = SampleSplittingTest(n_resamples=99, random_state=seed).test(np.arange(300) < 40, p)
+        assert all(part.n_bins > 4 or part.statistic == 0.0 for part in result.scales)
+
+
 def uniform(rng):
     return rng.random(150)
 

@@ -305,8 +305,10 @@ def _statistics(scales: list[SharedCells], inside: NDArray[np.bool_], n1: int, n
 
 
 def _standardized(values: Array) -> Array:
-    """Return columns standardized by mean and deviation of all rows, which exchangeability permits."""
+    """Return columns standardized by mean and deviation of all rows, which exchangeability permits.
+
+    Constant columns, as of a scale with all samples in one bin, are 0.
+    """
     deviation = values.std(axis=0)
-    return np.divide(
-        values - values.mean(axis=0), deviation, out=np.zeros_like(values), where=deviation > 0.0
-    )
+    varies = deviation > TIE * np.abs(values).max(axis=0)
+    return np.divide(values - values.mean(axis=0), deviation, out=np.zeros_like(values), where=varies)
