@@ -75,7 +75,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "decision_risk_gap": {"threshold": 0.3},
     "risk_coverage_curve": {"reduction": "confidence"},
     "ConsistencyTest": {"metric": metrics.smooth_ece},
-    "PriorShiftCalibrator": {"training_prior": 0.5, "target_prior": 0.3},
+    "PriorShiftCalibrator": {"training_weight": "balanced"},
     "ScalingBinningCalibrator": {"random_state": 0},
     "CertifiedCalibrator": {"random_state": 0},
     "OneVsRestCalibrator": {"calibrator": calibrators.IsotonicCalibrator()},

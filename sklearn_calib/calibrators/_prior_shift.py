@@ -25,7 +25,7 @@ from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certi
 #: Frequencies of classes as a user passes them: of the second of two, of all, or by label.
 Frequencies = float | ArrayLike | Mapping[Any, float]
 
-# Newton's method: largest number of steps, multiple of the squared step, decrease that is rounding.
+# Newton's method: largest number of steps, relative curvature without information, decrease that is rounding.
 _MAX_STEPS, _RIDGE, _NOISE = 100, 1e-10, 1e-14
 
 
@@ -316,13 +316,15 @@ def likeliest_prior(proba: Array, weight: Array, source: Array) -> tuple[Array, 
         move = nnls(root.T, np.linalg.solve(root, 2.0 * mean - 1.0 + ridge * prior))[0] - prior
         slope = float((1.0 - mean) @ move)
         # f changes by the sum of the step minus the mean logarithm of the ratio of densities
-        while move.sum() - share @ np.log(np.maximum(1.0 + scaled @ move, TINY)) > 0.1 * slope + _NOISE:
+        while (growth := 1.0 + scaled @ move).min() <= _RIDGE or (
+            move.sum() - share @ np.log(growth) > 0.1 * slope + _NOISE
+        ):
             move, slope = move / 2.0, slope / 2.0
         prior = prior + move
     # covariance of the frequencies of all classes but the first, which is 1 minus their sum
     basis = np.vstack([-np.ones(n_classes - 1), np.eye(n_classes - 1)])
     information = total * basis.T @ curvature @ basis
-    if np.linalg.matrix_rank(information) < n_classes - 1:
+    if np.linalg.matrix_rank(information, _RIDGE * total * np.trace(curvature)) < n_classes - 1:
         return _raised(prior, total), np.full(n_classes, np.inf)
     covariance = np.linalg.inv(information)
     return _raised(prior, total), np.sqrt(np.diag(basis @ covariance @ basis.T))
