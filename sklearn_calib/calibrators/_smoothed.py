@@ -23,8 +23,8 @@ class SmoothedCalibrator(BaseCalibrator):
 
     A probability is mapped to the kernel-weighted event frequency of the training samples nearby. If noise of
     the same scale is first added to the probabilities (``randomized=True``), the result is perfectly
-    calibrated on the training samples, and differs from the original probabilities on average by at most 2.6
-    times their smooth ECE, or 1.4 times with ``scale="logit"``.
+    calibrated on the training samples. At the automatic bandwidth it differs from the original probabilities
+    on average by at most 2.6 times their smooth ECE, or 1.4 times with ``scale="logit"``.
 
     Parameters
     ----------
@@ -71,10 +71,10 @@ class SmoothedCalibrator(BaseCalibrator):
     :math:`\hat\mu(t)` is also the event frequency of a random training sample given that its noisy score is
     :math:`t`: the randomised forecast is calibrated by construction (Theorem 17 of [1]_). The noise changes
     a score on average by at most :math:`s\sqrt{2/\pi}`, and the curve changes the noisy score by at most
-    smooth ECE plus this value (Lemma 10 of [1]_). In log-odds both changes are a quarter of that. They are
-    bounded in probabilities only, as in the proof of the theorem: if all outcomes are events, only the
-    probability 1 is calibrated, at an infinite distance in log-odds. The default map without noise has no
-    such guarantee.
+    smooth ECE plus this value (Lemma 10 of [1]_); with ``scale="logit"`` a quarter of this value suffices in
+    both. The changes are those of probabilities, as in the proof of the theorem: if all outcomes are events,
+    only the probability 1 is calibrated, at an infinite distance in log-odds. The default map without noise
+    has no such guarantee.
 
     The map need not be monotone and has no certificate; use :class:`CertifiedCalibrator`. If all outcomes
     near a score agree, the probability is within 2**-53 of 0 or 1. Where there are no training scores nearby,

@@ -64,7 +64,7 @@ class DecisionRiskResult:
     def __str__(self) -> str:
         worst = int(self.gap.argmax())
         return (
-            f"decision risk gap: at most {number_text(self.gap[worst])}, at threshold "
+            f"decision risk gap: maximum {number_text(self.gap[worst])}, at threshold "
             f"{self.thresholds[worst]:.3g} (bound {number_text(self.bound)}) over "
             f"{self.thresholds.shape[0]} thresholds"
         )
@@ -74,7 +74,7 @@ class DecisionRiskResult:
         return result_html(
             "decision risk gap",
             [
-                ("at most", number_text(self.gap[worst])),
+                ("maximum", number_text(self.gap[worst])),
                 ("at threshold", f"{self.thresholds[worst]:.3g}"),
                 ("bound", number_text(self.bound)),
                 ("thresholds", str(self.thresholds.shape[0])),
@@ -472,7 +472,7 @@ def decision_risk_result(
     --------
     >>> from sklearn_calib.metrics import decision_risk_result
     >>> print(decision_risk_result([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8]))
-    decision risk gap: at most 0.3000, at threshold 0.6 (bound 0.3500) over 99 thresholds
+    decision risk gap: maximum 0.3000, at threshold 0.6 (bound 0.3500) over 99 thresholds
     """
     check_option(recalibration, "recalibration", get_args(Recalibration))
     tau = check_thresholds(thresholds)

@@ -19,7 +19,8 @@ from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
 _SCORES = {"brier": "Brier score", "log_loss": "log loss"}
-_COMPONENTS = ("score", "miscalibration", "discrimination", "uncertainty")
+#: Names of the parts of a decomposition.
+COMPONENTS = ("score", "miscalibration", "discrimination", "uncertainty")
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class ScoreDecomposition:
     def _repr_html_(self) -> str:
         return result_html(
             f"{_SCORES[self.score_name]}, isotonic",
-            [(name, number_text(getattr(self, name))) for name in _COMPONENTS]
+            [(name, number_text(getattr(self, name))) for name in COMPONENTS]
             + [("n", f"{self.n_samples:g}")],
         )
 

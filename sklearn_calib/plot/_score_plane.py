@@ -13,7 +13,7 @@ from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._html import number_text
 from sklearn_calib._validation import BinarySample, check_option
 from sklearn_calib.metrics import ScoreDecomposition
-from sklearn_calib.metrics._decomposition import decompose
+from sklearn_calib.metrics._decomposition import COMPONENTS, decompose
 from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction, check_problem, reduced_error
 from sklearn_calib.plot._estimator import DisplayMixin
 from sklearn_calib.plot._matplotlib import GREY, draw_marks, legend_below, next_style, plain
@@ -34,9 +34,8 @@ def _decomposition(problem: Any, reduction: str, score: str) -> ScoreDecompositi
     def component(sample: BinarySample, name: str) -> float:
         return float(getattr(decompose(group_outcomes(sample.y, sample.p, sample.w), score), name))
 
-    parts = ("score", "miscalibration", "discrimination", "uncertainty")
     return ScoreDecomposition(
-        **{part: reduced_error(partial(component, name=part), problem, reduction) for part in parts},
+        **{part: reduced_error(partial(component, name=part), problem, reduction) for part in COMPONENTS},
         score_name=score,
         n_samples=problem[0].total if isinstance(problem, list) else problem.total,
     )

@@ -260,18 +260,15 @@ class CalibrationSketch(Saved):
         return f"<CalibrationSketch(precision={self._precision}{label}) of {self.n_samples} samples>"
 
     def _facts(self) -> tuple[str, list[tuple[str, str]]]:
-        title, bins = (
-            f"sketch of {self.n_samples} sample{'s' * (self.n_samples != 1)}",
-            f"{self.n_bins} of precision {self._precision}",
-        )
-        if not self.n_bins:
-            return title, [("bins", bins)]
-        return title, [
-            ("total weight", f"{self.total_weight:.15g}"),
-            ("event rate", f"{self.event_rate:.6g}"),
-            ("mean prediction", f"{self.mean_prediction:.6g}"),
-            ("bins", bins),
-        ]
+        facts = [("bins", f"{self.n_bins} of precision {self._precision}")]
+        if self.n_bins:
+            facts = [
+                ("total weight", f"{self.total_weight:.15g}"),
+                ("event rate", f"{self.event_rate:.6g}"),
+                ("mean prediction", f"{self.mean_prediction:.6g}"),
+                *facts,
+            ]
+        return f"sketch of {self.n_samples} sample{'s' * (self.n_samples != 1)}", facts
 
     def _add(self, batch: Batch) -> Self:
         """Add checked samples."""
