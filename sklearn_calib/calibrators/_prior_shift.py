@@ -22,9 +22,6 @@ from sklearn_calib._validation import (
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
-#: Frequencies of classes as a user passes them: of the second of two, of all, or by label.
-Frequencies = float | ArrayLike | Mapping[Any, float]
-
 # Newton's method: largest number of steps, relative curvature without information, decrease that is rounding.
 _MAX_STEPS, _RIDGE, _NOISE = 100, 1e-10, 1e-14
 
@@ -93,9 +90,8 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     concave [3]_ and maximised by Newton's method under :math:`\pi' \ge 0`. The standard errors are those of
     the observed Fisher information. The scores must be calibrated for :math:`\pi`: calibrate them first, on
     labelled samples with these frequencies, by a method with an intercept for each class [3]_. Bias-corrected
-    temperature scaling, which [3]_ recommend, is Platt scaling for two classes;
-    ``VectorScalingCalibrator(penalty=0)`` contains it. The standard errors do not include the error of that
-    fit.
+    temperature scaling, which [3]_ recommend, is Platt scaling for two classes, and a special case of
+    ``VectorScalingCalibrator(penalty=0)``. The standard errors do not include the error of that fit.
 
     "black_box" solves :math:`\mu_k = \sum_j C_{jk} \pi'_j` [4]_, where :math:`\mu_k` is the frequency of
     predicted class k and :math:`C_{jk}` that among labelled samples of class j; scores need not be
@@ -138,8 +134,8 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def __init__(
         self,
         *,
-        training_prior: Frequencies | None = None,
-        target_prior: str | Frequencies | None = None,
+        training_prior: ArrayLike | Mapping[Any, float] | None = None,
+        target_prior: str | ArrayLike | Mapping[Any, float] | None = None,
         training_weight: str | ArrayLike | Mapping[Any, float] | None = None,
         confusion: ArrayLike | None = None,
     ) -> None:

@@ -119,6 +119,16 @@ def test_em_maximises_the_likelihood(n_classes):
     np.testing.assert_allclose(np.atleast_1d(found.standard_error_)[1 - n_classes :], error, rtol=1e-3)
 
 
+def test_em_counts_the_classes_of_certain_scores():
+    certain = PriorShiftCalibrator(training_prior=[0.7, 0.2, 0.1], target_prior="em")
+    certain.fit(np.eye(3), sample_weight=[3000, 5000, 2000])
+    frequency = np.array([0.3, 0.5, 0.2])
+    np.testing.assert_allclose(certain.target_prior_, frequency, rtol=1e-10)
+    np.testing.assert_allclose(
+        certain.standard_error_, np.sqrt(frequency * (1 - frequency)) / 100, rtol=1e-10
+    )
+
+
 def test_black_box_solves_the_confusion_matrix():
     """80% of 50 events and 10% of 100 others are predicted as events, and 40 of 100 new samples."""
     scores = np.repeat([0.9, 0.2], [40, 60])
