@@ -154,13 +154,23 @@ def wilson_interval(frequency: Array, size: Array, confidence: float) -> tuple[A
     return np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
 
 
+def effective_size(prob: Array, curves: Array, confidence: float) -> Array:
+    """Return the number of independent trials whose frequency varies as curves do, shape (m, r).
+
+    The curves are simulated from ``prob``. The number is z^2 q (1 - q) / h^2, where h is half the width of
+    their central interval, or z times their standard deviation if that is larger, as for rare events.
+    """
+    z = float(ndtri(0.5 + confidence / 2))
+    lower, upper = np.quantile(curves, [0.5 - confidence / 2, 0.5 + confidence / 2], axis=1)
+    half = np.maximum(0.5 * (upper - lower), z * curves.std(axis=1))
+    with np.errstate(divide="ignore"):
+        return np.asarray(z**2 * prob * (1.0 - prob) / half**2)
+
+
 def pointwise_band(
-    kind: str, confidence: float, predicted: Array, curves: Array, bars: bool, around: Array | None = None
+    kind: str, confidence: float, predicted: Array, curves: Array, bars: bool
 ) -> ReliabilityBand:
-    """Return pointwise quantiles of simulated curves, shape (m, r), whose mean is moved to ``around``."""
+    """Return pointwise quantiles of simulated curves, shape (m, r)."""
     risk = 0.5 * (1.0 - confidence)
-    lower, upper = np.quantile(curves, [risk, 1.0 - risk], axis=1)
-    if around is not None:
-        mean = curves.mean(axis=1)
-        lower, upper = (np.clip(around + limit - mean, 0.0, 1.0) for limit in (lower, upper))
+    lower, upper = np.clip(np.quantile(curves, [risk, 1.0 - risk], axis=1), 0.0, 1.0)
     return ReliabilityBand(kind, confidence, predicted, lower, upper, bars)

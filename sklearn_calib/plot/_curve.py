@@ -23,7 +23,13 @@ from sklearn_calib._validation import (
 from sklearn_calib.metrics import ScoreDecomposition
 from sklearn_calib.metrics._binned import binned_error
 from sklearn_calib.metrics._decomposition import decompose
-from sklearn_calib.plot._bands import ReliabilityBand, clopper_pearson, pointwise_band
+from sklearn_calib.plot._bands import (
+    ReliabilityBand,
+    clopper_pearson,
+    effective_size,
+    pointwise_band,
+    wilson_interval,
+)
 from sklearn_calib.plot._monotone_band import monotone_band
 from sklearn_calib.plot._simulated import SimulatedOutcomes
 from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, shown_range, squared_weights
@@ -98,9 +104,10 @@ class ReliabilityCurve:
         return result_html(f"{self.kind} reliability curve", rows)
 
 
-# What simulated outcomes give: the points of a band, and the map from weights of positives to curves there,
-# for a smooth curve also from resampled weights of all samples.
-_Redraw = Callable[[SimulatedOutcomes, bool], tuple[Array, Callable[..., Array]]]
+# What simulated outcomes, and event probabilities at the points of the curve, if outcomes are not simulated
+# from the predictions, give: the points of a band, and the map from weights of positives to curves there, for
+# a smooth curve also from resampled weights of all samples.
+_Redraw = Callable[[SimulatedOutcomes, Array | None], tuple[Array, Callable[..., Array]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +122,9 @@ class _Estimate:
     sample: BinarySample
     redraw: _Redraw
     part_of: NDArray[np.int64] | None = None
-    #: Pointwise confidence limits for independent samples.
-    limits: tuple[Array, Array] | None = None
+    #: Effective numbers of samples of the points, and confidence limits of frequencies in so many samples.
+    size: Array | None = None
+    limits: Callable[[Array, Array, float], tuple[Array, Array]] | None = None
     bandwidth: float | None = None
     decomposition: ScoreDecomposition | None = None
 
@@ -157,27 +165,37 @@ def reliability_curve(
     grouped = group_sample(sample)
     shown = shown or shown_range(grouped.prob, grouped.weight)
     if curve == "smooth":
-        made = _smooth(sample, confidence, scale, shown)
+        made = _smooth(sample, scale, shown)
     elif curve == "binned":
         whole = scale == "probability" and shown == (0.0, 1.0)
-        made = _binned(sample, grouped, n_bins, confidence, "uniform" if whole else "quantile")
+        made = _binned(sample, grouped, n_bins, "uniform" if whole else "quantile")
     else:
         made = _isotonic(sample, grouped)
     found = None
     if exact:
         found = monotone_band(grouped, confidence, str(band))
-    elif band == "confidence" and sample.clusters is None and made.limits is not None:
-        found = ReliabilityBand(band, confidence, made.predicted, *made.limits, bars=curve == "binned")
     elif band is not None:
-        simulated = SimulatedOutcomes(made.sample, group_sample(made.sample), _BINS, made.part_of)
-        x, curve_of = made.redraw(simulated, band == "confidence")
-        generator = check_generator(random_state)
-        if band == "bootstrap":
-            curves = [curve_of(*sums) for sums in simulated.resample(n_resamples, generator)]
+        generator, bars = check_generator(random_state), curve == "binned"
+
+        def simulate(truth: Array | None) -> tuple[Array, Array]:
+            simulated = SimulatedOutcomes(made.sample, group_sample(made.sample), _BINS, made.part_of)
+            x, curve_of = made.redraw(simulated, truth)
+            if band == "bootstrap":
+                curves = [curve_of(*sums) for sums in simulated.resample(n_resamples, generator)]
+            else:
+                curves = [curve_of(sums) for sums in simulated.simulate(n_resamples, generator)]
+            return x, np.concatenate(curves, axis=1)
+
+        if band == "confidence" and made.size is not None and made.limits is not None:
+            size = made.size
+            if sample.clusters is not None:
+                # two events and two non-events more: points without either vary, too
+                truth = (made.observed * size + 2.0) / (size + 4.0)
+                size = np.minimum(size, effective_size(truth, simulate(truth)[1], confidence))
+            limits = made.limits(made.observed, size, confidence)
+            found = ReliabilityBand(band, confidence, made.predicted, *limits, bars=bars)
         else:
-            curves = [curve_of(sums) for sums in simulated.simulate(n_resamples, generator)]
-        around = made.observed if band == "confidence" else None
-        found = pointwise_band(band, confidence, x, np.concatenate(curves, axis=1), curve == "binned", around)
+            found = pointwise_band(band, confidence, *simulate(None), bars)
     axis = UnitAxis(sample, scale, shown, 1e-6)
     place = uniform_bins(axis.locate(axis.sample.p), _HISTOGRAM)
     return ReliabilityCurve(
@@ -196,13 +214,13 @@ def reliability_curve(
     )
 
 
-def _smooth(sample: BinarySample, confidence: float, scale: str, shown: tuple[float, float]) -> _Estimate:
+def _smooth(sample: BinarySample, scale: str, shown: tuple[float, float]) -> _Estimate:
     curve = SmoothCurve(sample, scale, shown)
 
-    def redraw(simulated: SimulatedOutcomes, around: bool) -> tuple[Array, Callable[..., Array]]:
-        if around:
-            drawn = np.isfinite(curve.observed)
-            simulated.set_truth(np.interp(simulated.prob, curve.predicted[drawn], curve.observed[drawn]))
+    def redraw(simulated: SimulatedOutcomes, truth: Array | None) -> tuple[Array, Callable[..., Array]]:
+        if truth is not None:
+            drawn = np.isfinite(truth)
+            simulated.set_truth(np.interp(simulated.prob, curve.predicted[drawn], truth[drawn]))
         return curve.predicted, lambda *sums: curve.smooth(simulated.prob, *sums)
 
     name = "smECE" if scale == "probability" else "logit smECE"
@@ -213,7 +231,8 @@ def _smooth(sample: BinarySample, confidence: float, scale: str, shown: tuple[fl
         curve.error,
         curve.sample,
         redraw,
-        limits=curve.limits(confidence),
+        size=curve.effective_size,
+        limits=wilson_interval,
         bandwidth=curve.bandwidth,
     )
 
@@ -222,7 +241,6 @@ def _binned(
     sample: BinarySample,
     grouped: GroupedOutcomes,
     n_bins: int,
-    confidence: float,
     strategy: Literal["uniform", "quantile"],
 ) -> _Estimate:
     """Return event frequency against mean prediction in each occupied bin, with exact intervals."""
@@ -238,13 +256,11 @@ def _binned(
         row = index[np.searchsorted(grouped.prob, sample.p)]
         size = mass**2 / np.bincount(row, weights=squared_weights(sample.w))
 
-    def redraw(simulated: SimulatedOutcomes, around: bool) -> tuple[Array, Callable[[Array], Array]]:
+    def redraw(simulated: SimulatedOutcomes, truth: Array | None) -> tuple[Array, Callable[[Array], Array]]:
         starts = group_starts(simulated.part)
         weight = np.add.reduceat(simulated.weight, starts)
-        if around:
-            # Jeffreys' estimate: bins without events, or with nothing else, also vary
-            estimate = (observed * weight + 0.5) / (weight + 1.0)
-            simulated.set_truth(np.repeat(estimate, np.diff(starts, append=simulated.part.shape[0])))
+        if truth is not None:
+            simulated.set_truth(np.repeat(truth, np.diff(starts, append=simulated.part.shape[0])))
         return predicted, lambda sums: np.add.reduceat(sums, starts, axis=0) / weight[:, np.newaxis]
 
     return _Estimate(
@@ -255,7 +271,8 @@ def _binned(
         sample,
         redraw,
         part_of=index,
-        limits=clopper_pearson(observed * size, size, 0.5 * (1.0 - confidence)),
+        size=size,
+        limits=lambda found, n, level: clopper_pearson(found * n, n, 0.5 * (1.0 - level)),
     )
 
 
@@ -267,7 +284,7 @@ def _isotonic(sample: BinarySample, grouped: GroupedOutcomes) -> _Estimate:
     predicted = np.stack((fit.lower, fit.upper), axis=1).ravel()[keep]
     observed = np.repeat(fit.value, 2)[keep]
 
-    def redraw(simulated: SimulatedOutcomes, around: bool) -> tuple[Array, Callable[[Array], Array]]:
+    def redraw(simulated: SimulatedOutcomes, truth: Array | None) -> tuple[Array, Callable[[Array], Array]]:
         number = simulated.prob.shape[0]
         x = simulated.prob[np.unique(np.rint(np.linspace(0, number - 1, min(_POINTS, number))).astype(int))]
 

@@ -122,9 +122,10 @@ class ReliabilityDisplay(DisplayMixin):
     trials. It covers the smoothed curve, which differs from the true one where that is curved within a
     bandwidth; near 0 and 1, where few outcomes differ from the predictions, with less than ``confidence``
     (``benchmarks/band_coverage.py``). For bins: the exact Clopper-Pearson interval for the mean event
-    probability of the bin. For "isotonic": at each point, the largest lower and smallest upper bound of exact
-    intervals from neighbouring predictions, at levels adjusted for their number; valid for samples of any
-    size if event probabilities are non-decreasing in the prediction.
+    probability of the bin. With ``clusters`` the number of trials is divided by the local design effect, from
+    999 simulations of dependent labels. For "isotonic": at each point, the largest lower and smallest upper
+    bound of exact intervals from neighbouring predictions, at levels adjusted for their number; valid for
+    samples of any size if event probabilities are non-decreasing in the prediction.
 
     "consistency" simulates all labels from the predictions 999 times, computes the curve anew with the same
     bandwidth or bins, and shows pointwise quantiles. Parts of a calibrated curve can leave this band, since

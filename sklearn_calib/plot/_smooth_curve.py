@@ -14,7 +14,6 @@ from sklearn_calib._core._smoothing import TAIL, WIDEST_SCALE
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.metrics._smooth import smooth_result
-from sklearn_calib.plot._bands import wilson_interval
 
 # Log-odds beyond which predictions are moved to the ends of a logit axis: 1e-6.
 FAR = 13.8
@@ -197,21 +196,26 @@ class SmoothCurve:
         slope = 0.0 if axis.logit else axis.length
         self._diagonal, self._expected = slope * t[:, np.newaxis], slope * window.x[:, np.newaxis]
         events = _gather(window.bin_of, inner.y if inner.w is None else inner.w * inner.y)
-        self.observed = self._curves(events[window.used, np.newaxis], window.mass[:, np.newaxis])[:, 0]
+        curve = self._curves(events[window.used, np.newaxis], window.mass[:, np.newaxis])[:, 0]
+        self.observed = np.clip(curve, 0.0, 1.0)
         nearby = window.nearby()
         drawn = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
         # a wide kernel would extend the curve beyond the predictions
         drawn &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
         self.observed[~drawn] = np.nan
 
-    def limits(self, confidence: float) -> tuple[Array, Array]:
-        """Return limits of the smoothed event frequency of independent samples."""
-        return wilson_interval(self.observed, self._window.effective_size(), confidence)
+    @property
+    def effective_size(self) -> Array:
+        """(sum w K)^2 / sum w^2 K^2 at each node."""
+        return self._window.effective_size()
 
     def _curves(self, events: Array, mass: Array) -> Array:
-        """Return curves, (nodes, r), for the weights of events and of all samples in the used bins."""
+        """Return curves, (nodes, r), for the weights of events and of all samples in the used bins.
+
+        They are not clipped to [0, 1].
+        """
         mean = self._window.mean(events - self._expected * mass, mass)
-        return np.asarray(np.clip(self._diagonal + mean, 0.0, 1.0))
+        return np.asarray(self._diagonal + mean)
 
     def smooth(self, prob: Array, sums: Array, weight: Array | None = None) -> Array:
         """Return curves for sums of labels, (groups, r), at the predictions ``prob``.
