@@ -203,8 +203,9 @@ def group_scores(y: NDArray[np.int64], scores: Array, w: Array | None = None) ->
 
     As :func:`group_outcomes`, for scores that need not be probabilities; they are the ``prob`` of the result.
     """
-    if w is not None or (scores.min() >= 0.0 and scores.max() <= 1.0):
+    if w is not None or y.dtype.kind == "f" or (scores.min() >= 0.0 and scores.max() <= 1.0):
         return group_outcomes(y, scores, w)
+    # sums of outcomes 0 and 1 do not depend on the order of ties
     order = np.argsort(scores)
     return _merge_ties(y[order].astype(np.float64), scores[order] + 0.0)
 

@@ -218,9 +218,8 @@ def distance_from_calibration(
 
     Parameters
     ----------
-    %(binary_sample)s
-    sample_weight, pos_label, n_bins
-        As in :func:`lower_distance_to_calibration`.
+    y_true, y_proba, n_bins, sample_weight, pos_label
+        As in :func:`lower_distance_to_calibration`, for binary targets.
 
     Returns
     -------

@@ -174,8 +174,8 @@ def expected_performance(
     and :math:`c M` replaces c: a sharper form, for such r, of Proposition 2.2 of [2]_, which gives
     :math:`4 c M`. For a ratio with several modes, pass :math:`\tfrac12 (r(0) + r(1) + \mathrm{TV}(r))`, with
     the total variation TV, as ``max_density_ratio``; Proposition 2.2 has :math:`2 \max r + \mathrm{TV}(r)` if
-    :math:`\mathrm{TV}(r) \ge 2 \max r`. A monotone calibrator keeps the
-    ratio unimodal and does not increase its maximum, so that the bound may be that for its scores.
+    :math:`\mathrm{TV}(r) \ge 2 \max r`. A monotone calibrator keeps the ratio unimodal and does not increase
+    its maximum, so that the bound may be that for its scores.
 
     *Assumption.* The probability of an event given the prediction has not changed since the certificate was
     computed. Unlabelled data cannot show whether this holds. The intervals are for expectations: predictions

@@ -296,11 +296,11 @@ def _statistics(scales: list[SharedCells], inside: NDArray[np.bool_], n1: int, n
     It is sum (n2 v - n1 w)^2 / (n1 n2)^2 - 1 / n1 - 1 / n2, to which bins with one sample contribute nothing.
     """
     out = np.empty((inside.shape[1], len(scales)))
+    n1, n2 = max(n1, 1), max(n2, 1)
     for k, cells in enumerate(scales):
         count = np.add.reduceat(inside[cells.rows], cells.starts, axis=0, dtype=np.int32)
-        a = count / max(n1, 1)
-        b = (cells.count[:, np.newaxis] - count) / max(n2, 1)
-        out[:, k] = np.sum((a - b) ** 2 - a / max(n1, 1) - b / max(n2, 1), axis=0)
+        a, b = count / n1, (cells.count[:, np.newaxis] - count) / n2
+        out[:, k] = np.sum((a - b) ** 2 - a / n1 - b / n2, axis=0)
     return out
 
 

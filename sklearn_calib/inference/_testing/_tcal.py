@@ -189,9 +189,9 @@ class TCal(CalibrationTest):
     in the outcomes whose variance is at most c^2 / n (2 c^2 / n for K > 2). The tests assume both to be
     attained, at all scales at once, with outcomes simulated from probabilities at distance c from the
     predictions towards the greatest variance; p-values are then conservative, up to a normal approximation
-    of the linear term. "theory" adds the same mean and variance to its bounds. The critical
-    value of Remark 3 of [1]_, for c = c0 n^(-2 s / (4 s + K - 1)), is another one: it omits the mean, which
-    is c^2 at the boundary (its eq. 32), so that the test rejects there with probability near 1 for large c0.
+    of the linear term. "theory" adds the same mean and variance to its bounds. The critical value of Remark 3
+    of [1]_, for c = c0 n^(-2 s / (4 s + K - 1)), is another one: it omits the mean, up to c^2 at the boundary
+    (its eq. 32), so that the test can reject there with probability near 1 for large c0.
 
     Optimality: for known s and p <= 2, the critical value of Theorem 3.1 detects lp errors of the order
     n^(-2 s / (4 s + K - 1)), the smallest that any test detects (Theorem 5.2), if the predictions have a
