@@ -272,11 +272,6 @@ ax : matplotlib Axes, default=None
     "seeded_picture": """\
 random_state : int, Generator, RandomState or None, default=0
     Source of randomness; by default the same data give the same plot.""",
-    "named_estimator": """\
-name : str, default=None
-    Name in the legend; by default that of the estimator's class, or of a test.
-**params : dict
-    Passed to :meth:`from_predictions`, among them ``sample_weight`` and ``ax``.""",
     "plain_weight": """\
 sample_weight : array-like of shape (n,), default=None
     Non-negative weights.""",
@@ -285,9 +280,6 @@ y_true : array-like of shape (n,)
     Labels of two or more classes.
 predictions : array-like of shape (n,), (n, 1) or (n, n_classes), or mapping of str to these
     Predicted probabilities; or the name of each model and its predictions for the same samples.""",
-    "thresholds": """\
-thresholds : array-like of shape (m,), default=None
-    Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.""",
     "display_thresholds": """\
 thresholds : array-like of shape (m,), default=None
     Thresholds strictly between 0 and 1, whose range is shown. By default 99 at equal distances, between 0

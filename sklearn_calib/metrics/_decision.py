@@ -458,7 +458,8 @@ def decision_risk_result(
     ----------
     y_true, y_proba, sample_weight, pos_label
         As in :func:`decision_risk_gap`, for binary targets.
-    %(thresholds)s
+    thresholds : array-like of shape (m,), default=None
+        Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
     %(recalibration)s
 
     Returns

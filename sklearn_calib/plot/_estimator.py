@@ -116,7 +116,10 @@ class DisplayMixin(AxesMixin):
             Fitted classifier with ``predict_proba`` and ``classes_``; binary, unless
             :meth:`from_predictions` supports multiclass predictions.
         %(held_out)s
-        %(named_estimator)s
+        name : str, default=None
+            Name in the legend; by default that of the estimator's class, or of a test.
+        **params : dict
+            Passed to :meth:`from_predictions`, among them ``sample_weight`` and ``ax``.
 
         %(display_returned)s
         """
@@ -126,7 +129,7 @@ class DisplayMixin(AxesMixin):
         if name is not None:
             options["name"] = name
         given = estimator_predictions(estimator, X, label, cls._multiclass)
-        return make.from_predictions(y, given.pop("y_proba"), **options | given)
+        return make.from_predictions(y, given.pop("y_proba"), **options, **given)
 
     @classmethod
     def _of_estimator(cls, estimator: Any) -> dict[str, Any]:

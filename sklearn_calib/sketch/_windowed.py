@@ -192,7 +192,7 @@ class WindowedSketch(Saved):
         if not mine.same_as(theirs):
             raise ValueError("The sketches have different windows, slots or kinds of time.")
         if SAMPLES in (mine.kind, theirs.kind):
-            raise ValueError("Rows that two sketches have counted are not in one order. Pass time to update.")
+            raise ValueError("Samples that two sketches counted are not in one order. Pass time to update.")
         if other._newest is not None:
             mine.kind = theirs.kind
             self._move(other._newest)

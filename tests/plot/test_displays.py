@@ -222,8 +222,12 @@ def test_from_estimator_is_from_predictions(display):
     with pytest.raises(TypeError, match="estimator must have predict_proba, which RidgeClassifier lacks"):
         display.from_estimator(RidgeClassifier().fit(X, words), X, words)
     X, y = load_iris(return_X_y=True)
+    model = LogisticRegression(max_iter=999).fit(X, y)
     with pytest.raises(ValueError, match="estimator must have two classes, got 3"):
-        display.from_estimator(LogisticRegression(max_iter=999).fit(X, y), X, y)
+        display.from_estimator(model, X, y)
+    # the labels are those of the estimator
+    with pytest.raises(TypeError, match="multiple values for keyword argument 'labels'"):
+        RiskCoverageDisplay.from_estimator(model, X, y, labels=[2, 1, 0])
 
 
 @pytest.mark.parametrize("draw", [reliability, cutoff, risk_coverage])
