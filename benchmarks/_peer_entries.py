@@ -116,7 +116,9 @@ def _calibrators(*names: str, several: bool = False) -> dict[str, Build]:
 #: Entries of other packages, "package: name", by the equivalent entry of this package.
 PEERS: dict[str, dict[str, Build]] = {
     "expected_calibration_error": {
-        "scikit-learn: calibration_curve": function("sklearn.calibration.calibration_curve", n_bins=N_BINS),
+        "scikit-learn: calibration_curve": function(
+            "sklearn.calibration.calibration_curve", n_bins=N_BINS, strategy="uniform"
+        ),
         "netcal: ECE": netcal_measure("ECE", N_BINS),
         "probcal: ece": function("probcal.metrics.ece", n_bins=N_BINS, strategy="width"),
         "relplot: binnedECE": function("relplot.metrics.binnedECE", "py", nbins=N_BINS),

@@ -54,8 +54,8 @@ training_size_ : float
     "score_link": """\
 link : {"logit", "identity"}, default="logit"
     Type of the scores. "logit": probabilities, of which the log-odds are used, clipped to [2**-53, 1 -
-    2**-53]. "identity": any real scores, such as margins of a support vector machine; scikit-learn's
-    ``method="sigmoid"`` uses this for probabilities, too.""",
+    2**-53]. "identity": any real scores, such as margins of a support vector machine; ``method="sigmoid"``
+    of scikit-learn 1.9 uses this for probabilities, too.""",
     "shrink_temperature": """\
 shrink_temperature : bool, default=False
     Whether the inverse temperature is shrunk to 1: its posterior mode, averaged with 1. With few samples

@@ -16,6 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn_calib import CalibratedClassifier, calibrators, metrics
 from sklearn_calib.datasets import make_forecasts, make_multiclass_forecasts
 from sklearn_calib.inference import SpiegelhalterTest
+from tests._sklearn import SKLEARN, calibrates_log_odds
 
 ece = metrics.expected_calibration_error
 
@@ -55,6 +56,8 @@ def test_calibrated_classifiers_of_scikit_learn(method, calibrator, tolerance, m
     X, y = make_classification(
         600, n_informative=5, n_classes=3 if mode == "three classes" else 2, random_state=0
     )
+    if method == "sigmoid" and calibrates_log_odds():
+        calibrator = calibrators.PlattCalibrator()
     model, ensemble = GaussianNB(), mode != "one"
     if mode == "frozen":
         model = FrozenEstimator(model.fit(X[:150], y[:150]))
@@ -69,10 +72,19 @@ def test_calibrated_classifiers_of_scikit_learn(method, calibrator, tolerance, m
 
 
 def test_calibration_curve_of_scikit_learn(sample):
-    observed, predicted = calibration_curve(sample.y, sample.p, n_bins=10)
+    observed, predicted = calibration_curve(sample.y, sample.p, n_bins=10, strategy="uniform")
     counts = np.bincount(np.searchsorted(np.linspace(0, 1, 11)[1:-1], sample.p), minlength=10)
     error = np.abs(observed - predicted) @ counts[counts > 0] / len(sample.p)
     assert ece(sample.y, sample.p, n_bins=10) == pytest.approx(error, abs=1e-12)
+
+
+@pytest.mark.skipif(SKLEARN < (1, 10), reason='scikit-learn has n_bins="cube_root" since 1.10')
+@pytest.mark.parametrize("n", [9, 64, 1000, 1001])
+def test_number_of_bins_of_scikit_learn(n):
+    p = (np.arange(n) + 0.5) / n
+    observed, _ = calibration_curve(np.arange(n) % 2, p, n_bins="cube_root", strategy="quantile")
+    ours = calibrators.HistogramBinningCalibrator(n_bins="auto").fit(p, np.arange(n) % 2)
+    assert ours.n_bins_ == observed.shape[0]
 
 
 def _transformed(name, calibrator, several=False):

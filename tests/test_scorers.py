@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
@@ -18,6 +17,7 @@ from sklearn.svm import LinearSVC
 import sklearn_calib.scorers as scorers
 from sklearn_calib import metrics
 from sklearn_calib.scorers import CalibrationScorer, get_scorer, get_scorer_names
+from tests._sklearn import SKLEARN
 
 LABELS = {
     "01": [0, 1],
@@ -199,7 +199,7 @@ def test_proper_scores_equal_the_definition_and_scikit_learn(data, weighted, req
     assert get_scorer("neg_brier_score")(model, X, y, **kwargs) == pytest.approx(-brier / weights.sum())
     theirs = sklearn_get_scorer("neg_log_loss")(model, X, y, **kwargs)
     assert get_scorer("neg_log_loss")(model, X, y, **kwargs) == pytest.approx(theirs, rel=1e-12)
-    if data == "binary" or sklearn.__version__ >= "1.7":
+    if data == "binary" or SKLEARN >= (1, 7):
         theirs = sklearn_get_scorer("neg_brier_score")(model, X, y, **kwargs)
         assert get_scorer("neg_brier_score")(model, X, y, **kwargs) == pytest.approx(theirs, rel=1e-12)
 

@@ -17,6 +17,7 @@ from sklearn.svm import LinearSVC
 from sklearn_calib import scorers
 from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.scorers import BestCalibrated, CalibrationScorer, MultiScorer, get_scorer
+from tests._sklearn import SKLEARN
 
 NAME = "neg_smooth_ece"
 
@@ -257,8 +258,7 @@ def test_weights_reach_the_scorer_of_a_search_without_routing(data):
     search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, scoring=scorers.neg_smooth_ece, cv=cv)
     found = search.fit(X, y, sample_weight=w).cv_results_["mean_test_score"][0]
     # scikit-learn hands weights to scorers since 1.7
-    version = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
-    assert found == pytest.approx(np.mean(weighted if version >= (1, 7) else plain))
+    assert found == pytest.approx(np.mean(weighted if SKLEARN >= (1, 7) else plain))
 
 
 def test_a_classifier_without_probabilities_fails_clearly(data):

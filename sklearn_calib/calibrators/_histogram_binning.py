@@ -1,5 +1,6 @@
 """Histogram binning: the event frequency of the bin that contains the score."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,8 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
     Parameters
     ----------
     n_bins : int or "auto", default="auto"
-        Number of bins. "auto": the cube root of the number of training samples, rounded, which is the order
-        that minimises the mean squared error for a smooth map.
+        Number of bins. "auto": the cube root of the number of training samples, rounded up, which is the
+        order that minimises the mean squared error for a smooth map. It is "cube_root" in scikit-learn.
     strategy : {"quantile", "uniform"}, default="quantile"
         "quantile": bins of equal weight, for any real scores. Tied scores are always in the same bin, so that
         with ties there can be fewer bins of unequal weight. "uniform": bins of equal width on [0, 1]; the
@@ -159,7 +160,8 @@ def resolve_bins(n_bins: int | str, size: float) -> int:
     """Return the number of bins for ``size`` samples."""
     if not isinstance(n_bins, str):
         return int(n_bins)
-    return max(1, round(float(np.cbrt(size))))
+    # an effective size is rounded
+    return math.ceil(round(size, 6) ** (1 / 3))
 
 
 def equal_mass_edges(grouped: GroupedOutcomes, n_bins: int) -> Array:

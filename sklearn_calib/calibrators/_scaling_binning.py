@@ -37,7 +37,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
         A binary calibrator of this package, or any classifier with ``predict_proba``, which then receives the
         scores as one column and labels 0 and 1. It is cloned. None means :class:`PlattCalibrator`.
     n_bins : int or "auto", default=15
-        Number of bins. "auto": the cube root of the number of samples of the second part, rounded.
+        Number of bins. "auto": the cube root of the number of samples of the second part, rounded up.
     split : bool, default=True
         Whether to split the samples. False: all samples are used in all three steps, as in the code of the
         authors; better with few samples, but without the guarantee of [1]_.

@@ -9,14 +9,13 @@ import warnings
 
 import numpy as np
 import pytest
-import sklearn
 from scipy.sparse import issparse
 from scipy.special import expit
 from sklearn.utils.estimator_checks import check_estimator
-from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import validate_data
 
 from sklearn_calib._validation import check_scores
+from tests._sklearn import SKLEARN
 from tests.calibrators._registry import CALIBRATORS, once_a_class
 
 LEAST_PASSED = 60
@@ -32,7 +31,7 @@ EXPECTED_FAILURES_OF_MULTICLASS = {
 #: Other parts are drawn from repeated rows, which may or may not change what is fitted.
 FAILURES_OF_DRAWN = {"check_sample_weight_equivalence_on_dense_data"}
 EXPECTED_FAILURES_OF_CONSTANT = {"check_classifiers_train": "a constant cannot be accurate"}
-if parse_version(sklearn.__version__) < parse_version("1.7"):
+if SKLEARN < (1, 7):
     EXPECTED_FAILURES["check_sample_weight_equivalence_on_dense_data"] = (
         "makes labels binary by 'equal to the first one', after shuffling only one of the two samples"
     )

@@ -101,7 +101,7 @@ def test_neighbouring_floats_are_told_apart():
 
 
 @pytest.mark.filterwarnings("ignore:sample_weight sums to")
-@pytest.mark.parametrize(("n", "bins"), [(2, 1), (8, 2), (1000, 10), (5000, 17)])
+@pytest.mark.parametrize(("n", "bins"), [(2, 2), (8, 2), (9, 3), (1000, 10), (5000, 18)])
 def test_number_of_bins_grows_with_the_cube_root(n, bins):
     scores, y = np.arange(n, dtype=float), np.arange(n) % 2
     assert HistogramBinningCalibrator(n_bins="auto").fit(scores, y).n_bins_ == bins

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import sklearn.calibration
 from scipy.optimize import minimize
-from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from scipy.special import expit, logit
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV, _SigmoidCalibration
 from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
@@ -16,6 +16,7 @@ from sklearn.svm import LinearSVC
 
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.meta import CalibratedClassifier
+from tests._sklearn import calibrates_log_odds
 
 ESTIMATORS = [LogisticRegression(), GaussianNB(), LinearSVC(random_state=0)]
 
@@ -36,6 +37,31 @@ class SigmoidOfSklearn(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         p = self.sigmoid_.predict(np.ravel(X))
         return np.column_stack([1 - p, p])
+
+
+class LogOdds(ClassifierMixin, BaseEstimator):
+    """A classifier whose decision function is the log-odds of the probability of each class."""
+
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def fit(self, X, y, sample_weight=None):
+        self.model_ = clone(self.estimator).fit(X, y, sample_weight=sample_weight)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def decision_function(self, X):
+        scores = logit(self.model_.predict_proba(X))
+        return scores[:, 1] if scores.shape[1] == 2 else scores
+
+
+class Probabilities(LogOdds):
+    """A classifier without a decision function."""
+
+    decision_function = property()  # which hasattr denies
+
+    def predict_proba(self, X):
+        return self.model_.predict_proba(X)
 
 
 def minimize_to_the_end(fun, x0, *, options=None, **rest):
@@ -63,7 +89,13 @@ def problem(n_classes, seed=0):
     ids=["isotonic", "sigmoid", "platt"],
 )
 def test_equals_sklearn(estimator, n_classes, weighted, ensemble, method, calibrator, monkeypatch):
+    log_odds = calibrates_log_odds() and hasattr(estimator, "predict_proba")
+    if log_odds and isinstance(calibrator, SigmoidOfSklearn):
+        pytest.skip(
+            "the sigmoid of this release of scikit-learn is fitted to log-odds, which it is not given"
+        )
     if isinstance(calibrator, PlattCalibrator):
+        calibrator = PlattCalibrator() if log_odds else calibrator
         # scikit-learn's solver stops at a gradient of 1e-6; both shall go on to the optimum
         monkeypatch.setattr(sklearn.calibration, "minimize", minimize_to_the_end)
     X, y, X_new = problem(n_classes)
@@ -71,13 +103,32 @@ def test_equals_sklearn(estimator, n_classes, weighted, ensemble, method, calibr
     weight = np.random.default_rng(1).integers(1, 5, y.shape[0]) if weighted else None
     cv = StratifiedKFold(4, shuffle=True, random_state=0)
     theirs = CalibratedClassifierCV(estimator, method=method, cv=cv, ensemble=ensemble)
-    ours = CalibratedClassifier(estimator, calibrator, cv=cv, ensemble=ensemble)
+    response = "predict_proba" if log_odds else "auto"
+    ours = CalibratedClassifier(estimator, calibrator, response_method=response, cv=cv, ensemble=ensemble)
     expected = theirs.fit(X, y, sample_weight=weight).predict_proba(X_new)
     found = ours.fit(X, y, sample_weight=weight).predict_proba(X_new)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
     np.testing.assert_array_equal(ours.classes_, theirs.classes_)
     assert len(ours.calibrated_classifiers_) == len(theirs.calibrated_classifiers_) == (4 if ensemble else 1)
     np.testing.assert_array_equal(ours.predict(X_new), theirs.predict(X_new))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[:2], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    ("method", "scores", "calibrator"),
+    [("isotonic", Probabilities, IsotonicCalibrator()), ("sigmoid", LogOdds, PlattCalibrator())],
+)
+def test_equals_sklearn_with_probabilities_preferred(
+    estimator, n_classes, method, scores, calibrator, monkeypatch
+):
+    """What scikit-learn will compute where a classifier has probabilities, in any of its releases."""
+    monkeypatch.setattr(sklearn.calibration, "minimize", minimize_to_the_end)
+    X, y, X_new = problem(n_classes)
+    theirs = CalibratedClassifierCV(scores(estimator), method=method)
+    ours = CalibratedClassifier(estimator, calibrator, response_method="predict_proba")
+    found, expected = (model.fit(X, y).predict_proba(X_new) for model in (ours, theirs))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
