@@ -216,7 +216,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
                 f"target={self.target_!r} is below the margin {self.margin_:.3g}, so that the constant event "
                 f"rate is used. {self._advice(self.margin_, n_samples)} With four times as many samples, a "
                 "calibrated map is rarely rejected.",
-                stacklevel=2,
+                stacklevel=6,
             )
         self.accepted_ = self.cutoff_error_ <= self.target_ - self.margin_
         self.certificate_ = min(1.0, self.cutoff_error_ + self.margin_)

@@ -131,6 +131,7 @@ def test_fit_says_if_the_target_needs_more_samples(fixed):
         with pytest.warns(UserWarning, match="so that the constant event rate is used") as told:
             certified.fit(p, y)
         assert for_map <= samples_of(told[0].message) <= for_map + 2 * halves
+        assert told[0].filename == __file__
         assert not certified.accepted_
         np.testing.assert_array_equal(certified.transform(p), certified.mean_)
     certified.fit(*sample(for_map))
