@@ -1,4 +1,4 @@
-"""Kernel smoothing as a calibrator: the curve of the smooth reliability diagram as a map."""
+"""Kernel smoothing as a calibrator: the curve of the result of smooth ECE as a map."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ _NODES_PER_BANDWIDTH, _MOST_NODES = 64, 1 << 24
 
 
 class SmoothedCalibrator(BaseCalibrator):
-    r"""Kernel regression: the curve of the smooth reliability diagram, at the bandwidth of smooth ECE.
+    r"""Kernel regression of the outcomes on the probabilities, at the bandwidth of smooth ECE.
 
     A probability is mapped to the kernel-weighted event frequency of the training samples nearby. If noise of
     the same scale is first added to the probabilities (``randomized=True``), the result is perfectly
