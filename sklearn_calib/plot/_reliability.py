@@ -89,7 +89,7 @@ class ReliabilityDisplay(DisplayMixin):
     See Also
     --------
     reliability_grid : One diagram for each class, group or model.
-    sklearn_calib.metrics.smooth_ece_result : Kernel regression of the outcomes, at the bandwidth of smooth ECE.
+    sklearn_calib.metrics.smooth_ece_result : Kernel regression of the outcomes, and smooth ECE.
     sklearn_calib.metrics.score_decomposition : The numbers behind ``curve="isotonic"``.
 
     Notes
