@@ -115,9 +115,7 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str, ordered: bool) -> NDAr
 
 def _are_fractions(y: NDArray[Any]) -> bool:
     """Tell whether outcomes are numbers in [0, 1], up to rounding, of which some lie between 0 and 1."""
-    if y.dtype.kind != "f" or not ((y > 0) & (y < 1)).any():
-        return False
-    return only_rounding(y)
+    return y.dtype.kind == "f" and bool(((y > 0) & (y < 1)).any()) and only_rounding(y)
 
 
 def refuse_fractions(y_true: ArrayLike, name: str = "y_true") -> None:
