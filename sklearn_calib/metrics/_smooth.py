@@ -429,7 +429,7 @@ def smooth_ece_result(
     >>> print(result)
     smooth ECE = 0.1865 (bandwidth 0.1000 on the probability scale, n = 4)
     >>> print(f"{result.curve_error:.4f}")
-    0.1706
+    0.1707
     """
     check_smoothing(bandwidth, scale)
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
