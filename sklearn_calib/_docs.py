@@ -130,7 +130,8 @@ References
     "recalibration": """\
 recalibration : {"monotone", "either", "any"}, default="monotone"
     Permitted maps: non-decreasing ones, monotone ones of either direction, or any. "any" replaces each
-    distinct prediction by its event frequency. It measures noise only if all predictions differ.""",
+    distinct prediction by its event frequency. It measures noise only if all predictions differ: intervals
+    and comparisons need ten samples for each distinct prediction.""",
     "cutoff_paper": """\
 References
 ----------

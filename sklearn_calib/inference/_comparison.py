@@ -29,7 +29,7 @@ from sklearn_calib.inference._paired_samples import (
     check_models,
 )
 from sklearn_calib.inference._redraw import Metric
-from sklearn_calib.metrics._metric_kernel import declaration
+from sklearn_calib.metrics._metric_kernel import check_estimable, declaration
 from sklearn_calib.metrics._names import as_metric
 
 
@@ -364,6 +364,7 @@ def compare_models(
     generator = check_generator(random_state)
     tail = 1.0 - confidence
     rows = check_models(y_true, predictions, sample_weight, pos_label, clusters)
+    check_estimable(metric, rows.y.shape[0], *rows.predictions)
     names = list(predictions)
     if reference is not None and (not isinstance(reference, Hashable) or reference not in predictions):
         raise ValueError(f"reference={reference!r} is not one of the models {names}.")

@@ -31,7 +31,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
 from sklearn_calib.inference._redraw import Metric, Redrawn
-from sklearn_calib.metrics._metric_kernel import DISTINCT, declaration
+from sklearn_calib.metrics._metric_kernel import DISTINCT, check_estimable, declaration
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.metrics._smooth import smooth_result
 from sklearn_calib.metrics._summary import IntervalEstimate
@@ -241,6 +241,7 @@ def confidence_interval(
     if sample.w is not None:
         check_frequency_weights(sample.w)
     grouped = group_sample(sample)
+    check_estimable(metric, grouped.total, grouped.prob)
     redrawn = Redrawn(metric, grouped, weighted=sample.w is not None, pool=not bootstrap)
     if bootstrap:
         rarer = min(grouped.positives.sum(), grouped.total - grouped.positives.sum())

@@ -33,6 +33,8 @@ _BINS_PER_ROOT = 64.0
 _MOST_DISTINCT = 1 << 14
 # Points that are not higher than this above a line lie on it.
 _ROUNDING = 1e-15
+# Simulated samples of bootstrapped predictions have more ties: this matters less the more there are.
+_FEWEST_TIED = 10
 
 Recalibration = Literal["monotone", "either", "any"]
 
@@ -175,6 +177,16 @@ def _gap_bins(
     return _loss_bins(grouped, recalibration) if threshold == "max" else None
 
 
+def _check_ties(n_samples: float, n_distinct: int, recalibration: str = "monotone", **params: Any) -> None:
+    """Raise if too few samples share their predictions to tell event frequencies from noise."""
+    if recalibration == "any" and n_samples < _FEWEST_TIED * n_distinct:
+        raise ValueError(
+            f"recalibration='any' needs event frequencies of each distinct prediction, but {n_samples:g} "
+            f"samples with {n_distinct} distinct predictions do not give these. Round the predictions, so "
+            f"that each has {_FEWEST_TIED} samples or more, or use recalibration='monotone'."
+        )
+
+
 def _overconfident(prob: Array, direction: Array) -> Array:
     """Return the direction to half of the log-odds: hardly a gap, as few decisions change, but more noise."""
     return expit(0.5 * logit(prob)) - prob
@@ -212,6 +224,7 @@ def _make(
     _bins=_gap_bins,
     _most_distinct=_MOST_DISTINCT,
     _other_direction=_overconfident,
+    _check=_check_ties,
 )
 def decision_risk_gap(
     y_true: ArrayLike,
@@ -298,6 +311,7 @@ def decision_risk_gap(
     _bins=_loss_bins,
     _most_distinct=_MOST_DISTINCT,
     _other_direction=_overconfident,
+    _check=_check_ties,
 )
 def calibration_decision_loss(
     y_true: ArrayLike,

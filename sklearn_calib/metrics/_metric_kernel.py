@@ -89,6 +89,8 @@ class MetricKernel:
     # ``other_direction(prob, direction)``, miscalibration with more noise for the same value of the metric
     # than the estimated ``direction``: the lower end of a confidence interval allows for it, too.
     _other_direction: Callable[[Array, Array], Array] | None = field(default=None, kw_only=True)
+    # ``check(n_samples, n_distinct, **params)`` raises if these do not determine the value of the population.
+    _check: Callable[..., None] | None = field(default=None, kw_only=True)
 
     def __call__(self, metric: Function) -> Function:
         """Attach the declaration to a metric, a function, and return the metric.
@@ -143,6 +145,13 @@ def is_metric(function: Any) -> bool:
 def declaration(metric: Any) -> MetricKernel:
     """Return the declaration of a metric, by default that of any other function."""
     return _declared(metric)[0] or MetricKernel()
+
+
+def check_estimable(metric: Any, n_samples: float, *predictions: Array) -> None:
+    """Raise if predictions of a model do not determine the population value of the metric."""
+    kernel, params = _declared(metric)
+    if kernel is not None and kernel._check is not None:
+        kernel._check(n_samples, max(np.unique(p).shape[0] for p in predictions), **params)
 
 
 def bind_kernel(metric: Any, n_samples: float) -> BoundKernel | None:

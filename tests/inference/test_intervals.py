@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import beta, binom
 
-from sklearn_calib.inference import confidence_interval, expected_under_calibration
+from sklearn_calib.inference import compare_models, confidence_interval, expected_under_calibration
 from sklearn_calib.metrics import (
     MetricKernel,
     calibration_decision_loss,
@@ -452,3 +452,17 @@ def test_bootstrap_with_few_events_warns():
     y, p = np.arange(50) < 9, np.full(50, 0.2)
     with pytest.warns(UserWarning, match="rarer class has only 9 samples"):
         confidence_interval(y, p, metric="brier_score")
+
+
+@pytest.mark.parametrize("metric", [decision_risk_gap, calibration_decision_loss])
+def test_maps_of_any_kind_need_ties(metric):
+    """Of a calibrated population, whose value is 0, the lower end for distinct predictions was above 0."""
+    (y, p), kept = sample(400), partial(metric, recalibration="any")
+    tied = np.round(p, 1)
+    with pytest.raises(ValueError, match=r"400 samples with 400 distinct predictions.*Round"):
+        confidence_interval(y, p, metric=kept)
+    with pytest.raises(ValueError, match="Round the predictions"):
+        compare_models(y, {"a": tied, "b": p}, metric=kept)
+    assert confidence_interval(y, tied, metric=kept, n_resamples=40).lower < 0.02
+    assert compare_models(y, {"a": tied, "b": tied[::-1]}, metric=kept, n_resamples=19, confidence=0.9).pairs
+    assert expected_under_calibration(None, p, metric=kept, n_resamples=20).mean > 0.05
