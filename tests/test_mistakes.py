@@ -246,10 +246,10 @@ def test_reports_on_estimators_with_unsorted_classes(data):
 
 def test_swapped_arguments(forecast):
     y, p = forecast
-    with pytest.raises(ValueError, match=r"y_true looks like probabilities.*swap the arguments"):
+    with pytest.raises(ValueError, match=r"y_true looks like.*other argument only 0 and 1.*swap"):
         smooth_ece(p, y.astype(float))
     for estimator in (PlattCalibrator(link="identity"), IsotonicCalibrator(), VennAbersCalibrator()):
-        with pytest.raises(ValueError, match=r"y looks like probabilities.*Scores or features come first"):
+        with pytest.raises(ValueError, match=r"y looks like.*swap.*Scores or features come first"):
             estimator.fit(y, p)
     with pytest.raises(ValueError, match="Scores or features come first, then outcomes"):
         CalibratedClassifier().fit(p[:, None], p)

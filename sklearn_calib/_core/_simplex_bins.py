@@ -27,6 +27,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._binning import uniform_bins
 from sklearn_calib._core._clusters import Clusters
 from sklearn_calib._core._grouping import group_starts
 from sklearn_calib._core._nested_bins import NullMoments, effective_pairs
@@ -57,8 +58,11 @@ def alcoves(p: Array, m: float) -> NDArray[np.uint64]:
     """Return an identifier of the cell of each row of ``p``, shape (n, K).
 
     It is a hash of 64 bits. The probability of a collision is negligible for any n that fits into memory, and
-    a collision only merges two cells. Cells are closed above at the faces of the simplex.
+    a collision only merges two cells. Cells are closed above at the faces of the simplex. Of two classes they
+    are the equal-width bins of the last column.
     """
+    if p.shape[1] == 2:
+        return uniform_bins(p[:, 1], int(m)).astype(np.uint64)
     c = np.cumsum(p[:, :-1], axis=1)
     c *= m
     np.minimum(c, np.nextafter(m, 0.0), out=c)

@@ -6,7 +6,7 @@ import reprlib
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from numbers import Integral
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ def check_labels(
         raise ValueError(f"{name} must have shape (n,), got shape {y.shape}. Pass one label per sample.")
     if y.shape[0] == 0:
         raise ValueError(f"{name} is empty. Pass at least one sample.")
-    if pos_label is None or (isinstance(pos_label, Integral) and pos_label == 1):
+    if pos_label is None or (isinstance(pos_label, Real) and pos_label == 1):
         if y.dtype == np.int64 and np.bitwise_or.reduce(y) in (0, 1):
             return y
         if y.dtype == bool:
@@ -82,9 +82,13 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str, ordered: bool) -> NDAr
         labels = np.unique(y)
     shown = labels[:5].tolist()
     if labels.shape[0] > 2:
+        wrong = "needs two, or floats from 0 to 1. Reduce the problem to one class against the rest first."
+        if _are_fractions(labels):
+            wrong = f"of outcomes from 0 to 1 needs pos_label=1, got {pos_label!r}. For 0 pass 1 - {name}."
+        elif labels.dtype.kind == "O" and all(isinstance(label, float) for label in labels):
+            wrong = "needs two, or an array of floats; this one has dtype object. Convert it to float."
         raise ValueError(
-            f"{name} has {labels.shape[0]} distinct values, among them {shown}, but a binary metric "
-            "needs two, or floats from 0 to 1. Reduce the problem to one class against the rest first."
+            f"{name} has {labels.shape[0]} distinct values, among them {shown}, but a binary metric {wrong}"
         )
     known = labels.tolist()
     if pos_label is not None:
@@ -118,20 +122,25 @@ def _are_fractions(y: NDArray[Any]) -> bool:
     return y.dtype.kind == "f" and bool(((y > 0) & (y < 1)).any()) and only_rounding(y)
 
 
-def refuse_fractions(y_true: ArrayLike, name: str = "y_true") -> None:
-    """Raise if outcomes lie between 0 and 1."""
+def refuse_fractions(y_true: ArrayLike, name: str = "y_true", *, swapped: bool = False) -> None:
+    """Raise if outcomes lie between 0 and 1; ``swapped`` if the predictions are all 0 or 1."""
     y = as_array(y_true, name).ravel()
     if _are_fractions(y):
         row = int(np.argmax((y > 0) & (y < 1)))
         order = "Scores or features come first, then outcomes"
         if name == "y_true":
             order = "Outcomes come first, then probabilities"
+        found = f"{name} looks like probabilities: it contains {float(y[row]):.6g} at index {row}"
+        if swapped:
+            raise ValueError(
+                f"{found}, and the other argument only 0 and 1, as outcomes do. Did you swap the arguments? "
+                f"{order}."
+            )
         raise ValueError(
-            f"{name} looks like probabilities: it contains {float(y[row]):.6g} at index {row}, but outcomes "
-            f"0 and 1 are needed here. Did you swap the arguments? {order}. Of mean judgements, pass all "
-            "single judgements, with the item as clusters. If these are unknown, draw an outcome for each "
-            f"sample, rng.random(n) < {name}, or use a metric or calibrator that accepts soft labels "
-            "(docs/inputs.md)."
+            f"{found}, but outcomes 0 and 1 are needed here. Did you swap the arguments? {order}. Of mean "
+            "judgements, pass all single judgements, with the item as clusters. If these are unknown, draw "
+            f"an outcome for each sample, rng.random(n) < {name}, or use a metric or calibrator that accepts "
+            "soft labels (docs/inputs.md)."
         )
 
 

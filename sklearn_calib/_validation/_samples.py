@@ -107,8 +107,7 @@ def check_binary(
     ordered = shape_of(y_proba, "y_proba")[1:] == (2,)
     y = check_labels(y_true, pos_label, ordered=ordered, fractions=fractions)
     if y.dtype.kind == "f" and np.isin(p, (0.0, 1.0)).all():
-        # the arguments are swapped, as the error says
-        refuse_fractions(y_true)
+        refuse_fractions(y_true, swapped=True)
     _warn_of_predicted_labels(p)
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
     check_columns_of(y_proba, y_true, y, "y_proba", pos_label)

@@ -296,8 +296,7 @@ class BaseCalibrator(
         scores = self._check_scores(X, y, reset=True)
         known, codes = check_classes(y, fractions=self._fractions)
         if codes.dtype.kind == "f" and np.isin(scores, (0.0, 1.0)).all():
-            # the arguments are swapped, as the error says
-            refuse_fractions(y, "y")
+            refuse_fractions(y, "y", swapped=True)
         if classes is not None:
             if codes.dtype.kind == "f":
                 raise ValueError("classes are 0 and 1 if y has outcomes between them. Omit the argument.")

@@ -296,14 +296,14 @@ def _roc_auc(w: Array, mass: Array, c: float) -> IntervalEstimate:
     value = min(ordered / (event_rate * other_rate), 1.0)
     if np.isnan(c):
         return IntervalEstimate(value, np.nan, np.nan)
-    if not c < min(event_rate, other_rate):
+    low, high = event_rate - c, event_rate + c
+    if not (low > 0.0 and high < 1.0):
         return IntervalEstimate(value, 0.0, 1.0)
 
     def area(rate: float, deviation: float) -> float:
         return (integral + deviation - rate * rate / 2.0) / (rate * (1.0 - rate))
 
     integral = ordered + event_rate**2 / 2.0
-    low, high = event_rate - c, event_rate + c
     k_up, k_down = integral + c, integral - c
     # Stationary points: with a constant numerator K - r^2/2, r^2 - 4 K r + 2 K = 0; with K + r - r^2/2,
     # r^2 + 4 K r - 2 K = 0.

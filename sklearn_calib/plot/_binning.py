@@ -23,6 +23,8 @@ _CURVE = "sklearn_calib.binning"
 _NUMBERS = np.arange(1, 101)
 # With fewer bins the noise of LS-ECE is too wide.
 _FEWEST = 10
+# Smaller differences are rounding errors.
+_ROUNDING = 1e-9
 
 
 class BinningDisplay(DisplayMixin):
@@ -55,9 +57,9 @@ class BinningDisplay(DisplayMixin):
     Notes
     -----
     The verdict in the legend: the bins matter if, of all values of both errors for 10 to 100 bins, the
-    smallest is more than 10% below the largest. The 10% is a convention of this package; the authors of [1]_
-    compare the curves by eye. In small samples of a good model the bins nearly always matter, since both
-    errors grow with the number of bins by chance.
+    smallest is more than 10% (and more than 1e-9, a rounding error) below the largest. The 10% is a
+    convention of this package; the authors of [1]_ compare the curves by eye. In small samples of a good
+    model the bins nearly always matter, since both errors grow with the number of bins by chance.
 
     References
     ----------
@@ -87,9 +89,9 @@ class BinningDisplay(DisplayMixin):
 
     @property
     def bins_matter(self) -> bool:
-        """Whether the values for 10 to 100 bins differ by more than 10% of the largest."""
+        """Whether the values for 10 to 100 bins differ by more than 10% of the largest, and 1e-9."""
         values = np.concatenate([self.binned[_FEWEST - 1 :], self.smoothed[_FEWEST - 1 :]])
-        return bool(values.min() < 0.9 * values.max())
+        return bool(np.ptp(values) > max(0.1 * values.max(), _ROUNDING))
 
     @classmethod
     def from_predictions(

@@ -24,6 +24,13 @@ def test_cells_are_those_of_the_definition():
             assert same_partition(alcoves(z, m).tolist(), [plain_cell(row, m) for row in z])
 
 
+def test_two_classes_have_the_bins_of_the_last_column():
+    p = np.linspace(0, 1, 101)
+    for m in (2, 10, 100):
+        expected = np.minimum(np.arange(101) * m // 100, m - 1)
+        assert alcoves(np.column_stack((1 - p, p)), m).tolist() == expected.tolist()
+
+
 def test_cells_have_equal_volume():
     z = np.random.default_rng(0).dirichlet(np.ones(3), 160_000)
     _, count = np.unique(alcoves(z, 4), return_counts=True)

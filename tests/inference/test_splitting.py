@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from sklearn_calib._core._simplex_bins import alcoves
-from sklearn_calib.inference import SampleSplittingTest
+from sklearn_calib.inference import SampleSplittingTest, TCal
 from tests.inference import _properties
 from tests.inference._properties import check_level
 
@@ -119,6 +119,18 @@ def test_scales_are_those_of_the_smaller_sample():
         assert np.log2(part.n_bins) in np.arange(1, finest + 1)
         fixed = SampleSplittingTest(smoothness=0.5, n_resamples=19).test(y, p).scales[part.label]
         assert fixed.n_bins == np.floor(fewest ** (2 / 3))
+
+
+def test_the_estimate_is_that_of_tcal_in_the_same_bins():
+    rng = np.random.default_rng(0)
+    # half of the predictions are edges of the 5 bins
+    p = rng.random(60).round(1)
+    y = (rng.random(60) < p**2).astype(int)
+    result = SampleSplittingTest(smoothness=0.5, n_resamples=19).test(y, p)
+    m = min(result.scales, key=lambda part: part.pvalue).n_bins
+    (scale,) = TCal(smoothness=(2 * np.log(60) / np.log(5.5) - 1) / 4).test(y, p).scales
+    assert scale.n_bins == m == 5
+    assert result.estimate == pytest.approx(np.sqrt(scale.statistic))
 
 
 def test_the_statistic_of_a_scale_with_all_samples_in_one_bin_is_0():

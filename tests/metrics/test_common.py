@@ -178,7 +178,13 @@ def test_what_is_no_outcome_between_0_and_1():
     ):
         with pytest.raises(ValueError, match=named):
             metrics.smooth_ece(y, p)
-    with pytest.raises(ValueError, match=r"pos_label=2 is not a label|needs two"):
+    with pytest.raises(ValueError, match="needs pos_label=1, got 2"):
         metrics.smooth_ece([0.3, 0.6, 0.5], p, pos_label=2)
+    y = [0.3, 0.6, 0.5]
+    assert metrics.smooth_ece(y, p, pos_label=1.0) == metrics.smooth_ece(y, p)
+    with pytest.raises(ValueError, match=r"needs pos_label=1, got 0\. For 0 pass 1 - y_true"):
+        metrics.smooth_ece(y, p, pos_label=0)
+    with pytest.raises(ValueError, match=r"this one has dtype object\. Convert it to float"):
+        metrics.smooth_ece(np.array(y, dtype=object), p)
     # rounding in single precision
     assert metrics.smooth_ece([0.3, 1.0000001, 0.5], p) == metrics.smooth_ece([0.3, 1.0, 0.5], p)

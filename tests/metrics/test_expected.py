@@ -215,8 +215,10 @@ def test_zeros_and_ones():
     assert exact.log_loss.upper == exact.log_loss.estimate
     only = expected_performance([0.0, 0.0], certificate=0.01)
     assert np.isnan(only.roc_auc.estimate)
-    one = expected_performance([0.3], certificate=0.5)
-    assert (one.roc_auc.lower, one.roc_auc.upper) == (0.0, 1.0)
+    # at .3 and .31 the greatest event rate is 1 up to rounding
+    for p, c in (([0.3], 0.5), ([0.7] * 3, 0.3), ([0.57], 0.43), ([0.69], 0.31)):
+        one = expected_performance(p, certificate=c)
+        assert (one.roc_auc.lower, one.roc_auc.upper) == (0.0, 1.0)
 
 
 def test_weights_are_repetitions():

@@ -46,6 +46,12 @@ def test_the_verdict_on_a_large_sample():
     assert other.line_.get_color() == other.smoothed_line_.get_color() != display.line_.get_color()
 
 
+def test_rounding_errors_do_not_matter():
+    display = BinningDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 1.0])
+    assert 0.0 < display.smoothed.max() < 1e-9
+    assert not display.bins_matter
+
+
 @pytest.mark.parametrize(("lowest", "matter"), [(0.91, False), (0.89, True)])
 @pytest.mark.parametrize("at", [9, 99])
 def test_values_from_ten_bins_on_may_differ_by_a_tenth(lowest, matter, at):
