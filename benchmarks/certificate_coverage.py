@@ -57,6 +57,7 @@ benchmarks/results/certificate_procedure.csv was written by
 
 import argparse
 import itertools
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -303,7 +304,8 @@ def procedure_study(
                 certified = CertifiedCalibrator(
                     calibrator, target=target, confidence=confidence, method=method, random_state=i
                 )
-                certified.fit(*truth.draw(size if calibrator == "passthrough" else 2 * size, rng))
+                with warnings.catch_warnings(action="ignore"):
+                    certified.fit(*truth.draw(size if calibrator == "passthrough" else 2 * size, rng))
                 accepted += certified.accepted_
                 missed += truth.cutoff_error(certified) > target
             row = {"method": method, "n": size, "map": name, "repetitions": repetitions, "target": target}
@@ -326,7 +328,9 @@ def certified(
     uniform: bool,
 ) -> dict[str, float]:
     """Return the true error of a fitted calibrator, and its certificates."""
-    calibrator.fit(scores, y)
+    # without the warning that a constant is used
+    with warnings.catch_warnings(action="ignore"):
+        calibrator.fit(scores, y)
     fitted = calibrator.cutoff_certificate(
         confidence, "fitted", n_resamples=n_resamples, random_state=int(y.sum())
     )

@@ -1,5 +1,6 @@
 """Rossellini et al. (2025), Can a calibration metric be both testable and actionable?"""  # noqa: D400
 
+import warnings
 from itertools import product
 from math import log, sqrt
 from typing import Any
@@ -559,7 +560,8 @@ def procedure(study: Study) -> None:
             data = make_discrete_forecasts(size, SCORES, events, random_state=seed)
             for method in methods:
                 fitted = CertifiedCalibrator(PlattCalibrator(link="identity"), target=target, method=method)
-                fitted.fit(data.y_proba, data.y_true)
+                with warnings.catch_warnings(action="ignore"):
+                    fitted.fit(data.y_proba, data.y_true)
                 error = cutoff_calibration_error(**population(fitted.transform(SCORES), events))
                 broken[method] += error > target
                 accepted[method] += bool(fitted.accepted_)

@@ -49,7 +49,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     The procedure of Section 4.1 of [1]_. The samples are divided at random into halves. The calibrator is
     fitted to the first, and its plug-in cutoff calibration error is computed on the second. If the error is
     at most ``target`` minus a margin of order :math:`1/\sqrt n`, the fitted map is used, otherwise the
-    constant event rate of the second half.
+    constant event rate of the second half, and ``fit`` warns.
 
     Parameters
     ----------
@@ -98,10 +98,11 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     For every calibrator and distribution, the error of the resulting map is at most ``target_`` with
     probability at least :math:`1 - 2\delta` (Corollary 4.1 of [1]_), and :math:`1 - \delta` if the target is
-    at least the margin and ``method`` is not "fitted". Below the margin the constant is always used, and
-    ``fit`` warns. Below :math:`\sqrt{\log(1/\delta)/(2n')}`, Hoeffding's bound of the error of the constant,
-    ``fit`` raises ValueError. docs/certificates.md contains proofs and simulations. Weights must be whole
-    numbers, the frequencies of the samples.
+    at least the margin and ``method`` is not "fitted". Therefore pass ``confidence=0.975`` to "fitted" for a
+    probability of .95. Below the margin the constant is always used. Below
+    :math:`\sqrt{\log(1/\delta)/(2n')}`, Hoeffding's bound of the error of the constant, ``fit`` raises
+    ValueError. All probabilities are for one division, whose seed is chosen beforehand. docs/certificates.md
+    contains proofs and simulations. Weights must be whole numbers, the frequencies of the samples.
 
     %(cutoff_paper)s
 
@@ -110,9 +111,11 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     A misspecified logistic curve, and a correctly specified one:
 
     >>> import numpy as np
+    >>> import warnings
     >>> from sklearn_calib.calibrators import CertifiedCalibrator, PlattCalibrator
     >>> scores, platt = np.tile([0.0, 0.25, 0.5, 1.0], 1000), PlattCalibrator(link="identity")
-    >>> wrong = CertifiedCalibrator(platt, target=0.15).fit(scores, np.tile([1, 0, 0, 1], 1000))
+    >>> with warnings.catch_warnings(action="ignore"):  # that the constant is used
+    ...     wrong = CertifiedCalibrator(platt, target=0.15).fit(scores, np.tile([1, 0, 0, 1], 1000))
     >>> wrong.accepted_, round(wrong.cutoff_error_, 2), round(wrong.margin_, 3)
     (False, 0.26, 0.064)
     >>> outcomes = np.random.default_rng(0).random(4000) < scores
@@ -206,28 +209,37 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
             self.margin_ = upper - self.cutoff_error_
         # Hoeffding's inequality
         deviation = math.sqrt(-math.log(1.0 - self.confidence) / (2.0 * size))
+        # the margin is of order 1 / sqrt(n); that of "fitted" is NaN without a map
+        needed = math.ceil(n_samples * (np.fmax(self.margin_, deviation) / self.target_) ** 2) + 1
+        more = (
+            f"Pass a larger target, or at least {needed} samples, with which the margin is below the target; "
+            f"with {4 * needed} samples a calibrated map is rarely rejected."
+        )
         if self.target_ < deviation:
             raise ValueError(
-                f"target={self.target_!r} is below {deviation:.3g}, by which even the constant event rate "
-                f"may be wrong. {self._advice(deviation, n_samples)}"
-            )
-        if self.target_ < self.margin_:
-            warnings.warn(
-                f"target={self.target_!r} is below the margin {self.margin_:.3g}, so that the constant event "
-                f"rate is used. {self._advice(self.margin_, n_samples)} With four times as many samples, a "
-                "calibrated map is rarely rejected.",
-                stacklevel=6,
+                f"target={self.target_:.3g} is below {deviation:.3g}, by which even the constant event rate "
+                f"may be wrong. {more}"
             )
         self.accepted_ = self.cutoff_error_ <= self.target_ - self.margin_
         self.certificate_ = min(1.0, self.cutoff_error_ + self.margin_)
         if not self.accepted_:
+            self._warn_of_constant(more)
             constant = np.full_like(self._certification.prob, self.mean_)
             self._certification = outcomes_by_value(self._certification, constant)
             self.certificate_ = self._certificate(self.confidence, self.method, _RESAMPLES, generator).upper
 
-    def _advice(self, bound: float, n_samples: int) -> str:
-        needed = math.ceil(n_samples * (bound / self.target_) ** 2) + 1
-        return f"Pass at least {needed} samples, or a larger target."
+    def _warn_of_constant(self, more: str) -> None:
+        if self.target_ < self.margin_:
+            reason = f"target={self.target_:.3g} is below the margin {self.margin_:.3g}"
+        elif self.calibrator_ is None:
+            reason, more = "The samples for the fit are all of one class", "Pass more samples."
+        else:
+            reason = (
+                f"The error {self.cutoff_error_:.3g} of the fitted map exceeds target - margin = "
+                f"{self.target_:.3g} - {self.margin_:.3g}"
+            )
+            more = "Pass more samples, a better calibrator, or a larger target."
+        warnings.warn(f"{reason}, so that the constant event rate is used. {more}", stacklevel=7)
 
     def _certificate(
         self, confidence: float, method: str, n_resamples: int, generator: np.random.Generator

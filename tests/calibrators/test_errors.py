@@ -67,6 +67,7 @@ def test_sparse_scores_are_refused(case):
         case.make().fit(csr_array(P[:, None]), Y)
 
 
+@pytest.mark.filterwarnings("ignore:.*so that the constant event rate is used")
 @every_calibrator
 @pytest.mark.parametrize("method", ["transform", "predict_proba", "predict"])
 def test_scores_are_checked_again_when_predicting(case, method):

@@ -24,6 +24,7 @@ inner = st.one_of(
 )
 
 
+@pytest.mark.filterwarnings("ignore:.*so that the constant event rate is used")
 @calibrators_with()
 @given(sample=binary, data=st.data())
 def test_rows(case, sample, data):
@@ -80,6 +81,7 @@ def test_another_fit_changes_nothing(case, sample):
     np.testing.assert_allclose(again, found, rtol=0, atol=5e-4 if bounded else 1e-7)
 
 
+@pytest.mark.filterwarnings("ignore:.*so that the constant event rate is used")
 @calibrators_with()
 def test_exceptions_are_exceptions(case):
     """What the registry says of scales and of another fit is seen on one of these samples."""

@@ -145,7 +145,7 @@ class SquareCalibrator(BaseCalibrator):
     [
         SquareCalibrator(),
         OneVsRestCalibrator(SquareCalibrator()),
-        CertifiedCalibrator("passthrough"),
+        CertifiedCalibrator("passthrough", target=0.9),
         CertifiedCalibrator(LogisticRegression(), random_state=0),
         StreamingCalibrator(IsotonicCalibrator()),
         StreamingCalibrator(BetaCalibrator()),
