@@ -123,8 +123,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     Notes
     -----
     With ``IsotonicCalibrator()`` or ``PlattCalibrator(link="identity")`` the probabilities are those of
-    ``CalibratedClassifierCV`` with ``method="isotonic"`` or ``"sigmoid"`` in scikit-learn 1.9; for later
-    releases see docs/migration/scikit_learn.md.
+    ``CalibratedClassifierCV`` of scikit-learn 1.9; for later ones see docs/migration/scikit_learn.md.
 
     *Metadata.* Without metadata routing, ``sample_weight`` is passed to the estimator and the calibrator
     (with a warning if the ``fit`` of one of them does not accept it), ``groups`` to the splitter,

@@ -41,10 +41,6 @@ _START = 0.03
 # Noise contributes about so many times as much on the logit axis, which is longer.
 _LOGIT_PER_PROBABILITY = 2.0
 _WIDE_BINS = 8
-# Residuals may be 0, the length of an axis must not.
-_SMALLEST_WIDEST = 1e-3
-# Standard deviations beyond the data at which the logit axis ends.
-_MARGIN = 6.2
 # Below this fraction of the smoothing axis the cosine series would need more than 2**21 terms.
 _SMALLEST_BANDWIDTH = 1e-5
 _CURVE_NODES = 4096
@@ -121,7 +117,7 @@ class SmoothECEResult:
 def logit_axis(low: float, high: float, widest: float) -> tuple[float, float]:
     """Return origin and length of the logit axis of data in [low, high]."""
     # beyond it less than 1e-9 of the kernel is reflected, at every scale in use
-    margin = _MARGIN * widest
+    margin = 6.2 * widest
     return low - margin, high - low + 2.0 * margin
 
 
@@ -184,7 +180,6 @@ def _solve(
         if scale == "logit":
             noise *= _LOGIT_PER_PROBABILITY
             widest, bias = _residual_sums(sample)
-            widest = max(widest, _SMALLEST_WIDEST)
         axis, guess = SmoothingAxis(sample, scale, widest), max(noise, bias)
 
         def coefficients(_: NDArray[np.intp], s: float) -> Array:
@@ -217,7 +212,7 @@ def _guess(sample: BinarySample) -> tuple[float, float]:
 
 
 def _residual_sums(sample: BinarySample) -> tuple[float, float]:
-    """Return the mean absolute residual, which bounds the smooth ECE, and the ECE with wide bins."""
+    """Return a bound of the smooth ECE, the mean absolute residual or .001, and the ECE with wide bins."""
     largest, binned = 0.0, np.zeros(_WIDE_BINS + 1)
     for start in range(0, sample.p.shape[0], CHUNK):
         rows = slice(start, start + CHUNK)
@@ -227,7 +222,7 @@ def _residual_sums(sample: BinarySample) -> tuple[float, float]:
             residual *= sample.w[rows]
         largest += float(np.abs(residual).sum())
         binned += np.bincount((_WIDE_BINS * p).astype(np.intp), residual, _WIDE_BINS + 1)
-    return largest / sample.total, float(np.abs(binned).sum()) / sample.total
+    return max(largest / sample.total, 1e-3), float(np.abs(binned).sum()) / sample.total
 
 
 def smoothing_bins(position: Array, grouped: GroupedOutcomes, bandwidth: float | str) -> NDArray[np.int64]:

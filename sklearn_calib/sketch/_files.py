@@ -29,8 +29,7 @@ _ENDINGS = (".csv", ".csv.gz", *_TABLES)
 _MISSING = ("", "na", "nan", "null", "none", "n/a", "#n/a")
 _GAP = "is empty or missing; remove or fill such rows first"
 # Rows of a batch, and bytes of a block of CSV, of which pyarrow reads some 16 ahead; a row must fit into it.
-_ROWS, _BLOCK = 1 << 16, 1 << 19
-_LARGEST = np.finfo(np.float64).max
+_ROWS, _BLOCK = 1 << 19, 1 << 19
 
 
 def table_files(path: FilePath | Sequence[FilePath]) -> list[Path]:
@@ -134,9 +133,15 @@ def _label(text: str) -> Any:
 def _encode(cells: Any, known: dict[Any, int], cell: str, first: int) -> NDArray[Any]:
     """Return the number of each label; new ones are added to those that are known."""
     import pyarrow
+    from pyarrow.types import is_boolean, is_floating, is_integer
 
-    if (codes := _known_codes(cells, list(known))) is not None:
-        return codes
+    labels, kinds = list(known), (is_boolean, is_floating, is_integer)
+    if 0 < len(labels) < 3 and not cells.null_count and any(kind(cells.type) for kind in kinds):
+        # numbers that all equal the one or two known labels need no dictionary
+        values = cells.to_numpy(zero_copy_only=False)
+        is_first = values == labels[0]
+        if (is_first | (values == labels[-1])).all():
+            return (~is_first).view(np.int8)
     if not isinstance(cells, pyarrow.DictionaryArray):
         try:
             cells = cells.dictionary_encode()
@@ -157,18 +162,6 @@ def _encode(cells: Any, known: dict[Any, int], cell: str, first: int) -> NDArray
     return np.array(numbers, dtype=np.int32)[codes]
 
 
-def _known_codes(cells: Any, known: list[Any]) -> NDArray[np.int8] | None:
-    """Return the numbers of labels quickly if the cells are numbers, each one of at most two labels."""
-    from pyarrow.types import is_boolean, is_floating, is_integer
-
-    numeric = any(is_kind(cells.type) for is_kind in (is_boolean, is_floating, is_integer))
-    if not numeric or cells.null_count or len(known) not in (1, 2) or isinstance(known[0], str):
-        return None
-    values = cells.to_numpy(zero_copy_only=False)
-    first = values == known[0]
-    return (~first).view(np.int8) if (first | (values == known[-1])).all() else None
-
-
 def _numbers(cells: Any, cell: str, first: int, probabilities: bool) -> Array:
     """Return finite numbers: probabilities, or weights."""
     import pyarrow
@@ -179,7 +172,8 @@ def _numbers(cells: Any, cell: str, first: int, probabilities: bool) -> Array:
         values: Array = cells.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
     except pyarrow.ArrowException as error:
         raise ValueError(f"{cell % first} or a later one is not a number ({error}).") from None
-    if values.min(initial=0.0) >= 0.0 and values.max(initial=0.0) <= (1.0 if probabilities else _LARGEST):
+    highest = values.max(initial=0.0)
+    if values.min(initial=0.0) >= 0.0 and (highest <= 1.0 if probabilities else highest < np.inf):
         return values
     _refuse(np.isnan(values), cell, first, _GAP)
     _refuse(np.isinf(values), cell, first, "is infinite")
