@@ -83,7 +83,8 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         Frequency of ``classes_[1]`` in the second half: the constant used if the map is not accepted.
     certificate_ : float
         Upper confidence bound of the cutoff calibration error of the resulting map, at most 1:
-        ``cutoff_error_ + margin_``; for the constant ``margin_ / 2``, or the bound of "fitted".
+        ``cutoff_error_ + margin_``; for the constant ``margin_ / 2``, or the bound of "fitted". Its level is
+        :math:`1 - \delta`, with "fitted" :math:`1 - 2\delta`, since it depends on the choice of the map.
     certified_size_ : int
         Number of samples of the second half.
     %(binary_fit)s
@@ -177,12 +178,22 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _fit_halves(self, scores: Array, codes: Codes, clusters: Codes | None) -> None:
         n_samples, generator = codes.shape[0], check_generator(self.random_state)
         self.calibrator_: Any = None
+        halves = 1
         if isinstance(self.calibrator, str):
             self.calibrator_ = self.calibrator
         elif isinstance(self.calibrator, FrozenEstimator):
             self.calibrator_ = self.calibrator.estimator
             check_is_fitted(self.calibrator_)
+            known = np.asarray(getattr(self.calibrator_, "classes_", [0, 1])).tolist()
+            if known not in ([0, 1], self.classes_.tolist()):
+                raise ValueError(
+                    f"calibrator was fitted to the labels {known}, but those of y are "
+                    f"{self.classes_.tolist()}. Use the labels of its fit."
+                )
         else:
+            if n_samples < 2:
+                raise ValueError("At least 2 samples are needed, one for each half, but y has 1.")
+            halves = 2
             units = np.arange(n_samples) if clusters is None else clusters
             order = generator.permutation(int(units.max()) + 1)
             second = np.isin(units, order[: order.shape[0] // 2])
@@ -210,7 +221,9 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         # Hoeffding's inequality
         deviation = math.sqrt(-math.log(1.0 - self.confidence) / (2.0 * size))
         # the margin is of order 1 / sqrt(n); that of "fitted" is NaN without a map
-        needed = math.ceil(n_samples * (np.fmax(self.margin_, deviation) / self.target_) ** 2) + 1
+        needed = halves * math.ceil(
+            self.certified_size_ * (np.fmax(self.margin_, deviation) / self.target_) ** 2
+        )
         more = (
             f"Pass a larger target, or at least {needed} samples, with which the margin is below the target; "
             f"with {4 * needed} samples a calibrated map is rarely rejected."

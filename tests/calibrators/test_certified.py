@@ -141,7 +141,7 @@ def test_fit_says_if_the_target_needs_more_samples(fixed):
         np.testing.assert_array_equal(certified.transform(p), certified.mean_)
     for message in messages:
         needed, enough = map(int, re.findall(r"(\d+) samples", str(message)))
-        assert for_map <= needed <= for_map + 2 * halves
+        assert needed == for_map
         assert enough == 4 * needed
     assert certified.fit(*sample(enough)).accepted_
 
@@ -246,6 +246,11 @@ def test_what_is_fixed_is_certified_by_all_samples():
     assert kept.certified_size_ == 300
     assert kept.calibrator_ is frozen
     np.testing.assert_array_equal(kept.transform(p), frozen.transform(p))
+    for y_fit in (2 * y, labels):
+        other = FrozenEstimator(PlattCalibrator().fit(p, y_fit))
+        with pytest.raises(ValueError, match=r"fitted to the labels .* but those of y are \[0, 1\]"):
+            CertifiedCalibrator(other).fit(p, y)
+    assert CertifiedCalibrator(other).fit(p, labels).accepted_
     with pytest.raises(NotFittedError):
         CertifiedCalibrator(FrozenEstimator(IsotonicCalibrator())).fit(p, y)
     with pytest.raises(ValueError, match="outside"):
@@ -279,6 +284,8 @@ def test_outcomes_between_0_and_1():
     # one half fits, the other one certifies
     both = halved.calibrator_.training_event_rate_ + halved.mean_
     assert both / 2 == pytest.approx(y.mean())
+    with pytest.raises(ValueError, match="At least 2 samples are needed"):
+        CertifiedCalibrator().fit([0.3], [0.5])
     for other in (Keeper(), LogisticRegression()):
         with pytest.raises(ValueError, match="y looks like probabilities"):
             CertifiedCalibrator(other).fit(p, y)
