@@ -150,7 +150,7 @@ def failure(study: Study) -> None:
 
 
 def power(study: Study) -> Rates:
-    """Rerun points of Figures 3(b), 4 and 7, compare them with the published numbers, and return them."""
+    """Rerun points of Figures 3b, 4 and 7, compare them with the published numbers, and return them."""
     plans = [
         # figure, curve, numbers of bumps, samples at each point
         ("3b", "debiased", study.pick((40, 80), range(40, 200, 10), range(40, 200, 10)), (40, 200, 1000)),
@@ -201,7 +201,7 @@ def _order(study: Study, rates: Rates, draws: dict[str, int]) -> None:
         worst = min(worst, gap / error)
         shown.append(f"{curve} {gap:+.2f}")
     study.holds(
-        "Figures 3(b), 4, 7: type II error minus that of debiased T-Cal",
+        "Figures 3b, 4, 7: type II error minus that of debiased T-Cal",
         "T-Cal smallest",
         ", ".join(shown),
         "mean excess above -2 standard errors",

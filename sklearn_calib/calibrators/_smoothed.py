@@ -34,7 +34,8 @@ class SmoothedCalibrator(BaseCalibrator):
     scale : {"probability", "logit"}, default="probability"
         Axis on which the kernel acts. "logit" resolves probabilities near 0 and 1; those of exactly 0 and 1
         have log-odds of about -+36.7. The automatic bandwidth is the same number in log-odds, hence narrow:
-        with few samples set a larger one.
+        with few samples or events, set a larger one or use :class:`SplineCalibrator` for a small log loss on
+        new samples.
     randomized : bool, default=False
         Whether Gaussian noise with the bandwidth as standard deviation is added to the probabilities and
         folded into [0, 1], or added to the log-odds, before the map is evaluated, as the guarantee requires.

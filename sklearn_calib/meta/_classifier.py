@@ -322,7 +322,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
 
         Parameters
         ----------
-        %(features)s
+        X : array-like or sparse matrix with n rows
+            Features, as the estimator takes them.
 
         Returns
         -------

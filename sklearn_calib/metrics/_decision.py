@@ -64,11 +64,10 @@ class DecisionRiskResult:
     bound: float
 
     def __str__(self) -> str:
-        worst = int(self.gap.argmax())
+        worst, m = int(self.gap.argmax()), self.thresholds.shape[0]
         return (
-            f"decision risk gap: maximum {number_text(self.gap[worst])}, at threshold "
-            f"{self.thresholds[worst]:.3g} (bound {number_text(self.bound)}) over "
-            f"{self.thresholds.shape[0]} thresholds"
+            f"decision risk gap: {number_text(self.gap[worst])} at threshold {self.thresholds[worst]:.3g}"
+            f"{f', the maximum over {m} thresholds' if m > 1 else ''} (bound {number_text(self.bound)})"
         )
 
     def _repr_html_(self) -> str:
@@ -487,7 +486,7 @@ def decision_risk_result(
     --------
     >>> from sklearn_calib.metrics import decision_risk_result
     >>> print(decision_risk_result([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8]))
-    decision risk gap: maximum 0.3000, at threshold 0.6 (bound 0.3500) over 99 thresholds
+    decision risk gap: 0.3000 at threshold 0.6, the maximum over 99 thresholds (bound 0.3500)
     """
     check_option(recalibration, "recalibration", get_args(Recalibration))
     tau = check_thresholds(thresholds)

@@ -15,7 +15,6 @@ from sklearn_calib._validation import (
     check_columns,
     check_fraction,
     check_not_negative,
-    check_positive,
     check_probabilities,
     check_weights,
 )
@@ -203,7 +202,7 @@ def expected_performance(
     c = np.nan if certificate is None else check_not_negative(certificate, "certificate")
     cost_fp = check_not_negative(cost_false_positive, "cost_false_positive")
     cost_fn = check_not_negative(cost_false_negative, "cost_false_negative")
-    factor = check_positive(max_density_ratio, "max_density_ratio")
+    factor = check_not_negative(max_density_ratio, "max_density_ratio")
     if factor < 1.0:
         raise ValueError(
             "max_density_ratio must be at least 1, its value for an unchanged distribution, got "

@@ -81,8 +81,8 @@ class SmoothECEResult:
     density : ndarray of shape (m,)
         Kernel density of the predictions at ``grid``, per unit of the smoothing axis.
     curve_error : float
-        Mean absolute distance of ``curve`` from the diagonal, weighted by ``density``: the area that a
-        diagram shows. It is the ECE of the predictions after Gaussian noise of scale s is added on the
+        Mean absolute distance of ``curve`` from the diagonal, weighted by ``density``: the area between them
+        in a plot of both. It is the ECE of the predictions after Gaussian noise of scale s is added on the
         smoothing axis, and differs from smECE_s by at most 0.8 s, or 0.2 s on the logit scale.
     n_samples : float
         Total weight.

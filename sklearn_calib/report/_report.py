@@ -253,7 +253,7 @@ def calibration_report(
     %(frequencies)s
     %(clusters)s
         By default all samples are assumed independent, and the report warns if consecutive ones are
-        autocorrelated.
+        positively autocorrelated.
     %(pos_label)s
     %(labels)s
 

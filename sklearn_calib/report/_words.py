@@ -450,7 +450,7 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
         )
     if off and not differ:
         tested = f" ({p})" if np.isfinite(report.groups_pvalue) else ""
-        lines.append(f"{_capital(groups)}, but there is no evidence that groups differ{tested}.")
+        lines.append(f"Of the groups, {groups}, but there is no evidence that groups differ{tested}.")
     lines.append("Calibration is not accuracy: choose between models by the Brier score or the log loss.")
     return tuple(lines)
 

@@ -240,6 +240,7 @@ def test_weights_are_repetitions():
         ({"certificate": -0.1}, "certificate"),
         ({"certificate": np.nan}, "certificate"),
         ({"max_density_ratio": 0.9}, "max_density_ratio must be at least 1"),
+        ({"max_density_ratio": 0.0}, "max_density_ratio must be at least 1"),
         ({"max_density_ratio": np.inf}, "max_density_ratio"),
         ({"max_density_ratio": 2.0}, "Pass certificate, too"),
         ({"cost_false_positive": -1.0}, "cost_false_positive"),

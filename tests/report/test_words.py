@@ -172,7 +172,7 @@ def test_groups_with_the_same_error_do_not_differ():
     assert [part.name for _, part in report.significant_parts] == ["A"]
     assert report.groups_pvalue > 0.05
     assert report.advice[0].startswith("Recalibrate. Of")
-    words = "A is significantly miscalibrated, but there is no evidence that groups differ"
+    words = "Of the groups, A is significantly miscalibrated, but there is no evidence that groups differ"
     assert f"{words} (p = {report.groups_pvalue:.2g})." in report.advice
 
 
