@@ -137,7 +137,7 @@ def complaint(entry, name, key, value):
         return None if named else f"does not name it: {type(error).__name__}: {error}"
     except UserWarning as error:
         # a column of labels, or a table after a fit of arrays, as scikit-learn warns; an unreachable target
-        known = "column-vector", "feature names", "always abstains"
+        known = "column-vector", "feature names", "always abstains", "the constant event rate is used"
         return None if any(words in str(error) for words in known) else repr(error)
     except Exception as error:
         return f"{type(error).__name__}: {error}"

@@ -221,9 +221,8 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         # Hoeffding's inequality
         deviation = math.sqrt(-math.log(1.0 - self.confidence) / (2.0 * size))
         # the margin is of order 1 / sqrt(n); that of "fitted" is NaN without a map
-        needed = halves * math.ceil(
-            self.certified_size_ * (np.fmax(self.margin_, deviation) / self.target_) ** 2
-        )
+        ratio = float(np.fmax(self.margin_, deviation)) / max(self.target_, 1e-9)
+        needed = halves * math.ceil(self.certified_size_ * ratio**2)
         more = (
             f"Pass a larger target, or at least {needed} samples, with which the margin is below the target; "
             f"with {4 * needed} samples a calibrated map is rarely rejected."

@@ -128,10 +128,10 @@ def kernel_calibration_error(
               \qquad\text{or}\qquad \frac{1}{n^2} \sum_{i, j} \kappa(p_i, p_j)\, r_i r_j ,
 
     with or without ``debias``. For multiclass targets r_i is the one-hot label minus the vector of
-    probabilities, the product is an inner product, and half of the l1 distance replaces |p - q|: eq. 2 and
-    Table 1 of [1]_, for a kernel times the identity. For two classes written as vectors, the squared error
-    would be twice the binary one. With bandwidth 1 and not debiased, it is the kernel calibration error that
-    [2]_ shows to be a consistent measure of the distance from calibration.
+    probabilities, the product is an inner product, and half of the l1 distance replaces :math:`|p - q|`:
+    eq. 2 and Table 1 of [1]_, for a kernel times the identity. For two classes written as vectors, the
+    squared error would be twice the binary one. With bandwidth 1 and not debiased, it is the kernel
+    calibration error that [2]_ shows to be a consistent measure of the distance from calibration.
 
     Complexity: O(n log n) for binary targets, O(n^2 n_classes) for multiclass targets; memory is bounded.
 

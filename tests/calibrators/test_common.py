@@ -148,8 +148,8 @@ def test_output_as_dataframe(case, data):
 def test_equal_scores_give_the_event_rate(case):
     """One score says nothing; the temperature has an upper end, which is why 1/2 is only approached."""
     calibrator = case.make().fit(np.full(1000, 0.5), np.repeat([0, 1], 500))
-    # the halves of "certified" need not have as many events
-    tolerance = 0.05 if case.name == "certified" else 1e-5
+    # the halves of CertifiedCalibrator need not have as many events
+    tolerance = 0.05 if case.name.startswith("certified") else 1e-5
     np.testing.assert_allclose(calibrator.transform(np.array([0.5])), 0.5, atol=tolerance)
 
 
