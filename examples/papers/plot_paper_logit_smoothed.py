@@ -6,7 +6,7 @@ Figure 2 of Chidambaram, Lee, McSwiggen and Rezchikov (2024): a model predicts s
 non-events and slightly more than 1/2 for all events. Binned ECE is 0 for odd and 1/2 for even numbers of
 bins. Logit-smoothed ECE is continuous. The authors use the two together to check whether a binned ECE can be
 relied on: for the overconfident model in the middle, as for the networks of their Figure 3, both agree and
-hardly change, so that the bins do no harm.
+hardly change, so that the bins make little difference.
 """
 
 import matplotlib.pyplot as plt

@@ -34,7 +34,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     the probability of each class must be multiplied by the ratio of its frequencies, and the products divided
     by their sum. Other miscalibration is not corrected.
 
-    Frequencies are one number for two classes, that of ``classes_[1]``; or one positive number for each
+    Frequencies are one number for binary problems, that of ``classes_[1]``; or one positive number for each
     class, in the order of ``classes_`` or as a dict by label, which are divided by their sum.
 
     Parameters
@@ -78,7 +78,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     Notes
     -----
     With training frequencies :math:`\pi`, proportional to ``training_weight`` times ``training_prior``, and
-    target frequencies :math:`\pi'` (eq. 2.4 of [2]_, for two classes Theorem 2 of [1]_), the map is
+    target frequencies :math:`\pi'` (eq. 2.4 of [2]_, for binary problems Theorem 2 of [1]_), the map is
 
     .. math:: h_k(p) = \frac{p_k \pi'_k / \pi_k}{\sum_j p_j \pi'_j / \pi_j}.
 
@@ -299,11 +299,11 @@ def likeliest_prior(proba: Array, weight: Array, source: Array) -> tuple[Array, 
     alone, each step minimises the quadratic approximation of f by non-negative least squares.
     """
     ratio, total, n_classes = proba / source, float(weight.sum()), source.shape[0]
-    share, prior, slope = weight / total, _raised(source, total), -np.inf
+    fraction, prior, slope = weight / total, _raised(source, total), -np.inf
     for _ in range(_MAX_STEPS):
         density = ratio @ prior
         scaled = ratio / density[:, np.newaxis]
-        mean, curvature = share @ scaled, (scaled * share[:, np.newaxis]).T @ scaled
+        mean, curvature = fraction @ scaled, (scaled * fraction[:, np.newaxis]).T @ scaled
         if slope >= -_NOISE:
             break
         # a small multiple of the squared step, for scores that do not distinguish all classes
@@ -313,7 +313,7 @@ def likeliest_prior(proba: Array, weight: Array, source: Array) -> tuple[Array, 
         slope = float((1.0 - mean) @ move)
         # f changes by the sum of the step minus the mean logarithm of the ratio of densities
         while (growth := 1.0 + scaled @ move).min() <= _RIDGE or (
-            move.sum() - share @ np.log(growth) > 0.1 * slope + _NOISE
+            move.sum() - fraction @ np.log(growth) > 0.1 * slope + _NOISE
         ):
             move, slope = move / 2.0, slope / 2.0
         prior = prior + move

@@ -135,7 +135,7 @@ def logit_smoothed_ece(
     See Also
     --------
     smooth_ece : Smooths residuals, with an automatic bandwidth.
-    sklearn_calib.plot.BinningDisplay : This error beside binned ECE.
+    sklearn_calib.plot.BinningDisplay : Plot of this error and binned ECE.
 
     Notes
     -----

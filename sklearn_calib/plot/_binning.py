@@ -1,4 +1,4 @@
-"""Binned ECE by the number of bins beside logit-smoothed ECE: whether the bins matter."""
+"""Binned ECE by the number of bins and logit-smoothed ECE by its bandwidth: whether the bins matter."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class BinningDisplay(DisplayMixin):
 
     Make one with :meth:`from_predictions` or :meth:`from_estimator`. The plot checks whether a binned ECE
     depends on its bins [1]_: if it hardly changes with their number, and agrees with LS-ECE, which has no
-    bins, the bins did no harm. Otherwise use a measure without bins. Several models can be drawn into the
-    same axes.
+    bins, the bins make little difference. Otherwise use a measure without bins. Several models can be drawn
+    into the same axes.
 
     Parameters
     ----------
