@@ -7,13 +7,13 @@ repeated sample.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._clusters import Clusters, dependence
+from sklearn_calib._core._clusters import Clusters, dependence, dependence_of
 from sklearn_calib._typing import Array
 
 #: Samples processed at a time, so that the temporaries of a pass over the data stay in cache.
@@ -21,16 +21,70 @@ CHUNK = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
+class Design:
+    """Samples with sampling weights: cells of samples of the same prediction and weight.
+
+    ``group`` is the index of the prediction of each cell, non-decreasing, ``weight`` that of each of its
+    ``count`` samples, of which ``positives`` are positive. If weights depend on the outcome, they are
+    ``class_weights``, of negative and positive samples, and ``weight`` is 1. ``clusters`` refer to cells.
+    """
+
+    group: NDArray[np.intp]
+    weight: Array
+    count: Array
+    positives: Array
+    clusters: Clusters | None = None
+    class_weights: Array | None = None
+
+    def samples(self, prob: Array) -> GroupedOutcomes:
+        """Return the cells, whose predictions can be tied, from the event probability of each prediction."""
+        if self.class_weights is not None:
+            prob = sampled_probability(prob, self.class_weights)
+        return GroupedOutcomes(prob[self.group], self.count, self.positives, self.clusters)
+
+    def weigh(self, count: Array, positives: NDArray[Any]) -> tuple[Array, Array]:
+        """Return weight and weight of positives of each prediction, from numbers in each cell, (cells, r)."""
+        if self.class_weights is None:
+            return self.sums(count), self.sums(positives)
+        negative, positive = self.class_weights
+        events = self.sums(positive * positives)
+        return events + self.sums(negative * (count - positives)), events
+
+    def sums(self, values: NDArray[Any]) -> Array:
+        """Return the weighted sum of ``values``, (cells,) or (cells, r), for each prediction."""
+        weighted = values * (self.weight if values.ndim == 1 else self.weight[:, np.newaxis])
+        starts = group_starts(self.group)
+        if starts.shape[0] == self.group.shape[0]:
+            return weighted
+        out: Array = np.add.reduceat(weighted, starts, axis=0)
+        return out
+
+    def taken(self, groups: NDArray[np.bool_]) -> Design:
+        """Return the cells of a subset of the predictions."""
+        cells = groups[self.group]
+        return replace(
+            self,
+            group=(np.cumsum(groups) - 1)[self.group[cells]],
+            weight=self.weight[cells],
+            count=self.count[cells],
+            positives=self.positives[cells],
+            clusters=None if self.clusters is None else self.clusters.taken(cells),
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class GroupedOutcomes:
     """Distinct predictions in increasing order, with their weight and weight of positives.
 
-    ``clusters`` says which samples are dependent; None means independent samples.
+    ``clusters`` says which samples are dependent; None means independent samples. ``design`` holds the
+    samples if weights are sampling weights; None means that weights are numbers of samples.
     """
 
     prob: Array
     weight: Array
     positives: Array
     clusters: Clusters | None = None
+    design: Design | None = None
 
     @property
     def total(self) -> float:
@@ -44,8 +98,24 @@ class GroupedOutcomes:
 
     @property
     def variance(self) -> Array:
-        """Null variance of the events of each group, weight * prob * (1 - prob)."""
-        return self.weight * self.prob * (1.0 - self.prob)
+        """Null variance of the residual sum of each group: the sum of w^2 p (1 - p) over its samples.
+
+        With class weights the sum of w^2 (y - p)^2 has this expectation, where w depends on y.
+        """
+        p, design = self.prob, self.design
+        if design is None:
+            return self.weight * p * (1.0 - p)
+        if design.class_weights is None:
+            return design.sums(design.weight * design.count) * p * (1.0 - p)
+        negative, positive = design.class_weights
+        chance = sampled_probability(p, design.class_weights)
+        own = chance * (positive * (1.0 - p)) ** 2 + (1.0 - chance) * (negative * p) ** 2
+        return design.sums(design.count) * own
+
+    @property
+    def samples(self) -> GroupedOutcomes:
+        """The groups themselves, or the cells of the design, with numbers of samples as weights."""
+        return self if self.design is None else self.design.samples(self.prob)
 
     def pooled(self, starts: NDArray[np.intp]) -> GroupedOutcomes:
         """Return one group for each run of groups, at the mean of its predictions."""
@@ -54,7 +124,12 @@ class GroupedOutcomes:
         # rounding must not move a mean out of its run, which would break the order
         last = np.append(starts[1:], self.prob.shape[0]) - 1
         clusters = None if self.clusters is None else self.clusters.pooled(starts, self.prob.shape[0])
-        return GroupedOutcomes(np.clip(mean, self.prob[starts], self.prob[last]), weight, positives, clusters)
+        design = self.design
+        if design is not None:
+            run = np.repeat(np.arange(starts.shape[0]), np.diff(starts, append=self.prob.shape[0]))
+            design = replace(design, group=run[design.group])
+        prob = np.clip(mean, self.prob[starts], self.prob[last])
+        return GroupedOutcomes(prob, weight, positives, clusters, design)
 
     def uncertain(self) -> GroupedOutcomes:
         """Return the groups with finite log-odds: without predictions of exactly 0 and 1."""
@@ -62,7 +137,10 @@ class GroupedOutcomes:
         if inside.all():
             return self
         clusters = None if self.clusters is None else self.clusters.taken(inside)
-        return GroupedOutcomes(self.prob[inside], self.weight[inside], self.positives[inside], clusters)
+        design = None if self.design is None else self.design.taken(inside)
+        return GroupedOutcomes(
+            self.prob[inside], self.weight[inside], self.positives[inside], clusters, design
+        )
 
     def contradictions(self) -> tuple[float, float]:
         """Return how many samples contradict a prediction of exactly 0 or 1, and how many have one."""
@@ -80,6 +158,25 @@ class GroupedOutcomes:
             np.concatenate((self.prob[event], self.prob[other])),
             np.concatenate((self.positives[event], negatives[other])),
         )
+
+
+def sampled_probability(p: Array, class_weights: Array) -> Array:
+    """Return the probabilities of outcomes among samples whose weights depend on the outcome alone.
+
+    An outcome k of weight c_k is sampled with probability proportional to 1 / c_k, so that it has the
+    probability p_k / c_k, divided by the sum over all outcomes. ``p`` has K columns, or is that of k = 1.
+    """
+    columns = (np.column_stack((1.0 - p, p)) if p.ndim == 1 else p) / class_weights
+    columns /= columns.sum(axis=1, keepdims=True)
+    return columns[:, 1] if p.ndim == 1 else columns
+
+
+def as_sampled(sample: Any) -> Any:
+    """Return a checked sample, if its weights depend on the outcome alone, as it was sampled: unweighted."""
+    if sample.class_weights is None:
+        return sample
+    p = sampled_probability(sample.p, sample.class_weights)
+    return replace(sample, p=p, w=None, sampling=False, class_weights=None)
 
 
 def packed_sort(y: NDArray[np.int64], p: Array) -> NDArray[np.int64]:
@@ -144,12 +241,36 @@ def group_sample(sample: Any) -> GroupedOutcomes:
 
     So the dependence within clusters, which takes longer than the rest, is estimated once for each sample.
     """
-    if sample.clusters is None:
+    if sample.clusters is None and not sample.sampling:
         return group_outcomes(sample.y, sample.p, sample.w)
     if "grouped" not in sample.cache:
-        sample.cache["grouped"] = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+        group = _group_design if sample.sampling else group_outcomes
+        given = (sample.class_weights,) if sample.sampling else ()
+        sample.cache["grouped"] = group(sample.y, sample.p, sample.w, sample.clusters, *given)
     found: GroupedOutcomes = sample.cache["grouped"]
     return found
+
+
+def support_of(sample: Any, clusters: Clusters | None, prob: Array) -> dict[str, Any]:
+    """Return the fields with which results describe the weights of a checked sample, and its clusters."""
+    found = dependence_of(clusters, prob)
+    if sample.w is None:
+        return found
+    if not sample.sampling:
+        return {**found, "weights": "frequency"}
+    kind = "sampling" if sample.class_weights is None else "case-control"
+    # Kish (1965)
+    size = float(sample.w.sum() ** 2 / (sample.w @ sample.w))
+    return {**found, "weights": kind, "n_effective": size / found.get("design_effect", 1.0)}
+
+
+def weight_words(result: Any) -> str:
+    """Return what a result tells of weights, in words; nothing if there are none."""
+    if result.weights == "case-control":
+        return "by class (case-control), probabilities corrected"
+    if result.weights == "sampling":
+        return f"sampling weights, effective number of samples {result.n_effective:,.0f}"
+    return "" if result.weights is None else "frequencies"
 
 
 def balanced_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
@@ -184,18 +305,46 @@ def contradiction_words(n_contradicted: float, n_extreme: float) -> str:
 
 
 def _group_clusters(y: NDArray[np.int64], p: Array, w: Array, code: NDArray[np.int64]) -> GroupedOutcomes:
-    order = np.lexsort((code, p))
-    prob, code, weight = p[order] + 0.0, code[order], w[order]
-    new_group = np.append(True, prob[1:] != prob[:-1])
-    cells = np.flatnonzero(new_group | np.append(True, code[1:] != code[:-1]))
+    prob, group = np.unique(p + 0.0, return_inverse=True)
+    clusters = _clusters(y, prob, group, w, code)
+    starts = group_starts(clusters.group)
+    weight, positives = (np.add.reduceat(part, starts) for part in (clusters.count, clusters.positives))
+    return GroupedOutcomes(prob, weight, positives, clusters)
+
+
+def _clusters(
+    y: NDArray[np.int64], prob: Array, group: NDArray[np.intp], w: Array, code: NDArray[np.int64]
+) -> Clusters:
+    """Return the clusters of samples of given groups, whose predictions are ``prob``."""
+    order = np.lexsort((code, group))
+    group, code, weight = group[order], code[order], w[order]
+    cells = np.flatnonzero(np.append(True, group[1:] != group[:-1]) | np.append(True, code[1:] != code[:-1]))
     count, positives = np.add.reduceat(weight, cells), np.add.reduceat(weight * y[order], cells)
-    group, code = (np.cumsum(new_group) - 1)[cells], code[cells]
-    found = dependence(code, prob[cells], count, positives)
-    clusters = Clusters(group, code, count, positives, int(code.max()) + 1, found)
-    starts = np.flatnonzero(new_group[cells])
-    return GroupedOutcomes(
-        prob[cells][starts], np.add.reduceat(count, starts), np.add.reduceat(positives, starts), clusters
-    )
+    group, code = group[cells], code[cells]
+    found = dependence(code, prob[group], count, positives)
+    return Clusters(group, code, count, positives, int(code.max()) + 1, found)
+
+
+def _group_design(
+    y: NDArray[np.int64],
+    p: Array,
+    w: Array,
+    codes: NDArray[np.int64] | None,
+    class_weights: Array | None,
+) -> GroupedOutcomes:
+    """Group outcomes with sampling weights."""
+    order = np.lexsort((p,) if class_weights is not None else (w, p))
+    prob, weight = p[order] + 0.0, np.ones_like(p) if class_weights is not None else w[order]
+    new_group = np.append(True, prob[1:] != prob[:-1])
+    new_cell = new_group | np.append(True, weight[1:] != weight[:-1])
+    cells, ones = np.flatnonzero(new_cell), np.ones_like(p)
+    count, positives = np.add.reduceat(ones, cells), np.add.reduceat(ones * y[order], cells)
+    group, clusters, of_groups = (np.cumsum(new_group) - 1)[cells], None, None
+    if codes is not None:
+        clusters = _clusters(y[order], prob[cells], np.cumsum(new_cell) - 1, ones, codes[order])
+        of_groups = replace(clusters, group=group[clusters.group])
+    design = Design(group, weight[cells], count, positives, clusters, class_weights)
+    return GroupedOutcomes(prob[new_group], *design.weigh(count, positives), of_groups, design)
 
 
 def group_scores(y: NDArray[np.int64], scores: Array, w: Array | None = None) -> GroupedOutcomes:

@@ -23,12 +23,17 @@ _LIGHT = 8
 def draw_positives(
     grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_elements: int = MAX_ELEMENTS
 ) -> Iterator[NDArray[Any]]:
-    """Yield the number of positives of each group, (groups, r), in simulations Y* ~ Bernoulli(p).
+    """Yield the weight of positives of each group, (groups, r), in simulations Y* ~ Bernoulli(p).
 
-    Weights are integers. Outcomes are independent, or depend on each other within ``grouped.clusters`` as
-    those of the sample do. At most ``max_elements`` random numbers are generated at a time; the advance of
-    the generator does not depend on the sample. The counts are bool if every group is a single sample.
+    Weights are numbers of samples, or those of a design, but not by class: see :func:`draw_null`. Outcomes
+    are independent, or depend on each other within ``grouped.clusters`` as those of the sample do. At most
+    ``max_elements`` random numbers are generated at a time; the advance of the generator does not depend on
+    the sample. The counts are bool if every group is a single sample.
     """
+    if grouped.design is not None:
+        for drawn in draw_positives(grouped.samples, n_draws, generator, max_elements):
+            yield grouped.design.sums(drawn)
+        return
     prob, weight = grouped.prob, grouped.weight
     n_groups = prob.shape[0]
     if grouped.clusters is not None:
@@ -63,6 +68,24 @@ def draw_positives(
         yield np.ascontiguousarray(positives.T)
 
 
+def draw_null(
+    grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator
+) -> Iterator[tuple[Array, NDArray[Any]]]:
+    """Yield weights, (groups, 1) or (groups, r), and weights of positives, (groups, r), of simulations.
+
+    The outcomes have the predicted probabilities in the population; see :func:`draw_positives`. Weights
+    differ between simulations only if they depend on the outcome.
+    """
+    design = grouped.design
+    if design is None or design.class_weights is None:
+        for positives in draw_positives(grouped, n_draws, generator):
+            yield grouped.weight[:, np.newaxis], positives
+        return
+    samples = grouped.samples
+    for positives in draw_positives(samples, n_draws, generator):
+        yield design.weigh(samples.weight[:, np.newaxis], positives)
+
+
 def draw_outcomes(
     grouped: GroupedOutcomes,
     n_draws: int,
@@ -70,12 +93,18 @@ def draw_outcomes(
     max_elements: int = MAX_ELEMENTS,
     truth: Array | None = None,
 ) -> Iterator[tuple[Array, Array]]:
-    """Yield counts and counts of positives, (groups, r), of samples: p with replacement, and outcomes.
+    """Yield weights and weights of positives, (groups, r), of samples: p with replacement, and outcomes.
 
-    The outcomes have the probabilities ``truth``, or the predictions. With clusters, predictions stay as they
-    are: dependent outcomes leave little to be added by others. See :func:`draw_positives`.
+    Sampling weights are drawn with their predictions. The outcomes have the probabilities ``truth``, or the
+    predictions. With clusters, predictions stay as they are: dependent outcomes leave little to be added by
+    others. See :func:`draw_positives`.
     """
     prob, weight = grouped.prob if truth is None else truth, grouped.weight
+    if grouped.design is not None:
+        samples = grouped.design.samples(prob)
+        for count, positives in draw_outcomes(samples, n_draws, generator, max_elements):
+            yield grouped.design.weigh(count, positives)
+        return
     if grouped.clusters is not None:
         for positives in draw_positives(replace(grouped, prob=prob), n_draws, generator, max_elements):
             yield np.broadcast_to(weight[:, np.newaxis], positives.shape), positives.astype(np.float64)
@@ -107,7 +136,11 @@ def draw_outcomes(
 def bootstrap_counts(
     grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_elements: int = MAX_ELEMENTS
 ) -> Iterator[tuple[Array, Array]]:
-    """Yield counts and counts of positives, (groups, r), of bootstrap samples, of whole clusters if any."""
+    """Yield weights and weights of positives, (groups, r), of bootstrap samples, of whole clusters if any."""
+    if grouped.design is not None:
+        for count, positives in bootstrap_counts(grouped.samples, n_draws, generator, max_elements):
+            yield grouped.design.weigh(count, positives)
+        return
     if grouped.clusters is not None:
         at_once = max(1, max_elements // grouped.prob.shape[0])
         yield from grouped.clusters.resample(n_draws, generator, at_once)

@@ -29,6 +29,7 @@ from sklearn_calib._validation._numbers import (
     check_scores,
     check_weights,
 )
+from sklearn_calib._validation._parameters import check_option
 
 # From this number of samples on, predictions that are all 0 or 1 cause a warning.
 _MANY = 20
@@ -43,6 +44,10 @@ class _Weighted:
     w: Array | None
     # codes 0, 1, ... of the clusters; None means independent samples
     clusters: NDArray[np.int64] | None = field(default=None, kw_only=True)
+    # sampling weights, with mean 1; otherwise weights are numbers of samples, or those of a metric
+    sampling: bool = field(default=False, kw_only=True)
+    # the sampling weight of each class, if weights depend on the class alone
+    class_weights: Array | None = field(default=None, kw_only=True)
     # what is computed from the sample once
     cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -97,11 +102,14 @@ def check_binary(
     pos_label: Any = None,
     clusters: ArrayLike | None = None,
     *,
+    weights: str | None = None,
     fractions: bool = False,
 ) -> BinarySample:
     """Check outcomes, probabilities of the positive class, weights and clusters of a binary problem.
 
-    With clusters, weights must be whole numbers. With ``fractions``, outcomes may lie between 0 and 1.
+    ``weights`` tells what the weights mean, "sampling" or "frequency"; None is for metrics. With clusters,
+    weights must be whole numbers unless they are sampling weights. With ``fractions``, outcomes may lie
+    between 0 and 1.
     """
     p = check_probabilities(y_proba)
     ordered = shape_of(y_proba, "y_proba")[1:] == (2,)
@@ -115,12 +123,41 @@ def check_binary(
         w = np.ones(p.shape[0]) if y.dtype.kind == "f" else None
     else:
         w = check_weights(sample_weight, p.shape[0])
-    codes = None if clusters is None else _cluster_codes(clusters, p.shape[0], w)
+    codes = None if clusters is None else _cluster_codes(clusters, p.shape[0], w, weights)
     if w is not None and not (keep := w > 0).all():
         y, p, w = y[keep], p[keep], w[keep]
     if codes is not None:
         _warn_of_few_events(y, codes)
-    return BinarySample(y, p, w, clusters=codes)
+    return BinarySample(y, p, clusters=codes, **_understood(y, w, weights, 2))
+
+
+def check_sample(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    sample_weight: ArrayLike | None,
+    weights: str,
+    pos_label: Any = None,
+    clusters: ArrayLike | None = None,
+) -> BinarySample:
+    """Check a binary sample for inference, which depends on what weights mean."""
+    return check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
+
+
+def _understood(y: NDArray[Any], w: Array | None, weights: str | None, n_classes: int) -> dict[str, Any]:
+    """Return the fields of a sample that depend on its positive weights."""
+    if weights is not None:
+        check_option(weights, "weights", ("sampling", "frequency"))
+    if w is None or weights is None:
+        return {"w": w}
+    if weights == "frequency":
+        check_frequency_weights(w)
+        return {"w": w}
+    if w.min() == w.max():
+        return {"w": None}
+    w = w / w.mean()
+    classes, first = np.unique(y, return_index=True)
+    by_class = classes.shape[0] == n_classes and np.bincount(y).min() > 1 and (w == w[first][y]).all()
+    return {"w": w, "sampling": True, "class_weights": w[first] if by_class else None}
 
 
 def samples_of_groups(
@@ -133,8 +170,12 @@ def samples_of_groups(
     return [(str(key), sample.take(keys == key)) for key in np.unique(keys).tolist()]
 
 
-def _cluster_codes(clusters: ArrayLike, n: int, w: Array | None) -> NDArray[np.int64] | None:
-    if w is not None:
+def _cluster_codes(
+    clusters: ArrayLike, n: int, w: Array | None, weights: str | None
+) -> NDArray[np.int64] | None:
+    if w is not None and weights == "sampling":
+        w = (w > 0.0).astype(np.float64)
+    elif w is not None:
         check_frequency_weights(w)
     return check_clusters(clusters, n, w)
 
@@ -171,8 +212,10 @@ def check_class_sample(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
+    *,
+    weights: str | None = None,
 ) -> ClassSample:
-    """Check labels, probabilities of K >= 3 classes, and weights.
+    """Check labels, probabilities of K >= 3 classes, and weights; see :func:`check_binary`.
 
     The columns belong to ``labels``, which must be sorted; without them, to the K distinct labels of
     ``y_true``, or to 0, ..., K - 1 if ``y_true`` contains such integers but lacks some.
@@ -199,8 +242,9 @@ def check_class_sample(
     check_columns(y_proba, known, "y_proba")
     y, p = codes.astype(np.int64), p / p.sum(axis=1, keepdims=True)
     w = None if sample_weight is None else check_weights(sample_weight, p.shape[0])
-    cluster_codes = None if clusters is None else _cluster_codes(clusters, p.shape[0], w)
+    cluster_codes = None if clusters is None else _cluster_codes(clusters, p.shape[0], w, weights)
     if w is not None:
         keep = w > 0
         y, p, w = y[keep], p[keep], w[keep]
-    return ClassSample(y, p, w, known, clusters=cluster_codes)
+    understood = _understood(y, w, weights, n_classes)
+    return ClassSample(y, p, classes=known, clusters=cluster_codes, **understood)

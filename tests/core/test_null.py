@@ -5,8 +5,16 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._core._null import draw_outcomes, draw_positives, monte_carlo_pvalue, sample_labels
+from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, group_outcomes, group_sample
+from sklearn_calib._core._null import (
+    bootstrap_counts,
+    draw_null,
+    draw_outcomes,
+    draw_positives,
+    monte_carlo_pvalue,
+    sample_labels,
+)
+from sklearn_calib._validation import check_class_sample, check_sample
 
 
 def groups(prob, weight):
@@ -115,3 +123,111 @@ def test_labels_have_their_probabilities():
     share = np.array([np.bincount(column, minlength=4) / 20_000 for column in draws.T])
     np.testing.assert_allclose(share, p, atol=0.015)
     assert (share[p == 0] == 0).all()
+
+
+RNG = np.random.default_rng(5)
+TIED = RNG.integers(1, 8, 40) / 8
+OUTCOMES = (RNG.random(40) < TIED).astype(int)
+CODES = RNG.permutation(np.repeat(np.arange(20), 2))
+DESIGNS = {
+    "cells": (RNG.choice([0.5, 1.0, 3.0], 40), None),
+    "single": (RNG.lognormal(size=40), None),
+    "clusters": (RNG.choice([0.5, 1.0, 3.0], 40), CODES),
+    "classes": (np.where(OUTCOMES, 0.3, 2.0), None),
+}
+
+
+def designed(name, weights="sampling"):
+    w, codes = DESIGNS[name]
+    sample = check_sample(OUTCOMES, TIED, w, weights, None, codes)
+    return sample, group_sample(sample)
+
+
+def joined(chunks):
+    return [np.concatenate(part, axis=1) for part in zip(*chunks, strict=True)]
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_design_is_a_sum_over_samples(name):
+    sample, grouped = designed(name)
+    assert sample.w.mean() == pytest.approx(1.0)
+    for g, prob in enumerate(grouped.prob):
+        rows = sample.p == prob
+        assert grouped.weight[g] == pytest.approx(sum(sample.w[rows]))
+        assert grouped.positives[g] == pytest.approx(sum(sample.w[rows] * sample.y[rows]))
+        if name != "classes":
+            assert grouped.variance[g] == pytest.approx(sum(w**2 * prob * (1 - prob) for w in sample.w[rows]))
+    parts = grouped.pooled(np.array([0, 2, 5])), grouped.uncertain()
+    for part in parts:
+        assert part.variance.shape == part.prob.shape
+        np.testing.assert_allclose(
+            part.weight, part.design.weigh(part.design.count, part.design.positives)[0]
+        )
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_draws_of_a_design_weigh_each_sample(name):
+    sample, grouped = designed(name)
+    count, positives = joined(draw_null(grouped, 2000, np.random.default_rng(0)))
+    cells = grouped.samples
+    drawn = all_positives(cells, 2000)
+    c0, c1 = (1.0, 1.0) if sample.class_weights is None else sample.class_weights
+    # every cell, weighted, added to its prediction
+    expected, weight = np.zeros((2, grouped.prob.shape[0], 2000))
+    for cell, group in enumerate(grouped.design.group):
+        w = grouped.design.weight[cell]
+        expected[group] += c1 * w * drawn[cell]
+        weight[group] += c1 * w * drawn[cell] + c0 * w * (grouped.design.count[cell] - drawn[cell])
+    np.testing.assert_allclose(positives, expected)
+    np.testing.assert_allclose(np.broadcast_to(count, weight.shape), weight)
+    if name != "clusters":
+        residual = positives - count * grouped.prob[:, np.newaxis]
+        error = np.sqrt(grouped.variance / 2000)
+        np.testing.assert_array_less(np.abs(residual.mean(axis=1)), 4.5 * error)
+        np.testing.assert_allclose(residual.var(axis=1), grouped.variance, rtol=0.2)
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_resampled_designs_keep_weight_and_outcome_together(name):
+    sample, grouped = designed(name)
+    n = 4000
+    for truth in (None, np.full(grouped.prob.shape, 0.5)):
+        count, positives = joined(draw_outcomes(grouped, n, np.random.default_rng(0), truth=truth))
+        prob = grouped.prob if truth is None else truth
+        residual = (positives - count * prob[:, np.newaxis]).sum(axis=0)
+        assert abs(residual.mean()) < 4.5 * residual.std() / np.sqrt(n)
+    count, positives = joined(bootstrap_counts(grouped, n, np.random.default_rng(0)))
+    for found, own in ((count, grouped.weight), (positives, grouped.positives)):
+        np.testing.assert_array_less(
+            np.abs(found.mean(axis=1) - own), 4.5 * found.std(axis=1) / np.sqrt(n) + 1e-9
+        )
+    total = positives.sum(axis=0)
+    if name != "clusters":
+        # of resampled samples: the sum of squared deviations
+        terms = sample.w * sample.y
+        assert total.var() == pytest.approx(np.square(terms - terms.mean()).sum(), rel=0.15)
+
+
+def test_equal_sampling_weights_are_none_and_frequencies_count():
+    assert check_sample(OUTCOMES, TIED, np.full(40, 3.0), "sampling").w is None
+    counts = np.random.default_rng(1).integers(1, 5, 40)
+    grouped = group_sample(check_sample(OUTCOMES, TIED, counts, "frequency"))
+    assert grouped.design is None
+    assert grouped.total == counts.sum()
+
+
+def test_weights_by_class_correct_the_probabilities():
+    sample, _ = designed("classes")
+    p, (c0, c1) = TIED, sample.class_weights
+    corrected = as_sampled(sample)
+    np.testing.assert_allclose(corrected.p, (p / c1) / (p / c1 + (1 - p) / c0))
+    assert corrected.w is None
+    # one negative sample does not tell what its class weighs
+    rows = np.flatnonzero((OUTCOMES == 1) | (np.cumsum(OUTCOMES == 0) == 1))
+    some = check_sample(OUTCOMES[rows], TIED[rows], DESIGNS["classes"][0][rows], "sampling", 1)
+    assert np.count_nonzero(some.y == 0) > 1 or some.class_weights is None
+    labels = np.arange(30) % 3
+    proba = np.random.default_rng(2).dirichlet(np.ones(3), 30)
+    several = check_class_sample(labels, proba, np.array([1.0, 2.0, 5.0])[labels], weights="sampling")
+    expected = proba / np.array([1.0, 2.0, 5.0])
+    np.testing.assert_allclose(as_sampled(several).p, expected / expected.sum(axis=1, keepdims=True))
