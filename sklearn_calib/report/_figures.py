@@ -10,11 +10,21 @@ from xml.etree import ElementTree
 import numpy as np
 
 from sklearn_calib._core._grouping import condensed, group_outcomes
-from sklearn_calib._validation import BinarySample
+from sklearn_calib._validation import BinarySample, ClassSample
+from sklearn_calib.metrics._reductions import class_samples
 from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay, TestDisplay
+from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._matplotlib import plain
-from sklearn_calib.report._numbers import ReportNumbers
-from sklearn_calib.report._words import level_text, one_line
+from sklearn_calib.plot._smooth_curve import shown_range
+from sklearn_calib.report._numbers import ReportNumbers, ReportPart
+from sklearn_calib.report._words import (
+    level_text,
+    listed,
+    number,
+    one_line,
+    pvalue_words,
+    reported_parts,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,14 +65,17 @@ _BINS = 40
 _END = 0.2
 # Ratio of the highest bars from which the scale is logarithmic.
 _UNEQUAL = 30.0
+# Small diagrams of classes: at most so many, so many in a line.
+_CLASSES, _MOST_CLASSES, _COLUMNS = "Calibration curve of each class against the rest", 12, 4
 
 
 class Figure(NamedTuple):
-    """A figure: title, caption and SVG."""
+    """A figure: title, caption and SVG; ``wide`` if it needs a line of its own."""
 
     title: str
     caption: str
     svg: str
+    wide: bool = False
 
 
 def figures(report: ReportNumbers, salt: str) -> list[Figure]:
@@ -71,8 +84,10 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
         import matplotlib as mpl
     except ImportError:
         return []
-    sample = report._sample
-    points = BinarySample(*condensed(group_outcomes(sample.y, sample.p, sample.w)).rows())
+    problem = report._problem
+    points = _points(
+        problem if isinstance(problem, BinarySample) else class_samples(problem, "confidence")[0]
+    )
     options: dict[str, Any] = {"sample_weight": points.w, "pos_label": 1, "confidence": report.confidence}
     sure = report.kind == "confidence"
     at_end = float(points.p.max()) < _END or float(points.p.min()) > 1.0 - _END
@@ -93,7 +108,7 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
         if not at_end:
             ax.set_xlabel(axis)
 
-    drawn: list[tuple[str, str, Callable[[Axes], Any]]] = [
+    drawn: list[tuple[str, str, Callable[[Any], Any]]] = [
         (
             "Calibration curve",
             f"Observed {'accuracy' if sure else 'event frequency'} by prediction. A perfectly calibrated "
@@ -125,12 +140,58 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
                 lambda ax: TestDisplay.from_result(shown, ax=ax),
             )
         )
+    if isinstance(problem, ClassSample):
+        worst = reported_parts(report.classes, len(report.classes))
+        rest = [part.name for part in worst[_MOST_CLASSES:]]
+        drawn.append(
+            (
+                _CLASSES,
+                "Classes with the smallest p-values first (adjusted p-value of the cutoff test, smooth ECE). "
+                "All diagrams have the same axes; one event is one sample of the class."
+                + (f" Not shown: {listed(rest, _MOST_CLASSES)}, with larger p-values." if rest else ""),
+                lambda figure: _class_diagrams(figure, problem, report, worst[:_MOST_CLASSES]),
+            )
+        )
     out = []
-    for number, (title, caption, draw) in enumerate(drawn):
+    for index, (title, caption, draw) in enumerate(drawn):
         # ids are hashes: the salt makes them differ between figures, and equal from run to run
-        with mpl.rc_context({**_STYLE, "svg.hashsalt": f"{salt}-{number}"}):
-            out.append(Figure(title, caption, _svg(draw, title)))
+        with mpl.rc_context({**_STYLE, "svg.hashsalt": f"{salt}-{index}"}):
+            wide = title == _CLASSES
+            out.append(Figure(title, caption, _svg(draw, title, wide), wide))
     return out
+
+
+def _points(sample: BinarySample) -> BinarySample:
+    """Return the sample, of many distinct predictions the bins of neighbours, as weighted samples."""
+    return BinarySample(*condensed(group_outcomes(sample.y, sample.p, sample.w)).rows())
+
+
+def _class_diagrams(
+    figure: Any, sample: ClassSample, report: ReportNumbers, parts: tuple[ReportPart, ...]
+) -> None:
+    """Draw a small reliability diagram of each class, with common axes."""
+    names = [part.name for part in report.classes]
+    problems = class_samples(sample, "classwise")
+    chosen = [_points(problems[names.index(part.name)]) for part in parts]
+    order = [np.argsort(part.p) for part in chosen]
+    ranges = [shown_range(s.p[o], s.weights[o]) for s, o in zip(chosen, order, strict=True)]
+    shown = min(low for low, _ in ranges), max(high for _, high in ranges)
+    columns = min(_COLUMNS, len(parts))
+    rows = -(-len(parts) // columns)
+    figure.set_size_inches(2.7 * columns, 2.7 * rows + 0.3)
+    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    for index, (ax, part, points) in enumerate(zip(axes, parts, chosen, strict=False)):
+        curve = reliability_curve(points, confidence=report.confidence, shown=shown)
+        ReliabilityDisplay(curve).plot(ax, show_histogram=False, show_legend=False)
+        lowest = index + columns >= len(parts)
+        title = f"{plain(one_line(part.name, 26))}\n{pvalue_words(part.adjusted)}, smECE {number(part.error)}"
+        ax.set_title(title, fontsize=9.0)
+        ax.set(
+            xlabel="Predicted probability" * lowest, ylabel="" if index % columns else "Observed frequency"
+        )
+        ax.tick_params(labelbottom=lowest)
+    for ax in axes[len(parts) :]:
+        ax.set_axis_off()
 
 
 def _histogram(ax: Axes, points: BinarySample, sure: bool, axis: str, at_end: bool) -> None:
@@ -164,12 +225,12 @@ def _local(name: str) -> str:
     return name.rpartition("}")[2]
 
 
-def _svg(draw: Callable[[Axes], Any], title: str) -> str:
+def _svg(draw: Callable[[Any], Any], title: str, wide: bool) -> str:
     """Return a drawing as an SVG element for a page of HTML, with the colours of the page."""
     from matplotlib import figure, layout_engine
 
     drawn = figure.Figure(figsize=(5.2, 4.7))
-    draw(drawn.subplots())
+    draw(drawn if wide else drawn.subplots())
     # a figure that has this engine would be drawn twice
     layout_engine.ConstrainedLayoutEngine().execute(drawn)
     file = BytesIO()

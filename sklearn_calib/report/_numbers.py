@@ -248,7 +248,7 @@ class ReportNumbers:
     n_clusters: int | None
     design_effect: float | None
     dependence_pvalue: float = field(repr=False)
-    _sample: BinarySample = field(repr=False)
+    _problem: BinarySample | ClassSample = field(repr=False)
 
     def metric(self, key: str) -> ReportMetric:
         """Return a metric by its key, such as "smooth_ece", "slope" or "brier"."""

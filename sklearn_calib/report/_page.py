@@ -68,8 +68,8 @@ def _content(report: ReportNumbers, title: str) -> dict[str, Any]:
         # ids must differ between reports in one notebook
         "figures": figures(report, sha256(str(report).encode()).hexdigest()),
         "tables": [
-            _table("Classes", "Each class against the rest.", report, report.classes),
-            _table(f"Groups{of}", "Each group of samples separately.", report, report.groups),
+            _table("Classes", "Each class against the rest, worst first.", report, report.classes),
+            _table(f"Groups{of}", "Each group of samples separately, worst first.", report, report.groups),
         ],
     }
 

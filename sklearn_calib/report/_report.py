@@ -371,7 +371,7 @@ def calibration_report(
         seed=seed,
         version=__version__,
         dependence_pvalue=np.nan if untested else serial_dependence(sample, seed),
-        _sample=sample,
+        _problem=problem,
         **found,
     )
     if not report.miscalibrated:

@@ -207,7 +207,7 @@ def verdict(report: ReportNumbers) -> Verdict:
     )
     parts = report.significant_parts
     named = " and ".join(
-        f"{kind if len(names) == 1 else plural} {_listed(names, _MOST_NAMED)}"
+        f"{kind if len(names) == 1 else plural} {listed(names, _MOST_NAMED)}"
         for kind, plural in (("class", "classes"), ("group", "groups"))
         if (names := [part.name for of, part in parts if of == kind])
     )
@@ -238,7 +238,7 @@ def verdict(report: ReportNumbers) -> Verdict:
     return Verdict("fine", f"No evidence of miscalibration ({p}); large errors are ruled out.", numbers)
 
 
-def _listed(names: list[str], most: int) -> str:
+def listed(names: list[str], most: int) -> str:
     """Return the first names as "a, b and 2 more"."""
     shown = [one_line(name, 40) for name in names[:most]]
     shown += [f"{len(names) - most} more"] * (len(names) > most)
@@ -410,9 +410,7 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
     """Return what to do next: whether to recalibrate, with which calibrator, on which samples."""
     level = verdict(report).level
     off = [part.name for of, part in report.significant_parts if of == "group"] * (len(report.groups) > 1)
-    groups = (
-        f"{_listed(off, 5)} {'is' if len(off) == 1 else 'are'} significantly miscalibrated" if off else ""
-    )
+    groups = f"{listed(off, 5)} {'is' if len(off) == 1 else 'are'} significantly miscalibrated" if off else ""
     p, differ = pvalue_words(report.groups_pvalue), off and report.is_significant(report.groups_pvalue)
     if level == "fine":
         lines = ["Do not recalibrate: a calibrator would fit noise."]
@@ -460,7 +458,7 @@ def _calibrator(report: ReportNumbers) -> str:
     found = report.selection
     if found is None:
         return "Choose the calibrator with AutoCalibrator()."
-    names = _listed([one.name for one in found.candidates], 2)
+    names = listed([one.name for one in found.candidates], 2)
     text = f"Of {names}, {found.chosen} has the smallest log loss"
     if found.chosen != found.best:
         text = f"{found.chosen} is the simplest calibrator whose log loss is close to that of {found.best}"
@@ -504,11 +502,8 @@ def expected_words(report: ReportNumbers) -> str:
 
 
 def reported_parts(parts: tuple[ReportPart, ...], most: int) -> tuple[ReportPart, ...]:
-    """Return the parts with the smallest p-values, in their own order."""
-    if len(parts) <= most:
-        return parts
-    order = sorted(range(len(parts)), key=lambda i: parts[i].pvalue)[:most]
-    return tuple(parts[i] for i in sorted(order))
+    """Return parts, smallest p-values first, of equal ones the largest excess over the expected error."""
+    return tuple(sorted(parts, key=lambda part: (part.pvalue, part.null_mean - part.error))[:most])
 
 
 def _paragraph(text: str, first: str = "  ", rest: str = "  ") -> list[str]:
@@ -589,8 +584,11 @@ def report_text(report: ReportNumbers) -> str:
         ("Recommendations", _items(advice(report))),
         ("Metrics", _metric_lines(report)),
         ("Tests", _test_lines(report)),
-        ("Classes, each against the rest", _part_lines(report, report.classes) if report.classes else []),
-        (f"Groups{of}", _part_lines(report, report.groups) if report.groups else []),
+        (
+            "Classes, each against the rest, worst first",
+            _part_lines(report, report.classes) if report.classes else [],
+        ),
+        (f"Groups{of}, worst first", _part_lines(report, report.groups) if report.groups else []),
         ("Expected values under perfect calibration", _paragraph(expected_words(report))),
     ]
     for name, body in sections:
@@ -616,7 +614,7 @@ def _plain(value: Any) -> Any:
 
 def report_dict(report: ReportNumbers) -> dict[str, Any]:
     """Return the report as plain Python objects."""
-    left_out = {"metrics", "tests", "summary", "brier", "log_loss", "_sample"}
+    left_out = {"metrics", "tests", "summary", "brier", "log_loss", "_problem"}
     found = {item.name: getattr(report, item.name) for item in fields(report) if item.name not in left_out}
     tests = [
         {"name": test.name, "question": test.question, "reduction": test.reduction, "adjusted": test.adjusted}

@@ -29,7 +29,7 @@ def test_text_fits_and_says_it_all(which, request):
         assert marked == line.exceeds or line.name.startswith(("observed", "log loss", "Brier"))
     for section in ("Findings", "Recommendations", "Metrics", "Tests"):
         assert section in lines
-    assert ("Groups" in lines, "Classes, each against the rest" in lines) == (
+    assert ("Groups, worst first" in lines, "Classes, each against the rest, worst first" in lines) == (
         which == "report",
         which == "many_classes",
     )
@@ -47,6 +47,26 @@ def test_the_page_is_well_formed_and_self_contained(report, page):
     assert "prefers-color-scheme:dark" in page
     assert "@media print" in page
     assert "<metadata" not in page
+
+
+def test_classes_are_shown_worst_first(many_classes):
+    pytest.importorskip("matplotlib")
+    worst = [part.name for part in sorted(many_classes.classes, key=lambda part: part.pvalue)]
+    assert worst != [part.name for part in many_classes.classes]
+    pvalues = {part.name: part.pvalue for part in many_classes.classes}
+    section = str(many_classes).split("worst first\n")[1]
+    listed = [name for line in section.splitlines() for name in worst if line[2:].startswith(name[:16])]
+    html = many_classes.to_html()
+    drawn = re.findall(r">(class \d\d)[^<]*</text>", html.split('class="wide"')[1].split("</figure>")[0])
+    assert (len(listed), len(drawn)) == (20, 12)
+    by_number = {name[:8]: pvalues[name] for name in worst}
+    for shown in (listed, drawn):
+        found = [by_number[name[:8]] for name in shown]
+        assert found == sorted(pvalues.values())[: len(found)]
+    # the others are named below the diagrams
+    caption = html.split('class="wide"')[1].split("<figcaption>")[1].split("</figcaption>")[0]
+    assert caption.count("class 0") + caption.count("class 1") + caption.count("class 2") == 12
+    assert "and 1 more, with larger p-values" in caption
 
 
 def test_texts_of_the_user_are_escaped(page, block):
