@@ -196,6 +196,13 @@ TypeError
     "frequencies": """\
 sample_weight : array-like of shape (n,) or None, default=None
     Frequencies: whole numbers, k for a sample that was observed k times.""",
+    "inference_weight": """\
+sample_weight : array-like of shape (n,) or None, default=None
+    Non-negative weights.
+weights : {"sampling", "frequency"}, default="sampling"
+    What the weights are. "sampling": a sample of weight w represents w others that were not drawn, as in
+    surveys; multiples of the weights have the same result. "frequency": whole numbers, k for a sample that
+    was observed k times.""",
     "dependence": """\
 n_clusters : int or None
     Number of clusters; None if samples were taken to be independent.

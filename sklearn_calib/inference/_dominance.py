@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from sklearn_calib._core._bounds import effective_size, whole_numbers
 from sklearn_calib._core._null import MAX_ELEMENTS, monte_carlo_pvalue, tail_rank
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
@@ -20,6 +19,7 @@ from sklearn_calib._validation import (
     ClassSample,
     check_clusters,
     check_fraction,
+    check_frequency_weights,
     check_generator,
     check_option,
     check_resamples,
@@ -33,13 +33,17 @@ Loss = Callable[[NDArray[np.int64], NDArray[np.bool_], Array], Array]
 
 
 class Decisions(NamedTuple):
-    """Outcomes and predictions; those of the same sample or cluster are dependent."""
+    """Outcomes and predictions; those of the same sample or cluster are dependent.
+
+    ``weights`` says what the weights ``w`` are, "sampling" or "frequency"; None if there are none.
+    """
 
     y: NDArray[np.int64]
     p: Array
     w: Array | None
     cluster: NDArray[np.int64] | None
     n_samples: float
+    weights: str | None
 
 
 def check_decisions(
@@ -50,6 +54,7 @@ def check_decisions(
     labels: ArrayLike | None,
     reduction: str,
     clusters: ArrayLike | None,
+    weights: str = "sampling",
 ) -> Decisions:
     """Return the binary decisions of a problem, whose mean loss is that of the reduction."""
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels)
@@ -59,9 +64,15 @@ def check_decisions(
     if clusters is not None:
         w = None if sample_weight is None else np.asarray(sample_weight)
         code = check_clusters(clusters, problem.y.shape[0] if w is None else w.shape[0], w)
-    n = problem.total if problem.w is None else effective_size(problem.w)
+    check_option(weights, "weights", ("sampling", "frequency"))
+    n, w = float(problem.y.shape[0]), problem.w
+    if w is not None and weights == "frequency":
+        n = float(check_frequency_weights(w).sum())
+    elif w is not None and w.min() == w.max():
+        w = None
+    described = n, None if w is None else weights
     if isinstance(problem, BinarySample) and reduction == "classwise":
-        return Decisions(problem.y, problem.p, problem.w, code, n)
+        return Decisions(problem.y, problem.p, w, code, *described)
     proba = problem.p if isinstance(problem, ClassSample) else np.column_stack((1.0 - problem.p, problem.p))
     # the mean over all samples is that of the predicted classes, weighted by their frequency
     reduction = "classwise" if reduction == "classwise" else "confidence"
@@ -69,9 +80,10 @@ def check_decisions(
     y = np.concatenate([part.outcome for part in parts])
     p = np.concatenate([part.probability for part in parts])
     if len(parts) == 1:
-        return Decisions(y, p, problem.w, code, n)
+        return Decisions(y, p, w, code, *described)
     code = np.arange(problem.y.shape[0]) if code is None else code
-    return Decisions(y, p, np.tile(problem.weights, len(parts)), np.tile(code, len(parts)), n)
+    w = np.ones(problem.y.shape[0]) if w is None else w
+    return Decisions(y, p, np.tile(w, len(parts)), np.tile(code, len(parts)), *described)
 
 
 def decision_risk(y: NDArray[np.int64], act: NDArray[np.bool_], thresholds: Array) -> Array:
@@ -91,7 +103,7 @@ class _Units(NamedTuple):
 def _units(models: tuple[Decisions, ...], thresholds: Array, loss: Loss) -> Iterator[_Units]:
     """Yield the units in parts, with their losses at each threshold; of two models, the difference.
 
-    Without clusters, samples with the same decisions are of one kind; integer weights are numbers of samples.
+    Without clusters, samples with the same decisions are of one kind; frequencies are numbers of samples.
     The standard deviation is that of the difference of calibrated predictions where the decisions differ.
     """
     y, w, cluster = models[0].y, models[0].w, models[0].cluster
@@ -103,7 +115,7 @@ def _units(models: tuple[Decisions, ...], thresholds: Array, loss: Loss) -> Iter
     if cluster is not None:
         rows = np.argsort(cluster, kind="stable")
         starts = np.flatnonzero(np.diff(cluster[rows], prepend=-1))
-    elif whole_numbers(w):
+    elif models[0].weights != "sampling":
         key = np.zeros(y.shape[0], dtype=np.int64)
         for model, code in zip(models, codes, strict=True):
             key = (key * 2 + model.y) * (m + 1) + code
@@ -227,11 +239,13 @@ class DominanceResult:
     confidence : float
         Confidence level of the band.
     n_samples : float
-        Number of samples; for weights that are not whole numbers, the effective sample size.
+        Number of samples; frequencies count.
     n_resamples : int
         Number of random swaps.
     name_a, name_b : str
         The models.
+    weights : {"sampling", "frequency"} or None
+        What the weights were taken to be; None without weights.
     """
 
     thresholds: Array = field(repr=False)
@@ -246,6 +260,7 @@ class DominanceResult:
     n_resamples: int
     name_a: str = "a"
     name_b: str = "b"
+    weights: str | None = None
 
     def _rows(self) -> list[tuple[str, str]]:
         low, high = int(self.difference.argmin()), int(self.difference.argmax())
@@ -267,7 +282,8 @@ class DominanceResult:
 
     def __str__(self) -> str:
         lines = [f"{label}: {text}" for label, text in self._rows()]
-        return "\n".join([*lines, f"n = {self.n_samples:g}, {self.n_resamples} random swaps"])
+        weights = f", {self.weights} weights" if self.weights else ""
+        return "\n".join([*lines, f"n = {self.n_samples:g}{weights}, {self.n_resamples} random swaps"])
 
     def _repr_html_(self) -> str:
         more = [("n", f"{self.n_samples:g}"), ("random swaps", str(self.n_resamples))]
@@ -306,6 +322,7 @@ def compare_decisions(
         n_resamples=n_resamples,
         name_a=name_a,
         name_b=name_b,
+        weights=a.weights,
     )
 
 
@@ -319,6 +336,7 @@ def dominance_test(
     n_resamples: int = 999,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     sample_weight: ArrayLike | None = None,
+    weights: Literal["sampling", "frequency"] = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
     reduction: Reduction = "classwise",
@@ -342,8 +360,7 @@ def dominance_test(
     n_resamples : int, default=999
         Number of random swaps; at least 1 / (1 - ``confidence``) - 1.
     %(random_state)s
-    sample_weight : array-like of shape (n,), default=None
-        Non-negative weights; whole numbers are repetitions.
+    %(inference_weight)s
     %(clusters)s
     %(pos_label)s
     %(reduction)s
@@ -388,7 +405,9 @@ def dominance_test(
     random signs of the deviations :math:`d_i(t) - \bar d(t)`. The band covers the whole difference with
     probability ``confidence`` in large samples.
 
-    The predictions of a cluster change places together, and sums over clusters replace :math:`d_i`.
+    With sampling weights, :math:`w_i d_i` replaces :math:`d_i`, and the sum of :math:`w_i^2` where the
+    decisions differ replaces m(t). The predictions of a cluster change places together, and sums over
+    clusters replace :math:`d_i`.
 
     For more than two classes the loss of a sample is the mean over the classes (each against the rest), or
     that of the predicted class; "top-label" is the same as "confidence", because losses are averages.
@@ -421,7 +440,7 @@ def dominance_test(
             f"predictions must contain two models, got {len(predictions)}. Pass a mapping of two names."
         )
     a, b = (
-        check_decisions(y_true, proba, sample_weight, pos_label, labels, reduction, clusters)
+        check_decisions(y_true, proba, sample_weight, pos_label, labels, reduction, clusters, weights)
         for proba in predictions.values()
     )
     name_a, name_b = predictions

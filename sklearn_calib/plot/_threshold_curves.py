@@ -194,6 +194,7 @@ class _MeanLossDisplay(_ThresholdDisplay):
         band: Literal["pointwise", "simultaneous"] | None = "pointwise",
         n_resamples: int = 999,
         sample_weight: ArrayLike | None = None,
+        weights: Literal["sampling", "frequency"] = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
         labels: ArrayLike | None = None,
@@ -218,8 +219,7 @@ class _MeanLossDisplay(_ThresholdDisplay):
             Band of each curve: for a threshold fixed in advance, or for the whole curve.
         n_resamples : int, default=999
             Number of resamples of simultaneous bands and comparisons; at least 1 / (1 - ``confidence``) - 1.
-        sample_weight : array-like of shape (n,), default=None
-            Non-negative weights; whole numbers are repetitions.
+        %(inference_weight)s
         clusters : array-like of shape (n,), default=None
             Labels of clusters of dependent samples, as in :func:`~sklearn_calib.inference.dominance_test`.
         %(pos_label)s
@@ -237,7 +237,7 @@ class _MeanLossDisplay(_ThresholdDisplay):
         models = named_models(predictions)
         if reference is not None and (not isinstance(reference, str) or reference not in models):
             raise ValueError(f"reference={reference!r} is not one of the models {[*models]}.")
-        options = (sample_weight, pos_label, labels, reduction, clusters)
+        options = (sample_weight, pos_label, labels, reduction, clusters, weights)
         decisions = {key: check_decisions(y_true, p, *options) for key, p in models.items()}
         if thresholds is None:
             tau = _in_range(tau, [group_outcomes(each.y, each.p, each.w) for each in decisions.values()])

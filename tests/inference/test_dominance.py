@@ -60,7 +60,8 @@ def test_all_swaps_by_enumeration(few):
 def test_difference_of_risks(few):
     y, a, b = few
     w = np.array([1, 0, 2, 3, 1, 1, 4, 1, 2])
-    found = dominant(y, a, b, thresholds=TAU[::-1], sample_weight=w, random_state=0)
+    counted = {"thresholds": TAU, "sample_weight": w, "weights": "frequency", "random_state": 0}
+    found = dominant(y, a, b, **counted | {"thresholds": TAU[::-1]})
     assert found.thresholds.tolist() == TAU.tolist()
     risks = [decision_risk_result(y, p, thresholds=TAU, sample_weight=w).risk for p in (a, b)]
     np.testing.assert_allclose(found.difference, risks[0] - risks[1], atol=1e-15)
@@ -70,15 +71,15 @@ def test_difference_of_risks(few):
     np.testing.assert_allclose(repeated.upper, found.upper)
     assert repeated.pvalue == found.pvalue
     # the models change places
-    other = dominant(y, b, a, thresholds=TAU, sample_weight=w, n_resamples=9999, random_state=0)
+    other = dominant(y, b, a, n_resamples=9999, **counted)
     assert other.pvalue_b_dominates == pytest.approx(found.pvalue_a_dominates, abs=0.05)
     assert (found.lower <= found.difference).all()
     assert (found.difference <= found.upper).all()
 
 
-def test_other_weights_stay_with_their_samples(few):
+@pytest.mark.parametrize("w", [np.linspace(0.5, 1.5, 9), np.array([1, 10, 2, 3, 1, 1, 10, 1, 2])])
+def test_sampling_weights_stay_with_their_samples(few, w):
     y, a, b = few
-    w = np.linspace(0.5, 1.5, 9)
     found = dominant(y, a, b, thresholds=TAU, sample_weight=w, n_resamples=20_000, random_state=0)
     d = w[:, np.newaxis] * differences(y, a, b)
     np.testing.assert_allclose(found.difference, d.sum(axis=0) / w.sum(), atol=1e-15)
@@ -86,6 +87,11 @@ def test_other_weights_stay_with_their_samples(few):
     flips = [largest(np.abs(np.array(s) @ d), squares) for s in product((1, -1), repeat=9)]
     exact = np.mean(np.array(flips) >= largest(np.abs(d.sum(axis=0)), scale(d, a, b, w)) - 1e-9)
     assert found.pvalue == pytest.approx(exact, abs=0.015)
+    assert found.n_samples == 9
+    assert "n = 9, sampling weights" in str(found)
+    again = dominant(y, a, b, thresholds=TAU, sample_weight=3 * w, n_resamples=20_000, random_state=0)
+    assert again.pvalue == found.pvalue
+    np.testing.assert_allclose(again.upper, found.upper)
 
 
 def test_identical_models_are_equal():
@@ -130,8 +136,9 @@ def test_reductions_of_several_classes():
     observed = largest(np.abs(d.sum(axis=0)), np.maximum(squares, TAU * (1 - TAU) * (differ**2).sum(axis=1)))
     assert found.pvalue == pytest.approx(np.mean(flips >= observed - 1e-9), abs=0.06)
     assert found.n_samples == 40
-    weighted = dominant(y, a, b, thresholds=TAU, sample_weight=np.full(40, 2), random_state=0)
-    assert weighted.n_samples == 80
+    twice = {"thresholds": TAU, "sample_weight": np.full(40, 2), "random_state": 0}
+    assert dominant(y, a, b, **twice).n_samples == 40
+    assert dominant(y, a, b, weights="frequency", **twice).n_samples == 80
     for reduction in ("confidence", "top-label"):
         found = dominant(y, a, b, thresholds=TAU, reduction=reduction, random_state=0)
         risk = [

@@ -98,7 +98,8 @@ def test_legends_name_the_bands_once(data, display):
 
 def test_pointwise_band_is_that_of_a_mean(data):
     y, p, w = data
-    display = DecisionCurveDisplay.from_predictions(y, p, thresholds=[0.3], sample_weight=w)
+    given = {"thresholds": [0.3], "sample_weight": w}
+    display = DecisionCurveDisplay.from_predictions(y, p, weights="frequency", **given)
     again = np.repeat(np.arange(300), w)
     benefit = np.where(y == 1, 1.0, -3 / 7)[again] * (p[again] >= 0.3)
     error = benefit.std() / np.sqrt(len(again))
@@ -107,9 +108,8 @@ def test_pointwise_band_is_that_of_a_mean(data):
     assert curve.lower[0] == pytest.approx(benefit.mean() - 1.959964 * error)
     assert curve.upper[0] == pytest.approx(benefit.mean() + 1.959964 * error)
     assert display.lines_[0].get_marker() == "o"
-    # of weights that are no counts, the error of a ratio
-    w = w / 3
-    curve = DecisionCurveDisplay.from_predictions(y, p, thresholds=[0.3], sample_weight=w).curves[None]
+    # of sampling weights, the error of a ratio
+    curve = DecisionCurveDisplay.from_predictions(y, p, **given).curves[None]
     benefit = np.where(y == 1, 1.0, -3 / 7) * (p >= 0.3)
     error = np.sqrt(np.sum(w**2 * (benefit - curve.value[0]) ** 2)) / w.sum()
     assert curve.upper[0] - curve.value[0] == pytest.approx(1.959964 * error)
