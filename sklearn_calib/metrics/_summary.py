@@ -17,6 +17,8 @@ from sklearn_calib._core._grouping import (
     GroupedOutcomes,
     contradiction_words,
     group_sample,
+    support_of,
+    weight_words,
 )
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
@@ -25,10 +27,9 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    check_binary,
     check_fraction,
-    check_frequency_weights,
     check_option,
+    check_sample,
 )
 from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
@@ -119,6 +120,7 @@ class CalibrationSummary:
     n_effective: float | None = None
     n_contradicted: float = 0.0
     n_extreme: float = 0.0
+    weights: str | None = None
 
     def _rows(self) -> list[tuple[str, str]]:
         extremes = contradiction_words(self.n_contradicted, self.n_extreme)
@@ -135,6 +137,7 @@ class CalibrationSummary:
             ("Brier, scaled Brier", f"{number_text(self.brier)}, {scaled}"),
             ("intervals", f"{100 * self.confidence:g}%"),
             *([("clusters", cluster_words(self))] if self.n_clusters else []),
+            *([("weights", weight_words(self))] if self.weights else []),
             *([("extremes", extremes)] if extremes else []),
         ]
 
@@ -172,6 +175,7 @@ def _lines(
     if not grouped.prob.size:
         return _UNKNOWN, _UNKNOWN, _UNKNOWN
     data = LogitOutcomes(grouped)
+    robust = grouped.clusters is not None or grouped.design is not None
 
     def estimate(
         value: float,
@@ -182,8 +186,8 @@ def _lines(
     ) -> IntervalEstimate:
         if not (np.isfinite(value) and np.isfinite(error)):
             return _UNKNOWN
-        if grouped.clusters is not None:
-            margin = _cluster_margin(grouped, data, best, direction, z)
+        if robust:
+            margin = _robust_margin(grouped, data, best, direction, z)
             return IntervalEstimate(float(value), float(value - margin), float(value + margin))
         # for so small a z both intervals agree, and z^2 is below the rounding error of the likelihood
         if method == "wald" or z < 1e-3:
@@ -227,22 +231,46 @@ def _lines(
     )
 
 
-def _cluster_margin(
+def _units(grouped: GroupedOutcomes) -> tuple[Any, Any, Array, Array, Array]:
+    """Return cells of independent units: unit, group, weight, weight of positives; and numbers of units.
+
+    Units are clusters, or samples of the same prediction, sampling weight and outcome.
+    """
+    design, cells = grouped.design, grouped.clusters
+    if design is None:
+        assert cells is not None
+        return cells.code, cells.group, cells.count, cells.positives, np.ones(cells.n_clusters)
+    negative, positive = (1.0, 1.0) if design.class_weights is None else design.class_weights
+    if design.clusters is not None:
+        cells = design.clusters
+        weight, group = design.weight[cells.group], design.group[cells.group]
+        events, others = weight * cells.positives * positive, cells.count - cells.positives
+        return cells.code, group, events + weight * others * negative, events, np.ones(cells.n_clusters)
+    weight, kinds = design.weight, np.arange(2 * design.group.shape[0])
+    return (
+        kinds,
+        np.tile(design.group, 2),
+        np.append(weight * positive, weight * negative),
+        np.append(weight * positive, np.zeros_like(weight)),
+        np.append(design.positives, design.count - design.positives),
+    )
+
+
+def _robust_margin(
     grouped: GroupedOutcomes, data: LogitOutcomes, fit: Recalibration, direction: Array, z: float
 ) -> float:
     """Return half the width of the interval of direction @ (sum of r, sum of r u), where r are residuals."""
-    cells: Any = grouped.clusters
+    unit, group, weight, positives, number = _units(grouped)
     log_odds = logit(grouped.prob)
     prob = expit(fit.intercept + fit.slope * log_odds)
     rise = direction[0] + direction[1] * (log_odds - data.centre) / data.spread
-    residual = cells.positives - cells.count * prob[cells.group]
-    # sums over each cluster, and its fraction of the information
-    influence = np.bincount(cells.code, residual * rise[cells.group])
-    fraction = np.bincount(cells.code, cells.count * (prob * (1.0 - prob) * rise**2)[cells.group])
-    fraction = np.minimum(fraction / fraction.sum(), 1.0 - 1e-9)
+    # sums over each unit, and its fraction of the information
+    influence = np.bincount(unit, (positives - weight * prob[group]) * rise[group])
+    fraction = np.bincount(unit, weight * (prob * (1.0 - prob) * rise**2)[group])
+    fraction = np.minimum(fraction / (number @ fraction), 1.0 - 1e-9)
     # [4], CR3: sum_c (influence_c / (1 - fraction_c))^2
-    error = np.sqrt(((influence / (1.0 - fraction)) ** 2).sum())
-    return float(stdtrit(max(1.0 / (fraction @ fraction) - 1.0, 1.0), ndtr(z)) * error)
+    error = np.sqrt(number @ (influence / (1.0 - fraction)) ** 2)
+    return float(stdtrit(max(1.0 / (number @ fraction**2) - 1.0, 1.0), ndtr(z)) * error)
 
 
 def _ratio(events: float, total: float, expected: float, z: float, inflation: float) -> IntervalEstimate:
@@ -263,6 +291,7 @@ def calibration_summary(
     confidence: float = 0.95,
     method: Literal["wald", "profile"] = "wald",
     sample_weight: ArrayLike | None = None,
+    weights: Literal["sampling", "frequency"] = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> CalibrationSummary:
@@ -279,8 +308,7 @@ def calibration_summary(
     method : {"wald", "profile"}, default="wald"
         Intervals of intercepts and slope: Wald intervals, or profile likelihood intervals, which are more
         accurate with few events.
-    sample_weight : array-like of shape (n,), default=None
-        Frequency weights: how often each sample was observed, as whole numbers.
+    %(inference_weight)s
     %(clusters)s
     %(pos_label)s
 
@@ -302,8 +330,8 @@ def calibration_summary(
     those of exactly 0 or 1 have infinite log-odds, see docs/inputs.md. They are not determined (NaN) if all
     outcomes are equal, the slope also if all predictions are equal or under perfect separation. The interval
     of O/E is :math:`O/E \cdot \exp(\pm z \sqrt{(1 - \bar y)/O})` for O events with frequency :math:`\bar y`;
-    without events it is [0, infinity). With clusters, standard errors are those of the sandwich estimator CR3
-    [4]_,
+    without events it is [0, infinity). With clusters, or sampling weights, in which case each sample is a
+    cluster of its own, standard errors are those of the sandwich estimator CR3 [4]_,
 
     .. math:: \Bigl(\sum_c \bigl[\psi_c / (1 - h_c)\bigr]^2\Bigr)^{1/2},
 
@@ -345,30 +373,32 @@ def calibration_summary(
     """
     check_option(method, "method", ("wald", "profile"))
     check_fraction(confidence, "confidence")
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
-    if sample.w is not None:
-        check_frequency_weights(sample.w)
-    if sample.clusters is not None and method == "profile":
+    # weighted estimates need no correction of the predictions
+    sample = replace(
+        check_sample(y_true, y_proba, sample_weight, weights, pos_label, clusters), class_weights=None
+    )
+    if method == "profile" and (sample.clusters is not None or sample.sampling):
         raise ValueError(
-            "method='profile' assumes independent samples and cannot be given clusters. Use method='wald'."
+            "method='profile' assumes independent samples of equal weight and cannot be given clusters or "
+            "sampling weights. Use method='wald', or weights='frequency' if weights are numbers of samples."
         )
     grouped = group_sample(sample)
     found = summarize(grouped, confidence, method)
     if clusters is not None and sample.clusters is None:
-        return replace(found, **single_clusters(grouped.total))
-    return found
+        found = replace(found, **single_clusters(grouped.samples.total))
+    return replace(found, **support_of(sample, grouped.clusters, grouped.prob))
 
 
 def summarize(grouped: GroupedOutcomes, confidence: float, method: str) -> CalibrationSummary:
     """Return the summary of grouped outcomes."""
     z = float(norm.isf((1.0 - confidence) / 2.0))
-    total, events = grouped.total, float(grouped.positives.sum())
+    samples, total, events = grouped.samples, grouped.total, float(grouped.positives.sum())
     expected = float(grouped.weight @ grouped.prob)
     uncertain = grouped.uncertain()
     intercept, slope, slope_intercept = _lines(uncertain, z, method)
-    n_contradicted, n_extreme = grouped.contradictions()
+    n_contradicted, n_extreme = samples.contradictions()
     inflation = 1.0
-    if grouped.clusters is not None and intercept.upper > intercept.lower:
+    if (grouped.clusters or grouped.design) is not None and intercept.upper > intercept.lower:
         # the design effect of the number of events, as for the intercept
         error = LogitOutcomes(uncertain)
         alone = error.standard_errors(error.fit_intercept())[0]
@@ -379,8 +409,8 @@ def summarize(grouped: GroupedOutcomes, confidence: float, method: str) -> Calib
     squares = grouped.positives * (1.0 - grouped.prob) ** 2 + negatives * grouped.prob**2
     brier, alone = float(squares.sum()) / total, events / total * (1.0 - events / total)
     return CalibrationSummary(
-        n_samples=total,
-        n_events=events,
+        n_samples=samples.total,
+        n_events=float(samples.positives.sum()),
         observed_minus_expected=(events - expected) / total,
         observed_over_expected=_ratio(events, total, expected, z, inflation),
         intercept=intercept,

@@ -8,6 +8,7 @@ from scipy.interpolate import BSpline
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit
 from scipy.stats import norm
+from scipy.stats import t as student_t
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._recalibration import LogitOutcomes
@@ -55,7 +56,7 @@ def test_intercept_and_slope(seed):
         eta = at[0] + (at[1] if slope is None else slope) * x
         return float(np.sum(w * np.log1p(np.exp(np.where(y == 1, -eta, eta)))))
 
-    found = calibration_summary(y, p, sample_weight=w, confidence=0.9)
+    found = calibration_summary(y, p, sample_weight=w, weights="frequency", confidence=0.9)
     z = norm.ppf(0.95)
     alone, variance = maximise(lambda at: loss(at, 1.0), 1)
     both, covariance = maximise(loss, 2)
@@ -69,13 +70,58 @@ def test_intercept_and_slope(seed):
         assert value - estimate.lower == pytest.approx(z * error, rel=1e-4)
 
 
+@pytest.mark.parametrize("by_class", [False, True])
+def test_sampling_weights_by_the_sandwich(by_class):
+    """The estimates of weighted likelihood, with the CR3 variance in which each sample is a cluster."""
+    rng = np.random.default_rng(7)
+    p = np.round(rng.beta(2, 3, 60), 1) * 0.9 + 0.05
+    y = (rng.random(60) < p).astype(int)
+    w = np.where(y == 1, 1.0, 4.0) if by_class else np.round(np.exp(0.8 * rng.normal(size=60)), 1)
+    w[:10] = w[0]
+    found = calibration_summary(y, p, sample_weight=w)
+    for name, column in (("intercept", 0), ("slope", 1), ("slope_intercept", 0)):
+        x = np.ones((60, 1)) if name == "intercept" else np.column_stack((np.ones(60), log_odds(p)))
+        offset = log_odds(p) if name == "intercept" else np.zeros(60)
+
+        def loss(at, x=x, offset=offset):
+            return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -1, 1) * (offset + x @ at))))
+
+        best, _ = maximise(loss, x.shape[1])
+        fitted = expit(offset + x @ best)
+        inverse = np.linalg.inv((x.T * (w * fitted * (1 - fitted))) @ x)
+        variance, squares, whole = 0.0, 0.0, inverse[column, column]
+        for i in range(60):
+            rise = inverse[column] @ x[i]
+            share = w[i] * fitted[i] * (1 - fitted[i]) * rise**2 / whole
+            variance += (w[i] * (y[i] - fitted[i]) * rise / (1 - share)) ** 2
+            squares += share**2
+        width = student_t.ppf(0.975, 1 / squares - 1) * math.sqrt(variance)
+        estimate = getattr(found, name)
+        assert estimate.estimate == pytest.approx(best[column], abs=1e-6)
+        assert estimate.upper - estimate.estimate == pytest.approx(width, rel=1e-4)
+    assert (found.n_samples, found.n_events) == (60, y.sum())
+    assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w))
+    assert "sampling weights, effective number of samples" in str(found)
+    again = calibration_summary(y, p, sample_weight=3 * w)
+    assert again.slope.upper == pytest.approx(found.slope.upper, rel=1e-9)
+    # whole clusters of weighted samples
+    code = np.arange(60) // 3
+    grouped = calibration_summary(y, p, sample_weight=w, clusters=code)
+    order = rng.permutation(60)
+    again = calibration_summary(y[order], p[order], sample_weight=w[order], clusters=code[order])
+    assert grouped.slope.lower == pytest.approx(again.slope.lower, rel=1e-9)
+    equal = calibration_summary(y, p, clusters=code)
+    one = calibration_summary(y, p, sample_weight=np.where(code == 0, 1 + 1e-9, 1.0), clusters=code)
+    assert one.slope.lower == pytest.approx(equal.slope.lower, rel=1e-6)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_profile_intervals(seed):
     """At both ends the best fit with that parameter is as much worse as the chi-squared quantile says."""
     y, p, w = sample(seed, n=60)
     x = log_odds(p)
-    found = calibration_summary(y, p, sample_weight=w, confidence=0.9, method="profile")
-    wald = calibration_summary(y, p, sample_weight=w, confidence=0.9)
+    found = calibration_summary(y, p, sample_weight=w, weights="frequency", confidence=0.9, method="profile")
+    wald = calibration_summary(y, p, sample_weight=w, weights="frequency", confidence=0.9)
 
     def loss(a, b):
         return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -1, 1) * (a + b * x))))
@@ -144,7 +190,7 @@ def spline_reference(y, p, w, quantiles):
 def test_curve_and_distances():
     y, p, w = sample(4)
     curve = spline_reference(y, p, w, KNOTS)
-    found = calibration_summary(y, p, sample_weight=w)
+    found = calibration_summary(y, p, sample_weight=w, weights="frequency")
     order = np.searchsorted(found.probabilities, p)
     np.testing.assert_allclose(found.curve[order], curve, atol=1e-5)
     gap = np.repeat(np.abs(p - curve), w)
@@ -212,7 +258,7 @@ def test_quantiles_of_equal_weights_do_not_miss_by_rounding(n, mass):
 def test_large_and_scaled():
     y, p, w = sample(5)
     repeated, q = np.repeat(y, w), np.repeat(p, w)
-    found = calibration_summary(y, p, sample_weight=w)
+    found = calibration_summary(y, p, sample_weight=w, weights="frequency")
     assert found.n_samples == repeated.shape[0]
     assert found.n_events == repeated.sum()
     assert found.observed_minus_expected == pytest.approx(repeated.mean() - q.mean())
@@ -292,7 +338,9 @@ def test_few_distinct_predictions_of_equal_frequency(k):
     [
         ({"confidence": 1.0}, ValueError, "confidence"),
         ({"method": "score"}, ValueError, "method"),
-        ({"sample_weight": [0.5, 1.0]}, ValueError, "sample_weight"),
+        ({"sample_weight": [0.5, 1.0], "weights": "frequency"}, ValueError, "sample_weight"),
+        ({"weights": "counts"}, ValueError, "weights"),
+        ({"sample_weight": [0.5, 1.0], "method": "profile"}, ValueError, "weights='frequency'"),
         ({"y_proba": [0.1, 1.2]}, ValueError, "y_proba"),
     ],
 )
@@ -324,7 +372,7 @@ def test_the_line_is_found_for_extreme_predictions_and_frequencies(y, p, w):
     # both derivatives vanish, compared with the parts that they are the sums of
     for part in (np.ones_like(data.x), data.u):
         assert abs(residual @ part) < 1e-9 + 1e-6 * (np.abs(residual) @ np.abs(part))
-    slope = calibration_summary(y, p, sample_weight=w).slope
+    slope = calibration_summary(y, p, sample_weight=w, weights="frequency").slope
     assert slope.lower < slope.estimate < slope.upper
 
 
