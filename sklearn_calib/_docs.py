@@ -200,9 +200,10 @@ sample_weight : array-like of shape (n,) or None, default=None
 sample_weight : array-like of shape (n,) or None, default=None
     Non-negative weights.
 weights : {"sampling", "frequency"}, default="sampling"
-    What the weights are. "sampling": a sample of weight w represents w others that were not drawn, as in
-    surveys; multiples of the weights have the same result. "frequency": whole numbers, k for a sample that
-    was observed k times.""",
+    What the weights mean. "sampling": each sample stands for others that were not drawn (surveys, exposures,
+    inverse probabilities); only ratios of weights matter. Weights that depend on the outcome alone
+    (case-control samples) are recognised, and the predictions corrected. "frequency": a weight of k, a whole
+    number, stands for k samples, as in summaries and tables of counts.""",
     "dependence": """\
 n_clusters : int or None
     Number of clusters; None if samples were taken to be independent.
@@ -210,7 +211,11 @@ design_effect : float or None
     Estimated variance of the number of events, given the predictions, divided by what it would be for
     independent samples; at least 1. None without clusters.
 n_effective : float or None
-    Number of samples divided by the design effect; None without clusters.""",
+    Effective number of samples: (sum w)^2 / sum w^2 for sampling weights, divided by the design effect;
+    None without sampling weights and clusters.
+weights : {"sampling", "frequency", "case-control"} or None
+    What weights were taken to mean; "case-control" if they depend on the outcome alone. None without
+    weights, and for sampling weights that are all equal.""",
     "simulated_or_limit": """\
 method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
     How the p-value is obtained. "monte_carlo": from simulated outcomes, Y* ~ Bernoulli(p), exact given the
@@ -222,7 +227,9 @@ X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
 y : array-like of shape (n,)
     Outcomes; :meth:`score` of a fitted object takes labels among ``classes_``.
 sample_weight : array-like of shape (n,) or None, default=None
-    Frequencies.
+    Non-negative weights.
+weights : {"sampling", "frequency"}, default="sampling"
+    What the weights mean, as in :meth:`test`.
 clusters : array-like of shape (n,) or None, default=None
     Label of the cluster of each sample, as in :meth:`test`.""",
     "two_labels": """\

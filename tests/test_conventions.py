@@ -62,7 +62,7 @@ def test_levels(parameter, expected):
 
 
 def test_arguments_of_samples_are_keywords_in_one_order():
-    order = ["sample_weight", "clusters", "pos_label", "reduction", "labels"]
+    order = ["sample_weight", "weights", "clusters", "pos_label", "reduction", "labels"]
     seen = 0
     for _, name, signature in SIGNATURES:
         parameters = signature.parameters

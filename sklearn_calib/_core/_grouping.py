@@ -59,6 +59,11 @@ class Design:
         out: Array = np.add.reduceat(weighted, starts, axis=0)
         return out
 
+    @property
+    def squares(self) -> Array:
+        """The sum of squared weights of the samples of each prediction."""
+        return self.sums(self.weight * self.count)
+
     def taken(self, groups: NDArray[np.bool_]) -> Design:
         """Return the cells of a subset of the predictions."""
         cells = groups[self.group]
@@ -106,7 +111,7 @@ class GroupedOutcomes:
         if design is None:
             return self.weight * p * (1.0 - p)
         if design.class_weights is None:
-            return design.sums(design.weight * design.count) * p * (1.0 - p)
+            return design.squares * p * (1.0 - p)
         negative, positive = design.class_weights
         chance = sampled_probability(p, design.class_weights)
         own = chance * (positive * (1.0 - p)) ** 2 + (1.0 - chance) * (negative * p) ** 2
@@ -116,6 +121,10 @@ class GroupedOutcomes:
     def samples(self) -> GroupedOutcomes:
         """The groups themselves, or the cells of the design, with numbers of samples as weights."""
         return self if self.design is None else self.design.samples(self.prob)
+
+    def weigh(self, positives: NDArray[Any]) -> Array:
+        """Return weights of positives of groups from numbers of positives of ``samples``."""
+        return positives if self.design is None else self.design.sums(positives)
 
     def pooled(self, starts: NDArray[np.intp]) -> GroupedOutcomes:
         """Return one group for each run of groups, at the mean of its predictions."""
@@ -254,14 +263,19 @@ def group_sample(sample: Any) -> GroupedOutcomes:
 def support_of(sample: Any, clusters: Clusters | None, prob: Array) -> dict[str, Any]:
     """Return the fields with which results describe the weights of a checked sample, and its clusters."""
     found = dependence_of(clusters, prob)
+    return {**found, **weighting(sample, found.get("design_effect"))}
+
+
+def weighting(sample: Any, design_effect: float | None = None) -> dict[str, Any]:
+    """Return the fields with which results describe the weights of a checked sample."""
     if sample.w is None:
-        return found
+        return {}
     if not sample.sampling:
-        return {**found, "weights": "frequency"}
+        return {"weights": "frequency"}
     kind = "sampling" if sample.class_weights is None else "case-control"
     # Kish (1965)
     size = float(sample.w.sum() ** 2 / (sample.w @ sample.w))
-    return {**found, "weights": kind, "n_effective": size / found.get("design_effect", 1.0)}
+    return {"weights": kind, "n_effective": size / (design_effect or 1.0)}
 
 
 def weight_words(result: Any) -> str:

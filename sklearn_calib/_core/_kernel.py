@@ -97,47 +97,52 @@ def kernel_triangles(points: Array, mass: Array, bandwidth: float) -> float:
     return 6.0 * ordered + 3.0 * (squared - cubes) + cubes
 
 
-def null_variance(points: Array, weight: Array, bandwidth: float) -> float:
+def null_variance(points: Array, weight: Array, bandwidth: float, scale: Array | float = 1.0) -> float:
     """Return the variance of sum_{i != j} kappa_ij <e_i - p_i, e_j - p_j> for labels e with distributions p.
 
-    It is 2 sum_{i != j} kappa_ij^2 tr(S_i S_j); ``weight`` is the number of samples at each point.
+    It is 2 sum_{i != j} kappa_ij^2 tr(S_i S_j); ``weight`` is the number of samples at each point. Their
+    residuals are multiplied by ``scale``, and S by its square.
     """
+    square = np.square(scale)
     # the square of the kernel is one of half the bandwidth
     narrow = bandwidth / 2.0
     if points.shape[1] == 1:
-        v = points[:, 0] * (1.0 - points[:, 0])
+        v = square * points[:, 0] * (1.0 - points[:, 0])
         own = float(weight @ (v * v))
         total = float(kernel_form(points, narrow)((weight * v)[np.newaxis])[0])
     else:
         total = own = 0.0
+        mass = weight * square
         for first in range(0, points.shape[0], _SMALL_CHUNK):
             rows = slice(first, first + _SMALL_CHUNK)
             product = _cross_products(points[rows], points)
             product *= kernel_matrix(points[rows], points, narrow)
-            total += float(weight[rows] @ product @ weight)
-            own += float(weight[rows] @ product[:, rows].diagonal())
+            total += float(mass[rows] @ product @ mass)
+            own += float((mass * square)[rows] @ product[:, rows].diagonal())
     between = total - own
     # below this, only rounding errors: no two uncertain samples are near each other
     return 2.0 * between if between > 1e-12 * own else 0.0
 
 
-def null_cumulants(points: Array, weight: Array, bandwidth: float) -> tuple[float, float]:
-    """Return variance and third cumulant of sum_{i != j} kappa_ij r_i r_j, r = y - p, for one column.
+def null_cumulants(
+    points: Array, weight: Array, bandwidth: float, scale: Array | float = 1.0
+) -> tuple[float, float]:
+    """Return variance and third cumulant of sum_{i != j} kappa_ij r_i r_j, r = w (y - p), for one column.
 
-    With v = p (1 - p) and m = v (1 - 2 p) the latter is
+    With v = w^2 p (1 - p) and m = w v (1 - 2 p), where ``scale`` is w, the latter is
 
         8 sum_{i, j, k distinct} kappa_ij kappa_jk kappa_ki v_i v_j v_k + 4 sum_{i != j} kappa_ij^3 m_i m_j.
     """
     p = points[:, 0]
-    v = p * (1.0 - p)
-    m = v * (1.0 - 2.0 * p)
+    v = np.square(scale) * p * (1.0 - p)
+    m = scale * v * (1.0 - 2.0 * p)
     squared = kernel_form(points, bandwidth / 2.0)
     cubed = kernel_form(points, bandwidth / 3.0)
     cubes = float(weight @ v**3)
     equal_two = _bilinear(squared, weight * v * v, weight * v) - cubes
     distinct = kernel_triangles(points, weight * v, bandwidth) - 3.0 * equal_two - cubes
     pairs = float(cubed((weight * m)[np.newaxis])[0] - weight @ (m * m))
-    return null_variance(points, weight, bandwidth), 8.0 * distinct + 4.0 * pairs
+    return null_variance(points, weight, bandwidth, scale), 8.0 * distinct + 4.0 * pairs
 
 
 def _distances(first: Array, second: Array) -> Array:

@@ -86,17 +86,25 @@ class NestedBins:
     Parameters
     ----------
     grouped : GroupedOutcomes
-        Predictions in increasing order, with integer weights, the numbers of their samples.
+        Predictions in increasing order, with integer weights, the numbers of their samples. Some may be tied.
     finest : int, default=1
         The levels are 1, ..., ``finest``.
     bin_of : ndarray of shape (groups,) or None, default=None
         The bin of each group, non-decreasing, if there is a single level of other bins.
+    scale : ndarray of shape (groups,) or None, default=None
+        Sampling weights w of the samples of each group: residuals are w (y - p), their moments w^2 v and
+        w^3 m, and |I| remains the number of samples.
     """
 
     def __init__(
-        self, grouped: GroupedOutcomes, finest: int = 1, bin_of: NDArray[np.int64] | None = None
+        self,
+        grouped: GroupedOutcomes,
+        finest: int = 1,
+        bin_of: NDArray[np.int64] | None = None,
+        scale: Array | None = None,
     ) -> None:
         self.grouped, self.n_levels = grouped, finest
+        self.scale = np.ones_like(grouped.prob) if scale is None else scale
         if bin_of is None:
             code = (grouped.prob * 2.0**finest).astype(np.int64)
             np.minimum(code, (1 << finest) - 1, out=code)
@@ -116,7 +124,8 @@ class NestedBins:
         null = grouped.prob if prob is None else prob
         totals, sums = np.zeros((7, 2 * self.n_levels)), np.zeros((7, self._n_bins))
         for rows in self._blocks(_BLOCK):
-            columns = _columns(grouped.positives[rows], grouped.weight[rows], grouped.prob[rows], null[rows])
+            parts = grouped.positives, grouped.weight, grouped.prob, null, self.scale
+            columns = _columns(*(part[rows] for part in parts))
             low = self._bin_of[rows.start]
             for total, column in zip(sums, columns, strict=True):
                 found = np.bincount(self._bin_of[rows] - low, column)
@@ -252,11 +261,12 @@ class NestedStatistic:
 
     def __init__(self, bins: NestedBins, centre: Array) -> None:
         self._bins = bins
-        weight = bins.grouped.weight
+        weight, scale = bins.grouped.weight, bins.scale
         self._expected = (weight * centre)[:, np.newaxis]
+        self._scale = None if (scale == 1.0).all() else scale[:, np.newaxis]
         # in a group of w samples around c, sum r^2 = w c (1 - c) + (1 - 2c) sum r: Q is linear in the
         # residuals
-        slope, constant = 1.0 - 2.0 * centre, weight * centre * (1.0 - centre)
+        slope, constant = scale * (1.0 - 2.0 * centre), scale * scale * weight * centre * (1.0 - centre)
         self._constant = np.bincount(bins._bin_of, constant, bins._n_bins)[:, np.newaxis]
         self._finer_constant = np.zeros((2 * bins.n_levels, 1))
         self._parts: list[tuple[Any, ...]] = []
@@ -287,6 +297,8 @@ class NestedStatistic:
         total = np.repeat(-self._finer_constant, r, axis=1)
         for rows, occupied, adder, own, share, squares in self._parts:
             residual = positives[rows] - self._expected[rows]
+            if self._scale is not None:
+                residual *= self._scale[rows]
             sums = adder @ residual
             s[occupied] = sums[: occupied.shape[0]]
             q[occupied] += own @ residual
@@ -306,15 +318,15 @@ class NestedStatistic:
         return total.T / bins.grouped.total
 
 
-def _columns(positives: NDArray[Any], weight: Array, centre: Array, null: Array) -> Array:
+def _columns(positives: NDArray[Any], weight: Array, centre: Array, null: Array, scale: Array) -> Array:
     """Return what groups add to S, Q, sum v, sum v^2, sum v^3, sum m and sum m^2."""
     columns = np.empty((7, weight.shape[0]))
-    residual = positives - weight * centre
-    v = null * (1.0 - null)
-    m = v * (1.0 - 2.0 * null)
+    residual = scale * (positives - weight * centre)
+    v = scale * scale * null * (1.0 - null)
+    m = scale * v * (1.0 - 2.0 * null)
     columns[0] = residual
     # sum r^2 = w c (1 - c) + (1 - 2c) sum r in a group of w samples around c
-    columns[1] = weight * (centre * (1.0 - centre)) + (1.0 - 2.0 * centre) * residual
+    columns[1] = weight * scale * scale * (centre * (1.0 - centre)) + scale * (1.0 - 2.0 * centre) * residual
     columns[2] = weight * v
     # products, because v**3 is slow in numpy
     columns[3] = columns[2] * v

@@ -1,7 +1,6 @@
 """Logistic recalibration of grouped outcomes: intercept and slope on the log-odds of the predictions."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import expit, xlog1py, xlogy
@@ -34,6 +33,10 @@ class Recalibration:
         return parts[parameter] if parameter in parts else ", ".join(parts.values())
 
 
+#: Scores of a parameter: of the intercept, of the slope, or both.
+ROWS = {"intercept": slice(0, 1), "slope": slice(1, 2), "both": slice(0, 2)}
+
+
 class LogitOutcomes:
     """Grouped outcomes on the log-odds axis: x = logit(p), and u, x standardised."""
 
@@ -44,6 +47,9 @@ class LogitOutcomes:
         self.x = x[starts]
         self.weight = np.add.reduceat(grouped.weight, starts)
         self.positives = np.add.reduceat(grouped.positives, starts)
+        # the sum of squared weights of samples
+        squares = grouped.weight if grouped.design is None else grouped.design.squares
+        self.squares = np.add.reduceat(squares, starts)
         self.negatives = self.weight - self.positives
         self.constant = bool(self.x[0] == self.x[-1])
         self.base_rate = float(self.positives.sum() / grouped.total)
@@ -70,16 +76,26 @@ class LogitOutcomes:
         v = self.weight * fit.variance
         return float(v.sum()), float(v @ self.u)
 
-    def score_statistic(
+    def residual_centre(self, null: Recalibration, parameter: str) -> float:
+        """Return what is subtracted from u so that the scores of intercept and slope are uncorrelated.
+
+        If the intercept is fitted, it is what the intercept explains of u.
+        """
+        v = (self.weight if parameter == "slope" else self.squares) * null.variance
+        return float(v @ self.u / v.sum())
+
+    def scores(
         self, null: Recalibration, parameter: str, total: float | Array, along: float | Array
-    ) -> Any:
-        """Return the score statistic of samples with residual sums ``total``, and ``along`` times u."""
-        level, mixed = self.information(null)
-        rest = float((self.weight * null.variance) @ (self.u - mixed / level) ** 2)
-        by_intercept = total**2 / level
-        # the part of u that the intercept does not explain
-        by_slope = (along - mixed / level * total) ** 2 / rest if rest > 0.0 else 0.0 * total
-        return {"intercept": by_intercept, "slope": by_slope, "both": by_intercept + by_slope}[parameter]
+    ) -> Array:
+        """Return the scores of samples with residual sums ``total``, and ``along`` times u, of variance 1.
+
+        Those of the parameter: of the intercept, of the slope, or both.
+        """
+        centre, v = self.residual_centre(null, parameter), self.squares * null.variance
+        rest = float(v @ (self.u - centre) ** 2)
+        by_intercept = total / np.sqrt(v.sum())
+        by_slope = (along - centre * total) / np.sqrt(rest) if rest > 0.0 else 0.0 * total
+        return np.array([by_intercept, by_slope])[ROWS[parameter]]
 
     def standard_errors(self, fit: Recalibration) -> tuple[float, float, float]:
         """Return standard errors: of the intercept for a known slope, of the intercept, and of the slope."""

@@ -14,13 +14,14 @@ diag(z) - z z'; hence X has mean 0 and
     variance         2 W,  W = sum_{i != j} tr(C_i C_j)
     third cumulant   4 sum_{i != j} E (R_i . R_j)^3 + 8 sum_{i, j, k distinct} tr(C_i C_j C_k),
 
-cells are independent, and for a cell f inside a cell c of a coarser partition cov(X_f, X_c) = var(X_f).
+With sampling weights w residuals are w R, C becomes w^2 C, and |I| and n remain numbers of samples. Cells are
+independent, and for a cell f inside a cell c of a coarser partition cov(X_f, X_c) = var(X_f).
 
 .. [1] D. Lee, X. Huang, H. Hassani, E. Dobriban (2023). T-Cal: An optimal test for the calibration of
    predictive models. Journal of Machine Learning Research 24.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
@@ -105,16 +106,18 @@ def nested_alcoves(p: Array, n_bins: Array) -> list[SharedCells]:
     return partitions
 
 
-def cell_statistics(cells: SharedCells, y: Labels, p: Array) -> Array:
-    """Return X of each cell."""
+def cell_statistics(cells: SharedCells, y: Labels, p: Array, scale: Array | None = None) -> Array:
+    """Return X of each cell; ``scale`` are sampling weights."""
     residual = -p[cells.rows]
     residual[np.arange(residual.shape[0]), y[cells.rows]] += 1.0
+    if scale is not None:
+        residual *= scale[cells.rows, np.newaxis]
     total = np.add.reduceat(residual, cells.starts, axis=0)
     squares = np.add.reduceat(np.square(residual).sum(axis=1), cells.starts)
     return np.square(total).sum(axis=1) - squares
 
 
-def cell_cumulants(cells: SharedCells, z: Array) -> tuple[Array, Array]:
+def cell_cumulants(cells: SharedCells, z: Array, scale: Array | None = None) -> tuple[Array, Array]:
     """Return W and kappa of each cell, if labels have the distributions ``z``, shape (n, K).
 
     W is exact. kappa is exact for equal rows of ``z``, and for large cells its second sum is exact up to a
@@ -126,7 +129,11 @@ def cell_cumulants(cells: SharedCells, z: Array) -> tuple[Array, Array]:
         part = z[rows]
         squares = part * part
         q2, q3 = squares.sum(axis=2), (squares * part).sum(axis=2)
-        total, g = part.sum(axis=1), squares.sum(axis=1)
+        root = np.ones(rows.shape) if scale is None else scale[rows]
+        mass = root * root
+        total = (part * mass[:, :, np.newaxis]).sum(axis=1)
+        part = part * root[:, :, np.newaxis]
+        g = (part * part).sum(axis=1)
         # A = D - Z'Z is the sum of the C_i, D = diag(total); powers of Z'Z through the smaller Gram matrix
         if size < z.shape[1]:
             gram = part @ part.transpose(0, 2, 1)
@@ -137,13 +144,17 @@ def cell_cumulants(cells: SharedCells, z: Array) -> tuple[Array, Array]:
             d_m2 = ((gram * gram).sum(axis=2) * total).sum(axis=1)
         m2 = (gram * gram).sum(axis=(1, 2))
         trace2 = (total * total).sum(axis=1) - 2.0 * (total * g).sum(axis=1) + m2
-        w[chosen] = trace2 - (q2 - 2.0 * q3 + q2 * q2).sum(axis=1)
-        mean = total / size
-        kappa[chosen] = 4.0 * size * (size - 1) * _third_moment_of_a_pair(mean)
+        w[chosen] = trace2 - (mass * mass * (q2 - 2.0 * q3 + q2 * q2)).sum(axis=1)
+        sums, cubes = mass.sum(axis=1), mass * root
+        mean = total / sums[:, np.newaxis]
+        pairs = cubes.sum(axis=1) ** 2 - (cubes * cubes).sum(axis=1)
+        kappa[chosen] = 4.0 * pairs * _third_moment_of_a_pair(mean)
         if size > 2:
             m3 = ((gram @ gram) * gram).sum(axis=(1, 2))
             trace3 = (total**3).sum(axis=1) - 3.0 * (total**2 * g).sum(axis=1) + 3.0 * d_m2 - m3
-            kappa[chosen] += 8.0 * trace3 * (1.0 - 1.0 / size) * (1.0 - 2.0 / size)
+            # the part of triples of different samples, (1 - 1/|I|) (1 - 2/|I|) without weights
+            second, third = (mass**2).sum(axis=1) / sums**2, (mass**3).sum(axis=1) / sums**3
+            kappa[chosen] += 8.0 * trace3 * (1.0 - 3.0 * second + 2.0 * third)
     return np.maximum(w, 0.0), kappa
 
 
@@ -164,7 +175,11 @@ def _same_size(cells: SharedCells, n_classes: int) -> Iterator[tuple[NDArray[np.
 
 
 def class_moments(
-    partitions: list[SharedCells], y: Labels, p: Array, prob: Array | None = None
+    partitions: list[SharedCells],
+    y: Labels,
+    p: Array,
+    prob: Array | None = None,
+    scale: Array | None = None,
 ) -> NullMoments:
     """Return statistic and moments of partitions, coarse to fine, each a refinement of the one before.
 
@@ -178,8 +193,8 @@ def class_moments(
         if not cells.count.size:
             break
         count = cells.count.astype(np.float64)
-        w, kappa = cell_cumulants(cells, z)
-        statistic[k] = (cell_statistics(cells, y, p) / count).sum() / n
+        w, kappa = cell_cumulants(cells, z, scale)
+        statistic[k] = (cell_statistics(cells, y, p, scale) / count).sum() / n
         variance[k] = 2.0 * (w / count**2).sum() / n**2
         third[k] = (kappa / count**3).sum() / n**3
         if k:
@@ -200,12 +215,16 @@ class _Level:
     cell: NDArray[np.intp]
     inverse: Array
     expected: Array
+    # sampling weights of the rows
+    scale: Array | None
 
     @classmethod
-    def of(cls, cells: SharedCells, p: Array) -> "_Level":
+    def of(cls, cells: SharedCells, p: Array, scale: Array | None) -> "_Level":
         cell = np.repeat(np.arange(cells.count.shape[0]), cells.count)
-        expected = np.add.reduceat(p[cells.rows], cells.starts, axis=0)
-        return cls(cells.rows, cell, 1.0 / cells.count, expected)
+        scale = None if scale is None else scale[cells.rows]
+        terms = p[cells.rows] if scale is None else p[cells.rows] * scale[:, np.newaxis]
+        expected = np.add.reduceat(terms, cells.starts, axis=0)
+        return cls(cells.rows, cell, 1.0 / cells.count, expected, scale)
 
     def squared_sums(self, y: Labels) -> Array:
         """Return the sum over cells of the squared residual sum over |I|, for labels of shape (r, n).
@@ -215,18 +234,23 @@ class _Level:
         r, (n_cells, n_classes) = y.shape[0], self.expected.shape
         label = y[:, self.rows]
         place = self.cell * n_classes + label
-        cross = _sums(self.expected.ravel()[place], self.inverse[self.cell])
+        each = self.inverse[self.cell] if self.scale is None else self.inverse[self.cell] * self.scale
+        cross = _sums(self.expected.ravel()[place], each)
         constant = float(np.square(self.expected).sum(axis=1) @ self.inverse)
         if n_cells * n_classes <= 8 * self.rows.shape[0]:
             place += (np.arange(r) * (n_cells * n_classes))[:, np.newaxis]
-            counts = np.bincount(place.ravel(), minlength=r * n_cells * n_classes)
+            times = None if self.scale is None else np.tile(self.scale, r)
+            counts = np.bincount(place.ravel(), times, r * n_cells * n_classes)
             squares = _sums(np.square(counts.reshape(r, n_cells, n_classes)).sum(axis=2), self.inverse)
         else:
             # sum N.N/|I| from runs of sorted indices, for sparse tables
             squares = np.empty(r)
-            for k, draw in enumerate(np.sort(place, axis=1)):
+            one = np.ones(self.rows.shape[0]) if self.scale is None else self.scale
+            for k, row in enumerate(place):
+                order = np.argsort(row)
+                draw = row[order]
                 begins = group_starts(draw)
-                runs = np.diff(begins, append=draw.shape[0]).astype(np.float64)
+                runs = np.add.reduceat(one[order], begins)
                 squares[k] = runs**2 @ self.inverse[draw[begins] // n_classes]
         out: Array = squares - 2.0 * cross + constant
         return out
@@ -245,21 +269,25 @@ def simulated_statistics(
     n_resamples: int,
     generator: np.random.Generator,
     clusters: Clusters | None = None,
+    scale: Array | None = None,
+    relative: Callable[[Labels], Array | float] = lambda labels: 1.0,
 ) -> Array:
     """Return T of every partition for labels ``y``, and for labels simulated from ``p``.
 
-    The result has the shape (1 + n_resamples, partitions); residuals are taken around ``p``.
+    With sampling weights ``scale``, T is multiplied by ``relative(labels)``. The result has the shape
+    (1 + n_resamples, partitions); residuals are taken around ``p``.
     """
-    levels = [_Level.of(cells, p) for cells in partitions]
+    levels = [_Level.of(cells, p, scale) for cells in partitions]
     norms, rows = np.square(p).sum(axis=1), np.arange(p.shape[0])
     values = []
     for labels in chain([y[np.newaxis]], sample_labels(p, n_resamples, generator, clusters)):
         # the squared norm of each residual
         squares = 1.0 - 2.0 * p[rows, labels] + norms
-        values.append(
-            [
-                level.squared_sums(labels) - _sums(squares[:, level.rows], level.inverse[level.cell])
-                for level in levels
-            ]
-        )
+        if scale is not None:
+            squares *= scale * scale
+        found = [
+            level.squared_sums(labels) - _sums(squares[:, level.rows], level.inverse[level.cell])
+            for level in levels
+        ]
+        values.append(np.reshape(found, (len(levels), labels.shape[0])) * relative(labels))
     return np.concatenate(values, axis=1).T / p.shape[0]

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of
-from sklearn_calib._core._grouping import group_sample
+from sklearn_calib._core._grouping import group_sample, weight_words, weighting
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    check_binary,
     check_fraction,
-    check_frequency_weights,
     check_generator,
     check_resamples,
+    check_sample,
     shape_of,
 )
 from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
@@ -56,12 +55,14 @@ class NullDistribution:
     n_clusters: int | None = None
     design_effect: float | None = None
     n_effective: float | None = None
+    weights: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return (
             f"expected under calibration: {number_text(self.mean)} on average, at most "
             f"{number_text(self.quantile)} with probability {self.confidence:g} "
             f"({self.n_resamples} simulations)"
+            + (f"; {weight_words(self)}" if self.weights else "")
             + (f"; clusters: {cluster_words(self)}" if self.n_clusters else "")
         )
 
@@ -72,6 +73,7 @@ class NullDistribution:
                 ("on average", number_text(self.mean)),
                 ("at most", f"{number_text(self.quantile)} with probability {self.confidence:g}"),
                 ("simulations", str(self.n_resamples)),
+                ("weights", weight_words(self)),
                 ("clusters", cluster_words(self)),
             ],
         )
@@ -87,6 +89,7 @@ def expected_under_calibration(
     n_resamples: int = 999,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     sample_weight: ArrayLike | None = None,
+    weights: str = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> NullDistribution:
@@ -99,7 +102,8 @@ def expected_under_calibration(
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Binary labels. They are used only with ``clusters``; otherwise None has the same result.
+        Binary labels. They are used only with ``clusters`` and for weights that depend on the outcome;
+        otherwise None has the same result.
     y_proba : array-like of shape (n,), (n, 1) or (n, 2)
         Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
     %(metric)s
@@ -109,8 +113,8 @@ def expected_under_calibration(
     n_resamples : int, default=999
         Number of simulated samples; at least 1 / (1 - ``confidence``) - 1.
     %(random_state)s
-    sample_weight : array-like of shape (n,) or None, default=None
-        Frequencies: whole numbers, k for a prediction that was made k times, each with an outcome of its own.
+    %(inference_weight)s
+        A prediction with a frequency of k has k outcomes of its own.
     clusters : array-like of shape (n,) or None, default=None
         Label of the cluster of each prediction. Outcomes of different clusters are independent, those of a
         cluster are simulated with the dependence that is estimated from ``y_true``.
@@ -161,6 +165,7 @@ def expected_under_calibration(
     confidence = check_fraction(confidence, "confidence")
     n_resamples = check_resamples(n_resamples, confidence)
     generator = check_generator(random_state)
+    outcomes = y_true
     if y_true is None:
         if clusters is not None:
             raise ValueError(
@@ -168,12 +173,13 @@ def expected_under_calibration(
                 "y_true, too."
             )
         # both classes, for metrics that need them
-        y_true, pos_label = np.resize([0, 1], shape_of(y_proba, "y_proba")[:1]), 1
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
-    if sample.w is not None:
-        check_frequency_weights(sample.w)
+        pos_label, outcomes = 1, np.resize([0, 1], shape_of(y_proba, "y_proba")[:1])
+    sample = check_sample(outcomes, y_proba, sample_weight, weights, pos_label, clusters)
+    if y_true is None:
+        sample = replace(sample, class_weights=None)
     redrawn = Redrawn(metric, group_sample(sample), weighted=sample.w is not None)
-    return null_distribution_of(redrawn, n_resamples, generator, confidence)
+    null = null_distribution_of(redrawn, n_resamples, generator, confidence)
+    return replace(null, **weighting(sample, null.design_effect))
 
 
 def null_distribution_of(

@@ -17,7 +17,6 @@ from sklearn_calib._core._null import draw_positives
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    BinarySample,
     check_columns,
     check_fraction,
     check_generator,
@@ -319,7 +318,7 @@ def _for_wave(
     def reaches(n: int) -> bool:
         prob = _of_size(p, n)
         rng = np.random.default_rng(seed)
-        scales = BinaryScales(BinarySample(np.zeros(n, dtype=np.int64), prob, None), None)
+        scales = BinaryScales(group_outcomes(np.zeros(n, dtype=np.int64), prob), None)
         grouped, evidence = scales.grouped, tcal_evidence(scales)
         truth = _waved(grouped.prob, amplitude, n_periods)
         null, alternative = (

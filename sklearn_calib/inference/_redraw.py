@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-from sklearn_calib._core._null import draw_outcomes, draw_positives
+from sklearn_calib._core._null import draw_null, draw_outcomes
 from sklearn_calib._typing import Array
 from sklearn_calib.metrics._metric_kernel import (
     BoundKernel,
@@ -111,10 +111,12 @@ class Redrawn:
         self._evaluate = None if bound is None else bound.evaluator(self.grouped.prob, grouped.total)
         if weighted and self._evaluate is None:
             check_weights_count(metric, grouped)
+        # one that has the dimension of residuals
+        self.is_error = bound is not None and bound.kernel.calibration_error
         given = grouped.weight, grouped.positives
         self.estimate = metric_value(metric, grouped.prob, *given, weighted)
         # the log loss of a contradicted 0 or 1
-        if bound is None or bound.kernel.calibration_error or self.estimate != np.inf:
+        if bound is None or self.is_error or self.estimate != np.inf:
             _finite(self.estimate, *given)
         self.accuracy = 0.0 if bound is None or self._evaluate is None else bound.accuracy
 
@@ -122,8 +124,8 @@ class Redrawn:
         """Return the metric of r samples: counts (groups,) or (groups, r), and of positives (groups, r)."""
         count = count if count.ndim == 2 else count[:, np.newaxis]
         if self._evaluate is not None:
-            if self.grouped.clusters is not None:
-                # bootstrap samples of clusters differ in size, and the kernel is bound to one
+            if self.grouped.clusters is not None or self.grouped.design is not None:
+                # samples of clusters and of sampling weights differ in size, and the kernel is bound to one
                 factor = self.grouped.total / count.sum(axis=0)
                 count, positives = count * factor, positives * factor
             return self._evaluate(count, positives)
@@ -137,7 +139,10 @@ class Redrawn:
 
     def draws(self, samples: Iterable[tuple[Array, NDArray[Any]]]) -> Array:
         """Return the metric of all samples on which it is defined, that is not NaN."""
-        values = np.concatenate([self.values(count, positives) for count, positives in samples])
+        return self.known(np.concatenate([self.values(count, positives) for count, positives in samples]))
+
+    def known(self, values: Array) -> Array:
+        """Return the values that are not NaN; raise if these are few, or infinite."""
         known = values[~np.isnan(values)]
         if 2 * known.shape[0] < values.shape[0] or np.isinf(known).any():
             raise ValueError(
@@ -196,8 +201,5 @@ def redrawn_values(
     pairs: bool = False,
 ) -> Array:
     """Return the metric of samples with simulated outcomes, and, if ``pairs``, resampled predictions."""
-    grouped = redrawn.grouped
-    if pairs:
-        return redrawn.draws(draw_outcomes(grouped, n_resamples, generator))
-    outcomes = draw_positives(grouped, n_resamples, generator)
-    return redrawn.draws((grouped.weight, positives) for positives in outcomes)
+    draw = draw_outcomes if pairs else draw_null
+    return redrawn.draws(draw(redrawn.grouped, n_resamples, generator))

@@ -46,7 +46,7 @@ class PValueScorer(ForecastScorer, BaseEstimator):
     The mean of the p-values of several folds, which a search reports, is not a p-value; twice the mean is a
     valid p-value if those of the folds are valid (Rüschendorf 1982).
 
-    Sample weights are frequencies. With metadata routing enabled they reach the scorer after
+    Sample weights are sampling weights. With metadata routing enabled they reach the scorer after
     ``scorer.set_score_request(sample_weight=True)``.
 
     References

@@ -34,7 +34,10 @@ def check_rows_and_weights(test, ordered=False):
         order = np.random.default_rng(1).permutation(60)
         same(test.test(y[order], p[order]), expected)
     times = np.random.default_rng(2).integers(0, 4, 60)
-    same(test.test(y, p, sample_weight=times), test.test(np.repeat(y, times), np.repeat(p, times)))
+    same(
+        test.test(y, p, sample_weight=times, weights="frequency"),
+        test.test(np.repeat(y, times), np.repeat(p, times)),
+    )
     two_columns = np.column_stack((1 - p, p))
     same(test.test(np.where(y == 1, "yes", "no"), two_columns, pos_label="yes"), expected)
 
@@ -66,7 +69,7 @@ def check_bad_data(test):
         ([0, 1], [0.2, 0.3], [-1, 1], "sample_weight"),
     ]:
         with pytest.raises(ValueError, match=named):
-            test.test(y, p, sample_weight=w)
+            test.test(y, p, sample_weight=w, weights="frequency")
 
 
 def check_impossible(test):
@@ -94,12 +97,12 @@ def check_extremes(test):
     weight = np.ones(205, dtype=int)
     # dropped, and a contradiction that was seen three times
     weight[[7, 200]] = 0, 3
-    strict = test.test(y, p, sample_weight=weight)
+    strict = test.test(y, p, sample_weight=weight, weights="frequency")
     assert strict.contradicted.tolist() == [200, 202]
     assert (strict.n_contradicted, strict.n_extreme) == (4, 7)
     n = weight.sum()
     others = np.setdiff1d(np.arange(205), [7, 200, 202])
-    rest = test.test(y[others], p[others], sample_weight=weight[others])
+    rest = test.test(y[others], p[others], sample_weight=weight[others], weights="frequency")
     assert strict.pvalue == 0 < strict.pvalue_others == rest.pvalue
     assert (strict.n_samples, strict.others) == (n, rest)
     words = "4 of 7 predictions of exactly 0 or 1 were contradicted"

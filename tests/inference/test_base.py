@@ -94,7 +94,10 @@ def test_score_keeps_the_meaning_of_labels():
     with pytest.raises(ValueError, match="maybe"):
         test.score(p[:2], ["yes", "maybe"])
     weight = np.arange(60) % 3
-    assert test.score(p, names, sample_weight=weight) == test.test(y, p, sample_weight=weight).pvalue
+    assert (
+        test.score(p, names, sample_weight=weight, weights="frequency")
+        == test.test(y, p, sample_weight=weight, weights="frequency").pvalue
+    )
     assert TCal(method="asymptotic").score(p, y) == test.test(y, p).pvalue
 
 

@@ -65,7 +65,7 @@ def test_large_counts():
     k = np.array([25, 0, 250_050_000])
     y, proba = np.tile([1, 0], 3), np.repeat(p, 2)
     weight = np.column_stack([k, n - k]).ravel()
-    result = BinomialTest().test(y, proba, sample_weight=weight)
+    result = BinomialTest().test(y, proba, sample_weight=weight, weights="frequency")
     for value in result.scales:
         expected = binomtest(value.n_positives, value.n_samples, value.value).pvalue
         assert value.pvalue == pytest.approx(expected, rel=1e-6)
@@ -149,7 +149,7 @@ def test_continuous_predictions_are_an_error():
         BinomialTest(max_values=3).test(y, rounded)
     assert BinomialTest(max_values=60).test(y, p).n_samples == 60
     # weights are observations, and one observation is one value
-    assert BinomialTest().test([0, 1], [0.2, 0.7], sample_weight=[3, 1]).n_samples == 4
+    assert BinomialTest().test([0, 1], [0.2, 0.7], sample_weight=[3, 1], weights="frequency").n_samples == 4
     with pytest.raises(ValueError, match="y_proba has 2 distinct values"):
         BinomialTest().test([0, 1], [0.2, 0.7])
     assert BinomialTest().test([1], [0.2]).pvalue == pytest.approx(0.2)

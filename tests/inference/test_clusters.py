@@ -293,7 +293,7 @@ def test_order_names_and_repetition_do_not_matter(case):
     y, p, clusters = dependent(30, 6, 0.2, seed=4)
     p = np.round(p, 1)
     weight = np.random.default_rng(0).integers(0, 4, size=y.size)
-    weighted = case.test.test(y, p, sample_weight=weight, clusters=clusters)
+    weighted = case.test.test(y, p, sample_weight=weight, weights="frequency", clusters=clusters)
     rows = np.random.default_rng(0).permutation(np.repeat(np.arange(y.size), weight))
     repeated = case.test.test(y[rows], p[rows], clusters=[f"c{c:02d}" for c in clusters[rows]])
     assert weighted.pvalue == repeated.pvalue
@@ -401,7 +401,7 @@ def test_several_classes(test):
     sharp = p**3 / (p**3).sum(axis=1, keepdims=True)
     assert test.test(y, sharp, clusters=clusters).pvalue <= 0.01
     weight = np.full(y.size, 2)
-    twice = test.test(y, p, sample_weight=weight, clusters=clusters)
+    twice = test.test(y, p, sample_weight=weight, weights="frequency", clusters=clusters)
     again = test.test(np.repeat(y, 2), np.repeat(p, 2, axis=0), clusters=np.repeat(clusters, 2))
     assert twice.pvalue == again.pvalue
 

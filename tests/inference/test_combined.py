@@ -69,7 +69,7 @@ def test_a_sample_and_its_sketch_agree(n, rate):
     y = (rng.random(n) < p).astype(int)
     outcome, mean, weight = CalibrationSketch().update(y, p).weighted_sample()
     raw = CombinedTest().test(y, p)
-    sketched = CombinedTest().test(outcome, mean, sample_weight=weight)
+    sketched = CombinedTest().test(outcome, mean, sample_weight=weight, weights="frequency")
     assert raw.method == sketched.method
     assert sketched.pvalue == pytest.approx(raw.pvalue, abs=0.005)
     assert sketched.estimate == pytest.approx(raw.estimate, rel=0.01)

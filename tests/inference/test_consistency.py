@@ -89,7 +89,9 @@ def test_a_metric_gets_labels_0_and_1_with_their_predictions():
         return float(np.average((y_true - y_proba) ** 2, weights=weight))
 
     for weight in (None, [1, 2, 1, 0, 3]):
-        result = ConsistencyTest(squares, n_resamples=9, random_state=0).test(y, p, sample_weight=weight)
+        result = ConsistencyTest(squares, n_resamples=9, random_state=0).test(
+            y, p, sample_weight=weight, weights="frequency"
+        )
         assert result.estimate == pytest.approx(np.average((y - p) ** 2, weights=weight))
     assert set(seen) == {0, 1}
 

@@ -320,7 +320,8 @@ def test_order_of_classes_and_rows():
     ):
         _properties.same(test.test(y[rows], p[rows]), test.test(y, p))
         _properties.same(
-            test.test(y, p, sample_weight=w), test.test(np.repeat(y, w), np.repeat(p, w, axis=0))
+            test.test(y, p, sample_weight=w, weights="frequency"),
+            test.test(np.repeat(y, w), np.repeat(p, w, axis=0)),
         )
 
 
@@ -363,11 +364,11 @@ def test_large_samples_of_classes_are_refused(monkeypatch):
 def test_auto_is_asymptotic_for_large_binary_samples():
     y, p = _properties.sample(50)
     w = np.full(50, 2000)
-    assert KernelTest().test(y, p, sample_weight=w) == KernelTest(method="asymptotic").test(
-        y, p, sample_weight=w
-    )
+    assert KernelTest().test(y, p, sample_weight=w, weights="frequency") == KernelTest(
+        method="asymptotic"
+    ).test(y, p, sample_weight=w, weights="frequency")
     for test, data in (
         (KernelTest(bandwidth="adaptive", n_resamples=9), (y, p)),
         (KernelTest(n_resamples=9), class_sample(50)),
     ):
-        assert "9 simulations" in test.test(*data, sample_weight=w).method
+        assert "9 simulations" in test.test(*data, sample_weight=w, weights="frequency").method

@@ -69,14 +69,38 @@ def test_weights_are_repetition(metric):
     _, p = _properties.sample(30)
     times = np.random.default_rng(0).integers(0, 12, 30)
     options = {"n_resamples": 30, "random_state": 0}
-    weighted = expected_under_calibration(None, p, metric=metric, sample_weight=times, **options)
+    weighted = expected_under_calibration(
+        None, p, metric=metric, sample_weight=times, weights="frequency", **options
+    )
     repeated = expected_under_calibration(None, np.repeat(p, times), metric=metric, **options)
     np.testing.assert_allclose(weighted.values, repeated.values, rtol=1e-8, atol=1e-12)
     order = np.random.default_rng(1).permutation(30)
-    assert (
-        expected_under_calibration(None, p[order], metric=metric, sample_weight=times[order], **options)
-        == weighted
+    given = {"sample_weight": times[order], "weights": "frequency"}
+    assert expected_under_calibration(None, p[order], metric=metric, **given, **options) == weighted
+
+
+def test_sampling_weights_and_weights_by_class():
+    rng = np.random.default_rng(1)
+    p = np.round(rng.uniform(0.1, 0.9, 40), 1)
+    w, n = rng.uniform(0.2, 3.0, 40), 4000
+    null = expected_under_calibration(
+        None, p, metric="cutoff_calibration_error", sample_weight=w, n_resamples=n
     )
+    values = [cutoff_calibration_error(rng.random(40) < p, p, sample_weight=w) for _ in range(n)]
+    assert null.mean == pytest.approx(np.mean(values), abs=4.5 * np.std(values) * np.sqrt(2 / n))
+    assert null.weights == "sampling"
+    assert null.n_effective == pytest.approx(w.sum() ** 2 / (w @ w))
+    assert "sampling weights" in str(null)
+    # negatives are sampled a fifth as often, and weigh five times as much
+    y = rng.random(40) < p / (p + (1 - p) / 5)
+    w = np.where(y, 1.0, 5.0)
+    null = expected_under_calibration(y, p, metric="cutoff_calibration_error", sample_weight=w, n_resamples=n)
+    values = []
+    for _ in range(n):
+        drawn = rng.random(40) < p / (p + (1 - p) / 5)
+        values.append(cutoff_calibration_error(drawn, p, sample_weight=np.where(drawn, 1.0, 5.0)))
+    assert null.weights == "case-control"
+    assert null.mean == pytest.approx(np.mean(values), rel=0.05)
 
 
 def test_columns_seed_and_words():
@@ -105,7 +129,8 @@ def test_certain_predictions_have_no_noise():
         ({"metric": "ece"}, ValueError, "metric=.ece. is not the name of a metric"),
         ({"metric": lambda y, p: np.nan}, ValueError, "metric returned nan"),
         ({"y_proba": [0.1, 1.1]}, ValueError, "y_proba"),
-        ({"sample_weight": [0.5, 1]}, ValueError, "sample_weight"),
+        ({"sample_weight": [0.5, 1], "weights": "frequency"}, ValueError, "sample_weight"),
+        ({"sample_weight": [2, 1], "weights": "counts"}, ValueError, "weights must be"),
         ({"sample_weight": [1]}, ValueError, "sample_weight"),
         ({"n_resamples": 18}, ValueError, "n_resamples >= 19"),
         ({"confidence": 1.0}, ValueError, "confidence"),

@@ -22,7 +22,7 @@ EVERY = [(case.name, case.test, case.ordered) for case in TESTS]
 @given(sample=_strategies.samples(both=True), data=st.data())
 def test_rows(test, ordered, sample, data):
     y, p, w = sample
-    found = test.test(y, p, sample_weight=w)
+    found = test.test(y, p, sample_weight=w, weights="frequency")
     assert 0 <= found.pvalue <= 1
     # with predictions of the smallest numbers a squared distance may be beyond all numbers
     assert np.isfinite(found.statistic) or found.pvalue <= (1e-300 if found.asymptotic_null else 1e-3)
@@ -34,10 +34,10 @@ def test_rows(test, ordered, sample, data):
         assert (((p == 0) & (y == 1)) | ((p == 1) & (y == 0)))[w > 0].any()
     repeated = test.test(np.repeat(y, w), np.repeat(p, w))
     names = np.where(y == 1, "a", "b")
-    others = [repeated, test.test(names, p, sample_weight=w, pos_label="a")]
+    others = [repeated, test.test(names, p, sample_weight=w, weights="frequency", pos_label="a")]
     if not ordered:
         y_, p_, w_ = data.draw(_strategies.permuted(sample))
-        others.append(test.test(y_, p_, sample_weight=w_))
+        others.append(test.test(y_, p_, sample_weight=w_, weights="frequency"))
     for other in others:
         assert other.pvalue == pytest.approx(found.pvalue, rel=1e-6, abs=1e-12)
         assert other.estimate == pytest.approx(found.estimate, rel=1e-6, abs=1e-9)
@@ -48,7 +48,9 @@ def test_rows(test, ordered, sample, data):
 def test_single_precision_is_upcast(test, sample):
     y, p, w = sample
     single = p.astype(np.float32)
-    assert test.test(y, single, sample_weight=w) == test.test(y, single.astype(np.float64), sample_weight=w)
+    assert test.test(y, single, sample_weight=w, weights="frequency") == test.test(
+        y, single.astype(np.float64), sample_weight=w, weights="frequency"
+    )
 
 
 @pytest.mark.parametrize("test", [case[1] for case in EVERY], ids=[case[0] for case in EVERY])
@@ -65,8 +67,8 @@ def test_tiny_predictions(test, tiny):
 @given(sample=_strategies.samples(p=OFF_EDGES, both=True))
 def test_flip(case, sample):
     y, p, w = sample
-    here = case.test.test(y, p, sample_weight=w)
-    there = case.test.test(1 - y, 1 - p, sample_weight=w)
+    here = case.test.test(y, p, sample_weight=w, weights="frequency")
+    there = case.test.test(1 - y, 1 - p, sample_weight=w, weights="frequency")
     if not case.draws:
         assert there.estimate == pytest.approx(here.estimate, rel=1e-6, abs=1e-7)
     # draws of their own may decide on another scale, but each scale says the same

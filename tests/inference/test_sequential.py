@@ -165,7 +165,7 @@ def test_any_cutting_gives_the_same(monkeypatch, chunk):
     p[1::70], y[1::70] = 1.0, 1
     times = rng.integers(0, 3, 700)
     times[::20] = 1
-    whole = SequentialTest().test(y, p, sample_weight=times)
+    whole = SequentialTest().test(y, p, sample_weight=times, weights="frequency")
     for cuts in ([], [1], [350], [*range(1, 60)], [20, 21, 40, 400, 680]):
         stream = SequentialTest()
         paths = []
@@ -173,7 +173,7 @@ def test_any_cutting_gives_the_same(monkeypatch, chunk):
             if not times[rows].any():
                 continue
             stream = pickle.loads(pickle.dumps(stream))
-            stream.partial_fit(p[rows], y[rows], times[rows], classes=[0, 1])
+            stream.partial_fit(p[rows], y[rows], times[rows], weights="frequency", classes=[0, 1])
             paths.append(stream.result_.log_e_path)
             assert stream.result_.n_before + len(paths[-1]) == stream.n_samples_
         np.testing.assert_allclose(np.concatenate(paths), whole.log_e_path, rtol=1e-10, atol=1e-10)
@@ -194,13 +194,19 @@ def test_state_does_not_grow():
 def test_weights_repeat_rows_in_place():
     y, p = draw(60, 14)
     times = np.random.default_rng(14).integers(0, 4, 60)
-    weighted = SequentialTest().test(y, p, sample_weight=times)
+    weighted = SequentialTest().test(y, p, sample_weight=times, weights="frequency")
     repeated = SequentialTest().test(np.repeat(y, times), np.repeat(p, times))
     np.testing.assert_array_equal(weighted.log_e_path, repeated.log_e_path)
     with pytest.raises(ValueError, match="sample_weight"):
-        SequentialTest().test(y, p, sample_weight=np.full(60, 2**40))
+        SequentialTest().test(y, p, sample_weight=np.full(60, 2**40), weights="frequency")
     with pytest.raises(ValueError, match="sample_weight"):
-        SequentialTest().fit(p, y, np.full(60, 0.5))
+        SequentialTest().fit(p, y, np.full(60, 0.5), weights="frequency")
+    for call in (SequentialTest().fit, SequentialTest().partial_fit):
+        # a later part of the stream could have other weights
+        with pytest.raises(ValueError, match="weights='frequency'"):
+            call(p, y, np.full(60, 2))
+    with pytest.raises(ValueError, match="weights='frequency'"):
+        SequentialTest().test(y, p, sample_weight=times)
 
 
 def test_certain_forecasts():
@@ -320,9 +326,9 @@ def test_rows_of_earlier_calls():
 
 def test_most_rows_that_weights_stand_for(monkeypatch):
     monkeypatch.setattr(_sequential, "_MOST_REPEATED", 5)
-    assert SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[2, 3]).n_samples == 5
+    assert SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[2, 3], weights="frequency").n_samples == 5
     with pytest.raises(ValueError, match="one by one"):
-        SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[3, 3])
+        SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[3, 3], weights="frequency")
 
 
 RECALIBRATIONS = [
@@ -342,7 +348,9 @@ def test_clusters_against_a_loop(weighted):
     p = rng.uniform(0.05, 0.95, clusters.size)
     y = (rng.random(clusters.size) < p).astype(int)
     w = rng.integers(1, 4, clusters.size) if weighted else np.ones(clusters.size, dtype=int)
-    result = SequentialTest().test(y, p, clusters=clusters, sample_weight=w if weighted else None)
+    result = SequentialTest().test(
+        y, p, clusters=clusters, sample_weight=w if weighted else None, weights="frequency"
+    )
     starts, since, path, wealth = [], 0, [], 1.0
     for name in [3, 1, 4, 0, 2]:
         inside = clusters == name

@@ -116,11 +116,14 @@ def test_the_default_and_what_the_result_says(test):
     np.testing.assert_array_equal(copy_of(test).test(y, p).null_distribution, small.null_distribution)
     seeds = [copy_of(test, random_state=seed).test(y, p).null_distribution for seed in (1, 2)]
     assert not np.array_equal(*seeds)
-    large = test.test(y, p, sample_weight=np.full(100, 101))
+    large = test.test(y, p, sample_weight=np.full(100, 101), weights="frequency")
     assert large.null_distribution is None
     assert large.asymptotic_null.startswith(("normal", "chi2"))
     assert (
-        large.pvalue == copy_of(test, method="asymptotic").test(y, p, sample_weight=np.full(100, 101)).pvalue
+        large.pvalue
+        == copy_of(test, method="asymptotic")
+        .test(y, p, sample_weight=np.full(100, 101), weights="frequency")
+        .pvalue
     )
 
 
@@ -128,7 +131,7 @@ def test_weights_do_not_decide_otherwise_than_repetitions(test):
     """On either side of the limit of 10000 observations."""
     y, p = _properties.sample(50)
     for weight in (3, 201):
-        weighted = test.test(y, p, sample_weight=np.full(50, weight))
+        weighted = test.test(y, p, sample_weight=np.full(50, weight), weights="frequency")
         repeated = test.test(np.repeat(y, weight), np.repeat(p, weight))
         assert weighted.method == repeated.method
         assert weighted.pvalue == pytest.approx(repeated.pvalue)

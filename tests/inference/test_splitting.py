@@ -87,7 +87,7 @@ def test_two_samples_are_those_of_the_definition(cross_fit):
     ][: 1 + cross_fit]
     # floor(N^(2 / (4 s + 1))) bins, N = 4 samples with label 1
     test = SampleSplittingTest(smoothness=0.3, n_resamples=3000)
-    found, null = test._compare(columns, first, roles, 1, np.random.default_rng(0))
+    found, null = test._compare(columns, None, first, roles, 1, np.random.default_rng(0))
     assert found.n_bins == 3
     assert found.n_observed == (4 + 4 if cross_fit else 4)
     assert found.n_simulated == (5 + 5 if cross_fit else 5)
@@ -184,7 +184,7 @@ def test_level(name):
             groups, weight = np.unique(np.column_stack((y, p)), axis=0, return_counts=True)
             y, p = groups[:, 0].astype(int), groups[:, 1]
         test = SampleSplittingTest(**{"n_resamples": 239, "random_state": seed, **parameters})
-        pvalues.append(test.test(y, p, sample_weight=weight).pvalue)
+        pvalues.append(test.test(y, p, sample_weight=weight, weights="frequency").pvalue)
     check_level(pvalues, alpha=0.05, least=0.005)
 
 

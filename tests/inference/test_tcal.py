@@ -301,14 +301,19 @@ def test_auto_simulates_small_samples_and_rare_events():
 def test_huge_weights_cost_nothing():
     y, p, w = [0, 1, 0, 1], [0.3, 0.3, 0.5, 0.5], [7 * 10**9, 3 * 10**9, 10**9, 10**9]
     test = TCal(method="monte_carlo", n_resamples=99)
-    assert test.test(y, p, sample_weight=w).pvalue > 0.5
-    assert test.test(y, p, sample_weight=[6 * 10**9, 3 * 10**9, 10**9, 10**9]).pvalue == 0.01
+    assert test.test(y, p, sample_weight=w, weights="frequency").pvalue > 0.5
     assert (
-        TCal(method="asymptotic").test(y, p, sample_weight=[6 * 10**9, 3 * 10**9, 10**9, 10**9]).pvalue
+        test.test(y, p, sample_weight=[6 * 10**9, 3 * 10**9, 10**9, 10**9], weights="frequency").pvalue
+        == 0.01
+    )
+    assert (
+        TCal(method="asymptotic")
+        .test(y, p, sample_weight=[6 * 10**9, 3 * 10**9, 10**9, 10**9], weights="frequency")
+        .pvalue
         < 1e-10
     )
     with pytest.raises(ValueError, match="sample_weight"):
-        test.test(y, p, sample_weight=[1e17, 1, 1, 1])
+        test.test(y, p, sample_weight=[1e17, 1, 1, 1], weights="frequency")
 
 
 def test_random_states():

@@ -204,7 +204,7 @@ def test_weights_are_repetitions():
     whole = np.repeat(y, times), np.repeat(p, times, axis=0)
     for options in [{}, {"smoothness": 1.0}, {"method": "asymptotic"}]:
         test = TCal(n_resamples=49, random_state=0, **options)
-        weighted, repeated = test.test(y, p, sample_weight=times), test.test(*whole)
+        weighted, repeated = test.test(y, p, sample_weight=times, weights="frequency"), test.test(*whole)
         assert weighted.pvalue == repeated.pvalue
         assert weighted.n_samples == times.sum()
 
@@ -340,4 +340,4 @@ def test_shared_cells_of_no_rows():
 def test_too_many_rows_to_write_out_are_refused():
     y, p = sample(n=30)
     with pytest.raises(ValueError, match=r"sample_weight stands for 3e\+09 observations, .* limit of 1e\+08"):
-        TCal().test(y, p, sample_weight=np.full(30, 1e8))
+        TCal().test(y, p, sample_weight=np.full(30, 1e8), weights="frequency")

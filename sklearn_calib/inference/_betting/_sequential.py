@@ -16,9 +16,9 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     as_array,
-    check_binary,
     check_fraction,
     check_frequency_weights,
+    check_sample,
     check_sorted,
     check_two_labels,
     shape_of,
@@ -208,6 +208,7 @@ class SequentialTest(CalibrationTest):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
+        weights: str = "sampling",
         clusters: ArrayLike | None = None,
     ) -> Self:
         """Reset the test, run it on the first part of a stream, and store the result.
@@ -220,6 +221,8 @@ class SequentialTest(CalibrationTest):
             Outcomes.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies; k stands for the sample repeated k times in its place.
+        weights : {"sampling", "frequency"}, default="sampling"
+            What the weights mean; unequal sampling weights are not supported.
         clusters : None
             Not supported by a stream that is continued: pass them to :meth:`test`.
 
@@ -234,7 +237,7 @@ class SequentialTest(CalibrationTest):
                 "clusters cannot be passed to fit, which begins a stream. Use test, or CalibrationMonitor "
                 "with dependent_batches=True."
             )
-        return self._continue(BettingStream(), check_two_labels(y), X, y, sample_weight)
+        return self._continue(BettingStream(), check_two_labels(y), X, y, sample_weight, weights)
 
     def partial_fit(
         self,
@@ -242,6 +245,7 @@ class SequentialTest(CalibrationTest):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
+        weights: str = "sampling",
         classes: ArrayLike | None = None,
     ) -> Self:
         """Continue or begin the stream; the e-values do not depend on how it is divided into calls.
@@ -254,6 +258,8 @@ class SequentialTest(CalibrationTest):
             Outcomes.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies.
+        weights : {"sampling", "frequency"}, default="sampling"
+            As for :meth:`fit`.
         %(two_labels)s
 
         Returns
@@ -263,9 +269,9 @@ class SequentialTest(CalibrationTest):
         """
         require_outcomes(y)
         if not hasattr(self, "classes_"):
-            return self._continue(BettingStream(), check_two_labels(y, classes), X, y, sample_weight)
+            return self._continue(BettingStream(), check_two_labels(y, classes), X, y, sample_weight, weights)
         check_known(y, self.classes_, classes)
-        return self._continue(self._stream, self.classes_, X, y, sample_weight)
+        return self._continue(self._stream, self.classes_, X, y, sample_weight, weights)
 
     def _continue(
         self,
@@ -274,10 +280,14 @@ class SequentialTest(CalibrationTest):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
+        weights: str,
     ) -> Self:
         self._check_parameters()
         check_known(y, classes)
-        sample = check_binary(y, X, sample_weight, classes[1])
+        sample = check_sample(y, X, sample_weight, weights, classes[1])
+        # weights that are equal in a part of the stream can differ in others
+        if weights == "sampling" and sample_weight is not None and (np.asarray(sample_weight) != 1).any():
+            self._refuse_sampling()
         result = _advance(stream, sample)
         self._stream, self.classes_ = stream, classes
         shape = shape_of(X, "X")

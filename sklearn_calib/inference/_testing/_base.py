@@ -15,7 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
-from sklearn_calib._core._grouping import GroupedOutcomes, contradiction_words
+from sklearn_calib._core._grouping import (
+    GroupedOutcomes,
+    as_sampled,
+    contradiction_words,
+    weight_words,
+    weighting,
+)
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._persistence import VersionStamped
@@ -24,10 +30,9 @@ from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     as_array,
-    check_binary,
     check_class_sample,
     check_fraction,
-    check_frequency_weights,
+    check_sample,
     check_scores,
     greater_text,
     refuse_missing,
@@ -64,7 +69,7 @@ class CalibrationTestResult:
     method : str
         How the p-value was obtained.
     n_samples : int
-        Number of observations; frequency weights count.
+        Number of samples; frequencies count.
     scales : tuple
         Details of each scale, for a test that uses several.
     null_distribution : ndarray or None
@@ -80,7 +85,7 @@ class CalibrationTestResult:
     contradicted : ndarray of int
         Indices of the samples that contradict a prediction of exactly 0 or 1. Usually empty.
     n_contradicted, n_extreme : int
-        Number of those samples, and of all whose prediction contains exactly 0 or 1; frequency weights count.
+        Number of those samples, and of all whose prediction contains exactly 0 or 1; frequencies count.
         ``n_extreme`` is counted only if some are contradicted.
     others : CalibrationTestResult or None
         If some samples are contradicted, the result for the others; None if there are no others, or if
@@ -110,6 +115,7 @@ class CalibrationTestResult:
     n_clusters: int | None = None
     design_effect: float | None = None
     n_effective: float | None = None
+    weights: str | None = field(default=None, compare=False)
 
     @property
     def pvalue_others(self) -> float:
@@ -154,6 +160,7 @@ class CalibrationTestResult:
             ("statistic", f"{shown.statistic:.4g}"),
             ("estimate", f"{shown.estimate:.4g}"),
             ("n", str(shown.n_samples)),
+            *([] if shown.weights is None else [("weights", weight_words(shown))]),
             *([] if shown.n_clusters is None else [("clusters", cluster_words(shown))]),
         ]
 
@@ -196,8 +203,9 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     classes_: NDArray[Any]
     n_features_in_: int
 
-    # whether ``_test_sample`` heeds the clusters of its sample
+    # whether ``_test_sample`` heeds the clusters of its sample, and sampling weights
     _knows_clusters = False
+    _knows_sampling = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -209,7 +217,11 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
 
     @abstractmethod
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        """Return the result for checked data, whose weights, if any, are positive whole numbers."""
+        """Return the result for checked data.
+
+        Weights, if any, are positive whole numbers, or sampling weights if the class declares that it
+        ``_knows_sampling``.
+        """
 
     def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
         """Return the result for checked data of three or more classes."""
@@ -225,6 +237,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         y_proba: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
+        weights: str = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
         labels: ArrayLike | None = None,
@@ -240,11 +253,11 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             the probabilities of K classes in sorted order, for tests that support multiclass targets; each
             row is divided by its sum, which may differ from 1 by rounding. Values up to 1e-6 outside [0, 1]
             are clipped.
-        %(frequencies)s
+        %(inference_weight)s
         clusters : array-like of shape (n,) or None, default=None
             Label of the cluster (patient, customer, session, day) of each sample. Samples of different
             clusters are independent, those of a cluster need not be; None means that all are independent.
-            At least 4 clusters, or samples that are all clusters of their own. A sample with a weight of k
+            At least 4 clusters, or samples that are all clusters of their own. A sample with a frequency of k
             stands for k samples of one cluster.
         pos_label : label or None, default=None
             The positive class; None means 1 for labels in {0, 1} or {-1, 1}, else the greater label.
@@ -275,16 +288,16 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
                     f"pos_label={pos_label!r} belongs to binary problems, but y_proba has {shape[1]} columns."
                     " Leave it out, or pass one column."
                 )
-            sample = check_class_sample(y_true, y_proba, sample_weight, labels, clusters)
+            sample = check_class_sample(y_true, y_proba, sample_weight, labels, clusters, weights=weights)
         elif labels is not None:
             raise ValueError(
                 "labels is for three or more columns. In a binary problem pass pos_label, the positive class."
             )
         else:
-            sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
-        if sample_weight is not None:
-            check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))
-        result = self._run(sample)
+            sample = check_sample(y_true, y_proba, sample_weight, weights, pos_label, clusters)
+        if sample.sampling and not self._knows_sampling:
+            self._refuse_sampling()
+        result = _weighted(self._run(as_sampled(sample)), sample)
         if sample_weight is not None and result.n_contradicted:
             # samples of weight 0 were dropped
             kept = np.flatnonzero(as_array(sample_weight, "sample_weight") > 0)
@@ -294,8 +307,15 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             result = replace(result, **single_clusters(result.n_samples))
         return result
 
+    def _refuse_sampling(self) -> None:
+        raise ValueError(
+            f"{type(self).__name__} counts samples and cannot be given sampling weights. If a sample_weight "
+            "of k stands for k samples, pass weights='frequency'; else use TCal, CutoffTest, CoxTest or "
+            "CombinedTest."
+        )
+
     def _run(self, sample: BinarySample | ClassSample) -> CalibrationTestResult:
-        """Return the result for a checked sample, whose weights, if any, are positive whole numbers."""
+        """Return the result for a checked sample, whose weights do not depend on the class alone."""
         tiny = (sample.p > 0.0) & (sample.p < _SMALLEST)
         if tiny.any():
             sample = replace(sample, p=np.where(tiny, _SMALLEST, sample.p))
@@ -312,7 +332,8 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         # BinomialTest refuses others that are all distinct
         with suppress(ValueError):
             others = None if contradicted.all() else self._test_checked(sample.take(~contradicted))
-        n_contradicted, n_extreme = (int(sample.weights[rows].sum()) for rows in (contradicted, extreme))
+        times = np.ones_like(sample.weights) if sample.sampling else sample.weights
+        n_contradicted, n_extreme = (int(times[rows].sum()) for rows in (contradicted, extreme))
         return replace(
             result,
             pvalue=0.0,
@@ -332,6 +353,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
+        weights: str = "sampling",
         clusters: ArrayLike | None = None,
     ) -> Self:
         """Run the test and store its result.
@@ -349,7 +371,9 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         shape = shape_of(X, "X")
         # an estimator stores its classes: one column is that of the last class, also for text labels
         pos_label = greater_text(y, "y") if shape[1:] in ((), (1,)) else None
-        result = self.test(y, X, sample_weight=sample_weight, clusters=clusters, pos_label=pos_label)
+        result = self.test(
+            y, X, sample_weight=sample_weight, weights=weights, clusters=clusters, pos_label=pos_label
+        )
         self.classes_ = np.unique(as_array(y, "y"))
         self.n_features_in_ = 1 if len(shape) == 1 else shape[1]
         self.result_, self.statistic_, self.pvalue_ = result, result.statistic, result.pvalue
@@ -378,6 +402,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
+        weights: str = "sampling",
         clusters: ArrayLike | None = None,
     ) -> float:
         """Return the p-value on other data; the object need not be fitted.
@@ -409,7 +434,13 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             # in a subset that lacks one class the other keeps its meaning
             pos_label = classes[1]
         return self.test(
-            y, X, sample_weight=sample_weight, clusters=clusters, pos_label=pos_label, labels=labels
+            y,
+            X,
+            sample_weight=sample_weight,
+            weights=weights,
+            clusters=clusters,
+            pos_label=pos_label,
+            labels=labels,
         ).pvalue
 
     def __sklearn_tags__(self) -> Tags:
@@ -422,7 +453,23 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
 def result_of(grouped: GroupedOutcomes, **found: Any) -> CalibrationTestResult:
     """Return what was found for grouped outcomes, by default of a test of perfect calibration."""
     found = {"null_hypothesis": "P(Y = 1 | p) = p", **found, **dependence_of(grouped.clusters, grouped.prob)}
-    return CalibrationTestResult(n_samples=int(grouped.total), **found)
+    return CalibrationTestResult(n_samples=int(grouped.samples.total), **found)
+
+
+def _weighted(result: CalibrationTestResult, sample: BinarySample | ClassSample) -> CalibrationTestResult:
+    """Return a result with what it tells of weights; its other samples have their own effective number."""
+    if sample.w is None:
+        return result
+    others = result.others
+    if others is not None:
+        kept = np.ones(sample.y.shape[0], dtype=bool)
+        kept[result.contradicted] = False
+        others = _weighted(others, sample.take(kept))
+    found = weighting(sample, result.design_effect)
+    if sample.class_weights is not None:
+        # the samples are tested without weights
+        del found["n_effective"]
+    return replace(result, others=others, **found)
 
 
 def require_outcomes(y: Any) -> None:

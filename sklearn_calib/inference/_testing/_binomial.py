@@ -159,7 +159,7 @@ class BinomialTest(CalibrationTest):
     predicted 0.9: 12 of 20 positive (0.6), p-value 0.0004156, adjusted 0.001247
     """
 
-    _knows_clusters = True
+    _knows_clusters = _knows_sampling = True
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class BinomialTest(CalibrationTest):
         m = int(np.count_nonzero(chance))
         values = f"{m} value{'' if m == 1 else 's'}"
         null = None
-        if grouped.clusters is None:
+        if grouped.clusters is None and grouped.design is None:
             pvalues[chance] = np.maximum(_minlike(positives[chance], count[chance], value[chance]), _TINY)
             adjusted[chance] = adjust_pvalues(pvalues[chance], self.correction)
             smallest = float(pvalues.min())

@@ -20,7 +20,7 @@ from sklearn_calib._validation import (
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, result_of
 from sklearn_calib.inference._testing._cox import CoxTest
 from sklearn_calib.inference._testing._cutoff import CutoffTest
-from sklearn_calib.inference._testing._simulated import SimulatedTest, is_large, simulates
+from sklearn_calib.inference._testing._simulated import SimulatedTest, is_large, simulates, spread_of
 from sklearn_calib.inference._testing._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._testing._tcal import (
     TIE,
@@ -191,12 +191,13 @@ class CombinedTest(SimulatedTest):
         names = list(self.components)
         weights, grouped = self._weights(), group_sample(sample)
         pooled = sample
-        if grouped.prob.shape[0] > _MOST_DISTINCT and sample.clusters is None:
+        plain = sample.clusters is None and not sample.sampling
+        if grouped.prob.shape[0] > _MOST_DISTINCT and plain:
             pooled = BinarySample(*octaves_pooled(grouped, _PRECISION).rows())
         if simulates(self.method, is_large(sample), sample.clusters):
             # groups of ties, in sorted order
-            scales = BinaryScales(pooled, None)
-            values = self._simulate(scales.grouped, [_COMPONENTS[name](scales) for name in names])
+            scales = BinaryScales(group_sample(pooled), None)
+            values = self._simulate(scales.samples, [_COMPONENTS[name](scales) for name in names])
             observed, method = values[0], f"{self.n_resamples} simulations"
             slack = TIE * (np.abs(observed) + 1.0)
             if self.combine == "minimum":
@@ -292,11 +293,11 @@ Statistic = Callable[[Array], Array]
 
 def tcal_evidence(scales: BinaryScales) -> Statistic:
     """Return the statistic of T-Cal with all scales: minus the logarithm of its smallest weighted p-value."""
-    moments, grouped = scales.moments, scales.grouped
+    moments = scales.moments
     usable = usable_scales(moments)
     if usable == 0:
         return lambda positives: np.zeros(positives.shape[1])
-    statistics, deviation = scales.statistic(grouped.prob), moments.deviation[:usable]
+    statistics, deviation = scales.statistic(scales.samples.prob), moments.deviation[:usable]
     skewness = moments.third_cumulant[:usable] / moments.variance[:usable] ** 1.5
     n_scales = scales.n_bins.shape[0]
 
@@ -309,32 +310,41 @@ def tcal_evidence(scales: BinaryScales) -> Statistic:
 
 
 def _cutoff(scales: BinaryScales) -> Statistic:
-    expected = (scales.grouped.weight * scales.grouped.prob)[:, np.newaxis]
-    deviation = np.sqrt(scales.grouped.variance.sum())
+    grouped = scales.grouped
+    expected = (grouped.weight * grouped.prob)[:, np.newaxis]
+    deviation = np.sqrt(grouped.variance.sum() * scales.spread.own)
 
     def statistic(positives: Array) -> Array:
-        reach = walk_ranges(positives - expected)
+        reach = walk_ranges(grouped.weigh(positives) - expected) * scales.spread.relative(positives) ** 0.5
         return reach / deviation if deviation > 0.0 else np.zeros_like(reach)
 
     return statistic
 
 
-def _along(scales: BinaryScales, covariate: Array) -> Statistic:
-    """Return the squared sum of residuals times a covariate, over its variance."""
+def _along(scales: BinaryScales, covariate: Callable[[Array], Array]) -> Statistic:
+    """Return the squared sum of residuals times a covariate, a function of p, over its variance."""
     grouped = scales.grouped
-    variance = float(grouped.variance @ covariate**2)
-    centre = float(covariate @ (grouped.weight * grouped.prob))
+    along, spread = covariate(grouped.prob), spread_of(grouped, covariate)
+    variance = float(grouped.variance @ along**2) * spread.own
+    centre = float(along @ (grouped.weight * grouped.prob))
     if variance <= 0.0:
         return lambda positives: np.zeros(positives.shape[1])
-    return lambda positives: (covariate @ positives - centre) ** 2 / variance
+    return lambda positives: (
+        (along @ grouped.weigh(positives) - centre) ** 2 / variance * spread.relative(positives)
+    )
 
 
 def _slope(scales: BinaryScales) -> Statistic:
     x, v = logit(scales.grouped.prob), scales.grouped.variance
     total = v.sum()
-    covariate = x - (x @ v / total if total > 0.0 else 0.0)
-    # a single uncertain group lies at the mean, up to rounding
-    covariate[np.abs(covariate) <= _ROUNDING * np.abs(x).max()] = 0.0
+    middle = x @ v / total if total > 0.0 else 0.0
+
+    def covariate(p: Array) -> Array:
+        centred: Array = logit(p) - middle
+        # a single uncertain group lies at the mean, up to rounding
+        centred[np.abs(centred) <= _ROUNDING * np.abs(x).max()] = 0.0
+        return centred
+
     return _along(scales, covariate)
 
 
@@ -348,9 +358,9 @@ def _is_list(value: Any) -> bool:
 _COMPONENTS: dict[str, Callable[[BinaryScales], Statistic]] = {
     "tcal": tcal_evidence,
     "cutoff": _cutoff,
-    "intercept": lambda scales: _along(scales, np.ones_like(scales.grouped.prob)),
+    "intercept": lambda scales: _along(scales, np.ones_like),
     "slope": _slope,
-    "spiegelhalter": lambda scales: _along(scales, 1.0 - 2.0 * scales.grouped.prob),
+    "spiegelhalter": lambda scales: _along(scales, lambda p: 1.0 - 2.0 * p),
 }
 
 _TESTS: dict[str, CalibrationTest] = {

@@ -13,7 +13,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, result_of
-from sklearn_calib.inference._testing._simulated import refuse_clusters
+from sklearn_calib.inference._testing._simulated import refuse_clusters, simulated
 from sklearn_calib.metrics._names import as_metric
 
 # What counts as a tie of two values of a metric, apart from rounding in proportion to it.
@@ -74,7 +74,7 @@ class ConsistencyTest(CalibrationTest):
     (False, True)
     """
 
-    _knows_clusters = True
+    _knows_clusters = _knows_sampling = True
 
     def __init__(
         self,
@@ -102,12 +102,15 @@ class ConsistencyTest(CalibrationTest):
         metric = as_metric(self.metric)
         redrawn = Redrawn(metric, grouped, weighted=sample.w is not None)
         value = redrawn.estimate
-        null = redrawn_values(
-            redrawn,
-            self.n_resamples,
-            check_generator(self.random_state),
-            pairs=self.resample == "pairs",
-        )
+        if self.resample == "pairs":
+            null = redrawn_values(redrawn, self.n_resamples, check_generator(self.random_state), pairs=True)
+        else:
+            weight, power = redrawn.grouped.weight, 0.5 * redrawn.is_error
+            null = redrawn.known(
+                simulated(
+                    self, redrawn.grouped, lambda positives: redrawn.values(weight, positives), power=power
+                )
+            )
         function = getattr(metric, "func", metric)
         name = getattr(function, "__name__", type(function).__name__)
         return result_of(

@@ -9,16 +9,18 @@ from scipy.special import expit
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import monte_carlo_pvalue
-from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
+from sklearn_calib._core._recalibration import ROWS, LogitOutcomes, Recalibration
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option
 from sklearn_calib.inference._testing._base import CalibrationTestResult, result_of
 from sklearn_calib.inference._testing._simulated import (
     MOST_SIMULATED,
     SimulatedTest,
+    Spread,
     conditional_sums,
     simulated,
     simulates,
+    spread_of,
 )
 from sklearn_calib.inference._testing._tails import chi2_sf
 
@@ -131,12 +133,23 @@ class CoxTest(SimulatedTest):
             full = data.fit_intercept() if parameter == "intercept" else data.fit_both()
             df = 2 if parameter == "both" else 1
             residual = data.residual(null)
-            statistic = data.score_statistic(null, parameter, float(residual.sum()), float(residual @ data.u))
+            own = data.scores(null, parameter, float(residual.sum()), float(residual @ data.u))
+            spreads = _spreads(grouped, data, null, parameter)
+            unit = np.sqrt([spread.own for spread in spreads])
+            own /= unit
+            statistic = float(own @ own)
             estimate = float(data.weight @ np.abs(full.prob - null.prob) / whole.total)
             reason = full.describe(parameter)
-            draws = self._simulated_statistics(grouped, data, null, parameter)
-            if draws is not None and grouped.clusters is not None:
-                statistic, draws = float(draws[0]), draws[1:]
+            drawn = self._simulated_scores(grouped, data, null, parameter, spreads)
+            if drawn is not None:
+                drawn /= unit[:, np.newaxis]
+            if drawn is not None and grouped.clusters is not None:
+                scores = np.column_stack((own, drawn))
+                covariance = drawn @ drawn.T / drawn.shape[1]
+                statistics = (scores * (np.linalg.pinv(covariance, hermitian=True) @ scores)).sum(axis=0)
+                statistic, draws = float(statistics[0]), statistics[1:]
+            elif drawn is not None:
+                draws = (drawn * drawn).sum(axis=0)
         if draws is None:
             pvalue, method = chi2_sf(statistic, df), f"chi-squared with {df} df"
         else:
@@ -154,13 +167,18 @@ class CoxTest(SimulatedTest):
             asymptotic_null=f"chi2({df})" if draws is None else "",
         )
 
-    def _simulated_statistics(
-        self, grouped: GroupedOutcomes, data: LogitOutcomes, null: Recalibration, parameter: str
+    def _simulated_scores(
+        self,
+        grouped: GroupedOutcomes,
+        data: LogitOutcomes,
+        null: Recalibration,
+        parameter: str,
+        spreads: list[Spread],
     ) -> Array | None:
-        """Return the statistic of each simulated sample, or None if the p-value is asymptotic."""
+        """Return the scores of simulated samples, (1 or 2, r), or None if the p-value is asymptotic."""
         clusters = grouped.clusters
         n_rarer = min(data.positives.sum(), data.negatives.sum())
-        conditional = parameter == "slope" and clusters is None
+        conditional = parameter == "slope" and clusters is None and grouped.design is None
         fits = not conditional or grouped.total * n_rarer <= _LARGEST_TABLE
         if self.method == "monte_carlo" and not fits:
             raise ValueError(
@@ -181,34 +199,39 @@ class CoxTest(SimulatedTest):
                 self.random_state,
             )
             sums = np.stack((np.zeros_like(along), along - centre @ data.u))
-        else:
-            true = grouped
-            if parameter == "slope":
-                # its null hypothesis leaves the intercept open: the fitted one
-                true = replace(grouped, prob=expit(null.intercept + logit(grouped.prob)))
-            u = (logit(grouped.prob) - data.centre) / data.spread
-            covariates = np.stack((np.ones_like(u), u))
-            offset = np.array([[centre.sum()], [centre @ data.u]])
-            sums = simulated(self, true, lambda positives: (covariates @ positives - offset).T).T
-        if clusters is None:
-            out: Array = data.score_statistic(null, parameter, *sums)
-            return out
-        residual = data.residual(null)
-        own = np.array([[residual.sum()], [residual @ data.u]])
-        return _dependent_score(data, null, parameter, np.hstack((own, sums)))
+            return data.scores(null, parameter, *sums)
+        true = _true(grouped, null, parameter)
+        u = (logit(grouped.prob) - data.centre) / data.spread
+        covariates = np.stack((np.ones_like(u), u))
+        offset = np.array([[centre.sum()], [centre @ data.u]])
+        return simulated(
+            self,
+            true,
+            lambda positives: data.scores(null, parameter, *(covariates @ positives - offset)).T,
+            *spreads,
+        ).T
 
 
-def _dependent_score(data: LogitOutcomes, null: Recalibration, parameter: str, sums: Array) -> Array:
-    """Return score statistics with the variance of simulated samples, all but the first.
+def _true(grouped: GroupedOutcomes, null: Recalibration, parameter: str) -> GroupedOutcomes:
+    """Return the outcomes with the event probabilities of the null hypothesis."""
+    if parameter != "slope":
+        return grouped
+    # its null hypothesis leaves the intercept open: the fitted one
+    return replace(grouped, prob=expit(null.intercept + logit(grouped.prob)))
 
-    ``sums``, of shape (2, 1 + r), are residual sums and residual sums times u.
-    """
-    level, mixed = data.information(null)
-    rows = np.stack((sums[0], sums[1] - mixed / level * sums[0]))
-    rows = rows[{"intercept": slice(0, 1), "slope": slice(1, 2), "both": slice(0, 2)}[parameter]]
-    covariance = rows[:, 1:] @ rows[:, 1:].T / (rows.shape[1] - 1.0)
-    out: Array = (rows * (np.linalg.pinv(covariance, hermitian=True) @ rows)).sum(axis=0)
-    return out
+
+def _spreads(
+    grouped: GroupedOutcomes, data: LogitOutcomes, null: Recalibration, parameter: str
+) -> list[Spread]:
+    """Return the ratio of variances of each score."""
+    true, middle = (
+        _true(grouped, null, parameter),
+        data.centre + data.spread * data.residual_centre(null, parameter),
+    )
+    if parameter == "slope":
+        middle += null.intercept
+    along = [None, lambda p: (logit(p) - middle) / data.spread]
+    return [spread_of(true, covariate) for covariate in along[ROWS[parameter]]]
 
 
 _NULL = {

@@ -7,7 +7,7 @@ from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._testing._base import CalibrationTestResult, result_of
-from sklearn_calib.inference._testing._simulated import TIE, SimulatedTest, simulated, simulates
+from sklearn_calib.inference._testing._simulated import TIE, SimulatedTest, simulated, simulates, spread_of
 from sklearn_calib.inference._testing._tails import brownian_range_sf
 from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_ranges
 
@@ -91,7 +91,7 @@ class CutoffTest(SimulatedTest):
         walk = residual_walk(grouped)
         reach = float(np.ptp(walk))
         variance = grouped.variance
-        deviation = float(np.sqrt(variance.sum()))
+        deviation = float(np.sqrt(variance.sum() * spread_of(grouped).own))
         null = None
         large = sample.clusters is None and _effective_size(variance) >= LARGE
         simulate = simulates(self.method, large, sample.clusters)

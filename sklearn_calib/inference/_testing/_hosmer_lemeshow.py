@@ -17,6 +17,7 @@ from sklearn_calib.inference._testing._simulated import (
     SimulatedTest,
     simulated,
     simulates,
+    spread_of,
 )
 from sklearn_calib.inference._testing._tails import chi2_sf
 
@@ -110,6 +111,9 @@ class HosmerLemeshowTest(SimulatedTest):
         )
         count, events, others, gap = (np.add.reduceat(term, starts) for term in terms)
         variance = events * others / count
+        if grouped.design is not None:
+            # the sum of w^2 replaces that of w
+            variance *= np.add.reduceat(grouped.design.squares, starts) / count * spread_of(grouped).own
         counts = variance > 0.0
         df = int(np.count_nonzero(counts))
         null, asymptotic_null, method = None, "", f"asymptotic, chi-squared with {df} df"
@@ -117,7 +121,10 @@ class HosmerLemeshowTest(SimulatedTest):
         if df:
             if simulates(self.method, grouped.total > MOST_SIMULATED, grouped.clusters):
                 null = simulated(
-                    self, grouped, lambda positives: _statistic(positives, starts, events, variance)
+                    self,
+                    grouped,
+                    lambda positives: _statistic(positives, starts, events, variance),
+                    power=1.0,
                 )
                 pvalue, method = monte_carlo_pvalue(statistic, null, TIE), f"{self.n_resamples} simulations"
             else:

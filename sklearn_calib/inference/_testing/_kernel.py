@@ -219,7 +219,9 @@ class KernelTest(SimulatedTest):
             if float(sample.weight @ (p * (1.0 - p))) < _LEAST_VARIANCE:
                 reason = _TOO_CERTAIN
             else:
-                variance, third = null_cumulants(sample.points, sample.weight, float(bandwidths[0]))
+                variance, third = null_cumulants(
+                    sample.points, sample.weight, float(bandwidths[0]), sample.scale
+                )
                 z = np.array(statistic / float(deviation[0]))
                 pvalue = pvalues[0] = float(gamma_sf(z, np.array(third / variance**1.5)))
         if reason and bandwidths.shape[0] > 1:

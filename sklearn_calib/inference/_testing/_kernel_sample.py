@@ -12,6 +12,7 @@ from sklearn_calib._core._kernel import MAX_DENSE, Form, kernel_form, null_varia
 from sklearn_calib._core._null import MAX_ELEMENTS, draw_positives, sample_labels
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample
+from sklearn_calib.inference._testing._simulated import Spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,8 @@ class KernelSample:
     weight: Array
     counts: Array
     clusters: Clusters | None = None
+    # sampling weights of the samples of each point, of which some are tied
+    scale: Array | float = 1.0
     # multiclass samples with clusters: the point of each sample
     point: NDArray[np.intp] | None = None
 
@@ -32,20 +35,24 @@ class KernelSample:
     def from_binary(cls, sample: BinarySample) -> "KernelSample":
         """Group outcomes by their prediction."""
         grouped = group_sample(sample)
-        points, counts = grouped.prob[:, np.newaxis], grouped.positives[:, np.newaxis]
-        return cls(points, grouped.weight, counts, grouped.clusters)
+        cells, scale = grouped.samples, 1.0 if grouped.design is None else grouped.design.weight
+        return cls(
+            cells.prob[:, np.newaxis], cells.weight, cells.positives[:, np.newaxis], cells.clusters, scale
+        )
 
     @classmethod
     def from_classes(cls, sample: ClassSample) -> "KernelSample":
         """Group labels by their vector of probabilities."""
-        order = np.lexsort(sample.p.T[::-1])
-        p, y, w = sample.p[order], sample.y[order], sample.weights[order]
-        changes = np.any(p[1:] != p[:-1], axis=1)
+        scale = sample.weights if sample.sampling else np.ones(sample.y.shape[0])
+        order = np.lexsort((scale, *sample.p.T[::-1]))
+        p, y, scale = sample.p[order], sample.y[order], scale[order]
+        w = np.ones_like(scale) if sample.sampling else sample.weights[order]
+        changes = np.any(p[1:] != p[:-1], axis=1) | (scale[1:] != scale[:-1])
         group = np.concatenate(([0], np.cumsum(changes)))
         starts = group_starts(group)
         counts = np.zeros((starts.shape[0], p.shape[1]))
         np.add.at(counts, (group, y), w)
-        found = cls(p[starts], np.add.reduceat(w, starts), counts)
+        found = cls(p[starts], np.add.reduceat(w, starts), counts, scale=scale[starts])
         if sample.clusters is None:
             return found
         times = w.astype(np.int64)
@@ -67,7 +74,8 @@ class KernelSample:
 
         No term is negative: the rounding error of differences could exceed the contribution of rare events.
         """
-        square, opposite = np.square(self.points), np.square(1.0 - self.points)
+        weight = np.square(np.broadcast_to(self.scale, self.weight.shape))[:, np.newaxis]
+        square, opposite = weight * np.square(self.points), weight * np.square(1.0 - self.points)
         if square.shape[1] == 1:
             column = counts[:, :, 0]
             return np.asarray(column @ opposite[:, 0] + (self.weight - column) @ square[:, 0])
@@ -113,16 +121,23 @@ class KernelSample:
         pairs = max(float(self.total) * (self.total - 1.0), 1.0)
         observed, deviation = np.zeros((2, bandwidths.shape[0]))
         null = np.zeros((bandwidths.shape[0], n_draws))
+        spread = Spread()
+        if isinstance(self.scale, np.ndarray) and (self.scale != 1.0).any():
+            spread = Spread.of(self.points, self.weight, self.counts, self.scale)
         seed = generator.integers(1 << 32, size=4).tolist()
         for scale, bandwidth in enumerate(bandwidths):
             form = kernel_form(self.points, bandwidth)
             observed[scale] = self._pair_sums(form, self.counts[np.newaxis])[0] / pairs
-            variance = null_variance(self.points, self.weight, bandwidth)
-            deviation[scale] = np.sqrt(variance) / pairs
+            variance = null_variance(self.points, self.weight, bandwidth, self.scale)
+            deviation[scale] = np.sqrt(variance) / pairs * spread.own
             # the labels are the same for every bandwidth
             drawn = self.draw(n_draws, np.random.default_rng(seed))
             if n_draws:
-                null[scale] = np.concatenate([self._pair_sums(form, counts) for counts in drawn]) / pairs
+                values = [
+                    self._pair_sums(form, counts) * spread.relative(counts.reshape(counts.shape[0], -1).T)
+                    for counts in drawn
+                ]
+                null[scale] = np.concatenate(values) / pairs
         if self.clusters is not None:
             # pairs of samples in a cluster shift the mean, the same for all samples that are compared
             mean, deviation = null.mean(axis=1), null.std(axis=1)
@@ -132,7 +147,7 @@ class KernelSample:
     def _pair_sums(self, form: Form, counts: Array) -> Array:
         """Return sum_{i != j} kappa_ij <r_i, r_j> over samples for counts (r, G, C): (r,)."""
         n_draws, n_points, n_columns = counts.shape
-        residual = np.moveaxis(counts - self.weight[:, np.newaxis] * self.points, 2, 1)
+        residual = np.moveaxis(counts - self.weight[:, np.newaxis] * self.points, 2, 1) * self.scale
         forms = form(residual.reshape(-1, n_points)).reshape(n_draws, n_columns).sum(axis=1)
         out: Array = forms - self.squares(counts)
         return out

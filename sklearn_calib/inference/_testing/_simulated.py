@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -24,6 +26,9 @@ _METHODS = ("auto", "asymptotic", "monte_carlo")
 #: What counts as a tie of two standardised statistics.
 TIE = 1e-9
 
+# Smallest ratio of variances under the weighted null hypothesis.
+_LEAST_RATIO = 0.25
+
 # Number of observations up to which "auto" of the classical tests simulates.
 MOST_SIMULATED = 10_000
 
@@ -34,7 +39,7 @@ _LARGE, _LARGE_VARIANCE = 100_000.0, 2000.0
 class SimulatedTest(CalibrationTest):
     """Base class of tests of simulated or asymptotic p-values."""
 
-    _knows_clusters = True
+    _knows_clusters = _knows_sampling = True
 
     def __init__(self, *, method: str = "auto", n_resamples: int = 999, random_state: Any = 0) -> None:
         self.method = method
@@ -68,13 +73,91 @@ def refuse_clusters(clusters: Any, parameter: str, value: str, instead: str) -> 
         )
 
 
-def simulated(test: Any, grouped: GroupedOutcomes, statistic: Callable[[Array], Array]) -> Array:
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """The variance of weighted residuals if only the weighted population is calibrated, over that if all are.
+
+    With sampling weights w, predictions can be calibrated in the population, and not among the samples of a
+    given weight. The variance of a sum of w u (y - p) is then estimated by that of w^2 u^2 vhat,
+
+        vhat = v + (1 - 2 p) (r - v x' beta),   v = p (1 - p),   r = y - p,   x = (1, logit p),
+        beta = (sum w v x x')^-1 sum w x r,
+
+    where beta, a step of the weighted logistic recalibration, removes from r^2 = v + (1 - 2 p) r the
+    miscalibration that is to be detected. The ratio, at least 1/4, is linear in the outcomes; ``own`` is that
+    of the sample. It is computed for simulated samples, too, so that p-values are exact if P(Y | p, w) = p.
+    """
+
+    own: float = 1.0
+    _coefficients: Array | None = None
+    _expected: float = 0.0
+
+    @classmethod
+    def of(
+        cls, prob: Array, count: Array, positives: Array, weight: Array, along: Array | float = 1.0
+    ) -> Spread:
+        """Return the ratio for cells of ``count`` samples of equal weight, and the covariate u.
+
+        ``prob`` and ``positives`` have one column, or one for each of K classes, over which sums are taken.
+        """
+        rows, total = [], 0.0
+        for p in prob.T:
+            v, x = p * (1.0 - p), np.stack((np.ones_like(p), logit(p)))
+            squares = (weight * along) ** 2
+            skewed = squares * (1.0 - 2.0 * p)
+            information = (count * weight * v * x) @ x.T
+            beta = np.linalg.pinv(information, hermitian=True) @ (x @ (count * v * skewed))
+            rows.append(skewed - weight * (beta @ x))
+            total += float(count @ (squares * v))
+        if total <= 0.0:
+            return cls()
+        coefficients = (np.stack(rows, axis=1) / total).ravel()
+        expected = float(coefficients @ (count[:, np.newaxis] * prob).ravel())
+        found = cls(1.0, coefficients, expected)
+        return replace(found, own=float(found._ratio(positives.ravel())))
+
+    def _ratio(self, positives: Array) -> Array:
+        assert self._coefficients is not None
+        return np.maximum(1.0 + self._coefficients @ positives - self._expected, _LEAST_RATIO)
+
+    def relative(self, positives: Array) -> Array | float:
+        """Return the ratio of the sample over those of simulated ones, from positives of cells (cells, r)."""
+        return 1.0 if self._coefficients is None else self.own / self._ratio(positives)
+
+
+def spread_of(grouped: GroupedOutcomes, along: Callable[[Array], Array] | None = None) -> Spread:
+    """Return the ratio of variances of grouped outcomes, and a covariate of p; 1 without sampling weights."""
+    if grouped.design is None:
+        return Spread()
+    cells = grouped.samples
+    covariate = 1.0 if along is None else along(cells.prob)
+    columns = cells.prob[:, np.newaxis], cells.weight, cells.positives[:, np.newaxis]
+    return Spread.of(*columns, grouped.design.weight, covariate)
+
+
+def simulated(
+    test: Any,
+    grouped: GroupedOutcomes,
+    statistic: Callable[[Array], Array],
+    *spreads: Spread,
+    power: float = 0.5,
+) -> Array:
     """Return the statistic of each sample that is simulated with the parameters of ``test``.
 
-    ``statistic`` maps numbers of positives, shape (groups, r), to r values.
+    ``statistic`` maps weights of positives, shape (groups, r), to r values, or to (r, k). With sampling
+    weights, values are multiplied by the ``power`` of the ratio of variances of the sample over that of the
+    simulation; ``spreads`` are those of each of k values.
     """
-    draws = draw_positives(grouped, test.n_resamples, check_generator(test.random_state))
-    return np.concatenate([statistic(positives.astype(np.float64)) for positives in draws])
+    values = []
+    spreads = spreads or (spread_of(grouped),)
+    for positives in draw_positives(grouped.samples, test.n_resamples, check_generator(test.random_state)):
+        drawn = positives.astype(np.float64)
+        found = statistic(grouped.weigh(drawn))
+        if grouped.design is not None:
+            ratio = np.stack([spread.relative(drawn) for spread in spreads]) ** power
+            found = (found.T * ratio).T.reshape(found.shape)
+        values.append(found)
+    return np.concatenate(values)
 
 
 def conditional_sums(prob: Array, n_events: int, values: Array, n_resamples: int, random_state: Any) -> Array:

@@ -14,8 +14,10 @@ from sklearn_calib.inference._testing._simulated import (
     MOST_SIMULATED,
     TIE,
     SimulatedTest,
+    Spread,
     simulated,
     simulates,
+    spread_of,
 )
 from sklearn_calib.inference._testing._tails import normal_two_sided
 
@@ -81,8 +83,13 @@ class SpiegelhalterTest(SimulatedTest):
             covariate = 1.0 - 2.0 * prob
             weighted = covariate if sample.w is None else sample.w[rows] * covariate
             excess += float((sample.y[rows] - prob) @ weighted)
+            if sample.w is not None and sample.sampling:
+                covariate = weighted
             variance += float((prob * (1.0 - prob) * covariate) @ weighted)
-        deviation = math.sqrt(variance)
+        spread = Spread()
+        if sample.sampling:
+            spread = spread_of(group_sample(sample), lambda p: 1.0 - 2.0 * p)
+        deviation = math.sqrt(variance * spread.own)
         null, method, asymptotic_null, clustered = None, "asymptotic, normal, two-sided", "", {}
         if deviation > 0.0:
             statistic = excess / deviation
@@ -90,7 +97,7 @@ class SpiegelhalterTest(SimulatedTest):
                 grouped = group_sample(sample)
                 covariate = (1.0 - 2.0 * grouped.prob) / deviation
                 centre = float(covariate @ (grouped.weight * grouped.prob))
-                null = simulated(self, grouped, lambda positives: covariate @ positives - centre)
+                null = simulated(self, grouped, lambda positives: covariate @ positives - centre, spread)
                 pvalue = monte_carlo_pvalue(abs(statistic), np.abs(null), TIE)
                 method = f"{self.n_resamples} simulations, two-sided"
             else:
@@ -112,7 +119,7 @@ class SpiegelhalterTest(SimulatedTest):
             pvalue=pvalue,
             estimate=excess / sample.total,
             method=method,
-            n_samples=int(sample.total),
+            n_samples=round(sample.total),
             null_distribution=null,
             reason=reason,
             tail="two-sided",

@@ -145,6 +145,8 @@ class SampleSplittingTest(CalibrationTest):
     (False, True)
     """
 
+    _knows_sampling = True
+
     def __init__(
         self,
         *,
@@ -173,17 +175,18 @@ class SampleSplittingTest(CalibrationTest):
     def _split(
         self, sample: BinarySample | ClassSample, p: Array, null_hypothesis: str
     ) -> CalibrationTestResult:
-        y, p = written_out(sample.w, sample.y, p)
-        order = np.lexsort((y, *p.T))
-        y, p = y[order], p[order]
+        times, scale = (None, sample.weights) if sample.sampling else (sample.w, None)
+        y, p = written_out(times, sample.y, p)
+        order = np.lexsort((y, *p.T) if scale is None else (scale, y, *p.T))
+        y, p, scale = y[order], p[order], None if scale is None else scale[order]
         n, n_classes = p.shape
         splitting, labelling, permuting, counting = spawn(check_generator(self.random_state), 4)
         first = splitting.permutation(n) < n // 2
         (drawn,) = next(sample_labels(p, 1, labelling))
         roles = [np.where(first, y, drawn), np.where(first, drawn, y)][: 1 + self.cross_fit]
-        tests = [self._compare(p, first, roles, label, permuting) for label in range(n_classes)]
+        tests = [self._compare(p, scale, first, roles, label, permuting) for label in range(n_classes)]
         best, null = min(tests, key=lambda pair: pair[0].pvalue)
-        z, joint = _means(y, p, self.n_resamples, counting)
+        z, joint = _means(y, p, scale, self.n_resamples, counting)
         pvalues = [monte_carlo_pvalue(own[0], own[1:], TIE * (1.0 + own[0])) for own in joint]
         # Bonferroni over the classes, and a third of alpha for each part
         pvalues.append(n_classes * best.pvalue)
@@ -198,7 +201,9 @@ class SampleSplittingTest(CalibrationTest):
             decided = f"T{part + 1}, mostly of class {label}, z = {z[part, label]:.3g}"
         cells = shared_alcoves(p, float(best.n_bins))
         # eq. (6); the vector norm counts both classes of a binary problem
-        squared = (cell_statistics(cells, y, p) / cells.count).sum() / n / (2.0 if n_classes == 2 else 1.0)
+        squared = (
+            (cell_statistics(cells, y, p, scale) / cells.count).sum() / n / (2.0 if n_classes == 2 else 1.0)
+        )
         return CalibrationTestResult(
             test="sample splitting test",
             null_hypothesis=null_hypothesis,
@@ -215,6 +220,7 @@ class SampleSplittingTest(CalibrationTest):
     def _compare(
         self,
         p: Array,
+        scale: Array | None,
         first: NDArray[np.bool_],
         roles: list[NDArray[np.int64]],
         label: int,
@@ -236,7 +242,11 @@ class SampleSplittingTest(CalibrationTest):
 
         def average(inside: NDArray[np.bool_]) -> Array:
             parts = zip(scales, pools, sizes, strict=True)
-            return np.mean([_statistics(cells, inside[pool], *size) for cells, pool, size in parts], axis=0)
+            found = [
+                _statistics(cells, inside[pool], None if scale is None else scale[rows[pool]], *size)
+                for cells, pool, size in parts
+            ]
+            return np.mean(found, axis=0)
 
         values = [average(own[:, np.newaxis])]
         step = max(1, MAX_ELEMENTS // max(rows.shape[0], 1))
@@ -264,7 +274,7 @@ class SampleSplittingTest(CalibrationTest):
 
 
 def _means(
-    y: NDArray[np.int64], p: Array, n_resamples: int, generator: np.random.Generator
+    y: NDArray[np.int64], p: Array, scale: Array | None, n_resamples: int, generator: np.random.Generator
 ) -> tuple[Array, Array]:
     """Return T1 and T2 of ``y`` over their standard deviations, (2, K), and their norms.
 
@@ -275,29 +285,39 @@ def _means(
     for labels in chain([y[np.newaxis]], sample_labels(p, n_resamples, generator)):
         r = labels.shape[0]
         place = (labels + n_classes * np.arange(r)[:, np.newaxis]).ravel()
-        both = [np.bincount(place, w, r * n_classes) for w in (None, p[np.arange(n), labels].ravel())]
+        own = np.broadcast_to(np.ones(n) if scale is None else scale, labels.shape)
+        both = [np.bincount(place, w.ravel(), r * n_classes) for w in (own, own * p[np.arange(n), labels])]
         sums.append(np.reshape(both, (2, r, n_classes)))
-    terms = np.stack((p, p * p))
-    variance = np.stack((p, p**3)) * (1.0 - p)
-    scale = np.sqrt(variance.sum(axis=1, keepdims=True))
-    scale[scale == 0.0] = np.inf
-    z = (np.concatenate(sums, axis=1) - terms.sum(axis=1, keepdims=True)) / scale
+    w = np.ones((n, 1)) if scale is None else scale[:, np.newaxis]
+    terms = np.stack((p, p * p)) * w
+    variance = np.stack((p, p**3)) * (1.0 - p) * w * w
+    size = np.sqrt(variance.sum(axis=1, keepdims=True))
+    size[size == 0.0] = np.inf
+    z = (np.concatenate(sums, axis=1) - terms.sum(axis=1, keepdims=True)) / size
     # cov([y = k], [y = l]) = -p_k p_l
-    correlation = -(terms.transpose(0, 2, 1) / scale.transpose(0, 2, 1)) @ (terms / scale)
+    correlation = -(terms.transpose(0, 2, 1) / size.transpose(0, 2, 1)) @ (terms / size)
     correlation[:, np.arange(n_classes), np.arange(n_classes)] = 1.0
     # sums that depend on the others, as the last one of T1 does, add nothing
     inverse = np.linalg.pinv(correlation, rcond=_SINGULAR, hermitian=True)
     return z[:, 0], np.sqrt(np.maximum(((z @ inverse) * z).sum(axis=2), 0.0))
 
 
-def _statistics(scales: list[SharedCells], inside: NDArray[np.bool_], n1: int, n2: int) -> Array:
+def _statistics(
+    scales: list[SharedCells], inside: NDArray[np.bool_], weight: Array | None, n1: int, n2: int
+) -> Array:
     """Return the chi-squared statistic of every scale, shape (r, scales), for r columns of ``inside``.
 
     It is sum (n2 v - n1 w)^2 / (n1 n2)^2 - 1 / n1 - 1 / n2, to which bins with one sample contribute nothing.
+    With sampling weights v and w are sums of weights, and what is subtracted are sums of their squares.
     """
     out = np.empty((inside.shape[1], len(scales)))
     n1, n2 = max(n1, 1), max(n2, 1)
     for k, cells in enumerate(scales):
+        if weight is not None:
+            each, sign = weight[cells.rows], np.where(inside[cells.rows], 1.0 / n1, -1.0 / n2)
+            gap = np.add.reduceat((each * sign.T).T, cells.starts, axis=0)
+            out[:, k] = (gap * gap).sum(axis=0) - (each * each) @ (sign * sign)
+            continue
         count = np.add.reduceat(inside[cells.rows], cells.starts, axis=0, dtype=np.int32)
         a, b = count / n1, (cells.count[:, np.newaxis] - count) / n2
         out[:, k] = np.sum((a - b) ** 2 - a / n1 - b / n2, axis=0)

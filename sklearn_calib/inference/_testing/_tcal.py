@@ -21,7 +21,7 @@ from scipy.special import ndtri
 
 from sklearn_calib._core._binning import uniform_bins
 from sklearn_calib._core._clusters import Clusters, clusters_of_classes, dependence_of
-from sklearn_calib._core._grouping import group_sample
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._nested_bins import MAX_LEVEL, NestedBins, NullMoments
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
 from sklearn_calib._core._simplex_bins import class_moments, nested_alcoves, simulated_statistics
@@ -37,7 +37,13 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._testing._simulated import is_large, refuse_clusters, simulates
+from sklearn_calib.inference._testing._simulated import (
+    Spread,
+    is_large,
+    refuse_clusters,
+    simulates,
+    spread_of,
+)
 from sklearn_calib.inference._testing._tails import SMALLEST_PVALUE, gamma_sf
 
 _METHODS = ("auto", "monte_carlo", "asymptotic", "theory")
@@ -232,7 +238,7 @@ class TCal(CalibrationTest):
       decided by 2 bins
     """
 
-    _knows_clusters = True
+    _knows_clusters = _knows_sampling = True
 
     def __init__(
         self,
@@ -263,7 +269,7 @@ class TCal(CalibrationTest):
         check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        scales = BinaryScales(sample, self._order)
+        scales = BinaryScales(group_sample(sample), self._order)
         return self._decide(scales, is_large(sample), "P(Y = 1 | p) = p")
 
     def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
@@ -272,7 +278,11 @@ class TCal(CalibrationTest):
             confidence = np.minimum(sample.p[np.arange(top.shape[0]), top], 1.0)
             right = (sample.y == top).astype(np.int64)
             return replace(
-                self._test_sample(BinarySample(right, confidence, sample.w, clusters=sample.clusters)),
+                self._test_sample(
+                    BinarySample(
+                        right, confidence, sample.w, clusters=sample.clusters, sampling=sample.sampling
+                    )
+                ),
                 null_hypothesis="P(predicted class is right | confidence) = confidence",
             )
         large = sample.p.size > _MANY_PROBABILITIES
@@ -294,6 +304,12 @@ class TCal(CalibrationTest):
             method = "monte_carlo" if simulates(method, large, scales.clusters) else "asymptotic"
         if tolerance:
             refuse_clusters(scales.clusters, "tolerance", str(tolerance), "0")
+        if scales.weighted and (tolerance or method == "theory"):
+            raise ValueError(
+                "method='theory' and tolerance > 0 assume samples of equal weight and cannot be given "
+                "sampling weights. Use method='monte_carlo' and tolerance=0."
+            )
+        if tolerance:
             null_hypothesis = f"the l2 distance of p from its calibration curve is at most {tolerance:g}"
         n_scales = scales.n_bins.shape[0]
         weighted = adaptive and self.combine == "weighted" and method != "theory"
@@ -522,16 +538,22 @@ class BinaryScales:
 
     n_classes = 2
 
-    def __init__(self, sample: BinarySample, smoothness: float | None) -> None:
-        self.grouped = group_sample(sample)
-        self.n, self.probabilities = self.grouped.total, self.grouped.prob
+    def __init__(self, grouped: GroupedOutcomes, smoothness: float | None) -> None:
+        self.grouped = grouped
+        # with sampling weights, tied predictions of different weights
+        self.samples, design = grouped.samples, grouped.design
+        scale = None if design is None else design.weight
+        self.n, self.probabilities = self.samples.total, grouped.prob
         self.n_bins = numbers_of_bins(self.n, smoothness, 2)
-        self.clusters = self.grouped.clusters
+        self.clusters = grouped.clusters
         if smoothness is None:
-            self.bins = NestedBins(self.grouped, self.n_bins.shape[0])
+            self.bins = NestedBins(self.samples, self.n_bins.shape[0], scale=scale)
         else:
-            self.bins = NestedBins(self.grouped, bin_of=uniform_bins(self.grouped.prob, int(self.n_bins[0])))
-        self.moments = self.bins.moments()
+            bin_of = uniform_bins(self.samples.prob, int(self.n_bins[0]))
+            self.bins = NestedBins(self.samples, bin_of=bin_of, scale=scale)
+        self.weighted = design is not None
+        self.spread = spread_of(grouped)
+        self.moments = rescaled(self.bins.moments(), self.spread.own)
         self._mean = np.zeros_like(self.moments.statistic)
         if self.clusters is not None:
             # pairs of samples in a cluster shift the mean, the same for all samples that are compared
@@ -539,26 +561,29 @@ class BinaryScales:
             self._mean, self.moments = pilot.mean(axis=0), _simulated_moments(self.moments, pilot)
 
     def statistic(self, centre: Array) -> Callable[[NDArray[Any]], Array]:
-        """Return the function that computes T, less its mean under the null hypothesis, of many samples."""
-        statistic = self.bins.statistic_around(centre)
-        return lambda positives: statistic(positives) - self._mean
+        """Return the function that computes T, less its mean under the null hypothesis, of many samples.
+
+        With sampling weights it is multiplied by the ratio of the variances of this sample and of the other.
+        """
+        statistic, spread = self.bins.statistic_around(centre), self.spread
+        return lambda positives: (statistic(positives).T * spread.relative(positives)).T - self._mean
 
     def moments_within(self, tolerance: float) -> NullMoments:
         """Return the moments under the most uncertain probabilities within ``tolerance``."""
         if not tolerance:
             return self.moments
-        return self.bins.moments(toward_uncertainty(self.grouped.prob, tolerance))
+        return self.bins.moments(toward_uncertainty(self.samples.prob, tolerance))
 
     def simulate(self, n_resamples: int, generator: np.random.Generator, tolerance: float) -> Array:
         """Return T of the sample, and of samples with simulated outcomes, shape (1 + n_resamples, scales).
 
         The first is computed as the others are, so that rounding does not distinguish equal samples.
         """
-        prob = toward_uncertainty(self.grouped.prob, tolerance)
+        prob = toward_uncertainty(self.samples.prob, tolerance)
         statistic = self.statistic(prob)
-        own = np.asarray(self.grouped.positives)[:, np.newaxis]
+        own = np.asarray(self.samples.positives)[:, np.newaxis]
         parts = [self.moments.statistic[np.newaxis] if tolerance else statistic(own)]
-        null = replace(self.grouped, prob=prob)
+        null = replace(self.samples, prob=prob)
         simulated = draw_positives(null, n_resamples, generator, samples_at_once(prob.shape[0]))
         return np.concatenate([*parts, *map(statistic, simulated)])
 
@@ -567,19 +592,29 @@ class _ClassScales:
     """Equal-volume bins of the simplex, m^(K - 1) of them; as :class:`BinaryScales`."""
 
     def __init__(self, sample: ClassSample, smoothness: float | None) -> None:
-        self.y, self.p = written_out(sample.w, sample.y, sample.p)
+        times, self.scale = (None, sample.w) if sample.sampling else (sample.w, None)
+        self.y, self.p = written_out(times, sample.y, sample.p)
         self.n, self.probabilities, self.n_classes = float(self.y.shape[0]), self.p, self.p.shape[1]
         self.n_bins = numbers_of_bins(self.n, smoothness, self.n_classes)
         self.cells = nested_alcoves(self.p, self.n_bins)
-        self.moments = class_moments(self.cells, self.y, self.p)
+        self.weighted, self.spread = self.scale is not None, Spread()
+        if self.scale is not None:
+            given = self.p, np.ones(self.y.shape[0]), one_hot(self.y, self.n_classes), self.scale
+            self.spread = Spread.of(*given)
+        self.moments = rescaled(class_moments(self.cells, self.y, self.p, scale=self.scale), self.spread.own)
         self.clusters: Clusters | None = None
         self._mean = np.zeros_like(self.moments.statistic)
         if sample.clusters is not None:
-            (code,) = written_out(sample.w, sample.clusters)
+            (code,) = written_out(times, sample.clusters)
             self.clusters = clusters_of_classes(self.y, self.p, code)
             if usable_scales(self.moments):
                 pilot = self.simulate(_PILOT, np.random.default_rng(_SEED), 0.0)[1:]
                 self._mean, self.moments = pilot.mean(axis=0), _simulated_moments(self.moments, pilot)
+
+    def _relative(self, labels: NDArray[np.int64]) -> Array | float:
+        if self.scale is None:
+            return 1.0
+        return self.spread.relative(one_hot(labels, self.n_classes).reshape(labels.shape[0], -1).T)
 
     def moments_within(self, tolerance: float) -> NullMoments:
         """See :class:`BinaryScales`."""
@@ -591,7 +626,9 @@ class _ClassScales:
         """See :class:`BinaryScales`."""
         prob = toward_uncertainty(self.p, tolerance)
         shared = self.cells[: usable_scales(self.moments)]
-        values = simulated_statistics(shared, self.y, prob, n_resamples, generator, self.clusters)
+        values = simulated_statistics(
+            shared, self.y, prob, n_resamples, generator, self.clusters, self.scale, self._relative
+        )
         values -= self._mean[: len(shared)]
         if tolerance:
             values[0] = self.moments.statistic[: len(shared)]
@@ -609,6 +646,22 @@ def _simulated_moments(moments: NullMoments, values: Array) -> NullMoments:
         statistic=moments.statistic - values.mean(axis=0),
         variance=np.where(moments.variance > 0.0, (centred**2).mean(axis=0), 0.0),
         third_cumulant=(centred**3).mean(axis=0),
+    )
+
+
+def one_hot(y: NDArray[np.int64], n_classes: int) -> Array:
+    """Return the indicators of labels of shape (..., n), shape (..., n, K)."""
+    out: Array = (y[..., np.newaxis] == np.arange(n_classes)).astype(np.float64)
+    return out
+
+
+def rescaled(moments: NullMoments, ratio: float) -> NullMoments:
+    """Return the moments of T if variances of residuals are ``ratio`` times as large."""
+    return replace(
+        moments,
+        variance=ratio**2 * moments.variance,
+        third_cumulant=ratio**3 * moments.third_cumulant,
+        covariance=ratio**2 * moments.covariance,
     )
 
 
