@@ -68,7 +68,9 @@ def split_classes(
 def class_samples(sample: ClassSample, reduction: str) -> list[BinarySample]:
     """Return the binary problems of "classwise" or "confidence" as samples."""
     return [
-        BinarySample(part.outcome, part.probability, sample.w, clusters=sample.clusters)
+        BinarySample(
+            part.outcome, part.probability, sample.w, clusters=sample.clusters, sampling=sample.sampling
+        )
         for part in split_classes(sample.y, sample.p, reduction)
     ]
 
@@ -103,29 +105,33 @@ def check_problem(
     labels: ArrayLike | None,
     clusters: ArrayLike | None = None,
     *,
+    weights: str | None = None,
     fractions: bool = False,
 ) -> BinarySample | ClassSample | list[BinarySample]:
     """Check the input of a metric: a binary sample, a multiclass sample, or a binary sample per label.
 
-    With ``fractions``, binary outcomes may lie between 0 and 1.
+    For inference, ``weights`` tells what the weights mean. With ``fractions``, binary outcomes may lie
+    between 0 and 1.
     """
     y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     if p.ndim == 2 and p.shape[1] >= 2:
         if has_classes(y, p, pos_label):
-            return check_class_sample(y, y_proba, sample_weight, labels, clusters)
+            return check_class_sample(y, y_proba, sample_weight, labels, clusters, weights=weights)
         if y.shape == p.shape:
             if labels is not None:
                 raise ValueError("labels must be omitted if y_true has one column per label (multilabel).")
             if not np.isin(y, (0, 1)).all():
                 raise ValueError("y_true with one column per label (multilabel) must hold 0 and 1 only.")
             check_columns(y_proba, column_names(y_true), "y_proba")
-            return [check_binary(y[:, k], p[:, k], sample_weight, 1) for k in range(y.shape[1])]
+            return [
+                check_binary(y[:, k], p[:, k], sample_weight, 1, weights=weights) for k in range(y.shape[1])
+            ]
     if labels is not None:
         raise ValueError(
             "labels name the columns of y_proba in a multiclass problem, but y_proba belongs to a binary "
             "problem. Pass pos_label instead."
         )
-    return check_binary(y, y_proba, sample_weight, pos_label, clusters, fractions=fractions)
+    return check_binary(y, y_proba, sample_weight, pos_label, clusters, weights=weights, fractions=fractions)
 
 
 def reduced_error(

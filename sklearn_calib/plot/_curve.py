@@ -1,21 +1,27 @@
 """The reliability curve and its band, without matplotlib."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import quantile_bins, uniform_bins
-from sklearn_calib._core._grouping import GroupedOutcomes, group_sample, group_starts
+from sklearn_calib._core._grouping import (
+    GroupedOutcomes,
+    group_sample,
+    group_starts,
+    sampled_probability,
+    support_of,
+    weight_words,
+)
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     check_fraction,
-    check_frequency_weights,
     check_generator,
     check_option,
     check_size,
@@ -30,9 +36,9 @@ from sklearn_calib.plot._bands import (
     pointwise_band,
     wilson_interval,
 )
-from sklearn_calib.plot._monotone_band import monotone_band
+from sklearn_calib.plot._monotone_band import monotone_band, squared_weights
 from sklearn_calib.plot._simulated import SimulatedOutcomes
-from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, shown_range, squared_weights
+from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, shown_range
 
 # Number of bins of the histogram of the predictions.
 _HISTOGRAM = 50
@@ -58,19 +64,24 @@ class ReliabilityCurve:
         Edges of the bins of a histogram of the predictions, equally spaced on the axis of the diagram. They
         span the range that it shows.
     counts : ndarray of shape (b,)
-        Weight in each bin, without predictions that are not shown.
+        Weight in each bin, without predictions that are not shown; sampling weights have the mean 1.
     error_name : str
         Short name of the calibration error of this curve.
     error : float
         Its value.
     n_samples : float
-        Total weight.
+        Number of samples.
     scale : {"probability", "logit"}
         Axis on which the diagram is drawn, and on which a smooth curve is smoothed.
     bandwidth : float or None
         Bandwidth of a smooth curve.
     decomposition : ScoreDecomposition or None
         Decomposition of the Brier score, for the isotonic curve.
+    weights : {"sampling", "frequency", "case-control"} or None
+        What the weights were taken to be; "case-control" if they depend on the outcome alone. None without
+        weights.
+    n_effective : float or None
+        Effective number of samples, for sampling weights.
     """
 
     kind: str
@@ -85,6 +96,8 @@ class ReliabilityCurve:
     scale: str = "probability"
     bandwidth: float | None = None
     decomposition: ScoreDecomposition | None = None
+    weights: str | None = None
+    n_effective: float | None = None
 
     @property
     def label(self) -> str:
@@ -96,18 +109,22 @@ class ReliabilityCurve:
             text += f", DSC = {number_text(parts.discrimination)}, UNC = {number_text(parts.uncertainty)}"
         return text
 
+    @property
+    def _size(self) -> str:
+        words = weight_words(self)
+        return f"{self.n_samples:g}" + (f"; {words}" if words else "")
+
     def __str__(self) -> str:
-        return f"{self.kind} reliability curve: {self.label} (n = {self.n_samples:g})"
+        return f"{self.kind} reliability curve: {self.label} (n = {self._size})"
 
     def _repr_html_(self) -> str:
-        rows = [("error", self.label), ("n", f"{self.n_samples:g}")]
-        return result_html(f"{self.kind} reliability curve", rows)
+        return result_html(f"{self.kind} reliability curve", [("error", self.label), ("n", self._size)])
 
 
 # What simulated outcomes, and event probabilities at the points of the curve, if outcomes are not simulated
-# from the predictions, give: the points of a band, and the map from weights of positives to curves there, for
-# a smooth curve also from resampled weights of all samples.
-_Redraw = Callable[[SimulatedOutcomes, Array | None], tuple[Array, Callable[..., Array]]]
+# from the predictions, give: the points of a band, and the map from weights, and weights of positives, to
+# curves there.
+_Redraw = Callable[[SimulatedOutcomes, Array | None], tuple[Array, Callable[[Array, Array], Array]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +166,11 @@ def reliability_curve(
         check_option(band, "band", ("confidence", "consistency", "simultaneous", "bootstrap"), "None")
     check_option(scale, "scale", ("probability", "logit"))
     n_bins, confidence = check_size(n_bins, "n_bins"), check_fraction(confidence, "confidence")
+    if sample.sampling:
+        # a part of a sample can have another mean weight
+        mean = sample.weights.mean()
+        rates = None if sample.class_weights is None else sample.class_weights / mean
+        sample = replace(sample, w=sample.weights / mean, class_weights=rates)
     exact = band == "simultaneous" or (curve, band) == ("isotonic", "confidence")
     if exact and sample.clusters is not None:
         raise ValueError(
@@ -160,42 +182,45 @@ def reliability_curve(
             f"band='bootstrap' is for curve='smooth', got curve={curve!r}. Pass band='confidence', which is "
             "exact for this curve."
         )
-    if (exact or band == "bootstrap") and sample.w is not None:
-        check_frequency_weights(sample.w)
-    grouped = group_sample(sample)
+    grouped, rates = group_sample(sample), sample.class_weights
+    # weights by class transform probabilities: limits are those of the unweighted samples, transformed
+    drawn = replace(sample, w=None, sampling=False, class_weights=None) if rates is not None else sample
     shown = shown or shown_range(grouped.prob, grouped.weight)
     if curve == "smooth":
         made = _smooth(sample, scale, shown)
     elif curve == "binned":
         whole = scale == "probability" and shown == (0.0, 1.0)
-        made = _binned(sample, grouped, n_bins, "uniform" if whole else "quantile")
+        trials = group_sample(drawn)
+        made = _binned(sample, grouped, trials, n_bins, "uniform" if whole else "quantile")
     else:
         made = _isotonic(sample, grouped)
     found = None
     if exact:
-        found = monotone_band(grouped, confidence, str(band))
+        found = monotone_band(group_sample(drawn), confidence, str(band))
     elif band is not None:
         generator, bars = check_generator(random_state), curve == "binned"
 
         def simulate(truth: Array | None) -> tuple[Array, Array]:
-            simulated = SimulatedOutcomes(made.sample, group_sample(made.sample), _BINS, made.part_of)
+            simulated = SimulatedOutcomes(group_sample(made.sample), _BINS, made.part_of)
             x, curve_of = made.redraw(simulated, truth)
-            if band == "bootstrap":
-                curves = [curve_of(*sums) for sums in simulated.resample(n_resamples, generator)]
-            else:
-                curves = [curve_of(sums) for sums in simulated.simulate(n_resamples, generator)]
-            return x, np.concatenate(curves, axis=1)
+            draw = simulated.resample if band == "bootstrap" else simulated.simulate
+            return x, np.concatenate([curve_of(*sums) for sums in draw(n_resamples, generator)], axis=1)
 
         if band == "confidence" and made.size is not None and made.limits is not None:
             size = made.size
             if sample.clusters is not None:
                 # two events and two non-events more: points without either vary, too
                 truth = (made.observed * size + 2.0) / (size + 4.0)
-                size = np.minimum(size, effective_size(truth, simulate(truth)[1], confidence))
-            limits = made.limits(made.observed, size, confidence)
+                curves = _transformed(simulate(truth)[1], rates)
+                size = np.minimum(size, effective_size(_transformed(truth, rates), curves, confidence))
+            limits = made.limits(_transformed(made.observed, rates), size, confidence)
             found = ReliabilityBand(band, confidence, made.predicted, *limits, bars=bars)
         else:
             found = pointwise_band(band, confidence, *simulate(None), bars)
+    if rates is not None and found is not None and (exact or band == "confidence"):
+        lower, upper = (_transformed(limit, 1.0 / rates) for limit in (found.lower, found.upper))
+        found = replace(found, lower=lower, upper=upper)
+    support = support_of(sample, None, grouped.prob)
     axis = UnitAxis(sample, scale, shown, 1e-6)
     place = uniform_bins(axis.locate(axis.sample.p), _HISTOGRAM)
     return ReliabilityCurve(
@@ -211,17 +236,28 @@ def reliability_curve(
         scale,
         made.bandwidth,
         made.decomposition,
+        support.get("weights"),
+        support.get("n_effective"),
     )
+
+
+def _transformed(prob: Array, class_weights: Array | None) -> Array:
+    """Return event probabilities as they are among samples with weights by class."""
+    if class_weights is None:
+        return prob
+    return sampled_probability(np.clip(prob, 0.0, 1.0).ravel(), class_weights).reshape(prob.shape)
 
 
 def _smooth(sample: BinarySample, scale: str, shown: tuple[float, float]) -> _Estimate:
     curve = SmoothCurve(sample, scale, shown)
 
-    def redraw(simulated: SimulatedOutcomes, truth: Array | None) -> tuple[Array, Callable[..., Array]]:
+    def redraw(
+        simulated: SimulatedOutcomes, truth: Array | None
+    ) -> tuple[Array, Callable[[Array, Array], Array]]:
         if truth is not None:
             drawn = np.isfinite(truth)
             simulated.set_truth(np.interp(simulated.prob, curve.predicted[drawn], truth[drawn]))
-        return curve.predicted, lambda *sums: curve.smooth(simulated.prob, *sums)
+        return curve.predicted, lambda weight, sums: curve.smooth(simulated.prob, weight, sums)
 
     name = "smECE" if scale == "probability" else "logit smECE"
     return _Estimate(
@@ -240,28 +276,31 @@ def _smooth(sample: BinarySample, scale: str, shown: tuple[float, float]) -> _Es
 def _binned(
     sample: BinarySample,
     grouped: GroupedOutcomes,
+    trials: GroupedOutcomes,
     n_bins: int,
     strategy: Literal["uniform", "quantile"],
 ) -> _Estimate:
-    """Return event frequency against mean prediction in each occupied bin, with exact intervals."""
+    """Return event frequency against mean prediction in each occupied bin, with exact intervals.
+
+    Their numbers of trials are those of the samples ``trials``.
+    """
     uniform = strategy == "uniform"
     found = uniform_bins(grouped.prob, n_bins) if uniform else quantile_bins(grouped.weight, n_bins)
     index = np.unique(found, return_inverse=True)[1]
     mass = np.bincount(index, weights=grouped.weight).astype(np.float64)
     predicted = np.bincount(index, weights=grouped.weight * grouped.prob) / mass
     observed = np.bincount(index, weights=grouped.positives) / mass
-    size = mass
-    if sample.w is not None:
-        # sampling weights make Kish's effective size the number of trials
-        row = index[np.searchsorted(grouped.prob, sample.p)]
-        size = mass**2 / np.bincount(row, weights=squared_weights(sample.w))
+    # Kish (1965); the number of samples without sampling weights
+    number, squares = (np.bincount(index, weights=part) for part in (trials.weight, squared_weights(trials)))
+    size = number * (number / squares)
 
-    def redraw(simulated: SimulatedOutcomes, truth: Array | None) -> tuple[Array, Callable[[Array], Array]]:
+    def redraw(
+        simulated: SimulatedOutcomes, truth: Array | None
+    ) -> tuple[Array, Callable[[Array, Array], Array]]:
         starts = group_starts(simulated.part)
-        weight = np.add.reduceat(simulated.weight, starts)
         if truth is not None:
             simulated.set_truth(np.repeat(truth, np.diff(starts, append=simulated.part.shape[0])))
-        return predicted, lambda sums: np.add.reduceat(sums, starts, axis=0) / weight[:, np.newaxis]
+        return predicted, lambda *sums: np.divide(*(np.add.reduceat(x, starts, axis=0) for x in sums[::-1]))
 
     return _Estimate(
         predicted,
@@ -284,12 +323,15 @@ def _isotonic(sample: BinarySample, grouped: GroupedOutcomes) -> _Estimate:
     predicted = np.stack((fit.lower, fit.upper), axis=1).ravel()[keep]
     observed = np.repeat(fit.value, 2)[keep]
 
-    def redraw(simulated: SimulatedOutcomes, truth: Array | None) -> tuple[Array, Callable[[Array], Array]]:
+    def redraw(
+        simulated: SimulatedOutcomes, truth: Array | None
+    ) -> tuple[Array, Callable[[Array, Array], Array]]:
         number = simulated.prob.shape[0]
         x = simulated.prob[np.unique(np.rint(np.linspace(0, number - 1, min(_POINTS, number))).astype(int))]
 
-        def fitted(sums: Array) -> Array:
-            fits = (fit_isotonic(GroupedOutcomes(simulated.prob, simulated.weight, part)) for part in sums.T)
+        def fitted(weight: Array, sums: Array) -> Array:
+            pairs = zip(np.broadcast_to(weight, sums.shape).T, sums.T, strict=True)
+            fits = (fit_isotonic(GroupedOutcomes(simulated.prob, *pair)) for pair in pairs)
             return np.stack([one.value[np.searchsorted(one.upper, x)] for one in fits], axis=1)
 
         return x, fitted

@@ -35,7 +35,7 @@ from sklearn_calib.plot._matplotlib import (
     shade,
     thinned,
 )
-from sklearn_calib.plot._smooth_curve import hidden_note, shown_range
+from sklearn_calib.plot._smooth_curve import beyond, hidden_note, shown_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -282,7 +282,7 @@ class CutoffDisplay(DisplayMixin):
         weight, p = self.result.weight, self.result.probabilities
         if probability:
             hidden = float(weight[(p < shown[0]) | (p > shown[1])].sum())
-            text += hidden_note(hidden, float(weight.sum()), *shown)
+            text += hidden_note(hidden, float(weight.sum()), beyond(*shown), whole_numbers(weight))
         style = {"drawstyle": "steps-post" if probability else "default", "linewidth": 1.8}
         self.line_ = draw_curve(ax, _WALK, at, walk, self._named(text, name), given, **style)
         drawn_in = self.line_.get_color()

@@ -17,6 +17,9 @@ all values). In use are all starts, about log(C) lengths in geometric progressio
 n^(1/3) bins: fewer intervals have larger levels, and for a thousand samples the band is about 10% narrower.
 Pointwise, at one x, only intervals that end in the last bin below x (or begin in the first bin above it)
 are needed, one of each length, and the level of each bound is alpha over twice the number of lengths.
+
+With sampling weights w, the frequency in an interval counts as one of (sum w)^2 / sum w^2 trials (Kish 1965).
+The band is then asymptotic.
 """
 
 import math
@@ -49,20 +52,24 @@ def interval_lengths(n_bins: int) -> list[int]:
 
 
 def monotone_limits(
-    weight: Array, positives: Array, alpha: float, lengths: list[int], *, pointwise: bool
+    weight: Array, squares: Array, positives: Array, alpha: float, lengths: list[int], *, pointwise: bool
 ) -> tuple[Array, Array]:
     """Return lower bounds of q from the end of each bin on, and upper bounds up to the beginning of each bin.
 
-    ``lengths`` are those of the intervals in use; with ``pointwise`` the level holds at each x separately.
+    ``squares`` are the sums of squared weights. ``lengths`` are those of the intervals in use; with
+    ``pointwise`` the level holds at each x separately.
     """
     n_bins = weight.shape[0]
-    samples, events = (np.concatenate(([0.0], np.cumsum(part))) for part in (weight, positives))
+
+    def sums(part: Array) -> Array:
+        total = np.concatenate(([0.0], np.cumsum(part)))
+        return np.concatenate([total[length:] - total[:-length] for length in lengths])
+
+    samples = sums(weight)
+    # effective trials of each unit of weight
+    unit = samples / sums(squares)
     number = len(lengths) if pointwise else sum(n_bins - length + 1 for length in lengths)
-    low, high = clopper_pearson(
-        np.concatenate([events[length:] - events[:-length] for length in lengths]),
-        np.concatenate([samples[length:] - samples[:-length] for length in lengths]),
-        alpha / (2.0 * number),
-    )
+    low, high = clopper_pearson(unit * sums(positives), unit * samples, alpha / (2.0 * number))
     lower, upper = np.zeros(n_bins), np.ones(n_bins)
     start = 0
     for length in lengths:
@@ -75,16 +82,21 @@ def monotone_limits(
     return np.maximum.accumulate(lower), np.minimum.accumulate(upper[::-1])[::-1]
 
 
+def squared_weights(grouped: GroupedOutcomes) -> Array:
+    """Return the sum of squared weights of each prediction; a frequency k is k samples of weight 1."""
+    design = grouped.design
+    return grouped.weight if design is None else design.sums(design.weight * design.count)
+
+
 def monotone_band(grouped: GroupedOutcomes, confidence: float, kind: str) -> ReliabilityBand:
-    """Return the band of unweighted outcomes from 0 to 1, "simultaneous" or pointwise ("confidence")."""
-    index = quantile_bins(grouped.weight, bin_count(grouped.total))
+    """Return the band of outcomes from 0 to 1, "simultaneous" or pointwise ("confidence")."""
+    squares = squared_weights(grouped)
+    index = quantile_bins(grouped.weight, bin_count(grouped.total**2 / float(squares.sum())))
     starts = group_starts(index)
     ends = np.append(starts[1:], index.shape[0]) - 1
-    weight, positives = (np.add.reduceat(part, starts) for part in (grouped.weight, grouped.positives))
+    sums = (np.add.reduceat(part, starts) for part in (grouped.weight, squares, grouped.positives))
     lengths = interval_lengths(starts.shape[0])
-    lower, upper = monotone_limits(
-        weight, positives, 1.0 - confidence, lengths, pointwise=kind == "confidence"
-    )
+    lower, upper = monotone_limits(*sums, 1.0 - confidence, lengths, pointwise=kind == "confidence")
     first, last = grouped.prob[starts], grouped.prob[ends]
     # limits before, within and after each bin; at its ends they jump
     before, after = np.append(0.0, lower[:-1]), np.append(upper[1:], 1.0)

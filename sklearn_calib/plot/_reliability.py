@@ -19,7 +19,7 @@ from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     as_array,
-    check_binary,
+    check_sample,
     samples_of_groups,
 )
 from sklearn_calib.metrics._reductions import check_problem, class_samples
@@ -36,7 +36,7 @@ from sklearn_calib.plot._matplotlib import (
     new_axes,
     set_range,
 )
-from sklearn_calib.plot._smooth_curve import FAR, hidden_note, shown_range
+from sklearn_calib.plot._smooth_curve import FAR, beyond, hidden_note, shown_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -144,8 +144,13 @@ class ReliabilityDisplay(DisplayMixin):
     varies. It is not a confidence band for event probabilities: it does not account for the bias of
     smoothing, and is too narrow where nearly all outcomes are equal.
 
-    Integer weights count repetitions. Other weights are sampling weights (Kish's effective size), which the
-    bands "simultaneous", "bootstrap" and, for "isotonic", "confidence" do not support.
+    **Weights.** With sampling weights the numbers of trials are effective numbers, (sum w)^2 / sum w^2 of a
+    bin, a kernel window or a run of predictions: the bands "confidence" and "simultaneous" are then
+    asymptotic, and assume that the weight contains no information on the outcome beyond the prediction.
+    Simulated labels keep the weights of their samples, and the bootstrap resamples them with their weights.
+    The histogram shows weighted counts, of weights with mean 1. If weights depend on the outcome alone
+    (case-control), limits are those of the unweighted samples, transformed by Bayes' rule, and exact bands
+    remain exact.
 
     References
     ----------
@@ -197,6 +202,7 @@ class ReliabilityDisplay(DisplayMixin):
         confidence: float = 0.95,
         scale: Literal["probability", "logit"] = "probability",
         sample_weight: ArrayLike | None = None,
+        weights: Literal["sampling", "frequency"] = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
         name: str | None = None,
@@ -221,8 +227,7 @@ class ReliabilityDisplay(DisplayMixin):
         scale : {"probability", "logit"}, default="probability"
             Scale of both axes. "logit" suits rare events: smoothing takes place in log-odds, and the error of
             a smooth curve is smooth ECE on the logit scale. Predictions of exactly 0 or 1 are not drawn.
-        sample_weight : array-like of shape (n,), default=None
-            Non-negative weights. Exact and bootstrap bands need integer weights, which count repetitions.
+        %(inference_weight)s
         clusters : array-like of shape (n,), default=None
             Label of the cluster (patient, customer, day) of each sample, within which outcomes can depend on
             each other. The bands "confidence", "consistency" and "bootstrap" allow for it; "simultaneous",
@@ -230,7 +235,7 @@ class ReliabilityDisplay(DisplayMixin):
         %(pos_label)s
         %(named_picture)s
         """
-        sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
+        sample = check_sample(y_true, y_proba, sample_weight, weights, pos_label, clusters)
         made = reliability_curve(sample, curve, n_bins, band, confidence, scale)
         return cls(made, name=name, pos_label=pos_label).plot(ax, **plot_params)
 
@@ -329,10 +334,8 @@ class ReliabilityDisplay(DisplayMixin):
             raise ValueError(f"ax holds a diagram with scale={shown!r}. Use the same scale, or other axes.")
         label = self._named(curve.label.replace(", DSC", "\nDSC"), name)
         hidden = curve.n_samples - curve.counts.sum()
-        if curve.scale == "probability":
-            label += hidden_note(hidden, curve.n_samples, *curve.edges[[0, -1]].tolist())
-        elif hidden > 1e-9 * curve.n_samples:
-            label += f"\n({hidden:g} predictions of 0 or 1 not shown)"
+        where = "of 0 or 1" if curve.scale == "logit" else beyond(*curve.edges[[0, -1]].tolist())
+        label += hidden_note(hidden, curve.n_samples, where, curve.n_effective is None)
         if _is_new(ax, _DIAGONAL):
             # on a logit axis the line from corner to corner is the diagonal, however far these are
             ends = [_NEVER_SHOWN, 1.0 - _NEVER_SHOWN] if curve.scale == "logit" else [0.0, 1.0]
@@ -439,11 +442,12 @@ def _draw_histogram(ax: Axes, curve: ReliabilityCurve, line: Line2D) -> Axes:
     counts = np.concatenate(values)
     lowest, highest = float(counts[counts > 0.0].min()), float(counts.max())
     ticks: list[float]
+    title = "Count" if curve.n_effective is None else "Weighted\ncount"
     if highest > _UNEQUAL * lowest:
-        histogram.set(yscale="log", ylim=(0.5 * lowest, 3.0 * highest), ylabel="Count\n(log)")
+        histogram.set(yscale="log", ylim=(0.5 * lowest, 3.0 * highest), ylabel=f"{title}\n(log)")
         ticks = [10.0 ** ceil(log10(lowest)), 10.0 ** floor(log10(highest))]
     else:
-        histogram.set(ylim=(0.0, 1.2 * highest), ylabel="Count")
+        histogram.set(ylim=(0.0, 1.2 * highest), ylabel=title)
         ticks = [0.0, max(t for t in MaxNLocator(3).tick_values(0.0, highest) if t <= highest)]
     histogram.set_yticks(ticks)
     histogram.minorticks_off()
@@ -463,6 +467,7 @@ def reliability_grid(
     *,
     groups: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    weights: Literal["sampling", "frequency"] = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
     labels: ArrayLike | None = None,
@@ -481,7 +486,7 @@ def reliability_grid(
         probabilities of one model.
     groups : array-like of shape (n,), default=None
         Group of each sample: one diagram for each group.
-    sample_weight, clusters : array-like of shape (n,), default=None
+    sample_weight, weights, clusters
         As in :meth:`ReliabilityDisplay.from_predictions`.
     %(pos_label)s
     labels : array-like of shape (K,), default=None
@@ -509,7 +514,7 @@ def reliability_grid(
     ['a (n = 4)', 'b (n = 4)']
     >>> plt.close("all")
     """
-    parts = _samples(y_true, predictions, groups, sample_weight, clusters, pos_label, labels)
+    parts = _samples(y_true, predictions, groups, sample_weight, weights, clusters, pos_label, labels)
     options = {key: params.pop(key) for key in _CURVE_OPTIONS if key in params}
     # one range for all, since they share axes
     groups_of = [group_sample(part) for _, part in parts]
@@ -542,24 +547,30 @@ def reliability_grid(
     return displays
 
 
+def _number(sample: BinarySample) -> float:
+    """Return the number of samples."""
+    return sample.y.shape[0] if sample.sampling else sample.total
+
+
 def _samples(
     y_true: ArrayLike,
     predictions: ArrayLike | Mapping[str, ArrayLike],
     groups: ArrayLike | None,
     sample_weight: ArrayLike | None,
+    weights: str,
     clusters: ArrayLike | None,
     pos_label: Any,
     labels: ArrayLike | None,
 ) -> list[tuple[str, BinarySample]]:
     """Return the binary sample of each model, group or class, with its name."""
     if isinstance(predictions, Mapping):
-        given = (sample_weight, pos_label, clusters)
-        return [(name, check_binary(y_true, p, *given)) for name, p in predictions.items()]
+        given = (sample_weight, weights, pos_label, clusters)
+        return [(name, check_sample(y_true, p, *given)) for name, p in predictions.items()]
     if groups is not None:
-        sample = check_binary(y_true, predictions, sample_weight, pos_label, clusters)
+        sample = check_sample(y_true, predictions, sample_weight, weights, pos_label, clusters)
         parts = samples_of_groups(sample, groups, sample_weight)
-        return [(f"{name} (n = {part.total:g})", part) for name, part in parts]
-    problem = check_problem(y_true, predictions, sample_weight, pos_label, labels, clusters)
+        return [(f"{name} (n = {_number(part):g})", part) for name, part in parts]
+    problem = check_problem(y_true, predictions, sample_weight, pos_label, labels, clusters, weights=weights)
     if not isinstance(problem, ClassSample):
         raise ValueError(
             "predictions must have one column for each of three or more classes, or be a mapping of models, "

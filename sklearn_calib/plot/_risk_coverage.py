@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._html import number_text
-from sklearn_calib._validation import check_fraction, refuse_fractions
+from sklearn_calib._validation import (
+    as_array,
+    check_fraction,
+    check_frequency_weights,
+    check_option,
+    check_weights,
+    refuse_fractions,
+)
 from sklearn_calib.metrics import RiskCoverageCurve, risk_coverage_curve
 from sklearn_calib.metrics._reductions import Reduction
 from sklearn_calib.plot._bands import clopper_pearson
@@ -59,8 +67,8 @@ class RiskCoverageDisplay(DisplayMixin):
     -----
     The band is pointwise: at each coverage, fixed in advance, the Clopper-Pearson interval of the risk. It
     does not account for the choice of a threshold on this plot, as
-    :class:`~sklearn_calib.meta.SelectiveClassifier` does. With non-integer weights it is
-    approximate, from the effective sample size.
+    :class:`~sklearn_calib.meta.SelectiveClassifier` does. With sampling weights it is
+    approximate, from the effective number of samples, (sum w)^2 / sum w^2 times the coverage.
 
     Examples
     --------
@@ -94,6 +102,7 @@ class RiskCoverageDisplay(DisplayMixin):
         y_proba: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
+        weights: Literal["sampling", "frequency"] = "sampling",
         pos_label: Any = None,
         reduction: Reduction = "confidence",
         labels: ArrayLike | None = None,
@@ -105,7 +114,10 @@ class RiskCoverageDisplay(DisplayMixin):
 
         Parameters
         ----------
-        y_true, y_proba, sample_weight, pos_label, reduction, labels
+        y_true, y_proba : array-like
+            As in :func:`~sklearn_calib.metrics.risk_coverage_curve`.
+        %(inference_weight)s
+        pos_label, reduction, labels
             As in :func:`~sklearn_calib.metrics.risk_coverage_curve`.
         %(named_picture)s
         """
@@ -118,6 +130,13 @@ class RiskCoverageDisplay(DisplayMixin):
             reduction=reduction,
             labels=labels,
         )
+        if sample_weight is not None:
+            w = check_weights(sample_weight, as_array(y_true, "y_true").shape[0])
+            if check_option(weights, "weights", ("sampling", "frequency")) == "frequency":
+                check_frequency_weights(w)
+            else:
+                # Kish (1965)
+                result = replace(result, n_samples=float(w.sum() ** 2 / (w @ w)))
         return cls(result, name=name).plot(ax, **plot_params)
 
     @classmethod

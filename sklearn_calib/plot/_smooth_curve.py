@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 from scipy.fft import dct, idct
 from scipy.special import expit
 
-from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import group_starts
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._smoothing import TAIL, WIDEST_SCALE
@@ -41,10 +40,15 @@ def shown_range(prob: Array, weight: Array, hidden: float = _HIDDEN) -> tuple[fl
     return low if low > 0.5 and low < 1.0 else 0.0, high if 0.0 < high < 0.5 else 1.0
 
 
-def hidden_note(weight: float, total: float, low: float, high: float) -> str:
-    """Return a line of a legend on the predictions outside a range, or "" if there are none."""
-    where = f"above {high:.3g}" if low == 0.0 else f"below {low:.3g}"
-    return f"\n({weight:g} predictions {where} not shown)" if weight > 1e-9 * total else ""
+def hidden_note(weight: float, total: float, where: str, number: bool = True) -> str:
+    """Return a line of a legend on the predictions not shown, their number or fraction; "" if none."""
+    shown = f"{weight:g} predictions" if number else f"{100.0 * weight / total:.2g}% of the predictions"
+    return f"\n({shown} {where} not shown)" if weight > 1e-9 * total else ""
+
+
+def beyond(low: float, high: float) -> str:
+    """Return where predictions outside a range are, in words."""
+    return f"above {high:.3g}" if low == 0.0 else f"below {low:.3g}"
 
 
 class UnitAxis:
@@ -73,22 +77,21 @@ class UnitAxis:
         return np.asarray(expit(x)) if self.logit else x
 
 
-def squared_weights(w: Array | None) -> Array | None:
-    """Return the weights whose sum replaces sum w^2; non-integer ones have Kish's (sum w)^2 / sum w^2."""
-    return w if w is None or whole_numbers(w) else w**2
+def _squared_weights(sample: BinarySample) -> Array | None:
+    """Return w^2 of sampling weights; a frequency w stands for as many samples of weight 1."""
+    return sample.w**2 if sample.sampling and sample.w is not None else sample.w
 
 
 def _silverman(place: Array, sample: BinarySample, smallest: float) -> float:
     """Return Silverman's rule of thumb for the predictions, or 1 if they are all equal.
 
-    The number of samples is twice that of the rarer outcome, which limits what a curve can show.
+    The number of samples is twice that of the outcome with the smaller effective number, which limits what a
+    curve can show.
     """
-    y, w = sample.y, sample.w
-    spread = float(np.sqrt(np.cov(place, ddof=0, aweights=w)))
-    squares = squared_weights(w)
-    size = float(place.shape[0]) if w is None or squares is None else float(w.sum() ** 2 / squares.sum())
-    rate = float(np.average(y, weights=w))
-    size *= 2.0 * min(rate, 1.0 - rate)
+    spread = float(np.sqrt(np.cov(place, ddof=0, aweights=sample.w)))
+    both = (sample.w, _squared_weights(sample))
+    mass, squares = (np.bincount(sample.y, weights=each, minlength=2) for each in both)
+    size = 2.0 * float((mass**2 / np.maximum(squares, 1e-300)).min())
     return max(1.06 * spread * max(size, 1.0) ** -0.2, smallest) if spread > 0 else 1.0
 
 
@@ -100,6 +103,7 @@ def _cross_validated(place: Array, sample: BinarySample, narrow: float, wide: fl
     bin_of = _bins(place)
     mass = _gather(bin_of, sample.w)
     events = _gather(bin_of, sample.y if sample.w is None else sample.w * sample.y)
+    squares = _gather(bin_of, _squared_weights(sample))
     used = mass > 0
     total = float(mass.sum())
     middle = (np.arange(BINS) + 0.5) / BINS
@@ -111,14 +115,14 @@ def _cross_validated(place: Array, sample: BinarySample, narrow: float, wide: fl
         near, sums = (idct(damping * dct(part))[used] for part in (mass, events))
         # the weight of a prediction in its own estimate
         itself = 1.0 + np.exp(-2.0 * (middle / s) ** 2) + np.exp(-2.0 * ((1.0 - middle) / s) ** 2)
-        itself = (itself / (math.sqrt(2.0 * math.pi) * s * BINS))[used]
+        itself = (itself / (math.sqrt(2.0 * math.pi) * s * BINS))[used] * (squares[used] / mass[used])
         rest = np.maximum(near - itself, 1e-12 * total)
         loss[:] = ((near - sums) / rest) ** 2, (sums / rest) ** 2
     count = np.stack((events, mass - events))[:, used]
     excess = losses - losses[np.argmin((count * losses).sum(axis=(1, 2)))]
     mean = (count * excess).sum(axis=(1, 2)) / total
     variance = (count * (excess - mean[:, np.newaxis, np.newaxis]) ** 2).sum(axis=(1, 2)) / total
-    return float(widths[np.argmax(mean <= np.sqrt(variance / total))])
+    return float(widths[np.argmax(mean <= np.sqrt(variance * squares.sum()) / total)])
 
 
 def _bins(place: Array) -> NDArray[np.int64]:
@@ -134,12 +138,13 @@ def _gather(bin_of: NDArray[np.int64], values: Array | NDArray[np.int64] | None)
 class KernelWindow:
     """A Gaussian kernel of scale s, at least two bins, at nodes on [0, 1], acting on binned predictions."""
 
-    def __init__(self, nodes: Array, place: Array, w: Array | None, s: float, *, reflect: bool) -> None:
-        self.bin_of = _bins(place)
+    def __init__(self, nodes: Array, place: Array, sample: BinarySample, s: float, *, reflect: bool) -> None:
+        self.bin_of, w = _bins(place), sample.w
         mass = _gather(self.bin_of, w)
         self.used = np.flatnonzero(mass)
         self.mass = mass[self.used]
-        self.squares = _gather(self.bin_of, squared_weights(w))[self.used]
+        self.squares = _gather(self.bin_of, _squared_weights(sample))[self.used]
+        self._by_class = sample.class_weights is not None
         self.x = _gather(self.bin_of, place if w is None else w * place)[self.used] / self.mass
         if reflect:
             s = min(s, WIDEST_SCALE)
@@ -159,10 +164,14 @@ class KernelWindow:
         return out
 
     def effective_size(self) -> Array:
-        """Return (sum w K)^2 / sum w^2 K^2 at each node."""
-        spread = self.kernel**2 @ self.squares
-        size = np.zeros_like(self.total)
-        np.divide(self.total**2, spread, out=size, where=spread > 0)
+        """Return (sum w K)^2 / sum w^2 K^2 at each node; of weights by class, the number sampled, w = 1."""
+        total, squares = self.total, self.squares
+        if self._by_class:
+            squares = _gather(self.bin_of, None)[self.used]
+            total = self.kernel @ squares
+        spread = self.kernel**2 @ squares
+        size = np.zeros_like(total)
+        np.divide(total**2, spread, out=size, where=spread > 0)
         return size
 
     def nearby(self) -> Array:
@@ -191,7 +200,7 @@ class SmoothCurve:
         beyond = _BEYOND if axis.logit else 0.0
         t = np.linspace(-beyond, 1.0 + beyond, _NODES + 1)
         self.predicted = axis.probability(t)
-        self._window = window = KernelWindow(t, place, inner.w, width, reflect=not axis.logit)
+        self._window = window = KernelWindow(t, place, inner, width, reflect=not axis.logit)
         # residuals are smoothed instead of outcomes: a wide kernel would flatten the curve at its ends
         slope = 0.0 if axis.logit else axis.length
         self._diagonal, self._expected = slope * t[:, np.newaxis], slope * window.x[:, np.newaxis]
@@ -217,11 +226,8 @@ class SmoothCurve:
         mean = self._window.mean(events - self._expected * mass, mass)
         return np.asarray(self._diagonal + mean)
 
-    def smooth(self, prob: Array, sums: Array, weight: Array | None = None) -> Array:
-        """Return curves for sums of labels, (groups, r), at the predictions ``prob``.
-
-        ``weight`` are the weights of resampled predictions, by default those of the sample.
-        """
+    def smooth(self, prob: Array, weight: Array, sums: Array) -> Array:
+        """Return curves for weights and sums of labels, (groups, r), at the predictions ``prob``."""
         bin_of = _bins(self._axis.locate(prob))
         starts = group_starts(bin_of)
 
@@ -230,7 +236,6 @@ class SmoothCurve:
             out[bin_of[starts]] = np.add.reduceat(values, starts, axis=0)
             return out[self._window.used]
 
-        mass = self._window.mass[:, np.newaxis] if weight is None else gathered(weight)
-        found = self._curves(gathered(sums), mass)
+        found = self._curves(gathered(sums), gathered(weight))
         found[np.isnan(self.observed)] = np.nan
         return found

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._html import number_text, pvalue_words
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    BinarySample,
-    check_binary,
     check_fraction,
     check_generator,
     check_option,
     check_resamples,
+    check_sample,
 )
 from sklearn_calib.inference._dominance import (
     check_decisions,
@@ -424,7 +423,7 @@ class DecisionDisplay(_ThresholdDisplay):
     recalibration of each simulated sample. The quantile is pointwise, for a threshold fixed in advance. The
     p-value accounts for the choice of the threshold: it compares the largest gap over all thresholds with the
     largest one of each simulated sample. For this, predictions are gathered in 64 n^(1/3) bins that no
-    threshold divides. Integer weights are repetitions; other weights stay with their samples.
+    threshold divides. Sampling weights stay with their samples.
 
     Examples
     --------
@@ -453,6 +452,7 @@ class DecisionDisplay(_ThresholdDisplay):
         band: Literal["null"] | None = "null",
         n_resamples: int = 999,
         sample_weight: ArrayLike | None = None,
+        weights: Literal["sampling", "frequency"] = "sampling",
         pos_label: Any = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         name: str | None = None,
@@ -475,7 +475,7 @@ class DecisionDisplay(_ThresholdDisplay):
             None for neither null band nor p-value.
         n_resamples : int, default=999
             Number of simulated samples; at least 1 / (1 - ``confidence``) - 1.
-        %(plain_weight)s
+        %(inference_weight)s
         %(pos_label)s
         %(seeded_picture)s
         %(named_picture)s
@@ -487,17 +487,16 @@ class DecisionDisplay(_ThresholdDisplay):
         generator = check_generator(random_state)
         tau = np.unique(check_thresholds(thresholds))
         models = named_models(predictions).items()
-        samples = {key: check_binary(y_true, proba, sample_weight, pos_label) for key, proba in models}
-        groups = {key: group_outcomes(each.y, each.p, each.w) for key, each in samples.items()}
+        given = (sample_weight, weights, pos_label)
+        groups = {key: group_sample(check_sample(y_true, proba, *given)) for key, proba in models}
         if thresholds is None:
             tau = _in_range(tau, list(groups.values()))
         curves = {}
-        for key, sample in samples.items():
-            grouped = groups[key]
+        for key, grouped in groups.items():
             gap = np.subtract(*decision_risks(grouped, tau))
             upper, pvalue = np.full_like(tau, np.nan), None
             if band is not None:
-                null = _simulated_gaps(sample, grouped, tau, n_resamples, generator)
+                null = _simulated_gaps(grouped, tau, n_resamples, generator)
                 upper = np.quantile(null, confidence, axis=0, method="weibull")
                 pvalue = monte_carlo_pvalue(float(gap.max()), null.max(axis=1), 1e-12)
             rate = float(grouped.positives.sum() / grouped.total)
@@ -512,7 +511,6 @@ class DecisionDisplay(_ThresholdDisplay):
 
 
 def _simulated_gaps(
-    sample: BinarySample,
     grouped: GroupedOutcomes,
     thresholds: Array,
     n_resamples: int,
@@ -520,12 +518,11 @@ def _simulated_gaps(
 ) -> Array:
     """Return the risk gaps of samples whose outcomes are simulated, in bins that no threshold divides."""
     side = np.searchsorted(thresholds, grouped.prob, side="right")
-    bins = SimulatedOutcomes(sample, grouped, n_risk_bins(grouped.total), side)
-    simulated = bins.simulate(n_resamples, generator)
+    bins = SimulatedOutcomes(grouped, n_risk_bins(grouped.total), side)
     return np.array(
         [
-            np.subtract(*decision_risks(GroupedOutcomes(bins.prob, bins.weight, positives), thresholds))
-            for part in simulated
-            for positives in part.T
+            np.subtract(*decision_risks(GroupedOutcomes(bins.prob, *pair), thresholds))
+            for weight, positives in bins.simulate(n_resamples, generator)
+            for pair in zip(np.broadcast_to(weight, positives.shape).T, positives.T, strict=True)
         ]
     )

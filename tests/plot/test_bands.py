@@ -9,7 +9,7 @@ from scipy.stats import binom, binomtest
 from sklearn.isotonic import IsotonicRegression
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._validation import check_binary
+from sklearn_calib._validation import check_binary, check_sample
 from sklearn_calib.plot import ReliabilityBand
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._monotone_band import bin_count, interval_lengths, monotone_band, monotone_limits
@@ -45,7 +45,8 @@ def test_limits_against_a_double_loop_over_intervals(pointwise, some):
                 lower[cell] = max(lower[cell], low)
             if cell == j or (cell < j and not pointwise):
                 upper[cell] = min(upper[cell], high)
-    found = monotone_limits(weight.astype(float), positives.astype(float), 0.1, lengths, pointwise=pointwise)
+    given = (part.astype(float) for part in (weight, weight, positives))
+    found = monotone_limits(*given, 0.1, lengths, pointwise=pointwise)
     np.testing.assert_allclose(found[0], lower, atol=1e-9)
     np.testing.assert_allclose(found[1], upper, atol=1e-9)
     if not some and not pointwise:
@@ -72,7 +73,7 @@ def test_limits_hold_between_and_within_cells(digits):
     cell = np.unique(np.floor(middle * bin_count(300)), return_inverse=True)[1]
     n_cells = int(cell.max()) + 1
     weight, positives = (np.bincount(cell, part) for part in (grouped.weight, grouped.positives))
-    low, high = monotone_limits(weight, positives, 0.1, interval_lengths(n_cells), pointwise=False)
+    low, high = monotone_limits(weight, weight, positives, 0.1, interval_lengths(n_cells), pointwise=False)
     x = np.concatenate((grouped.prob, np.linspace(0, 1, 57)))
     for t, *found in zip(x, *band.at(x), strict=True):
         before = [low[k] for k in range(n_cells) if grouped.prob[cell == k].max() <= t]
@@ -287,10 +288,95 @@ def test_sampling_weights_are_those_of_single_labels(curve):
     p = np.full(40, 0.5) + np.linspace(-0.01, 0.01, 40)
     w = np.full(40, 0.01)
     w[20] = 100.5
-    band = consistency(check_binary(np.arange(40) % 2, p, w), curve, n_resamples=99, n_bins=1).band
+    band = consistency(
+        check_sample(np.arange(40) % 2, p, w, "sampling"), curve, n_resamples=99, n_bins=1
+    ).band
     known = np.isfinite(band.lower)
     assert band.lower[known].min() < 0.02
     assert band.upper[known].max() > 0.98
+
+
+@pytest.mark.parametrize(
+    ("curve", "band"),
+    [*product(("smooth", "binned", "isotonic"), ("confidence", "consistency", "simultaneous"))],
+)
+def test_equal_sampling_weights_do_not_matter_and_whole_ones_are_not_counts(curve, band):
+    base = sample_of(150, digits=2)
+    times = np.random.default_rng(0).integers(1, 9, 150)
+
+    def limits(w, weights):
+        found = reliability_curve(check_sample(base.y, base.p, w, weights), curve, band=band, n_resamples=99)
+        return found.band.lower, found.band.upper
+
+    np.testing.assert_array_equal(limits(np.full(150, 7), "sampling"), limits(None, "sampling"))
+    counts, weighed = (
+        np.nanmean(np.subtract(*limits(times, each)[::-1])) for each in ("frequency", "sampling")
+    )
+    assert weighed > 1.3 * counts
+
+
+def case_control(rng, n, truth=lambda p: p):
+    """As many events as non-events, with the inverses of their probabilities as weights."""
+    p = rng.beta(0.8, 2.0, 20 * n)
+    y = rng.random(20 * n) < truth(p)
+    chance = np.where(y, 0.5, 0.5 * y.mean() / (1 - y.mean()))
+    rows = np.flatnonzero(rng.random(20 * n) < chance)[:n]
+    return y[rows].astype(int), p[rows], 1 / chance[rows]
+
+
+@pytest.mark.parametrize(("curve", "band"), [("isotonic", "simultaneous"), ("binned", "confidence")])
+def test_exact_bands_of_case_control_samples_are_those_of_the_samples_drawn(curve, band):
+    y, p, w = case_control(np.random.default_rng(1), 300)
+    found = reliability_curve(check_sample(y, p, w, "sampling"), curve, band=band)
+    plain = reliability_curve(check_binary(y, p), curve, band=band).band
+    assert found.weights == "case-control"
+    c0, c1 = w[y == 0][0], w[y == 1][0]
+    for limit, drawn in ((found.band.lower, plain.lower), (found.band.upper, plain.upper)):
+        np.testing.assert_allclose(limit, drawn * c1 / (drawn * c1 + (1 - drawn) * c0), atol=1e-12)
+
+
+def lognormal(rng, n, truth):
+    p = rng.beta(0.8, 2.0, n)
+    return (rng.random(n) < truth(p)).astype(int), p, np.exp(0.8 * rng.standard_normal(n))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("design", [lognormal, case_control])
+@pytest.mark.parametrize(
+    ("curve", "band"), [("smooth", "confidence"), ("binned", "confidence"), ("isotonic", "confidence")]
+)
+def test_coverage_of_bands_of_weighted_samples(design, curve, band):
+    """At fixed predictions; the event probability is that of the population."""
+    at, repetitions = np.array([0.1, 0.3, 0.5]), 250
+    rng, held = np.random.default_rng(0), np.zeros(3)
+    for _ in range(repetitions):
+        y, p, w = design(rng, 600, lambda p: p)
+        found = reliability_curve(check_sample(y, p, w, "sampling"), curve, band=band, n_bins=10)
+        if curve == "binned":
+            rows = np.argmin(np.abs(found.predicted[:, None] - (at + 0.05)), axis=0)
+            lower, upper = found.band.lower[rows], found.band.upper[rows]
+            # the mean event probability of the population in the bin, whose predictions are calibrated
+            held += (lower <= found.predicted[rows]) & (found.predicted[rows] <= upper)
+        else:
+            lower, upper = found.band.at(at)
+            held += (lower <= at) & (at <= upper)
+    # Wilson intervals of a kernel window are a little short
+    assert (held >= binom.ppf(0.001, repetitions, 0.93)).all()
+
+
+@pytest.mark.thorough
+def test_simultaneous_band_of_weighted_samples_holds_the_whole_curve():
+    rng, misses, repetitions = np.random.default_rng(3), 0, 250
+    truth = STEP["steps"]
+    for design in (lognormal, case_control):
+        for _ in range(repetitions):
+            y, p, w = design(rng, 300, truth)
+            found = reliability_curve(
+                check_sample(y, p, w, "sampling"), "isotonic", band="simultaneous", confidence=0.8
+            )
+            lower, upper = found.band.at(p)
+            misses += bool(((truth(p) < lower) | (truth(p) > upper)).any())
+    assert misses <= binom.ppf(0.999, 2 * repetitions, 0.2)
 
 
 def test_many_predictions_are_gathered_with_small_error():

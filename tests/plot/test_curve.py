@@ -8,7 +8,7 @@ from scipy.special import expit
 from scipy.stats import binomtest
 from sklearn.isotonic import IsotonicRegression
 
-from sklearn_calib._validation import check_binary
+from sklearn_calib._validation import BinarySample, check_binary, check_sample
 from sklearn_calib.metrics import expected_calibration_error, score_decomposition, smooth_ece_result
 from sklearn_calib.plot._bands import clopper_pearson, wilson_interval
 from sklearn_calib.plot._curve import reliability_curve
@@ -16,14 +16,15 @@ from sklearn_calib.plot._smooth_curve import KernelWindow
 
 
 def _effective_size(t, p, w, s):
-    return KernelWindow(t, p, w, s, reflect=True).effective_size()
+    sample = BinarySample(np.zeros(p.shape[0], dtype=int), p, w, sampling=w is not None)
+    return KernelWindow(t, p, sample, s, reflect=True).effective_size()
 
 
 def sample_of(n=300, seed=0, weights=None):
     rng = np.random.default_rng(seed)
     p = np.round(rng.beta(0.6, 0.6, n), 2)
     y = (rng.random(n) < p**1.4).astype(int)
-    return check_binary(y, p, weights if weights is None else weights(rng, n))
+    return check_sample(y, p, weights if weights is None else weights(rng, n), "sampling")
 
 
 def folded_gaussian(t, x, s):
@@ -78,7 +79,7 @@ def test_the_scale_of_sampling_weights_does_not_matter():
     y, p = sample_of().y, sample_of().p
     w = np.random.default_rng(1).exponential(size=p.shape[0])
     for curve in ("smooth", "binned"):
-        one, other = (reliability_curve(check_binary(y, p, u), curve).band for u in (w, 1e-3 * w))
+        one, other = (reliability_curve(check_sample(y, p, u, "sampling"), curve).band for u in (w, 1e-3 * w))
         np.testing.assert_allclose(one.upper - one.lower, other.upper - other.lower, rtol=1e-5)
 
 
@@ -115,7 +116,8 @@ def test_the_automatic_bandwidth_is_chosen_by_cross_validation(weighted):
     np.testing.assert_allclose(curve.observed[shown], expected[shown], atol=2e-3)
     # the number is smooth ECE at its own bandwidth
     assert curve.error == pytest.approx(smooth_ece_result(y, p).value, abs=1e-6)
-    assert str(curve) == f"smooth reliability curve: smECE = {curve.error:.3f} (n = {len(y)})"
+    words = "; frequencies" if weighted else ""
+    assert str(curve) == f"smooth reliability curve: smECE = {curve.error:.3f} (n = {len(y)}{words})"
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -125,11 +127,11 @@ def test_smooth_curve_on_the_logit_axis_is_a_kernel_regression(weighted):
     y, p = (rng.random(300) < expit(x)).astype(int), expit(x)
     p[:2] = 0.0, 1.0
     w = rng.exponential(size=300) if weighted else np.ones(300)
-    curve = reliability_curve(check_binary(y, p, w if weighted else None), scale="logit")
+    w /= w.mean()
+    curve = reliability_curve(check_sample(y, p, w if weighted else None, "sampling"), scale="logit")
     y, x, w = y[2:], x[2:], w[2:]
     spread = np.sqrt(np.cov(x, ddof=0, aweights=w))
-    rate = np.average(y, weights=w)
-    size = w.sum() ** 2 / (w**2).sum() * 2 * min(rate, 1 - rate)
+    size = 2 * min(w[y == k].sum() ** 2 / (w[y == k] ** 2).sum() for k in (0, 1))
     assert curve.bandwidth == pytest.approx(1.06 * spread * size**-0.2)
     t = np.log(curve.predicted / (1 - curve.predicted))
     kernel = w * np.exp(-0.5 * ((t[:, None] - x) / curve.bandwidth) ** 2)

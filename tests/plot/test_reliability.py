@@ -297,10 +297,9 @@ BAD = [
     ({"curve": "corps"}, ValueError, "curve must be one of"),
     ({"band": "belt"}, ValueError, "band must be one of"),
     ({"scale": "log"}, ValueError, "scale must be one of"),
-    ({"band": "simultaneous", "sample_weight": [1, 1, 0.5]}, ValueError, "sample_weight must contain whole"),
-    ({"band": "bootstrap", "sample_weight": [1, 1, 0.5]}, ValueError, "sample_weight must contain whole"),
+    ({"sample_weight": [1, 1, 0.5], "weights": "frequency"}, ValueError, "sample_weight must contain whole"),
+    ({"sample_weight": [1, 1, 0.5], "weights": "survey"}, ValueError, "weights must be one of"),
     ({"band": "bootstrap", "curve": "binned"}, ValueError, "band='bootstrap' is for curve='smooth', got"),
-    ({"curve": "isotonic", "sample_weight": [1, 1, 0.5]}, ValueError, "sample_weight must contain whole"),
     ({"n_bins": 0}, ValueError, "n_bins must be at least 1"),
     ({"confidence": 1.0}, ValueError, "confidence must lie strictly between"),
     ({"y_proba": [0.1, np.nan, 0.3]}, ValueError, "y_proba contains NaN"),
@@ -356,13 +355,18 @@ def test_grid_of_groups(forecast, weighted):
     # one group has one class only
     groups = pd.Series(np.where(y == 1, "events", "mixed")).mask(np.arange(500) < 60, "mixed")
     weight = np.random.default_rng(0).integers(0, 3, 500) if weighted else None
-    displays = reliability_grid(words, p, groups=groups, sample_weight=weight, pos_label="yes")
+    options = {"sample_weight": weight, "weights": "frequency", "pos_label": "yes"}
+    displays = reliability_grid(words, p, groups=groups, **options)
     for display, name in zip(displays, ("events", "mixed"), strict=True):
         rows = (groups == name).to_numpy()
         part = None if weight is None else weight[rows]
         size = rows.sum() if weight is None else part.sum()
         assert display.name == f"{name} (n = {size})"
         assert display.curve.error == pytest.approx(smooth_ece(y[rows], p[rows], sample_weight=part))
+    if weighted:
+        displays = reliability_grid(words, p, groups=groups, **options | {"weights": "sampling"})
+        assert displays[0].name == f"events (n = {(weight[(groups == 'events')] > 0).sum()})"
+        assert displays[0].ax_histogram_.get_ylabel().startswith("Weighted\ncount")
 
 
 def test_grid_of_models_on_logit_axes(rare):

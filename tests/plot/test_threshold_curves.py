@@ -274,7 +274,8 @@ def test_order_and_repetitions_of_weighted_samples(data):
     other = gaps(y[order], p[order], sample_weight=w[order], thresholds=THREE)
     np.testing.assert_allclose(one.upper, other.upper, rtol=1e-12)
     assert one.pvalue == other.pvalue
-    weighted, repeated = gaps(y, p, sample_weight=times), gaps(np.repeat(y, times), np.repeat(p, times))
+    weighted = gaps(y, p, sample_weight=times, weights="frequency")
+    repeated = gaps(np.repeat(y, times), np.repeat(p, times))
     np.testing.assert_allclose(weighted.value, repeated.value, atol=1e-14)
     np.testing.assert_allclose(weighted.upper, repeated.upper, atol=1e-14)
     assert weighted.pvalue == repeated.pvalue
