@@ -47,6 +47,6 @@ errors = [cutoff_calibration_error(y, p, sample_weight=w) for y, p, w in arrays]
 left.bar(range(24), errors, color="C0")
 left.set(xlabel="Hour", ylabel="Cutoff calibration error", title="The error increases at 18 h")
 y, p, w = evening.weighted_sample()
-ReliabilityDisplay.from_predictions(y, p, sample_weight=w, ax=right)
+ReliabilityDisplay.from_predictions(y, p, sample_weight=w, weights="frequency", ax=right)
 right.set_title("Overprediction after 18 h, from the sketch")
 plt.show()

@@ -13,8 +13,8 @@ from sklearn_calib._core._grouping import (
     group_sample,
     group_starts,
     sampled_probability,
-    support_of,
     weight_words,
+    weighting,
 )
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._html import number_text, result_html
@@ -220,7 +220,6 @@ def reliability_curve(
     if rates is not None and found is not None and (exact or band == "confidence"):
         lower, upper = (_transformed(limit, 1.0 / rates) for limit in (found.lower, found.upper))
         found = replace(found, lower=lower, upper=upper)
-    support = support_of(sample, None, grouped.prob)
     axis = UnitAxis(sample, scale, shown, 1e-6)
     place = uniform_bins(axis.locate(axis.sample.p), _HISTOGRAM)
     return ReliabilityCurve(
@@ -236,8 +235,7 @@ def reliability_curve(
         scale,
         made.bandwidth,
         made.decomposition,
-        support.get("weights"),
-        support.get("n_effective"),
+        **weighting(sample),
     )
 
 

@@ -9,13 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from sklearn_calib._core._bounds import whole_numbers
-from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import tail_rank
 from sklearn_calib._html import number_text
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    BinarySample,
     check_fraction,
     check_option,
     least_resamples,
@@ -47,15 +44,13 @@ if TYPE_CHECKING:
 _WALK = "sklearn_calib.walk"
 
 
-def _deviation(result: CutoffResult) -> float:
-    """Return the null standard deviation of the endpoint of the cumulative residuals."""
-    p = result.probabilities
-    fraction = result.weight / result.weight.sum()
-    return math.sqrt(float(fraction @ (p * (1.0 - p))) / result.n_samples)
-
-
-def _strip_height(result: CutoffResult, test: CalibrationTestResult, confidence: float) -> float | None:
+def _strip_height(test: CalibrationTestResult, confidence: float) -> float | None:
     """Return the quantile of the range under perfect calibration, or None if it is unknown."""
+    # the test of weights by class is that of other cumulative residuals, of corrected predictions
+    if test.weights == "case-control" or not 0.0 < test.statistic < math.inf:
+        return None
+    # the statistic is the range in units of the null standard deviation of its end
+    unit = test.estimate / test.statistic
     if test.null_distribution is not None:
         values = np.sort(test.null_distribution)
         rank = min(tail_rank(values.shape[0], 1.0 - confidence), values.shape[0])
@@ -64,11 +59,11 @@ def _strip_height(result: CutoffResult, test: CalibrationTestResult, confidence:
                 f"confidence={confidence:g} needs more simulations than the {values.shape[0]} of the test. "
                 f"Use n_resamples >= {least_resamples(1.0 - confidence)}, or confidence=None."
             )
-        return float(values[-rank]) * _deviation(result)
+        return float(values[-rank]) * unit
     if test.asymptotic_null != "brownian range":
         return None
     critical = brentq(lambda c: brownian_range_sf(c) - (1.0 - confidence), 0.1, 40.0, xtol=1e-10)
-    return float(critical) * _deviation(result)
+    return float(critical) * unit
 
 
 def _drawn_path(
@@ -154,8 +149,8 @@ class CutoffDisplay(DisplayMixin):
     of Brownian motion (2.497 at 95%). An envelope around 0 would not be a valid test: it can contain a curve
     whose range is significant.
 
-    Integer weights are repetitions. The test does not support other weights; for them the asymptotic
-    distribution is used with Kish's effective sample size, (sum w)^2 / sum w^2, instead of n.
+    If sampling weights depend on the outcome alone (case-control), the p-value is that of the corrected
+    predictions without weights, and there is no strip.
 
     Examples
     --------
@@ -199,6 +194,7 @@ class CutoffDisplay(DisplayMixin):
         *,
         n_resamples: int = 999,
         sample_weight: ArrayLike | None = None,
+        weights: Literal["sampling", "frequency"] = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
@@ -214,10 +210,10 @@ class CutoffDisplay(DisplayMixin):
         n_resamples : int, default=999
             Number of simulations of the test, for samples of less than 2000; above, the asymptotic
             distribution is used.
-        %(plain_weight)s
+        %(inference_weight)s
         clusters : array-like of shape (n,), default=None
             Label of the cluster (patient, customer, day) of each sample, within which outcomes can depend on
-            each other; the test and the null band then allow for it. Weights must be integers.
+            each other; the test and the null band then allow for it.
         %(pos_label)s
         %(seeded_picture)s
         %(named_picture)s
@@ -225,14 +221,8 @@ class CutoffDisplay(DisplayMixin):
         refuse_fractions(y_true)
         given: dict[str, Any] = {"sample_weight": sample_weight, "pos_label": pos_label}
         result = cutoff_result(y_true, y_proba, **given)
-        if clusters is None and not (whole_numbers(result.weight) and whole_numbers(result.positives)):
-            # weights that are not counts are scaled to the effective sample size
-            scale = result.n_samples / result.weight.sum()
-            grouped = GroupedOutcomes(result.probabilities, scale * result.weight, scale * result.positives)
-            test = CutoffTest(method="asymptotic")._run(BinarySample(*grouped.rows()))
-        else:
-            run = CutoffTest(n_resamples=n_resamples, random_state=random_state)
-            test = run.test(y_true, y_proba, clusters=clusters, **given)
+        run = CutoffTest(n_resamples=n_resamples, random_state=random_state)
+        test = run.test(y_true, y_proba, weights=weights, clusters=clusters, **given)
         return cls(result, test=test, name=name, pos_label=pos_label).plot(ax, **plot_params)
 
     def plot(
@@ -271,7 +261,7 @@ class CutoffDisplay(DisplayMixin):
         if confidence is not None:
             # so that its complement is less than 1
             confidence = max(check_fraction(confidence, "confidence"), 2.0**-53)
-            height = None if self.test is None else _strip_height(self.result, self.test, confidence)
+            height = None if self.test is None else _strip_height(self.test, confidence)
         ax, given = self._new_or(ax, 6.4, 4.4, line_params)
         probability = x == "probability"
         shown = shown_range(self.result.probabilities, self.result.weight) if probability else (0.0, 1.0)
@@ -282,7 +272,8 @@ class CutoffDisplay(DisplayMixin):
         weight, p = self.result.weight, self.result.probabilities
         if probability:
             hidden = float(weight[(p < shown[0]) | (p > shown[1])].sum())
-            text += hidden_note(hidden, float(weight.sum()), beyond(*shown), whole_numbers(weight))
+            counts = self.test is None or self.test.weights in (None, "frequency")
+            text += hidden_note(hidden, float(weight.sum()), beyond(*shown), counts)
         style = {"drawstyle": "steps-post" if probability else "default", "linewidth": 1.8}
         self.line_ = draw_curve(ax, _WALK, at, walk, self._named(text, name), given, **style)
         drawn_in = self.line_.get_color()

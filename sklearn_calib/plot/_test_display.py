@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -150,6 +150,7 @@ class TestDisplay(DisplayMixin):
         *,
         test: str | CalibrationTest,
         sample_weight: ArrayLike | None = None,
+        weights: Literal["sampling", "frequency"] = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
         labels: ArrayLike | None = None,
@@ -170,7 +171,7 @@ class TestDisplay(DisplayMixin):
             Predicted probabilities.
         test : CalibrationTest or str
             The test, which is not fitted, or its name, such as "tcal".
-        sample_weight, clusters, pos_label, labels
+        sample_weight, weights, clusters, pos_label, labels
             As in ``test.test``.
         name : str, default=None
             Title of the legend; the name of the test by default.
@@ -182,6 +183,7 @@ class TestDisplay(DisplayMixin):
             y_true,
             y_proba,
             sample_weight=sample_weight,
+            weights=weights,
             pos_label=pos_label,
             labels=labels,
             clusters=clusters,

@@ -113,7 +113,7 @@ def test_height_of_the_strip():
 def test_whole_weights_are_repetitions(forecast):
     y, p = forecast
     times = np.random.default_rng(0).integers(0, 4, 300)
-    weighted = CutoffDisplay.from_predictions(y, p, sample_weight=times)
+    weighted = CutoffDisplay.from_predictions(y, p, sample_weight=times, weights="frequency")
     repeated = CutoffDisplay.from_predictions(np.repeat(y, times), np.repeat(p, times))
     np.testing.assert_allclose(weighted.line_.get_data(), repeated.line_.get_data(), atol=1e-15)
     assert weighted.line_.get_label() == repeated.line_.get_label()
@@ -122,18 +122,29 @@ def test_whole_weights_are_repetitions(forecast):
     assert weighted.test.n_samples == times.sum()
 
 
-def test_other_weights_count_by_the_effective_size(forecast):
+def test_the_strip_of_sampling_weights_decides_as_the_test(forecast):
     y, p = forecast
-    plain = CutoffDisplay.from_predictions(y, p)
-    halved = CutoffDisplay.from_predictions(y, p, sample_weight=np.full(300, 0.5))
-    deviation = np.sqrt((p * (1 - p)).sum()) / 300
-    assert halved.strip_.get_bbox().height == pytest.approx(2.4977 * deviation, rel=1e-4)
-    assert halved.test.pvalue == pytest.approx(brownian_range_tail(plain.result.value / deviation), rel=1e-9)
-    w = np.random.default_rng(0).random(300)
+    plain, equal = (CutoffDisplay.from_predictions(y, p, sample_weight=w) for w in (None, np.full(300, 0.5)))
+    assert equal.strip_.get_bbox().height == pytest.approx(plain.strip_.get_bbox().height, rel=1e-9)
+    for power in (1.0, 1.5, 2.0):
+        w = np.random.default_rng(0).choice([1, 10], 300)
+        display = CutoffDisplay.from_predictions(y, p**power, sample_weight=w)
+        assert display.test == CutoffTest(random_state=0).test(y, p**power, sample_weight=w)
+        inside = display.result.value <= display.strip_.get_bbox().height
+        assert inside == (not display.test.rejects())
+    # wider than that of counts
+    assert display.strip_.get_bbox().height > 2 * (
+        CutoffDisplay.from_predictions(y, p, sample_weight=w, weights="frequency").strip_.get_bbox().height
+    )
+
+
+def test_case_control_weights_have_a_pvalue_and_no_strip(forecast):
+    y, p = forecast
+    w = np.where(y == 1, 0.3, 2.0)
     display = CutoffDisplay.from_predictions(y, p, sample_weight=w)
-    n = w.sum() ** 2 / (w**2).sum()
-    deviation = np.sqrt((w * p * (1 - p)).sum() / w.sum() / n)
-    assert display.strip_.get_bbox().height == pytest.approx(2.4977 * deviation, rel=1e-4)
+    corrected = p / 0.3 / (p / 0.3 + (1 - p) / 2.0)
+    assert display.test.pvalue == CutoffTest(random_state=0).test(y, corrected).pvalue
+    assert display.strip_ is None
 
 
 def test_thinning_loses_no_extreme():
