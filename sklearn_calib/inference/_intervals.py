@@ -14,19 +14,24 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
-from sklearn_calib._core._grouping import GroupedOutcomes, condensed, group_sample
-from sklearn_calib._core._null import bootstrap_counts, draw_outcomes, draw_positives
+from sklearn_calib._core._grouping import (
+    GroupedOutcomes,
+    condensed,
+    group_sample,
+    support_of,
+    weight_words,
+)
+from sklearn_calib._core._null import bootstrap_counts, draw_null, draw_outcomes
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
-    check_binary,
     check_fraction,
-    check_frequency_weights,
     check_generator,
     check_option,
     check_resamples,
+    check_sample,
     check_size,
 )
 from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
@@ -83,10 +88,12 @@ class ConfidenceInterval(IntervalEstimate):
     n_clusters: int | None = None
     design_effect: float | None = None
     n_effective: float | None = None
+    weights: str | None = None
 
     def __str__(self) -> str:
         interval = f"[{number_text(self.lower)}, {number_text(self.upper)}]"
         clusters = f"; clusters: {cluster_words(self)}" if self.n_clusters else ""
+        clusters += f"; weights: {weight_words(self)}" if self.weights else ""
         if np.isnan(self.corrected):
             return f"{number_text(self.estimate)} {interval} ({self.confidence:.0%} confidence){clusters}"
         return (
@@ -104,6 +111,7 @@ class ConfidenceInterval(IntervalEstimate):
                 ("interval", f"[{number_text(self.lower)}, {number_text(self.upper)}]"),
                 ("confidence", f"{self.confidence:.0%}"),
                 ("clusters", cluster_words(self)),
+                ("weights", weight_words(self)),
                 (
                     "expected under calibration",
                     "" if np.isnan(self.null_mean) else number_text(self.null_mean),
@@ -123,6 +131,7 @@ def confidence_interval(
     n_resamples: int = 200,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     sample_weight: ArrayLike | None = None,
+    weights: Literal["sampling", "frequency"] = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> ConfidenceInterval:
@@ -151,7 +160,7 @@ def confidence_interval(
         Number of simulated samples for each population of the path, at least 20. The number of bootstrap
         samples is ``5 * n_resamples - 1``.
     %(random_state)s
-    %(frequencies)s
+    %(inference_weight)s
     %(clusters)s
     %(pos_label)s
 
@@ -187,6 +196,10 @@ def confidence_interval(
     .. math:: |\mathrm{E}_\delta N - N| - 1/2 = z_{1 - (\alpha_1 + \alpha_2) / 2}
         \, (\mathrm{Var}_\delta N)^{1/2}.
 
+    With sampling weights, samples are drawn together with their weights and sums are weighted; 1/2 is
+    multiplied by :math:`\sum w^2 / \sum w`. If weights depend on the outcome alone, outcomes are simulated
+    with the probabilities among the samples, in proportion to :math:`p / w_1` and :math:`(1 - p) / w_0`.
+
     If perfect calibration is not rejected, the lower end is 0. For ``decision_risk_gap``,
     ``calibration_decision_loss`` and ``logit_smoothed_ece``, whose noise depends on the kind of
     miscalibration more than on its size, the lower end is also at most that along a second path: to log-odds
@@ -204,8 +217,8 @@ def confidence_interval(
 
     Either method costs five to eleven times ``n_resamples`` evaluations of the metric, many at a time for
     metrics with a kernel (:class:`~sklearn_calib.metrics.MetricKernel`). For inversion it also pools
-    predictions that the metric can hardly distinguish (see :func:`expected_under_calibration`). Samples with
-    weights are counts for each prediction: their cost does not grow with the weights.
+    predictions that the metric can hardly distinguish (see :func:`expected_under_calibration`). Frequencies
+    are counts for each prediction: the cost does not grow with them.
 
     References
     ----------
@@ -237,14 +250,13 @@ def confidence_interval(
             "with MetricKernel(calibration_error=True)."
         )
     bootstrap = method == "bootstrap" or not invertible
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
-    if sample.w is not None:
-        check_frequency_weights(sample.w)
+    sample = check_sample(y_true, y_proba, sample_weight, weights, pos_label, clusters)
     grouped = group_sample(sample)
     check_estimable(metric, grouped.total, grouped.prob)
     redrawn = Redrawn(metric, grouped, weighted=sample.w is not None, pool=not bootstrap)
     if bootstrap:
-        rarer = min(grouped.positives.sum(), grouped.total - grouped.positives.sum())
+        events = grouped.samples.positives.sum()
+        rarer = min(events, grouped.samples.total - events)
         if rarer < _FEWEST_EVENTS:
             warnings.warn(
                 f"The rarer class has only {rarer:g} samples. Bootstrap intervals are too short with fewer "
@@ -256,8 +268,8 @@ def confidence_interval(
     else:
         found = inverted(redrawn, Populations(redrawn.grouped, n_resamples, rng), confidence)
     if clusters is not None and grouped.clusters is None:
-        return replace(found, **single_clusters(grouped.total))
-    return found
+        found = replace(found, **single_clusters(grouped.samples.total))
+    return replace(found, **support_of(sample, grouped.clusters, grouped.prob))
 
 
 class SharedIntervals:
@@ -395,8 +407,9 @@ class Populations:
             self.grouped, self.n_resamples, rng, truth=self.truth(multiple)
         ):
             if self.keep:
-                # as integers of as few bytes as the greatest number needs
-                small = np.min_scalar_type(int(count.max()))
+                # integers as those of as few bytes as the greatest number needs
+                integers = self.grouped.design is None
+                small = np.min_scalar_type(int(count.max())) if integers else np.dtype(np.float64)
                 kept.append((count.astype(small), positives.astype(small)))
             yield count, positives
         if self.keep:
@@ -516,21 +529,28 @@ def _direction(grouped: GroupedOutcomes) -> Array:
 
 def shifted(grouped: GroupedOutcomes, alpha: float) -> list[Array]:
     """Return event probabilities shifted to either end of the score interval of the number of events."""
-    events, z = grouped.positives.sum(), -ndtri(alpha / 2.0)
+    events, z, design = grouped.positives.sum(), -ndtri(alpha / 2.0), grouped.design
     if grouped.clusters is not None:
         # the quantile of the number of events, in standard deviations of that of independent ones
-        draws = draw_positives(grouped, _SHIFT_DRAWS, np.random.default_rng(0))
-        gap = np.abs(np.concatenate([d.sum(axis=0) for d in draws]) - grouped.weight @ grouped.prob)
+        draws = draw_null(grouped, _SHIFT_DRAWS, np.random.default_rng(0))
+        prob = grouped.prob[:, np.newaxis]
+        gap = np.abs(np.concatenate([(events - count * prob).sum(axis=0) for count, events in draws]))
         deviation = np.sqrt(grouped.variance.sum())
         z = max(z, float(np.quantile(gap, 1.0 - alpha)) / deviation) if deviation > 0.0 else z
+    # half a sample, or half of its weight, on average over the weight
+    jump = 0.5
+    if design is not None and design.class_weights is not None:
+        jump *= float(design.class_weights[::-1] @ (events, grouped.total - events) / grouped.total)
+    elif design is not None:
+        jump *= float(design.squares.sum()) / grouped.total
 
     def truth(shift: float) -> Array:
         return np.clip(grouped.prob + shift, 0.0, 1.0)
 
     def excess(shift: float, side: float) -> float:
         q = truth(shift)
-        deviation = np.sqrt(grouped.weight @ (q * (1.0 - q)))
-        return float(side * (grouped.weight @ q - events) - 0.5 - z * deviation)
+        deviation = np.sqrt(replace(grouped, prob=q).variance.sum())
+        return float(side * (grouped.weight @ q - events) - jump - z * deviation)
 
     # without an event, or without a negative, one end is that of the shifts
     return [

@@ -155,7 +155,8 @@ class Redrawn:
     def resampled_populations(self, truth: Array, count: Array) -> Array:
         """Return the metric of populations in which the predictions have the counts (groups, r)."""
         assert self._evaluate_population is not None
-        count = count * self._copies
+        # samples of sampling weights differ in size
+        count = count * (self.grouped.total * self._copies / count.sum(axis=0))
         return self._evaluate_population(count, truth[:, np.newaxis] * count)
 
     @property

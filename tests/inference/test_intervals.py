@@ -187,9 +187,69 @@ def test_frequency_weights_are_repetition(method):
     y, p = sample(n=60)
     times = np.random.default_rng(0).integers(0, 4, 60)
     options = {"method": method, "random_state": 0, "n_resamples": 50}
-    weighted = confidence_interval(y, p, metric=smooth_ece, sample_weight=times, **options)
+    weighted = confidence_interval(
+        y, p, metric=smooth_ece, sample_weight=times, weights="frequency", **options
+    )
     repeated = confidence_interval(np.repeat(y, times), np.repeat(p, times), metric=smooth_ece, **options)
-    assert str(weighted) == str(repeated)
+    assert str(weighted) == f"{repeated}; weights: frequencies"
+
+
+def weighted_sample(by_class, n=60):
+    y, p = sample(n=n)
+    p = np.round(p, 1)
+    w = np.exp(0.8 * np.random.default_rng(1).normal(size=n))
+    w[: n // 2] = np.round(w[: n // 2]) + 1
+    return y, p, np.where(y == 1, 1.0, 5.0) if by_class else w
+
+
+def redrawn(y, p, w, rng, by_class):
+    """One sample with the weights and predictions of the sample, and outcomes under calibration."""
+    rows = rng.integers(0, len(p), len(p))
+    p, w = p[rows], w[rows]
+    chance = p / (p + (1 - p) / 5) if by_class else p
+    y = (rng.random(len(p)) < chance).astype(int)
+    return y, p, np.where(y == 1, 1.0, 5.0) if by_class else w
+
+
+@pytest.mark.parametrize("by_class", [False, True])
+def test_sampling_weights_stay_with_their_samples(by_class):
+    y, p, w = weighted_sample(by_class)
+    given = {"metric": cutoff_calibration_error, "n_resamples": 1500}
+    found = confidence_interval(y, p, sample_weight=w, **given)
+    rng = np.random.default_rng(2)
+    draws = []
+    for _ in range(1500):
+        drawn_y, drawn_p, drawn_w = redrawn(y, p, w, rng, by_class)
+        draws.append(cutoff_calibration_error(drawn_y, drawn_p, sample_weight=drawn_w))
+    assert found.null_mean == pytest.approx(np.mean(draws), abs=6 * np.std(draws) / np.sqrt(1500))
+    assert found.estimate == pytest.approx(cutoff_calibration_error(y, p, sample_weight=w))
+    # the upper end is at least that of a shift at an end of its score interval
+    one, zero = (np.full(60, 1.0), np.full(60, 5.0)) if by_class else (w, w)
+    for side in (-1, 1):
+        for shift in np.linspace(0, 1, 1001):
+            truth = np.clip(p + side * shift, 0, 1)
+            chance = truth / (truth + (1 - truth) / 5) if by_class else truth
+            variance = np.sum(chance * (one * (1 - truth)) ** 2 + (1 - chance) * (zero * truth) ** 2)
+            if side * (w @ (truth - y)) - 0.5 * (w @ w) / w.sum() >= 1.959964 * np.sqrt(variance):
+                break
+        assert found.upper >= abs(w @ (truth - p)) / w.sum() - 0.0015
+    again = confidence_interval(y, p, sample_weight=3 * w, **given)
+    assert again.upper == pytest.approx(found.upper, rel=1e-9)
+    assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w))
+    assert found.weights == ("case-control" if by_class else "sampling")
+
+
+def test_bootstrap_of_sampling_weights():
+    y, p, w = weighted_sample(False)
+    given = {"metric": "brier_score", "n_resamples": 800}
+    found = confidence_interval(y, p, sample_weight=w, **given)
+    rows = np.random.default_rng(3).integers(0, 60, (20_000, 60))
+    loss = (y - p) ** 2
+    means = (w * loss)[rows].sum(axis=1) / w[rows].sum(axis=1)
+    expected = np.quantile(means, [0.025, 0.975])
+    np.testing.assert_allclose([found.lower, found.upper], expected, atol=0.06 * np.ptp(expected))
+    equal = confidence_interval(y, p, sample_weight=np.full(60, 0.3), **given)
+    assert str(equal) == str(confidence_interval(y, p, **given))
 
 
 def test_labels_and_columns():
@@ -421,7 +481,7 @@ def test_metrics_that_ignore_their_weights():
         (lacks, TypeError, "cannot be called with sample_weight"),
     ):
         with pytest.raises(error, match=text):
-            confidence_interval(y, p, metric=metric, sample_weight=times, **given)
+            confidence_interval(y, p, metric=metric, sample_weight=times, weights="frequency", **given)
         with pytest.raises(error, match=text):
             expected_under_calibration(None, p, metric=metric, sample_weight=times, n_resamples=39)
         # a population has weights
@@ -436,7 +496,8 @@ def test_metrics_that_ignore_their_weights():
         ({"method": "bca"}, ValueError, "method"),
         ({"confidence": 0.999}, ValueError, "n_resamples=200 is too few"),
         ({"n_resamples": 5}, ValueError, "n_resamples"),
-        ({"sample_weight": [0.5, 1.0]}, ValueError, "sample_weight"),
+        ({"sample_weight": [0.5, 1.0], "weights": "frequency"}, ValueError, "sample_weight"),
+        ({"weights": "counts"}, ValueError, "weights"),
         ({"metric": 7}, TypeError, "metric must be the name"),
         ({"metric": "ece"}, ValueError, "metric=.ece. is not the name of a metric"),
         ({"y_proba": [0.1, np.nan]}, ValueError, "y_proba"),
