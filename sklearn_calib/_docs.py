@@ -202,8 +202,8 @@ sample_weight : array-like of shape (n,) or None, default=None
 weights : {"sampling", "frequency"}, default="sampling"
     What the weights mean. "sampling": each sample stands for others that were not drawn (surveys, exposures,
     inverse probabilities); only ratios of weights matter, and weights that depend on the outcome alone
-    (case-control samples) are recognised. "frequency": a weight of k, a whole
-    number, stands for k samples, as in summaries and tables of counts.""",
+    (case-control samples) are recognised. "frequency": a weight of k, a whole number, stands for k samples,
+    as in summaries and tables of counts.""",
     "dependence": """\
 n_clusters : int or None
     Number of clusters; None if samples were taken to be independent.

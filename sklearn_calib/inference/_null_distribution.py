@@ -165,7 +165,7 @@ def expected_under_calibration(
     confidence = check_fraction(confidence, "confidence")
     n_resamples = check_resamples(n_resamples, confidence)
     generator = check_generator(random_state)
-    outcomes = y_true
+    unknown = y_true is None
     if y_true is None:
         if clusters is not None:
             raise ValueError(
@@ -173,9 +173,9 @@ def expected_under_calibration(
                 "y_true, too."
             )
         # both classes, for metrics that need them
-        pos_label, outcomes = 1, np.resize([0, 1], shape_of(y_proba, "y_proba")[:1])
-    sample = check_sample(outcomes, y_proba, sample_weight, weights, pos_label, clusters)
-    if y_true is None:
+        y_true, pos_label = np.resize([0, 1], shape_of(y_proba, "y_proba")[:1]), 1
+    sample = check_sample(y_true, y_proba, sample_weight, weights, pos_label, clusters)
+    if unknown:
         sample = replace(sample, class_weights=None)
     redrawn = Redrawn(metric, group_sample(sample), weighted=sample.w is not None)
     null = null_distribution_of(redrawn, n_resamples, generator, confidence)

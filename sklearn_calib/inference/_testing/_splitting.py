@@ -175,7 +175,8 @@ class SampleSplittingTest(CalibrationTest):
     def _split(
         self, sample: BinarySample | ClassSample, p: Array, null_hypothesis: str
     ) -> CalibrationTestResult:
-        times, scale = (None, sample.weights) if sample.sampling else (sample.w, None)
+        times = None if sample.sampling else sample.w
+        scale = sample.w if sample.sampling else None
         y, p = written_out(times, sample.y, p)
         order = np.lexsort((y, *p.T) if scale is None else (scale, y, *p.T))
         y, p, scale = y[order], p[order], None if scale is None else scale[order]

@@ -592,7 +592,8 @@ class _ClassScales:
     """Equal-volume bins of the simplex, m^(K - 1) of them; as :class:`BinaryScales`."""
 
     def __init__(self, sample: ClassSample, smoothness: float | None) -> None:
-        times, self.scale = (None, sample.w) if sample.sampling else (sample.w, None)
+        times = None if sample.sampling else sample.w
+        self.scale = sample.w if sample.sampling else None
         self.y, self.p = written_out(times, sample.y, sample.p)
         self.n, self.probabilities, self.n_classes = float(self.y.shape[0]), self.p, self.p.shape[1]
         self.n_bins = numbers_of_bins(self.n, smoothness, self.n_classes)

@@ -1,0 +1,253 @@
+"""Sampling weights in every test: statistics by plain sums over samples, equalities, and levels."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from sklearn.base import clone
+
+from sklearn_calib._core._grouping import group_sample
+from sklearn_calib._core._nested_bins import NestedBins
+from sklearn_calib._validation import check_sample
+from sklearn_calib.inference import (
+    BinomialTest,
+    CombinedTest,
+    ConsistencyTest,
+    CoxTest,
+    CutoffTest,
+    HosmerLemeshowTest,
+    KernelTest,
+    SampleSplittingTest,
+    SequentialTest,
+    SpiegelhalterTest,
+    TCal,
+)
+from tests.inference._properties import check_level
+from tests.inference._registry import TESTS
+
+
+def drawn(n, seed, tied=True):
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.05, 0.95, n)
+    p = np.clip(np.round(p, 1), 0.1, 0.9) if tied else p
+    return (rng.random(n) < p).astype(int), p, rng.choice([0.5, 1.0, 2.5, 4.0], n)
+
+
+def variance(y, p, w, u, null=None):
+    """Return sum w^2 u^2 vhat, by a loop over samples."""
+    q = p if null is None else null
+    x = [np.array([1.0, logit(each)]) for each in q]
+    v = q * (1 - q)
+    information = sum(w[i] * v[i] * np.outer(x[i], x[i]) for i in range(len(y)))
+    step = np.linalg.solve(information, sum(w[i] * (y[i] - q[i]) * x[i] for i in range(len(y))))
+    total = sum((w[i] * u[i]) ** 2 * v[i] for i in range(len(y)))
+    found = sum(
+        (w[i] * u[i]) ** 2 * (v[i] + (1 - 2 * q[i]) * (y[i] - q[i] - v[i] * (x[i] @ step)))
+        for i in range(len(y))
+    )
+    return max(found, total / 4)
+
+
+def ratio(y, p, w):
+    v = p * (1 - p)
+    return variance(y, p, w, np.ones_like(p)) / (w**2 @ v)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
+def test_statistics_are_sums_over_samples(tied, method):
+    y, p, w = drawn(60, 1, tied)
+    options = {"method": method, **({} if method == "asymptotic" else {"n_resamples": 19})}
+    given = {"sample_weight": w}
+    w = w / w.mean()
+    a, one, u = w * (y - p), np.ones(60), 1 - 2 * p
+
+    walk = [0.0, *(a[p <= value].sum() for value in np.unique(p))]
+    found = CutoffTest(**options).test(y, p, **given)
+    assert found.statistic == pytest.approx((max(walk) - min(walk)) / np.sqrt(variance(y, p, w, one)))
+    assert found.estimate == pytest.approx((max(walk) - min(walk)) / w.sum())
+
+    found = SpiegelhalterTest(**options).test(y, p, **given)
+    assert found.statistic == pytest.approx((u @ a) / np.sqrt(variance(y, p, w, u)))
+
+    v, x = p * (1 - p), logit(p)
+    centre = (w**2 * v) @ x / (w**2 @ v)
+    parts = a.sum() ** 2 / variance(y, p, w, one), ((x - centre) @ a) ** 2 / variance(y, p, w, x - centre)
+    assert CoxTest(**options).test(y, p, **given).statistic == pytest.approx(sum(parts))
+    intercept = CoxTest(parameter="intercept", **options).test(y, p, **given)
+    assert intercept.statistic == pytest.approx(parts[0])
+    # the fitted intercept solves sum w (y - q) = 0
+    shifts = np.linspace(-3, 3, 600_001)
+    shift = shifts[np.argmin([abs(w @ (y - expit(x + s))) for s in shifts[::1000]]) * 1000]
+    for _ in range(50):
+        q = expit(x + shift)
+        shift += w @ (y - q) / (w @ (q * (1 - q)))
+    q = expit(x + shift)
+    centre = (w * q * (1 - q)) @ x / (w @ (q * (1 - q)))
+    along = ((x - centre) @ (w * (y - q))) ** 2 / variance(y, p, w, x - centre, q)
+    slope = CoxTest(parameter="slope", **options).test(y, p, **given)
+    assert slope.statistic == pytest.approx(along, rel=1e-6)
+
+    found = HosmerLemeshowTest(n_bins=2, strategy="uniform", **options).test(y, p, **given)
+    total = 0.0
+    for rows in (p < 0.5, p >= 0.5):
+        mean = w[rows] @ p[rows] / w[rows].sum()
+        total += a[rows].sum() ** 2 / ((w[rows] ** 2).sum() * mean * (1 - mean))
+    assert found.statistic == pytest.approx(total / ratio(y, p, w))
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_pairs_of_samples(tied):
+    y, p, w = drawn(14, 2, tied)
+    tcal = TCal(n_resamples=19).test(y, p, sample_weight=w)
+    kernel = KernelTest(bandwidth=0.2, n_resamples=19).test(y, p, sample_weight=w)
+    w = w / w.mean()
+    a, v, n = w * (y - p), w**2 * p * (1 - p), 14
+    for scale in tcal.scales:
+        bins = np.minimum((p * scale.n_bins).astype(int), scale.n_bins - 1)
+        size = np.bincount(bins, minlength=scale.n_bins)[bins]
+        pairs = [(i, j) for i, j in itertools.permutations(range(n), 2) if bins[i] == bins[j]]
+        assert scale.statistic == pytest.approx(sum(a[i] * a[j] / (n * size[i]) for i, j in pairs))
+        spread = np.sqrt(2 * sum(v[i] * v[j] / (n * size[i]) ** 2 for i, j in pairs))
+        assert scale.null_std == pytest.approx(spread * ratio(y, p, w))
+    near = np.exp(-np.abs(p[:, None] - p) / 0.2)
+    pairs = list(itertools.permutations(range(n), 2))
+    assert kernel.statistic == pytest.approx(sum(near[i, j] * a[i] * a[j] for i, j in pairs) / (n * (n - 1)))
+    spread = np.sqrt(2 * sum(near[i, j] ** 2 * v[i] * v[j] for i, j in pairs)) / (n * (n - 1))
+    assert kernel.scales[0].null_std == pytest.approx(spread * ratio(y, p, w))
+
+
+def test_pairs_of_samples_of_classes():
+    rng = np.random.default_rng(3)
+    n, k = 16, 3
+    p = rng.dirichlet(np.ones(k), n)
+    p[8:12] = p[:4]
+    y, w = rng.integers(0, k, n), rng.choice([0.5, 1.0, 3.0], n)
+    tcal = TCal(smoothness=0.4, n_resamples=19).test(y, p, sample_weight=w)
+    kernel = KernelTest(bandwidth=0.3, n_resamples=19).test(y, p, sample_weight=w)
+    w = w / w.mean()
+    r = w[:, None] * (np.eye(k)[y] - p)
+    near = np.exp(-0.5 * np.abs(p[:, None] - p).sum(axis=2) / 0.3)
+    pairs = list(itertools.permutations(range(n), 2))
+    expected = sum(near[i, j] * (r[i] @ r[j]) for i, j in pairs) / (n * (n - 1))
+    assert kernel.statistic == pytest.approx(expected)
+    assert tcal.n_samples == n
+    # unit bins: all samples of the simplex that share a cell of m = floor(16^(2 / 3.6)) = 4
+    assert tcal.scales[0].n_bins == 4
+    rows = [np.flatnonzero((p == each).all(axis=1)) for each in p[:4]]
+    assert tcal.scales[0].n_paired >= sum(len(each) for each in rows if len(each) > 1)
+
+
+def test_third_cumulant_by_enumeration():
+    # gamma tails of the asymptotic method: T of all outcomes of few samples
+    p, w = np.array([0.2, 0.2, 0.3, 0.35]), np.array([1.0, 3.0, 0.5, 1.5])
+    w = w / w.mean()
+    outcomes = np.array(list(itertools.product([0, 1], repeat=4)))
+    chance = np.prod(np.where(outcomes, p, 1 - p), axis=1)
+    a = w * (outcomes - p)
+    t = (a.sum(axis=1) ** 2 - (a**2).sum(axis=1)) / 16
+    grouped = group_sample(check_sample([0, 1, 0, 1], p, w, "sampling"))
+    moments = NestedBins(grouped.samples, 1, scale=grouped.design.weight).moments()
+    assert moments.variance[0] == pytest.approx(chance @ t**2)
+    assert moments.third_cumulant[0] == pytest.approx(chance @ t**3)
+
+
+KNOW = [(case.name, case.test) for case in TESTS if case.test._knows_sampling]
+
+
+@pytest.mark.parametrize(("name", "test"), KNOW, ids=[name for name, _ in KNOW])
+def test_equal_weights_scale_and_order(name, test):
+    y, p, w = drawn(40, 4)
+    plain = test.test(y, p)
+    assert test.test(y, p, sample_weight=np.full(40, 2.5)) == plain
+    assert test.test(y, p, sample_weight=np.ones(40), weights="frequency") == plain
+    if getattr(test, "method", "") == "theory" or getattr(test, "tolerance", 0.0):
+        with pytest.raises(ValueError, match="cannot be given sampling weights"):
+            test.test(y, p, sample_weight=w)
+        return
+    found = test.test(y, p, sample_weight=w)
+    assert found.weights == "sampling"
+    assert found.n_samples == 40
+    assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w))
+    assert "sampling weights, effective number" in str(found)
+    order = np.random.default_rng(5).permutation(40)
+    again = test.test(y[order], p[order], sample_weight=8.0 * w[order])
+    assert again.pvalue == pytest.approx(found.pvalue, rel=1e-9)
+    assert again.statistic == pytest.approx(found.statistic, rel=1e-9, abs=1e-12)
+    # a sample of weight 0 does not count
+    nothing = test.test(np.append(y, 1), np.append(p, 0.5), sample_weight=np.append(w, 0.0))
+    assert nothing.pvalue == pytest.approx(found.pvalue, rel=1e-9)
+    # weights by class: the corrected probabilities are tested without weights
+    c = np.where(y, 0.5, 3.0)
+    odds = p / (1 - p) * 6
+    found = test.test(y, p, sample_weight=c)
+    corrected = test.test(y, odds / (1 + odds))
+    assert found.weights == "case-control"
+    assert found.pvalue == pytest.approx(corrected.pvalue, rel=1e-6)
+    assert "case-control" in str(found)
+
+
+def test_contradicted_samples_are_counted_and_left_out():
+    y, p, w = drawn(40, 6)
+    y, p = np.append(y, [1, 0]), np.append(p, [0.0, 0.0])
+    w = np.append(w, [5.0, 2.0])
+    found = CutoffTest(n_resamples=99).test(y, p, sample_weight=w)
+    assert (found.pvalue, found.n_contradicted, found.n_extreme) == (0.0, 1, 2)
+    assert found.contradicted.tolist() == [40]
+    rest = w[np.arange(42) != 40]
+    assert found.others.n_effective == pytest.approx(rest.sum() ** 2 / (rest @ rest))
+
+
+def test_what_counts_samples_refuses():
+    y, p, w = drawn(30, 7)
+    with pytest.raises(ValueError, match=r"SequentialTest counts samples .* weights='frequency'"):
+        SequentialTest().test(y, p, sample_weight=w)
+    with pytest.raises(ValueError, match="whole numbers"):
+        CutoffTest().test(y, p, sample_weight=w, weights="frequency")
+    with pytest.raises(ValueError, match="weights must be"):
+        CutoffTest().test(y, p, sample_weight=w, weights="count")
+
+
+def test_clusters_and_weights():
+    y, p, w = drawn(120, 8)
+    codes = np.repeat(np.arange(30), 4)
+    for test in (TCal, CutoffTest, CoxTest, KernelTest, CombinedTest, HosmerLemeshowTest, BinomialTest):
+        found = test(n_resamples=99).test(y, p, sample_weight=w, clusters=codes)
+        assert (found.n_clusters, found.n_samples, found.weights) == (30, 120, "sampling")
+        assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w) / found.design_effect)
+        assert 0.0 < found.pvalue <= 1.0
+
+
+def strata(rng, n, ratio):
+    """Return predictions that are calibrated in the population, not among samples of the same weight."""
+    p, often = expit(rng.normal(-1.0, 1.5, n)), rng.random(n) < ratio / (1 + ratio)
+    q = p + 0.8 * p * (1 - p) * np.where(often, -1.0, 1.0)
+    return (rng.random(n) < q).astype(int), p, np.where(often, 1.0, ratio)
+
+
+LEVELS = {
+    "tcal": TCal(n_resamples=99),
+    "kernel": KernelTest(n_resamples=99),
+    "cutoff": CutoffTest(n_resamples=99),
+    "cox": CoxTest(n_resamples=99),
+    "combined": CombinedTest(n_resamples=99),
+    "smooth": ConsistencyTest("smooth_ece", n_resamples=99),
+    "splitting": SampleSplittingTest(n_resamples=99),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", LEVELS)
+@pytest.mark.parametrize("null", ["samples", "population"])
+def test_level(name, null):
+    rng, pvalues = np.random.default_rng(9), []
+    for _ in range(400):
+        y, p, w = strata(rng, 300, 4.0)
+        if null == "samples":
+            y = (rng.random(300) < p).astype(int)
+        test = clone(LEVELS[name]).set_params(random_state=int(rng.integers(1 << 31)))
+        pvalues.append(test.test(y, p, sample_weight=w).pvalue)
+    check_level(np.array(pvalues), alpha=0.05)
+    if name not in ("smooth", "splitting"):
+        assert np.mean(np.array(pvalues) <= 0.1) > 0.04
