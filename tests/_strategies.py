@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 more = settings(max_examples=4 * settings.default.max_examples)
 
 #: Twenty and more predictions of exactly 0 or 1, which the ends of the interval can make, are warned of.
-certain_predictions = pytest.mark.filterwarnings("ignore:y_proba holds only 0 and 1:UserWarning")
+certain_predictions = pytest.mark.filterwarnings("ignore:y_proba contains only 0 and 1:UserWarning")
 
 #: Ends of the unit interval, denormal and tiny numbers, neighbours of round ones, edges of usual bins.
 HARD = [
