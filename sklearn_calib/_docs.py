@@ -155,7 +155,24 @@ random_state : int, Generator, RandomState or None, default=0
     "simulated": """\
 n_resamples : int, default=999
     Number of simulated samples, N; the p-value is (1 + #{T* >= T}) / (1 + N), never 0.
+%(tested_classes)s
 %(random_state)s""",
+    "simulated_canonical": """\
+n_resamples : int, default=999
+    Number of simulated samples, N; the p-value is (1 + #{T* >= T}) / (1 + N), never 0.
+%(canonical)s
+%(random_state)s""",
+    "tested_classes": """\
+reduction : {"joint", "classwise", "confidence", "top-label"}, default="joint"
+    What is tested with three or more classes; see :class:`CalibrationTest`. "classwise": each class against
+    the rest; "confidence": the largest probability as a forecast that its class is the right one; "joint":
+    both of these and the mean over classes; "top-label": the confidence for each predicted class. The
+    second and the last one also apply to binary predictions.""",
+    "canonical": """\
+reduction : {"canonical", "joint", "classwise", "confidence", "top-label"}, default="canonical"
+    What is tested with three or more classes. "canonical": the whole vector of probabilities; the others
+    test binary problems, see :class:`CalibrationTest`. "confidence" and "top-label" also apply to binary
+    predictions; multilabel targets are tested as by "joint".""",
     "scores": """\
 X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
     Scores, with as many columns as those of the fit.""",

@@ -21,12 +21,43 @@ CHUNK = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
+class ClassEvents:
+    """Which labels of a multiclass sample are the events of grouped outcomes.
+
+    The event of sample ``rows[i]``, of group ``group[i]``, is the label ``event[i]``; groups are sorted.
+    Simulated events are those of ``labels``, which other grouped outcomes share.
+    """
+
+    labels: Any
+    rows: NDArray[np.intp]
+    event: NDArray[np.intp]
+    group: NDArray[np.intp]
+
+    def moved(self, place: NDArray[np.intp]) -> ClassEvents:
+        """Return the events with group ``place[g]`` in place of g."""
+        return replace(self, group=place[self.group])
+
+    def taken(self, groups: NDArray[np.bool_]) -> ClassEvents:
+        """Return the events of a subset of the groups."""
+        kept = groups[self.group]
+        group = (np.cumsum(groups) - 1)[self.group[kept]]
+        return ClassEvents(self.labels, self.rows[kept], self.event[kept], group)
+
+    def positives(self, labels: NDArray[Any]) -> Array:
+        """Return the number of events of each group, (groups, r), for labels (r, n)."""
+        events = labels[:, self.rows] == self.event
+        counts = np.add.reduceat(events, group_starts(self.group), axis=1, dtype=np.float64)
+        return np.ascontiguousarray(counts.T)
+
+
+@dataclass(frozen=True, eq=False)
 class Design:
     """Samples with sampling weights: cells of samples of the same prediction and weight.
 
     ``group`` is the index of the prediction of each cell, non-decreasing, ``weight`` that of each of its
     ``count`` samples, of which ``positives`` are positive. If weights depend on the outcome, they are
-    ``class_weights``, of negative and positive samples, and ``weight`` is 1. ``clusters`` refer to cells.
+    ``class_weights``, of negative and positive samples, and ``weight`` is 1. ``clusters`` and ``events``
+    refer to cells.
     """
 
     group: NDArray[np.intp]
@@ -35,12 +66,15 @@ class Design:
     positives: Array
     clusters: Clusters | None = None
     class_weights: Array | None = None
+    events: ClassEvents | None = None
 
     def samples(self, prob: Array) -> GroupedOutcomes:
         """Return the cells, whose predictions can be tied, from the event probability of each prediction."""
         if self.class_weights is not None:
             prob = sampled_probability(prob, self.class_weights)
-        return GroupedOutcomes(prob[self.group], self.count, self.positives, self.clusters)
+        return GroupedOutcomes(
+            prob[self.group], self.count, self.positives, self.clusters, events=self.events
+        )
 
     def weigh(self, count: Array, positives: NDArray[Any]) -> tuple[Array, Array]:
         """Return weight and weight of positives of each prediction, from numbers in each cell, (cells, r)."""
@@ -74,6 +108,7 @@ class Design:
             count=self.count[cells],
             positives=self.positives[cells],
             clusters=None if self.clusters is None else self.clusters.taken(cells),
+            events=None if self.events is None else self.events.taken(cells),
         )
 
 
@@ -82,7 +117,8 @@ class GroupedOutcomes:
     """Distinct predictions in increasing order, with their weight and weight of positives.
 
     ``clusters`` says which samples are dependent; None means independent samples. ``design`` holds the
-    samples if weights are sampling weights; None means that weights are numbers of samples.
+    samples if weights are sampling weights; None means that weights are numbers of samples. With ``events``,
+    here or in the design, simulated outcomes are those of labels of several classes.
     """
 
     prob: Array
@@ -90,6 +126,7 @@ class GroupedOutcomes:
     positives: Array
     clusters: Clusters | None = None
     design: Design | None = None
+    events: ClassEvents | None = None
 
     @property
     def total(self) -> float:
@@ -133,12 +170,14 @@ class GroupedOutcomes:
         # rounding must not move a mean out of its run, which would break the order
         last = np.append(starts[1:], self.prob.shape[0]) - 1
         clusters = None if self.clusters is None else self.clusters.pooled(starts, self.prob.shape[0])
-        design = self.design
+        design, events = self.design, self.events
+        run = np.repeat(np.arange(starts.shape[0]), np.diff(starts, append=self.prob.shape[0]))
         if design is not None:
-            run = np.repeat(np.arange(starts.shape[0]), np.diff(starts, append=self.prob.shape[0]))
             design = replace(design, group=run[design.group])
+        if events is not None:
+            events = events.moved(run)
         prob = np.clip(mean, self.prob[starts], self.prob[last])
-        return GroupedOutcomes(prob, weight, positives, clusters, design)
+        return GroupedOutcomes(prob, weight, positives, clusters, design, events)
 
     def uncertain(self) -> GroupedOutcomes:
         """Return the groups with finite log-odds: without predictions of exactly 0 and 1."""
@@ -147,8 +186,9 @@ class GroupedOutcomes:
             return self
         clusters = None if self.clusters is None else self.clusters.taken(inside)
         design = None if self.design is None else self.design.taken(inside)
+        events = None if self.events is None else self.events.taken(inside)
         return GroupedOutcomes(
-            self.prob[inside], self.weight[inside], self.positives[inside], clusters, design
+            self.prob[inside], self.weight[inside], self.positives[inside], clusters, design, events
         )
 
     def contradictions(self) -> tuple[float, float]:
@@ -250,13 +290,14 @@ def group_sample(sample: Any) -> GroupedOutcomes:
 
     So the dependence within clusters, which takes longer than the rest, is estimated once for each sample.
     """
+    found: GroupedOutcomes | None = sample.cache.get("grouped")
+    if found is not None:
+        return found
     if sample.clusters is None and not sample.sampling:
         return group_outcomes(sample.y, sample.p, sample.w)
-    if "grouped" not in sample.cache:
-        group = _group_design if sample.sampling else group_outcomes
-        given = (sample.class_weights,) if sample.sampling else ()
-        sample.cache["grouped"] = group(sample.y, sample.p, sample.w, sample.clusters, *given)
-    found: GroupedOutcomes = sample.cache["grouped"]
+    group = _group_design if sample.sampling else group_outcomes
+    given = (sample.class_weights,) if sample.sampling else ()
+    found = sample.cache["grouped"] = group(sample.y, sample.p, sample.w, sample.clusters, *given)
     return found
 
 

@@ -16,6 +16,9 @@ from sklearn_calib._typing import Array
 #: Random numbers generated at a time (at least one sample): bounds the memory without changing the samples.
 MAX_ELEMENTS = 1 << 18
 
+# Bytes of simulated labels that are kept.
+_MOST_KEPT = 1 << 27
+
 # Groups of at most this size are simulated sample by sample, which is faster than a binomial variate.
 _LIGHT = 8
 
@@ -36,6 +39,9 @@ def draw_positives(
         return
     prob, weight = grouped.prob, grouped.weight
     n_groups = prob.shape[0]
+    if grouped.events is not None:
+        yield from map(grouped.events.positives, grouped.events.labels.draw(n_draws, generator))
+        return
     if grouped.clusters is not None:
         at_once = max(1, max_elements // n_groups)
         yield from grouped.clusters.draw(prob, n_draws, spawn(generator, 3), at_once)
@@ -193,6 +199,30 @@ def sample_labels(
             passed &= flat[row + np.minimum(probe, n_classes - 1)] <= uniform
             found += size * passed
         yield found
+
+
+class SharedLabels:
+    """Labels simulated from the rows of ``p``: the same for all generators in the same state."""
+
+    def __init__(self, p: Array, clusters: Clusters | None = None) -> None:
+        self.p, self.clusters = p, clusters
+        self._kept: dict[tuple[int, ...], list[NDArray[Any]]] = {}
+
+    def draw(self, n_draws: int, generator: np.random.Generator) -> Iterator[NDArray[Any]]:
+        """Yield labels, shape (r, n), ``n_draws`` simulations in all; they are kept if memory permits."""
+        seed = generator.integers(1 << 32, size=4).tolist()
+        key = (n_draws, *seed)
+        if key not in self._kept:
+            code = np.min_scalar_type(self.p.shape[1])
+            drawn = (
+                labels.astype(code)
+                for labels in sample_labels(self.p, n_draws, np.random.default_rng(seed), self.clusters)
+            )
+            if n_draws * self.p.shape[0] * code.itemsize > _MOST_KEPT:
+                yield from drawn
+                return
+            self._kept[key] = list(drawn)
+        yield from self._kept[key]
 
 
 def monte_carlo_pvalue(observed: float, draws: Array, atol: float = 0.0) -> float:

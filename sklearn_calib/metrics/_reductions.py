@@ -124,7 +124,8 @@ def check_problem(
                 raise ValueError("y_true with one column per label (multilabel) must hold 0 and 1 only.")
             check_columns(y_proba, column_names(y_true), "y_proba")
             return [
-                check_binary(y[:, k], p[:, k], sample_weight, 1, weights=weights) for k in range(y.shape[1])
+                check_binary(y[:, k], p[:, k], sample_weight, 1, clusters, weights=weights)
+                for k in range(y.shape[1])
             ]
     if labels is not None:
         raise ValueError(

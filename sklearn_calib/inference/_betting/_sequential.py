@@ -15,6 +15,7 @@ from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
+    ClassSample,
     as_array,
     check_fraction,
     check_frequency_weights,
@@ -198,6 +199,13 @@ class SequentialTest(CalibrationTest):
 
     def _check_parameters(self) -> None:
         """Do nothing: the test has no parameters."""
+
+    def _test_classes(self, sample: ClassSample) -> SequentialTestResult:
+        raise ValueError(
+            f"y_proba has {sample.p.shape[1]} columns, but SequentialTest tests binary problems. Use a test "
+            "with a parameter reduction, such as CombinedTest; or test the confidence, y_proba.max(axis=1), "
+            "against whether the predicted class is right."
+        )
 
     def _test_sample(self, sample: BinarySample) -> SequentialTestResult:
         return _advance(BettingStream(), sample) if sample.clusters is None else _play_clusters(sample)

@@ -30,14 +30,16 @@ from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     as_array,
-    check_class_sample,
     check_fraction,
-    check_sample,
+    check_option,
     check_scores,
+    column_names,
     greater_text,
     refuse_missing,
     shape_of,
 )
+from sklearn_calib.inference._testing._classes import REDUCTIONS, part_lines, test_parts
+from sklearn_calib.metrics._reductions import check_problem, two_columns
 
 # Positive predictions below this count as this: powers of their variances would underflow.
 _SMALLEST = 1e-60
@@ -135,8 +137,9 @@ class CalibrationTestResult:
 
     def __str__(self) -> str:
         facts = (f"  {name:<9}  {text}" for name, text in self._facts())
-        lines, reason = [f"{self.test}: H0: {self.null_hypothesis}", *facts], self._shown.reason
-        return "\n".join(lines + ([f"  {reason}"] if reason not in ("", self.extremes) else []))
+        lines, shown = [f"{self.test}: H0: {self.null_hypothesis}", *facts], self._shown
+        reason = [] if shown.reason in ("", self.extremes) else [shown.reason]
+        return "\n".join(lines + [f"  {line}" for line in reason + part_lines(shown.scales)])
 
     def _repr_html_(self) -> str:
         shown = self._shown
@@ -206,6 +209,9 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     # whether ``_test_sample`` heeds the clusters of its sample, and sampling weights
     _knows_clusters = False
     _knows_sampling = False
+    # whether it simulates by ``draw_positives``, from which ``null_distribution`` is computed
+    _simulates_labels = False
+    _reductions: tuple[str, ...] = REDUCTIONS
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -224,12 +230,8 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         """
 
     def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
-        """Return the result for checked data of three or more classes."""
-        raise ValueError(
-            f"y_proba has {sample.p.shape[1]} columns, but {type(self).__name__} tests binary problems. Use "
-            "TCal or KernelTest; or test the confidence, y_proba.max(axis=1), against whether the "
-            "predicted class is right."
-        )
+        """Return the result for checked data of three or more classes, or of multilabel targets."""
+        return test_parts(self, sample)
 
     def test(
         self,
@@ -280,21 +282,10 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
                 f"{type(self).__name__} assumes independent samples and cannot be given clusters. Use "
                 "TCal, CutoffTest, CoxTest or CombinedTest."
             )
-        shape = shape_of(y_proba, "y_proba")
-        sample: BinarySample | ClassSample
-        if len(shape) == 2 and shape[1] > 2:
-            if pos_label is not None:
-                raise ValueError(
-                    f"pos_label={pos_label!r} belongs to binary problems, but y_proba has {shape[1]} columns."
-                    " Leave it out, or pass one column."
-                )
-            sample = check_class_sample(y_true, y_proba, sample_weight, labels, clusters, weights=weights)
-        elif labels is not None:
-            raise ValueError(
-                "labels is for three or more columns. In a binary problem pass pos_label, the positive class."
-            )
-        else:
-            sample = check_sample(y_true, y_proba, sample_weight, weights, pos_label, clusters)
+        check_option(getattr(self, "reduction", "joint"), "reduction", self._reductions)
+        sample = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
+        if isinstance(sample, list):
+            sample = _side_by_side(sample, y_true)
         if sample.sampling and not self._knows_sampling:
             self._refuse_sampling()
         result = _weighted(self._run(as_sampled(sample)), sample)
@@ -319,12 +310,14 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         tiny = (sample.p > 0.0) & (sample.p < _SMALLEST)
         if tiny.any():
             sample = replace(sample, p=np.where(tiny, _SMALLEST, sample.p))
-        if isinstance(sample, ClassSample):
+        if isinstance(sample, ClassSample) and sample.y.ndim == 1:
             extreme = sample.p.min(axis=1) == 0.0
             contradicted = sample.p[np.arange(sample.y.shape[0]), sample.y] == 0.0
         else:
             extreme = (sample.p == 0.0) | (sample.p == 1.0)
             contradicted = sample.p == 1 - sample.y
+            if sample.y.ndim == 2:
+                extreme, contradicted = extreme.any(axis=1), contradicted.any(axis=1)
         result = self._test_checked(sample)
         if not contradicted.any():
             return result
@@ -345,6 +338,16 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         )
 
     def _test_checked(self, sample: BinarySample | ClassSample) -> CalibrationTestResult:
+        reduction = getattr(self, "reduction", "")
+        if isinstance(sample, BinarySample) and reduction in ("confidence", "top-label"):
+            sample = ClassSample(
+                sample.y,
+                two_columns(sample.p),
+                sample.w,
+                clusters=sample.clusters,
+                sampling=sample.sampling,
+                classes=np.arange(2),
+            )
         return self._test_classes(sample) if isinstance(sample, ClassSample) else self._test_sample(sample)
 
     def fit(
@@ -448,6 +451,20 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         tags.target_tags.required = True
         tags.input_tags.one_d_array = True
         return tags
+
+
+def _side_by_side(columns: list[BinarySample], y_true: ArrayLike) -> ClassSample:
+    """Return a multilabel sample, whose ``y`` has a column for each label."""
+    names = column_names(y_true)
+    first = columns[0]
+    return ClassSample(
+        np.column_stack([column.y for column in columns]),
+        np.column_stack([column.p for column in columns]),
+        first.w,
+        clusters=first.clusters,
+        sampling=first.sampling,
+        classes=np.asarray(names) if names else np.arange(len(columns)),
+    )
 
 
 def result_of(grouped: GroupedOutcomes, **found: Any) -> CalibrationTestResult:

@@ -92,6 +92,7 @@ class BinomialTest(CalibrationTest):
         practically continuous, and testing each value separately has almost no power.
     n_resamples : int, default=999
         Number of simulations, with clusters only.
+    %(tested_classes)s
     random_state : int, Generator, RandomState or None, default=0
         Source of these simulations.
 
@@ -167,11 +168,13 @@ class BinomialTest(CalibrationTest):
         correction: str = "holm",
         max_values: int | None = None,
         n_resamples: int = 999,
+        reduction: str = "joint",
         random_state: Any = 0,
     ) -> None:
         self.correction = correction
         self.max_values = max_values
         self.n_resamples = n_resamples
+        self.reduction = reduction
         self.random_state = random_state
 
     def _check_parameters(self) -> None:

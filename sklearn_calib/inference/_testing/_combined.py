@@ -18,6 +18,7 @@ from sklearn_calib._validation import (
     check_positive,
 )
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, result_of
+from sklearn_calib.inference._testing._classes import ranks
 from sklearn_calib.inference._testing._cox import CoxTest
 from sklearn_calib.inference._testing._cutoff import CutoffTest
 from sklearn_calib.inference._testing._simulated import SimulatedTest, is_large, simulates, spread_of
@@ -159,12 +160,15 @@ class CombinedTest(SimulatedTest):
         combine: str = "harmonic",
         method: str = "auto",
         n_resamples: int = 999,
+        reduction: str = "joint",
         random_state: Any = 0,
     ) -> None:
         self.components = components
         self.weights = weights
         self.combine = combine
-        super().__init__(method=method, n_resamples=n_resamples, random_state=random_state)
+        super().__init__(
+            method=method, n_resamples=n_resamples, reduction=reduction, random_state=random_state
+        )
 
     def _check_parameters(self) -> None:
         if not _is_list(self.components) or not len(self.components):
@@ -190,13 +194,12 @@ class CombinedTest(SimulatedTest):
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         names = list(self.components)
         weights, grouped = self._weights(), group_sample(sample)
-        pooled = sample
-        plain = sample.clusters is None and not sample.sampling
+        pooled, plain = grouped, sample.clusters is None and not sample.sampling
         if grouped.prob.shape[0] > _MOST_DISTINCT and plain:
-            pooled = BinarySample(*octaves_pooled(grouped, _PRECISION).rows())
+            pooled = octaves_pooled(grouped, _PRECISION)
         if simulates(self.method, is_large(sample), sample.clusters):
             # groups of ties, in sorted order
-            scales = BinaryScales(group_sample(pooled), None)
+            scales = BinaryScales(pooled, None)
             values = self._simulate(scales.samples, [_COMPONENTS[name](scales) for name in names])
             observed, method = values[0], f"{self.n_resamples} simulations"
             slack = TIE * (np.abs(observed) + 1.0)
@@ -205,12 +208,14 @@ class CombinedTest(SimulatedTest):
                 # a smallest p-value over its weight is a Bonferroni p-value
                 null = np.minimum(null, 1.0)
             else:
-                pvalues = _rank_pvalues(values, slack)
+                pvalues = ranks(values, slack)
                 mean = 1.0 / (weights / pvalues).sum(axis=1)
                 statistic, null, own = float(mean[0]), mean[1:], pvalues[0]
                 pvalue = monte_carlo_pvalue(-statistic, -null)
         else:
-            results = [_TESTS[name]._test_sample(pooled if name == "tcal" else sample) for name in names]
+            # "tcal" is tested on the pooled sample
+            samples = {"tcal": BinarySample(*pooled.rows())}
+            results = [_TESTS[name]._test_sample(samples.get(name, sample)) for name in names]
             observed = np.array([result.statistic for result in results])
             own, null = np.array([result.pvalue for result in results]), None
             if self.combine == "minimum":
@@ -259,16 +264,6 @@ class CombinedTest(SimulatedTest):
         return np.concatenate(values)
 
 
-def _rank_pvalues(values: Array, slack: Array) -> Array:
-    """Return, for each column, the fraction of rows at least as large as each; up to ``slack`` are ties."""
-    ranks = [
-        values.shape[0] - np.searchsorted(np.sort(column), column - tie)
-        for column, tie in zip(values.T, slack, strict=True)
-    ]
-    out: Array = np.column_stack(ranks) / values.shape[0]
-    return out
-
-
 def _smallest_pvalue(
     values: Array, z: Array, slack: Array, weights: Array | float = 1.0
 ) -> tuple[float, float, Array, Array]:
@@ -278,7 +273,7 @@ def _smallest_pvalue(
     differences up to ``slack`` are ties. Ties of the smallest p-values go by the largest z at the columns
     that attain it.
     """
-    pvalues = _rank_pvalues(values, slack)
+    pvalues = ranks(values, slack)
     ratio = pvalues / weights
     least = ratio.min(axis=1)
     largest_z = np.where(ratio == least[:, np.newaxis], z, -np.inf).max(axis=1)

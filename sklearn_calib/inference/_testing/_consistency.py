@@ -36,6 +36,7 @@ class ConsistencyTest(CalibrationTest):
         What is simulated: only the outcomes, Y* ~ Bernoulli(p), which is exact given the predictions; or
         predictions, resampled with replacement, and then their outcomes (consistency resampling [1]_), which
         is approximate.
+    %(tested_classes)s
     %(random_state)s
 
     Attributes
@@ -82,12 +83,18 @@ class ConsistencyTest(CalibrationTest):
         *,
         n_resamples: int = 999,
         resample: str = "labels",
+        reduction: str = "joint",
         random_state: Any = 0,
     ) -> None:
         self.metric = metric
         self.n_resamples = n_resamples
         self.resample = resample
+        self.reduction = reduction
         self.random_state = random_state
+
+    @property
+    def _simulates_labels(self) -> bool:
+        return self.resample == "labels"
 
     def _check_parameters(self) -> None:
         as_metric(self.metric)

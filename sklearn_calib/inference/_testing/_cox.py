@@ -102,10 +102,17 @@ class CoxTest(SimulatedTest):
         parameter: str = "both",
         method: str = "auto",
         n_resamples: int = 999,
+        reduction: str = "joint",
         random_state: Any = 0,
     ) -> None:
         self.parameter = parameter
-        super().__init__(method=method, n_resamples=n_resamples, random_state=random_state)
+        super().__init__(
+            method=method, n_resamples=n_resamples, reduction=reduction, random_state=random_state
+        )
+
+    @property
+    def _simulates_labels(self) -> bool:  # type: ignore[override]
+        return self.parameter != "slope"
 
     def _check_parameters(self) -> None:
         check_option(self.parameter, "parameter", _PARAMETERS)

@@ -89,11 +89,14 @@ class HosmerLemeshowTest(SimulatedTest):
         strategy: str = "quantile",
         method: str = "auto",
         n_resamples: int = 999,
+        reduction: str = "joint",
         random_state: Any = 0,
     ) -> None:
         self.n_bins = n_bins
         self.strategy = strategy
-        super().__init__(method=method, n_resamples=n_resamples, random_state=random_state)
+        super().__init__(
+            method=method, n_resamples=n_resamples, reduction=reduction, random_state=random_state
+        )
 
     def _check_parameters(self) -> None:
         check_size(self.n_bins, "n_bins")

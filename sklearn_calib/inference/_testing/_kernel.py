@@ -15,6 +15,7 @@ from sklearn_calib._validation import (
     check_positive,
 )
 from sklearn_calib.inference._testing._base import CalibrationTestResult
+from sklearn_calib.inference._testing._classes import REDUCTIONS
 from sklearn_calib.inference._testing._kernel_sample import KernelSample
 from sklearn_calib.inference._testing._simulated import TIE, SimulatedTest, is_large, simulates
 from sklearn_calib.inference._testing._tails import gamma_sf
@@ -86,7 +87,7 @@ class KernelTest(SimulatedTest):
         the predictions for any n. "asymptotic": for one bandwidth and a binary problem, a gamma distribution
         with the exact variance and third cumulant given the predictions; no resampling. "auto" is
         "asymptotic" where this exists and :class:`TCal` chooses it, else "monte_carlo".
-    %(simulated)s
+    %(simulated_canonical)s
 
     Attributes
     ----------
@@ -150,16 +151,21 @@ class KernelTest(SimulatedTest):
       bandwidth ...
     """
 
+    _reductions = ("canonical", *REDUCTIONS)
+
     def __init__(
         self,
         *,
         bandwidth: str | float = "median",
         method: str = "auto",
         n_resamples: int = 999,
+        reduction: str = "canonical",
         random_state: Any = 0,
     ) -> None:
         self.bandwidth = bandwidth
-        super().__init__(method=method, n_resamples=n_resamples, random_state=random_state)
+        super().__init__(
+            method=method, n_resamples=n_resamples, reduction=reduction, random_state=random_state
+        )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -180,6 +186,8 @@ class KernelTest(SimulatedTest):
         return self._result(KernelSample.from_binary(sample), large, "P(Y = 1 | p) = p")
 
     def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
+        if self.reduction != "canonical" or sample.y.ndim == 2:
+            return super()._test_classes(sample)
         if self.method == "asymptotic":
             raise ValueError(
                 "method='asymptotic' is for binary problems, but y_proba has "

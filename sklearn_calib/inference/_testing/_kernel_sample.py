@@ -28,6 +28,8 @@ class KernelSample:
     clusters: Clusters | None = None
     # sampling weights of the samples of each point, of which some are tied
     scale: Array | float = 1.0
+    # binary samples
+    grouped: GroupedOutcomes | None = None
     # multiclass samples with clusters: the point of each sample
     point: NDArray[np.intp] | None = None
 
@@ -36,9 +38,8 @@ class KernelSample:
         """Group outcomes by their prediction."""
         grouped = group_sample(sample)
         cells, scale = grouped.samples, 1.0 if grouped.design is None else grouped.design.weight
-        return cls(
-            cells.prob[:, np.newaxis], cells.weight, cells.positives[:, np.newaxis], cells.clusters, scale
-        )
+        points, counts = cells.prob[:, np.newaxis], cells.positives[:, np.newaxis]
+        return cls(points, cells.weight, counts, cells.clusters, scale, cells)
 
     @classmethod
     def from_classes(cls, sample: ClassSample) -> "KernelSample":
@@ -85,9 +86,8 @@ class KernelSample:
     def draw(self, n_draws: int, generator: np.random.Generator) -> Iterator[Array]:
         """Yield counts (r, G, C) of labels simulated from the predictions, ``n_draws`` in all."""
         n_points, n_columns = self.points.shape
-        if n_columns == 1:
-            grouped = GroupedOutcomes(self.points[:, 0], self.weight, self.counts[:, 0], self.clusters)
-            for positives in draw_positives(grouped, n_draws, generator):
+        if self.grouped is not None:
+            for positives in draw_positives(self.grouped, n_draws, generator):
                 yield np.asarray(positives.T[:, :, np.newaxis], dtype=np.float64)
             return
         if self.point is not None:

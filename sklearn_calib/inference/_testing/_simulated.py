@@ -41,9 +41,19 @@ class SimulatedTest(CalibrationTest):
 
     _knows_clusters = _knows_sampling = True
 
-    def __init__(self, *, method: str = "auto", n_resamples: int = 999, random_state: Any = 0) -> None:
+    _simulates_labels = True
+
+    def __init__(
+        self,
+        *,
+        method: str = "auto",
+        n_resamples: int = 999,
+        reduction: str = "joint",
+        random_state: Any = 0,
+    ) -> None:
         self.method = method
         self.n_resamples = n_resamples
+        self.reduction = reduction
         self.random_state = random_state
 
     def _check_parameters(self) -> None:

@@ -20,8 +20,9 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._classes import REDUCTIONS, written_out
 from sklearn_calib.inference._testing._simulated import TIE
-from sklearn_calib.inference._testing._tcal import check_smoothness, number_of_bins, written_out
+from sklearn_calib.inference._testing._tcal import check_smoothness, number_of_bins
 
 # Combinations of means with a smaller variance, relative to that of one class, are left out.
 _SINGULAR = 1e-6
@@ -86,6 +87,7 @@ class SampleSplittingTest(CalibrationTest):
     cross_fit : bool, default=False
         Whether each half has both roles, and the two statistics are averaged (App. 8.3.4 of [1]_). Otherwise
         the third part does not use the labels of one half.
+    %(canonical)s
     random_state : int, Generator, RandomState or None, default=0
         Source of split, simulated labels and permutations. The result depends on it much more than for other
         tests, because the split is random, too.
@@ -146,6 +148,7 @@ class SampleSplittingTest(CalibrationTest):
     """
 
     _knows_sampling = True
+    _reductions = ("canonical", *REDUCTIONS)
 
     def __init__(
         self,
@@ -153,11 +156,13 @@ class SampleSplittingTest(CalibrationTest):
         smoothness: str | float = "adaptive",
         n_resamples: int = 999,
         cross_fit: bool = False,
+        reduction: str = "canonical",
         random_state: Any = 0,
     ) -> None:
         self.smoothness = smoothness
         self.n_resamples = n_resamples
         self.cross_fit = cross_fit
+        self.reduction = reduction
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
@@ -170,6 +175,8 @@ class SampleSplittingTest(CalibrationTest):
         return self._split(sample, np.column_stack((1.0 - sample.p, sample.p)), "P(Y = 1 | p) = p")
 
     def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
+        if self.reduction != "canonical" or sample.y.ndim == 2:
+            return super()._test_classes(sample)
         return self._split(sample, sample.p, "P(Y = k | p) = p_k for every class k")
 
     def _split(

@@ -37,6 +37,7 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._classes import REDUCTIONS, written_out
 from sklearn_calib.inference._testing._simulated import (
     Spread,
     is_large,
@@ -48,7 +49,6 @@ from sklearn_calib.inference._testing._tails import SMALLEST_PVALUE, gamma_sf
 
 _METHODS = ("auto", "monte_carlo", "asymptotic", "theory")
 _COMBINE = ("weighted", "bonferroni")
-_REDUCTIONS = ("canonical", "confidence")
 
 #: What counts as a tie of two standardised statistics.
 TIE = 1e-8
@@ -60,9 +60,6 @@ FEWEST_PAIRS = 0.5
 
 # Of so many probabilities of classes "auto" uses the asymptotic distribution.
 _MANY_PROBABILITIES = 100_000
-
-# Weights of multiclass samples are expanded to repeated samples.
-_MOST_SAMPLES = 1e8
 
 # Numbers simulated at a time, and samples at least.
 _AT_ONCE, _FEWEST_AT_ONCE = 1 << 17, 16
@@ -156,9 +153,7 @@ class TCal(CalibrationTest):
     tolerance : float, default=0
         The null hypothesis is that the l2 distance of the predictions from the calibration curve,
         sqrt(mean of (P(Y = 1 | p_i) - p_i)^2) or its Euclidean version, is at most this. See Notes.
-    reduction : {"canonical", "confidence"}, default="canonical"
-        What is tested with three or more classes: the whole vector of probabilities, or the calibration of
-        the confidence, the probability of the predicted class (a binary problem).
+    %(canonical)s
     random_state : int, Generator, RandomState or None, default=0
         Source of the simulations of "monte_carlo". The default makes the result reproducible.
 
@@ -239,6 +234,7 @@ class TCal(CalibrationTest):
     """
 
     _knows_clusters = _knows_sampling = True
+    _reductions = ("canonical", *REDUCTIONS)
 
     def __init__(
         self,
@@ -264,7 +260,6 @@ class TCal(CalibrationTest):
         check_option(self.method, "method", _METHODS)
         check_size(self.n_resamples, "n_resamples")
         check_option(self.combine, "combine", _COMBINE)
-        check_option(self.reduction, "reduction", _REDUCTIONS)
         check_below_one(self.tolerance, "tolerance")
         check_randomness(self.random_state)
 
@@ -273,20 +268,14 @@ class TCal(CalibrationTest):
         return self._decide(scales, is_large(sample), "P(Y = 1 | p) = p")
 
     def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
-        if self.reduction == "confidence":
-            top = sample.p.argmax(axis=1)
-            confidence = np.minimum(sample.p[np.arange(top.shape[0]), top], 1.0)
-            right = (sample.y == top).astype(np.int64)
-            return replace(
-                self._test_sample(
-                    BinarySample(
-                        right, confidence, sample.w, clusters=sample.clusters, sampling=sample.sampling
-                    )
-                ),
-                null_hypothesis="P(predicted class is right | confidence) = confidence",
-            )
+        if self.reduction != "canonical" or sample.y.ndim == 2:
+            return super()._test_classes(sample)
         large = sample.p.size > _MANY_PROBABILITIES
         return self._decide(_ClassScales(sample, self._order), large, "P(Y = k | p) = p_k for every class k")
+
+    @property
+    def _simulates_labels(self) -> bool:
+        return self.method != "asymptotic" and not self.tolerance
 
     @property
     def _order(self) -> float | None:
@@ -674,20 +663,6 @@ def usable_scales(moments: NullMoments) -> int:
 def samples_at_once(n_groups: int) -> int:
     """Return how many numbers to simulate at a time."""
     return max(_AT_ONCE, _FEWEST_AT_ONCE * n_groups)
-
-
-def written_out(w: Array | None, *columns: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Return the columns of a sample with each sample repeated as often as its weight says."""
-    if w is None:
-        return columns
-    n = float(w.sum())
-    if n > _MOST_SAMPLES:
-        raise ValueError(
-            f"sample_weight stands for {n:.3g} observations, which exceeds the limit of {_MOST_SAMPLES:.0e} "
-            "repeated samples. Pass a subset of the data."
-        )
-    times = w.astype(np.int64)
-    return tuple(np.repeat(column, times, axis=0) for column in columns)
 
 
 # ---- several scales as one test

@@ -1,0 +1,325 @@
+"""Several classes or labels in a test of binary problems: one p-value for all, by the smallest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._clusters import clusters_of_classes
+from sklearn_calib._core._grouping import ClassEvents, group_sample
+from sklearn_calib._core._multiple import adjust_pvalues
+from sklearn_calib._core._null import SharedLabels
+from sklearn_calib._typing import Array
+from sklearn_calib._validation import BinarySample, ClassSample, check_generator
+from sklearn_calib.metrics._reductions import split_classes
+
+#: Reductions of three or more classes.
+REDUCTIONS = ("joint", "classwise", "confidence", "top-label")
+
+# Labels of more samples are not simulated together.
+_MOST_SIMULATED = 100_000
+# Weights of multiclass samples are expanded to repeated samples.
+_MOST_SAMPLES = 1e8
+# Standardized statistics that differ by less are ties: more than the accuracy of any metric.
+_TIE = 1e-4
+# Tables in text have so many lines.
+_MOST_LINES = 10
+
+_NULL = {
+    "joint": "P(Y = k | p) = p_k for every class k",
+    "classwise": "P(Y = k | p_k) = p_k for every class k",
+    "confidence": "P(predicted class is right | confidence) = confidence",
+    "top-label": "P(predicted class is right | it, confidence) = confidence",
+    "multilabel": "P(Y_l = 1 | p_l) = p_l for every label l",
+}
+
+
+@dataclass(frozen=True)
+class TestedPart:
+    """One of the binary problems of several classes or labels.
+
+    Attributes
+    ----------
+    name : str
+        "class a", "predicted class a", "label a", "mean over classes" or "confidence".
+    label : object
+        The class or label; None for the mean and for the confidence.
+    statistic : float
+        Its statistic; for the mean over classes that of standardized statistics.
+    estimate : float
+        Its calibration error; for the mean over classes the mean.
+    pvalue : float
+        Its p-value, if it were the only one.
+    adjusted_pvalue : float
+        The same, adjusted for all parts: the smallest one is the p-value of the test.
+    """
+
+    # the name would make pytest collect it
+    __test__ = False
+
+    name: str
+    label: Any
+    statistic: float
+    estimate: float
+    pvalue: float
+    adjusted_pvalue: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: estimate {self.estimate:.4g}, p-value {self.pvalue:.4g}, "
+            f"adjusted {self.adjusted_pvalue:.4g}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A binary problem: its name and label, its weight in means, and its samples."""
+
+    name: str
+    label: Any
+    weight: float
+    sample: BinarySample
+    # indices of its samples, None for all
+    members: NDArray[np.intp] | None = None
+
+
+def part_lines(scales: tuple[Any, ...]) -> list[str]:
+    """Return the parts of a result as lines of text, the worst first; none for a test of one problem."""
+    lines = [str(part) for part in scales if isinstance(part, TestedPart)]
+    left = len(lines) - _MOST_LINES
+    return lines[:_MOST_LINES] + ([f"and {left} others"] if left > 0 else [])
+
+
+def test_parts(test: Any, sample: ClassSample) -> Any:
+    """Return the result of a test of binary problems for several classes, or labels if ``y`` has columns.
+
+    Labels of classes are simulated once, so that the statistics of all parts have their joint distribution;
+    labels of a multilabel problem are simulated independently.
+    """
+    multilabel = sample.y.ndim == 2
+    reduction = getattr(test, "reduction", "joint")
+    if multilabel and reduction in ("confidence", "top-label"):
+        raise ValueError(
+            f"reduction={reduction!r} needs mutually exclusive classes, but y_true has one column per label "
+            "(multilabel). Use reduction='joint', or pass one label per sample."
+        )
+    null_hypothesis = _NULL["multilabel" if multilabel else reduction]
+    together = test._simulates_labels and (sample.clusters is not None or sample.total <= _MOST_SIMULATED)
+    shares = together and not multilabel and reduction != "confidence"
+    if shares and sample.w is not None and not sample.sampling:
+        sample = _written_out(sample)
+    parts = list(_parts(sample, reduction))
+    if shares:
+        _share_labels(parts, sample)
+    if len(parts) == 1:
+        return replace(test._test_sample(parts[0].sample), null_hypothesis=null_hypothesis)
+    results = []
+    seeds = np.zeros(len(parts), dtype=np.int64)
+    if hasattr(test, "random_state"):
+        generator = check_generator(test.random_state)
+        seeds[:] = generator.integers(1 << 31, size=len(parts) if multilabel else 1)
+    for part, seed in zip(parts, seeds.tolist(), strict=True):
+        run = copy(test)
+        run.random_state = seed
+        if together and getattr(test, "method", "") == "auto":
+            run.method = "monte_carlo"
+        results.append(run._test_sample(part.sample))
+    with_mean = reduction in ("joint", "canonical") and not multilabel
+    return _combined(parts, results, sample, null_hypothesis, together, with_mean)
+
+
+def written_out(w: Array | None, *columns: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Return the columns of a sample with each sample repeated as often as its weight says."""
+    if w is None:
+        return columns
+    n = float(w.sum())
+    if n > _MOST_SAMPLES:
+        raise ValueError(
+            f"sample_weight stands for {n:.3g} observations, which exceeds the limit of {_MOST_SAMPLES:.0e} "
+            "repeated samples. Pass a subset of the data."
+        )
+    times = w.astype(np.int64)
+    return tuple(np.repeat(column, times, axis=0) for column in columns)
+
+
+def _written_out(sample: ClassSample) -> ClassSample:
+    """Return the sample without weights."""
+    (index,) = written_out(sample.w, np.arange(sample.y.shape[0]))
+    return replace(sample.take(index), w=None)
+
+
+def _parts(sample: ClassSample, reduction: str) -> Iterator[_Part]:
+    """Yield the binary problems of the classes or labels, and then that of the confidence."""
+    given: dict[str, Any] = {"clusters": sample.clusters, "sampling": sample.sampling}
+    if sample.y.ndim == 2:
+        for k, label in enumerate(sample.classes.tolist()):
+            column = BinarySample(sample.y[:, k], sample.p[:, k], sample.w, **given)
+            yield _Part(f"label {label}", label, 1.0 / sample.p.shape[1], column)
+        return
+    for kind in ("classwise", "confidence") if reduction == "joint" else (reduction,):
+        problems = split_classes(sample.y, sample.p, kind, sample.w)
+        for k, (weight, outcome, probability, members) in enumerate(problems):
+            if members is None:
+                part = BinarySample(outcome, probability, sample.w, **given)
+                label = sample.classes.tolist()[k]
+                confidence = kind == "confidence"
+                name, label = (kind, None) if confidence else (f"class {label}", label)
+            else:
+                found = sample.take(members)
+                w = found.w / found.w.mean() if found.w is not None and found.sampling else found.w
+                part = BinarySample(outcome, probability, w, clusters=found.clusters, sampling=found.sampling)
+                label = sample.classes.tolist()[int(found.p[0].argmax())]
+                name = f"predicted class {label}"
+            yield _Part(name, label, weight, part, members)
+
+
+def _share_labels(parts: list[_Part], sample: ClassSample) -> None:
+    """Let the grouped outcomes of all parts read their simulated events from the same labels."""
+    clusters = None
+    if sample.clusters is not None:
+        clusters = clusters_of_classes(sample.y, sample.p, sample.clusters)
+    labels, top = SharedLabels(sample.p, clusters), sample.p.argmax(axis=1)
+    for k, part in enumerate(parts):
+        rows = np.arange(sample.y.shape[0]) if part.members is None else part.members
+        event = np.full(rows.shape[0], k) if part.name.startswith("class ") else top[rows]
+        # groups of equal predictions, and of equal weights if these are sampling weights
+        p, w = part.sample.p, part.sample.weights
+        order = np.lexsort((w, p))
+        new = (np.diff(p[order]) != 0.0) | (np.diff(w[order]) != 0.0)
+        events = ClassEvents(labels, rows[order], event[order], np.append(0, np.cumsum(new)))
+        grouped = group_sample(part.sample)
+        if grouped.design is None:
+            grouped = replace(grouped, events=events)
+        else:
+            grouped = replace(grouped, design=replace(grouped.design, events=events))
+        part.sample.cache["grouped"] = grouped
+
+
+def _combined(
+    parts: list[_Part],
+    results: list[Any],
+    sample: ClassSample,
+    null_hypothesis: str,
+    together: bool,
+    with_mean: bool,
+) -> Any:
+    """Return the smallest p-value of the parts as one test, exact if they are simulated ``together``."""
+    n_parts, pairs = len(parts), list(zip(parts, results, strict=True))
+    estimate = float(sum(part.weight * r.estimate for part, r in pairs if part.label is not None))
+    rows = [[part.name, part.label, r.statistic, r.estimate] for part, r in pairs]
+    known = [k for k, r in enumerate(results) if r.pvalue < 1.0 or r.null_distribution is not None]
+    drawn = [results[k].null_distribution for k in known]
+    null, statistic, base = None, 1.0, results[0]
+    pvalues, adjusted = np.ones((2, n_parts))
+    if together and known and all(v is not None and v.shape == drawn[0].shape for v in drawn):
+        values = np.column_stack([_evidence(results[k]) for k in known])
+        mean, deviation = values[1:].mean(axis=0), values[1:].std(axis=0)
+        deviation[deviation == 0.0] = np.inf
+        # the statistic of a contradicted prediction is infinite
+        z = np.minimum((values - mean) / deviation, 1.0 / np.finfo(np.float64).eps)
+        classes = np.array([parts[k].label is not None for k in known])
+        groups = [np.flatnonzero(classes), *np.flatnonzero(~classes)[:, np.newaxis]]
+        if with_mean and classes.any():
+            average = z[:, classes].mean(axis=1, keepdims=True)
+            groups.append(np.array([z.shape[1]]))
+            known.append(n_parts)
+            z = np.hstack((z, average / average[1:].std()))
+            rows.append(["mean over classes", None, float(average[0, 0]), estimate])
+            pvalues, adjusted = np.ones((2, n_parts + 1))
+        pvalues[known], adjusted[known], null, statistic = _smallest(z, [g for g in groups if g.size])
+        words = f"{null.shape[0]} simulations, smallest of {len(known)} p-values"
+    else:
+        pvalues = np.array([r.pvalue for r in results])
+        adjusted, statistic = adjust_pvalues(pvalues, "holm"), float(pvalues.min())
+        words = f"{base.method}, Holm's correction for {n_parts} p-values"
+    order = np.lexsort((pvalues, adjusted)).tolist()
+    worst = order[0]
+    reason = "no information" if not known else f"decided by {rows[worst][0]}"
+    if worst < n_parts and known and results[worst].reason:
+        reason += f": {results[worst].reason}"
+    missing = [label for label in sample.classes.tolist() if label not in {part.label for part in parts}]
+    if missing:
+        reason += f"; no sample has the predicted class {', '.join(map(str, missing))}"
+    if base.n_clusters is not None and sample.clusters is not None:
+        base = replace(
+            base,
+            n_clusters=int(sample.clusters.max()) + 1,
+            n_effective=sample.total / base.design_effect,
+        )
+    return replace(
+        base,
+        null_hypothesis=null_hypothesis,
+        statistic=statistic,
+        pvalue=float(adjusted[worst]),
+        estimate=estimate,
+        method=words,
+        n_samples=int(sample.total),
+        scales=tuple(TestedPart(*rows[k], float(pvalues[k]), float(adjusted[k])) for k in order),
+        null_distribution=null,
+        reason=reason,
+        tail="lower",
+        asymptotic_null="",
+    )
+
+
+def _evidence(result: Any) -> Array:
+    """Return the statistic of the sample and of simulated ones, large against the null hypothesis."""
+    values = np.append(result.statistic, result.null_distribution)
+    if result.tail == "lower":
+        return -values
+    return np.abs(values) if result.tail == "two-sided" else values
+
+
+def _smallest(z: Array, groups: list[NDArray[np.intp]]) -> tuple[Array, Array, Array, float]:
+    """Return p-values of the columns of ``z``, adjusted ones, and the smallest one: null values, observed.
+
+    The sample is the first row. The p-value of a row is its rank among all rows; that of a group of columns
+    is the rank of their smallest p-value, and the same again for all groups, where ties go by z (min-p,
+    Westfall and Young 1993). Rows are exchangeable under the null hypothesis, so that the level is exact.
+    """
+    pvalues = ranks(z, np.full(z.shape[1], _TIE))
+    adjusted = np.empty(z.shape[1])
+    of_group = [_least(pvalues[:, group], z[:, group]) for group in groups]
+    evidence = [_ordered(*least) for least in of_group]
+    own = np.column_stack([_rank(e, e) for e in evidence])
+    least, largest = _least(own, np.column_stack([found[1] for found in of_group]))
+    overall = _ordered(least, largest)
+    for group, e in zip(groups, evidence, strict=True):
+        # what the group, and then the test, had returned if the column were the smallest
+        alone = _rank(e, _ordered(pvalues[0, group], z[0, group], z.shape[0]))
+        adjusted[group] = _rank(overall, _ordered(alone, z[0, group], z.shape[0]))
+    return pvalues[0], adjusted, least[1:], float(least[0])
+
+
+def ranks(values: Array, slack: Array) -> Array:
+    """Return, for each column, the fraction of rows at least as large as each; up to ``slack`` are ties."""
+    found = [
+        values.shape[0] - np.searchsorted(np.sort(column), column - tie)
+        for column, tie in zip(values.T, slack, strict=True)
+    ]
+    out: Array = np.column_stack(found) / values.shape[0]
+    return out
+
+
+def _least(pvalues: Array, z: Array) -> tuple[Array, Array]:
+    """Return the smallest p-value of each row, and the largest z among the columns that attain it."""
+    least = pvalues.min(axis=1)
+    return least, np.where(pvalues == least[:, np.newaxis], z, -np.inf).max(axis=1)
+
+
+def _ordered(pvalues: Array, z: Array, n_rows: int | None = None) -> Array:
+    """Return numbers that decrease with the p-value, a multiple of 1 / n_rows, and increase with z."""
+    out: Array = 0.5 * z / (1.0 + np.abs(z)) - np.rint((n_rows or z.shape[0]) * pvalues)
+    return out
+
+
+def _rank(evidence: Array, observed: Array) -> Array:
+    """Return the fraction of ``evidence`` that is at least as large as each of ``observed``."""
+    below = np.searchsorted(np.sort(evidence), observed - 1e-9)
+    out: Array = 1.0 - below / evidence.shape[0]
+    return out
