@@ -30,16 +30,10 @@ class PValueScorer(ForecastScorer, BaseEstimator):
     Parameters
     ----------
     test : CalibrationTest or str
-        Any test of :mod:`sklearn_calib.inference`, or its name, such as "tcal". It is copied before each use,
-        so that scores are reproducible unless its ``random_state`` is None.
+        Any test of :mod:`sklearn_calib.inference`, or its name, such as "tcal"; its ``reduction`` decides
+        what is tested for three or more classes. It is copied before each use, so that scores are
+        reproducible unless its ``random_state`` is None.
     %(scored)s
-    reduction : {"classwise", "confidence", "top-label"} or None, default="classwise"
-        Null hypothesis for K > 2 classes. "classwise": every class, against the rest, is calibrated; the
-        score is K times the smallest p-value, at most 1 (Bonferroni), which is a valid p-value. "confidence":
-        the largest probability of a sample is calibrated as the probability that its class is true.
-        "top-label": this holds within the samples of every predicted class, again by Bonferroni. Both also
-        apply to binary classifiers. None: canonical calibration, of the whole vector of probabilities, for
-        tests that support it.
 
     Notes
     -----
@@ -72,32 +66,29 @@ class PValueScorer(ForecastScorer, BaseEstimator):
     array([1.   , 1.   , 0.935])
     """
 
+    # one class is tested with a positive label, or of two classes
+    reduction: Reduction = "classwise"
+
     def __init__(
         self,
         test: str | CalibrationTest,
         *,
         pos_label: Any = None,
         response_method: str | Sequence[str] = "predict_proba",
-        reduction: Reduction = "classwise",
     ) -> None:
         self.test = test
         self.pos_label = pos_label
         self.response_method = response_method
-        self.reduction = reduction
 
     def _score(self, forecast: Forecast, sample_weight: Array | None) -> float:
-        if self.reduction is None:
-            codes, proba, classes = forecast
-            n_classes = classes.shape[0]
-            named = {"pos_label": 1} if n_classes == 2 else {"labels": np.arange(n_classes)}
-            return self._copy().test(codes, proba, sample_weight=sample_weight, **named).pvalue
-        pvalues = []
-        for _, y, proba, index in self._problems(forecast, sample_weight):
-            weight = sample_weight if sample_weight is None or index is None else sample_weight[index]
-            # the positive class is 1, even if it is missing
-            result = self._copy().test(y, np.ascontiguousarray(proba), sample_weight=weight, pos_label=1)
-            pvalues.append(result.pvalue)
-        return min(1.0, len(pvalues) * min(pvalues))
+        codes, proba, classes = forecast
+        test = self._copy()
+        if self.pos_label is None and classes.shape[0] > 2:
+            labels = np.arange(classes.shape[0])
+            return test.test(codes, proba, sample_weight=sample_weight, labels=labels).pvalue
+        ((_, y, p, _),) = self._problems(forecast, sample_weight)
+        # the positive class is 1, even if it is missing
+        return test.test(y, np.ascontiguousarray(p), sample_weight=sample_weight, pos_label=1).pvalue
 
     def _copy(self) -> CalibrationTest:
         """Return an unused copy of the test: a generator of random numbers would not repeat itself."""

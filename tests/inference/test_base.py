@@ -131,7 +131,7 @@ def test_a_positive_label_belongs_to_two_classes():
     y, p = [0, 1, 2, 1], [[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.2, 0.2, 0.6], [0.1, 0.8, 0.1]]
     test = KernelTest(n_resamples=19, random_state=0)
     assert 0 < test.test(y, p).pvalue <= 1
-    with pytest.raises(ValueError, match="pos_label=1 belongs to binary problems, but y_proba has 3 columns"):
+    with pytest.raises(ValueError, match="pos_label=1 needs a binary problem, but y_proba has 3 columns"):
         test.test(y, p, pos_label=1)
 
 

@@ -227,7 +227,7 @@ def test_labels_and_columns():
     ]:
         with pytest.raises(ValueError, match=message):
             test.test(y_bad, p[few], **options)
-    with pytest.raises(ValueError, match="labels is for three or more columns"):
+    with pytest.raises(ValueError, match="labels name the columns of y_proba"):
         test.test(y[few], p[few, 0], labels=[0, 1])
     with pytest.raises(ValueError, match="sums to"):
         test.test(y, 2 * p / 3)

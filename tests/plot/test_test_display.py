@@ -194,8 +194,8 @@ def test_from_estimator_is_from_predictions():
     assert display.result == test.test(words, proba[:, 0], pos_label="bad")
     assert not hasattr(test, "result_")
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match="y_proba has 3 columns, but CoxTest tests binary problems"):
-        TestDisplay.from_estimator(LogisticRegression(max_iter=999).fit(X, y), X, y, test=CoxTest())
+    with pytest.raises(ValueError, match="y_proba has 3 columns, but SequentialTest tests binary problems"):
+        TestDisplay.from_estimator(LogisticRegression(max_iter=999).fit(X, y), X, y, test=SequentialTest())
 
 
 @pytest.mark.parametrize("level", [0.05, 0.001])

@@ -73,7 +73,8 @@ class CalibrationTestResult:
     n_samples : int
         Number of samples; frequencies count.
     scales : tuple
-        Details of each scale, for a test that uses several.
+        Details of each scale, for a test that uses several; of several classes or labels the binary problems,
+        the worst first.
     null_distribution : ndarray or None
         The statistic of each simulated sample, if samples were simulated.
     reason : str
@@ -177,8 +178,20 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     therefore be the last step of a pipeline whose previous steps produce probabilities, and be used with
     ``cross_val_score`` or ``GridSearchCV``.
 
+    Most tests are tests of binary problems. For three or more classes they have a parameter ``reduction``:
+    "classwise" tests each class against the rest, "top-label" the confidence (the largest probability, as a
+    forecast that its class is the right one) in the samples of each predicted class, and "joint" each class,
+    the mean over classes, and the confidence. Labels are simulated once from the vectors of probabilities,
+    and all statistics are evaluated on the same labels. The test is that of the smallest p-value: of the
+    classes first, and of their minimum, the mean and the confidence then; the p-value of a minimum is its
+    rank among those of the simulated labels, so that the level is exact for independent samples. The mean is
+    that of standardized statistics. Tests without simulated labels, and all of more than 100 000 samples,
+    adjust the p-values by Holm's method instead. Columns of a multilabel target are simulated independently:
+    if labels depend on each other, the smallest p-value of two-sided statistics is conservative (Šidák). The
+    ``scales`` of the result are the parts, the one with the smallest adjusted p-value first.
+
     To write your own test, derive from this class and define ``_test_sample``, which receives validated
-    arrays of a binary problem, and ``_test_classes`` if the test supports multiclass targets.
+    arrays of a binary problem, and ``_test_classes`` if it is not applied to each class.
 
     Attributes
     ----------
@@ -209,13 +222,16 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     # whether ``_test_sample`` heeds the clusters of its sample, and sampling weights
     _knows_clusters = False
     _knows_sampling = False
-    # whether it simulates by ``draw_positives``, from which ``null_distribution`` is computed
-    _simulates_labels = False
     _reductions: tuple[str, ...] = REDUCTIONS
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         shared_docs(cls)
+
+    @property
+    def _simulates_labels(self) -> bool:
+        """Whether ``null_distribution`` is that of outcomes simulated by ``draw_positives``."""
+        return False
 
     @abstractmethod
     def _check_parameters(self) -> None:
@@ -248,13 +264,13 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            Outcomes.
+        y_true : array-like of shape (n,) or (n, K)
+            Outcomes; of multilabel targets, K >= 2 columns of zeros and ones.
         y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
             Predicted probability of the positive class; of two columns the last. Three or more columns are
-            the probabilities of K classes in sorted order, for tests that support multiclass targets; each
-            row is divided by its sum, which may differ from 1 by rounding. Values up to 1e-6 outside [0, 1]
-            are clipped.
+            the probabilities of K classes in sorted order; each row is divided by its sum, which may differ
+            from 1 by rounding. Of multilabel targets, the probability of each label. Values up to 1e-6
+            outside [0, 1] are clipped.
         %(inference_weight)s
         clusters : array-like of shape (n,) or None, default=None
             Label of the cluster (patient, customer, session, day) of each sample. Samples of different

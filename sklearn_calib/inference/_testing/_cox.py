@@ -111,7 +111,7 @@ class CoxTest(SimulatedTest):
         )
 
     @property
-    def _simulates_labels(self) -> bool:  # type: ignore[override]
+    def _simulates_labels(self) -> bool:
         return self.parameter != "slope"
 
     def _check_parameters(self) -> None:

@@ -41,8 +41,6 @@ class SimulatedTest(CalibrationTest):
 
     _knows_clusters = _knows_sampling = True
 
-    _simulates_labels = True
-
     def __init__(
         self,
         *,
@@ -55,6 +53,10 @@ class SimulatedTest(CalibrationTest):
         self.n_resamples = n_resamples
         self.reduction = reduction
         self.random_state = random_state
+
+    @property
+    def _simulates_labels(self) -> bool:
+        return True
 
     def _check_parameters(self) -> None:
         check_option(self.method, "method", _METHODS)

@@ -1,0 +1,197 @@
+"""Multiclass and multilabel targets in tests of binary problems."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from sklearn_calib._core._null import SharedLabels
+from sklearn_calib.inference import (
+    BinomialTest,
+    CombinedTest,
+    ConsistencyTest,
+    CoxTest,
+    CutoffTest,
+    HosmerLemeshowTest,
+    KernelTest,
+    SampleSplittingTest,
+    SpiegelhalterTest,
+    TCal,
+)
+from sklearn_calib.metrics import expected_calibration_error
+
+TESTS = [
+    TCal(reduction="joint", n_resamples=99),
+    CutoffTest(n_resamples=99),
+    CoxTest(n_resamples=99),
+    CoxTest(parameter="slope", n_resamples=99),
+    SpiegelhalterTest(n_resamples=99),
+    HosmerLemeshowTest(n_resamples=99),
+    BinomialTest(),
+    ConsistencyTest("smooth_ece", n_resamples=99),
+    CombinedTest(n_resamples=99),
+    KernelTest(reduction="joint", n_resamples=99),
+    SampleSplittingTest(reduction="joint", n_resamples=499),
+]
+
+
+def predictions(rng, n, n_classes):
+    """Probabilities of few distinct values, so that the binomial test has power, too."""
+    vectors = rng.dirichlet(np.ones(n_classes), size=8)
+    return vectors[rng.integers(8, size=n)]
+
+
+def labels_of(rng, p):
+    return (rng.random(len(p))[:, None] > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
+
+
+def sharpened(p):
+    return p**3 / np.sum(p**3, axis=1, keepdims=True)
+
+
+def name_of(test):
+    return type(test).__name__ + getattr(test, "parameter", "")
+
+
+@pytest.mark.parametrize("test", TESTS, ids=name_of)
+def test_several_classes_and_labels(test):
+    rng = np.random.default_rng(0)
+    p = predictions(rng, 600, 4)
+    y = labels_of(rng, p)
+    for outcome, names in [
+        (y, {"class 0", "class 1", "class 2", "class 3", "confidence"}),
+        ((y[:, None] == np.arange(4)).astype(int), {f"label {k}" for k in range(4)}),
+    ]:
+        good, bad = (test.test(outcome, each) for each in (p, sharpened(p)))
+        assert not good.rejects(0.01)
+        assert bad.rejects()
+        assert {part.name for part in bad.scales} - {"mean over classes"} == names
+        assert bad.pvalue == bad.scales[0].adjusted_pvalue == min(part.adjusted_pvalue for part in bad.scales)
+        assert all(part.pvalue <= part.adjusted_pvalue for part in bad.scales)
+        assert str(bad.scales[0]) in str(bad)
+
+
+def fraction_above(values):
+    return np.array([np.mean(values >= value - 1e-9) for value in values])
+
+
+def test_smallest_pvalue_of_the_same_labels():
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet([2.0, 1.0, 1.0], size=60)
+    y = labels_of(rng, sharpened(p) ** 0.5 / np.sum(sharpened(p) ** 0.5, axis=1, keepdims=True))
+    test = ConsistencyTest("expected_calibration_error", n_resamples=59)
+    result = test.test(y, p)
+    # the labels that all parts read
+    seed = np.random.default_rng(0).integers(1 << 31, size=1)[0]
+    simulated = np.concatenate(list(SharedLabels(p).draw(59, np.random.default_rng(seed))))
+    assert abs(np.mean(simulated == 0) - p[:, 0].mean()) < 0.03
+    top = p.argmax(axis=1)
+    values = np.array(
+        [
+            [expected_calibration_error(each == k, p[:, k], pos_label=True) for k in range(3)]
+            + [expected_calibration_error(each == top, p.max(axis=1), pos_label=True)]
+            for each in [y, *simulated]
+        ]
+    )
+    z = (values - values[1:].mean(axis=0)) / values[1:].std(axis=0)
+    mean = z[:, :3].mean(axis=1)
+    pvalue = np.column_stack([*map(fraction_above, values.T), fraction_above(mean)])
+    # continuous values have no ties but those of their ranks, which go by the largest z
+    z = np.column_stack((z, mean / mean[1:].std()))
+
+    def rank_of_smallest(pvalue, z):
+        keys = []
+        for own, size in zip(pvalue, z, strict=True):
+            keys.append((own.min(), -max(size[k] for k in range(len(own)) if own[k] == own.min())))
+        return np.array([np.mean([other <= key for other in keys]) for key in keys]), [-k[1] for k in keys]
+
+    classes, largest = rank_of_smallest(pvalue[:, :3], z[:, :3])
+    three = np.column_stack((classes, pvalue[:, 3], pvalue[:, 4]))
+    joint, _ = rank_of_smallest(three, np.column_stack((largest, z[:, 3], z[:, 4])))
+    assert result.pvalue == pytest.approx(joint[0])
+    names = ["class 0", "class 1", "class 2", "confidence", "mean over classes"]
+    assert {part.name: part.pvalue for part in result.scales} == pytest.approx(
+        dict(zip(names, pvalue[0], strict=True))
+    )
+    alone = test.set_params(reduction="classwise").test(y, p)
+    assert alone.pvalue == pytest.approx(classes[0])
+    assert alone.estimate == pytest.approx(values[0, :3].mean()) == result.estimate
+
+
+def test_reductions_are_binary_problems():
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet([3.0, 3.0, 3.0, 0.01], size=300)
+    y = labels_of(rng, p)
+    top = p.argmax(axis=1)
+    binary = CutoffTest().test(y == top, p.max(axis=1), pos_label=True)
+    found = CutoffTest(reduction="confidence").test(y, p)
+    assert (found.pvalue, found.statistic) == (binary.pvalue, pytest.approx(binary.statistic))
+    result = CutoffTest(reduction="top-label").test(y, p, labels=range(4))
+    assert "no sample has the predicted class 3" in result.reason
+    for part in result.scales:
+        rows = top == part.label
+        alone = CutoffTest().test(y[rows] == part.label, p[rows, part.label], pos_label=True)
+        assert part.estimate == pytest.approx(alone.estimate)
+    # two classes have a confidence, too
+    y, p = (y == 0).astype(int), p[:, 0]
+    right = CutoffTest().test(y == (p > 0.5), np.maximum(p, np.round(1 - p, 15)), pos_label=True)
+    assert CutoffTest(reduction="confidence").test(y, p).pvalue == right.pvalue
+    assert CutoffTest().test(y, p) == CutoffTest(reduction="classwise").test(y, p)
+
+
+def test_weights_of_several_classes():
+    rng = np.random.default_rng(2)
+    p = rng.dirichlet(np.ones(3), size=150)
+    y, w = labels_of(rng, p), rng.integers(0, 4, 150)
+    test = CutoffTest(n_resamples=99)
+    counted = test.test(y, p, sample_weight=w, weights="frequency")
+    repeated = test.test(np.repeat(y, w), np.repeat(p, w, axis=0))
+    assert (counted.pvalue, counted.n_samples) == (repeated.pvalue, w.sum())
+    # sampling weights: a copy of a sample with half of the weight is another sample
+    sampled = test.test(y, p, sample_weight=w + 0.5)
+    assert sampled.n_samples == 150
+    assert 0 < sampled.pvalue <= 1
+    assert test.test(y, p, sample_weight=np.full(150, 0.3)).pvalue == test.test(y, p).pvalue
+
+
+def test_labels_have_no_confidence():
+    y = np.array([[0, 1], [1, 1], [0, 0]])
+    p = np.array([[0.2, 0.7], [0.6, 0.9], [0.1, 0.4]])
+    assert CutoffTest().test(y, p).n_samples == 3
+    assert TCal().test(y, p).scales[0].name.startswith("label")
+    with pytest.raises(ValueError, match="needs mutually exclusive classes"):
+        CutoffTest(reduction="confidence").test(y, p)
+    # an impossible outcome of one label
+    p[0, 1] = 0.0
+    assert CutoffTest().test(y, p).pvalue == 0.0
+
+
+def rejections(test, n_runs, seed, sample):
+    rng = np.random.default_rng(seed)
+    found = 0
+    for _ in range(n_runs):
+        y, p, given = sample(rng)
+        found += test.set_params(random_state=int(rng.integers(1 << 31))).test(y, p, **given).pvalue <= 0.05
+    return found
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["classes", "weights", "clusters", "labels"])
+def test_level(kind):
+    n_runs = 150 if kind == "clusters" else 400
+
+    def sample(rng):
+        p = rng.dirichlet([2.0, 1.0, 0.3], size=120)
+        y, given = labels_of(rng, p), {}
+        if kind == "labels":
+            # dependent labels, of the same latent variable
+            y = (rng.random(120)[:, None] < p).astype(int)
+        if kind == "weights":
+            given["sample_weight"] = np.exp(rng.normal(size=120)) * (0.2 + p[:, 0])
+        if kind == "clusters":
+            given["clusters"] = np.arange(120) // 4
+        return y, p, given
+
+    found = rejections(CutoffTest(n_resamples=99), n_runs, 4, sample)
+    assert found <= binom.ppf(0.999, n_runs, 0.05)
+    if kind in ("classes", "weights"):
+        assert found >= binom.ppf(0.001, n_runs, 0.05)
