@@ -78,6 +78,10 @@ class AffineCalibrator(BaseCalibrator):
         """Return the smallest penalty that is evaluated, which decreases with the number of samples."""
         return _LEAST / total
 
+    def _solve(self, fit: "AffineFit") -> None:
+        """Find the parameters."""
+        fit.solve(self.penalty_)
+
     def _keep(self, fit: "AffineFit") -> None:
         """Set the fitted attributes, given the solution."""
         self.coef_ = fit.theta[:, :-1].copy()
@@ -133,7 +137,7 @@ class AffineCalibrator(BaseCalibrator):
         chosen = isinstance(self.penalty, str)
         self.penalty_ = self._choose(logits, codes, weight, beta) if chosen else float(self.penalty)
         fit = AffineFit(self, logits, codes, weight, beta)
-        fit.solve(self.penalty_)
+        self._solve(fit)
         if not fit.converged:
             warnings.warn(
                 f"{type(self).__name__} did not converge in {fit.n_iter} Newton steps. A larger penalty "
@@ -219,16 +223,16 @@ class AffineFit:
     def __init__(
         self, calibrator: AffineCalibrator, logits: Array, codes: Codes, weight: Array, beta: float
     ) -> None:
-        self._calibrator, self._codes, self._weight = calibrator, codes, weight
+        self._calibrator, self.codes, self.weight = calibrator, codes, weight
         self.total, self.beta = float(weight.sum()), beta
-        self._features = calibrator._features(logits, self.beta, self.total)
+        self.features = calibrator._features(logits, self.beta, self.total)
         self._target = self.theta = calibrator._centre(logits.shape[1], self.beta)
-        self.n_iter, self.converged = 0, False
+        self.n_iter, self.converged = 0, True
         self._preconditioner = Preconditioner()
 
     def solve(self, penalty: float, rough: bool = False) -> None:
-        penalties = self._calibrator._penalties(penalty, self._features.shape[1], self.total)
-        self.problem = AffineProblem(self._features, self._codes, self._weight, penalties, self._target)
+        penalties = self._calibrator._penalties(penalty, self.features.shape[1], self.total)
+        self.problem = AffineProblem(self.features, self.codes, self.weight, penalties, self._target)
         self.theta, self.n_iter, self.converged = minimise_affine(
             self.problem, self.theta, rough, self._preconditioner
         )

@@ -137,7 +137,7 @@ class AutoCalibrator(ComposedCalibrator):
         flexible. None: for binary problems temperature scaling, Platt scaling, beta calibration, spline and
         Venn-Abers; with ``link="identity"`` those that support any scores, Platt scaling, spline and
         Venn-Abers; for multiclass problems temperature, vector and structured matrix scaling, and the log
-        average (with ``link="identity"`` of one spline per class and both types of matrix scaling).
+        average, :class:`LogAverageCalibrator`.
     cv : int or splitter, default=5
         Number of shuffled stratified folds, at least 2, or a splitter of :mod:`sklearn.model_selection`.
         Fewer folds if a class has fewer samples; if it has a single one, the first candidate is chosen

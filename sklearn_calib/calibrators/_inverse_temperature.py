@@ -20,10 +20,10 @@ _MAX_ITERATIONS = 100
 _LAST_MOVE = 1e-8
 # Size of blocks of logits, so that temporary arrays stay in cache.
 _CHUNK = 1 << 15
-# Standard deviation of the normal prior of the logarithm of a shrunk temperature of multiclass problems, and
-# the prior odds of the more flexible model.
+# Standard deviation of the normal prior of the logarithm of a shrunk temperature of multiclass problems.
 _PRIOR_DEVIATION = 1.0
-_PRIOR_ODDS = 2.0
+#: Prior odds of more flexible models.
+PRIOR_ODDS = 2.0
 #: Centre of that prior for scores in an unknown unit, divided by their typical size.
 USUAL_SLOPE = 2.0
 
@@ -116,7 +116,7 @@ def shrunk_temperature(
 
 def posterior_probability(log_ratio: float) -> float:
     """Return the posterior probability of a model, given its log evidence less that of a simpler one."""
-    return float(expit(log_ratio + np.log(_PRIOR_ODDS)))
+    return float(expit(log_ratio + np.log(PRIOR_ODDS)))
 
 
 def _sample_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:

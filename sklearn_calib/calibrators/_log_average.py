@@ -13,7 +13,7 @@ from sklearn_calib._progress import Progress
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_weights
 from sklearn_calib.calibrators._base import check_link, inside
-from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, StructuredMatrixScalingCalibrator
+from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
     ComposedCalibrator,
     OneVsRestCalibrator,
@@ -23,14 +23,12 @@ from sklearn_calib.calibrators._multiclass import (
 )
 from sklearn_calib.calibrators._softmax import softmax
 from sklearn_calib.calibrators._spline import SplineCalibrator
-from sklearn_calib.calibrators._vector import VectorScalingCalibrator
 
 # Limit of the weight of the default one-vs-rest calibrator, and the number of samples per class with half of
 # it.
 _FINAL_WEIGHT, _HALF_SIZE = 0.3, 15.0
-# With more classes than the first, the penalty of matrix scaling is chosen by vector scaling; with more than
-# the second, matrix scaling is replaced by vector scaling. benchmarks/many_classes.py compares them.
-_MANY_CLASSES, _VERY_MANY_CLASSES = 30, 200
+# Number of knots of the default splines: more do not change the loss, and take longer.
+_N_KNOTS = 8
 
 
 class LogAverageCalibrator(ComposedCalibrator):
@@ -45,12 +43,11 @@ class LogAverageCalibrator(ComposedCalibrator):
     Parameters
     ----------
     calibrators : sequence of calibrators or classifiers, or None, default=None
-        None: a spline of each class against the rest, ``OneVsRestCalibrator(SplineCalibrator())``, and two
-        calibrators of all classes, :class:`MatrixScalingCalibrator`, strongly regularized with few samples,
-        and :class:`StructuredMatrixScalingCalibrator` with ``penalty="auto"``, both with
-        ``shrink_temperature=True``; with more than 200 classes :class:`VectorScalingCalibrator` instead of
-        both; see Notes. Otherwise calibrators of this package, or classifiers with ``predict_proba``, which
-        receive the scores as columns. Each is cloned. For more than two classes wrap binary ones in
+        None: a spline of each class against the rest, ``OneVsRestCalibrator(SplineCalibrator(n_knots=8))``,
+        and a joint map, ``StructuredMatrixScalingCalibrator(penalty="auto", shrink_temperature=True)``, the
+        average of temperature, vector and matrix scaling by their evidence. Otherwise calibrators of this
+        package, or classifiers with ``predict_proba``, which receive the scores as columns. Each is cloned.
+        For more than two classes wrap binary ones in
         :class:`OneVsRestCalibrator`.
     weights : array-like of shape (n_calibrators,) or None, default=None
         Weights of the calibrators, divided by their sum. None: equal weights, or for the default calibrators
@@ -70,7 +67,7 @@ class LogAverageCalibrator(ComposedCalibrator):
 
     See Also
     --------
-    MatrixScalingCalibrator : Calibrates all classes jointly.
+    StructuredMatrixScalingCalibrator : Calibrates all classes jointly.
     OneVsRestCalibrator : Calibrates each class against the rest.
 
     Notes
@@ -79,12 +76,9 @@ class LogAverageCalibrator(ComposedCalibrator):
     at 1 - 2**-53), so that a single 0 does not determine the result.
 
     The splines need sufficient samples of each class. With total weight n, their default weight of
-    :math:`0.3\, n/(n + 15 K)` grows with the number of samples per class; the two types of matrix scaling
-    have half of the remaining weight each, or vector scaling all of it. Both constants were tuned on
-    simulations, and the results are not sensitive to them.
-
-    With more than 30 classes the penalty of matrix scaling is the one chosen for vector scaling; see the user
-    guide. If a class has no sample, the splines are omitted, and the other calibrators have equal weights.
+    :math:`0.3\, n/(n + 15 K)` grows with the number of samples per class; the joint map has the remaining
+    weight. Both constants were chosen on simulations and real data, and the results are not sensitive to
+    them. If a class has no sample, the splines are omitted.
 
     References
     ----------
@@ -109,7 +103,7 @@ class LogAverageCalibrator(ComposedCalibrator):
     >>> labels = (proba.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
     >>> calibrator = LogAverageCalibrator().fit(proba, labels)
     >>> calibrator.weights_.round(2), calibrator.predict_proba([[0.2, 0.3, 0.5]]).round(1)
-    (array([0.28, 0.36, 0.36]), array([[0.2, 0.3, 0.5]]))
+    (array([0.28, 0.72]), array([[0.2, 0.3, 0.5]]))
     """
 
     calibrators_: list[Any]
@@ -152,18 +146,16 @@ class LogAverageCalibrator(ComposedCalibrator):
         members = self.calibrators
         if members is None:
             every_class = bool(np.bincount(codes, minlength=n_classes).all())
-            members = _default_members(n_classes, self.link)
-            if _MANY_CLASSES < n_classes <= _VERY_MANY_CLASSES:
-                vector = VectorScalingCalibrator(shrink_temperature=True, link=self.link)
-                found = fit_clone(vector, scores, codes, weight, np.arange(n_classes))
-                members[1].set_params(penalty=found.penalty_)
-            members = members[0 if every_class else 1 :]
+            members = [
+                OneVsRestCalibrator(SplineCalibrator(link=self.link, n_knots=_N_KNOTS)),
+                StructuredMatrixScalingCalibrator(penalty="auto", shrink_temperature=True, link=self.link),
+            ][0 if every_class else 1 :]
         if self.weights is not None:
             weights = check_weights(self.weights, len(members), "weights")
         elif self.calibrators is None and every_class:
             total = float(codes.shape[0] if weight is None else weight.sum())
             single = _FINAL_WEIGHT * total / (total + _HALF_SIZE * n_classes)
-            weights = np.array([single, *[(1.0 - single) / (len(members) - 1)] * (len(members) - 1)])
+            weights = np.array([single, 1.0 - single])
         else:
             weights = np.ones(len(members))
         fitted = []
@@ -197,15 +189,3 @@ def log_average(tables: Iterable[ArrayLike], weights: Iterable[float]) -> Array:
         logs *= weight
         total += logs
     return inside(softmax(np.asarray(total)))
-
-
-def _default_members(n_classes: int, link: str) -> list[Any]:
-    """Return the default calibrators; the first one calibrates each class against the rest."""
-    single = OneVsRestCalibrator(SplineCalibrator(link=link))
-    if n_classes > _VERY_MANY_CLASSES:
-        return [single, VectorScalingCalibrator(shrink_temperature=True, link=link)]
-    return [
-        single,
-        MatrixScalingCalibrator(shrink_temperature=True, link=link),
-        StructuredMatrixScalingCalibrator(penalty="auto", shrink_temperature=True, link=link),
-    ]

@@ -8,7 +8,17 @@ from numpy.typing import NDArray
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_not_negative
 from sklearn_calib.calibrators._affine import AffineCalibrator, AffineFit
-from sklearn_calib.calibrators._inverse_temperature import posterior_probability
+from sklearn_calib.calibrators._inverse_temperature import PRIOR_ODDS
+from sklearn_calib.calibrators._softmax import AffineProblem, Preconditioner, minimise_affine, softmax
+
+# Averaged by evidence: prior standard deviations of the factors of the classes (diagonal), of all factors
+# between two classes together, and of the intercepts.
+_VECTOR_PRIORS = ((0.05, 0.0, 1.0), (0.25, 0.0, 0.25), (0.5, 0.0, 1.0))
+_MATRIX_PRIORS = ((0.5, 0.5, 1.0), (0.25, 0.25, 0.25), (0.5, 1.0, 1.0), (1.0, 2.0, 1.0))
+# With more classes than these, only the first or none of the second.
+_MANY_CLASSES, _VERY_MANY_CLASSES = 30, 200
+# Weight of the uniform distribution, in samples, that is mixed into the probabilities before.
+_DOUBT = 0.1
 
 
 class MatrixScalingCalibrator(AffineCalibrator):
@@ -149,8 +159,8 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     Parameters
     ----------
     penalty : "auto" or float, default=1.0
-        :math:`\lambda \ge 0`. "auto": 1, and the map is averaged with temperature scaling by their evidence;
-        see Notes.
+        :math:`\lambda \ge 0`. "auto": the average of maps with several penalties, from temperature scaling to
+        matrix scaling, by their evidence; see Notes. It is the main part of :class:`LogAverageCalibrator`.
     %(shrink_temperature)s
     %(link)s
 
@@ -162,9 +172,9 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         :math:`b`.
     %(shrunk_to)s
     smoothing_ : float
-        :math:`1/(n + 1)`, the weight of the uniform distribution in q.
+        :math:`1/(n + 1)`, the weight of the uniform distribution in q; :math:`0.1/(n + 0.1)` for "auto".
     posterior_probability_ : float
-        The posterior probability of matrix scaling; 1 unless ``penalty="auto"``.
+        The posterior probability that temperature scaling is not sufficient; 1 unless ``penalty="auto"``.
     %(affine_fit)s
 
     See Also
@@ -176,14 +186,23 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     The solver and its cost are those of :class:`MatrixScalingCalibrator`. If all training samples are
     predicted correctly, the temperature alone would make every forecast certain; the smoothing prevents this.
 
-    *Averaging by evidence.* The penalty is a normal prior of v, M and b with mean 0 and precisions
-    :math:`\Lambda`, of K or K (K - 1), times :math:`2 \lambda`. With the minimal penalised loss :math:`L_1`,
-    the loss :math:`L_0` of the temperature alone, and the second derivative H of the loss at the solution,
-    Laplace's approximation to the logarithm of the ratio of their evidence is :math:`L_0 - L_1 - \tfrac12
-    \log\det(I + \Lambda^{-1/2} H \Lambda^{-1/2})` [3]_. Here H is replaced by its diagonal blocks, one for
-    each class, which does not overestimate the ratio. With prior odds of 2 to 1 it gives
-    ``posterior_probability_``, by which v, M and b are multiplied: with few samples and no evidence of
-    confusion between classes, the map is close to temperature scaling.
+    *Averaging by evidence.* With ``penalty="auto"`` each of seven maps has a normal prior with mean 0, and
+    these standard deviations of :math:`v_k`, of :math:`M_{jk} \sqrt{K - 1}`, and of :math:`b_k`:
+
+    - vector scaling: (.05, 0, 1), mainly intercepts, for class frequencies that differ from training;
+      (.25, 0, .25); (.5, 0, 1);
+    - matrix scaling: (.5, .5, 1), (.25, .25, .25), (.5, 1, 1), (1, 2, 1).
+
+    With the minimum :math:`L_1` of loss plus :math:`\frac12 \theta^T \Lambda \theta`, :math:`\Lambda` the
+    precisions, the loss :math:`L_0` of the temperature alone, and the second derivative H of the loss at the
+    minimum, Laplace's approximation to the logarithm of the ratio of their evidence is :math:`L_0 - L_1 -
+    \tfrac12 \log\det(I + \Lambda^{-1/2} H \Lambda^{-1/2})` [3]_. With prior odds of 2 to 1 of all seven
+    together, which are equally probable, to the temperature alone, these give posterior probabilities, by
+    which v, M and b are averaged. With more than 250 parameters, H is replaced by its diagonal blocks, one
+    for each class, which overestimates the determinant. With more than 30 classes only the first four priors
+    are used, and the block of a class is the mean block times its sum of :math:`w_i p_{ik} (1 - p_{ik})`;
+    with more than 200 only vector scaling. The maps are fitted until no derivative exceeds 1e-6, in the units
+    of :class:`MatrixScalingCalibrator`. ``penalty_`` is NaN.
 
     References
     ----------
@@ -216,13 +235,18 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         self.link = link
 
     def _choose(self, logits: Array, codes: NDArray[np.int64], weight: Array, beta: float) -> float:
-        return 1.0
+        return np.nan
 
     def _features(self, logits: Array, beta: float, total: float) -> Array:
+        doubt = _DOUBT if isinstance(self.penalty, str) else 1.0
+        self.smoothing_ = doubt / (total + doubt)
+        return self._smoothed(logits, beta)
+
+    def _smoothed(self, logits: Array, beta: float) -> Array:
         scaled = beta * logits
         proba = np.exp(scaled - scaled.max(axis=1, keepdims=True))
-        proba *= total / (total + 1.0) / proba.sum(axis=1, keepdims=True)
-        proba += 1.0 / ((total + 1.0) * logits.shape[1])
+        proba *= (1.0 - self.smoothing_) / proba.sum(axis=1, keepdims=True)
+        proba += self.smoothing_ / logits.shape[1]
         features: Array = np.log(proba, out=proba)
         features -= features.mean(axis=1, keepdims=True)
         return features
@@ -232,22 +256,42 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         one = 2.0 * penalty * n_classes
         return matrix_penalties(n_classes, one, one * (n_classes - 1), one)
 
-    def _keep(self, fit: AffineFit) -> None:
+    def _solve(self, fit: AffineFit) -> None:
         self.posterior_probability_ = 1.0
-        if self.penalty == "auto":
-            own = posterior_probability(fit.problem.log_evidence_ratio(fit.theta))
-            self.posterior_probability_ = own
-            fit.theta = own * fit.theta + (1.0 - own) * fit.problem.centre
+        if not isinstance(self.penalty, str):
+            super()._solve(fit)
+            return
+        n_classes = fit.theta.shape[0]
+        n_full = 0 if n_classes > _VERY_MANY_CLASSES else 1 if n_classes > _MANY_CLASSES else None
+        priors = _VECTOR_PRIORS + _MATRIX_PRIORS[:n_full]
+        centre = theta = np.column_stack([np.ones(n_classes), np.zeros(n_classes)])
+        preconditioners = {size: Preconditioner() for size in (2, n_classes + 1)}
+        log_odds, maps = [np.log(len(priors) / PRIOR_ODDS)], [fit.theta]
+        for diagonal, off_diagonal, intercept in priors:
+            if off_diagonal:
+                precision = (n_classes - 1) / off_diagonal**2
+                penalties = matrix_penalties(n_classes, diagonal**-2, precision, intercept**-2)
+                centre, theta = fit.theta, maps[-1]
+            else:
+                penalties = np.tile([diagonal**-2, intercept**-2], (n_classes, 1))
+            problem = AffineProblem(fit.features, fit.codes, fit.weight, penalties, centre)
+            theta, steps, converged = minimise_affine(problem, theta, True, preconditioners[theta.shape[1]])
+            fit.n_iter, fit.converged = fit.n_iter + steps, fit.converged and converged
+            log_odds.append(problem.log_evidence_ratio(theta))
+            maps.append(theta if off_diagonal else np.column_stack([np.diag(theta[:, 0]), theta[:, 1]]))
+        weights = softmax(np.array([log_odds]))[0]
+        self.posterior_probability_ = 1.0 - float(weights[0])
+        fit.theta = np.tensordot(weights, maps, 1)
+
+    def _keep(self, fit: AffineFit) -> None:
         super()._keep(fit)
         self.temperature_ = 1.0 / fit.beta
-        self.smoothing_ = 1.0 / (fit.total + 1.0)
-        self._total = fit.total
 
     def _export(self, build: Any) -> Any:
-        return self._exported(build, 1.0 / self.temperature_, self._total / (self._total + 1.0), center=True)
+        return self._exported(build, 1.0 / self.temperature_, 1.0 - self.smoothing_, center=True)
 
     def _map_logits(self, logits: Array) -> Array:
-        return self._linear(self._features(logits, 1.0 / self.temperature_, self._total))
+        return self._linear(self._smoothed(logits, 1.0 / self.temperature_))
 
 
 def matrix_penalties(n_classes: int, diagonal: float, off_diagonal: float, intercept: float) -> Array:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.interpolate import BSpline
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
@@ -125,8 +125,8 @@ def _inverse(hessian: Array) -> Array:
     scale = 1.0 / np.sqrt(hessian.diagonal())
     scaled = hessian * scale * scale[:, np.newaxis]
     # keeps the system solvable where rounding has made it singular
-    scaled[np.diag_indices_from(scaled)] += _RIDGE
-    inverse = cho_solve(cho_factor(scaled), np.diag(scale)) * scale[:, np.newaxis]
+    scaled.flat[:: scaled.shape[0] + 1] += _RIDGE
+    inverse = np.linalg.inv(scaled) * scale * scale[:, np.newaxis]
     return np.asarray((inverse + inverse.T) / 2.0)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._binning import slices
 from sklearn_calib._typing import Array
 
 Codes = NDArray[np.int64]
@@ -20,12 +21,16 @@ _MAX_HALVINGS = 40
 # Iterations end where no derivative exceeds this, per unit of weight and of the typical feature; one more
 # Newton step follows, whose conjugate gradients end at _LAST_RESIDUAL of the gradient.
 _GRADIENT = 1e-9
-_ROUGH_GRADIENT = 1e-5
+_ROUGH_GRADIENT = 1e-6
 _LAST_RESIDUAL = 1e-5
 _ARMIJO = 1e-4
 # Changes of the objective below this fraction of it are rounding errors.
 _NOISE = 1e-13
 _EPS = 2.0**-53
+# Largest number of parameters whose second derivatives are all computed for the evidence; number of classes
+# above which blocks of second derivatives are approximated.
+_MOST_EXACT = 250
+_MANY_CLASSES = 30
 # Directions with less curvature, as a fraction of the largest, change all classes equally and have no effect.
 _FLAT = 1e-13
 # Preconditioner: number of conjugate gradient iterations after which it is recomputed; number of classes
@@ -70,18 +75,35 @@ class AffineProblem:
     def log_evidence_ratio(self, theta: Array) -> float:
         """Return log evidence with the penalty as a normal prior, minus that of fixed parameters ``centre``.
 
-        By Laplace's approximation at the minimiser ``theta`` of a full W, with the second derivative of the
-        loss replaced by its diagonal blocks, one for each class, whose determinant is not smaller: the ratio
-        is not overestimated.
+        By Laplace's approximation at the minimiser ``theta``. With many parameters the second derivative of
+        the loss is replaced by its diagonal blocks, one for each class.
         """
         scores = affine_scores(theta, self.features)
         centred = affine_scores(self.centre, self.features)
         gain = self.value(self.centre, centred) - self.value(theta, scores)
         proba = softmax(scores)
-        blocks = _class_blocks(proba * (1.0 - proba) * self.weight[:, np.newaxis], self.features)
         deviation = 1.0 / np.sqrt(self.penalty)
-        blocks *= deviation[:, :, np.newaxis] * deviation[:, np.newaxis, :]
-        return gain - float(np.linalg.slogdet(np.eye(theta.shape[1]) + blocks)[1].sum()) / 2.0
+        if theta.size <= _MOST_EXACT:
+            bend, deviation = self._information(proba, theta.shape[1]), deviation.ravel()
+        else:
+            spread = proba * (1.0 - proba) * self.weight[:, np.newaxis]
+            bend = _class_blocks(spread, self.features, theta.shape[1])
+        bend *= deviation[..., :, np.newaxis] * deviation[..., np.newaxis, :]
+        return gain - float(np.linalg.slogdet(np.eye(bend.shape[-1]) + bend)[1].sum()) / 2.0
+
+    def _information(self, proba: Array, size: int) -> Array:
+        """Return the second derivative of the loss by all parameters, ``size`` for each class."""
+        n_classes = proba.shape[1]
+        found = np.zeros((n_classes * size, n_classes * size))
+        for rows in slices(proba.shape[0]):
+            x = _class_features(self.features[rows], size)
+            moved = proba[rows, :, np.newaxis] * x
+            weighted = self.weight[rows, np.newaxis, np.newaxis] * moved
+            found -= weighted.reshape(weighted.shape[0], -1).T @ moved.reshape(moved.shape[0], -1)
+            for k in range(n_classes):
+                own = slice(k * size, (k + 1) * size)
+                found[own, own] += weighted[:, k].T @ x[:, k]
+        return found
 
 
 class Preconditioner:
@@ -110,7 +132,7 @@ class Preconditioner:
             if size != n_classes + 1 or n_classes > _MAX_BLOCKS:
                 self._found = _adjoint(spread, np.square(problem.features), problem.penalty)
             else:
-                self._found = _class_blocks(spread, problem.features)
+                self._found = _class_blocks(spread, problem.features, size)
             self._stale = False
         if self._found.ndim == 2:
             entries = self._found + problem.penalty
@@ -125,13 +147,34 @@ class Preconditioner:
         return (lambda residual: np.matmul(inverse, residual[:, :, np.newaxis])[:, :, 0]), largest
 
 
-def _class_blocks(spread: Array, features: Array) -> Array:
-    """Return sum_i spread_ik x_i x_i^T for each class, with a 1 appended to x."""
+def _class_features(features: Array, size: int) -> Array:
+    """Return the features of each class with a 1 appended, shape (n, K, size); only its own for size 2."""
+    n, n_classes = features.shape
+    if size == n_classes + 1:
+        every = np.column_stack([features, np.ones(n)])
+        return np.broadcast_to(every[:, np.newaxis], (n, n_classes, size))
+    return np.stack([features, np.ones((n, n_classes))], axis=2)
+
+
+def _class_blocks(spread: Array, features: Array, size: int) -> Array:
+    """Return sum_i spread_ik x_i x_i^T for each class, with a 1 appended to x.
+
+    For many classes all blocks of a full W are multiples of their sum, with the right sums of spread_ik.
+    """
     n_classes = spread.shape[1]
+    if size == 2:
+        first, second = np.einsum("ij,ij->j", spread, features), spread.sum(axis=0)
+        square = np.einsum("ij,ij,ij->j", spread, features, features)
+        return np.array([[square, first], [first, second]]).transpose(2, 0, 1)
+    every = np.column_stack([features, np.ones(features.shape[0])])
+    if n_classes > _MANY_CLASSES:
+        total = spread.sum(axis=1)
+        every *= np.sqrt(total / total.sum())[:, np.newaxis]
+        return np.multiply.outer(spread.sum(axis=0), every.T @ every)
     blocks = np.empty((n_classes, n_classes + 1, n_classes + 1))
     for k in range(n_classes):
         rows = np.flatnonzero(spread[:, k] > _NO_DOUBT * spread[:, k].max())
-        part = np.column_stack([features[rows], np.ones(rows.shape[0])])
+        part = every[rows]
         blocks[k] = part.T @ (part * spread[rows, k, np.newaxis])
     return blocks
 

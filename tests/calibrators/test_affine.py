@@ -349,46 +349,72 @@ def test_one_kind_of_row_leaves_nothing_to_choose_by(calibrator):
     np.testing.assert_allclose(fitted.transform([0.5]), 0.5, atol=1e-6)
 
 
-def log_evidence_ratio(calibrator, p, y, w):
-    """Written out from the definition: the blocks of the second derivative class by class, in plain loops."""
-    n, n_classes = p.shape
-    total = w.sum()
-    z = np.log(p) - np.log(p).mean(axis=1, keepdims=True)
-    q = total / (total + 1) * softmax(z / calibrator.temperature_, axis=1) + 1 / ((total + 1) * n_classes)
-    x = np.column_stack([np.log(q) - np.log(q).mean(axis=1, keepdims=True), np.ones(n)])
-    theta = np.column_stack([calibrator.coef_, calibrator.intercept_])
-    start = np.eye(n_classes, n_classes + 1)
-    ratio = 0.0
-    for k in range(n_classes):
-        precision = np.full(n_classes + 1, 2.0 * n_classes * (n_classes - 1))
-        precision[[k, n_classes]] = 2.0 * n_classes
-        block = np.zeros((n_classes + 1, n_classes + 1))
-        for i in range(n):
-            proba = softmax(theta @ x[i])[k]
-            block += w[i] * proba * (1 - proba) * np.outer(x[i], x[i])
-        ratio -= np.log(np.linalg.det(np.eye(n_classes + 1) + block / precision[:, np.newaxis])) / 2
-        ratio -= (precision * (theta[k] - start[k]) ** 2).sum() / 2
+#: Prior standard deviations of the diagonal, the other elements (times the root of K - 1) and the intercepts.
+PRIORS = [
+    (0.05, 0.0, 1.0),
+    (0.25, 0.0, 0.25),
+    (0.5, 0.0, 1.0),
+    (0.5, 0.5, 1.0),
+    (0.25, 0.25, 0.25),
+    (0.5, 1.0, 1.0),
+    (1.0, 2.0, 1.0),
+]
+
+
+def maximum_and_log_evidence(prior, x, y, w):
+    """Return [W, b] with a normal prior around [I, 0], and Laplace's approximation of its log evidence."""
+    n, k = x.shape
+    diagonal, off_diagonal, intercept = prior
+    deviation = np.column_stack([np.full((k, k), off_diagonal / math.sqrt(k - 1)), np.full(k, intercept)])
+    np.fill_diagonal(deviation, diagonal)
+    free, start = deviation > 0, np.eye(k, k + 1)
+    precision = deviation[free] ** -2
+    one = np.column_stack([x, np.ones(n)])
+
+    def objective(moved):
+        theta = start.copy()
+        theta[free] += moved
+        proba = softmax(one @ theta.T, axis=1)
+        residual = w[:, np.newaxis] * (proba - np.eye(k)[y])
+        value = -w @ np.log(proba[np.arange(n), y]) + precision @ moved**2 / 2
+        return value, (residual.T @ one)[free] + precision * moved
+
+    found = minimize(objective, np.zeros(free.sum()), jac=True, method="BFGS", options={"gtol": 1e-7})
+    theta = start.copy()
+    theta[free] += found.x
+    bend = np.diag(precision)
     for i in range(n):
-        for parameters, sign in ((theta, 1.0), (start, -1.0)):
-            ratio += sign * w[i] * np.log(softmax(parameters @ x[i])[y[i]])
-    return ratio
+        proba = softmax(theta @ one[i])
+        bend += (
+            w[i]
+            * np.kron(np.diag(proba) - np.outer(proba, proba), np.outer(one[i], one[i]))[
+                np.ix_(free.ravel(), free.ravel())
+            ]
+        )
+    return theta, -found.fun - np.log(np.linalg.det(bend / precision)) / 2
 
 
 @pytest.mark.parametrize("swapped", [0, 12, 150])
-def test_the_matrix_is_averaged_with_its_start_by_evidence(swapped):
+def test_maps_are_averaged_by_evidence(swapped):
     rng = np.random.default_rng(3)
     z = 2 * rng.standard_normal((150, 3))
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
     y[:swapped][y[:swapped] == 0] = 1
     p, w = softmax(z, axis=1), rng.integers(1, 3, 150).astype(float)
-    whole = StructuredMatrixScalingCalibrator().fit(p, y, w, classes=[0, 1, 2])
     found = StructuredMatrixScalingCalibrator(penalty="auto").fit(p, y, w, classes=[0, 1, 2])
-    odds = 2 * np.exp(log_evidence_ratio(whole, p, y, w))
-    # of the second derivative, samples that are nearly certain are left out
-    assert found.posterior_probability_ == pytest.approx(odds / (1 + odds), rel=2e-3)
-    assert whole.posterior_probability_ == 1
+    doubt = 0.1 / (w.sum() + 0.1)
+    assert found.smoothing_ == pytest.approx(doubt)
+    beta = 1 / TemperatureCalibrator().fit(p, y, w, classes=[0, 1, 2]).temperature_
+    x = centred_logs((1 - doubt) * softmax(beta * centred_logs(p), axis=1) + doubt / 3)
+    maps, log_evidence = zip(*(maximum_and_log_evidence(prior, x, y, w) for prior in PRIORS), strict=True)
+    plain = w @ np.log(softmax(x, axis=1)[np.arange(150), y])
+    odds = np.append(1.0, 2 / 7 * np.exp(np.array(log_evidence) - plain))
+    odds /= odds.sum()
+    expected = odds[0] * np.eye(3, 4) + sum(one * part for one, part in zip(odds[1:], maps, strict=True))
+    np.testing.assert_allclose(np.column_stack([found.coef_, found.intercept_]), expected, atol=1e-4)
     share = found.posterior_probability_
-    np.testing.assert_allclose(found.coef_, share * whole.coef_ + (1 - share) * np.eye(3), atol=1e-12)
-    np.testing.assert_allclose(found.intercept_, share * whole.intercept_, atol=1e-12)
-    # without structure hardly anything is left of the matrix, with much of it all
-    assert (share < 0.05) if swapped == 0 else (0.05 < share < 0.95) if swapped == 12 else (share > 0.999)
+    assert share == pytest.approx(1 - odds[0], abs=1e-5)
+    # without structure little is left of the matrix, with much of it all
+    assert (share < 0.3) if swapped == 0 else (0.3 < share < 0.999) if swapped == 12 else (share > 0.999)
+    assert np.isnan(found.penalty_)
+    assert StructuredMatrixScalingCalibrator().fit(p, y, w, classes=[0, 1, 2]).posterior_probability_ == 1
