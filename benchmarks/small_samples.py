@@ -5,8 +5,11 @@
 There are 30 to 200 calibration samples. Simulated models have two, three or ten classes, are weak or strong,
 and are calibrated, overconfident, underconfident, or shifted (wrong class frequencies); as the true
 probabilities are known, losses are expectations over the labels. Real models are trained on a third of breast
-cancer, digits, wine and, if its file is available, adult; margins are those of a support vector machine. The
-loss is the mean log loss in nats, with probabilities clipped at 1e-9, on the same splits for every method.
+cancer, digits, wine and, if their files are available, adult, German credit and affairs; margins are those of
+a support vector machine, and "one feature" is naive Bayes with one numerical column. The loss is the mean log
+loss in nats, with probabilities clipped at 1e-9, on the same splits for every method. "Platt" is Platt
+scaling of log-odds (or margins), for several classes of each class against the rest; "Platt of p" that of
+probabilities of two classes.
 
 "excess" is the mean loss of the default minus that of another method, over all splits of a line, with the
 standard error over repetitions.
@@ -59,9 +62,10 @@ TRAINED = {
     "naive Bayes": GaussianNB(),
     "random forest": RandomForestClassifier(100, random_state=0),
     "margins": SVC(),
+    "one feature": GaussianNB(),
 }
-REAL = ["breast cancer", "digits", "wine", "adult"]
-OTHERS = ["nothing", "temperature", "Platt"]
+REAL = ["breast cancer", "digits", "wine", "adult", "German credit", "affairs"]
+OTHERS = ["nothing", "temperature", "Platt", "Platt of p"]
 CLIP = 1e-9
 
 
@@ -149,6 +153,7 @@ def real_cases(names: list[str], rows: list[int], repetitions: int) -> Iterator[
         except FileNotFoundError:
             print(f"{name} is omitted, its file is missing")
             continue
+        numeric = X.select_dtypes("number").to_numpy(dtype=np.float64)
         X = pd.get_dummies(X).to_numpy(dtype=np.float64)
         n_classes = int(y.max()) + 1
         for n in rows:
@@ -163,7 +168,9 @@ def real_cases(names: list[str], rows: list[int], repetitions: int) -> Iterator[
                 for title, model in TRAINED.items():
                     if title == "margins" and n_classes > 2:
                         continue
-                    fitted = make_pipeline(StandardScaler(), model).fit(X[train], y[train])
+                    column = repetition % numeric.shape[1]
+                    features = numeric[:, [column]] if title == "one feature" else X
+                    fitted = make_pipeline(StandardScaler(), model).fit(features[train], y[train])
                     margins = title == "margins"
                     scores = fitted.decision_function if margins else fitted.predict_proba
                     truth = np.eye(n_classes)[y[new]]
@@ -175,9 +182,9 @@ def real_cases(names: list[str], rows: list[int], repetitions: int) -> Iterator[
                         n,
                         repetition,
                         link,
-                        scores(X[fit]),
+                        scores(features[fit]),
                         y[fit],
-                        scores(X[new]),
+                        scores(features[new]),
                         truth,
                     )
 
@@ -188,7 +195,10 @@ def methods(link: str, n_classes: int) -> dict[str, Callable]:
         default, platt = SplineCalibrator(link=link), PlattCalibrator(link=link)
     else:
         default, platt = LogAverageCalibrator(), OneVsRestCalibrator(PlattCalibrator(link=link))
-    return {"default": default, "temperature": TemperatureCalibrator(link=link), "Platt": platt}
+    found = {"default": default, "temperature": TemperatureCalibrator(link=link), "Platt": platt}
+    if n_classes == 2 and link == "logit":
+        found["Platt of p"] = PlattCalibrator(link="identity")
+    return found
 
 
 def measure(cases: list[Case], methods: Callable = methods) -> pd.DataFrame:

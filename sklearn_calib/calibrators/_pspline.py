@@ -115,9 +115,13 @@ class _Problem:
         return fit.coef, float(np.sum(inverse * fit.information))
 
     def aicc(self, theta: Array, edf: float) -> float:
-        """Return Akaike's criterion corrected for small samples; infinite for too many parameters."""
-        spare = self.total - edf - 1.0
-        return 2.0 * self.loss(theta) + 2.0 * edf * (1.0 + (edf + 1.0) / spare) if spare > 0 else np.inf
+        return aicc(self.loss(theta), edf, self.total)
+
+
+def aicc(loss: float, edf: float, total: float) -> float:
+    """Return Akaike's criterion corrected for small samples; infinite for too many parameters."""
+    spare = total - edf - 1.0
+    return 2.0 * loss + 2.0 * edf * (1.0 + (edf + 1.0) / spare) if spare > 0 else np.inf
 
 
 def _inverse(hessian: Array) -> Array:
@@ -183,14 +187,14 @@ def fit_spline(
         for value in PENALTIES:
             theta, edf = problem.solve(value, theta)
             fits.append((value, edf, theta))
-    akaike = _akaike_weights([problem.aicc(theta, edf) for _, edf, theta in fits])
+    akaike = akaike_weights([problem.aicc(theta, edf) for _, edf, theta in fits])
     best = fits[int(akaike.argmax())][0]
     theta = akaike @ np.array([theta for _, _, theta in fits])
     edf = float(akaike @ np.array([edf for _, edf, _ in fits]))
     if penalty is None and anchor is not None:
         straight, size = _fit_anchor(basis, weight, anchor)
         problem.target = anchor.observed
-        akaike = _akaike_weights([problem.aicc(straight, size), problem.aicc(theta, edf)])
+        akaike = akaike_weights([problem.aicc(straight, size), problem.aicc(theta, edf)])
         theta = akaike[0] * straight + akaike[1] * theta
         edf = float(akaike @ [size, edf])
     return LogisticSpline(knots, *basis.at_knots(theta), best, edf)
@@ -236,7 +240,7 @@ def _fit_anchor(basis: _Basis, weight: Array, anchor: Anchor) -> tuple[Array, fl
     return theta, edf
 
 
-def _akaike_weights(criteria: list[float]) -> Array:
+def akaike_weights(criteria: list[float]) -> Array:
     """Return weights in proportion to exp(-criterion / 2), all to the first where none is finite."""
     # AICc is infinite for models with nearly as many parameters as samples: use the simplest
     finite = np.array([min(criteria[0], np.finfo(np.float64).max), *criteria[1:]])

@@ -1,6 +1,6 @@
 """Spline calibration: a penalised smooth curve of log-odds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +10,7 @@ from scipy.special import expit
 from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
+from sklearn_calib._core._newton import log_likelihood
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_flag, check_option, check_positive, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
@@ -19,6 +20,8 @@ from sklearn_calib.calibrators._platt import fit_platt, link_scores, platt_targe
 from sklearn_calib.calibrators._pspline import (
     Anchor,
     LogisticSpline,
+    aicc,
+    akaike_weights,
     evaluate,
     fit_spline,
     mid_quantiles,
@@ -41,6 +44,8 @@ _NO_SLOPE = 1e-9
 _OUTLYING_SAMPLES = 100.0
 # Weight of the event rate, in samples, that is mixed into all probabilities.
 _DOUBT = 0.1
+# Prior odds of the curve and of Platt scaling of the probabilities.
+_PRIOR_ODDS = np.array([2.0, 1.0])
 # Smallest slope of a monotone spline, as a fraction of that of the straight line.
 _LEAST_SLOPE = 1e-3
 
@@ -70,8 +75,9 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         number, limits the flexibility of the curve.
     penalty : "auto" or float, default="auto"
         :math:`\lambda`. "auto" averages the fits with :math:`\lambda = 10^{-3}, 10^{-2}, \dots, 10^3` and
-        infinity by their Akaike weights, and averages the result with temperature scaling; see Notes. A
-        positive number, possibly infinite, is a fixed penalty.
+        infinity by their Akaike weights, and averages the result with temperature scaling and, for
+        probabilities, Platt scaling of them; see Notes. A positive number, possibly infinite, is a fixed
+        penalty.
     monotone : bool, default=False
         Whether the map must be strictly increasing or strictly decreasing. It then has
         :meth:`cutoff_certificate`. Distinct scores remain distinct up to rounding.
@@ -120,9 +126,13 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     e^{\hat\theta}` in the units above, the intercept is optimal for this slope, and the line counts as two
     parameters. Line and curve are averaged by their Akaike weights, whose losses use the original labels
     instead of Platt's targets. The influence of the prior decreases as 1/n, and that of a misspecified line
-    exponentially. Finally, with ``penalty="auto"``, probabilities become :math:`(1 - \epsilon) p + \epsilon
-    \bar y` with :math:`\epsilon = 0.1/n` and :math:`\bar y = (n_1 + 1/2)/(n + 1)`, because :math:`n` samples
-    cannot support much smaller probabilities.
+    exponentially. The probabilities then become :math:`(1 - \epsilon) p + \epsilon \bar y` with
+    :math:`\epsilon = 0.1/n` and :math:`\bar y = (n_1 + 1/2)/(n + 1)`, because :math:`n` samples cannot
+    support much smaller probabilities. Scores whose probabilities, not log-odds, are informative, such as
+    those of naive Bayes, need another map: with ``link="logit"`` and ``penalty="auto"`` the probabilities are
+    averaged with those of Platt scaling of the probabilities, if both maps increase or both decrease, with
+    weights :math:`\propto \pi e^{-\mathrm{AICc}/4}`, with prior odds :math:`\pi` of 2 to 1 for the curve.
+    Square roots of Akaike weights favour a map less that is better only by chance.
 
     *Outlying scores.* A forecast of exactly 0 or 1 has log-odds of about -37 or 37, and a few such forecasts
     that are wrong would dominate the fit of a straight line. The excess :math:`d` of scores farther than 2.5
@@ -200,13 +210,18 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self._axis = _fit_axis(z, grouped.weight)
         x, trust = self._axis.place(z), self._axis.trust(z, grouped.weight)
         pooled = GroupedOutcomes(x, grouped.weight * trust, grouped.positives * trust)
+        plain = replace(pooled, prob=grouped.prob)
         knots = place_knots(x, pooled.weight, self.n_knots)
         if x.shape[0] > _MOST_GROUPS:
             edges = np.concatenate([np.linspace(a, b, _BINS, endpoint=False) for a, b in pairwise(knots)])
             starts = np.unique(np.searchsorted(x, edges))
-            pooled = pooled.pooled(starts[starts < x.shape[0]])
+            starts = starts[starts < x.shape[0]]
+            pooled, plain = pooled.pooled(starts), plain.pooled(starts)
         self._spline = self._fit_curve(pooled, knots)
         self.penalty_, self.effective_parameters_ = self._spline.penalty, self._spline.edf
+        self._share, self._slope, self._intercept = 0.0, 0.0, 0.0
+        if self.link == "logit" and isinstance(self.penalty, str):
+            self._add_platt(pooled.prob, plain)
         self._doubt = min(_DOUBT / grouped.total, 1.0) if isinstance(self.penalty, str) else 0.0
         self._event_rate = (float(grouped.positives.sum()) + 0.5) / (grouped.total + 1.0)
         certify(self, grouped, weight)
@@ -233,15 +248,35 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         least = _LEAST_SLOPE * abs(slope) if self.monotone else None
         return fit_spline(x, weight, target, knots, (abs(slope), intercept), penalty, least, anchor)
 
+    def _add_platt(self, x: Array, plain: GroupedOutcomes) -> None:
+        """Fit Platt scaling of the probabilities, and set its weight in the average."""
+        self._slope, self._intercept = fit_platt(plain.prob, plain)
+        # the average of an increasing and a decreasing map need not be monotone
+        if (self._slope > 0.0) == self._rising:
+            sizes = self.effective_parameters_, 2.0
+            curves = self._curve(x), self._slope * plain.prob + self._intercept
+            criteria = [
+                aicc(-log_likelihood(f, plain.weight, plain.positives), size, plain.total) / 2.0
+                for f, size in zip(curves, sizes, strict=True)
+            ]
+            odds = akaike_weights(criteria) * _PRIOR_ODDS
+            self._share = float(odds[1] / odds.sum())
+            self.effective_parameters_ += self._share * (2.0 - self.effective_parameters_)
+
+    def _curve(self, x: Array) -> Array:
+        return evaluate(self._spline, x if self._rising else -x, self.monotone)
+
     def _export(self, build: Any) -> Any:
         if self.link == "logit":
             return build.curve(self)
         return build.curve(self, center=self._axis.middle, scale=self._axis.half_width)
 
     def _map_scores(self, scores: Array) -> Array:
-        x = self._axis.place(link_scores(scores, self.link))
-        proba: Array = expit(evaluate(self._spline, x if self._rising else -x, self.monotone))
+        proba: Array = expit(self._curve(self._axis.place(link_scores(scores, self.link))))
         proba += self._doubt * (self._event_rate - proba)
+        if self._share > 0.0:
+            proba *= 1.0 - self._share
+            proba += self._share * expit(self._slope * scores + self._intercept)
         return proba
 
 
