@@ -166,7 +166,7 @@ def real_cases(names: list[str], rows: list[int], repetitions: int) -> Iterator[
                 train, new = train_test_split(rest, random_state=repetition, stratify=y[rest], train_size=0.4)
                 train, new = train[:2000], new[:N_SCORED]
                 for title, model in TRAINED.items():
-                    if title == "margins" and n_classes > 2:
+                    if title in ("margins", "one feature") and n_classes > 2:
                         continue
                     column = repetition % numeric.shape[1]
                     features = numeric[:, [column]] if title == "one feature" else X

@@ -87,10 +87,9 @@ class _Problem:
 
     def __init__(self, basis: _Basis, weight: Array, target: Array, least: Array | None) -> None:
         self.basis, self.weight, self.target, self.least = basis, weight, target, least
-        self.total = float(weight.sum())
 
-    def loss(self, theta: Array) -> float:
-        return -log_likelihood(self.basis.design @ theta, self.weight, self.target)
+    def aicc(self, theta: Array, edf: float) -> float:
+        return aicc(self.basis.design @ theta, self.weight, self.target, edf)
 
     def solve(self, penalty: float, theta: Array) -> tuple[Array, float]:
         """Return the minimiser of loss + penalty / 2 sum_j e_j^2 span_j, and its number of parameters."""
@@ -114,13 +113,10 @@ class _Problem:
             )
         return fit.coef, float(np.sum(inverse * fit.information))
 
-    def aicc(self, theta: Array, edf: float) -> float:
-        return aicc(self.loss(theta), edf, self.total)
 
-
-def aicc(loss: float, edf: float, total: float) -> float:
+def aicc(f: Array, weight: Array, target: Array, edf: float) -> float:
     """Return Akaike's criterion corrected for small samples; infinite for too many parameters."""
-    spare = total - edf - 1.0
+    loss, spare = -log_likelihood(f, weight, target), float(weight.sum()) - edf - 1.0
     return 2.0 * loss + 2.0 * edf * (1.0 + (edf + 1.0) / spare) if spare > 0 else np.inf
 
 

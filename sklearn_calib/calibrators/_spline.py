@@ -10,7 +10,6 @@ from scipy.special import expit
 from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
-from sklearn_calib._core._newton import log_likelihood
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_flag, check_option, check_positive, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
@@ -76,8 +75,8 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     penalty : "auto" or float, default="auto"
         :math:`\lambda`. "auto" averages the fits with :math:`\lambda = 10^{-3}, 10^{-2}, \dots, 10^3` and
         infinity by their Akaike weights, and averages the result with temperature scaling and, for
-        probabilities, Platt scaling of them; see Notes. A positive number, possibly infinite, is a fixed
-        penalty.
+        "logit", Platt scaling of the probabilities; see Notes. A positive number, possibly infinite, is a
+        fixed penalty.
     monotone : bool, default=False
         Whether the map must be strictly increasing or strictly decreasing. It then has
         :meth:`cutoff_certificate`. Distinct scores remain distinct up to rounding.
@@ -128,11 +127,9 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     instead of Platt's targets. The influence of the prior decreases as 1/n, and that of a misspecified line
     exponentially. The probabilities then become :math:`(1 - \epsilon) p + \epsilon \bar y` with
     :math:`\epsilon = 0.1/n` and :math:`\bar y = (n_1 + 1/2)/(n + 1)`, because :math:`n` samples cannot
-    support much smaller probabilities. Scores whose probabilities, not log-odds, are informative, such as
-    those of naive Bayes, need another map: with ``link="logit"`` and ``penalty="auto"`` the probabilities are
-    averaged with those of Platt scaling of the probabilities, if both maps increase or both decrease, with
-    weights :math:`\propto \pi e^{-\mathrm{AICc}/4}`, with prior odds :math:`\pi` of 2 to 1 for the curve.
-    Square roots of Akaike weights favour a map less that is better only by chance.
+    support much smaller probabilities. With ``link="logit"`` they are then averaged with Platt scaling of the
+    probabilities instead of the log-odds, if both maps increase or both decrease, with weights
+    :math:`\propto \pi e^{-\mathrm{AICc}/4}` and prior odds :math:`\pi` of 2 to 1 for the curve.
 
     *Outlying scores.* A forecast of exactly 0 or 1 has log-odds of about -37 or 37, and a few such forecasts
     that are wrong would dominate the fit of a straight line. The excess :math:`d` of scores farther than 2.5
@@ -219,9 +216,9 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
             pooled, plain = pooled.pooled(starts), plain.pooled(starts)
         self._spline = self._fit_curve(pooled, knots)
         self.penalty_, self.effective_parameters_ = self._spline.penalty, self._spline.edf
-        self._share, self._slope, self._intercept = 0.0, 0.0, 0.0
+        self._share = 0.0
         if self.link == "logit" and isinstance(self.penalty, str):
-            self._add_platt(pooled.prob, plain)
+            self._add_platt(self._curve(pooled.prob), plain)
         self._doubt = min(_DOUBT / grouped.total, 1.0) if isinstance(self.penalty, str) else 0.0
         self._event_rate = (float(grouped.positives.sum()) + 0.5) / (grouped.total + 1.0)
         certify(self, grouped, weight)
@@ -248,20 +245,16 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         least = _LEAST_SLOPE * abs(slope) if self.monotone else None
         return fit_spline(x, weight, target, knots, (abs(slope), intercept), penalty, least, anchor)
 
-    def _add_platt(self, x: Array, plain: GroupedOutcomes) -> None:
-        """Fit Platt scaling of the probabilities, and set its weight in the average."""
+    def _add_platt(self, curve: Array, plain: GroupedOutcomes) -> None:
+        """Fit Platt scaling of the probabilities, and set its weight against the log-odds of the curve."""
         self._slope, self._intercept = fit_platt(plain.prob, plain)
+        line, edf = self._slope * plain.prob + self._intercept, self.effective_parameters_
+        found = [aicc(f, plain.weight, plain.positives, k) for f, k in ((curve, edf), (line, 2.0))]
         # the average of an increasing and a decreasing map need not be monotone
         if (self._slope > 0.0) == self._rising:
-            sizes = self.effective_parameters_, 2.0
-            curves = self._curve(x), self._slope * plain.prob + self._intercept
-            criteria = [
-                aicc(-log_likelihood(f, plain.weight, plain.positives), size, plain.total) / 2.0
-                for f, size in zip(curves, sizes, strict=True)
-            ]
-            odds = akaike_weights(criteria) * _PRIOR_ODDS
+            odds = _PRIOR_ODDS * akaike_weights([criterion / 2.0 for criterion in found])
             self._share = float(odds[1] / odds.sum())
-            self.effective_parameters_ += self._share * (2.0 - self.effective_parameters_)
+            self.effective_parameters_ += self._share * (2.0 - edf)
 
     def _curve(self, x: Array) -> Array:
         return evaluate(self._spline, x if self._rising else -x, self.monotone)
