@@ -340,7 +340,8 @@ y_true : array-like of shape (n,)
 y_proba : array-like of shape (n,), (n, 1) or (n, 2)
     Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
 sample_weight : array-like of shape (n,), default=None
-    Non-negative weights; weight k counts as k repetitions of the sample, and weight 0 as none.""",
+    Numbers of samples: weight k counts as k repetitions of the sample, and weight 0 as none. Sampling
+    weights are suitable for metrics only, not for tests and intervals.""",
     "sketched": """\
 pos_label : label, default=None
     The positive class. Needed for other labels than 0 and 1, -1 and 1, or booleans, because a batch may

@@ -69,6 +69,9 @@ def test_weights_are_sampling_weights(binary):
     for name in PVALUE_SCORERS:
         scorer = get_scorer(name)
         assert scorer(model, X, y, sample_weight=np.full(y.shape, 3.0)) == scorer(model, X, y)
+    times = np.random.default_rng(0).integers(0, 4, y.shape[0])
+    counted = PValueScorer("cox", weights="frequency")(model, X, y, sample_weight=times)
+    assert counted == CoxTest().test(np.repeat(y, times), np.repeat(p, times)).pvalue
 
 
 def test_several_classes(binary, three):

@@ -35,7 +35,7 @@ print(evening + morning == day)
 for name, part in (("until 18 h", morning), ("from 18 h", evening)):
     y, p, w = part.weighted_sample()
     cutoff = cutoff_calibration_error(y, p, sample_weight=w)
-    found = confidence_interval(y, p, metric=smooth_ece, sample_weight=w)
+    found = confidence_interval(y, p, metric=smooth_ece, sample_weight=w, weights="frequency")
     print(f"{name}: cutoff {cutoff:.4f}, smooth ECE {found}")
 
 # %%

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound, effective_size
+from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_outcomes, packed_sort
 from sklearn_calib._core._null import bootstrap_counts
 from sklearn_calib._docs import shared_docs
@@ -18,6 +18,7 @@ from sklearn_calib._validation import (
     BinarySample,
     check_binary,
     check_fraction,
+    check_frequency_weights,
     check_generator,
     check_option,
     check_randomness,
@@ -100,7 +101,7 @@ class CutoffResult:
         Mean residual over that interval times its fraction of the sample: ``value`` with a sign, positive
         if events are more frequent than predicted.
     n_samples : float
-        Total weight (for weights that are not whole numbers, the effective sample size).
+        Number of samples; the effective one, (sum w)^2 / sum w^2, for sampling weights.
     base_rate : float
         Event frequency.
     probabilities : ndarray of shape (m,)
@@ -110,6 +111,8 @@ class CutoffResult:
         ``probabilities``, divided by the total weight.
     weight, positives : ndarrays of shape (m,)
         Weight, and weight of positive samples, at each of ``probabilities``.
+    weights : {"sampling", "frequency"} or None
+        What the weights were taken to mean; None if there are none, or all sampling weights are equal.
     """
 
     value: float
@@ -122,6 +125,7 @@ class CutoffResult:
     walk: Array = field(repr=False)
     weight: Array = field(repr=False)
     positives: Array = field(repr=False)
+    weights: str | None = None
 
     def margin(
         self,
@@ -156,28 +160,29 @@ class CutoffResult:
         Raises
         ------
         ValueError
-            If a parameter is out of range, or if ``method="bootstrap"`` and the weights are not whole
-            numbers, so that samples cannot be resampled.
+            If a parameter is out of range, or if the weights are sampling weights and the method is not
+            "asymptotic".
         TypeError
             If a parameter is of the wrong type.
 
         Notes
         -----
         "dkw" and "paper" hold for every sample size; "asymptotic" and "bootstrap" hold asymptotically, and
-        the bootstrap needs a sample with some events. Each bootstrap sample costs O(n).
+        the bootstrap needs a sample with some events. Each bootstrap sample costs O(n). With sampling weights
+        n is the effective number of samples.
         """
         check_fraction(confidence, "confidence")
         check_option(method, "method", MARGIN_METHODS)
         check_size(n_resamples, "n_resamples")
         check_randomness(random_state)
+        if self.weights == "sampling" and method != "asymptotic":
+            raise ValueError(
+                f"method={method!r} cannot be used with sampling weights. Use method='asymptotic', or pass "
+                "weights='frequency' to cutoff_result if a sample_weight of k stands for k samples."
+            )
         if method == "bootstrap":
             generator = check_generator(random_state)
             n_resamples = check_resamples(n_resamples, confidence)
-            if not np.array_equal(self.weight, np.rint(self.weight)):
-                raise ValueError(
-                    "sample_weight had weights that are not whole numbers, but the bootstrap needs frequency "
-                    "weights. Pass counts as weights, or choose another method."
-                )
             grouped = GroupedOutcomes(self.probabilities, self.weight, self.positives)
             return bootstrap_margin(grouped, confidence, n_resamples, generator)
         return cutoff_bound(self.n_samples, confidence, method, base_rate=self.base_rate)
@@ -291,14 +296,17 @@ def cutoff_result(
     y_proba: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
+    weights: Literal["sampling", "frequency"] = "sampling",
     pos_label: Any = None,
 ) -> CutoffResult:
     """Compute the cutoff calibration error with the attaining interval, cumulative residuals and margins.
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, pos_label
+    y_true, y_proba
         As in :func:`cutoff_calibration_error`, for binary targets.
+    %(inference_weight)s
+    %(pos_label)s
 
     Returns
     -------
@@ -314,7 +322,14 @@ def cutoff_result(
     cutoff calibration error = 0.2000: predictions in [0.2, 0.8] are too high (n = 4)
     """
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
-    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    n, meaning, w = float(sample.y.shape[0]), None, sample.w
+    check_option(weights, "weights", ("sampling", "frequency"))
+    if w is not None and weights == "frequency":
+        n, meaning = float(check_frequency_weights(w).sum()), weights
+    elif w is not None and w.min() < w.max():
+        # Kish (1965)
+        n, meaning = float(w.sum() ** 2 / (w @ w)), weights
+    grouped = group_outcomes(sample.y, sample.p, w if meaning else None)
     total = grouped.total
     walk = residual_walk(grouped)
     first, last, signed = walk_extremes(walk)
@@ -323,10 +338,11 @@ def cutoff_result(
         lower=float(grouped.prob[first]),
         upper=float(grouped.prob[last]),
         signed=signed / total,
-        n_samples=total if sample.w is None else effective_size(sample.w),
+        n_samples=n,
         base_rate=float(grouped.positives.sum() / total),
         probabilities=grouped.prob,
         walk=walk[1:] / total,
         weight=grouped.weight,
         positives=grouped.positives,
+        weights=meaning,
     )

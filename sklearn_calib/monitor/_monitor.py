@@ -225,7 +225,7 @@ class CalibrationMonitor:
         Parameters
         ----------
         %(batch)s
-            They must be integers.
+            They must be whole numbers.
         time : number, date, or array-like of shape (n,), default=None
             Times for the window: one for the batch, or one for each sample. None counts samples. All calls
             must use the same type.

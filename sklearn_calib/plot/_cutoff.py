@@ -219,10 +219,10 @@ class CutoffDisplay(DisplayMixin):
         %(named_picture)s
         """
         refuse_fractions(y_true)
-        given: dict[str, Any] = {"sample_weight": sample_weight, "pos_label": pos_label}
+        given: dict[str, Any] = {"sample_weight": sample_weight, "weights": weights, "pos_label": pos_label}
         result = cutoff_result(y_true, y_proba, **given)
         run = CutoffTest(n_resamples=n_resamples, random_state=random_state)
-        test = run.test(y_true, y_proba, weights=weights, clusters=clusters, **given)
+        test = run.test(y_true, y_proba, clusters=clusters, **given)
         return cls(result, test=test, name=name, pos_label=pos_label).plot(ax, **plot_params)
 
     def plot(
@@ -272,7 +272,7 @@ class CutoffDisplay(DisplayMixin):
         weight, p = self.result.weight, self.result.probabilities
         if probability:
             hidden = float(weight[(p < shown[0]) | (p > shown[1])].sum())
-            counts = self.test is None or self.test.weights in (None, "frequency")
+            counts = self.result.weights != "sampling"
             text += hidden_note(hidden, float(weight.sum()), beyond(*shown), counts)
         style = {"drawstyle": "steps-post" if probability else "default", "linewidth": 1.8}
         self.line_ = draw_curve(ax, _WALK, at, walk, self._named(text, name), given, **style)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -34,13 +34,15 @@ class PValueScorer(ForecastScorer, BaseEstimator):
         what is tested for three or more classes. It is copied before each use, so that scores are
         reproducible unless its ``random_state`` is None.
     %(scored)s
+    weights : {"sampling", "frequency"}, default="sampling"
+        What sample weights mean, as in the tests.
 
     Notes
     -----
     The mean of the p-values of several folds, which a search reports, is not a p-value; twice the mean is a
     valid p-value if those of the folds are valid (Rüschendorf 1982).
 
-    Sample weights are sampling weights. With metadata routing enabled they reach the scorer after
+    With metadata routing enabled, sample weights reach the scorer after
     ``scorer.set_score_request(sample_weight=True)``.
 
     References
@@ -75,20 +77,22 @@ class PValueScorer(ForecastScorer, BaseEstimator):
         *,
         pos_label: Any = None,
         response_method: str | Sequence[str] = "predict_proba",
+        weights: Literal["sampling", "frequency"] = "sampling",
     ) -> None:
         self.test = test
         self.pos_label = pos_label
         self.response_method = response_method
+        self.weights = weights
 
     def _score(self, forecast: Forecast, sample_weight: Array | None) -> float:
         codes, proba, classes = forecast
-        test = self._copy()
+        test, weighted = self._copy(), {"sample_weight": sample_weight, "weights": self.weights}
         if self.pos_label is None and classes.shape[0] > 2:
             labels = np.arange(classes.shape[0])
-            return test.test(codes, proba, sample_weight=sample_weight, labels=labels).pvalue
+            return test.test(codes, proba, labels=labels, **weighted).pvalue
         ((_, y, p, _),) = self._problems(forecast, sample_weight)
         # the positive class is 1, even if it is missing
-        return test.test(y, np.ascontiguousarray(p), sample_weight=sample_weight, pos_label=1).pvalue
+        return test.test(y, np.ascontiguousarray(p), pos_label=1, **weighted).pvalue
 
     def _copy(self) -> CalibrationTest:
         """Return an unused copy of the test: a generator of random numbers would not repeat itself."""

@@ -21,7 +21,7 @@ class CalibrationSketch(Saved):
     r"""Summary of constant size of outcomes, predictions and weights of a binary problem.
 
     A sketch is updated by batches and merged with others, in any order. Its :meth:`weighted_sample` is
-    passed to any function that accepts ``sample_weight``.
+    passed to any function that accepts ``sample_weight``, with ``weights="frequency"`` for inference.
 
     Parameters
     ----------
@@ -202,7 +202,8 @@ class CalibrationSketch(Saved):
         """Return outcomes, predictions and weights that represent the sketch: at most two points a bin.
 
         Every function that accepts ``sample_weight`` accepts them, as ``y_true``, ``y_proba`` and
-        ``sample_weight``.
+        ``sample_weight``; for inference with ``weights="frequency"``, if the weights given to the sketch were
+        numbers of samples. A sketch does not contain the squares of sampling weights.
 
         Returns
         -------

@@ -131,7 +131,7 @@ def test_bootstrap_margin():
     margin = result.margin(method="bootstrap", random_state=0)
     assert 0 < margin < result.margin()
     assert margin == result.margin(method="bootstrap", random_state=0)
-    weighted = cutoff_result(y, p, sample_weight=np.full(y.shape[0], 100))
+    weighted = cutoff_result(y, p, sample_weight=np.full(y.shape[0], 100), weights="frequency")
     assert weighted.margin(method="bootstrap", random_state=0) == margin
     # the plain loop: rows drawn with replacement, their walk less that of the sample
     rng = np.random.default_rng(1)
@@ -149,5 +149,17 @@ def test_bootstrap_margin():
         result.margin(method="bootstrap", n_resamples=18)
     with pytest.raises(TypeError, match="random_state"):
         result.margin(method="bootstrap", random_state="x")
-    with pytest.raises(ValueError, match="sample_weight"):
-        cutoff_result([0, 1], [0.2, 0.4], sample_weight=[0.5, 1]).margin(method="bootstrap")
+    for method in ("bootstrap", "dkw", "paper"):
+        with pytest.raises(ValueError, match="weights='frequency'"):
+            cutoff_result([0, 1], [0.2, 0.4], sample_weight=[0.5, 1]).margin(method=method)
+    w = np.tile([1, 10], y.shape[0])[: y.shape[0]]
+    wide, plain = (
+        cutoff_result(y, p, sample_weight=w),
+        cutoff_result(y, p, sample_weight=w, weights="frequency"),
+    )
+    assert wide.n_samples == pytest.approx(w.sum() ** 2 / (w**2).sum())
+    assert plain.n_samples == w.sum()
+    assert wide.margin() > plain.margin()
+    assert (
+        cutoff_result(y, p, sample_weight=np.full(y.shape[0], 9.0)).margin() == cutoff_result(y, p).margin()
+    )

@@ -58,7 +58,7 @@ def test_metrics(case, exact, rounded):
 )
 def test_tests(case, exact):
     y, p, (y_weighted, p_weighted, w) = exact
-    found = case.test.test(y_weighted, p_weighted, sample_weight=w)
+    found = case.test.test(y_weighted, p_weighted, sample_weight=w, weights="frequency")
     expected = case.test.test(y, p)
     assert found.n_samples == expected.n_samples == 400
     assert_close((found.statistic, found.pvalue), (expected.statistic, expected.pvalue))
@@ -68,12 +68,13 @@ def test_tests(case, exact):
 def test_intervals_and_null_distributions(metric, exact):
     y, p, (y_weighted, p_weighted, w) = exact
     settings = {"metric": metric, "n_resamples": 39}
+    counted = settings | {"sample_weight": w, "weights": "frequency"}
     assert_close(
-        confidence_interval(y_weighted, p_weighted, sample_weight=w, **settings),
+        confidence_interval(y_weighted, p_weighted, **counted),
         confidence_interval(y, p, **settings),
     )
     assert_close(
-        expected_under_calibration(y_weighted, p_weighted, sample_weight=w, **settings).values,
+        expected_under_calibration(y_weighted, p_weighted, **counted).values,
         expected_under_calibration(y, p, **settings).values,
     )
 
@@ -99,7 +100,7 @@ def test_displays(exact):
     for display in (CutoffDisplay, DecisionDisplay, ReliabilityDisplay, RiskCoverageDisplay):
         pair = (
             display.from_predictions(y, p),
-            display.from_predictions(y_weighted, p_weighted, sample_weight=w),
+            display.from_predictions(y_weighted, p_weighted, sample_weight=w, weights="frequency"),
         )
         lines = [[line.get_xydata() for ax in made.figure_.axes for line in ax.get_lines()] for made in pair]
         for one, other in zip(*lines, strict=True):
