@@ -13,6 +13,7 @@ from sklearn_calib.inference._null_distribution import NullDistribution, expecte
 from sklearn_calib.inference._planning import required_n_samples
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._testing._binomial import BinomialTest, BinomialValue
+from sklearn_calib.inference._testing._classes import TestedPart
 from sklearn_calib.inference._testing._combined import CombinedTest, TestComponent
 from sklearn_calib.inference._testing._consistency import ConsistencyTest
 from sklearn_calib.inference._testing._cox import CoxTest
@@ -49,6 +50,7 @@ __all__ = [
     "TCal",
     "TCalScale",
     "TestComponent",
+    "TestedPart",
     "compare_models",
     "confidence_interval",
     "dominance_test",
