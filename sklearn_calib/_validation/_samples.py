@@ -167,7 +167,15 @@ def samples_of_groups(
     kept = None if sample_weight is None else as_array(sample_weight, "sample_weight") > 0
     keys = check_groups(groups, sample.y.shape[0] if kept is None else kept.shape[0], other="y_true")
     keys = keys if kept is None else keys[kept]
-    return [(str(key), sample.take(keys == key)) for key in np.unique(keys).tolist()]
+    return [(str(key), _rescaled(sample.take(keys == key))) for key in np.unique(keys).tolist()]
+
+
+def _rescaled(sample: BinarySample) -> BinarySample:
+    """Return a sample whose sampling weights, if any, have mean 1."""
+    if not sample.sampling:
+        return sample
+    own, scale = sample.class_weights, sample.weights.mean()
+    return replace(sample, w=sample.weights / scale, class_weights=None if own is None else own / scale)
 
 
 def _cluster_codes(

@@ -51,7 +51,7 @@ _SIGINT, _SIGPIPE = 2, 13  # by number, as not every system has them
 # Options with a text as value: name, what it is, help.
 _OF_BOTH = (
     ("--pos-label", "LABEL", "the positive class of a binary target; required for text labels (default: 1)"),
-    ("--weight", "COLUMN", "column of integer frequency weights"),
+    ("--weight", "COLUMN", "column of sample weights"),
     ("--group", "COLUMN", "column of groups (segments), each evaluated separately"),
     (
         "--clusters",
@@ -144,6 +144,12 @@ def _add_command(
     )
     for option, metavar, text in (*_OF_BOTH, *options):
         parser.add_argument(option, metavar=metavar, help=text)
+    parser.add_argument(
+        "--weights",
+        choices=("sampling", "frequency"),
+        default="sampling",
+        help="what --weight is: sampling weights, or whole numbers that count samples (default: sampling)",
+    )
     parser.add_argument(
         "--n-resamples",
         type=int,
@@ -268,6 +274,8 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
     labels = [name for name in (options.y, options.group, options.clusters) if name is not None]
     columns = Columns(labels, options.p, [] if options.weight is None else [options.weight])
     parts, n_rows, few = [], 0, several or len(labels) > 1
+    # a sketch has sums of weights only
+    few |= options.weight is not None and options.weights == "sampling"
     for part in columns.batches(files):
         parts.append(part)
         n_rows += part[options.y].shape[0]
@@ -275,7 +283,8 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
             weight, label = options.weight, options.pos_label
             sketch = sketch_file(files, y=options.y, p=options.p[0], sample_weight=weight, pos_label=label)
             y, p, w = sketch.weighted_sample()
-            return {"y_true": y, "y_proba": p, "sample_weight": w}, sketch.pos_label
+            given = {"y_true": y, "y_proba": p, "sample_weight": w, "weights": "frequency"}
+            return given, sketch.pos_label
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     known = np.unique(columns.labels(options.y)).tolist()
     data: dict[str, Any] = {"y_true": columns.labels(options.y)[found[options.y]]}
@@ -287,7 +296,7 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
         data["pos_label"] = _positive_label(options, columns, known, where)
         data["y_proba"] = found[options.p[0]]
     if options.weight is not None:
-        data["sample_weight"] = found[options.weight]
+        data |= {"sample_weight": found[options.weight], "weights": options.weights}
     if options.group is not None:
         data["groups"] = columns.labels(options.group)[found[options.group]]
     if options.clusters is not None:

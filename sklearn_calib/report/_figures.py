@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
 
-from sklearn_calib._core._grouping import condensed, group_outcomes
 from sklearn_calib._validation import BinarySample, ClassSample
 from sklearn_calib.metrics._reductions import class_samples
 from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay, TestDisplay
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._matplotlib import plain
 from sklearn_calib.plot._smooth_curve import shown_range
-from sklearn_calib.report._numbers import ReportNumbers, ReportPart
+from sklearn_calib.report._numbers import ReportNumbers, ReportPart, merged
 from sklearn_calib.report._words import (
     level_text,
     listed,
@@ -88,7 +88,9 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
     points = _points(
         problem if isinstance(problem, BinarySample) else class_samples(problem, "confidence")[0]
     )
-    options: dict[str, Any] = {"sample_weight": points.w, "pos_label": 1, "confidence": report.confidence}
+    weights = "sampling" if points.sampling else "frequency"
+    options: dict[str, Any] = {"sample_weight": points.w, "weights": weights, "pos_label": 1}
+    options["confidence"] = report.confidence
     sure = report.kind == "confidence"
     at_end = float(points.p.max()) < _END or float(points.p.min()) > 1.0 - _END
     axis = "Confidence" if sure else "Predicted probability"
@@ -125,7 +127,8 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
         ),
         (
             "Distribution of predictions",
-            f"{'Correctly classified samples' if sure else 'Events'} above the axis, others below.",
+            f"{'Correctly classified samples' if sure else 'Events'} above the axis, others below"
+            f"{', in weighted counts' if points.sampling else ''}.",
             lambda ax: _histogram(ax, points, sure, axis, at_end),
         ),
     ]
@@ -162,8 +165,8 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
 
 
 def _points(sample: BinarySample) -> BinarySample:
-    """Return the sample, of many distinct predictions the bins of neighbours, as weighted samples."""
-    return BinarySample(*condensed(group_outcomes(sample.y, sample.p, sample.w)).rows())
+    """Return the samples as if they were independent, and bins of neighbours of many distinct predictions."""
+    return merged(replace(sample, clusters=None))
 
 
 def _class_diagrams(

@@ -12,13 +12,14 @@ from scipy.special import bdtrc, expit, xlog1py, xlogy
 from scipy.stats import chi2, norm, t
 from sklearn.model_selection import PredefinedSplit
 
-from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import (
     GroupedOutcomes,
+    as_sampled,
     balanced_bins,
     condensed,
     group_sample,
     group_starts,
+    support_of,
 )
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._multiple import adjust_pvalues
@@ -247,6 +248,8 @@ class ReportNumbers:
     version: str = field(repr=False)
     n_clusters: int | None
     design_effect: float | None
+    n_effective: float | None
+    weights: str | None
     dependence_pvalue: float = field(repr=False)
     _problem: BinarySample | ClassSample = field(repr=False)
 
@@ -254,11 +257,6 @@ class ReportNumbers:
         """Return a metric by its key, such as "smooth_ece", "slope" or "brier"."""
         lines = {line.key: line for line in self.metrics}
         return lines[check_option(key, "key", lines)]
-
-    @property
-    def n_effective(self) -> float | None:
-        """Number of samples divided by the design effect; None without clusters."""
-        return None if self.design_effect is None else self.n_samples / self.design_effect
 
     def is_significant(self, pvalue: float) -> bool:
         """Tell whether an adjusted p-value rejects calibration at level 1 - ``confidence``."""
@@ -312,6 +310,9 @@ def find_regions(
     .. [1] L. Dümbgen and V. G. Spokoiny (2001). Multiscale testing of qualitative hypotheses. Annals of
        Statistics 29.
     """
+    # by-class weights: the distinct predictions as they were sampled, in the same order
+    by_class = grouped.design is not None and grouped.design.class_weights is not None
+    counted, grouped = grouped, grouped.samples if by_class else grouped
     if grouped.variance.sum() <= 0.0:
         return ()
     index = np.unique(balanced_bins(grouped, _REGION_BINS), return_inverse=True)[1]
@@ -340,6 +341,9 @@ def find_regions(
     off = statistic > limit
     first, last, signed, statistic = first[off], last[off], signed[off], statistic[off]
     rows = _over_runs(np.bincount(index, weights=grouped.weight), first, last)
+    count = counted.weight
+    if counted.design is not None:
+        count = np.bincount(counted.design.group, counted.design.count)
     regions = []
     for low, high, sign in _disjoint(first, last, signed, statistic)[:_MOST_REGIONS]:
         inside = np.flatnonzero((first >= low) & (last <= high) & (signed * sign > 0))
@@ -347,8 +351,13 @@ def find_regions(
         found: list[float] = []
         for start, end in ((low, high), (first[worst], last[worst])):
             chosen = (index >= start) & (index <= end)
-            part = GroupedOutcomes(grouped.prob[chosen], grouped.weight[chosen], grouped.positives[chosen])
-            found += [float(part.prob[0]), float(part.prob[-1]), *_frequencies(part), part.total]
+            part = GroupedOutcomes(*(x[chosen] for x in (counted.prob, counted.weight, counted.positives)))
+            found += [
+                float(part.prob[0]),
+                float(part.prob[-1]),
+                *_frequencies(part),
+                float(count[chosen].sum()),
+            ]
         regions.append(ReportRegion(*found[:-1]))
     return tuple(sorted(regions, key=lambda region: region.lower))
 
@@ -461,7 +470,8 @@ class _Normal:
         """
         weighted = values if self.sample.w is None else values * self.sample.w
         if self.sample.clusters is None:
-            return float(norm.isf(self.alpha / 2.0) * np.sqrt(weighted @ values)) / self.sample.total
+            variance = weighted @ (weighted if self.sample.sampling else values)
+            return float(norm.isf(self.alpha / 2.0) * np.sqrt(variance)) / self.sample.total
         sums = np.bincount(self.sample.clusters, weighted)
         n_clusters = sums.shape[0]
         error = np.sqrt(sums @ sums * n_clusters / (n_clusters - 1.0))
@@ -500,16 +510,20 @@ class _Normal:
         information.
         """
         grouped = self.grouped
-        variance, x, total = grouped.variance, logit(grouped.prob), grouped.total
-        expected, information = float(grouped.weight @ grouped.prob), float(variance.sum())
+        weight, x, total = (
+            grouped.weight * grouped.prob * (1.0 - grouped.prob),
+            logit(grouped.prob),
+            grouped.total,
+        )
+        expected, information = float(grouped.weight @ grouped.prob), float(weight.sum())
         shift = self.null_half_width(np.ones_like(x)) * total
         of_ratio = shift / expected if expected > 0.0 else _NAN
         of_intercept = of_slope = _NAN
         if information > 0.0:
             # predictions of exactly 0 and 1 carry no information
-            of_intercept = self.null_half_width((variance > 0.0).astype(np.float64)) * total / information
-            centred = np.where(variance > 0.0, x - variance @ x / information, 0.0)
-            around = float(variance @ centred**2)
+            of_intercept = self.null_half_width((weight > 0.0).astype(np.float64)) * total / information
+            centred = np.where(weight > 0.0, x - weight @ x / information, 0.0)
+            around = float(weight @ centred**2)
             if around > 1e-12 * information:
                 of_slope = self.null_half_width(centred) * total / around
         lines = []
@@ -552,7 +566,7 @@ _MOST_TCAL_CLASSES, _FEWEST_PAIRED, _MOST_PAIRED, _FEW_DRAWS = 20, 1000, 2000, 1
 
 
 def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
-    """Return what a report contains about a checked binary sample with frequency weights."""
+    """Return what a report contains about a checked binary sample."""
     step("scores and slopes")
     grouped = group_sample(sample)
     summary = summarize(condensed(grouped), budget.confidence, "profile")
@@ -561,7 +575,9 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     metrics = []
     for key, name, metric in ERRORS:
         step(name)
-        metrics.append(_error(key, name, metric, shared))
+        # the correction of the debiased error needs numbers of samples
+        if key != "l2" or not sample.sampling:
+            metrics.append(_error(key, name, metric, shared))
     del shared
     normal = _Normal(sample, grouped, 1.0 - budget.confidence)
     p, of_outcome = grouped.prob, np.where(sample.y == 1, sample.p, 1.0 - sample.p)
@@ -583,10 +599,11 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     step("regions of predictions")
     regions = find_regions(grouped, budget.confidence, budget.n_draws, budget.generator)
     predicted, observed = _frequencies(grouped)
-    dependent = dependence_of(grouped.clusters, grouped.prob)
+    support = support_of(sample, grouped.clusters, grouped.prob)
+    samples = grouped.samples
     return {
-        "n_samples": grouped.total,
-        "n_events": float(grouped.positives.sum()),
+        "n_samples": samples.total,
+        "n_events": float(samples.positives.sum()),
         "n_distinct": int(grouped.prob.shape[0]),
         "n_certain": summary.n_extreme,
         "n_impossible": summary.n_contradicted,
@@ -599,9 +616,20 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
         "summary": summary,
         "brier": brier,
         "log_loss": log_loss,
-        "n_clusters": dependent.get("n_clusters"),
-        "design_effect": dependent.get("design_effect"),
+        **{key: support.get(key) for key in ("n_clusters", "design_effect", "n_effective", "weights")},
     }
+
+
+def counts_of(sample: BinarySample | ClassSample) -> Array:
+    """Return how many samples each row stands for."""
+    return np.ones(sample.y.shape[0]) if sample.sampling else sample.weights
+
+
+def merged(sample: BinarySample) -> BinarySample:
+    """Return a sample with fewer rows, of bins of neighbouring predictions, unless its rows matter."""
+    if sample.clusters is not None or sample.sampling:
+        return sample
+    return BinarySample(*condensed(group_sample(sample)).rows())
 
 
 # Lags, and most samples, of the test of dependence; rarer than this, dependence is reported.
@@ -613,12 +641,17 @@ def serial_dependence(sample: BinarySample, seed: int) -> float:
 
     Residuals are centred within 20 bins of predictions, so that miscalibration of sorted predictions does not
     count. The statistic is :math:`S = \sum_{k=1}^5 \sum_i r_i r_{i+k}`; the p-value comes from permutations
-    if that of the normal distribution is below 0.05. NaN if the order tells nothing: for weighted samples, or
+    if that of the normal distribution is below 0.05. NaN if the order tells nothing: for frequencies, or
     sorted outcomes.
     """
     y, p = sample.y[:_MOST_IN_ORDER], sample.p[:_MOST_IN_ORDER]
     n, steps = y.shape[0], np.diff(y)
-    if sample.w is not None or n <= 2 * _LAGS or (steps >= 0).all() or (steps <= 0).all():
+    if (
+        (sample.w is not None and not sample.sampling)
+        or n <= 2 * _LAGS
+        or (steps >= 0).all()
+        or (steps <= 0).all()
+    ):
         return _NAN
     residual = y - p
     bins = 20 * np.searchsorted(np.sort(p), p) // n
@@ -670,9 +703,9 @@ def largest_rounded(p: Array, n_samples: float) -> float:
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> list[ReportTest]:
     draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed}
     small = sample
-    if grouped.total >= _LARGE and sample.clusters is None and not is_large(sample):
+    if grouped.total >= _LARGE and not is_large(sample):
         # too few events for asymptotic distributions; the combined test pools predictions itself
-        small = BinarySample(*condensed(grouped).rows())
+        small = merged(sample)
     chosen: list[tuple[str, str, CalibrationTest]] = [
         ("combined test", "any miscalibration", CombinedTest(**draws)),
         ("T-Cal", "miscalibration at any scale", TCal(**draws)),
@@ -681,7 +714,8 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> li
         ("Spiegelhalter's z", "over- or underconfidence", SpiegelhalterTest(**draws)),
     ]
     distinct = grouped.prob.shape[0]
-    if 1 < distinct <= _FEW_VALUES and grouped.total >= _SAMPLES_PER_VALUE * distinct:
+    counted = not sample.sampling and grouped.total >= _SAMPLES_PER_VALUE * distinct
+    if 1 < distinct <= _FEW_VALUES and counted:
         chosen.append(("binomial test", "each distinct prediction", BinomialTest(**draws)))
     return [
         ReportTest(name, question, _result(test, sample if name == "combined test" else small), _NAN)
@@ -691,7 +725,7 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> li
 
 def _result(test: CalibrationTest, sample: BinarySample | ClassSample) -> CalibrationTestResult:
     """Return the result without the samples that contradict predictions of exactly 0 or 1."""
-    found = test._run(sample)
+    found = test._run(as_sampled(sample))
     return found.others or found
 
 
@@ -746,11 +780,9 @@ def _after_recalibration(sample: BinarySample, summary: CalibrationSummary, budg
     # predictions of exactly 0 and 1 have no finite log-odds
     sample = sample.take((sample.p > 0.0) & (sample.p < 1.0))
     sample = replace(sample, p=np.asarray(expit(intercept + slope * logit(sample.p))))
-    if sample.clusters is None:
-        sample = BinarySample(*condensed(group_sample(sample)).rows())
     parts = ("tcal", "cutoff")
     test = CombinedTest(components=parts, n_resamples=budget.n_draws, random_state=budget.seed)
-    return test._run(sample).pvalue
+    return test._run(as_sampled(merged(sample))).pvalue
 
 
 def differences_pvalue(
@@ -761,30 +793,42 @@ def differences_pvalue(
     With x = (1, logit p), the residuals r and variances v after logistic recalibration of all samples, score
     :math:`u_g = \sum x r` and information :math:`V_g = \sum v x x'` of group g, and their sums u and V, the
     statistic is :math:`(\sum_g u_g' V_g^{-1} u_g - u' V^{-1} u) / \max(1, d)` with the design effect d. It
-    has a chi-squared distribution with the rank of all V_g minus that of V. NaN for a single group, and where
-    the slope is not determined.
+    has a chi-squared distribution with the rank of all V_g minus that of V. With sampling weights and the
+    variances :math:`S_g = \sum w^2 v x x'`, d is multiplied by
+    :math:`(\sum_g \mathrm{tr} V_g^{-1} S_g - \mathrm{tr} V^{-1} S)` / rank [1]_. NaN for a single group, and
+    where the slope is not determined.
+
+    References
+    ----------
+    .. [1] J. N. K. Rao and A. J. Scott (1981). The analysis of categorical data from complex sample surveys.
+       Journal of the American Statistical Association 76.
     """
     parameters = np.array([summary.slope_intercept.estimate, summary.slope.estimate])
     if len(groups) < 2 or not np.isfinite(parameters).all():
         return _NAN
-    scores, information = [], []
+    parts = []
     for _, sample in groups:
         # predictions of exactly 0 and 1 have no finite log-odds
-        inside = (sample.p > 0.0) & (sample.p < 1.0)
-        x = np.column_stack((np.ones(inside.sum()), logit(sample.p[inside])))
-        mean, w = expit(x @ parameters), sample.weights[inside]
-        scores.append(x.T @ (w * (sample.y[inside] - mean)))
-        information.append((x.T * (w * mean * (1.0 - mean))) @ x)
-    within = sum(_score_statistic(*pair) for pair in zip(scores, information, strict=True))
-    statistic, rank = within - _score_statistic(np.sum(scores, axis=0), np.sum(information, axis=0))
-    return float(chi2.sf(statistic / max(1.0, design_effect or 1.0), rank)) if rank else _NAN
+        sample = sample.take((sample.p > 0.0) & (sample.p < 1.0))
+        x = np.column_stack((np.ones_like(sample.p), logit(sample.p)))
+        sample = as_sampled(replace(sample, p=expit(x @ parameters)))
+        w, v = sample.weights, sample.p * (1.0 - sample.p)
+        squares = w * w if sample.sampling else w
+        parts.append((x.T @ (w * (sample.y - sample.p)), (x.T * (w * v)) @ x, (x.T * (squares * v)) @ x))
+    within = sum(_score_statistic(*part) for part in parts)
+    statistic, effect, rank = within - _score_statistic(*(sum(each) for each in zip(*parts, strict=True)))
+    if not rank:
+        return _NAN
+    return float(chi2.sf(statistic / (effect / rank) / max(1.0, design_effect or 1.0), rank))
 
 
-def _score_statistic(score: Array, information: Array) -> Array:
-    """Return u' V^- u and the rank of V."""
+def _score_statistic(score: Array, information: Array, variance: Array) -> Array:
+    """Return u' V^- u, tr V^- S and the rank of V."""
     values, vectors = np.linalg.eigh(information)
     kept = values > 1e-10 * values[-1]
-    return np.array([np.sum((vectors.T @ score)[kept] ** 2 / values[kept]), kept.sum()])
+    values, vectors = values[kept], vectors[:, kept]
+    squares = (vectors.T @ score) ** 2, ((vectors.T @ variance) * vectors.T).sum(axis=1)
+    return np.array([*(np.sum(each / values) for each in squares), kept.sum()])
 
 
 # The calibrators that are compared by cross-validation, from the simplest to the most flexible.
@@ -806,15 +850,18 @@ def select_calibrator(sample: BinarySample | ClassSample, seed: int) -> Calibrat
         return None
     y, p, w, folds = sample.y, sample.p, sample.w, _N_FOLDS
     if sample.clusters is not None:
-        times = sample.weights.astype(np.int64)
-        y, p, w = np.repeat(y, times), np.repeat(p, times, axis=0), None
+        times = counts_of(sample).astype(np.int64)
+        y, p, w = np.repeat(y, times), np.repeat(p, times, axis=0), w if sample.sampling else None
         fold = np.random.default_rng(seed).permutation(int(sample.clusters.max()) + 1) % _N_FOLDS
         fold = fold[np.repeat(sample.clusters, times)]
         if any(np.unique(y[fold != k]).size < n_classes for k in range(_N_FOLDS)):
             return None
         folds = PredefinedSplit(fold)
-    elif isinstance(sample, BinarySample):
+    elif isinstance(sample, BinarySample) and not sample.sampling:
         y, p, w = condensed(group_sample(sample)).rows()
+    if w is not None and sample.sampling:
+        # the sum is the effective number of samples, on which standard errors depend
+        w = w * (w.sum() / (w @ w))
     candidates = _BINARY if p.ndim == 1 else _MULTICLASS
     return AutoCalibrator(candidates=candidates, cv=folds, random_state=seed).fit(p, y, w).selection_
 
@@ -838,7 +885,7 @@ def _part(name: str, sample: BinarySample, budget: Budget, n_draws: int) -> Repo
     small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
     bound = Redrawn(smooth_ece, small, weighted=bool((small.weight != 1).any()))
     null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)
-    tested = sample if sample.clusters is not None else BinarySample(*condensed(grouped).rows())
+    tested, samples = merged(sample), grouped.samples
     # the variance between clusters cannot be estimated from a single one
     single = sample.clusters is not None and not sample.clusters.any()
     pvalue, number = 1.0, budget.n_draws
@@ -851,8 +898,8 @@ def _part(name: str, sample: BinarySample, budget: Budget, n_draws: int) -> Repo
     predicted, observed = _frequencies(grouped)
     return ReportPart(
         name=name,
-        n_samples=grouped.total,
-        n_events=float(grouped.positives.sum()),
+        n_samples=samples.total,
+        n_events=float(samples.positives.sum()),
         predicted=predicted,
         observed=observed,
         error=bound.estimate if small is grouped else _value(smooth_ece, sample),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core._grouping import as_sampled
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._progress import Progress
 from sklearn_calib._validation import (
@@ -18,7 +19,6 @@ from sklearn_calib._validation import (
     ClassSample,
     as_array,
     check_fraction,
-    check_frequency_weights,
     check_generator,
     check_resamples,
     check_size,
@@ -35,6 +35,7 @@ from sklearn_calib.report._numbers import (
     ReportPart,
     class_metrics,
     class_test,
+    counts_of,
     differences_pvalue,
     examine,
     examine_parts,
@@ -62,7 +63,7 @@ class CalibrationReport(ReportNumbers):
     positive : str
         Label of the positive class; empty for multiclass targets.
     n_samples, n_events : float
-        Numbers of samples, and of events among them.
+        Numbers of samples, and of events among them, both unweighted if weights are sampling weights.
     n_distinct : int
         Number of distinct predictions.
     n_certain, n_impossible : float
@@ -108,7 +109,7 @@ class CalibrationReport(ReportNumbers):
     %(dependence)s
     dependence_pvalue : float
         p-value of a test of autocorrelation of the residuals in the order of the samples; NaN with clusters,
-        weights or sorted outcomes.
+        frequencies or sorted outcomes.
     """
 
     @classmethod
@@ -217,6 +218,7 @@ def calibration_report(
     progress: bool | Callable[[int, int, str], Any] | None = None,
     groups: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    weights: str = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
     labels: ArrayLike | None = None,
@@ -250,7 +252,7 @@ def calibration_report(
         function is called as ``progress(done, total, what)``.
     groups : array-like of shape (n,), default=None
         Group of each sample, such as a region or a year; each is evaluated separately.
-    %(frequencies)s
+    %(inference_weight)s
     %(clusters)s
         By default all samples are assumed independent, and the report warns if consecutive ones are
         positively autocorrelated.
@@ -326,26 +328,31 @@ def calibration_report(
     check_size(n_resamples, "n_resamples", minimum=20)
     seed = seed_of(random_state)
     budget = Budget(confidence, check_resamples(n_resamples, confidence), seed)
-    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters)
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
     if isinstance(problem, list):
         raise ValueError("y_true has one column per label (multilabel). Report on one label at a time.")
+    understood = {}
+    if isinstance(problem, ClassSample):
+        # weights by class: the classes as they were sampled, and the probabilities corrected for that
+        understood = {"weights": "case-control"} if problem.class_weights is not None else {}
+        problem = as_sampled(problem)
     whole = problem if isinstance(problem, ClassSample) else None
     sample = problem if isinstance(problem, BinarySample) else class_samples(problem, "confidence")[0]
     parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
-    check_counts(sample_weight)
     several, n_classes = whole is not None, 0 if whole is None else whole.classes.shape[0]
     # of tests: all predictions, classes, groups
     n_families = 1 + several + bool(parts)
     with Progress(progress, N_STEPS + several + n_classes + len(parts)) as step:
-        found = examine(sample, budget, step)
+        found = examine(sample, budget, step) | understood
         classes: tuple[ReportPart, ...] = ()
         if whole is not None:
             step("all classes together")
             first, *rest = (replace(test, reduction="confidence") for test in found["tests"])
             found["tests"] = [first, class_test(whole, budget), *rest]
             zero = whole.p == 0.0
-            found["n_certain"] = float(whole.weights @ zero.sum(axis=1))
-            found["n_impossible"] = float(whole.weights @ zero[np.arange(whole.y.shape[0]), whole.y])
+            times = counts_of(whole)
+            found["n_certain"] = float(times @ zero.sum(axis=1))
+            found["n_impossible"] = float(times @ zero[np.arange(whole.y.shape[0]), whole.y])
             names = map(str, whole.classes.tolist())
             problems = list(zip(names, class_samples(whole, "classwise"), strict=True))
             classes = examine_parts(problems, budget, n_families, step)
@@ -377,12 +384,6 @@ def calibration_report(
     if not report.miscalibrated:
         return report
     return replace(report, selection=select_calibrator(problem, seed))
-
-
-def check_counts(sample_weight: ArrayLike | None) -> None:
-    """Raise unless valid weights are whole numbers."""
-    if sample_weight is not None:
-        check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))
 
 
 def seed_of(random_state: Any) -> int:

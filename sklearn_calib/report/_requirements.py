@@ -18,10 +18,10 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._validation import (
     BinarySample,
-    check_binary,
     check_integer,
     check_option,
     check_positive,
+    check_sample,
     check_size,
     samples_of_groups,
 )
@@ -31,7 +31,7 @@ from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric, metric_names
 from sklearn_calib.metrics._summary import IntervalEstimate, summarize
 from sklearn_calib.report._numbers import Budget
-from sklearn_calib.report._report import check_counts, seed_of
+from sklearn_calib.report._report import seed_of
 from sklearn_calib.report._words import one_line
 
 _LINES = ("slope", "intercept")
@@ -285,6 +285,7 @@ class CalibrationRequirements:
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        weights: str = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
     ) -> RequirementsResult:
@@ -299,7 +300,7 @@ class CalibrationRequirements:
         %(random_state)s
         groups : array-like of shape (n,), default=None
             Segment of each sample, for "segment_difference".
-        %(frequencies)s
+        %(inference_weight)s
         %(clusters)s
             The intervals allow for this as in :func:`calibration_report`.
         %(pos_label)s
@@ -316,8 +317,7 @@ class CalibrationRequirements:
         least = max(20, int(np.ceil(1.0 / self.alpha)))
         n_resamples = check_size(n_resamples, "n_resamples", minimum=least)
         budget = Budget(1.0 - 2.0 * self.alpha, n_resamples, seed_of(random_state))
-        sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
-        check_counts(sample_weight)
+        sample = check_sample(y_true, y_proba, sample_weight, weights, pos_label, clusters)
         parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
         if _SEGMENTS in self.limits and groups is None:
             raise ValueError("segment_difference needs groups. Pass the segment of each sample as groups.")
@@ -344,8 +344,8 @@ class CalibrationRequirements:
                     (low, high), text = limit, f"{name} in [{limit[0]}, {limit[1]}]"
                 else:
                     found = replace(found, estimate=found.corrected)
-            results.append(_judged(name, text, found, low, high, grouped.total))
-        return RequirementsResult(tuple(results), self.alpha, grouped.total)
+            results.append(_judged(name, text, found, low, high, grouped.samples.total))
+        return RequirementsResult(tuple(results), self.alpha, grouped.samples.total)
 
 
 def _is_score(name: str) -> bool:
@@ -386,20 +386,20 @@ def _segments(
     parts: list[tuple[str, BinarySample]], limit: float, least: int, alpha: float
 ) -> list[RequirementResult]:
     """Test the difference between event frequency and mean prediction in each large segment."""
-    large = [(key, part) for key, part in parts if part.total >= least]
+    grouped = [(key, group_sample(part)) for key, part in parts]
+    large = [(key, part) for key, part in grouped if part.samples.total >= least]
     if not large:
-        most = max(part.total for _, part in parts)
+        most = max(part.samples.total for _, part in grouped)
         raise ValueError(
             f"segment_difference: no group has min_samples={least} samples; the largest has {most:.0f}."
         )
     results = []
     for key, part in large:
-        grouped = group_sample(part)
-        ends = (grouped.weight @ (truth - grouped.prob) for truth in shifted(grouped, alpha / len(large)))
-        sums = (grouped.residual.sum(), *ends)
+        ends = (part.weight @ (truth - part.prob) for truth in shifted(part, alpha / len(large)))
+        sums = (part.residual.sum(), *ends)
         found = IntervalEstimate(*(float(value) / part.total for value in sums))
         text = f"|observed - predicted| <= {limit:g} in group {one_line(key, 80)}"
-        results.append(_judged(_SEGMENTS, text, found, -limit, limit, part.total))
+        results.append(_judged(_SEGMENTS, text, found, -limit, limit, part.samples.total))
     return results
 
 

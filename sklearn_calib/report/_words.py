@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_calib._core._clusters import cluster_words
-from sklearn_calib._core._grouping import contradiction_words
+from sklearn_calib._core._grouping import contradiction_words, weight_words
 from sklearn_calib._html import number_text, pvalue_text, pvalue_words
 from sklearn_calib.report._numbers import (
     DEPENDENCE_LEVEL,
@@ -164,6 +164,9 @@ def about(report: ReportNumbers) -> str:
     percent = 100.0 * report.observed
     shown = f"{percent:.1f}%" if 0.95 <= percent <= 99.05 or percent in (0.0, 100.0) else f"{percent:.2g}%"
     within = f"; clusters: {cluster_words(report)}" if report.n_clusters else ""
+    if report.weights is not None:
+        within += f"; weights: {weight_words(report)}"
+        shown = shown if report.weights == "frequency" else f"weighted: {shown}"
     if report.kind == "binary":
         label = "" if report.positive == "1" else f', positive class "{one_line(report.positive, 40)}"'
         return (
