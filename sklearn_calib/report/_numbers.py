@@ -48,7 +48,7 @@ from sklearn_calib.inference import (
 from sklearn_calib.inference._intervals import SharedIntervals
 from sklearn_calib.inference._null_distribution import null_distribution_of
 from sklearn_calib.inference._redraw import Redrawn
-from sklearn_calib.inference._testing._simulated import is_large
+from sklearn_calib.inference._testing._simulated import is_large, spread_of
 from sklearn_calib.metrics import (
     CalibrationSummary,
     ScoreDecomposition,
@@ -326,14 +326,15 @@ def find_regions(
     spread = _over_runs(np.bincount(place, weights=small.variance), first, last)
     kept = spread >= min(_LEAST_VARIANCE, 0.5 * float(spread.max()))
     first, last, spread = first[kept], last[kept], spread[kept]
-    scale = np.sqrt(spread)
+    ratio = spread_of(small)
+    scale = np.sqrt(spread * ratio.own)
     penalty = np.sqrt(2.0 * (1.0 + np.log(spread.max() / spread)))
     expected = np.bincount(place, weights=small.weight * small.prob)[:, np.newaxis]
     starts = np.flatnonzero(np.diff(place, prepend=-1))
     highest = []
-    for positives in draw_positives(small, n_resamples, generator):
-        drawn = np.add.reduceat(positives, starts, axis=0, dtype=np.float64)
-        sums = np.abs(_over_runs(drawn - expected, first, last))
+    for positives in draw_positives(small.samples, n_resamples, generator):
+        drawn = np.add.reduceat(small.weigh(positives), starts, axis=0, dtype=np.float64)
+        sums = np.abs(_over_runs(drawn - expected, first, last)) * ratio.relative(positives) ** 0.5
         highest.append((sums / scale[:, np.newaxis] - penalty[:, np.newaxis]).max(axis=0))
     limit = float(np.quantile(np.concatenate(highest), confidence, method="weibull"))
     signed = _over_runs(np.bincount(index, weights=grouped.residual), first, last)

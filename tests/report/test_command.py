@@ -154,7 +154,7 @@ def test_many_rows_are_summarized(tmp_path, forecast, capsys, monkeypatch, label
         write(tmp_path / "1.csv", lines[:50], "y,p,w"),
         write(tmp_path / "2.csv", lines[50:], "y,p,w"),
     ]
-    given = [*paths, *COLUMNS, "--weight", "w", "--pos-label", labels[1]]
+    given = [*paths, *COLUMNS, "--weight", "w", "--weights", "frequency", "--pos-label", labels[1]]
     whole = printed(given, capsys)
     assert whole.startswith("Calibration report: 1.csv and 1 more")
     monkeypatch.setattr(_command, "_MOST_ROWS", 119)

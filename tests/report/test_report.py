@@ -153,7 +153,7 @@ def test_few_distinct_predictions_are_tested_one_by_one():
 def test_frequencies_are_repetitions(forecast):
     y, p = forecast[0][:200], forecast[1][:200]
     times = np.random.default_rng(0).integers(0, 4, 200)
-    weighted = calibration_report(y, p, sample_weight=times, n_resamples=20)
+    weighted = calibration_report(y, p, sample_weight=times, weights="frequency", n_resamples=20)
     repeated = calibration_report(np.repeat(y, times), np.repeat(p, times), n_resamples=20)
     assert weighted.n_samples == repeated.n_samples == times.sum()
     for one, other in zip(weighted.metrics, repeated.metrics, strict=True):
@@ -427,7 +427,8 @@ def test_a_bar_is_drawn_on_stderr(forecast, capsys):
         ({"confidence": 1.0}, ValueError, "confidence"),
         ({"n_resamples": 19}, ValueError, "at least 20"),
         ({"random_state": "x"}, TypeError, "random_state"),
-        ({"sample_weight": [0.5] * 6}, ValueError, "whole numbers"),
+        ({"sample_weight": [0.5] * 6, "weights": "frequency"}, ValueError, "whole numbers"),
+        ({"sample_weight": [0.5] * 6, "weights": "counts"}, ValueError, "weights must be one of"),
         ({"groups": [0, 1]}, ValueError, "groups"),
         ({"y_proba": np.full((6, 3), 1 / 3), "pos_label": 1}, ValueError, "pos_label"),
         ({"y_proba": np.full((6, 3), 0.5), "y_true": [0, 1, 2] * 2}, ValueError, "sums to"),
@@ -447,7 +448,127 @@ def test_unknown_key(report):
 def test_many_rows_of_rare_events_are_tested_by_draws():
     # asymptotic distributions need events, not only samples
     p, million = [1e-6, 1e-6, 2e-6, 2e-6], 10**6
-    report = calibration_report([1, 0, 1, 0], p, sample_weight=[1, million, 3, million], n_resamples=20)
+    times = [1, million, 3, million]
+    report = calibration_report([1, 0, 1, 0], p, sample_weight=times, weights="frequency", n_resamples=20)
     result = report.tests[0].result
     assert "simulations" in result.method
     assert result.pvalue > 0.2
+
+
+def designed(seed, n=400, distorted=1.0):
+    """Samples of two strata with weights 1 and 10, and their groups."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(2, 3, n)
+    y = (rng.random(n) < p**distorted).astype(int)
+    return y, p, np.where(rng.random(n) < 0.5, 1.0, 10.0), rng.integers(3, size=n)
+
+
+def test_sampling_weights(one_measure):
+    y, p, w, groups = designed(0, distorted=1.5)
+    report = calibration_report(y, p, sample_weight=w, groups=groups, n_resamples=20)
+    assert (report.weights, report.n_samples, report.n_events) == ("sampling", 400, y.sum())
+    assert report.n_effective == pytest.approx(w.sum() ** 2 / (w**2).sum())
+    assert "weights: sampling weights, effective number of samples" in str(report).split("\n\n")[0]
+    assert report.observed == pytest.approx(np.average(y, weights=w))
+    # sums of independent terms w (y - p), and their variance under perfect calibration
+    residual, total, z = w * (y - p), w.sum(), norm.isf(0.025)
+    line = report.metric("observed_minus_expected")
+    gap = residual.sum() / total
+    half = z * np.sqrt(np.sum((w * (y - p - gap)) ** 2)) / total
+    assert [line.value, line.upper] == pytest.approx([gap, gap + half])
+    assert line.null_upper == pytest.approx(z * np.sqrt(np.sum(w**2 * p * (1 - p))) / total)
+    slope = report.metric("slope")
+    x, v = np.log(p / (1 - p)), p * (1 - p)
+    centred = x - np.sum(w * v * x) / np.sum(w * v)
+    spread = np.sqrt(np.sum(w**2 * v * centred**2)) / np.sum(w * v * centred**2)
+    assert slope.null_upper == pytest.approx(1 + z * spread)
+    draws = {"n_resamples": 199, "random_state": 0}
+    expected = [test(**draws).test(y, p, sample_weight=w).pvalue for test in (CombinedTest, TCal, CutoffTest)]
+    assert [test.result.pvalue for test in report.tests[:3]] == expected
+    for part, k in zip(report.groups, range(3), strict=True):
+        rows = groups == k
+        assert (part.n_samples, part.n_events) == (rows.sum(), y[rows].sum())
+        assert part.error == pytest.approx(smooth_ece(y[rows], p[rows], sample_weight=w[rows]), rel=1e-9)
+        found = CutoffTest(**draws).test(y[rows], p[rows], sample_weight=w[rows])
+        assert part.pvalue == found.pvalue
+    for region in report.regions:
+        rows = (p >= region.lower) & (p <= region.upper)
+        assert region.n_samples == rows.sum()
+        assert region.observed == pytest.approx(np.average(y[rows], weights=w[rows]))
+    assert report.regions
+    assert report.selection is not None
+    again = calibration_report(y, p, sample_weight=8 * w, groups=groups, n_resamples=20)
+    assert json.dumps(again.to_dict()) == json.dumps(report.to_dict())
+    alone = calibration_report(y, p, sample_weight=np.full(400, 3.0), groups=groups, n_resamples=20)
+    assert str(alone) == str(calibration_report(y, p, groups=groups, n_resamples=20))
+    assert alone.weights is None
+
+
+def test_weights_by_class_correct_the_probabilities(one_measure):
+    """All events and an eighth of the others of a calibrated population, weighted by 1 and 8."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(1, 8, 5000)
+    y = rng.random(5000) < p
+    kept = y | (rng.random(5000) < 1 / 8)
+    y, p, w = y[kept].astype(int), p[kept], np.where(y, 1.0, 8.0)[kept]
+    sampled = p / (p + (1 - p) / 8)
+    report = calibration_report(y, p, sample_weight=w, n_resamples=20)
+    assert report.weights == "case-control"
+    assert "case-control" in str(report).split("\n\n")[0]
+    assert report.observed == pytest.approx(np.average(y, weights=w))
+    assert not report.miscalibrated
+    assert not report.regions
+    draws = {"n_resamples": 199, "random_state": 0}
+    expected = [test(**draws).test(y, sampled).pvalue for test in (CombinedTest, TCal, CutoffTest)]
+    assert [test.result.pvalue for test in report.tests[:3]] == expected
+    # too high in the population
+    high = calibration_report(y, 1 - (1 - p) ** 1.5, sample_weight=w, n_resamples=20)
+    assert high.regions
+    for region in high.regions:
+        rows = (1 - (1 - p) ** 1.5 >= region.lower) & (1 - (1 - p) ** 1.5 <= region.upper)
+        assert region.observed == pytest.approx(np.average(y[rows], weights=w[rows]))
+        assert region.gap < 0
+
+
+def test_weights_by_class_of_several_classes(one_measure):
+    """The report is that of the sampled classes, with the probabilities corrected."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([1.0, 1.0, 3.0], 4000)
+    y = (p.cumsum(axis=1) < rng.random((4000, 1))).sum(axis=1).clip(0, 2)
+    kept = rng.random(4000) < np.array([1.0, 1.0, 0.2])[y]
+    y, p, w = y[kept], p[kept], np.array([1.0, 1.0, 5.0])[y[kept]]
+    sampled = p / np.array([1.0, 1.0, 5.0])
+    sampled /= sampled.sum(axis=1, keepdims=True)
+    report = calibration_report(y, p, sample_weight=w, n_resamples=20)
+    expected = calibration_report(y, sampled, n_resamples=20)
+    assert report.weights == "case-control"
+    assert report.pvalue == pytest.approx(expected.pvalue)
+    assert report.pvalue > 0.05
+    for one, other in zip(report.metrics, expected.metrics, strict=True):
+        np.testing.assert_allclose(one.value, other.value, rtol=1e-9)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["calibrated", "calibrated on average", "by class"])
+def test_weighted_calibrated_predictions_are_rarely_called_miscalibrated(kind, one_measure):
+    """The familywise level with groups, regions and tests of equal groups."""
+    wrong, regions, differ, repetitions = 0, 0, 0, 300
+    for seed in range(repetitions):
+        y, p, w, groups = designed(seed)
+        rng = np.random.default_rng(seed)
+        if kind == "calibrated on average":
+            # weights 1 and 4, too high and too low
+            w = np.where(w > 1.0, 4.0, 1.0)
+            odds = p / (1 - p) * np.exp(np.where(w > 1.0, 0.0, 0.4))
+            truth = odds / (1 + odds)
+            p = np.where(w > 1.0, truth, p)
+            y = (rng.random(400) < truth).astype(int)
+        elif kind == "by class":
+            kept = (y == 1) | (rng.random(400) < 0.3)
+            y, p, w, groups = y[kept], p[kept], np.where(y == 1, 1.0, 1 / 0.3)[kept], groups[kept]
+        report = calibration_report(y, p, groups=groups, sample_weight=w, n_resamples=20)
+        wrong += report.miscalibrated
+        regions += bool(report.regions)
+        differ += report.groups_pvalue <= 0.05
+    limit = binom.ppf(0.999, repetitions, 0.05)
+    assert max(wrong, regions, differ) <= limit

@@ -98,7 +98,10 @@ def test_dependence_is_noticed(data):
         report = calibration_report(y[order], p[order], n_resamples=20)
         assert not report.dependence_pvalue <= 0.01
         assert not any("clusters" in line for line in report.warnings)
-    assert np.isnan(calibration_report(y, p, sample_weight=np.ones(y.size), n_resamples=20).dependence_pvalue)
+    times = {"sample_weight": np.ones(y.size), "weights": "frequency"}
+    assert np.isnan(calibration_report(y, p, **times, n_resamples=20).dependence_pvalue)
+    weight = np.random.default_rng(0).lognormal(size=y.size)
+    assert calibration_report(y, p, sample_weight=weight, n_resamples=20).dependence_pvalue <= 0.01
 
 
 @pytest.mark.parametrize("kind", ["common", "rare", "miscalibrated, sorted"])
@@ -152,8 +155,8 @@ def test_bad_clusters(data):
 def test_large_samples_with_clusters_are_simulated():
     """Without clusters, tests of so many samples are asymptotic."""
     y, p, clusters = dependent(0)
-    weight = np.full(y.size, 200)
-    found = calibration_report(y, p, sample_weight=weight, clusters=clusters, n_resamples=20, random_state=0)
+    given = {"sample_weight": np.full(y.size, 200), "weights": "frequency", "clusters": clusters}
+    found = calibration_report(y, p, **given, n_resamples=20, random_state=0)
     assert found.n_clusters == 40
     assert all("simulations" in test.result.method for test in found.tests)
     assert 0 < found.residual_pvalue <= 1

@@ -146,7 +146,8 @@ def test_weights_are_repetitions(sample):
     w = np.arange(1500) % 3
     limits = {"slope": [0.8, 1.2], "certificate": 0.05, "smooth_ece": 0.05, "segment_difference": 0.1}
     groups = np.where(np.arange(1500) % 2, "a", "b")
-    weighted = judged(limits, y, p, sample_weight=w, groups=groups, n_resamples=20)
+    times = {"sample_weight": w, "weights": "frequency"}
+    weighted = judged(limits, y, p, **times, groups=groups, n_resamples=20)
     repeated = judged(limits, np.repeat(y, w), np.repeat(p, w), groups=np.repeat(groups, w), n_resamples=20)
     assert [str(each) for each in weighted] == [str(each) for each in repeated]
 

@@ -126,6 +126,7 @@ def test_small_but_certain_errors_are_called_slight():
         np.repeat([1, 0], 400),
         np.tile(p, 2),
         sample_weight=np.concatenate((events, times - events)),
+        weights="frequency",
         n_resamples=20,
     )
     assert report.miscalibrated
