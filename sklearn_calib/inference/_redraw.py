@@ -169,7 +169,7 @@ class Redrawn:
         """Return the metric of a population with event probabilities ``truth``: many copies of it."""
         count = self.grouped.weight * self._copies
         # whole numbers, so that metrics that correct for the sample size use a large one
-        positives = np.rint(truth * count)
+        positives = np.minimum(np.rint(truth * count), count)
         if self._evaluate_population is not None:
             value = value_of_groups(
                 self._evaluate_population, GroupedOutcomes(self.grouped.prob, count, positives)

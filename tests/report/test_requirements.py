@@ -427,3 +427,26 @@ def test_level_of_segments_at_the_edge(side, rare):
         errors += any(each.outcome == "shown" for each in found)
     # one of three, though all are at the edge
     assert within_level(errors, repetitions), errors
+
+
+def test_sampling_weights(sample):
+    y, p = sample
+    w = np.random.default_rng(0).lognormal(size=1500)
+    limits = {"slope": [0.8, 1.2], "certificate": 0.05, "smooth_ece": 0.05, "segment_difference": 0.1}
+    given = {"groups": np.where(np.arange(1500) % 2, "a", "b"), "n_resamples": 20}
+    found = judged(limits, y, p, sample_weight=w, **given)
+    assert [str(each) for each in found] == [
+        str(each) for each in judged(limits, y, p, sample_weight=4 * w, **given)
+    ]
+    slope, certificate, error, *segments = found
+    expected = calibration_summary(y, p, sample_weight=w, confidence=0.9).slope
+    assert (slope.lower, slope.upper) == pytest.approx((expected.lower, expected.upper))
+    expected = confidence_interval(y, p, metric="smooth_ece", sample_weight=w, confidence=0.9, n_resamples=20)
+    assert (error.lower, error.upper) == pytest.approx((expected.lower, expected.upper))
+    assert certificate.upper > certificate.estimate
+    assert [each.n_samples for each in found] == [1500] * 3 + [750] * 2
+    # wider than of as many samples without weights, by the effective number
+    alone = judged(limits, y, p, **given)
+    for one, other in zip(segments, alone[3:], strict=True):
+        ratio = (one.upper - one.lower) / (other.upper - other.lower)
+        assert 1.2 < ratio < 2.2
