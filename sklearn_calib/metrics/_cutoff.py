@@ -322,7 +322,8 @@ def cutoff_result(
     cutoff calibration error = 0.2000: predictions in [0.2, 0.8] are too high (n = 4)
     """
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
-    n, meaning, w = float(sample.y.shape[0]), None, sample.w
+    n, w = float(sample.y.shape[0]), sample.w
+    meaning: str | None = None
     check_option(weights, "weights", ("sampling", "frequency"))
     if w is not None and weights == "frequency":
         n, meaning = float(check_frequency_weights(w).sum()), weights

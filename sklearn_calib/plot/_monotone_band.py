@@ -94,9 +94,13 @@ def monotone_band(grouped: GroupedOutcomes, confidence: float, kind: str) -> Rel
     index = quantile_bins(grouped.weight, bin_count(grouped.total**2 / float(squares.sum())))
     starts = group_starts(index)
     ends = np.append(starts[1:], index.shape[0]) - 1
-    sums = (np.add.reduceat(part, starts) for part in (grouped.weight, squares, grouped.positives))
+    weight, squares, positives = (
+        np.add.reduceat(part, starts) for part in (grouped.weight, squares, grouped.positives)
+    )
     lengths = interval_lengths(starts.shape[0])
-    lower, upper = monotone_limits(*sums, 1.0 - confidence, lengths, pointwise=kind == "confidence")
+    lower, upper = monotone_limits(
+        weight, squares, positives, 1.0 - confidence, lengths, pointwise=kind == "confidence"
+    )
     first, last = grouped.prob[starts], grouped.prob[ends]
     # limits before, within and after each bin; at its ends they jump
     before, after = np.append(0.0, lower[:-1]), np.append(upper[1:], 1.0)

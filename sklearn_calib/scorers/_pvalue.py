@@ -86,7 +86,8 @@ class PValueScorer(ForecastScorer, BaseEstimator):
 
     def _score(self, forecast: Forecast, sample_weight: Array | None) -> float:
         codes, proba, classes = forecast
-        test, weighted = self._copy(), {"sample_weight": sample_weight, "weights": self.weights}
+        test = self._copy()
+        weighted: dict[str, Any] = {"sample_weight": sample_weight, "weights": self.weights}
         if self.pos_label is None and classes.shape[0] > 2:
             labels = np.arange(classes.shape[0])
             return test.test(codes, proba, labels=labels, **weighted).pvalue
