@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core._grouping import weight_words
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
@@ -117,9 +118,13 @@ class ModelComparison:
     confidence : float
         Confidence level of each interval.
     n_samples : int
-        Number of samples; frequency weights count.
+        Number of samples; frequencies count.
     n_clusters : int or None
         Number of clusters; None if samples were taken to be independent.
+    weights : {"sampling", "frequency"} or None
+        What the weights were taken to mean; None without weights.
+    n_effective : float or None
+        Effective number of samples, (sum w)^2 / sum w^2, of sampling weights.
     metric : str
         Name of the metric.
     calibration_error, greater_is_better : bool
@@ -137,6 +142,8 @@ class ModelComparison:
     metric: str = "metric"
     calibration_error: bool = True
     greater_is_better: bool = False
+    weights: str | None = None
+    n_effective: float | None = None
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one dict for each model, as input for ``pandas.DataFrame``."""
@@ -149,7 +156,8 @@ class ModelComparison:
 
     def _size(self) -> str:
         clusters = "" if self.n_clusters is None else f", {self.n_clusters} clusters"
-        return f"n = {self.n_samples}{clusters}"
+        weights = f"; {weight_words(self)}" if self.weights else ""
+        return f"n = {self.n_samples}{clusters}{weights}"
 
     def __str__(self) -> str:
         interval = f"{100 * self.confidence:g}% interval"
@@ -222,6 +230,7 @@ def compare_models(
     n_resamples: int = 999,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     sample_weight: ArrayLike | None = None,
+    weights: Literal["sampling", "frequency"] = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> ModelComparison:
@@ -258,7 +267,7 @@ def compare_models(
         Number of random splits, at least 1 / (1 - ``confidence``) - 1, also with many models. No p-value is
         smaller than 1 / (1 + ``n_resamples``) [2]_.
     %(random_state)s
-    %(frequencies)s
+    %(inference_weight)s
     clusters : array-like of shape (n,) or None, default=None
         Label of the cluster of each sample. Clusters, which are independent, are not divided by the splits.
         At least 4; with less than 6, no difference is significant at 5%, and intervals are infinite.
@@ -326,6 +335,8 @@ def compare_models(
     of binned, cutoff or smoothed residuals with fixed parameters; its level is measured in
     ``benchmarks/comparison_level.py``.
 
+    Sampling weights stay with their samples; f is then a fraction of their sum.
+
     **Several pairs.** All pairs are evaluated on the same splits. The j-th largest of the statistics
     :math:`|\theta|` divided by the root mean square of its simulated values is compared with the simulated
     maxima of the absolute values of itself and all smaller ones; adjusted p-values do not decrease in j.
@@ -363,7 +374,9 @@ def compare_models(
     n_resamples = check_resamples(n_resamples, confidence)
     generator = check_generator(random_state)
     tail = 1.0 - confidence
-    rows = check_models(y_true, predictions, sample_weight, pos_label, clusters)
+    rows = check_models(y_true, predictions, sample_weight, pos_label, clusters, weights)
+    if rows.weight is not None and "sample_weight" not in signature(metric).parameters:
+        raise TypeError("metric has no parameter sample_weight, which sampling weights need. Add it.")
     check_estimable(metric, rows.y.shape[0], *rows.predictions)
     names = list(predictions)
     if reference is not None and (not isinstance(reference, Hashable) or reference not in predictions):
@@ -416,6 +429,10 @@ def compare_models(
         metric=_name_of(metric),
         calibration_error=declaration(metric).calibration_error,
         greater_is_better=declaration(metric).greater_is_better,
+        weights=rows.weights,
+        n_effective=None
+        if rows.weight is None
+        else float(rows.y.shape[0] ** 2 / (rows.weight @ rows.weight)),
     )
 
 
@@ -445,6 +462,7 @@ def _interval_of_one(
         metric=metric,
         confidence=confidence,
         pos_label=1,
+        sample_weight=rows.weight,
         clusters=rows.clusters,
         random_state=generator,
     )

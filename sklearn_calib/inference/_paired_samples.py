@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._clusters import clusters_of_classes
-from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._core._grouping import GroupedOutcomes, group_starts, sampled_probability
 from sklearn_calib._core._null import sample_labels, tail_rank
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -21,6 +21,7 @@ from sklearn_calib._validation import (
     check_columns_of,
     check_frequency_weights,
     check_labels,
+    check_option,
     check_scores,
     check_weights,
     shape_of,
@@ -40,11 +41,16 @@ _MAX_ELEMENTS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class PairedSamples:
-    """Checked samples: class codes (int64, shape (n,)) and the predictions of each model, (n,) or (n, K)."""
+    """Checked samples: class codes (int64, shape (n,)) and the predictions of each model, (n,) or (n, K).
+
+    ``weight`` are sampling weights with mean 1, and ``weights`` says what the given weights were.
+    """
 
     y: NDArray[np.int64]
     predictions: tuple[Array, ...]
     clusters: NDArray[np.int64] | None = None
+    weight: Array | None = None
+    weights: str | None = None
 
     @cached_property
     def units(self) -> NDArray[np.int64]:
@@ -53,24 +59,33 @@ class PairedSamples:
 
     def value(self, metric: Metric, model: int, name: str) -> float:
         """Return the metric of one model."""
-        return _evaluate(metric, self.y, self.predictions[model], f"predictions[{name!r}] and ")
+        given = f"predictions[{name!r}] and "
+        return _evaluate(metric, self.y, self.predictions[model], given, weight=self.weight)
 
     def null_mean(self, metric: Metric, model: int, generator: np.random.Generator) -> float:
         """Return the mean of the metric for outcomes simulated from the model's predictions."""
         p = self.predictions[model]
         if p.ndim == 1:
             return expected_under_calibration(
-                None if self.clusters is None else self.y,
+                None if self.clusters is None and self.weight is None else self.y,
                 p,
                 metric=metric,
+                sample_weight=self.weight,
                 clusters=self.clusters,
                 n_resamples=_NULL_SAMPLES,
                 random_state=generator,
             ).mean
         clusters = None if self.clusters is None else clusters_of_classes(self.y, p, self.clusters)
+        sampled, weight = p, self.weight
+        found, first = np.unique(self.y, return_index=True)
+        by_class = None if weight is None else weight[first]
+        if by_class is not None and found.shape[0] == p.shape[1] and (by_class[self.y] == weight).all():
+            sampled = sampled_probability(p, by_class)
+        else:
+            by_class = None
         total = sum(
-            _evaluate(metric, labels, p)
-            for drawn in sample_labels(p, _NULL_SAMPLES, generator, clusters)
+            _evaluate(metric, labels, p, weight=weight if by_class is None else by_class[labels])
+            for drawn in sample_labels(sampled, _NULL_SAMPLES, generator, clusters)
             for labels in drawn
         )
         return total / _NULL_SAMPLES
@@ -100,8 +115,9 @@ def check_models(
     sample_weight: ArrayLike | None,
     pos_label: Any,
     clusters: ArrayLike | None = None,
+    weights: str = "sampling",
 ) -> PairedSamples:
-    """Check labels, the predictions of all models, and weights; repeat samples by weight."""
+    """Check labels, the predictions of all models, and weights; repeat samples by their frequencies."""
     checked = check_predictions(predictions)
     first = next(iter(checked))
     n = checked[first].shape[0]
@@ -122,13 +138,20 @@ def check_models(
     for name, table in predictions.items():
         check_columns_of(table, y_true, y, f"predictions[{name!r}]", pos_label)
     arrays = tuple(checked.values())
-    weight = None if sample_weight is None else check_weights(sample_weight, n)
-    times = None if weight is None else check_frequency_weights(weight)
-    codes = None if clusters is None else check_clusters(clusters, n, weight)
-    if times is not None:
-        y, arrays = np.repeat(y, times), tuple(np.repeat(p, times, axis=0) for p in arrays)
-        codes = None if codes is None else np.repeat(codes, times[times > 0])
-    return PairedSamples(y, arrays, codes)
+    check_option(weights, "weights", ("sampling", "frequency"))
+    w = None if sample_weight is None else check_weights(sample_weight, n)
+    if w is None:
+        codes = None if clusters is None else check_clusters(clusters, n, None)
+        return PairedSamples(y, arrays, codes)
+    counted = weights == "frequency"
+    times = check_frequency_weights(w) if counted else (w > 0.0).astype(np.int64)
+    codes = None if clusters is None else check_clusters(clusters, n, times.astype(np.float64))
+    y, arrays = np.repeat(y, times), tuple(np.repeat(p, times, axis=0) for p in arrays)
+    codes = None if codes is None else np.repeat(codes, times[times > 0])
+    w = w[w > 0.0]
+    if counted or w.min() == w.max():
+        return PairedSamples(y, arrays, codes, weights="frequency" if counted else None)
+    return PairedSamples(y, arrays, codes, w / w.mean(), "sampling")
 
 
 def _class_codes(y_true: ArrayLike, n_classes: int, name: str) -> NDArray[np.int64]:
@@ -143,10 +166,19 @@ def _class_codes(y_true: ArrayLike, n_classes: int, name: str) -> NDArray[np.int
     )
 
 
-def _evaluate(metric: Metric, y: NDArray[Any], p: Array, given: str = "", *, subset: bool = False) -> float:
+def _evaluate(
+    metric: Metric,
+    y: NDArray[Any],
+    p: Array,
+    given: str = "",
+    *,
+    subset: bool = False,
+    weight: Array | None = None,
+) -> float:
     """Return the metric; it may be NaN on a subset of the samples, but not infinite."""
+    weighted = {} if weight is None else {"sample_weight": weight}
     try:
-        value = float(metric(y, p))
+        value = float(metric(y, p, **weighted))
     except ValueError as error:
         raise ValueError(
             f"metric failed on {y.shape[0]} samples with labels {np.unique(y).tolist()}: {error} A subset of "
@@ -165,8 +197,9 @@ def _evaluate(metric: Metric, y: NDArray[Any], p: Array, given: str = "", *, sub
 class _Subsets:
     """A metric on subsets of ``size`` samples: many at a time if it declares a kernel."""
 
-    def __init__(self, metric: Metric, y: NDArray[np.int64], p: Array, size: int) -> None:
-        self.metric, self.y, self.p, self.size = metric, y, p, size
+    def __init__(self, metric: Metric, rows: PairedSamples, p: Array, size: int) -> None:
+        y = rows.y
+        self.metric, self.y, self.p, self.size, self.weight = metric, y, p, size, rows.weight
         bound = bind_kernel(metric, size) if p.ndim == 1 else None
         self.evaluate: Evaluate | None = None
         self.accuracy = 0.0
@@ -191,12 +224,15 @@ class _Subsets:
     def __call__(self, member: NDArray[np.bool_]) -> Array:
         """Return the metric of r subsets; ``member``, of shape (r, n), says which samples are in each."""
         if self.evaluate is None:
-            rows = (np.flatnonzero(some) for some in member)
-            return np.array(
-                [_evaluate(self.metric, self.y[some], self.p[some], subset=True) for some in rows]
-            )
+            found = []
+            for some in map(np.flatnonzero, member):
+                weight = None if self.weight is None else self.weight[some]
+                found.append(_evaluate(self.metric, self.y[some], self.p[some], subset=True, weight=weight))
+            return np.array(found)
         count = member.T[self.order].astype(np.float64)
-        # subsets of clusters differ in size, and the kernel is bound to one
+        if self.weight is not None:
+            count *= self.weight[self.order, np.newaxis]
+        # subsets of clusters or sampling weights differ in size, and the kernel is bound to one
         count *= self.size / count.sum(axis=0)
         positives = count * self.y[self.order, np.newaxis]
         if self.starts.shape[0] < self.order.shape[0]:
@@ -261,9 +297,9 @@ class Splits:
         """Split the samples ``n_resamples`` times."""
         n, models = rows.y.shape[0], rows.predictions
         # as the parts are evaluated
-        subsets = [_Subsets(metric, rows.y, p, n) for p in models]
+        subsets = [_Subsets(metric, rows, p, n) for p in models]
         whole = np.array([evaluate(np.ones((1, n), dtype=bool))[0] for evaluate in subsets])
-        subsets = [_Subsets(metric, rows.y, p, max(n // 2, 1)) for p in models]
+        subsets = [_Subsets(metric, rows, p, max(n // 2, 1)) for p in models]
         fraction, parts = [np.empty(0)], [np.empty((2, 0, len(models)))]
         for block in _blocks(n_resamples, n):
             chosen = generator.random((len(block), int(rows.units.max()) + 1)) < 0.5
@@ -272,7 +308,7 @@ class Splits:
             member = member[(size > 0) & (size < n)]
             if not member.size:
                 continue
-            fraction.append(member.mean(axis=1))
+            fraction.append(member.mean(axis=1) if rows.weight is None else member @ rows.weight / n)
             parts.append(np.stack([np.stack([e(m) for e in subsets], axis=1) for m in (member, ~member)]))
         sizes, values = np.concatenate(fraction)[:, np.newaxis], np.concatenate(parts, axis=1)
         # such as the AUC of a part without events

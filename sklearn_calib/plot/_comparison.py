@@ -215,6 +215,7 @@ class ComparisonDisplay:
         confidence: float = 0.95,
         n_resamples: int = 999,
         sample_weight: ArrayLike | None = None,
+        weights: Literal["sampling", "frequency"] = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
@@ -232,7 +233,7 @@ class ComparisonDisplay:
         metrics : str, callable, or list or mapping of these, default="smooth_ece"
             Metrics as in :func:`~sklearn_calib.inference.compare_models`. The keys of a mapping are used as
             labels.
-        reference, correction, confidence, n_resamples, sample_weight, clusters, pos_label
+        reference, correction, confidence, n_resamples, sample_weight, weights, clusters, pos_label
             As in :func:`~sklearn_calib.inference.compare_models`.
         %(seeded_picture)s
         %(metric_axes)s
@@ -248,6 +249,7 @@ class ComparisonDisplay:
                 confidence=confidence,
                 n_resamples=n_resamples,
                 sample_weight=sample_weight,
+                weights=weights,
                 clusters=clusters,
                 pos_label=pos_label,
                 random_state=generator,

@@ -66,6 +66,43 @@ def test_average_is_the_test_of_all_swaps():
     assert result.null_distribution.shape == (2 * 1999,)
 
 
+def test_sampling_weights_are_swapped_with_their_samples():
+    y, a, b = sample(9, seed=3)
+    w = np.array([1, 10, 1, 2, 1, 0.5, 3, 1, 10])
+    d = w * ((y - a) ** 2 - (y - b) ** 2) / w.sum()
+    everything = np.array([np.dot(signs, d) for signs in itertools.product([1, -1], repeat=9)])
+    share = np.mean(np.abs(everything) >= abs(d.sum()) - 1e-12)
+    options = {"metric": "brier_score", "n_resamples": 1999, "sample_weight": w}
+    found = compare_models(y, {"a": a, "b": b}, **options)
+    assert found.pairs[0].difference == pytest.approx(d.sum())
+    assert found.pairs[0].pvalue == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 2000))
+    gaps = np.abs(found.pairs[0].null_distribution[:, np.newaxis] - everything).min(axis=1)
+    assert gaps.max() < 1e-12
+    assert found.n_samples == 9
+    assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w))
+    assert "sampling weights, effective number of samples 4" in str(found)
+    # a metric with and without a kernel, on the same splits
+    y, a, b = sample(40)
+    w = np.exp(np.random.default_rng(0).normal(size=40))
+
+    def cutoff(y_true, y_proba, sample_weight=None):
+        return cutoff_calibration_error(y_true, y_proba, sample_weight=sample_weight)
+
+    options = {"n_resamples": 59, "sample_weight": w, "random_state": 0}
+    alone = MetricKernel(calibration_error=True)(cutoff)
+    batched, single = (paired(y, a, b, metric=m, **options) for m in (cutoff_calibration_error, alone))
+    np.testing.assert_allclose(batched.null_distribution, single.null_distribution, atol=1e-9)
+    again = paired(y, a, b, metric=cutoff_calibration_error, **options | {"sample_weight": 7 * w})
+    assert again.pvalue == batched.pvalue
+    with pytest.raises(TypeError, match="metric has no parameter sample_weight"):
+        paired(y, a, b, metric=brier, **options)
+    # several classes
+    rng = np.random.default_rng(1)
+    p, q = rng.dirichlet(np.ones(3), (2, 40))
+    found = compare_models(rng.integers(0, 3, 40), {"p": p, "q": q}, **options, metric="log_loss")
+    assert found.weights == "sampling"
+
+
 def test_swap_by_hand():
     # losses .04, .16 and .25 of a, 0 of b: two of 8 sign patterns reach the sum in absolute value
     result = paired([1, 0, 1], [0.8, 0.4, 0.5], [1, 0, 1], metric=brier, n_resamples=1999)
@@ -237,10 +274,12 @@ def test_weights_are_repetition():
     y, a, b = sample(40)
     times = np.random.default_rng(0).integers(0, 4, 40)
     options = {"n_resamples": 59, "random_state": 0}
-    weighted = compare_models(y, {"a": a, "b": b}, metric=ece, sample_weight=times, **options)
+    weighted = compare_models(
+        y, {"a": a, "b": b}, metric=ece, sample_weight=times, weights="frequency", **options
+    )
     y, a, b = (np.repeat(x, times) for x in (y, a, b))
     repeated = compare_models(y, {"a": a, "b": b}, metric=ece, **options)
-    assert str(weighted) == str(repeated)
+    assert str(weighted) == f"{repeated}; frequencies"
     assert weighted.n_samples == times.sum()
     draws = [each.pairs[0].null_distribution for each in (weighted, repeated)]
     np.testing.assert_array_equal(*draws)
@@ -480,7 +519,8 @@ GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "predictions": {"a": A, "b": B}}
         ({"correction": "fdr"}, ValueError, "correction"),
         ({"n_resamples": 18}, ValueError, "n_resamples >= 19"),
         ({"confidence": 1.0}, ValueError, "confidence"),
-        ({"sample_weight": [0.5, 1, 1, 1]}, ValueError, "sample_weight"),
+        ({"sample_weight": [0.5, 1, 1, 1], "weights": "frequency"}, ValueError, "sample_weight"),
+        ({"weights": "counts"}, ValueError, "weights"),
         ({"random_state": "x"}, TypeError, "random_state"),
         ({"metric": log_loss, "y_true": [0, 0, 0, 1]}, ValueError, "labels"),
     ],

@@ -211,7 +211,7 @@ def test_errors_name_the_argument(models, compared):
         ({"correction": "none at all"}, ValueError),
         ({"reference": "fourth"}, ValueError),
         ({"random_state": "seed"}, TypeError),
-        ({"sample_weight": np.full(300, 0.5)}, ValueError),
+        ({"sample_weight": np.full(300, 0.5), "weights": "frequency"}, ValueError),
     ]:
         with pytest.raises(error, match=next(iter(bad))):
             ComparisonDisplay.from_predictions(y, predictions, **bad)
