@@ -41,7 +41,7 @@ class BinomialValue:
     n_positives : int
         How many of them are positive.
     frequency : float
-        ``n_positives / n_samples``.
+        ``n_positives / n_samples``; with sampling weights the weighted frequency.
     pvalue : float
         p-value of the binomial test of this value alone.
     adjusted_pvalue : float
@@ -212,7 +212,10 @@ class BinomialTest(CalibrationTest):
             statistic, null = float(largest[0]), largest[1:]
             pvalues[chance] = [monte_carlo_pvalue(row[0], row[1:], TIE) for row in z]
             adjusted[chance] = _joint_pvalues(z, self.correction)
-        frequency = positives / count
+        frequency, design = positives / count, grouped.design
+        if design is not None:
+            # numbers of samples; the frequency is weighted
+            positives, count = (np.bincount(design.group, part) for part in (design.positives, design.count))
         least = int(pvalues.argmin())
         return result_of(
             grouped,

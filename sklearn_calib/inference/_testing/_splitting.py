@@ -21,8 +21,8 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._testing._classes import REDUCTIONS, written_out
-from sklearn_calib.inference._testing._simulated import TIE
-from sklearn_calib.inference._testing._tcal import check_smoothness, number_of_bins
+from sklearn_calib.inference._testing._simulated import TIE, Spread
+from sklearn_calib.inference._testing._tcal import check_smoothness, number_of_bins, one_hot
 
 # Combinations of means with a smaller variance, relative to that of one class, are left out.
 _SINGULAR = 1e-6
@@ -289,13 +289,16 @@ def _means(
     The norms sqrt(T' C^-1 T), shape (2, 1 + n_resamples), are those of ``y`` and of simulated labels.
     """
     n, n_classes = p.shape
-    sums = []
+    spread = Spread() if scale is None else Spread.of(p, np.ones(n), one_hot(y, n_classes), scale)
+    sums, relative = [], []
     for labels in chain([y[np.newaxis]], sample_labels(p, n_resamples, generator)):
         r = labels.shape[0]
         place = (labels + n_classes * np.arange(r)[:, np.newaxis]).ravel()
         own = np.broadcast_to(np.ones(n) if scale is None else scale, labels.shape)
         both = [np.bincount(place, w.ravel(), r * n_classes) for w in (own, own * p[np.arange(n), labels])]
         sums.append(np.reshape(both, (2, r, n_classes)))
+        if scale is not None:
+            relative.append(spread.relative(one_hot(labels, n_classes).reshape(r, -1).T))
     w = np.ones((n, 1)) if scale is None else scale[:, np.newaxis]
     terms = np.stack((p, p * p)) * w
     variance = np.stack((p, p**3)) * (1.0 - p) * w * w
@@ -307,7 +310,8 @@ def _means(
     correlation[:, np.arange(n_classes), np.arange(n_classes)] = 1.0
     # sums that depend on the others, as the last one of T1 does, add nothing
     inverse = np.linalg.pinv(correlation, rcond=_SINGULAR, hermitian=True)
-    return z[:, 0], np.sqrt(np.maximum(((z @ inverse) * z).sum(axis=2), 0.0))
+    squares = np.maximum(((z @ inverse) * z).sum(axis=2), 0.0)
+    return z[:, 0], np.sqrt(squares * np.concatenate(relative) if relative else squares)
 
 
 def _statistics(
