@@ -320,13 +320,15 @@ def _statistics(
     """Return the chi-squared statistic of every scale, shape (r, scales), for r columns of ``inside``.
 
     It is sum (n2 v - n1 w)^2 / (n1 n2)^2 - 1 / n1 - 1 / n2, to which bins with one sample contribute nothing.
-    With sampling weights v and w are sums of weights, and what is subtracted are sums of their squares.
+    With sampling weights v, w, n1 and n2 are sums of weights, and the last terms sums of their squares.
     """
     out = np.empty((inside.shape[1], len(scales)))
     n1, n2 = max(n1, 1), max(n2, 1)
     for k, cells in enumerate(scales):
         if weight is not None:
-            each, sign = weight[cells.rows], np.where(inside[cells.rows], 1.0 / n1, -1.0 / n2)
+            mass = np.maximum(weight @ inside, TIE)
+            others = np.maximum(weight.sum() - mass, TIE)
+            each, sign = weight[cells.rows], np.where(inside[cells.rows], 1.0 / mass, -1.0 / others)
             gap = np.add.reduceat((each * sign.T).T, cells.starts, axis=0)
             out[:, k] = (gap * gap).sum(axis=0) - (each * each) @ (sign * sign)
             continue
