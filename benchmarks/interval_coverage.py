@@ -136,9 +136,15 @@ def measure(metrics, predictions, truth, n, repetitions, n_resamples):
                 y, p, metric=METRICS[name], n_resamples=n_resamples, random_state=r
             )
             ends[name][r] = interval.lower, interval.upper
+    values = {name: population_value(METRICS[name], predictions, truth) for name in metrics}
+    return lines_of(ends, values, n, predictions, truth, n_resamples)
+
+
+def lines_of(ends, values, n, predictions, truth, n_resamples):
+    """Return one line of the table for each metric, from the ends of its intervals and its value."""
     lines = []
-    for name, (lower, upper) in ((name, pairs.T) for name, pairs in ends.items()):
-        value = population_value(METRICS[name], predictions, truth)
+    for name, pairs in ends.items():
+        repetitions, (lower, upper), value = len(pairs), pairs.T, values[name]
         # the ends are computed from simulated quantiles, to about this accuracy
         above, below = np.mean(lower > value + 1e-6), np.mean(upper < value - 1e-6)
         coverage = 1 - above - below

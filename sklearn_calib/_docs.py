@@ -24,6 +24,20 @@ y_true : array-like of shape (n,)
 y_proba : array-like of shape (n,), (n, 1) or (n, 2)
     Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
     Values up to 1e-6 outside [0, 1] are clipped.""",
+    "inference_sample": """\
+y_true : array-like of shape (n,) or (n, n_labels)
+    Labels of two or more classes; or an indicator matrix of zeros and ones for multilabel targets.
+y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+    Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
+    or more classes in sorted order, or of each label. Values up to 1e-6 outside [0, 1] are clipped.""",
+    "inference_reduction": """\
+reduction : {"classwise", "confidence", "top-label"} or None, default=None
+    How multiclass predictions are evaluated, by a metric of binary outcomes, as in the metrics:
+    "classwise", the mean over classes or labels; "confidence", the largest probability; "top-label", the
+    same for each predicted class. None: ``metric(y_true, y_proba)``, that is "classwise" for most
+    metrics of this package, and the whole vector of probabilities for the log loss, the Brier score and
+    functions without a parameter ``reduction``.
+%(labels)s""",
     "pos_label": """\
 pos_label : label, default=None
     The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of two numbers;

@@ -21,7 +21,7 @@ from sklearn_calib._core._grouping import (
     support_of,
     weight_words,
 )
-from sklearn_calib._core._null import bootstrap_counts, draw_null, draw_outcomes
+from sklearn_calib._core._null import draw_null, draw_outcomes
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
@@ -31,12 +31,19 @@ from sklearn_calib._validation import (
     check_generator,
     check_option,
     check_resamples,
-    check_sample,
     check_size,
+)
+from sklearn_calib.inference._class_redraw import (
+    Reduced,
+    Table,
+    Whole,
+    check_table,
+    own_reduction,
+    redrawn_of,
 )
 from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
 from sklearn_calib.inference._redraw import Metric, Redrawn
-from sklearn_calib.metrics._metric_kernel import DISTINCT, check_estimable, declaration
+from sklearn_calib.metrics._metric_kernel import DISTINCT, declaration
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.metrics._smooth import smooth_result
 from sklearn_calib.metrics._summary import IntervalEstimate
@@ -134,6 +141,8 @@ def confidence_interval(
     weights: Literal["sampling", "frequency"] = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
+    reduction: Literal["classwise", "confidence", "top-label"] | None = None,
+    labels: ArrayLike | None = None,
 ) -> ConfidenceInterval:
     r"""Compute a confidence interval for the population value of a metric.
 
@@ -146,7 +155,7 @@ def confidence_interval(
 
     Parameters
     ----------
-    %(binary_sample)s
+    %(inference_sample)s
     %(metric)s
         Its parameters should not depend on the sample size.
     method : {"auto", "inversion", "bootstrap"}, default="auto"
@@ -163,6 +172,7 @@ def confidence_interval(
     %(inference_weight)s
     %(clusters)s
     %(pos_label)s
+    %(inference_reduction)s
 
     Returns
     -------
@@ -208,6 +218,17 @@ def confidence_interval(
     ``interval_coverage_logit.md``. With ``bandwidth="auto"`` the population value of ``logit_smoothed_ece``
     is its limit for many samples, the ECE.
 
+    **Several classes.** The classes of samples are simulated from their probabilities, and all binary
+    problems of a reduction are evaluated on them. With :math:`d_k = m_k(p_k) - p_k`, the smoothed
+    miscalibration of class k, population :math:`\lambda` has the probabilities
+    :math:`p_k + \lambda (d_k - p_k \sum_j d_j)`, clipped to [0, 1] and divided by their sum. One class, or
+    predicted class, at a time is shifted. Labels of a multilabel target have curves of their own, and are
+    simulated by a Gaussian copula, so that intervals of their mean are not too short if they depend on each
+    other: with residuals e, quantiles :math:`q = \Phi^{-1}(p)` and the normal density :math:`\varphi`, labels
+    a and b have the correlation :math:`\sin(\sum e_a e_b / \sum \varphi(q_a) \varphi(q_b))`, sums over
+    samples. Metrics of the whole vector of probabilities, such as the log loss, have bootstrap intervals. The
+    coverage is in ``benchmarks/results/interval_coverage_classes.md``.
+
     **Bootstrap.** The ends are the :math:`(1 \mp \text{confidence}) / 2` quantiles of the metric of samples
     drawn with replacement from the samples, or from the clusters. Samples on which it is undefined (NaN),
     such as the AUC without events, are left out. The interval is too short if the metric depends on few of
@@ -250,25 +271,35 @@ def confidence_interval(
             "with MetricKernel(calibration_error=True)."
         )
     bootstrap = method == "bootstrap" or not invertible
-    sample = check_sample(y_true, y_proba, sample_weight, weights, pos_label, clusters)
-    grouped = group_sample(sample)
-    check_estimable(metric, grouped.total, grouped.prob)
-    redrawn = Redrawn(metric, grouped, weighted=sample.w is not None, pool=not bootstrap)
+    metric, found_reduction = own_reduction(metric, reduction)
+    given = sample_weight, weights, clusters, pos_label
+    sample = check_table(y_true, y_proba, *given, found_reduction, labels)
+    redrawn = redrawn_of(metric, sample, found_reduction, pool=not bootstrap, population=True)
     if bootstrap:
-        events = grouped.samples.positives.sum()
-        rarer = min(events, grouped.samples.total - events)
-        if rarer < _FEWEST_EVENTS:
+        if redrawn.rarer < _FEWEST_EVENTS:
             warnings.warn(
-                f"The rarer class has only {rarer:g} samples. Bootstrap intervals are too short with fewer "
-                f"than {_FEWEST_EVENTS}; use more samples.",
+                f"The rarer class has only {redrawn.rarer:g} samples. Bootstrap intervals are too short with "
+                f"fewer than {_FEWEST_EVENTS}; use more samples.",
                 UserWarning,
                 stacklevel=2,
             )
         found = _bootstrap(redrawn, confidence, n_resamples, rng)
+    elif isinstance(redrawn, Whole):
+        raise ValueError(
+            "A calibration error of the whole vector of probabilities has no interval by inversion. Pass "
+            "reduction='classwise', 'confidence' or 'top-label', or method='bootstrap', whose intervals are "
+            "too high."
+        )
     else:
-        found = inverted(redrawn, Populations(redrawn.grouped, n_resamples, rng), confidence)
+        populations = (
+            TablePopulations(redrawn, n_resamples, rng)
+            if isinstance(redrawn, Reduced)
+            else Populations(redrawn.grouped, n_resamples, rng)
+        )
+        found = inverted(redrawn, populations, confidence)
+    grouped = redrawn.grouped
     if clusters is not None and grouped.clusters is None:
-        found = replace(found, **single_clusters(grouped.samples.total))
+        found = replace(found, **single_clusters(sample.total))
     return replace(found, **support_of(sample, grouped.clusters, grouped.prob))
 
 
@@ -330,7 +361,7 @@ def _bootstrap(
         # an observed loss that is infinite has a positive probability
         ends = np.array([np.inf, np.inf])
     else:
-        draws = redrawn.draws(bootstrap_counts(redrawn.grouped, 5 * n_resamples - 1, rng))
+        draws = redrawn.draws(redrawn.bootstrap_samples(5 * n_resamples - 1, rng))
         ends = np.quantile(draws, [alpha / 2, 1 - alpha / 2], method="weibull")
         if clusters is not None:
             ends = redrawn.estimate + clusters.widening(alpha) * (ends - redrawn.estimate)
@@ -345,8 +376,7 @@ def inverted(redrawn: Redrawn, populations: Populations, confidence: float) -> C
     """Return the interval by inversion, from samples of populations with the predictions of ``redrawn``."""
     path = _Path(redrawn, populations, 1.0 - confidence)
     low, high = path.invert()
-    if redrawn.other_direction is not None:
-        other = redrawn.other_direction(populations.grouped.prob, populations.direction)
+    for other in populations.other_directions(redrawn):
         low = min(low, _Path(redrawn, populations.along(other), 1.0 - confidence).lowest())
     return ConfidenceInterval(
         redrawn.estimate,
@@ -392,11 +422,20 @@ class Populations:
         other.direction, other.keep, other._kept = direction, False, {}
         return other
 
+    def other_directions(self, redrawn: Redrawn) -> list[Array]:
+        """Return miscalibrations with more noise for the same value, for the lower end."""
+        of = redrawn.other_direction
+        return [] if of is None else [of(redrawn.grouped.prob, self.direction)]
+
     def truth(self, multiple: float) -> Array:
         """Return the event probabilities of the groups."""
         return np.clip(self.grouped.prob + multiple * self.direction, 0.0, 1.0)
 
-    def samples(self, multiple: float) -> Iterator[tuple[Array, Array]]:
+    def shifts(self, alpha: float) -> list[Array]:
+        """Return the event probabilities of populations at the ends of score intervals."""
+        return shifted(self.grouped, alpha)
+
+    def samples(self, multiple: float) -> Iterator[tuple[Array, Any]]:
         """Yield numbers of samples and of positive samples of the groups."""
         if multiple in self._kept:
             for count, positives in self._kept[multiple]:
@@ -414,6 +453,58 @@ class Populations:
             yield count, positives
         if self.keep:
             self._kept[multiple] = kept
+
+
+class TablePopulations(Populations):
+    """Populations of several classes or labels: the estimated curve is that of each binary problem."""
+
+    def __init__(self, reduced: Reduced, n_resamples: int, rng: np.random.Generator) -> None:
+        self.parts, self.n_resamples, self.keep = reduced.parts, n_resamples, False
+        self.table: Table = reduced.grouped
+        self.seed = int(rng.integers(2**63))
+        self.direction = np.zeros_like(self.table.prob)
+        for part in self.parts:
+            self.direction[part.rows, part.column] = _direction(part.redrawn.grouped)[part.group]
+        if self.table.exclusive:
+            self.direction -= self.table.prob * self.direction.sum(axis=1, keepdims=True)
+
+    def other_directions(self, redrawn: Redrawn) -> list[Array]:
+        """Return also the error of one problem alone: the same mean adds less to the noise of several."""
+        largest = max(self.parts, key=lambda part: self._size(part))
+        alone = np.zeros_like(self.direction)
+        alone[largest.rows, largest.column] = self.direction[largest.rows, largest.column]
+        if self.table.exclusive:
+            alone -= self.table.prob * alone.sum(axis=1, keepdims=True)
+        return [*super().other_directions(redrawn), *([alone] if len(self.parts) > 1 else [])]
+
+    def _size(self, part: Any) -> float:
+        return float(np.abs(self.direction[part.rows, part.column]).sum())
+
+    def truth(self, multiple: float) -> Array:
+        """Return the probabilities of the classes or labels, shape (n, columns)."""
+        return self._probabilities(self.table.prob + multiple * self.direction)
+
+    def shifts(self, alpha: float) -> list[Array]:
+        """Return the probabilities if those of one problem are shifted."""
+        out = []
+        for part in self.parts:
+            for truth in shifted(part.grouped, alpha):
+                q = self.table.prob.copy()
+                if self.table.exclusive:
+                    rest = 1.0 - q[:, part.column]
+                    q *= ((1.0 - truth[part.group]) / np.where(rest > 0.0, rest, 1.0))[:, np.newaxis]
+                q[part.rows, part.column] = truth[part.group]
+                out.append(self._probabilities(q))
+        return out
+
+    def samples(self, multiple: float) -> Iterator[tuple[Array, Any]]:
+        """Yield samples of the population."""
+        rng = np.random.default_rng(self.seed)
+        return self.table.simulated(self.truth(multiple), self.n_resamples, rng)
+
+    def _probabilities(self, q: Array) -> Array:
+        q = np.clip(q, 0.0, 1.0)
+        return q / q.sum(axis=1, keepdims=True) if self.table.exclusive else q
 
 
 class _Path:
@@ -479,7 +570,7 @@ class _Path:
         low, estimate, slack = self.lowest(), self.redrawn.estimate, self.redrawn.accuracy
         left, right, fraction = self._crossing(lambda point: point.lower, estimate + slack)
         high = left.value + fraction * (right.value - left.value)
-        at_shifts = [self.redrawn.population(truth) for truth in shifted(self.redrawn.grouped, self.alpha)]
+        at_shifts = [self.redrawn.population(truth) for truth in self.populations.shifts(self.alpha)]
         return min(low, high), max(low, high, *at_shifts)
 
     def corrected(self) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of
-from sklearn_calib._core._grouping import group_sample, weight_words, weighting
+from sklearn_calib._core._grouping import weight_words, weighting
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
@@ -17,9 +17,9 @@ from sklearn_calib._validation import (
     check_fraction,
     check_generator,
     check_resamples,
-    check_sample,
     shape_of,
 )
+from sklearn_calib.inference._class_redraw import check_table, own_reduction, redrawn_of
 from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
 from sklearn_calib.metrics._names import as_metric
 
@@ -92,6 +92,8 @@ def expected_under_calibration(
     weights: str = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
+    reduction: Literal["classwise", "confidence", "top-label"] | None = None,
+    labels: ArrayLike | None = None,
 ) -> NullDistribution:
     """Compute the mean and an upper quantile of a metric if the predictions were perfectly calibrated.
 
@@ -101,11 +103,13 @@ def expected_under_calibration(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or None
-        Binary labels. They are used only with ``clusters`` and for weights that depend on the outcome;
-        otherwise None has the same result.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+    y_true : array-like of shape (n,) or (n, n_labels), or None
+        Labels of two or more classes, or an indicator matrix of zeros and ones for multilabel targets. They
+        are used only with ``clusters``, multilabel targets and weights that depend on the outcome; otherwise
+        None has the same result.
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
+        or more classes in sorted order, or of each label.
     %(metric)s
         A simulated sample can lack one of the classes 0 and 1.
     confidence : float, default=0.95
@@ -119,6 +123,7 @@ def expected_under_calibration(
         Label of the cluster of each prediction. Outcomes of different clusters are independent, those of a
         cluster are simulated with the dependence that is estimated from ``y_true``.
     %(pos_label)s
+    %(inference_reduction)s
 
     Returns
     -------
@@ -139,6 +144,10 @@ def expected_under_calibration(
     With N simulations the quantile is the simulated value of rank ``confidence`` (N + 1), interpolated: the
     metric of a new calibrated sample exceeds it with probability 1 - ``confidence``, including the randomness
     of the simulations.
+
+    The classes of samples are simulated from their probabilities, and all binary problems of a reduction are
+    evaluated on them. The labels of a multilabel target are simulated with the dependence between labels that
+    is estimated from ``y_true``; see :func:`confidence_interval`.
 
     Cost: ``n_resamples`` evaluations of the metric, on the distinct predictions if weights are given. Binned,
     cutoff and smoothed errors of :mod:`sklearn_calib.metrics` and the risk gap are evaluated on many samples
@@ -165,19 +174,23 @@ def expected_under_calibration(
     confidence = check_fraction(confidence, "confidence")
     n_resamples = check_resamples(n_resamples, confidence)
     generator = check_generator(random_state)
-    unknown = y_true is None
+    outcomes: Any = y_true
     if y_true is None:
         if clusters is not None:
             raise ValueError(
                 "clusters need y_true: the dependence of outcomes within clusters is estimated from it. Pass "
                 "y_true, too."
             )
-        # both classes, for metrics that need them
-        y_true, pos_label = np.resize([0, 1], shape_of(y_proba, "y_proba")[:1]), 1
-    sample = check_sample(y_true, y_proba, sample_weight, weights, pos_label, clusters)
-    if unknown:
+        # all classes, for metrics that need them
+        n, *columns = shape_of(y_proba, "y_proba")
+        n_classes = max([2, *columns])
+        outcomes, labels = np.resize(np.arange(n_classes), n), None
+        pos_label = 1 if n_classes == 2 else pos_label
+    metric, found = own_reduction(metric, reduction)
+    sample = check_table(outcomes, y_proba, sample_weight, weights, clusters, pos_label, found, labels)
+    if y_true is None:
         sample = replace(sample, class_weights=None)
-    redrawn = Redrawn(metric, group_sample(sample), weighted=sample.w is not None)
+    redrawn = redrawn_of(metric, sample, found)
     null = null_distribution_of(redrawn, n_resamples, generator, confidence)
     return replace(null, **weighting(sample, null.design_effect))
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-from sklearn_calib._core._null import draw_null, draw_outcomes
+from sklearn_calib._core._null import bootstrap_counts, draw_null, draw_outcomes
 from sklearn_calib._typing import Array
 from sklearn_calib.metrics._metric_kernel import (
     BoundKernel,
@@ -120,7 +120,27 @@ class Redrawn:
             _finite(self.estimate, *given)
         self.accuracy = 0.0 if bound is None or self._evaluate is None else bound.accuracy
 
-    def values(self, count: Array, positives: NDArray[Any]) -> Array:
+    @property
+    def batched(self) -> bool:
+        """Whether a kernel evaluates many samples at once."""
+        return self._evaluate is not None
+
+    @property
+    def rarer(self) -> float:
+        """Number of samples of the rarer class."""
+        samples = self.grouped.samples
+        events = float(samples.positives.sum())
+        return min(events, samples.total - events)
+
+    def null_samples(self, n_draws: int, generator: np.random.Generator) -> Any:
+        """Yield samples under perfect calibration, as :meth:`values` takes them."""
+        return draw_null(self.grouped, n_draws, generator)
+
+    def bootstrap_samples(self, n_draws: int, generator: np.random.Generator) -> Any:
+        """Yield bootstrap samples."""
+        return bootstrap_counts(self.grouped, n_draws, generator)
+
+    def values(self, count: Array, positives: Any) -> Array:
         """Return the metric of r samples: counts (groups,) or (groups, r), and of positives (groups, r)."""
         count = count if count.ndim == 2 else count[:, np.newaxis]
         if self._evaluate is not None:
@@ -137,7 +157,7 @@ class Redrawn:
             ]
         )
 
-    def draws(self, samples: Iterable[tuple[Array, NDArray[Any]]]) -> Array:
+    def draws(self, samples: Iterable[tuple[Array, Any]]) -> Array:
         """Return the metric of all samples on which it is defined, that is not NaN."""
         return self.known(np.concatenate([self.values(count, positives) for count, positives in samples]))
 
@@ -202,5 +222,6 @@ def redrawn_values(
     pairs: bool = False,
 ) -> Array:
     """Return the metric of samples with simulated outcomes, and, if ``pairs``, resampled predictions."""
-    draw = draw_outcomes if pairs else draw_null
-    return redrawn.draws(draw(redrawn.grouped, n_resamples, generator))
+    if pairs:
+        return redrawn.draws(draw_outcomes(redrawn.grouped, n_resamples, generator))
+    return redrawn.draws(redrawn.null_samples(n_resamples, generator))

@@ -135,6 +135,14 @@ def check_problem(
     return check_binary(y, y_proba, sample_weight, pos_label, clusters, weights=weights, fractions=fractions)
 
 
+def multilabel_words(reduction: str | None) -> str:
+    """Return the error message for a reduction that multilabel targets do not have."""
+    return (
+        f"reduction={reduction!r} needs mutually exclusive classes, but y_true has one column per label "
+        "(multilabel). Use reduction='classwise', or pass one label per sample."
+    )
+
+
 def reduced_error(
     error: Callable[[BinarySample], float],
     problem: BinarySample | ClassSample | list[BinarySample],
@@ -143,10 +151,7 @@ def reduced_error(
     """Return the error of checked predictions; ``error`` is that of a binary sample."""
     if isinstance(problem, list):
         if reduction != "classwise":
-            raise ValueError(
-                f"reduction={reduction!r} needs mutually exclusive classes, but y_true has one column per "
-                "label (multilabel). Use reduction='classwise', or pass one label per sample."
-            )
+            raise ValueError(multilabel_words(reduction))
         return float(np.mean([error(sample) for sample in problem]))
     proba = problem.p
     if isinstance(problem, BinarySample):

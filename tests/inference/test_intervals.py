@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 from scipy.stats import beta, binom
 
 from sklearn_calib.inference import compare_models, confidence_interval, expected_under_calibration
@@ -527,3 +527,135 @@ def test_maps_of_any_kind_need_ties(metric):
     assert confidence_interval(y, tied, metric=kept, n_resamples=40).lower < 0.02
     assert compare_models(y, {"a": tied, "b": tied[::-1]}, metric=kept, n_resamples=19, confidence=0.9).pairs
     assert expected_under_calibration(None, p, metric=kept, n_resamples=20).mean > 0.05
+
+
+def classes(n=300, n_classes=3, temperature=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    p = softmax(1.5 * rng.standard_normal((n, n_classes)) + np.linspace(0, -2, n_classes), axis=1)
+    q = softmax(temperature * np.log(p), axis=1)
+    return (rng.random((n, 1)) > np.cumsum(q, axis=1)[:, :-1]).sum(axis=1), p
+
+
+@pytest.mark.parametrize("metric", [cutoff_calibration_error, smooth_ece])
+@pytest.mark.parametrize("reduction", ["classwise", "confidence", "top-label"])
+def test_estimate_of_several_classes_is_the_metric(metric, reduction):
+    y, p = classes(temperature=0.5)
+    found = confidence_interval(y, p, metric=metric, reduction=reduction, n_resamples=40)
+    assert found.estimate == pytest.approx(metric(y, p, reduction=reduction), abs=1e-5)
+    assert 0 < found.lower <= found.corrected < found.estimate < found.upper
+    names = np.array(["a", "b", "c"])
+    fixed = partial(metric, reduction=reduction)
+    assert confidence_interval(names[y], p, metric=fixed, n_resamples=40) == found
+
+
+def test_confidence_is_a_binary_problem():
+    y, p = classes()
+    of_top = confidence_interval(y == p.argmax(axis=1), p.max(axis=1), metric="smooth_ece", n_resamples=40)
+    found = confidence_interval(y, p, metric="smooth_ece", reduction="confidence", n_resamples=40)
+    assert (found.lower, found.upper) == pytest.approx((of_top.lower, of_top.upper))
+    # of two columns, too
+    y, p = sample()
+    two = np.column_stack((1 - p, p))
+    found = confidence_interval(y, two, metric="smooth_ece", reduction="top-label", n_resamples=40)
+    assert found.estimate == pytest.approx(smooth_ece(y, two, reduction="top-label"), abs=1e-5)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("reduction", ["classwise", "top-label"])
+def test_coverage_of_several_classes(reduction):
+    """The error of mixed classes at K = 3; fewer than 68 of 80 have a probability below .001 at .95."""
+    y, p = classes(200_000, temperature=0.6, seed=999)
+    truth = cutoff_calibration_error(y, p, reduction=reduction)
+    hits = 0
+    for seed in range(80):
+        y, p = classes(temperature=0.6, seed=seed)
+        found = confidence_interval(
+            y, p, metric=cutoff_calibration_error, reduction=reduction, n_resamples=50, random_state=seed
+        )
+        hits += found.lower <= truth <= found.upper
+    assert hits >= 68
+
+
+def test_labels_that_are_equal_have_the_interval_of_one():
+    """The mean of equal labels varies as one of them, and more than that of independent ones."""
+    y, p = sample(slope=0.5)
+    of_one = confidence_interval(y, p, metric="cutoff_calibration_error")
+    four = np.tile(y, (4, 1)).T, np.tile(p, (4, 1)).T
+    of_equal = confidence_interval(*four, metric="cutoff_calibration_error")
+    others = [sample(slope=0.5, seed=seed) for seed in range(4)]
+    four = (np.column_stack(columns) for columns in zip(*others, strict=True))
+    of_others = confidence_interval(*four, metric="cutoff_calibration_error")
+    width = of_one.upper - of_one.lower
+    assert of_equal.estimate == pytest.approx(of_one.estimate)
+    assert of_equal.upper - of_equal.lower == pytest.approx(width, rel=0.15)
+    assert of_others.upper - of_others.lower < 0.8 * width
+
+
+@pytest.mark.parametrize("options", [{}, {"reduction": "top-label"}, {"metric": "log_loss"}])
+def test_weights_of_several_classes_are_repetition(options):
+    y, p = classes(90)
+    times = 1 + np.arange(90) % 3
+    options = {"metric": "cutoff_calibration_error", "n_resamples": 20} | options
+    found = confidence_interval(y, p, sample_weight=times, **options)
+    repeated = confidence_interval(np.repeat(y, times), np.repeat(p, times, axis=0), **options)
+    assert str(found) == str(repeated)
+
+
+def test_bootstrap_of_several_classes():
+    """Intervals of averages are those of their standard errors."""
+    y, p = classes(temperature=0.7)
+    one_hot = np.eye(3)[y]
+    losses = {
+        (None, "log_loss"): -np.log(p[np.arange(300), y]),
+        (None, "brier_score"): ((one_hot - p) ** 2).sum(axis=1),
+        ("classwise", "brier_score"): ((one_hot - p) ** 2).mean(axis=1),
+        ("top-label", "brier_score"): ((y == p.argmax(axis=1)) - p.max(axis=1)) ** 2,
+    }
+    for (reduction, metric), loss in losses.items():
+        found = confidence_interval(y, p, metric=metric, reduction=reduction)
+        assert found.estimate == pytest.approx(loss.mean())
+        margin = 1.96 * loss.std() / np.sqrt(300)
+        assert found.upper - found.lower == pytest.approx(2 * margin, rel=0.12)
+    canonical = partial(kernel_calibration_error, reduction="canonical")
+    found = confidence_interval(y, p, metric=canonical, method="bootstrap", n_resamples=20)
+    assert found.estimate == canonical(y, p) < found.upper
+
+
+@pytest.mark.parametrize("reduction", ["classwise", "top-label"])
+def test_clusters_of_several_classes(reduction):
+    """Copies of the same samples are one sample each."""
+    y, p = classes(100, temperature=0.6)
+    options = {"metric": "cutoff_calibration_error", "reduction": reduction, "n_resamples": 60}
+    alone = confidence_interval(y, p, **options)
+    copies = confidence_interval(
+        np.tile(y, 5), np.tile(p, (5, 1)), clusters=np.tile(np.arange(100), 5), **options
+    )
+    assert copies.n_clusters == 100
+    assert copies.design_effect > 3
+    assert copies.upper - copies.lower > 0.7 * (alone.upper - alone.lower)
+    bootstrap = {**options, "metric": "brier_score"}
+    alone = confidence_interval(y, p, **bootstrap)
+    copies = confidence_interval(
+        np.tile(y, 5), np.tile(p, (5, 1)), clusters=np.tile(np.arange(100), 5), **bootstrap
+    )
+    assert copies.upper - copies.lower == pytest.approx(alone.upper - alone.lower, rel=0.1)
+
+
+Y, P = classes(30)
+
+
+@pytest.mark.parametrize(
+    ("y", "p", "options", "named"),
+    [
+        (np.eye(3, dtype=int)[Y], P, {"reduction": "confidence"}, "mutually exclusive"),
+        (np.eye(3, dtype=int)[Y], P, {"clusters": np.arange(30)}, "multilabel"),
+        (Y, P, {"metric": partial(smooth_ece, reduction="confidence"), "reduction": "classwise"}, "only one"),
+        (Y, P, {"metric": partial(kernel_calibration_error, reduction="canonical")}, "whole vector"),
+        (Y, P, {"reduction": "canonical"}, "reduction must be"),
+        (Y, P, {"pos_label": 1}, "pos_label"),
+        (Y, P, {"labels": [0, 1]}, "labels"),
+    ],
+)
+def test_bad_arguments_of_several_classes(y, p, options, named):
+    with pytest.raises(ValueError, match=named):
+        confidence_interval(y, p, **{"metric": "smooth_ece"} | options)

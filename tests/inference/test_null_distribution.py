@@ -9,7 +9,10 @@ from sklearn.metrics import brier_score_loss
 
 from sklearn_calib.inference import NullDistribution, expected_under_calibration
 from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
+from sklearn_calib.metrics._names import as_metric
 from tests.inference import _properties
+
+brier_score = as_metric("brier_score")
 
 METRICS = [cutoff_calibration_error, smooth_ece, partial(expected_calibration_error, n_bins=5)]
 
@@ -142,3 +145,38 @@ def test_bad_arguments(arguments, error, named):
     assert expected_under_calibration(**good).n_resamples == 19
     with pytest.raises(error, match=named):
         expected_under_calibration(**(good | arguments))
+
+
+@pytest.mark.parametrize("reduction", ["classwise", "confidence", "top-label", None])
+@pytest.mark.parametrize("metric", [cutoff_calibration_error, brier_score])
+def test_several_classes_by_enumeration(metric, reduction):
+    p = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4], [0.2, 0.5, 0.3]])
+    probability, value = [], []
+    for labels in itertools.product(range(3), repeat=4):
+        y = np.array(labels)
+        probability.append(np.prod(p[np.arange(4), y]))
+        top = p.argmax(axis=1)
+        problems = {
+            "classwise": [(1 / 3, y == k, p[:, k]) for k in range(3)],
+            "confidence": [(1, y == top, p.max(axis=1))],
+            "top-label": [((top == k).mean(), (y == k)[top == k], p[top == k, k]) for k in range(3)],
+        }
+        if reduction is None and metric is brier_score:
+            value.append(brier_score(y, p))
+        else:
+            parts = problems[reduction or "classwise"]
+            value.append(sum(w * metric(events.astype(int), q) for w, events, q in parts))
+    mean = np.average(value, weights=probability)
+    deviation = np.sqrt(np.average((value - mean) ** 2, weights=probability))
+    found = expected_under_calibration(None, p, metric=metric, reduction=reduction, n_resamples=9999)
+    assert found.mean == pytest.approx(mean, abs=4 * deviation / 100)
+    assert found.std == pytest.approx(deviation, rel=0.05)
+
+
+def test_multilabel_null_mean_is_that_of_its_columns():
+    rng = np.random.default_rng(0)
+    p = rng.random((200, 3))
+    y = (rng.random((200, 1)) < p).astype(int)
+    found = expected_under_calibration(y, p, metric="smooth_ece", n_resamples=499)
+    means = [expected_under_calibration(None, q, metric="smooth_ece", n_resamples=499).mean for q in p.T]
+    assert found.mean == pytest.approx(np.mean(means), rel=0.05)
