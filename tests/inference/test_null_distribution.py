@@ -180,3 +180,32 @@ def test_multilabel_null_mean_is_that_of_its_columns():
     found = expected_under_calibration(y, p, metric="smooth_ece", n_resamples=499)
     means = [expected_under_calibration(None, q, metric="smooth_ece", n_resamples=499).mean for q in p.T]
     assert found.mean == pytest.approx(np.mean(means), rel=0.05)
+
+
+def test_sampling_weights_of_several_classes():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2, 1, 1], 200)
+    options = {"metric": "cutoff_calibration_error", "sample_weight": rng.lognormal(size=200)}
+    found = expected_under_calibration(None, p, **options)
+    means = [expected_under_calibration(None, q, **options).mean for q in p.T]
+    assert found.mean == pytest.approx(np.mean(means), rel=0.05)
+    assert found.weights == "sampling"
+
+
+def test_samples_of_several_classes_drawn_by_class():
+    """Calibrated in the population, of which one class was sampled in full and the others in part."""
+    rng = np.random.default_rng(0)
+    kept, observed, expected = np.array([1.0, 0.5, 0.2]), [], []
+    for _ in range(100):
+        p = rng.dirichlet([2, 1, 1], 600)
+        y = (rng.random((600, 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
+        some = rng.random(600) < kept[y]
+        y, p, w = y[some], p[some], 1 / kept[y[some]]
+        found = expected_under_calibration(
+            y, p, metric="cutoff_calibration_error", sample_weight=w, n_resamples=19
+        )
+        assert found.weights == "case-control"
+        observed.append(cutoff_calibration_error(y, p, sample_weight=w))
+        expected.append(found.mean)
+    error = np.std(observed) / 10
+    assert abs(np.mean(observed) - np.mean(expected)) < 3 * error
