@@ -2,7 +2,7 @@
 
 Probabilities of K classes are calibrated, too confident (temperature), or those of two classes are mixed and
 that of another has a nonlinear error; the outcomes of five labels have a common cause, and are calibrated or
-shifted. The tables in benchmarks/results were written, in about an hour, by
+shifted. The script takes about half an hour:
 
     python benchmarks/class_intervals.py --write benchmarks/results
 """

@@ -202,7 +202,7 @@ def test_samples_of_several_classes_drawn_by_class():
         some = rng.random(600) < kept[y]
         y, p, w = y[some], p[some], 1 / kept[y[some]]
         found = expected_under_calibration(
-            y, p, metric="cutoff_calibration_error", sample_weight=w, n_resamples=19
+            y, p, metric="cutoff_calibration_error", sample_weight=w, n_resamples=19, random_state=rng
         )
         assert found.weights == "case-control"
         observed.append(cutoff_calibration_error(y, p, sample_weight=w))
