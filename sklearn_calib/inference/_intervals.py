@@ -223,7 +223,8 @@ def confidence_interval(
     miscalibration of class k, population :math:`\lambda` has the probabilities
     :math:`p_k + \lambda (d_k - p_k \sum_j d_j)`, clipped to [0, 1] and divided by their sum. One class, or
     predicted class, at a time is shifted, and the lower end is also at most that along the path of the most
-    miscalibrated class alone. The predictions stay as they are, so that the level of lower end 0 is exact. Labels of a multilabel target have curves of their own, and are
+    miscalibrated class alone. The predictions stay as they are, so that the level of lower end 0 is exact.
+    Labels of a multilabel target have curves of their own, and are
     simulated by a Gaussian copula, so that intervals of their mean are not too short if they depend on each
     other: with residuals e, quantiles :math:`q = \Phi^{-1}(p)` and the normal density :math:`\varphi`, labels
     a and b have the correlation :math:`\sin(\sum e_a e_b / \sum \varphi(q_a) \varphi(q_b))`, sums over
