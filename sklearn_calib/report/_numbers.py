@@ -344,7 +344,7 @@ def find_regions(
     rows = _over_runs(np.bincount(index, weights=grouped.weight), first, last)
     count = counted.weight
     if counted.design is not None:
-        count = np.bincount(counted.design.group, counted.design.count)
+        count = np.bincount(counted.design.group, counted.design.count).astype(np.float64)
     regions = []
     for low, high, sign in _disjoint(first, last, signed, statistic)[:_MOST_REGIONS]:
         inside = np.flatnonzero((first >= low) & (last <= high) & (signed * sign > 0))
@@ -352,7 +352,7 @@ def find_regions(
         found: list[float] = []
         for start, end in ((low, high), (first[worst], last[worst])):
             chosen = (index >= start) & (index <= end)
-            part = GroupedOutcomes(*(x[chosen] for x in (counted.prob, counted.weight, counted.positives)))
+            part = GroupedOutcomes(counted.prob[chosen], counted.weight[chosen], counted.positives[chosen])
             found += [
                 float(part.prob[0]),
                 float(part.prob[-1]),
