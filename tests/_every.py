@@ -123,6 +123,7 @@ def _comparison():
 RESULT_MAKERS = {
     **{f"test_{name}": (lambda test=test: test.test(*binary(60))) for name, test in TEST_MAKERS.items()},
     "tcal_of_classes": lambda: inference.TCal(n_resamples=49, random_state=0).test(*several()),
+    "cutoff_of_classes": lambda: inference.CutoffTest(n_resamples=49).test(*several()),
     "cutoff": lambda: metrics.cutoff_result(*binary()),
     "decision_risk": lambda: metrics.decision_risk_result(*binary()),
     "expected_performance": lambda: metrics.expected_performance(binary()[1], certificate=0.02),

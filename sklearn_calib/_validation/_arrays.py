@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 # device type of the CPU in the DLPack protocol
 _DLPACK_CPU = 1
@@ -49,6 +50,8 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
             values = np.from_dlpack(values)
         elif hasattr(values, "to_numpy"):
             values = values.to_numpy()
+    if issparse(values):
+        raise TypeError(f"{name} is a sparse matrix, but must be dense. Pass {name}.toarray().")
     try:
         array = np.asarray(values)
     except ValueError as error:

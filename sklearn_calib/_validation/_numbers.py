@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 
 from sklearn_calib._typing import Array
 from sklearn_calib._validation._arrays import as_array, missing_values
@@ -66,8 +65,6 @@ def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
     logits of both classes. Of two probabilities the last one is returned, of two logits the last minus the
     first.
     """
-    if issparse(X):
-        raise TypeError(f"{name} is a sparse matrix, but scores are dense. Pass {name}.toarray().")
     scores = check_numbers(X, name)
     if scores.ndim not in (1, 2):
         raise ValueError(f"{name} must have shape (n,), (n, 1) or (n, K), got shape {scores.shape}.")

@@ -140,7 +140,8 @@ def test_mean_judgements_in_results(judged):
         metrics.score_decomposition,
         metrics.smooth_ece_result,
     ):
-        found, expected = function(y, p, sample_weight=w), function(one_by_one, repeated)
+        counted = {"weights": "frequency"} if function is metrics.cutoff_result else {}
+        found, expected = function(y, p, sample_weight=w, **counted), function(one_by_one, repeated)
         for name, value in vars(expected).items():
             if not isinstance(value, str):
                 np.testing.assert_allclose(getattr(found, name), value, rtol=1e-6, atol=1e-9)

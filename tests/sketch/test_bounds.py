@@ -189,8 +189,10 @@ def test_scales_of_tcal_down_to_the_cells_are_exact(case):
     found, exact = (
         {scale.n_bins: scale.statistic for scale in result.scales}
         for result in (
-            TCal(method="asymptotic").test(y, p, sample_weight=w),
-            TCal(method="asymptotic").test(case.y, case.p, sample_weight=case.w.astype(int)),
+            TCal(method="asymptotic").test(y, p, sample_weight=w, weights="frequency"),
+            TCal(method="asymptotic").test(
+                case.y, case.p, sample_weight=case.w.astype(int), weights="frequency"
+            ),
         )
     )
     coarse = [n_bins for n_bins in exact if n_bins <= 2**case.sketch.precision]
