@@ -24,6 +24,7 @@ from sklearn_calib.report._words import (
     one_line,
     pvalue_words,
     reported_parts,
+    test_label,
 )
 
 if TYPE_CHECKING:
@@ -132,15 +133,17 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
             lambda ax: _histogram(ax, points, sure, axis, at_end),
         ),
     ]
-    results = (test.result for test in report.tests)
-    shown = next((r for r in results if r.null_distribution is not None or r.asymptotic_null), None)
+    simulated = (
+        t for t in report.tests if t.result.null_distribution is not None or t.result.asymptotic_null
+    )
+    shown = next(simulated, None)
     if shown is not None:
         drawn.append(
             (
-                f"Null distribution of the {shown.test}{' (confidence)' if sure else ''}",
+                f"Null distribution of the {test_label(shown)}",
                 "Distribution of the test statistic under perfect calibration, and its observed value. Dark: "
                 "values at least as extreme, whose fraction is the p-value.",
-                lambda ax: TestDisplay.from_result(shown, ax=ax),
+                lambda ax: TestDisplay.from_result(shown.result, ax=ax),
             )
         )
     if isinstance(problem, ClassSample):

@@ -41,9 +41,10 @@ from sklearn_calib.inference import (
     CombinedTest,
     CoxTest,
     CutoffTest,
-    KernelTest,
     SpiegelhalterTest,
     TCal,
+    confidence_interval,
+    expected_under_calibration,
 )
 from sklearn_calib.inference._intervals import SharedIntervals
 from sklearn_calib.inference._null_distribution import null_distribution_of
@@ -60,6 +61,7 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.metrics._decomposition import decompose
+from sklearn_calib.metrics._reductions import class_samples
 from sklearn_calib.metrics._scores import log_losses, squared_distances
 from sklearn_calib.metrics._summary import summarize
 
@@ -130,9 +132,9 @@ class ReportTest:
         Its result, without the samples that contradict predictions of exactly 0 or 1.
     adjusted : float
         Its p-value, adjusted by Holm's method for the number of secondary tests, and at least that of the
-        report; NaN for primary tests.
-    reduction : {"binary", "confidence", "multiclass"}
-        What is tested, as in :class:`ReportMetric`.
+        report; NaN for the primary test.
+    reduction : {"binary", "confidence", "joint"}
+        What is tested, as in :class:`ReportMetric`; "joint" is each class, their mean and the confidence.
     """
 
     name: str
@@ -196,8 +198,8 @@ class ReportPart:
     pvalue : float
         p-value of the cutoff test.
     adjusted : float
-        The same, adjusted by Holm's method for the number of parts, and multiplied by the number of families
-        of tests.
+        The same, adjusted for the number of parts, by the joint test of classes or Holm's method for groups,
+        and multiplied by the number of families of tests.
     region : ReportRegion or None
         The interval of predictions with the largest error, if one is significant.
     """
@@ -429,8 +431,7 @@ class Budget:
     @property
     def n_draws(self) -> int:
         """The number of simulated samples of a test: 999 for 200 resamples."""
-        # of two primary tests and three families the smallest p-value can reject
-        return max(5 * self.n_resamples - 1, 199, ceil(6.0 / (1.0 - self.confidence)))
+        return max(5 * self.n_resamples - 1, _FEW_DRAWS)
 
     @property
     def generator(self) -> np.random.Generator:
@@ -455,6 +456,22 @@ def _value(metric: Callable[..., float], sample: BinarySample) -> float:
     return float(metric(sample.y, sample.p, sample_weight=sample.w, pos_label=1))
 
 
+def _half_width(sample: BinarySample | ClassSample, values: Array, alpha: float) -> float:
+    """Return half the width of the interval for the mean of ``values``, which sum to 0 with the weights.
+
+    It is normal for independent samples. With C clusters the standard error is that of the sums over
+    clusters, with the quantile of Student's t distribution with C - 1 degrees of freedom.
+    """
+    weighted = values if sample.w is None else values * sample.w
+    if sample.clusters is None:
+        variance = weighted @ (weighted if sample.sampling else values)
+        return float(norm.isf(alpha / 2.0) * np.sqrt(variance)) / sample.total
+    sums = np.bincount(sample.clusters, weighted)
+    n_clusters = sums.shape[0]
+    error = np.sqrt(sums @ sums * n_clusters / (n_clusters - 1.0))
+    return float(t.isf(alpha / 2.0, n_clusters - 1) * error) / sample.total
+
+
 @dataclass(frozen=True)
 class _Normal:
     """Normal intervals for means over a sample, and normal ranges under perfect calibration."""
@@ -462,21 +479,6 @@ class _Normal:
     sample: BinarySample
     grouped: GroupedOutcomes
     alpha: float
-
-    def half_width(self, values: Array) -> float:
-        """Return half the width of the interval for the mean of ``values``, which sum to 0 with the weights.
-
-        It is normal for independent samples. With C clusters the standard error is that of the sums over
-        clusters, with the quantile of Student's t distribution with C - 1 degrees of freedom.
-        """
-        weighted = values if self.sample.w is None else values * self.sample.w
-        if self.sample.clusters is None:
-            variance = weighted @ (weighted if self.sample.sampling else values)
-            return float(norm.isf(self.alpha / 2.0) * np.sqrt(variance)) / self.sample.total
-        sums = np.bincount(self.sample.clusters, weighted)
-        n_clusters = sums.shape[0]
-        error = np.sqrt(sums @ sums * n_clusters / (n_clusters - 1.0))
-        return float(t.isf(self.alpha / 2.0, n_clusters - 1) * error) / self.sample.total
 
     def null_half_width(self, slope: Array) -> float:
         """Return half the width of the range of the mean of ``slope`` times y - p.
@@ -488,7 +490,7 @@ class _Normal:
         if sample.clusters is None:
             return float(norm.isf(self.alpha / 2.0) * np.sqrt(grouped.variance @ slope**2)) / grouped.total
         values = slope[np.searchsorted(grouped.prob, sample.p)] * (sample.y - sample.p)
-        return self.half_width(values - np.average(values, weights=sample.w))
+        return _half_width(sample, values - np.average(values, weights=sample.w), self.alpha)
 
     def mean(
         self, key: str, name: str, loss: Array, expected: Array, slope: Array, least: float = 0.0
@@ -499,7 +501,7 @@ class _Normal:
         between its values for the two outcomes.
         """
         value = float(np.average(loss, weights=self.sample.w))
-        half = self.half_width(loss - value) if np.isfinite(value) else _NAN
+        half = _half_width(self.sample, loss - value, self.alpha) if np.isfinite(value) else _NAN
         centre = float(self.grouped.weight @ expected) / self.grouped.total
         around, low = self.null_half_width(slope), float(np.maximum(least, value - half))
         return ReportMetric(key, name, value, low, value + half, centre, centre - around, centre + around)
@@ -539,18 +541,44 @@ class _Normal:
         return lines
 
 
-def class_metrics(sample: ClassSample, parts: Sequence[ReportPart]) -> list[ReportMetric]:
+def class_metrics(sample: ClassSample, parts: Sequence[ReportPart], budget: Budget) -> list[ReportMetric]:
     """Return ``smooth_ece(y, P)`` and the proper scores of the class probabilities."""
+    name, reduction = "smooth ECE, mean over classes", "classwise"
     error = float(np.mean([part.error for part in parts]))
-    brier, log_loss = (
-        float(np.average(loss, weights=sample.w))
-        for loss in (squared_distances(sample.p, sample.y), log_losses(sample.p, sample.y))
-    )
-    return [
-        ReportMetric("smooth_ece_classwise", "smooth ECE, mean over classes", error, reduction="classwise"),
-        ReportMetric("brier_multiclass", "Brier score, sum over classes", brier, reduction="multiclass"),
-        ReportMetric("log_loss_multiclass", "log loss", log_loss, reduction="multiclass"),
-    ]
+    line = ReportMetric("smooth_ece_classwise", name, error, reduction=reduction)
+    if len(parts) <= _MOST_INTERVALS and sample.total <= _LARGE:
+        given: dict[str, Any] = {
+            "metric": smooth_ece,
+            "confidence": budget.confidence,
+            "n_resamples": budget.n_resamples,
+            "random_state": budget.seed,
+            "sample_weight": sample.w,
+            "weights": "sampling" if sample.sampling else "frequency",
+            "clusters": sample.clusters,
+            "labels": range(len(parts)),
+        }
+        found = confidence_interval(sample.y, sample.p, **given)
+        null = expected_under_calibration(sample.y, sample.p, **given)
+        ends = found.lower, found.upper, null.mean
+        line = ReportMetric(
+            line.key,
+            name,
+            error,
+            *ends,
+            null_upper=null.quantile,
+            corrected=found.corrected,
+            reduction=reduction,
+        )
+    lines = [line]
+    for key, name, loss in (
+        ("brier_multiclass", "Brier score, sum over classes", squared_distances(sample.p, sample.y)),
+        ("log_loss_multiclass", "log loss", log_losses(sample.p, sample.y)),
+    ):
+        value = float(np.average(loss, weights=sample.w))
+        half = _half_width(sample, loss - value, 1.0 - budget.confidence) if np.isfinite(value) else _NAN
+        low = float(np.maximum(0.0, value - half))
+        lines.append(ReportMetric(key, name, value, low, value + half, reduction="multiclass"))
+    return lines
 
 
 #: Number of steps that ``examine`` reports to the progress bar.
@@ -561,9 +589,10 @@ _LARGE = 100_000
 _FEW_VALUES, _SAMPLES_PER_VALUE = 50, 5
 # Parts are many and small: fewer bins and simulations.
 _PART_DISTINCT, _PART_BINS, _PART_DRAWS = 512, 256, 199
-# With more classes the kernel test replaces T-Cal; of more than the most samples it uses a random fifth
-# within these bounds, and few simulations.
-_MOST_TCAL_CLASSES, _FEWEST_PAIRED, _MOST_PAIRED, _FEW_DRAWS = 20, 1000, 2000, 199
+# The joint test simulates so many outcomes of classes, in at least so many samples.
+_MOST_OUTCOMES, _FEW_DRAWS = 200_000_000, 199
+# Calibrators are compared for at most so many classes; intervals of their mean error are for fewer.
+_MOST_COMPARED, _MOST_INTERVALS = 20, 10
 
 
 def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
@@ -730,19 +759,14 @@ def _result(test: CalibrationTest, sample: BinarySample | ClassSample) -> Calibr
     return found.others or found
 
 
-def with_adjusted(
-    tests: Sequence[ReportTest], n_primary: int, n_families: int
-) -> tuple[float, tuple[ReportTest, ...]]:
-    """Return the p-value of the primary tests, and all tests with their adjusted p-values.
+def with_adjusted(tests: Sequence[ReportTest], n_families: int) -> tuple[float, tuple[ReportTest, ...]]:
+    """Return the p-value of the primary test, the first, and all tests with their adjusted p-values.
 
-    Bonferroni for the primary tests and the families. The others are tested if these reject (fixed sequence),
-    by Holm's method, so that their p-values are at least that of the primary tests.
+    Bonferroni for the families. The others are tested if the first rejects (fixed sequence), by Holm's
+    method, so that their p-values are at least that of the primary test.
     """
-    pvalues = [test.result.pvalue for test in tests]
-    primary = min(1.0, n_families * n_primary * min(pvalues[:n_primary]))
-    adjusted = [_NAN] * n_primary + [
-        max(primary, value) for value in _holm([n_families * p for p in pvalues[n_primary:]])
-    ]
+    primary, *others = (min(1.0, n_families * test.result.pvalue) for test in tests)
+    adjusted = [_NAN, *(max(primary, value) for value in _holm(others))]
     return primary, tuple(replace(test, adjusted=p) for test, p in zip(tests, adjusted, strict=True))
 
 
@@ -751,22 +775,13 @@ def _holm(pvalues: Sequence[float]) -> list[float]:
 
 
 def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
-    """Return a test of the vectors of class probabilities."""
-    draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed}
+    """Return the joint test of all classes, their mean and the confidence."""
     n, n_classes = sample.p.shape
-    test: CalibrationTest = TCal(**draws) if n_classes <= _MOST_TCAL_CLASSES else KernelTest(**draws)
-    part = sample
-    if isinstance(test, KernelTest) and n > _MOST_PAIRED and sample.clusters is None:
-        # the cost of each simulation is quadratic, and few of them lose less power than fewer samples; the
-        # smallest p-value must reject after the adjustment for two tests in each of three families
-        rows = min(max(_FEWEST_PAIRED, n // 5), _MOST_PAIRED)
-        part = sample.take(np.random.default_rng(budget.seed).permutation(n)[:rows])
-        least = ceil(6.0 / (1.0 - budget.confidence))
-        test.n_resamples = max(_FEW_DRAWS + 1, budget.n_resamples, least) - 1
-    found = _result(test, part)
-    if part is not sample:
-        found = replace(found, reason=f"{found.reason}, {part.p.shape[0]} of {n} samples at random")
-    return ReportTest("all classes", "any miscalibration", found, _NAN, "multiclass")
+    # fewer simulations of large samples, whose smallest p-value rejects in two families
+    fewest = max(_FEW_DRAWS, ceil(2.0 / (1.0 - budget.confidence)))
+    draws = min(budget.n_draws, max(fewest, _MOST_OUTCOMES // (n * n_classes)))
+    found = _result(CutoffTest(n_resamples=draws, random_state=budget.seed), sample)
+    return ReportTest("cutoff test", "any class, their mean, the confidence", found, _NAN, "joint")
 
 
 def _after_recalibration(sample: BinarySample, summary: CalibrationSummary, budget: Budget) -> float:
@@ -847,7 +862,7 @@ def select_calibrator(sample: BinarySample | ClassSample, seed: int) -> Calibrat
     None for more than 20 classes, which take too long, and if an outcome is missing in a training part.
     """
     n_classes = sample.p.shape[1] if sample.p.ndim == 2 else 2
-    if n_classes > _MOST_TCAL_CLASSES or np.bincount(sample.y, minlength=n_classes).min() < _N_FOLDS:
+    if n_classes > _MOST_COMPARED or np.bincount(sample.y, minlength=n_classes).min() < _N_FOLDS:
         return None
     y, p, w, folds = sample.y, sample.p, sample.w, _N_FOLDS
     if sample.clusters is not None:
@@ -867,46 +882,65 @@ def select_calibrator(sample: BinarySample | ClassSample, seed: int) -> Calibrat
     return AutoCalibrator(candidates=candidates, cv=folds, random_state=seed).fit(p, y, w).selection_
 
 
-def examine_parts(
-    parts: Sequence[tuple[str, BinarySample]], budget: Budget, n_families: int, step: Step
+def examine_classes(
+    sample: ClassSample, test: ReportTest, budget: Budget, n_families: int, step: Step
 ) -> tuple[ReportPart, ...]:
-    """Return a line for each class or group, with p-values adjusted for their number and the families."""
+    """Return a line for each class, with its p-values in the joint test."""
+    tested = {part.label: part for part in test.result.scales}
+    lines = []
+    for label, problem in zip(sample.classes.tolist(), class_samples(sample, "classwise"), strict=True):
+        step(str(label))
+        found = tested[label]
+        adjusted = min(1.0, n_families * found.adjusted_pvalue)
+        lines.append(replace(_part(str(label), problem, budget), pvalue=found.pvalue, adjusted=adjusted))
+    return tuple(lines)
+
+
+def examine_groups(
+    groups: Sequence[tuple[str, BinarySample]], budget: Budget, n_families: int, step: Step
+) -> tuple[ReportPart, ...]:
+    """Return a line for each group, with p-values adjusted for their number and the families."""
     lines = []
     # the smallest p-value of a simulation must be able to reject
-    n_draws = max(budget.n_draws, ceil(2 * n_families * len(parts) / (1.0 - budget.confidence)))
-    for name, sample in parts:
+    n_draws = max(budget.n_draws, ceil(2 * n_families * len(groups) / (1.0 - budget.confidence)))
+    for name, sample in groups:
         step(name)
-        lines.append(_part(name, sample, budget, n_draws))
+        lines.append(replace(_part(name, sample, budget), pvalue=_group_pvalue(sample, budget, n_draws)))
     adjusted = _holm([n_families * line.pvalue for line in lines])
     return tuple(replace(line, adjusted=value) for line, value in zip(lines, adjusted, strict=True))
 
 
-def _part(name: str, sample: BinarySample, budget: Budget, n_draws: int) -> ReportPart:
+def _group_pvalue(sample: BinarySample, budget: Budget, n_draws: int) -> float:
+    """Return the p-value of the cutoff test."""
+    if sample.clusters is not None and not sample.clusters.any():
+        # the variance between clusters cannot be estimated from a single one
+        return 1.0
+    tested, number = merged(sample), budget.n_draws
+    pvalue = _result(CutoffTest(n_resamples=number, random_state=budget.seed), tested).pvalue
+    if number < n_draws and pvalue < 1.5 / (number + 1):
+        # no simulation was as extreme: the p-value of more of them decides
+        pvalue = _result(CutoffTest(n_resamples=n_draws, random_state=budget.seed), tested).pvalue
+    return pvalue
+
+
+def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
+    """Return the line of a class or group, without its test."""
     grouped = group_sample(sample)
     small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
     bound = Redrawn(smooth_ece, small, weighted=bool((small.weight != 1).any()))
     null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)
-    tested, samples = merged(sample), grouped.samples
-    # the variance between clusters cannot be estimated from a single one
-    single = sample.clusters is not None and not sample.clusters.any()
-    pvalue, number = 1.0, budget.n_draws
-    if not single:
-        pvalue = _result(CutoffTest(n_resamples=number, random_state=budget.seed), tested).pvalue
-    if number < n_draws and pvalue < 1.5 / (number + 1):
-        # no simulation was as extreme: the p-value of more of them decides
-        pvalue = _result(CutoffTest(n_resamples=n_draws, random_state=budget.seed), tested).pvalue
     regions = find_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)
     predicted, observed = _frequencies(grouped)
     return ReportPart(
         name=name,
-        n_samples=samples.total,
-        n_events=float(samples.positives.sum()),
+        n_samples=grouped.samples.total,
+        n_events=float(grouped.samples.positives.sum()),
         predicted=predicted,
         observed=observed,
         error=bound.estimate if small is grouped else _value(smooth_ece, sample),
         null_mean=null.mean,
         null_upper=null.quantile,
-        pvalue=pvalue,
-        adjusted=pvalue,
+        pvalue=_NAN,
+        adjusted=_NAN,
         region=max(regions, key=lambda region: abs(region.gap) * region.n_samples, default=None),
     )

@@ -60,6 +60,7 @@ def report_fragment(report: ReportNumbers) -> str:
 def _content(report: ReportNumbers, title: str) -> dict[str, Any]:
     """Return the variables of the templates."""
     of = " (confidence)" if report.kind == "confidence" else ""
+    about = f"Each class against the rest, worst first. Joint test: {words.joint_words(report)}."
     return {
         "report": report,
         "title": title,
@@ -68,7 +69,7 @@ def _content(report: ReportNumbers, title: str) -> dict[str, Any]:
         # ids must differ between reports in one notebook
         "figures": figures(report, sha256(str(report).encode()).hexdigest()),
         "tables": [
-            _table("Classes", "Each class against the rest, worst first.", report, report.classes),
+            _table("Classes", about, report, report.classes),
             _table(f"Groups{of}", "Each group of samples separately, worst first.", report, report.groups),
         ],
     }
@@ -94,7 +95,7 @@ def _tiles(report: ReportNumbers) -> list[tuple[str, str]]:
         ),
         (
             words.pvalue_text(report.pvalue),
-            "p-value of the primary test" + ", adjusted" * bool(report.classes or report.groups),
+            "p-value of the primary test" + ", adjusted" * bool(report.groups),
         ),
     ]
     for key, name in (("observed_over_expected", "observed / expected"), ("slope", "calibration slope")):

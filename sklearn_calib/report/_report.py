@@ -38,7 +38,8 @@ from sklearn_calib.report._numbers import (
     counts_of,
     differences_pvalue,
     examine,
-    examine_parts,
+    examine_classes,
+    examine_groups,
     largest_rounded,
     select_calibrator,
     serial_dependence,
@@ -78,10 +79,10 @@ class CalibrationReport(ReportNumbers):
         Metrics, each with its confidence interval and its range under perfect calibration. Multiclass
         reports have those of the confidence and, with their own ``reduction``, those of all classes.
     tests : tuple of ReportTest
-        Tests. Those without adjusted p-value are primary: the combined test and, for multiclass targets, the
-        test of all classes together.
+        Tests. The first is primary: the combined test, or for multiclass targets the joint cutoff test, whose
+        ``scales`` are the p-values of the classes, their mean and the confidence, the worst first.
     pvalue : float
-        p-value of the primary tests, adjusted for their number and that of the families of tests. If
+        p-value of the primary test, multiplied by the number of families of tests. If
         predictions of exactly 0 or 1 are contradicted, it is that of the other samples, and the
         contradictions are the first of the findings.
     selection : CalibratorSelection or None
@@ -288,19 +289,19 @@ def calibration_report(
 
     Metrics, tests and regions of multiclass predictions use the confidence, the largest class probability as
     a forecast that the predicted class is right. In addition, each class is evaluated against the rest. The
-    primary p-value is the Bonferroni adjustment of two tests, the combined test of the confidence and the
-    test of all classes (T-Cal; with more than 20 classes the kernel test). Of more than 2000 samples without
-    ``clusters`` the kernel test uses a random fifth, between 1000 and 2000, and ``n_resamples - 1``
-    simulations, at least 199 and as many as the level needs.
+    primary test is the joint :class:`~sklearn_calib.inference.CutoffTest`, the smallest p-value of the
+    classes, their mean and the confidence; its script ``benchmarks/several_classes.py`` compares its power
+    with that of others. It uses fewer simulations if these have more than 2e8 outcomes of classes, at least
+    199. The mean error of more than 10 classes, or 100 000 samples, has no interval.
 
     The headline is the first of these that applies:
 
     1. Miscalibrated: a p-value is at most 1 - ``confidence`` after adjustment, or more predictions of exactly
        0 or 1 are contradicted than rounding explains (binomial test with probability ``rounding``). There are
-       up to three families of tests: the primary tests (Bonferroni), the cutoff tests of the classes and
-       those of the groups (Holm). All p-values are multiplied by the number of families. The probability
+       up to two families of tests: the primary test, and the cutoff tests of the groups (Holm). With groups
+       all p-values are multiplied by two. The probability
        that a calibrated model is called miscalibrated is therefore at most 1 - ``confidence``, if the tests
-       keep their level. Adjusted p-values of secondary tests are at least that of the primary ones.
+       keep their level. Adjusted p-values of secondary tests are at least that of the primary one.
     2. Too few samples to tell: the interval of the smooth ECE contains large errors; or the interval of
        intercept or slope does not contain the ideal value, or a metric lies outside its range under perfect
        calibration, without adjustment.
@@ -340,29 +341,27 @@ def calibration_report(
     sample = problem if isinstance(problem, BinarySample) else class_samples(problem, "confidence")[0]
     parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
     several, n_classes = whole is not None, 0 if whole is None else whole.classes.shape[0]
-    # of tests: all predictions, classes, groups
-    n_families = 1 + several + bool(parts)
+    # of tests: all predictions, groups
+    n_families = 1 + bool(parts)
     with Progress(progress, N_STEPS + several + n_classes + len(parts)) as step:
         found = examine(sample, budget, step) | understood
         classes: tuple[ReportPart, ...] = ()
         if whole is not None:
             step("all classes together")
-            first, *rest = (replace(test, reduction="confidence") for test in found["tests"])
-            found["tests"] = [first, class_test(whole, budget), *rest]
+            joint = class_test(whole, budget)
+            found["tests"] = [joint, *(replace(test, reduction="confidence") for test in found["tests"])]
             zero = whole.p == 0.0
             times = counts_of(whole)
             found["n_certain"] = float(times @ zero.sum(axis=1))
             found["n_impossible"] = float(times @ zero[np.arange(whole.y.shape[0]), whole.y])
-            names = map(str, whole.classes.tolist())
-            problems = list(zip(names, class_samples(whole, "classwise"), strict=True))
-            classes = examine_parts(problems, budget, n_families, step)
+            classes = examine_classes(whole, joint, budget, n_families, step)
             found["metrics"] = (
                 *(replace(line, reduction="confidence") for line in found["metrics"]),
-                *class_metrics(whole, classes),
+                *class_metrics(whole, classes, budget),
             )
-        group_lines = examine_parts(parts, budget, n_families, step)
+        group_lines = examine_groups(parts, budget, n_families, step)
     untested = clusters is not None or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
-    pvalue, found["tests"] = with_adjusted(found["tests"], 1 + several, n_families)
+    pvalue, found["tests"] = with_adjusted(found["tests"], n_families)
     report = CalibrationReport(
         name="" if name is None else str(name),
         kind="confidence" if several else "binary",

@@ -186,7 +186,7 @@ def verdict(report: ReportNumbers) -> Verdict:
     tiny, small = min(_TINY, 0.1 * base), min(_SMALL, 0.2 * base)
     test, of_classes = "Combined test", ""
     if report.kind != "binary":
-        test += " of the confidence and test of all classes"
+        test = "Joint cutoff test of all classes and the confidence"
         smooth, log_loss, brier = (
             number(report.metric(key).value)
             for key in ("smooth_ece_classwise", "log_loss_multiclass", "brier_multiclass")
@@ -198,7 +198,7 @@ def verdict(report: ReportNumbers) -> Verdict:
     if report.n_impossible:
         verb = "contradicts" if report.n_impossible == 1 else "contradict"
         test += f", without {sample_words(report.n_impossible)} that {verb} a prediction of 0 or 1"
-    test += " (adjusted)" if report.classes or report.groups else ""
+    test += " (adjusted)" if report.groups else ""
     numbers = (
         f"{_error_name(report)}, bias-corrected: {number(error.estimate)} ({level} confidence interval "
         f"{number(error.lower)} to {number(error.upper)}). Its raw value is {number(error.value)}, where "
@@ -476,19 +476,23 @@ def _calibrator(report: ReportNumbers) -> str:
 
 def multiple_testing(report: ReportNumbers) -> str:
     """Return the role of each test, and how p-values are adjusted."""
-    further = sum(np.isfinite(test.adjusted) for test in report.tests)
-    first = (
-        "The combined test is the primary test."
-        if len(report.tests) - further == 1
-        else "The first two tests are primary: the smaller p-value is multiplied by 2."
-    )
-    families = 1 + bool(report.classes) + bool(report.groups)
-    if families > 1:
-        parts = " and ".join(["classes"] * bool(report.classes) + ["groups"] * bool(report.groups))
-        first += f" All adjusted p-values are multiplied by {families}, because {parts} are tested, too."
+    first = f"The {test_label(report.tests[0])} is the primary test."
+    if report.groups:
+        first += " All adjusted p-values are multiplied by 2, because groups are tested, too."
     return (
-        f"{first} The other {further} tests describe the type of miscalibration. Their p-values are adjusted "
-        "by Holm's method, and are at least that of the report."
+        f"{first} The other {len(report.tests) - 1} tests describe the type of miscalibration. Their "
+        "p-values are adjusted by Holm's method, and are at least that of the report."
+    )
+
+
+def joint_words(report: ReportNumbers) -> str:
+    """Return the p-values of the joint test other than those of the classes."""
+    families = 1 + bool(report.groups)
+    return "; ".join(
+        f"{part.name} {pvalue_words(part.pvalue)}, adjusted "
+        f"{pvalue_words(min(1.0, families * part.adjusted_pvalue))}"
+        for part in report.tests[0].result.scales
+        if part.label is None
     )
 
 
@@ -589,7 +593,9 @@ def report_text(report: ReportNumbers) -> str:
         ("Tests", _test_lines(report)),
         (
             "Classes, each against the rest, worst first",
-            _part_lines(report, report.classes) if report.classes else [],
+            [*_part_lines(report, report.classes), *_paragraph(f"Joint test: {joint_words(report)}.")]
+            if report.classes
+            else [],
         ),
         (f"Groups{of}, worst first", _part_lines(report, report.groups) if report.groups else []),
         ("Expected values under perfect calibration", _paragraph(expected_words(report))),

@@ -203,14 +203,18 @@ def test_multiclass(multiclass, multiclass_report):
         assert part.error == pytest.approx(smooth_ece((y == k).astype(int), p[:, k]))
         assert part.n_events == (y == k).sum()
         assert part.predicted == pytest.approx(p[:, k].mean())
-    both = [line.result.pvalue for line in report.tests[:2]]
-    joint = TCal(n_resamples=199, random_state=0).test(y, p).pvalue
-    assert both[1] == joint
-    # two primary tests, and two families with the tests of the classes
-    assert report.pvalue == min(1.0, 4 * min(both))
-    pvalues = np.array([part.pvalue for part in report.classes])
-    assert [part.adjusted for part in report.classes] == pytest.approx(holm(2 * pvalues), rel=1e-12)
+    joint = CutoffTest(n_resamples=199, random_state=0).test(y, p)
+    assert report.pvalue == report.tests[0].result.pvalue == joint.pvalue
+    tested = {part.label: part for part in joint.scales}
+    for k, part in enumerate(report.classes):
+        assert (part.pvalue, part.adjusted) == (tested[k].pvalue, tested[k].adjusted_pvalue)
+    # with groups there are two families
+    both = calibration_report(y, p, groups=np.arange(500) % 2, n_resamples=20)
+    assert both.pvalue == 2 * joint.pvalue
+    assert [part.adjusted for part in both.classes] == [min(1, 2 * part.adjusted) for part in report.classes]
     assert report.miscalibrated
+    assert "mean over classes p " in str(report)
+    assert "confidence p " in str(report)
     named = calibration_report(np.array(["c", "a", "b"])[y], p[:, [1, 2, 0]], n_resamples=20)
     assert [part.name for part in named.classes] == ["a", "b", "c"]
     assert named.classes[2].error == pytest.approx(report.classes[0].error)
@@ -228,7 +232,7 @@ def test_multiclass_numbers_say_their_reduction(multiclass, multiclass_report):
         line = report.metric(key)
         assert line.value == pytest.approx(value, rel=1e-9)
         assert line.reduction == reduction
-    assert {test.reduction for test in report.tests} == {"confidence", "multiclass"}
+    assert {test.reduction for test in report.tests} == {"confidence", "joint"}
     text = str(report)
     for reduction in ("confidence: ", "classwise: ", "multiclass: "):
         assert f"\n  {reduction}" in text
@@ -236,17 +240,24 @@ def test_multiclass_numbers_say_their_reduction(multiclass, multiclass_report):
         assert f"{test.name} ({test.reduction})" in text
 
 
-def test_many_classes_are_tested_by_some_of_many_samples(one_measure, monkeypatch):
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(21), 150)
-    y = (p.cumsum(axis=1) < rng.random(150)[:, np.newaxis]).sum(axis=1).clip(0, 20)
-    monkeypatch.setattr("sklearn_calib.report._numbers._MOST_PAIRED", 100)
-    monkeypatch.setattr("sklearn_calib.report._report.examine_parts", lambda *_: ())
-    monkeypatch.setattr("sklearn_calib.report._report.class_metrics", lambda *_: [])
-    report = calibration_report(y, p, labels=range(21), n_resamples=20)
-    result = report.tests[1].result
-    assert result.n_samples == 100
-    assert result.reason.endswith("100 of 150 samples at random")
+def test_errors_of_all_classes_have_intervals(multiclass, multiclass_report):
+    (y, p), line = multiclass, multiclass_report.metric("smooth_ece_classwise")
+    given = {"metric": "smooth_ece", "n_resamples": 20, "reduction": "classwise"}
+    found = confidence_interval(y, p, **given)
+    assert (line.lower, line.upper, line.corrected) == (found.lower, found.upper, found.corrected)
+    null = expected_under_calibration(y, p, **given)
+    assert (line.null_mean, line.null_upper) == (null.mean, null.quantile)
+    loss, line = -np.log(p[np.arange(500), y]), multiclass_report.metric("log_loss_multiclass")
+    half = 1.959964 * loss.std() / 500**0.5
+    assert (line.lower, line.upper) == pytest.approx((loss.mean() - half, loss.mean() + half), rel=1e-6)
+
+
+def test_large_samples_of_classes_are_simulated_less_often(multiclass, one_measure, monkeypatch):
+    monkeypatch.setattr("sklearn_calib.report._numbers._MOST_OUTCOMES", 250 * 1500)
+    monkeypatch.setattr("sklearn_calib.report._numbers._MOST_INTERVALS", 2)
+    report = calibration_report(*multiclass, n_resamples=80)
+    assert report.tests[0].result.null_distribution.size == 250
+    assert np.isnan(report.metric("smooth_ece_classwise").lower)
 
 
 def test_infinite_log_loss_of_all_classes():
