@@ -21,11 +21,11 @@ from sklearn_calib._validation import (
     check_integer,
     check_option,
     check_positive,
-    check_sample,
     check_size,
     samples_of_groups,
 )
-from sklearn_calib.inference._intervals import SharedIntervals, shifted
+from sklearn_calib.inference._class_redraw import Table, check_table
+from sklearn_calib.inference._intervals import SharedIntervals, confidence_interval, shifted
 from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric, metric_names
@@ -288,12 +288,14 @@ class CalibrationRequirements:
         weights: str = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
+        reduction: str | None = None,
+        labels: ArrayLike | None = None,
     ) -> RequirementsResult:
         """Test every requirement on a sample that the model was not trained on.
 
         Parameters
         ----------
-        %(binary_sample)s
+        %(inference_sample)s
         n_resamples : int, default=200
             Number of simulated samples for each step of an interval of a metric, at least 20; "certificate"
             uses ``5 * n_resamples - 1`` bootstrap samples.
@@ -304,6 +306,8 @@ class CalibrationRequirements:
         %(clusters)s
             The intervals allow for this as in :func:`calibration_report`.
         %(pos_label)s
+        %(inference_reduction)s
+            All requirements can be checked with "confidence", and those on metrics with the others.
 
         Returns
         -------
@@ -317,7 +321,10 @@ class CalibrationRequirements:
         least = max(20, int(np.ceil(1.0 / self.alpha)))
         n_resamples = check_size(n_resamples, "n_resamples", minimum=least)
         budget = Budget(1.0 - 2.0 * self.alpha, n_resamples, seed_of(random_state))
-        sample = check_sample(y_true, y_proba, sample_weight, weights, pos_label, clusters)
+        given = sample_weight, weights, clusters, pos_label
+        sample = check_table(y_true, y_proba, *given, reduction, labels)
+        if isinstance(sample, Table):
+            return self._of_classes(y_true, y_proba, *given, reduction, labels, budget, sample.total)
         parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
         if _SEGMENTS in self.limits and groups is None:
             raise ValueError("segment_difference needs groups. Pass the segment of each sample as groups.")
@@ -340,12 +347,59 @@ class CalibrationRequirements:
                 found = _certificate(grouped, small, self.alpha, budget)
             else:
                 found = shared.interval(as_metric(name))
-                if _is_score(name):
-                    (low, high), text = limit, f"{name} in [{limit[0]}, {limit[1]}]"
-                else:
-                    found = replace(found, estimate=found.corrected)
+                results.append(_metric_result(name, limit, found, reduction, grouped.samples.total))
+                continue
             results.append(_judged(name, text, found, low, high, grouped.samples.total))
         return RequirementsResult(tuple(results), self.alpha, grouped.samples.total)
+
+    def _of_classes(
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        sample_weight: ArrayLike | None,
+        weights: Any,
+        clusters: ArrayLike | None,
+        pos_label: Any,
+        reduction: Any,
+        labels: ArrayLike | None,
+        budget: Budget,
+        n_samples: float,
+    ) -> RequirementsResult:
+        """Test requirements on metrics of several classes or labels."""
+        results = []
+        for name, limit in self.limits.items():
+            if name not in metric_names():
+                raise ValueError(
+                    f"{name} needs a binary problem. Pass reduction='confidence' for the probability of the "
+                    "predicted class, or one class or label at a time."
+                )
+            found: IntervalEstimate = confidence_interval(
+                y_true,
+                y_proba,
+                metric=name,
+                confidence=budget.confidence,
+                n_resamples=budget.n_resamples,
+                random_state=budget.seed,
+                sample_weight=sample_weight,
+                weights=weights,
+                clusters=clusters,
+                pos_label=pos_label,
+                reduction=reduction,
+                labels=labels,
+            )
+            results.append(_metric_result(name, limit, found, reduction, n_samples))
+        return RequirementsResult(tuple(results), self.alpha, n_samples)
+
+
+def _metric_result(
+    name: str, limit: Any, found: Any, reduction: str | None, n_samples: float
+) -> RequirementResult:
+    """Compare the interval of a metric with its limits."""
+    of = name if reduction is None else f"{name} ({reduction})"
+    if _is_score(name):
+        return _judged(name, f"{of} in [{limit[0]}, {limit[1]}]", found, *limit, n_samples)
+    found = replace(found, estimate=found.corrected)
+    return _judged(name, f"{of} <= {limit}", found, -np.inf, limit, n_samples)
 
 
 def _is_score(name: str) -> bool:

@@ -492,7 +492,7 @@ def joint_words(report: ReportNumbers) -> str:
         f"{part.name} {pvalue_words(part.pvalue)}, adjusted "
         f"{pvalue_words(min(1.0, families * part.adjusted_pvalue))}"
         for part in report.tests[0].result.scales
-        if part.label is None
+        if report.classes and part.label is None
     )
 
 
