@@ -244,9 +244,10 @@ def test_errors_of_all_classes_have_intervals(multiclass, multiclass_report):
     (y, p), line = multiclass, multiclass_report.metric("smooth_ece_classwise")
     given = {"metric": "smooth_ece", "n_resamples": 20, "reduction": "classwise"}
     found = confidence_interval(y, p, **given)
-    assert (line.lower, line.upper, line.corrected) == (found.lower, found.upper, found.corrected)
+    ends = found.lower, found.upper, found.corrected
+    assert (line.lower, line.upper, line.corrected) == pytest.approx(ends, rel=1e-9)
     null = expected_under_calibration(y, p, **given)
-    assert (line.null_mean, line.null_upper) == (null.mean, null.quantile)
+    assert (line.null_mean, line.null_upper) == pytest.approx((null.mean, null.quantile), rel=1e-9)
     loss, line = -np.log(p[np.arange(500), y]), multiclass_report.metric("log_loss_multiclass")
     half = 1.959964 * loss.std() / 500**0.5
     assert (line.lower, line.upper) == pytest.approx((loss.mean() - half, loss.mean() + half), rel=1e-6)
