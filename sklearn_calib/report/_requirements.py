@@ -397,7 +397,7 @@ def _metric_result(
     """Compare the interval of a metric with its limits."""
     of = name if reduction is None else f"{name} ({reduction})"
     if _is_score(name):
-        return _judged(name, f"{of} in [{limit[0]}, {limit[1]}]", found, *limit, n_samples)
+        return _judged(name, f"{of} in [{limit[0]}, {limit[1]}]", found, limit[0], limit[1], n_samples)
     found = replace(found, estimate=found.corrected)
     return _judged(name, f"{of} <= {limit}", found, -np.inf, limit, n_samples)
 
