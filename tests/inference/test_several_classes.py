@@ -92,11 +92,11 @@ def test_smallest_pvalue_of_the_same_labels():
             for each in [y, *simulated]
         ]
     )
-    z = (values - values[1:].mean(axis=0)) / values[1:].std(axis=0)
+    z = (values - values.mean(axis=0)) / values.std(axis=0)
     mean = z[:, :3].mean(axis=1)
     pvalue = np.column_stack([*map(fraction_above, values.T), fraction_above(mean)])
     # continuous values have no ties but those of their ranks, which go by the largest z
-    z = np.column_stack((z, mean / mean[1:].std()))
+    z = np.column_stack((z, mean / mean.std()))
 
     def rank_of_smallest(pvalue, z):
         keys = []

@@ -27,6 +27,8 @@ _MOST_SIMULATED = 100_000
 _MOST_SAMPLES = 1e8
 # Standardized statistics that differ by less are ties: more than the accuracy of any metric.
 _TIE = 1e-4
+# Statistics that are infinite count as this.
+_LARGEST = 1e100
 # Tables in text have so many lines.
 _MOST_LINES = 10
 
@@ -218,17 +220,19 @@ def _combined(
     pvalues, adjusted = np.ones((2, n_parts))
     if together and known and all(v is not None and v.shape == drawn[0].shape for v in drawn):
         values = np.column_stack([_evidence(results[k]) for k in known])
-        mean, deviation = values[1:].mean(axis=0), values[1:].std(axis=0)
-        deviation[deviation == 0.0] = np.inf
         # the statistic of a contradicted prediction is infinite
-        z = np.minimum((values - mean) / deviation, 1.0 / np.finfo(np.float64).eps)
+        values = np.minimum(values, _LARGEST)
+        # of all rows, which are exchangeable; without the first one its z would be too large
+        deviation = values.std(axis=0)
+        deviation[deviation == 0.0] = np.inf
+        z = (values - values.mean(axis=0)) / deviation
         classes = np.array([parts[k].label is not None for k in known])
         groups = [np.flatnonzero(classes), *np.flatnonzero(~classes)[:, np.newaxis]]
         if with_mean and classes.any():
             average = z[:, classes].mean(axis=1, keepdims=True)
             groups.append(np.array([z.shape[1]]))
             known.append(n_parts)
-            z = np.hstack((z, average / average[1:].std()))
+            z = np.hstack((z, average / average.std()))
             rows.append(["mean over classes", None, float(average[0, 0]), estimate])
             pvalues, adjusted = np.ones((2, n_parts + 1))
         pvalues[known], adjusted[known], null, statistic = _smallest(z, [g for g in groups if g.size])
@@ -293,6 +297,8 @@ def _smallest(z: Array, groups: list[NDArray[np.intp]]) -> tuple[Array, Array, A
         # what the group, and then the test, had returned if the column were the smallest
         alone = _rank(e, _ordered(pvalues[0, group], z[0, group], z.shape[0]))
         adjusted[group] = _rank(overall, _ordered(alone, z[0, group], z.shape[0]))
+    # among ties, a column can have a larger z than the one that decides
+    adjusted = np.maximum(adjusted, _rank(overall, overall[0]))
     return pvalues[0], adjusted, least[1:], float(least[0])
 
 
