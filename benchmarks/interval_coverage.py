@@ -9,9 +9,12 @@ benchmarks/results were written by
     python benchmarks/interval_coverage.py --study scores --resamples 20 --write benchmarks/results
     python benchmarks/interval_coverage.py --study decisions --sizes 200 --write benchmarks/results
     python benchmarks/interval_coverage.py --study logit --sizes 200 --write benchmarks/results
+    python benchmarks/interval_coverage.py --study weights --repetitions 200 --resamples 40 \
+        --write benchmarks/results
 
 The first takes about an hour, with ``--sizes 5000`` two, and each of the others some minutes. "scores" are
-metrics that are not calibration errors, with intervals by the bootstrap.
+metrics that are not calibration errors, with intervals by the bootstrap. "weights" are samples with sampling
+weights, from designs instead of distributions of the predictions, and the slope of the summary besides.
 """
 
 import csv
@@ -29,6 +32,7 @@ from sklearn_calib.inference import confidence_interval
 from sklearn_calib.metrics import (
     area_under_risk_coverage,
     calibration_decision_loss,
+    calibration_summary,
     cutoff_calibration_error,
     decision_risk_gap,
     expected_calibration_error,
@@ -44,6 +48,11 @@ def accuracy(y, p, sample_weight=None):
     return np.average(y == (p >= 0.5), weights=sample_weight)
 
 
+def recalibration_slope(y, p, sample_weight=None):
+    """Return the slope of the calibration summary."""
+    return calibration_summary(y, p, sample_weight=sample_weight).slope.estimate
+
+
 METRICS = {
     "smooth ECE": smooth_ece,
     "cutoff": cutoff_calibration_error,
@@ -57,6 +66,7 @@ METRICS = {
     "largest gap": partial(decision_risk_gap, threshold="max"),
     "CDL": calibration_decision_loss,
     "LS-ECE": logit_smoothed_ece,
+    "slope": recalibration_slope,
 }
 
 # Quantile functions of the predictions.
@@ -97,7 +107,48 @@ TRUTHS = {
     "zigzag": curve(lambda u: np.where(np.floor(10 * u) % 2, -1, 1)),
     "slope 1.6": slope(1.6),
     "slope .7": slope(0.7),
+    "slope .6": slope(0.6),
+    "log-odds -.5": lambda p, u, rare: expit(logit(p) - 0.5),
     "bump": lambda p, u, rare: np.clip(p + 0.25 * np.exp(-((p - 0.3) ** 2) / 0.005), 0, 1),
+}
+
+
+def lognormal(rng, n, truth):
+    """Return predictions, event probabilities and weights that depend on neither."""
+    p, events = event_probabilities(POPULATION, truth, rng.random(n))
+    return p, events, rng.lognormal(0.0, 0.8, n)
+
+
+def strata(rng, n, truth):
+    """One stratum is sampled ten times as often, and only both together have the event probabilities."""
+    p, events = event_probabilities(POPULATION, truth, rng.random(n))
+    often = rng.random(n) < 10 / 11
+    return p, events - 0.7 * p * (1 - p) * np.where(often, 1, -1), np.where(often, 1.0, 10.0)
+
+
+def inverse_probability(rng, n, truth):
+    """High predictions are sampled more often."""
+    p, events = event_probabilities(POPULATION, truth, rng.random(20 * n))
+    sampled = np.flatnonzero(rng.random(20 * n) < 0.05 + 0.95 * p)[:n]
+    return p[sampled], events[sampled], 1 / (0.05 + 0.95 * p[sampled])
+
+
+def case_control(rng, n, truth):
+    """All events are sampled, and 15% of the others."""
+    p, events = event_probabilities(POPULATION, truth, rng.random(20 * n))
+    y = rng.random(20 * n) < events
+    sampled = np.flatnonzero(y | (rng.random(20 * n) < 0.15))[:n]
+    return p[sampled], y[sampled].astype(float), np.where(y[sampled], 1.0, 1 / 0.15)
+
+
+# Samples with sampling weights of one population.
+POPULATION = "logit-normal, mean -1"
+PREDICTIONS[POPULATION] = lambda u: expit(1.5 * ndtri(u) - 1)
+DESIGNS = {
+    "lognormal": lognormal,
+    "strata 1:10": strata,
+    "1 / p": inverse_probability,
+    "case-control": case_control,
 }
 
 # Metrics, predictions and truths.
@@ -105,6 +156,11 @@ STUDIES = {
     "errors": (list(METRICS)[:3], list(PREDICTIONS)[:5], list(TRUTHS)[:13]),
     "scores": (list(METRICS)[3:9], ["beta(2, 3)", "beta(.3, .3)"], ["calibrated", "slope 1.6"]),
     "decisions": (["largest gap", "CDL"], ["beta(.3, .3)"], ["calibrated", "slope .7"]),
+    "weights": (
+        ["smooth ECE", "cutoff", "Brier", "slope"],
+        list(DESIGNS),
+        ["calibrated", "slope .6", "log-odds -.5"],
+    ),
     "logit": (["LS-ECE"], ["uniform"], ["calibrated", "slope .5", "bump"]),
 }
 
@@ -128,15 +184,21 @@ def measure(metrics, predictions, truth, n, repetitions, n_resamples):
     ends = {name: np.empty((repetitions, 2)) for name in metrics}
     for r in range(repetitions):
         rng = np.random.default_rng([n, r, *map(ord, predictions + truth)])
-        u = rng.random(n)
-        p, events = event_probabilities(predictions, truth, u)
+        if weighted := predictions in DESIGNS:
+            p, events, w = DESIGNS[predictions](rng, n, truth)
+        else:
+            (p, events), w = event_probabilities(predictions, truth, rng.random(n)), None
         y = (rng.random(n) < events).astype(int)
         for name in metrics:
-            interval = confidence_interval(
-                y, p, metric=METRICS[name], n_resamples=n_resamples, random_state=r
-            )
+            if name == "slope":
+                interval = calibration_summary(y, p, sample_weight=w).slope
+            else:
+                interval = confidence_interval(
+                    y, p, metric=METRICS[name], n_resamples=n_resamples, random_state=r, sample_weight=w
+                )
             ends[name][r] = interval.lower, interval.upper
-    values = {name: population_value(METRICS[name], predictions, truth) for name in metrics}
+    population = POPULATION if weighted else predictions
+    values = {name: population_value(METRICS[name], population, truth) for name in metrics}
     return lines_of(ends, values, n, predictions, truth, n_resamples)
 
 
@@ -198,7 +260,7 @@ def main():
     parser = parser_of(__doc__, repetitions=400, resamples=50, sizes=[200, 1000])
     parser.add_argument("--study", default="errors", choices=STUDIES)
     parser.add_argument("--metrics", nargs="+", help="instead of those of the study", choices=METRICS)
-    parser.add_argument("--predictions", nargs="+", choices=PREDICTIONS)
+    parser.add_argument("--predictions", nargs="+", choices=[*PREDICTIONS, *DESIGNS])
     parser.add_argument("--truths", nargs="+", choices=TRUTHS)
     parser.add_argument("--write", type=Path, help="also write the tables to this folder")
     args = parser.parse_args()

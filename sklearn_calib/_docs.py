@@ -235,6 +235,11 @@ weights : {"sampling", "frequency"}, default="sampling"
     inverse probabilities); only ratios of weights matter, and weights that depend on the outcome alone
     (case-control samples) are recognised. "frequency": a weight of k, a whole number, stands for k samples,
     as in summaries and tables of counts.""",
+    "counted_weight": """\
+weights : {"sampling", "frequency"}, default="sampling"
+    What weights mean. "frequency": a weight of k, a whole number, stands for k samples. "sampling": a sample
+    stands for others that were not drawn; this is not supported here, where samples are counted, so that
+    weights other than 0 and 1 raise an error.""",
     "dependence": """\
 n_clusters : int or None
     Number of clusters; None if samples were taken to be independent.
@@ -354,8 +359,7 @@ y_true : array-like of shape (n,)
 y_proba : array-like of shape (n,), (n, 1) or (n, 2)
     Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
 sample_weight : array-like of shape (n,), default=None
-    Numbers of samples: weight k counts as k repetitions of the sample, and weight 0 as none. Sampling
-    weights are suitable for metrics only, not for tests and intervals.""",
+    Numbers of samples: weight k counts as k repetitions of the sample, and weight 0 as none.""",
     "sketched": """\
 pos_label : label, default=None
     The positive class. Needed for other labels than 0 and 1, -1 and 1, or booleans, because a batch may

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._typing import Array
 from sklearn_calib._validation._arrays import as_array, missing_values
+from sklearn_calib._validation._parameters import check_option
 
 # bits of 1.0: read as unsigned integers, exactly the floats in [0, 1] do not exceed it
 # (negative numbers, infinities and NaN are all greater)
@@ -177,6 +178,18 @@ def check_frequency_weights(w: Array) -> NDArray[np.int64]:
             f"sample_weight sums to {w.sum():.3g}, which exceeds the limit of 2**53 samples. Divide it."
         )
     return times.astype(np.int64)
+
+
+def check_counts(w: Array, weights: str) -> NDArray[np.int64]:
+    """Return numbers of samples as int64; raise if ``weights`` are not declared to be such."""
+    frequency = check_option(weights, "weights", ("sampling", "frequency")) == "frequency"
+    if not (frequency or np.isin(w, (0.0, 1.0)).all()):
+        raise ValueError(
+            "sample_weight has other values than 0 and 1, but sampling weights (the default, "
+            "weights='sampling') are not supported here, where samples are counted. Pass weights='frequency' "
+            "if a weight of k stands for k samples."
+        )
+    return check_frequency_weights(w)
 
 
 def check_numbers(values: ArrayLike, name: str) -> Array:

@@ -115,6 +115,7 @@ class CutoffCertificateMixin:
     training_size_: float
     #: Outcomes by fitted value, as arrays, which all file formats can store; None if weights are not counts.
     _fitted_outcomes: tuple[Any, ...] | None
+    _weighted: bool
     _monotone = True
 
     def _fit_clusters(
@@ -133,6 +134,7 @@ class CutoffCertificateMixin:
         *,
         n_resamples: int = 999,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+        weights: str = "sampling",
     ) -> CutoffCertificate:
         r"""Return an upper confidence bound of the cutoff calibration error of the map on new data.
 
@@ -161,6 +163,11 @@ class CutoffCertificateMixin:
         n_resamples : int, default=999
             Number of bootstrap samples of "fitted"; at least 1 / (1 - ``confidence``) - 1.
         %(random_state)s
+        weights : {"sampling", "frequency"}, default="sampling"
+            What ``sample_weight`` of ``fit`` meant. "frequency": a weight of k, a whole number, stands for k
+            independent samples. "sampling": a sample stands for others that were not drawn. Such fits have no
+            certificate; use the upper limit of :func:`sklearn_calib.inference.confidence_interval` for
+            samples that were not used in the fit.
 
         Returns
         -------
@@ -170,15 +177,14 @@ class CutoffCertificateMixin:
         Raises
         ------
         ValueError
-            If a parameter is out of range; if the fit used non-integer weights, because a certificate depends
-            on the number of independent samples; for more than two classes; or if a method other than
-            "fitted" is requested for a map that may be non-monotone or a fit with clusters.
+            If a parameter is out of range; if the fit used sampling weights, because a certificate depends on
+            the number of independent samples; for more than two classes; or if a method other than "fitted"
+            is requested for a map that may be non-monotone or a fit with clusters.
 
         Notes
         -----
         Assumes that the samples are independent and have the same distribution as the new data, and that the
-        scores come from a model that was fitted to other samples. Integer weights are numbers of independent
-        samples; do not use them to rebalance classes.
+        scores come from a model that was fitted to other samples.
 
         %(cutoff_paper)s
         """
@@ -186,7 +192,15 @@ class CutoffCertificateMixin:
         check_option(method, "method", CERTIFICATE_METHODS)
         check_size(n_resamples, "n_resamples")
         check_randomness(random_state)
+        check_option(weights, "weights", ("sampling", "frequency"))
         check_is_fitted(self)
+        if weights == "sampling" and hasattr(self, "_fitted_outcomes") and self._weighted:
+            raise ValueError(
+                "sample_weight was not 1 everywhere in fit, but sampling weights (the default, "
+                "weights='sampling') have no certificate. Pass weights='frequency' if a weight of k stands "
+                "for k samples; else use the upper limit of confidence_interval with "
+                "metric='cutoff_calibration_error' and the weights, for samples that fit did not use."
+            )
         if method == "fitted":
             n_resamples = check_resamples(n_resamples, confidence)
         return self._certificate(confidence, method, n_resamples, check_generator(random_state))
@@ -226,6 +240,7 @@ class CutoffCertificateMixin:
 
 def certify(calibrator: Any, grouped: GroupedOutcomes, weight: Array | None) -> None:
     """Store the quantities that the certificate of a fitted calibrator depends on."""
+    calibrator._weighted = weight is not None and bool((weight != 1.0).any())
     calibrator.training_size_ = grouped.total if weight is None else effective_size(weight)
     calibrator.training_event_rate_ = float(grouped.positives.sum()) / grouped.total
     calibrator._fitted_outcomes = None

@@ -13,6 +13,7 @@ from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._maps import Step, through
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
+    check_counts,
     check_fraction,
     check_generator,
     check_option,
@@ -67,6 +68,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         The margin; see Notes. Clusters, which are not divided, require "fitted".
     random_state : int, Generator, RandomState or None, default=0
         Source of the halves, and of the 999 bootstrap samples of "fitted".
+    %(counted_weight)s
 
     Attributes
     ----------
@@ -103,7 +105,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     probability of .95. Below the margin the constant is always used. Below
     :math:`\sqrt{\log(1/\delta)/(2n')}`, Hoeffding's bound of the error of the constant, ``fit`` raises
     ValueError. All probabilities are for one division, whose seed is chosen beforehand. docs/certificates.md
-    contains proofs and simulations. Weights must be whole numbers, the frequencies of the samples.
+    contains proofs and simulations.
 
     %(cutoff_paper)s
 
@@ -136,12 +138,14 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         confidence: float = 0.95,
         method: str = "asymptotic",
         random_state: Any = 0,
+        weights: str = "sampling",
     ) -> None:
         self.calibrator = calibrator
         self.target = target
         self.confidence = confidence
         self.method = method
         self.random_state = random_state
+        self.weights = weights
 
     def _check_parameters(self) -> None:
         if isinstance(self.calibrator, str):
@@ -167,6 +171,8 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         return scores_wanted(given.estimator if isinstance(given, FrozenEstimator) else given)
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
+        if weight is not None:
+            check_counts(weight, self.weights)
         scores, codes = one_by_one(scores, codes, weight, "a random part of the samples")
         self._fit_halves(scores, codes, None)
 

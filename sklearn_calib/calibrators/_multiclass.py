@@ -96,6 +96,7 @@ class OneVsRestCalibrator(BaseCalibrator):
         *,
         n_resamples: int = 999,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+        weights: str = "sampling",
     ) -> CutoffCertificate:
         """Return a simultaneous bound of the cutoff calibration errors of all calibrators on new data.
 
@@ -108,7 +109,7 @@ class OneVsRestCalibrator(BaseCalibrator):
 
         Parameters
         ----------
-        confidence, method, n_resamples, random_state
+        confidence, method, n_resamples, random_state, weights
             As for :meth:`IsotonicCalibrator.cutoff_certificate`; ``n_resamples`` at least
             K / (1 - ``confidence``) - 1.
 
@@ -122,7 +123,9 @@ class OneVsRestCalibrator(BaseCalibrator):
         generator = check_generator(random_state)
         each = 1.0 - (1.0 - confidence) / len(self.calibrators_)
         found = [
-            calibrator.cutoff_certificate(each, method, n_resamples=n_resamples, random_state=generator)
+            calibrator.cutoff_certificate(
+                each, method, n_resamples=n_resamples, random_state=generator, weights=weights
+            )
             for calibrator in self.calibrators_
         ]
         worst = max(found, key=lambda certificate: certificate.upper)

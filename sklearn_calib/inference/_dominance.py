@@ -246,6 +246,8 @@ class DominanceResult:
         The models.
     weights : {"sampling", "frequency"} or None
         What the weights were taken to be; None without weights.
+    n_effective : float or None
+        (sum w)^2 / sum w^2 for sampling weights; else None.
     """
 
     thresholds: Array = field(repr=False)
@@ -261,6 +263,7 @@ class DominanceResult:
     name_a: str = "a"
     name_b: str = "b"
     weights: str | None = None
+    n_effective: float | None = None
 
     def _rows(self) -> list[tuple[str, str]]:
         low, high = int(self.difference.argmin()), int(self.difference.argmax())
@@ -323,6 +326,10 @@ def compare_decisions(
         name_a=name_a,
         name_b=name_b,
         weights=a.weights,
+        # a sample of several classes has a decision for each of them
+        n_effective=float(a.n_samples * a.w.mean() ** 2 / np.mean(a.w**2))
+        if a.w is not None and a.weights == "sampling"
+        else None,
     )
 
 

@@ -316,15 +316,18 @@ class SharedIntervals:
     def __init__(self, sample: BinarySample, confidence: float, n_resamples: int, seed: int) -> None:
         self.sample, self.confidence, self.n_resamples, self.seed = sample, confidence, n_resamples, seed
         self.grouped = group_sample(sample)
+        self.support = support_of(sample, self.grouped.clusters, self.grouped.prob)
         self.populations = self._populations(n_resamples, DISTINCT, keep=True)
 
     def interval(self, metric: Metric) -> ConfidenceInterval:
         """Return the confidence interval, with the estimate from all distinct predictions."""
         if not declaration(metric).calibration_error:
             redrawn = Redrawn(metric, self.grouped, weighted=self.sample.w is not None)
-            return _bootstrap(redrawn, self.confidence, self.n_resamples, np.random.default_rng(self.seed))
+            rng = np.random.default_rng(self.seed)
+            return replace(_bootstrap(redrawn, self.confidence, self.n_resamples, rng), **self.support)
         populations = self._affordable(metric)
         found = inverted(self._bound(metric, populations), populations, self.confidence)
+        found = replace(found, **self.support)
         if populations.grouped is self.grouped:
             return found
         given = {} if self.sample.w is None else {"sample_weight": self.sample.w}

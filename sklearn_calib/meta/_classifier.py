@@ -391,6 +391,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         *,
         n_resamples: int = 999,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+        weights: str = "sampling",
     ) -> CutoffCertificate:
         """Return an upper confidence bound of the cutoff calibration error of the calibrated classifier.
 
@@ -403,7 +404,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
 
         Parameters
         ----------
-        confidence, method, n_resamples, random_state
+        confidence, method, n_resamples, random_state, weights
             As :meth:`sklearn_calib.calibrators.IsotonicCalibrator.cutoff_certificate`.
 
         Returns
@@ -427,7 +428,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
                 "IsotonicCalibrator() or PlattCalibrator()."
             )
         bound: CutoffCertificate = certify(
-            confidence, method, n_resamples=n_resamples, random_state=random_state
+            confidence, method, n_resamples=n_resamples, random_state=random_state, weights=weights
         )
         estimator = self._base_estimator()
         if self._resolve_ensemble(estimator) or isinstance(estimator, FrozenEstimator):

@@ -20,8 +20,8 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
+    check_counts,
     check_fraction,
-    check_frequency_weights,
     check_generator,
     check_numbers,
     check_option,
@@ -161,6 +161,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         frozen estimator.
     random_state : int, Generator, RandomState or None, default=0
         Source of the random split of the samples, and of the random rounding of costs (see the Notes).
+    %(counted_weight)s
 
     Attributes
     ----------
@@ -200,7 +201,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
     expected value, which leaves the guarantee valid. If no threshold passes, ``fit`` warns, ``threshold_`` is
     infinite, and no sample is ever accepted.
 
-    *Weights* are frequencies, whole numbers, and also passed to ``fit`` of the estimator.
+    *Weights* are numbers of samples, and also passed to ``fit`` of the estimator.
 
     References
     ----------
@@ -234,6 +235,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         abstain_label: Any = None,
         validation_fraction: float = 0.25,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+        weights: str = "sampling",
     ) -> None:
         self.estimator = estimator
         self.target = target
@@ -243,6 +245,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         self.abstain_label = abstain_label
         self.validation_fraction = validation_fraction
         self.random_state = random_state
+        self.weights = weights
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
         """Fit the classifier unless it is frozen, and choose the threshold on held-out samples.
@@ -251,7 +254,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         ----------
         %(labelled)s
         sample_weight : array-like of shape (n,), default=None
-            How often each sample was observed.
+            How often each sample was observed, if ``weights="frequency"``.
         **params : dict
             Further metadata for ``fit`` of the estimator.
 
@@ -265,8 +268,8 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         TypeError
             If ``estimator`` is not a classifier with ``predict_proba``.
         ValueError
-            If a parameter is invalid, weights are not whole numbers, or a class is absent from the samples
-            that remain to fit the estimator.
+            If a parameter is invalid, weights are not numbers of samples, or a class is absent from the
+            samples that remain to fit the estimator.
         """
         check_classifier(self.estimator)
         if not hasattr(self.estimator, "predict_proba"):
@@ -284,10 +287,8 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         generator = check_generator(self.random_state)
         X, target = check_data(self, self.estimator, X, y)
         n = target.codes.shape[0]
-        counts = (
-            np.ones(n, dtype=np.int64)
-            if sample_weight is None
-            else check_frequency_weights(check_weights(sample_weight, n))
+        counts = check_counts(
+            np.ones(n) if sample_weight is None else check_weights(sample_weight, n), self.weights
         )
         frozen = isinstance(self.estimator, FrozenEstimator)
         self.classes_ = target.classes

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
+    check_counts,
     check_flag,
     check_fraction,
-    check_frequency_weights,
     check_option,
     check_size,
 )
@@ -218,6 +218,7 @@ class CalibrationMonitor:
         y_proba: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
+        weights: str = "sampling",
         time: Any = None,
     ) -> list[CalibrationAlert]:
         """Add the next batch, of any size. The order within a batch does not matter.
@@ -225,7 +226,7 @@ class CalibrationMonitor:
         Parameters
         ----------
         %(batch)s
-            They must be whole numbers.
+        %(counted_weight)s
         time : number, date, or array-like of shape (n,), default=None
             Times for the window: one for the batch, or one for each sample. None counts samples. All calls
             must use the same type.
@@ -244,7 +245,7 @@ class CalibrationMonitor:
         if batch.w is not None:
             keep = batch.w > 0
             y, p = y[keep], p[keep]
-            times = check_frequency_weights(batch.w[keep].astype(np.float64))
+            times = check_counts(batch.w[keep].astype(np.float64), weights)
         # the last check
         self._window._add(batch, time)
         if not p.shape[0]:

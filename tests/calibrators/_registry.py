@@ -178,10 +178,10 @@ CALIBRATORS = [
         ),
         **DRAWN,
     ),
-    CalibratorCase("certified", partial(CertifiedCalibrator, random_state=0), **DRAWN),
+    CalibratorCase("certified", partial(CertifiedCalibrator, random_state=0, weights="frequency"), **DRAWN),
     CalibratorCase(
         "certified_isotonic",
-        partial(CertifiedCalibrator, IsotonicCalibrator(), random_state=0),
+        partial(CertifiedCalibrator, IsotonicCalibrator(), random_state=0, weights="frequency"),
         **DRAWN,
     ),
 ]

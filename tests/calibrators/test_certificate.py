@@ -48,7 +48,9 @@ def test_certificate_is_training_error_and_margin(case, method, data):
         assert calibrator.training_event_rate_ == pytest.approx(rate, rel=1e-14)
         margin = cutoff_bound(n, confidence, method, base_rate=rate, refitted=True)
         expected = calibrator.training_cutoff_error_ + margin
-        assert calibrator.cutoff_certificate(confidence, method).upper == pytest.approx(expected, rel=1e-6)
+        assert calibrator.cutoff_certificate(confidence, method, weights="frequency").upper == pytest.approx(
+            expected, rel=1e-6
+        )
 
 
 @monotone_calibrators
@@ -57,8 +59,8 @@ def test_weights_that_are_not_counts_are_refused(case, data):
     calibrator = case.make().fit(p, y, w + 0.5)
     assert calibrator.training_size_ == pytest.approx((w + 0.5).sum() ** 2 / np.sum((w + 0.5) ** 2))
     with pytest.raises(ValueError, match="non-integer weights"):
-        calibrator.cutoff_certificate()
-    assert case.make().fit(p, y, w.astype(float)).cutoff_certificate().upper <= 1
+        calibrator.cutoff_certificate(weights="frequency")
+    assert case.make().fit(p, y, w.astype(float)).cutoff_certificate(weights="frequency").upper <= 1
 
 
 def test_isotonic_certificate_is_the_margin_alone():

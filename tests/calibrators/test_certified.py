@@ -75,7 +75,7 @@ def test_one_half_is_fitted_and_the_other_certifies(n):
 def test_weights_are_counts_that_are_divided():
     p, y = sample(60)
     w = np.random.default_rng(1).integers(0, 5, 60)
-    weighted = CertifiedCalibrator(Keeper()).fit(p, y, w)
+    weighted = CertifiedCalibrator(Keeper(), weights="frequency").fit(p, y, w)
     # the same rows in the same order, hence the same halves
     repeated = CertifiedCalibrator(Keeper()).fit(np.repeat(p, w), np.repeat(y, w))
     X, labels, counts = weighted.calibrator_.given_
@@ -87,9 +87,11 @@ def test_weights_are_counts_that_are_divided():
     for name in ("cutoff_error_", "certificate_", "mean_", "certified_size_", "target_"):
         assert getattr(weighted, name) == getattr(repeated, name)
     with pytest.raises(ValueError, match="sample_weight must contain whole numbers"):
-        CertifiedCalibrator().fit(p, y, w + 0.5)
+        CertifiedCalibrator(weights="frequency").fit(p, y, w + 0.5)
+    with pytest.raises(ValueError, match="sampling weights .* Pass weights='frequency'"):
+        CertifiedCalibrator().fit(p, y, w)
     with pytest.raises(ValueError, match="sample_weight sums to 2000000000"):
-        CertifiedCalibrator().fit([0.1, 0.2], [0, 1], [10**9, 10**9])
+        CertifiedCalibrator(weights="frequency").fit([0.1, 0.2], [0, 1], [10**9, 10**9])
 
 
 @pytest.mark.parametrize("method", METHODS)

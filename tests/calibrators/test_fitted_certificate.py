@@ -132,7 +132,10 @@ def test_one_block_by_hand():
 def test_weights_are_copies(case):
     p, y = sample(150)
     w = np.random.default_rng(1).integers(0, 4, 150)
-    one = case.make().fit(p, y, w).cutoff_certificate(n_resamples=39, random_state=0)
+    weighted = case.make().fit(p, y, w)
+    with pytest.raises(ValueError, match="sampling weights .* have no certificate. Pass weights='frequency'"):
+        weighted.cutoff_certificate()
+    one = weighted.cutoff_certificate(n_resamples=39, random_state=0, weights="frequency")
     two = case.make().fit(np.repeat(p, w), np.repeat(y, w)).cutoff_certificate(n_resamples=39, random_state=0)
     assert one.n_samples == two.n_samples == w.sum()
     assert one.upper == pytest.approx(two.upper, abs=1e-6)
@@ -179,10 +182,15 @@ def test_bad_input():
     for call, message in (
         (lambda: isotonic.cutoff_certificate(method="sharp"), "method must be one of 'fitted', 'asymptotic'"),
         (lambda: isotonic.cutoff_certificate(n_resamples=18), "n_resamples >= 19"),
+        (lambda: isotonic.cutoff_certificate(weights="counts"), "weights must be one of 'sampling'"),
         (lambda: isotonic.cutoff_certificate(1.5), "confidence must lie strictly between 0 and 1"),
         (lambda: binned.cutoff_certificate(method="dkw"), "need not be monotone, .* Use method='fitted'"),
         (
-            lambda: HistogramBinningCalibrator().fit(p, y, np.full(240, 0.5)).cutoff_certificate(),
+            lambda: (
+                HistogramBinningCalibrator()
+                .fit(p, y, np.full(240, 0.5))
+                .cutoff_certificate(weights="frequency")
+            ),
             "non-integer weights",
         ),
         (

@@ -89,6 +89,7 @@ def test_sampling_weights_stay_with_their_samples(few, w):
     assert found.pvalue == pytest.approx(exact, abs=0.015)
     assert found.n_samples == 9
     assert "n = 9, sampling weights" in str(found)
+    assert found.n_effective == pytest.approx(sum(w) ** 2 / sum(each**2 for each in w))
     again = dominant(y, a, b, thresholds=TAU, sample_weight=3 * w, n_resamples=20_000, random_state=0)
     assert again.pvalue == found.pvalue
     np.testing.assert_allclose(again.upper, found.upper)

@@ -7,7 +7,9 @@ import pytest
 from scipy.special import expit, logit, softmax
 from scipy.stats import beta, binom
 
+from sklearn_calib._validation import check_sample
 from sklearn_calib.inference import compare_models, confidence_interval, expected_under_calibration
+from sklearn_calib.inference._intervals import SharedIntervals
 from sklearn_calib.metrics import (
     MetricKernel,
     calibration_decision_loss,
@@ -214,14 +216,14 @@ def redrawn(y, p, w, rng, by_class):
 @pytest.mark.parametrize("by_class", [False, True])
 def test_sampling_weights_stay_with_their_samples(by_class):
     y, p, w = weighted_sample(by_class)
-    given = {"metric": cutoff_calibration_error, "n_resamples": 1500}
+    given = {"metric": cutoff_calibration_error, "n_resamples": 300}
     found = confidence_interval(y, p, sample_weight=w, **given)
     rng = np.random.default_rng(2)
     draws = []
     for _ in range(1500):
         drawn_y, drawn_p, drawn_w = redrawn(y, p, w, rng, by_class)
         draws.append(cutoff_calibration_error(drawn_y, drawn_p, sample_weight=drawn_w))
-    assert found.null_mean == pytest.approx(np.mean(draws), abs=6 * np.std(draws) / np.sqrt(1500))
+    assert found.null_mean == pytest.approx(np.mean(draws), abs=6 * np.std(draws) / np.sqrt(300))
     assert found.estimate == pytest.approx(cutoff_calibration_error(y, p, sample_weight=w))
     # the upper end is at least that of a shift at an end of its score interval
     one, zero = (np.full(60, 1.0), np.full(60, 5.0)) if by_class else (w, w)
@@ -237,11 +239,15 @@ def test_sampling_weights_stay_with_their_samples(by_class):
     assert again.upper == pytest.approx(found.upper, rel=1e-9)
     assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w))
     assert found.weights == ("case-control" if by_class else "sampling")
+    shared = SharedIntervals(check_sample(y, p, w, "sampling"), 0.95, 20, 0)
+    for name in ("cutoff_calibration_error", "brier_score"):
+        interval = shared.interval(as_metric(name))
+        assert (interval.weights, interval.n_effective) == (found.weights, found.n_effective)
 
 
 def test_bootstrap_of_sampling_weights():
     y, p, w = weighted_sample(False)
-    given = {"metric": "brier_score", "n_resamples": 800}
+    given = {"metric": "brier_score", "n_resamples": 400}
     found = confidence_interval(y, p, sample_weight=w, **given)
     rows = np.random.default_rng(3).integers(0, 60, (20_000, 60))
     loss = (y - p) ** 2

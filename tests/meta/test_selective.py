@@ -133,7 +133,12 @@ def test_threshold_by_plain_loops(risk, target, n_classes):
         y = np.array([rng.choice(n_classes, p=row) for row in sharp])
         weight = rng.integers(0, 3, 150)
         model = SelectiveClassifier(
-            given(range(n_classes)), risk=risk, target=target, confidence=0.9, random_state=seed
+            given(range(n_classes)),
+            risk=risk,
+            target=target,
+            confidence=0.9,
+            random_state=seed,
+            weights="frequency",
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -234,7 +239,9 @@ def test_no_threshold_meets_the_target():
 
 def test_the_estimator_does_not_see_the_held_out_samples():
     X, y = make_classification(n_samples=400, random_state=0)
-    model = SelectiveClassifier(LogisticRegression(), target=0.2, random_state=3).fit(X, y)
+    model = SelectiveClassifier(LogisticRegression(), target=0.2, random_state=3, weights="frequency").fit(
+        X, y
+    )
     train = np.random.default_rng(3).multinomial(np.ones(400, int), [0.75, 0.25])[:, 0] > 0
     expected = LogisticRegression().fit(X[train], y[train])
     np.testing.assert_array_equal(model.predict_proba(X)[:, 1], expected.predict_proba(X)[:, 1])
@@ -372,7 +379,7 @@ def test_metadata_routing():
     X = rng.standard_normal((2000, 2))
     y = (X[:, 0] + 0.7 * rng.standard_normal(2000) > 0).astype(int)
     weight = rng.integers(1, 4, 2000)
-    plain = SelectiveClassifier(LogisticRegression(), target=0.12, random_state=0)
+    plain = SelectiveClassifier(LogisticRegression(), target=0.12, random_state=0, weights="frequency")
     expected = clone(plain).fit(X, y, sample_weight=weight)
     assert 0.5 < expected.threshold_ < 1
     with config_context(enable_metadata_routing=True):
@@ -380,7 +387,7 @@ def test_metadata_routing():
         with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
             clone(plain).fit(X, y, sample_weight=weight)
         inner = LogisticRegression().set_fit_request(sample_weight=True)
-        routed = SelectiveClassifier(inner, target=0.12, random_state=0)
+        routed = SelectiveClassifier(inner, target=0.12, random_state=0, weights="frequency")
         found = clone(routed).fit(X, y, sample_weight=weight)
         assert found.threshold_ == expected.threshold_
         np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(X))
@@ -388,7 +395,9 @@ def test_metadata_routing():
         staged[0].set_fit_request(sample_weight=False)
         staged[-1].set_fit_request(sample_weight=True)
         assert staged.fit(X, y, sample_weight=weight)[-1].threshold_ == expected.threshold_
-        frozen = SelectiveClassifier(FrozenEstimator(expected.estimator_), target=0.12, random_state=0)
+        frozen = SelectiveClassifier(
+            FrozenEstimator(expected.estimator_), target=0.12, random_state=0, weights="frequency"
+        )
         found = frozen.fit(X, y, sample_weight=weight).threshold_
     assert found == frozen.fit(X, y, sample_weight=weight).threshold_
 
@@ -435,8 +444,10 @@ def test_bad_parameters(params, error, message):
 def test_bad_samples():
     X, y = make_classification(n_samples=60, random_state=0)
     model = SelectiveClassifier(LogisticRegression(), random_state=0)
+    with pytest.raises(ValueError, match="sampling weights .* Pass weights='frequency'"):
+        model.fit(X, y, sample_weight=np.full(60, 2))
     with pytest.raises(ValueError, match="sample_weight must contain whole numbers"):
-        model.fit(X, y, sample_weight=np.full(60, 0.5))
+        clone(model).set_params(weights="frequency").fit(X, y, sample_weight=np.full(60, 0.5))
     with pytest.raises(ValueError, match="samples must be independent"):
         model.fit(X, y, groups=np.arange(60))
     with pytest.raises(ValueError, match="samples must be independent"):

@@ -243,9 +243,9 @@ def test_weights_repeat_rows_and_labels_are_read():
     for _ in range(4):
         y, p = batch(rng, 80, too_high)
         times = rng.integers(0, 4, 80)
-        weighted.update(y, p, sample_weight=times)
+        weighted.update(y, p, sample_weight=times, weights="frequency")
         repeated.update(np.repeat(y, times), np.repeat(p, times))
-        named.update(np.where(y == 1, "ill", "well"), p, sample_weight=times)
+        named.update(np.where(y == 1, "ill", "well"), p, sample_weight=times, weights="frequency")
     assert weighted.n_samples_seen_ == repeated.n_samples_seen_ == named.n_samples_seen_
     for other in (repeated, named):
         assert weighted.log_evidence_ == pytest.approx(other.log_evidence_, rel=1e-9)
@@ -290,7 +290,7 @@ def test_empty_batches_are_nothing():
     [
         (([0, 1], [0.2, 1.5]), None, None, "y_proba"),
         ((["a", "b"], [0.2, 0.3]), None, None, "pos_label"),
-        (([0, 1], [0.2, 0.3]), [1, 0.5], None, "whole numbers"),
+        (([0, 1], [0.2, 0.3]), [1, 2], None, "sampling weights"),
         (([0, 1], [0.2, 0.3]), None, 5.0, "time holds numbers"),
     ],
 )
@@ -382,7 +382,7 @@ def test_evidence_of_dependent_batches_against_a_loop(mode):
                 q = expit(a + b * logit(p))
                 start[1][k] *= np.average(np.where(y == 1, q / p, (1 - q) / (1 - p)), weights=w)
         since += w.sum()
-        made.update(y, p, sample_weight=w)
+        made.update(y, p, sample_weight=w, weights="frequency")
         expected = sum(added * wealth.mean() for added, wealth in starts)
         expected += 1 / (len(starts) + 1) if mode == "anytime" else 0
         assert made.evidence_ == pytest.approx(expected)
