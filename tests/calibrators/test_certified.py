@@ -88,7 +88,7 @@ def test_weights_are_counts_that_are_divided():
         assert getattr(weighted, name) == getattr(repeated, name)
     with pytest.raises(ValueError, match="sample_weight must contain whole numbers"):
         CertifiedCalibrator(weights="frequency").fit(p, y, w + 0.5)
-    with pytest.raises(ValueError, match="sampling weights .* Pass weights='frequency'"):
+    with pytest.raises(ValueError, match=r"sampling weights .* Pass weights='frequency'"):
         CertifiedCalibrator().fit(p, y, w)
     with pytest.raises(ValueError, match="sample_weight sums to 2000000000"):
         CertifiedCalibrator(weights="frequency").fit([0.1, 0.2], [0, 1], [10**9, 10**9])
@@ -264,11 +264,13 @@ def test_any_classifier_of_one_score(model):
     rng = np.random.default_rng(0)
     scores = rng.normal(size=500)
     y = np.where(rng.random(500) < 1 / (1 + np.exp(-scores)), "b", "a")
-    calibrator = CertifiedCalibrator(model).fit(scores, y)
+    calibrator = CertifiedCalibrator(model, weights="frequency").fit(scores, y)
     assert calibrator.accepted_
     expected = calibrator.calibrator_.predict_proba(scores[:, None])[:, 1]
     np.testing.assert_array_equal(calibrator.transform(scores), expected)
-    assert CertifiedCalibrator(model).fit(scores, y, np.full(500, 2)).certified_size_ == 500
+    assert (
+        CertifiedCalibrator(model, weights="frequency").fit(scores, y, np.full(500, 2)).certified_size_ == 500
+    )
 
 
 def test_outcomes_between_0_and_1():

@@ -444,7 +444,7 @@ def test_bad_parameters(params, error, message):
 def test_bad_samples():
     X, y = make_classification(n_samples=60, random_state=0)
     model = SelectiveClassifier(LogisticRegression(), random_state=0)
-    with pytest.raises(ValueError, match="sampling weights .* Pass weights='frequency'"):
+    with pytest.raises(ValueError, match=r"sampling weights .* Pass weights='frequency'"):
         model.fit(X, y, sample_weight=np.full(60, 2))
     with pytest.raises(ValueError, match="sample_weight must contain whole numbers"):
         clone(model).set_params(weights="frequency").fit(X, y, sample_weight=np.full(60, 0.5))
