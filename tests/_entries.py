@@ -58,12 +58,14 @@ GOOD = {
 SPECIAL = {
     "TestDisplay": {"test": inference.SpiegelhalterTest()},
     "StreamingCalibrator": {"calibrator": calibrators.PlattCalibrator(), "half_life": 10.0},
+    "CertifiedCalibrator": {"weights": "frequency"},
     "CalibratedClassifier": {"estimator": LogisticRegression()},
     "SelectiveClassifier": {
         "estimator": LogisticRegression(),
         "target": 0.9,
         "validation_fraction": 0.5,
         "random_state": 1,
+        "weights": "frequency",
     },
 }
 DATA = ("y_true", "y_proba", "sample_weight", "X", "y", "groups", "clusters", "labels", "classes", "time")
