@@ -182,7 +182,7 @@ class AffineCalibrator(BaseCalibrator):
         total = float(weight.sum())
         least_penalty = self._least_penalty(logits.shape[1], total)
         path = [least_penalty * 10.0**power for power in range(_DECADES, -1, -1)]
-        fractions = _fold_fractions(logits, codes, weight)
+        fractions = fold_fractions(logits, codes, weight)
         # one temperature for all folds, so that only the penalties differ
         parts, counts = [], []
         for fraction in fractions.T:
@@ -251,7 +251,7 @@ def _is_as_good(losses: Array, best: Array, weight: Array, errors: float) -> boo
     return mean <= errors * error + _TIE * float(best @ weight) / total
 
 
-def _fold_fractions(logits: Array, codes: Codes, weight: Array) -> Array:
+def fold_fractions(logits: Array, codes: Codes, weight: Array) -> Array:
     """Return the fraction of each sample that each fold holds out, invariant to order and names of classes.
 
     Groups of equal samples, sorted by their sorted logits and then by the logit of the true class, are

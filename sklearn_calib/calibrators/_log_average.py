@@ -29,6 +29,8 @@ from sklearn_calib.calibrators._spline import SplineCalibrator
 _FINAL_WEIGHT, _HALF_SIZE = 0.3, 15.0
 # Number of knots of the default splines: more do not change the loss, and take longer.
 _N_KNOTS = 8
+# Penalty of these splines with more classes than this, where an average over penalties takes too long.
+_PENALTY, _MANY_CLASSES = 10.0, 30
 
 
 class LogAverageCalibrator(ComposedCalibrator):
@@ -77,8 +79,9 @@ class LogAverageCalibrator(ComposedCalibrator):
 
     The splines need sufficient samples of each class. With total weight n, their default weight of
     :math:`0.3\, n/(n + 15 K)` grows with the number of samples per class; the joint map has the remaining
-    weight. Both constants were chosen on simulations and real data, and the results are not sensitive to
-    them. If a class has no sample, the splines are omitted.
+    weight. With more than 30 classes the splines have the penalty 10. The constants were chosen on
+    simulations and real data, and the results are not sensitive to them. If a class has no sample, the splines are
+    omitted.
 
     References
     ----------
@@ -146,8 +149,10 @@ class LogAverageCalibrator(ComposedCalibrator):
         members = self.calibrators
         if members is None:
             every_class = bool(np.bincount(codes, minlength=n_classes).all())
+            penalty = _PENALTY if n_classes > _MANY_CLASSES else "auto"
+            spline = SplineCalibrator(link=self.link, n_knots=_N_KNOTS, penalty=penalty)
             members = [
-                OneVsRestCalibrator(SplineCalibrator(link=self.link, n_knots=_N_KNOTS)),
+                OneVsRestCalibrator(spline),
                 StructuredMatrixScalingCalibrator(penalty="auto", shrink_temperature=True, link=self.link),
             ][0 if every_class else 1 :]
         if self.weights is not None:

@@ -7,16 +7,27 @@ from numpy.typing import NDArray
 
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_not_negative
-from sklearn_calib.calibrators._affine import AffineCalibrator, AffineFit
+from sklearn_calib.calibrators._affine import AffineCalibrator, AffineFit, fold_fractions
 from sklearn_calib.calibrators._inverse_temperature import PRIOR_ODDS
-from sklearn_calib.calibrators._softmax import AffineProblem, Preconditioner, minimise_affine, softmax
+from sklearn_calib.calibrators._softmax import (
+    AffineProblem,
+    Preconditioner,
+    affine_scores,
+    log_losses,
+    minimise_affine,
+    softmax,
+)
 
 # Averaged by evidence: prior standard deviations of the factors of the classes (diagonal), of all factors
 # between two classes together, and of the intercepts.
 _VECTOR_PRIORS = ((0.05, 0.0, 1.0), (0.25, 0.0, 0.25), (0.5, 0.0, 1.0))
 _MATRIX_PRIORS = ((0.5, 0.5, 1.0), (0.25, 0.25, 0.25), (0.5, 1.0, 1.0), (1.0, 2.0, 1.0))
-# With more classes than these, only the first or none of the second.
+# With more classes than the first of these limits, averaged by held-out samples; with more than the second
+# limit, vector scaling alone.
+_MANY_PRIORS = ((0.5, 0.45, 1.0),)
 _MANY_CLASSES, _VERY_MANY_CLASSES = 30, 200
+# Maps with a smaller weight are not fitted to all samples.
+_LEAST_WEIGHT = 1e-3
 # Weight of the uniform distribution, in samples, that is mixed into the probabilities before.
 _DOUBT = 0.1
 
@@ -199,10 +210,15 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     \tfrac12 \log\det(I + \Lambda^{-1/2} H \Lambda^{-1/2})` [3]_. With prior odds of 2 to 1 of all seven
     together, which are equally probable, to the temperature alone, these give posterior probabilities, by
     which v, M and b are averaged. With more than 250 parameters, H is replaced by its diagonal blocks, one
-    for each class, which overestimates the determinant. With more than 30 classes only the first four priors
-    are used, and the block of a class is the mean block times its sum of :math:`w_i p_{ik} (1 - p_{ik})`;
-    with more than 200 only vector scaling. The maps are fitted until no derivative exceeds 1e-6, in the units
-    of :class:`MatrixScalingCalibrator`. ``penalty_`` is NaN.
+    for each class, which overestimates the determinant.
+
+    *More than 30 classes.* The approximation is then poor. The only prior of matrix scaling is (.5, .45, 1),
+    and with more than 200 classes there is none. The maps are first fitted to two thirds of the samples. The
+    sum of the log losses of the other third replaces the negative logarithm of the evidence, and the maps
+    with posterior probabilities above .001 are fitted to all samples.
+
+    The maps are fitted until no derivative exceeds 1e-6, in the units of :class:`MatrixScalingCalibrator`.
+    ``penalty_`` is NaN.
 
     References
     ----------
@@ -262,26 +278,26 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
             super()._solve(fit)
             return
         n_classes = fit.theta.shape[0]
-        n_full = 0 if n_classes > _VERY_MANY_CLASSES else 1 if n_classes > _MANY_CLASSES else None
-        priors = _VECTOR_PRIORS + _MATRIX_PRIORS[:n_full]
-        centre = theta = np.column_stack([np.ones(n_classes), np.zeros(n_classes)])
-        preconditioners = {size: Preconditioner() for size in (2, n_classes + 1)}
-        log_odds, maps = [np.log(len(priors) / PRIOR_ODDS)], [fit.theta]
-        for diagonal, off_diagonal, intercept in priors:
-            if off_diagonal:
-                precision = (n_classes - 1) / off_diagonal**2
-                penalties = matrix_penalties(n_classes, diagonal**-2, precision, intercept**-2)
-                centre, theta = fit.theta, maps[-1]
-            else:
-                penalties = np.tile([diagonal**-2, intercept**-2], (n_classes, 1))
-            problem = AffineProblem(fit.features, fit.codes, fit.weight, penalties, centre)
-            theta, steps, converged = minimise_affine(problem, theta, True, preconditioners[theta.shape[1]])
-            fit.n_iter, fit.converged = fit.n_iter + steps, fit.converged and converged
-            log_odds.append(problem.log_evidence_ratio(theta))
-            maps.append(theta if off_diagonal else np.column_stack([np.diag(theta[:, 0]), theta[:, 1]]))
-        weights = softmax(np.array([log_odds]))[0]
+        many = n_classes > _MANY_CLASSES
+        matrix = _MANY_PRIORS[: n_classes <= _VERY_MANY_CLASSES] if many else _MATRIX_PRIORS
+        priors = _VECTOR_PRIORS + matrix
+        starts: list[Array] = []
+        log_odds = np.zeros(1 + len(priors))
+        log_odds[0] = np.log(len(priors) / PRIOR_ODDS)
+        if many:
+            held_out = fit.weight * fold_fractions(fit.features, fit.codes, fit.weight)[:, 0]
+            starts = [theta for _, theta in _maps(fit, fit.weight - held_out, priors, [])]
+            for m, theta in enumerate([fit.theta, *starts]):
+                log_odds[m] -= log_losses(affine_scores(theta, fit.features), fit.codes) @ held_out
+            kept = np.flatnonzero(softmax(log_odds[np.newaxis])[0, 1:] > _LEAST_WEIGHT)
+            priors, starts = tuple(priors[m] for m in kept), [starts[m] for m in kept]
+            log_odds = log_odds[[0, *(kept + 1)]]
+        found = _maps(fit, fit.weight, priors, starts)
+        if not many:
+            log_odds[1:] += [problem.log_evidence_ratio(theta) for problem, theta in found]
+        weights = softmax(log_odds[np.newaxis])[0]
         self.posterior_probability_ = 1.0 - float(weights[0])
-        fit.theta = np.tensordot(weights, maps, 1)
+        fit.theta = np.tensordot(weights, [fit.theta, *(_full(theta) for _, theta in found)], 1)
 
     def _keep(self, fit: AffineFit) -> None:
         super()._keep(fit)
@@ -292,6 +308,35 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
 
     def _map_logits(self, logits: Array) -> Array:
         return self._linear(self._smoothed(logits, 1.0 / self.temperature_))
+
+
+def _maps(
+    fit: AffineFit, weight: Array, priors: tuple[tuple[float, float, float], ...], starts: list[Array]
+) -> list[tuple[AffineProblem, Array]]:
+    """Return problem and minimiser for each prior."""
+    n_classes = fit.theta.shape[0]
+    plain = np.column_stack([np.ones(n_classes), np.zeros(n_classes)])
+    preconditioners = {size: Preconditioner() for size in (2, n_classes + 1)}
+    found: list[tuple[AffineProblem, Array]] = []
+    theta = plain
+    for m, (diagonal, off_diagonal, intercept) in enumerate(priors):
+        theta = starts[m] if starts else theta
+        if off_diagonal:
+            precision = (n_classes - 1) / off_diagonal**2
+            penalties = matrix_penalties(n_classes, diagonal**-2, precision, intercept**-2)
+            centre, theta = fit.theta, _full(theta)
+        else:
+            penalties, centre = np.tile([diagonal**-2, intercept**-2], (n_classes, 1)), plain
+        problem = AffineProblem(fit.features, fit.codes, weight, penalties, centre)
+        theta, steps, converged = minimise_affine(problem, theta, True, preconditioners[theta.shape[1]])
+        fit.n_iter, fit.converged = fit.n_iter + steps, fit.converged and converged
+        found.append((problem, theta))
+    return found
+
+
+def _full(theta: Array) -> Array:
+    """Return [W, b], also of a diagonal W."""
+    return np.column_stack([np.diag(theta[:, 0]), theta[:, 1]]) if theta.shape[1] == 2 else theta
 
 
 def matrix_penalties(n_classes: int, diagonal: float, off_diagonal: float, intercept: float) -> Array:

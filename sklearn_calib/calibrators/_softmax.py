@@ -76,7 +76,7 @@ class AffineProblem:
         """Return log evidence with the penalty as a normal prior, minus that of fixed parameters ``centre``.
 
         By Laplace's approximation at the minimiser ``theta``. With many parameters the second derivative of
-        the loss is replaced by its diagonal blocks, one for each class.
+        the loss by a full W is replaced by its diagonal blocks, one for each class.
         """
         scores = affine_scores(theta, self.features)
         centred = affine_scores(self.centre, self.features)
@@ -87,7 +87,7 @@ class AffineProblem:
             bend, deviation = self._information(proba, theta.shape[1]), deviation.ravel()
         else:
             spread = proba * (1.0 - proba) * self.weight[:, np.newaxis]
-            bend = _class_blocks(spread, self.features, theta.shape[1])
+            bend = _class_blocks(spread, self.features)
         bend *= deviation[..., :, np.newaxis] * deviation[..., np.newaxis, :]
         return gain - float(np.linalg.slogdet(np.eye(bend.shape[-1]) + bend)[1].sum()) / 2.0
 
@@ -132,7 +132,7 @@ class Preconditioner:
             if size != n_classes + 1 or n_classes > _MAX_BLOCKS:
                 self._found = _adjoint(spread, np.square(problem.features), problem.penalty)
             else:
-                self._found = _class_blocks(spread, problem.features, size)
+                self._found = _class_blocks(spread, problem.features)
             self._stale = False
         if self._found.ndim == 2:
             entries = self._found + problem.penalty
@@ -156,16 +156,12 @@ def _class_features(features: Array, size: int) -> Array:
     return np.stack([features, np.ones((n, n_classes))], axis=2)
 
 
-def _class_blocks(spread: Array, features: Array, size: int) -> Array:
+def _class_blocks(spread: Array, features: Array) -> Array:
     """Return sum_i spread_ik x_i x_i^T for each class, with a 1 appended to x.
 
-    For many classes all blocks of a full W are multiples of their sum, with the right sums of spread_ik.
+    For many classes all blocks are multiples of their sum, with the right sums of spread_ik.
     """
     n_classes = spread.shape[1]
-    if size == 2:
-        first, second = np.einsum("ij,ij->j", spread, features), spread.sum(axis=0)
-        square = np.einsum("ij,ij,ij->j", spread, features, features)
-        return np.array([[square, first], [first, second]]).transpose(2, 0, 1)
     every = np.column_stack([features, np.ones(features.shape[0])])
     if n_classes > _MANY_CLASSES:
         total = spread.sum(axis=1)
