@@ -73,6 +73,10 @@ def check_decisions(
     described = n, None if w is None else weights
     if isinstance(problem, BinarySample) and reduction == "classwise":
         return Decisions(problem.y, problem.p, w, code, *described)
+    if w is not None and weights == "frequency" and code is None:
+        # the binary problems of a sample are one unit
+        times = check_frequency_weights(w)
+        problem, w = problem.take(np.repeat(np.arange(times.shape[0]), times)), None
     proba = problem.p if isinstance(problem, ClassSample) else np.column_stack((1.0 - problem.p, problem.p))
     # the mean over all samples is that of the predicted classes, weighted by their frequency
     reduction = "classwise" if reduction == "classwise" else "confidence"

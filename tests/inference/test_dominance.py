@@ -250,3 +250,13 @@ def test_bad_input(few):
         dominant(y, a, b, clusters=[1, 2])
     with pytest.raises(ValueError, match="reduction"):
         dominant(y, a, b, reduction="all")
+
+
+def test_frequencies_of_several_classes_are_repeated_samples():
+    rng = np.random.default_rng(2)
+    a = rng.dirichlet([1.0, 1.0, 1.0], 60)
+    y, b, times = rng.integers(3, size=60), 0.5 * a + 1 / 6, rng.integers(1, 6, 60)
+    found = dominant(y, a, b, sample_weight=times, weights="frequency")
+    repeated = dominant(*(np.repeat(each, times, axis=0) for each in (y, a, b)))
+    assert found.pvalue == repeated.pvalue
+    np.testing.assert_allclose(found.lower, repeated.lower)

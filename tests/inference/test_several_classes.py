@@ -195,3 +195,13 @@ def test_level(kind):
     assert found <= binom.ppf(0.999, n_runs, 0.05)
     if kind in ("classes", "weights"):
         assert found >= binom.ppf(0.001, n_runs, 0.05)
+
+
+@pytest.mark.parametrize("reduction", ["confidence", "top-label"])
+def test_zeros_of_other_classes_do_not_contradict_a_confidence(reduction):
+    p = np.array([[0.0, 0.5, 0.5]] * 4 + [[0.2, 0.3, 0.5]] * 8)
+    y = np.array([0, 1, 1, 2, *([2, 1, 0, 2] * 2)])
+    assert CutoffTest(n_resamples=99, reduction=reduction).test(y, p).n_contradicted == 0
+    assert CutoffTest(n_resamples=99).test(y, p).n_contradicted == 1
+    certain = np.vstack((p, [[1.0, 0.0, 0.0]]))
+    assert CutoffTest(n_resamples=99, reduction=reduction).test([*y, 1], certain).pvalue == 0.0

@@ -226,6 +226,21 @@ def strata(rng, n, ratio):
     return (rng.random(n) < q).astype(int), p, np.where(often, 1.0, ratio)
 
 
+def test_asymptotic_combination_takes_sampling_weights():
+    y, p, w = drawn(400, 4, tied=False)
+    found = CombinedTest(method="asymptotic").test(y, p, sample_weight=w)
+    alone = TCal(method="asymptotic").test(y, p, sample_weight=w)
+    assert {part.name: part.pvalue for part in found.scales}["tcal"] == alone.pvalue
+
+
+def test_weights_by_class_are_recognised_up_to_rounding():
+    y, p, _ = drawn(200, 5)
+    w = np.where(y == 1, 1.0, 10.0)
+    exact, rounded = (CoxTest().test(y, p, sample_weight=each) for each in (w, w.astype(np.float32) / 3.0))
+    assert exact.weights == rounded.weights == "case-control"
+    assert exact.pvalue == pytest.approx(rounded.pvalue)
+
+
 LEVELS = {
     "tcal": TCal(n_resamples=99),
     "kernel": KernelTest(n_resamples=99),

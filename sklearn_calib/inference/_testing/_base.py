@@ -328,7 +328,10 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             sample = replace(sample, p=np.where(tiny, _SMALLEST, sample.p))
         if isinstance(sample, ClassSample) and sample.y.ndim == 1:
             extreme = sample.p.min(axis=1) == 0.0
-            contradicted = sample.p[np.arange(sample.y.shape[0]), sample.y] == 0.0
+            if getattr(self, "reduction", "") in ("confidence", "top-label"):
+                # whether the predicted class is right; a confidence is never 0
+                extreme = sample.p.max(axis=1) == 1.0
+            contradicted = extreme & (sample.p[np.arange(sample.y.shape[0]), sample.y] == 0.0)
         else:
             extreme = (sample.p == 0.0) | (sample.p == 1.0)
             contradicted = sample.p == 1 - sample.y
@@ -486,7 +489,7 @@ def _side_by_side(columns: list[BinarySample], y_true: ArrayLike) -> ClassSample
 def result_of(grouped: GroupedOutcomes, **found: Any) -> CalibrationTestResult:
     """Return what was found for grouped outcomes, by default of a test of perfect calibration."""
     found = {"null_hypothesis": "P(Y = 1 | p) = p", **found, **dependence_of(grouped.clusters, grouped.prob)}
-    return CalibrationTestResult(n_samples=int(grouped.samples.total), **found)
+    return CalibrationTestResult(n_samples=round(grouped.samples.total), **found)
 
 
 def _weighted(result: CalibrationTestResult, sample: BinarySample | ClassSample) -> CalibrationTestResult:

@@ -262,7 +262,7 @@ def _combined(
         pvalue=float(adjusted[worst]),
         estimate=estimate,
         method=words,
-        n_samples=int(sample.total),
+        n_samples=round(sample.total),
         scales=tuple(TestedPart(*rows[k], float(pvalues[k]), float(adjusted[k])) for k in order),
         null_distribution=null,
         reason=reason,

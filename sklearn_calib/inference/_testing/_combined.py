@@ -214,7 +214,7 @@ class CombinedTest(SimulatedTest):
                 pvalue = monte_carlo_pvalue(-statistic, -null)
         else:
             # "tcal" is tested on the pooled sample
-            samples = {"tcal": BinarySample(*pooled.rows())}
+            samples = {"tcal": BinarySample(*pooled.rows()) if plain else sample}
             results = [_TESTS[name]._test_sample(samples.get(name, sample)) for name in names]
             observed = np.array([result.statistic for result in results])
             own, null = np.array([result.pvalue for result in results]), None

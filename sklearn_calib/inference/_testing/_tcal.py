@@ -348,7 +348,7 @@ class TCal(CalibrationTest):
             pvalue=pvalue,
             estimate=float(np.sqrt(max(float(scales.moments.statistic[best]), 0.0))),
             method=words,
-            n_samples=int(scales.n),
+            n_samples=round(scales.n),
             scales=tuple(
                 TCalScale(
                     n_bins=int(scales.n_bins[k]),
