@@ -56,6 +56,5 @@ from sklearn_calib._validation._samples import (
     ClassSample,
     check_binary,
     check_class_sample,
-    check_sample,
     samples_of_groups,
 )

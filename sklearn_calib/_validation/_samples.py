@@ -131,18 +131,6 @@ def check_binary(
     return BinarySample(y, p, clusters=codes, **_understood(y, w, weights, 2))
 
 
-def check_sample(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    sample_weight: ArrayLike | None,
-    weights: str,
-    pos_label: Any = None,
-    clusters: ArrayLike | None = None,
-) -> BinarySample:
-    """Check a binary sample for inference, which depends on what weights mean."""
-    return check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
-
-
 def _understood(y: NDArray[Any], w: Array | None, weights: str | None, n_classes: int) -> dict[str, Any]:
     """Return the fields of a sample that depend on its positive weights."""
     if weights is not None:

@@ -27,9 +27,9 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
+    check_binary,
     check_fraction,
     check_option,
-    check_sample,
 )
 from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
@@ -375,7 +375,7 @@ def calibration_summary(
     check_fraction(confidence, "confidence")
     # weighted estimates need no correction of the predictions
     sample = replace(
-        check_sample(y_true, y_proba, sample_weight, weights, pos_label, clusters), class_weights=None
+        check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights), class_weights=None
     )
     if method == "profile" and (sample.clusters is not None or sample.sampling):
         raise ValueError(

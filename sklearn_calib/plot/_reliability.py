@@ -19,7 +19,7 @@ from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     as_array,
-    check_sample,
+    check_binary,
     samples_of_groups,
 )
 from sklearn_calib.metrics._reductions import check_problem, class_samples
@@ -235,7 +235,7 @@ class ReliabilityDisplay(DisplayMixin):
         %(pos_label)s
         %(named_picture)s
         """
-        sample = check_sample(y_true, y_proba, sample_weight, weights, pos_label, clusters)
+        sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
         made = reliability_curve(sample, curve, n_bins, band, confidence, scale)
         return cls(made, name=name, pos_label=pos_label).plot(ax, **plot_params)
 
@@ -564,10 +564,12 @@ def _samples(
 ) -> list[tuple[str, BinarySample]]:
     """Return the binary sample of each model, group or class, with its name."""
     if isinstance(predictions, Mapping):
-        given = (sample_weight, weights, pos_label, clusters)
-        return [(name, check_sample(y_true, p, *given)) for name, p in predictions.items()]
+        return [
+            (name, check_binary(y_true, p, sample_weight, pos_label, clusters, weights=weights))
+            for name, p in predictions.items()
+        ]
     if groups is not None:
-        sample = check_sample(y_true, predictions, sample_weight, weights, pos_label, clusters)
+        sample = check_binary(y_true, predictions, sample_weight, pos_label, clusters, weights=weights)
         parts = samples_of_groups(sample, groups, sample_weight)
         return [(f"{name} (n = {_number(part):g})", part) for name, part in parts]
     problem = check_problem(y_true, predictions, sample_weight, pos_label, labels, clusters, weights=weights)

@@ -15,11 +15,11 @@ from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._html import number_text, pvalue_words
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
+    check_binary,
     check_fraction,
     check_generator,
     check_option,
     check_resamples,
-    check_sample,
 )
 from sklearn_calib.inference._dominance import (
     check_decisions,
@@ -487,8 +487,10 @@ class DecisionDisplay(_ThresholdDisplay):
         generator = check_generator(random_state)
         tau = np.unique(check_thresholds(thresholds))
         models = named_models(predictions).items()
-        given = (sample_weight, weights, pos_label)
-        groups = {key: group_sample(check_sample(y_true, proba, *given)) for key, proba in models}
+        groups = {
+            key: group_sample(check_binary(y_true, proba, sample_weight, pos_label, weights=weights))
+            for key, proba in models
+        }
         if thresholds is None:
             tau = _in_range(tau, list(groups.values()))
         curves = {}

@@ -14,7 +14,7 @@ from sklearn_calib._core._null import (
     monte_carlo_pvalue,
     sample_labels,
 )
-from sklearn_calib._validation import check_class_sample, check_sample
+from sklearn_calib._validation import check_binary, check_class_sample
 
 
 def groups(prob, weight):
@@ -139,7 +139,7 @@ DESIGNS = {
 
 def designed(name, weights="sampling"):
     w, codes = DESIGNS[name]
-    sample = check_sample(OUTCOMES, TIED, w, weights, None, codes)
+    sample = check_binary(OUTCOMES, TIED, w, None, codes, weights=weights)
     return sample, group_sample(sample)
 
 
@@ -209,9 +209,9 @@ def test_resampled_designs_keep_weight_and_outcome_together(name):
 
 
 def test_equal_sampling_weights_are_none_and_frequencies_count():
-    assert check_sample(OUTCOMES, TIED, np.full(40, 3.0), "sampling").w is None
+    assert check_binary(OUTCOMES, TIED, np.full(40, 3.0), weights="sampling").w is None
     counts = np.random.default_rng(1).integers(1, 5, 40)
-    grouped = group_sample(check_sample(OUTCOMES, TIED, counts, "frequency"))
+    grouped = group_sample(check_binary(OUTCOMES, TIED, counts, weights="frequency"))
     assert grouped.design is None
     assert grouped.total == counts.sum()
 
@@ -224,7 +224,7 @@ def test_weights_by_class_correct_the_probabilities():
     assert corrected.w is None
     # one negative sample does not tell what its class weighs
     rows = np.flatnonzero((OUTCOMES == 1) | (np.cumsum(OUTCOMES == 0) == 1))
-    some = check_sample(OUTCOMES[rows], TIED[rows], DESIGNS["classes"][0][rows], "sampling", 1)
+    some = check_binary(OUTCOMES[rows], TIED[rows], DESIGNS["classes"][0][rows], 1, weights="sampling")
     assert np.count_nonzero(some.y == 0) > 1 or some.class_weights is None
     labels = np.arange(30) % 3
     proba = np.random.default_rng(2).dirichlet(np.ones(3), 30)

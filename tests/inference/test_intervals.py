@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit, logit, softmax
 from scipy.stats import beta, binom
 
-from sklearn_calib._validation import check_sample
+from sklearn_calib._validation import check_binary
 from sklearn_calib.inference import compare_models, confidence_interval, expected_under_calibration
 from sklearn_calib.inference._intervals import SharedIntervals
 from sklearn_calib.metrics import (
@@ -239,7 +239,7 @@ def test_sampling_weights_stay_with_their_samples(by_class):
     assert again.upper == pytest.approx(found.upper, rel=1e-9)
     assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w))
     assert found.weights == ("case-control" if by_class else "sampling")
-    shared = SharedIntervals(check_sample(y, p, w, "sampling"), 0.95, 20, 0)
+    shared = SharedIntervals(check_binary(y, p, w, weights="sampling"), 0.95, 20, 0)
     for name in ("cutoff_calibration_error", "brier_score"):
         interval = shared.interval(as_metric(name))
         assert (interval.weights, interval.n_effective) == (found.weights, found.n_effective)

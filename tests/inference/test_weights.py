@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._core._nested_bins import NestedBins
-from sklearn_calib._validation import check_sample
+from sklearn_calib._validation import check_binary
 from sklearn_calib.inference import (
     BinomialTest,
     CombinedTest,
@@ -147,7 +147,7 @@ def test_third_cumulant_by_enumeration():
     chance = np.prod(np.where(outcomes, p, 1 - p), axis=1)
     a = w * (outcomes - p)
     t = (a.sum(axis=1) ** 2 - (a**2).sum(axis=1)) / 16
-    grouped = group_sample(check_sample([0, 1, 0, 1], p, w, "sampling"))
+    grouped = group_sample(check_binary([0, 1, 0, 1], p, w, weights="sampling"))
     moments = NestedBins(grouped.samples, 1, scale=grouped.design.weight).moments()
     assert moments.variance[0] == pytest.approx(chance @ t**2)
     assert moments.third_cumulant[0] == pytest.approx(chance @ t**3)

@@ -9,7 +9,7 @@ from scipy.stats import binom, binomtest
 from sklearn.isotonic import IsotonicRegression
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._validation import check_binary, check_sample
+from sklearn_calib._validation import check_binary
 from sklearn_calib.plot import ReliabilityBand
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._monotone_band import bin_count, interval_lengths, monotone_band, monotone_limits
@@ -289,7 +289,7 @@ def test_sampling_weights_are_those_of_single_labels(curve):
     w = np.full(40, 0.01)
     w[20] = 100.5
     band = consistency(
-        check_sample(np.arange(40) % 2, p, w, "sampling"), curve, n_resamples=99, n_bins=1
+        check_binary(np.arange(40) % 2, p, w, weights="sampling"), curve, n_resamples=99, n_bins=1
     ).band
     known = np.isfinite(band.lower)
     assert band.lower[known].min() < 0.02
@@ -305,7 +305,9 @@ def test_equal_sampling_weights_do_not_matter_and_whole_ones_are_not_counts(curv
     times = np.random.default_rng(0).integers(1, 9, 150)
 
     def limits(w, weights):
-        found = reliability_curve(check_sample(base.y, base.p, w, weights), curve, band=band, n_resamples=99)
+        found = reliability_curve(
+            check_binary(base.y, base.p, w, weights=weights), curve, band=band, n_resamples=99
+        )
         return found.band.lower, found.band.upper
 
     np.testing.assert_array_equal(limits(np.full(150, 7), "sampling"), limits(None, "sampling"))
@@ -327,7 +329,7 @@ def case_control(rng, n, truth=lambda p: p):
 @pytest.mark.parametrize(("curve", "band"), [("isotonic", "simultaneous"), ("binned", "confidence")])
 def test_exact_bands_of_case_control_samples_are_those_of_the_samples_drawn(curve, band):
     y, p, w = case_control(np.random.default_rng(1), 300)
-    found = reliability_curve(check_sample(y, p, w, "sampling"), curve, band=band)
+    found = reliability_curve(check_binary(y, p, w, weights="sampling"), curve, band=band)
     plain = reliability_curve(check_binary(y, p), curve, band=band).band
     assert found.weights == "case-control"
     c0, c1 = w[y == 0][0], w[y == 1][0]
@@ -351,7 +353,7 @@ def test_coverage_of_bands_of_weighted_samples(design, curve, band):
     rng, held = np.random.default_rng(0), np.zeros(3)
     for _ in range(repetitions):
         y, p, w = design(rng, 600, lambda p: p)
-        found = reliability_curve(check_sample(y, p, w, "sampling"), curve, band=band, n_bins=10)
+        found = reliability_curve(check_binary(y, p, w, weights="sampling"), curve, band=band, n_bins=10)
         if curve == "binned":
             rows = np.argmin(np.abs(found.predicted[:, None] - (at + 0.05)), axis=0)
             lower, upper = found.band.lower[rows], found.band.upper[rows]
@@ -372,7 +374,7 @@ def test_simultaneous_band_of_weighted_samples_holds_the_whole_curve():
         for _ in range(repetitions):
             y, p, w = design(rng, 300, truth)
             found = reliability_curve(
-                check_sample(y, p, w, "sampling"), "isotonic", band="simultaneous", confidence=0.8
+                check_binary(y, p, w, weights="sampling"), "isotonic", band="simultaneous", confidence=0.8
             )
             lower, upper = found.band.at(p)
             misses += bool(((truth(p) < lower) | (truth(p) > upper)).any())

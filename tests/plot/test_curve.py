@@ -8,7 +8,7 @@ from scipy.special import expit
 from scipy.stats import binomtest
 from sklearn.isotonic import IsotonicRegression
 
-from sklearn_calib._validation import BinarySample, check_binary, check_sample
+from sklearn_calib._validation import BinarySample, check_binary
 from sklearn_calib.metrics import expected_calibration_error, score_decomposition, smooth_ece_result
 from sklearn_calib.plot._bands import clopper_pearson, wilson_interval
 from sklearn_calib.plot._curve import reliability_curve
@@ -24,7 +24,7 @@ def sample_of(n=300, seed=0, weights=None):
     rng = np.random.default_rng(seed)
     p = np.round(rng.beta(0.6, 0.6, n), 2)
     y = (rng.random(n) < p**1.4).astype(int)
-    return check_sample(y, p, weights if weights is None else weights(rng, n), "sampling")
+    return check_binary(y, p, weights if weights is None else weights(rng, n), weights="sampling")
 
 
 def folded_gaussian(t, x, s):
@@ -79,7 +79,9 @@ def test_the_scale_of_sampling_weights_does_not_matter():
     y, p = sample_of().y, sample_of().p
     w = np.random.default_rng(1).exponential(size=p.shape[0])
     for curve in ("smooth", "binned"):
-        one, other = (reliability_curve(check_sample(y, p, u, "sampling"), curve).band for u in (w, 1e-3 * w))
+        one, other = (
+            reliability_curve(check_binary(y, p, u, weights="sampling"), curve).band for u in (w, 1e-3 * w)
+        )
         np.testing.assert_allclose(one.upper - one.lower, other.upper - other.lower, rtol=1e-5)
 
 
@@ -128,7 +130,7 @@ def test_smooth_curve_on_the_logit_axis_is_a_kernel_regression(weighted):
     p[:2] = 0.0, 1.0
     w = rng.exponential(size=300) if weighted else np.ones(300)
     w /= w.mean()
-    curve = reliability_curve(check_sample(y, p, w if weighted else None, "sampling"), scale="logit")
+    curve = reliability_curve(check_binary(y, p, w if weighted else None, weights="sampling"), scale="logit")
     y, x, w = y[2:], x[2:], w[2:]
     spread = np.sqrt(np.cov(x, ddof=0, aweights=w))
     size = 2 * min(w[y == k].sum() ** 2 / (w[y == k] ** 2).sum() for k in (0, 1))

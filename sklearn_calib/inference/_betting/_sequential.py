@@ -17,9 +17,9 @@ from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     as_array,
+    check_binary,
     check_fraction,
     check_frequency_weights,
-    check_sample,
     check_sorted,
     check_two_labels,
     shape_of,
@@ -292,7 +292,7 @@ class SequentialTest(CalibrationTest):
     ) -> Self:
         self._check_parameters()
         check_known(y, classes)
-        sample = check_sample(y, X, sample_weight, weights, classes[1])
+        sample = check_binary(y, X, sample_weight, classes[1], weights=weights)
         # weights that are equal in a part of the stream can differ in others
         if weights == "sampling" and sample_weight is not None and (np.asarray(sample_weight) != 1).any():
             self._refuse_sampling()

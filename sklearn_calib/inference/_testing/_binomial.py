@@ -215,7 +215,10 @@ class BinomialTest(CalibrationTest):
         frequency, design = positives / count, grouped.design
         if design is not None:
             # numbers of samples; the frequency is weighted
-            positives, count = (np.bincount(design.group, part) for part in (design.positives, design.count))
+            positives, count = (
+                np.bincount(design.group, part).astype(np.float64)
+                for part in (design.positives, design.count)
+            )
         least = int(pvalues.argmin())
         return result_of(
             grouped,

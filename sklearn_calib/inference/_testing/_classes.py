@@ -114,7 +114,8 @@ def test_parts(test: Any, sample: ClassSample) -> Any:
     together = test._simulates_labels and (sample.clusters is not None or sample.total <= _MOST_SIMULATED)
     shares = together and not multilabel and reduction != "confidence"
     if shares and sample.w is not None and not sample.sampling:
-        sample = _written_out(sample)
+        (index,) = written_out(sample.w, np.arange(sample.y.shape[0]))
+        sample = replace(sample.take(index), w=None)
     parts = list(_parts(sample, reduction))
     if shares:
         _share_labels(parts, sample)
@@ -149,34 +150,28 @@ def written_out(w: Array | None, *columns: NDArray[Any]) -> tuple[NDArray[Any], 
     return tuple(np.repeat(column, times, axis=0) for column in columns)
 
 
-def _written_out(sample: ClassSample) -> ClassSample:
-    """Return the sample without weights."""
-    (index,) = written_out(sample.w, np.arange(sample.y.shape[0]))
-    return replace(sample.take(index), w=None)
-
-
 def _parts(sample: ClassSample, reduction: str) -> Iterator[_Part]:
     """Yield the binary problems of the classes or labels, and then that of the confidence."""
-    given: dict[str, Any] = {"clusters": sample.clusters, "sampling": sample.sampling}
+    labels = sample.classes.tolist()
     if sample.y.ndim == 2:
-        for k, label in enumerate(sample.classes.tolist()):
-            column = BinarySample(sample.y[:, k], sample.p[:, k], sample.w, **given)
-            yield _Part(f"label {label}", label, 1.0 / sample.p.shape[1], column)
+        for k, label in enumerate(labels):
+            column = BinarySample(
+                sample.y[:, k], sample.p[:, k], sample.w, clusters=sample.clusters, sampling=sample.sampling
+            )
+            yield _Part(f"label {label}", label, 1.0 / len(labels), column)
         return
     for kind in ("classwise", "confidence") if reduction == "joint" else (reduction,):
         problems = split_classes(sample.y, sample.p, kind, sample.w)
         for k, (weight, outcome, probability, members) in enumerate(problems):
-            if members is None:
-                part = BinarySample(outcome, probability, sample.w, **given)
-                label = sample.classes.tolist()[k]
-                confidence = kind == "confidence"
-                name, label = (kind, None) if confidence else (f"class {label}", label)
-            else:
+            found, label, name = sample, labels[k], f"class {labels[k]}"
+            if members is not None:
                 found = sample.take(members)
-                w = found.w / found.w.mean() if found.w is not None and found.sampling else found.w
-                part = BinarySample(outcome, probability, w, clusters=found.clusters, sampling=found.sampling)
-                label = sample.classes.tolist()[int(found.p[0].argmax())]
+                label = labels[int(found.p[0].argmax())]
                 name = f"predicted class {label}"
+            elif kind == "confidence":
+                name, label = kind, None
+            w = found.w / found.w.mean() if found.w is not None and found.sampling else found.w
+            part = BinarySample(outcome, probability, w, clusters=found.clusters, sampling=found.sampling)
             yield _Part(name, label, weight, part, members)
 
 
@@ -211,13 +206,14 @@ def _combined(
     with_mean: bool,
 ) -> Any:
     """Return the smallest p-value of the parts as one test, exact if they are simulated ``together``."""
-    n_parts, pairs = len(parts), list(zip(parts, results, strict=True))
-    estimate = float(sum(part.weight * r.estimate for part, r in pairs if part.label is not None))
-    rows = [[part.name, part.label, r.statistic, r.estimate] for part, r in pairs]
+    n_parts, base = len(parts), results[0]
+    estimate = sum(p.weight * r.estimate for p, r in zip(parts, results, strict=True) if p.label is not None)
+    rows: list[tuple[Any, ...]] = [
+        (part.name, part.label, r.statistic, r.estimate) for part, r in zip(parts, results, strict=True)
+    ]
     known = [k for k, r in enumerate(results) if r.pvalue < 1.0 or r.null_distribution is not None]
     drawn = [results[k].null_distribution for k in known]
-    null, statistic, base = None, 1.0, results[0]
-    pvalues, adjusted = np.ones((2, n_parts))
+    null = None
     if together and known and all(v is not None and v.shape == drawn[0].shape for v in drawn):
         values = np.column_stack([_evidence(results[k]) for k in known])
         # the statistic of a contradicted prediction is infinite
@@ -233,8 +229,8 @@ def _combined(
             groups.append(np.array([z.shape[1]]))
             known.append(n_parts)
             z = np.hstack((z, average / average.std()))
-            rows.append(["mean over classes", None, float(average[0, 0]), estimate])
-            pvalues, adjusted = np.ones((2, n_parts + 1))
+            rows.append(("mean over classes", None, float(average[0, 0]), estimate))
+        pvalues, adjusted = np.ones((2, len(rows)))
         pvalues[known], adjusted[known], null, statistic = _smallest(z, [g for g in groups if g.size])
         words = f"{null.shape[0]} simulations, smallest of {len(known)} p-values"
     else:
@@ -243,27 +239,27 @@ def _combined(
         words = f"{base.method}, Holm's correction for {n_parts} p-values"
     order = np.lexsort((pvalues, adjusted)).tolist()
     worst = order[0]
-    reason = "no information" if not known else f"decided by {rows[worst][0]}"
+    reason = f"decided by {rows[worst][0]}" if known else "no information"
     if worst < n_parts and known and results[worst].reason:
         reason += f": {results[worst].reason}"
-    missing = [label for label in sample.classes.tolist() if label not in {part.label for part in parts}]
+    missing = [str(k) for k in sample.classes.tolist() if k not in {part.label for part in parts}]
     if missing:
-        reason += f"; no sample has the predicted class {', '.join(map(str, missing))}"
+        reason += f"; no sample has the predicted class {', '.join(missing)}"
     if base.n_clusters is not None and sample.clusters is not None:
-        base = replace(
-            base,
-            n_clusters=int(sample.clusters.max()) + 1,
-            n_effective=sample.total / base.design_effect,
-        )
+        # the parts of predicted classes have some of the clusters
+        n_clusters = int(sample.clusters.max()) + 1
+        base = replace(base, n_clusters=n_clusters, n_effective=sample.total / base.design_effect)
     return replace(
         base,
         null_hypothesis=null_hypothesis,
         statistic=statistic,
         pvalue=float(adjusted[worst]),
-        estimate=estimate,
+        estimate=float(estimate),
         method=words,
         n_samples=round(sample.total),
-        scales=tuple(TestedPart(*rows[k], float(pvalues[k]), float(adjusted[k])) for k in order),
+        scales=tuple(
+            TestedPart(*rows[k], pvalue=float(pvalues[k]), adjusted_pvalue=float(adjusted[k])) for k in order
+        ),
         null_distribution=null,
         reason=reason,
         tail="lower",
@@ -286,19 +282,23 @@ def _smallest(z: Array, groups: list[NDArray[np.intp]]) -> tuple[Array, Array, A
     is the rank of their smallest p-value, and the same again for all groups, where ties go by z (min-p,
     Westfall and Young 1993). Rows are exchangeable under the null hypothesis, so that the level is exact.
     """
-    pvalues = ranks(z, np.full(z.shape[1], _TIE))
-    adjusted = np.empty(z.shape[1])
-    of_group = [_least(pvalues[:, group], z[:, group]) for group in groups]
-    evidence = [_ordered(*least) for least in of_group]
-    own = np.column_stack([_rank(e, e) for e in evidence])
-    least, largest = _least(own, np.column_stack([found[1] for found in of_group]))
-    overall = _ordered(least, largest)
-    for group, e in zip(groups, evidence, strict=True):
+    n_rows, pvalues, adjusted = z.shape[0], ranks(z, np.full(z.shape[1], _TIE)), np.empty(z.shape[1])
+    # a whole number, which decreases with the p-value, and a fraction below 1/2, which increases with z
+    evidence = 0.4 * z / (1.0 + np.abs(z)) - np.rint(n_rows * pvalues)
+
+    def ranked(largest: Array, values: Array) -> Array:
+        """Return evidence whose p-value is the rank of ``values`` among the ``largest`` ones of a group."""
+        out: Array = values - np.rint(values) - np.rint(n_rows * _rank(largest, values))
+        return out
+
+    largest = [evidence[:, group].max(axis=1) for group in groups]
+    overall = np.max([ranked(values, values) for values in largest], axis=0)
+    for group, values in zip(groups, largest, strict=True):
         # what the group, and then the test, had returned if the column were the smallest
-        alone = _rank(e, _ordered(pvalues[0, group], z[0, group], z.shape[0]))
-        adjusted[group] = _rank(overall, _ordered(alone, z[0, group], z.shape[0]))
+        adjusted[group] = _rank(overall, ranked(values, evidence[0, group]))
     # among ties, a column can have a larger z than the one that decides
     adjusted = np.maximum(adjusted, _rank(overall, overall[0]))
+    least = -np.rint(overall) / n_rows
     return pvalues[0], adjusted, least[1:], float(least[0])
 
 
@@ -309,18 +309,6 @@ def ranks(values: Array, slack: Array) -> Array:
         for column, tie in zip(values.T, slack, strict=True)
     ]
     out: Array = np.column_stack(found) / values.shape[0]
-    return out
-
-
-def _least(pvalues: Array, z: Array) -> tuple[Array, Array]:
-    """Return the smallest p-value of each row, and the largest z among the columns that attain it."""
-    least = pvalues.min(axis=1)
-    return least, np.where(pvalues == least[:, np.newaxis], z, -np.inf).max(axis=1)
-
-
-def _ordered(pvalues: Array, z: Array, n_rows: int | None = None) -> Array:
-    """Return numbers that decrease with the p-value, a multiple of 1 / n_rows, and increase with z."""
-    out: Array = 0.5 * z / (1.0 + np.abs(z)) - np.rint((n_rows or z.shape[0]) * pvalues)
     return out
 
 

@@ -203,14 +203,20 @@ class CombinedTest(SimulatedTest):
             values = self._simulate(scales.samples, [_COMPONENTS[name](scales) for name in names])
             observed, method = values[0], f"{self.n_resamples} simulations"
             slack = TIE * (np.abs(observed) + 1.0)
+            pvalues = ranks(values, slack)
+            own = pvalues[0]
             if self.combine == "minimum":
-                statistic, pvalue, null, own = _smallest_pvalue(values, values, slack, weights)
+                ratio = pvalues / weights
+                least = ratio.min(axis=1)
+                # ties go by the largest statistic among those of the smallest ratio
+                largest = np.where(ratio == least[:, np.newaxis], values, -np.inf).max(axis=1)
+                tied = (least == least[0]) & (largest >= largest[0] - TIE * (1.0 + abs(largest[0])))
+                statistic, pvalue = float(least[0]), float(np.mean((least < least[0]) | tied))
                 # a smallest p-value over its weight is a Bonferroni p-value
-                null = np.minimum(null, 1.0)
+                null = np.minimum(least[1:], 1.0)
             else:
-                pvalues = ranks(values, slack)
                 mean = 1.0 / (weights / pvalues).sum(axis=1)
-                statistic, null, own = float(mean[0]), mean[1:], pvalues[0]
+                statistic, null = float(mean[0]), mean[1:]
                 pvalue = monte_carlo_pvalue(-statistic, -null)
         else:
             # "tcal" is tested on the pooled sample
@@ -262,24 +268,6 @@ class CombinedTest(SimulatedTest):
             drawn = positives.astype(np.float64)
             values.append(np.column_stack([part(drawn) for part in parts]))
         return np.concatenate(values)
-
-
-def _smallest_pvalue(
-    values: Array, z: Array, slack: Array, weights: Array | float = 1.0
-) -> tuple[float, float, Array, Array]:
-    """Return the smallest p-value over weight, its p-value, its null values, and the p-value of each column.
-
-    The sample is the first row of ``values``; the p-value of a row is its rank among all of them, where
-    differences up to ``slack`` are ties. Ties of the smallest p-values go by the largest z at the columns
-    that attain it.
-    """
-    pvalues = ranks(values, slack)
-    ratio = pvalues / weights
-    least = ratio.min(axis=1)
-    largest_z = np.where(ratio == least[:, np.newaxis], z, -np.inf).max(axis=1)
-    tie = TIE * (1.0 + abs(largest_z[0]))
-    as_small = (least < least[0]) | ((least == least[0]) & (largest_z >= largest_z[0] - tie))
-    return float(least[0]), float(np.mean(as_small)), least[1:], pvalues[0]
 
 
 #: Statistics, one for each column of a matrix of positives.
