@@ -106,18 +106,17 @@ def nested_alcoves(p: Array, n_bins: Array) -> list[SharedCells]:
     return partitions
 
 
-def cell_statistics(cells: SharedCells, y: Labels, p: Array, scale: Array | None = None) -> Array:
+def cell_statistics(cells: SharedCells, y: Labels, p: Array, scale: Array) -> Array:
     """Return X of each cell; ``scale`` are sampling weights."""
     residual = -p[cells.rows]
     residual[np.arange(residual.shape[0]), y[cells.rows]] += 1.0
-    if scale is not None:
-        residual *= scale[cells.rows, np.newaxis]
+    residual *= scale[cells.rows, np.newaxis]
     total = np.add.reduceat(residual, cells.starts, axis=0)
     squares = np.add.reduceat(np.square(residual).sum(axis=1), cells.starts)
     return np.square(total).sum(axis=1) - squares
 
 
-def cell_cumulants(cells: SharedCells, z: Array, scale: Array | None = None) -> tuple[Array, Array]:
+def cell_cumulants(cells: SharedCells, z: Array, scale: Array) -> tuple[Array, Array]:
     """Return W and kappa of each cell, if labels have the distributions ``z``, shape (n, K).
 
     W is exact. kappa is exact for equal rows of ``z``, and for large cells its second sum is exact up to a
@@ -126,13 +125,11 @@ def cell_cumulants(cells: SharedCells, z: Array, scale: Array | None = None) -> 
     w, kappa = np.empty(cells.count.shape[0]), np.empty(cells.count.shape[0])
     for chosen, rows in _same_size(cells, z.shape[1]):
         size = rows.shape[1]
-        part = z[rows]
+        part, mass = z[rows], scale[rows] ** 2
         squares = part * part
         q2, q3 = squares.sum(axis=2), (squares * part).sum(axis=2)
-        root = np.ones(rows.shape) if scale is None else scale[rows]
-        mass = root * root
         total = (part * mass[:, :, np.newaxis]).sum(axis=1)
-        part = part * root[:, :, np.newaxis]
+        part *= scale[rows][:, :, np.newaxis]
         g = (part * part).sum(axis=1)
         # A = D - Z'Z is the sum of the C_i, D = diag(total); powers of Z'Z through the smaller Gram matrix
         if size < z.shape[1]:
@@ -145,7 +142,7 @@ def cell_cumulants(cells: SharedCells, z: Array, scale: Array | None = None) -> 
         m2 = (gram * gram).sum(axis=(1, 2))
         trace2 = (total * total).sum(axis=1) - 2.0 * (total * g).sum(axis=1) + m2
         w[chosen] = trace2 - (mass * mass * (q2 - 2.0 * q3 + q2 * q2)).sum(axis=1)
-        sums, cubes = mass.sum(axis=1), mass * root
+        sums, cubes = mass.sum(axis=1), mass * scale[rows]
         mean = total / sums[:, np.newaxis]
         pairs = cubes.sum(axis=1) ** 2 - (cubes * cubes).sum(axis=1)
         kappa[chosen] = 4.0 * pairs * _third_moment_of_a_pair(mean)
@@ -175,11 +172,7 @@ def _same_size(cells: SharedCells, n_classes: int) -> Iterator[tuple[NDArray[np.
 
 
 def class_moments(
-    partitions: list[SharedCells],
-    y: Labels,
-    p: Array,
-    prob: Array | None = None,
-    scale: Array | None = None,
+    partitions: list[SharedCells], y: Labels, p: Array, scale: Array, prob: Array | None = None
 ) -> NullMoments:
     """Return statistic and moments of partitions, coarse to fine, each a refinement of the one before.
 
@@ -212,19 +205,18 @@ class _Level:
     """Quantities of one partition that determine T: cells, 1/|I|, and expected counts of labels."""
 
     rows: NDArray[np.intp]
+    # sampling weights of the rows
+    scale: Array
     cell: NDArray[np.intp]
     inverse: Array
     expected: Array
-    # sampling weights of the rows
-    scale: Array | None
 
     @classmethod
-    def of(cls, cells: SharedCells, p: Array, scale: Array | None) -> "_Level":
+    def of(cls, cells: SharedCells, p: Array, scale: Array) -> "_Level":
         cell = np.repeat(np.arange(cells.count.shape[0]), cells.count)
-        scale = None if scale is None else scale[cells.rows]
-        terms = p[cells.rows] if scale is None else p[cells.rows] * scale[:, np.newaxis]
-        expected = np.add.reduceat(terms, cells.starts, axis=0)
-        return cls(cells.rows, cell, 1.0 / cells.count, expected, scale)
+        scale = scale[cells.rows]
+        expected = np.add.reduceat(p[cells.rows] * scale[:, np.newaxis], cells.starts, axis=0)
+        return cls(cells.rows, scale, cell, 1.0 / cells.count, expected)
 
     def squared_sums(self, y: Labels) -> Array:
         """Return the sum over cells of the squared residual sum over |I|, for labels of shape (r, n).
@@ -234,23 +226,20 @@ class _Level:
         r, (n_cells, n_classes) = y.shape[0], self.expected.shape
         label = y[:, self.rows]
         place = self.cell * n_classes + label
-        each = self.inverse[self.cell] if self.scale is None else self.inverse[self.cell] * self.scale
-        cross = _sums(self.expected.ravel()[place], each)
+        cross = _sums(self.expected.ravel()[place], self.inverse[self.cell] * self.scale)
         constant = float(np.square(self.expected).sum(axis=1) @ self.inverse)
         if n_cells * n_classes <= 8 * self.rows.shape[0]:
             place += (np.arange(r) * (n_cells * n_classes))[:, np.newaxis]
-            times = None if self.scale is None else np.tile(self.scale, r)
-            counts = np.bincount(place.ravel(), times, r * n_cells * n_classes)
+            counts = np.bincount(place.ravel(), np.tile(self.scale, r), r * n_cells * n_classes)
             squares = _sums(np.square(counts.reshape(r, n_cells, n_classes)).sum(axis=2), self.inverse)
         else:
             # sum N.N/|I| from runs of sorted indices, for sparse tables
             squares = np.empty(r)
-            one = np.ones(self.rows.shape[0]) if self.scale is None else self.scale
             for k, row in enumerate(place):
                 order = np.argsort(row)
                 draw = row[order]
                 begins = group_starts(draw)
-                runs = np.add.reduceat(one[order], begins)
+                runs = np.add.reduceat(self.scale[order], begins)
                 squares[k] = runs**2 @ self.inverse[draw[begins] // n_classes]
         out: Array = squares - 2.0 * cross + constant
         return out
@@ -266,15 +255,15 @@ def simulated_statistics(
     partitions: list[SharedCells],
     y: Labels,
     p: Array,
+    scale: Array,
+    relative: Callable[[Labels], Array | float],
     n_resamples: int,
     generator: np.random.Generator,
     clusters: Clusters | None = None,
-    scale: Array | None = None,
-    relative: Callable[[Labels], Array | float] = lambda labels: 1.0,
 ) -> Array:
     """Return T of every partition for labels ``y``, and for labels simulated from ``p``.
 
-    With sampling weights ``scale``, T is multiplied by ``relative(labels)``. The result has the shape
+    ``scale`` are sampling weights or ones; T is multiplied by ``relative(labels)``. The result has the shape
     (1 + n_resamples, partitions); residuals are taken around ``p``.
     """
     levels = [_Level.of(cells, p, scale) for cells in partitions]
@@ -282,9 +271,7 @@ def simulated_statistics(
     values = []
     for labels in chain([y[np.newaxis]], sample_labels(p, n_resamples, generator, clusters)):
         # the squared norm of each residual
-        squares = 1.0 - 2.0 * p[rows, labels] + norms
-        if scale is not None:
-            squares *= scale * scale
+        squares = (1.0 - 2.0 * p[rows, labels] + norms) * (scale * scale)
         found = [
             level.squared_sums(labels) - _sums(squares[:, level.rows], level.inverse[level.cell])
             for level in levels

@@ -94,7 +94,7 @@ def test_two_columns_are_twice_the_binary_problem():
     binary = KernelSample.from_binary(check_binary(y, p))
     counts = np.hstack((1 - binary.counts, binary.counts))
     points = np.hstack((1 - binary.points, binary.points))
-    double = KernelSample(points, binary.weight, counts)
+    double = KernelSample(points, binary.weight, counts, binary.scale)
     one, two = (sample.estimates(np.array([0.2]), 1, np.random.default_rng(0)) for sample in (binary, double))
     np.testing.assert_allclose(two[0], 2 * one[0])
     np.testing.assert_allclose(two[1], 2 * one[1])

@@ -87,7 +87,7 @@ def test_two_samples_are_those_of_the_definition(cross_fit):
     ][: 1 + cross_fit]
     # floor(N^(2 / (4 s + 1))) bins, N = 4 samples with label 1
     test = SampleSplittingTest(smoothness=0.3, n_resamples=3000)
-    found, null = test._compare(columns, None, first, roles, 1, np.random.default_rng(0))
+    found, null = test._compare(columns, np.ones(p.shape[0]), first, roles, 1, np.random.default_rng(0))
     assert found.n_bins == 3
     assert found.n_observed == (4 + 4 if cross_fit else 4)
     assert found.n_simulated == (5 + 5 if cross_fit else 5)

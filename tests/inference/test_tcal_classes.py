@@ -65,8 +65,8 @@ def test_moments_by_enumeration(n_classes, n):
     for z, exact_third in [(p, False), (np.repeat(p[:1], n, axis=0), True)]:
         labels = np.array(list(product(range(n_classes), repeat=n)))
         chance = z[np.arange(n), labels].prod(axis=1)
-        x = np.array([cell_statistics(one_cell(n), y, z)[0] for y in labels])
-        w, kappa = cell_cumulants(one_cell(n), z)
+        x = np.array([cell_statistics(one_cell(n), y, z, np.ones(n))[0] for y in labels])
+        w, kappa = cell_cumulants(one_cell(n), z, np.ones(n))
         assert chance @ x == pytest.approx(0, abs=1e-12)
         assert chance @ x**2 == pytest.approx(2 * w[0])
         if exact_third:
@@ -78,7 +78,9 @@ def test_third_cumulant_of_a_large_cell():
     p = np.random.default_rng(0).uniform(0.05, 0.3, 500)
     grouped = group_outcomes(np.zeros(500, dtype=np.int64), p)
     binary = NestedBins(grouped, bin_of=np.zeros(500, dtype=np.int64)).moments()
-    moments = class_moments([one_cell(500)], np.zeros(500, dtype=np.int64), np.column_stack((p, 1 - p)))
+    moments = class_moments(
+        [one_cell(500)], np.zeros(500, dtype=np.int64), np.column_stack((p, 1 - p)), np.ones(500)
+    )
     assert moments.variance[0] == pytest.approx(4 * binary.variance[0])
     assert moments.pairs[0] == pytest.approx(binary.pairs[0])
     assert moments.third_cumulant[0] == pytest.approx(8 * binary.third_cumulant[0], rel=0.01)
@@ -91,7 +93,7 @@ def test_moments_through_either_gram_matrix():
         p = rng.dirichlet(np.ones(5), n)
         covariance = [np.diag(z) - np.outer(z, z) for z in p]
         total = sum(covariance)
-        w, kappa = cell_cumulants(one_cell(n), p)
+        w, kappa = cell_cumulants(one_cell(n), p, np.ones(n))
         assert w[0] == pytest.approx(np.trace(total @ total) - sum(np.trace(c @ c) for c in covariance))
         mean = p.mean(axis=0, keepdims=True)
         pair = sum(
@@ -102,12 +104,16 @@ def test_moments_through_either_gram_matrix():
         assert kappa[0] == pytest.approx(4 * n * (n - 1) * pair + 8 * triple)
 
 
+def equal(labels):
+    return 1.0
+
+
 def test_draws_have_the_moments_that_are_computed():
     y, p = sample(300, 3)
     m = np.array([2.0, 4.0, 8.0, 16.0])
     cells = nested_alcoves(p, m)
-    moments = class_moments(cells, y, p)
-    drawn = simulated_statistics(cells, y, p, 6000, np.random.default_rng(0))
+    moments = class_moments(cells, y, p, np.ones(y.shape[0]))
+    drawn = simulated_statistics(cells, y, p, np.ones(y.shape[0]), equal, 6000, np.random.default_rng(0))
     np.testing.assert_allclose(drawn[0], moments.statistic, atol=1e-13)
     drawn = drawn[1:]
     z = drawn / np.sqrt(moments.variance)
@@ -122,12 +128,14 @@ def test_simulations_are_those_of_the_definition():
     y, p = sample(40, 3)
     sure = np.eye(3)[y]
     cells = nested_alcoves(p, np.array([2.0, 4.0]))
-    found = simulated_statistics(cells, y, p, 3, np.random.default_rng(5))
+    found = simulated_statistics(cells, y, p, np.ones(y.shape[0]), equal, 3, np.random.default_rng(5))
     labels = np.concatenate([y[np.newaxis], *sample_labels(p, 3, np.random.default_rng(5))])
     expected = [[plain_statistic(row, p, m) for m in (2, 4)] for row in labels]
     np.testing.assert_allclose(found, expected, atol=1e-12)
     np.testing.assert_allclose(
-        simulated_statistics(cells, y, sure, 2, np.random.default_rng(0)), 0.0, atol=1e-12
+        simulated_statistics(cells, y, sure, np.ones(y.shape[0]), equal, 2, np.random.default_rng(0)),
+        0.0,
+        atol=1e-12,
     )
 
 

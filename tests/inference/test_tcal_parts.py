@@ -41,4 +41,4 @@ def test_squared_sums_of_few_and_of_many_empty_entries(n_classes, size):
             rows = cells.rows[start : start + size]
             total += np.sum((np.eye(n_classes)[labels[rows]] - p[rows]).sum(axis=0) ** 2) / size
         expected.append(total)
-    np.testing.assert_allclose(_Level.of(cells, p, None).squared_sums(y), expected)
+    np.testing.assert_allclose(_Level.of(cells, p, np.ones(y.shape[1])).squared_sums(y), expected)

@@ -114,8 +114,7 @@ def test_parts(test: Any, sample: ClassSample) -> Any:
     together = test._simulates_labels and (sample.clusters is not None or sample.total <= _MOST_SIMULATED)
     shares = together and not multilabel and reduction != "confidence"
     if shares and sample.w is not None and not sample.sampling:
-        (index,) = written_out(sample.w, np.arange(sample.y.shape[0]))
-        sample = replace(sample.take(index), w=None)
+        sample = replace(sample.take(repeated(sample)[0]), w=None)
     parts = list(_parts(sample, reduction))
     if shares:
         _share_labels(parts, sample)
@@ -136,18 +135,17 @@ def test_parts(test: Any, sample: ClassSample) -> Any:
     return _combined(parts, results, sample, null_hypothesis, together, with_mean)
 
 
-def written_out(w: Array | None, *columns: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Return the columns of a sample with each sample repeated as often as its weight says."""
-    if w is None:
-        return columns
-    n = float(w.sum())
-    if n > _MOST_SAMPLES:
+def repeated(sample: BinarySample | ClassSample) -> tuple[NDArray[np.intp], Array]:
+    """Return the index of each sample, as often as its frequency says, and sampling weights or ones."""
+    index = np.arange(sample.y.shape[0])
+    if sample.w is None or sample.sampling:
+        return index, sample.weights
+    if sample.total > _MOST_SAMPLES:
         raise ValueError(
-            f"sample_weight stands for {n:.3g} observations, which exceeds the limit of {_MOST_SAMPLES:.0e} "
-            "repeated samples. Pass a subset of the data."
+            f"sample_weight stands for {sample.total:.3g} observations, which exceeds the limit of "
+            f"{_MOST_SAMPLES:.0e} repeated samples. Pass a subset of the data."
         )
-    times = w.astype(np.int64)
-    return tuple(np.repeat(column, times, axis=0) for column in columns)
+    return np.repeat(index, sample.w.astype(np.int64)), np.ones(int(sample.total))
 
 
 def _parts(sample: ClassSample, reduction: str) -> Iterator[_Part]:
@@ -257,9 +255,7 @@ def _combined(
         estimate=float(estimate),
         method=words,
         n_samples=round(sample.total),
-        scales=tuple(
-            TestedPart(*rows[k], pvalue=float(pvalues[k]), adjusted_pvalue=float(adjusted[k])) for k in order
-        ),
+        scales=tuple(TestedPart(*(*rows[k], float(pvalues[k]), float(adjusted[k]))) for k in order),
         null_distribution=null,
         reason=reason,
         tail="lower",

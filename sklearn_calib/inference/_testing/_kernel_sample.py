@@ -25,9 +25,9 @@ class KernelSample:
     points: Array
     weight: Array
     counts: Array
-    clusters: Clusters | None = None
     # sampling weights of the samples of each point, of which some are tied
-    scale: Array | float = 1.0
+    scale: Array
+    clusters: Clusters | None = None
     # binary samples
     grouped: GroupedOutcomes | None = None
     # multiclass samples with clusters: the point of each sample
@@ -37,9 +37,10 @@ class KernelSample:
     def from_binary(cls, sample: BinarySample) -> "KernelSample":
         """Group outcomes by their prediction."""
         grouped = group_sample(sample)
-        cells, scale = grouped.samples, 1.0 if grouped.design is None else grouped.design.weight
+        cells = grouped.samples
+        scale = np.ones_like(cells.prob) if grouped.design is None else grouped.design.weight
         points, counts = cells.prob[:, np.newaxis], cells.positives[:, np.newaxis]
-        return cls(points, cells.weight, counts, cells.clusters, scale, cells)
+        return cls(points, cells.weight, counts, scale, cells.clusters, cells)
 
     @classmethod
     def from_classes(cls, sample: ClassSample) -> "KernelSample":
@@ -53,7 +54,7 @@ class KernelSample:
         starts = group_starts(group)
         counts = np.zeros((starts.shape[0], p.shape[1]))
         np.add.at(counts, (group, y), w)
-        found = cls(p[starts], np.add.reduceat(w, starts), counts, scale=scale[starts])
+        found = cls(p[starts], np.add.reduceat(w, starts), counts, scale[starts])
         if sample.clusters is None:
             return found
         times = w.astype(np.int64)
@@ -75,7 +76,7 @@ class KernelSample:
 
         No term is negative: the rounding error of differences could exceed the contribution of rare events.
         """
-        weight = np.square(np.broadcast_to(self.scale, self.weight.shape))[:, np.newaxis]
+        weight = np.square(self.scale)[:, np.newaxis]
         square, opposite = weight * np.square(self.points), weight * np.square(1.0 - self.points)
         if square.shape[1] == 1:
             column = counts[:, :, 0]
@@ -121,9 +122,7 @@ class KernelSample:
         pairs = max(float(self.total) * (self.total - 1.0), 1.0)
         observed, deviation = np.zeros((2, bandwidths.shape[0]))
         null = np.zeros((bandwidths.shape[0], n_draws))
-        spread = Spread()
-        if isinstance(self.scale, np.ndarray) and (self.scale != 1.0).any():
-            spread = Spread.of(self.points, self.weight, self.counts, self.scale)
+        spread = Spread.of(self.points, self.weight, self.counts, self.scale)
         seed = generator.integers(1 << 32, size=4).tolist()
         for scale, bandwidth in enumerate(bandwidths):
             form = kernel_form(self.points, bandwidth)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._links import logit
@@ -112,6 +113,8 @@ class Spread:
 
         ``prob`` and ``positives`` have one column, or one for each of K classes, over which sums are taken.
         """
+        if (weight == 1.0).all():
+            return cls()
         rows, total = [], 0.0
         for p in prob.T:
             v, x = p * (1.0 - p), np.stack((np.ones_like(p), logit(p)))
@@ -126,15 +129,27 @@ class Spread:
         coefficients = (np.stack(rows, axis=1) / total).ravel()
         expected = float(coefficients @ (count[:, np.newaxis] * prob).ravel())
         found = cls(1.0, coefficients, expected)
-        return replace(found, own=float(found._ratio(positives.ravel())))
+        return replace(found, own=float(found._ratio(coefficients @ positives.ravel())))
 
-    def _ratio(self, positives: Array) -> Array:
-        assert self._coefficients is not None
-        return np.maximum(1.0 + self._coefficients @ positives - self._expected, _LEAST_RATIO)
+    @classmethod
+    def of_classes(cls, y: NDArray[np.int64], p: Array, weight: Array) -> Spread:
+        """Return the ratio for samples of labels with probabilities (n, K)."""
+        return cls.of(p, np.ones_like(weight), np.eye(p.shape[1])[y], weight)
+
+    def _ratio(self, combination: Array) -> Array:
+        return np.maximum(1.0 + combination - self._expected, _LEAST_RATIO)
 
     def relative(self, positives: Array) -> Array | float:
         """Return the ratio of the sample over those of simulated ones, from positives of cells (cells, r)."""
-        return 1.0 if self._coefficients is None else self.own / self._ratio(positives)
+        return 1.0 if self._coefficients is None else self.own / self._ratio(self._coefficients @ positives)
+
+    def relative_of_labels(self, labels: NDArray[np.int64]) -> Array | float:
+        """Return the same from labels of samples (r, n)."""
+        if self._coefficients is None:
+            return 1.0
+        n = labels.shape[1]
+        each = self._coefficients.reshape(n, -1)[np.arange(n), labels]
+        return self.own / self._ratio(each.sum(axis=1))
 
 
 def spread_of(grouped: GroupedOutcomes, along: Callable[[Array], Array] | None = None) -> Spread:

@@ -20,9 +20,9 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._testing._classes import REDUCTIONS, written_out
+from sklearn_calib.inference._testing._classes import REDUCTIONS, repeated
 from sklearn_calib.inference._testing._simulated import TIE, Spread
-from sklearn_calib.inference._testing._tcal import check_smoothness, number_of_bins, one_hot
+from sklearn_calib.inference._testing._tcal import check_smoothness, number_of_bins
 
 # Combinations of means with a smaller variance, relative to that of one class, are left out.
 _SINGULAR = 1e-6
@@ -182,11 +182,10 @@ class SampleSplittingTest(CalibrationTest):
     def _split(
         self, sample: BinarySample | ClassSample, p: Array, null_hypothesis: str
     ) -> CalibrationTestResult:
-        times = None if sample.sampling else sample.w
-        scale = sample.w if sample.sampling else None
-        y, p = written_out(times, sample.y, p)
-        order = np.lexsort((y, *p.T) if scale is None else (scale, y, *p.T))
-        y, p, scale = y[order], p[order], None if scale is None else scale[order]
+        index, scale = repeated(sample)
+        y, p = sample.y[index], p[index]
+        order = np.lexsort((scale, y, *p.T))
+        y, p, scale = y[order], p[order], scale[order]
         n, n_classes = p.shape
         splitting, labelling, permuting, counting = spawn(check_generator(self.random_state), 4)
         first = splitting.permutation(n) < n // 2
@@ -209,9 +208,8 @@ class SampleSplittingTest(CalibrationTest):
             decided = f"T{part + 1}, mostly of class {label}, z = {z[part, label]:.3g}"
         cells = shared_alcoves(p, float(best.n_bins))
         # eq. (6); the vector norm counts both classes of a binary problem
-        squared = (
-            (cell_statistics(cells, y, p, scale) / cells.count).sum() / n / (2.0 if n_classes == 2 else 1.0)
-        )
+        squared = (cell_statistics(cells, y, p, scale) / cells.count).sum() / n
+        squared /= 2.0 if n_classes == 2 else 1.0
         return CalibrationTestResult(
             test="sample splitting test",
             null_hypothesis=null_hypothesis,
@@ -228,7 +226,7 @@ class SampleSplittingTest(CalibrationTest):
     def _compare(
         self,
         p: Array,
-        scale: Array | None,
+        scale: Array,
         first: NDArray[np.bool_],
         roles: list[NDArray[np.int64]],
         label: int,
@@ -249,11 +247,8 @@ class SampleSplittingTest(CalibrationTest):
         scales = [nested_alcoves(p[rows[pool]], n_bins) for pool in pools]
 
         def average(inside: NDArray[np.bool_]) -> Array:
-            parts = zip(scales, pools, sizes, strict=True)
-            found = [
-                _statistics(cells, inside[pool], None if scale is None else scale[rows[pool]], *size)
-                for cells, pool, size in parts
-            ]
+            parts = zip(scales, pools, strict=True)
+            found = [_statistics(cells, inside[pool], scale[rows[pool]]) for cells, pool in parts]
             return np.mean(found, axis=0)
 
         values = [average(own[:, np.newaxis])]
@@ -282,24 +277,22 @@ class SampleSplittingTest(CalibrationTest):
 
 
 def _means(
-    y: NDArray[np.int64], p: Array, scale: Array | None, n_resamples: int, generator: np.random.Generator
+    y: NDArray[np.int64], p: Array, scale: Array, n_resamples: int, generator: np.random.Generator
 ) -> tuple[Array, Array]:
     """Return T1 and T2 of ``y`` over their standard deviations, (2, K), and their norms.
 
     The norms sqrt(T' C^-1 T), shape (2, 1 + n_resamples), are those of ``y`` and of simulated labels.
     """
     n, n_classes = p.shape
-    spread = Spread() if scale is None else Spread.of(p, np.ones(n), one_hot(y, n_classes), scale)
+    spread, w = Spread.of_classes(y, p, scale), scale[:, np.newaxis]
     sums, relative = [], []
     for labels in chain([y[np.newaxis]], sample_labels(p, n_resamples, generator)):
         r = labels.shape[0]
         place = (labels + n_classes * np.arange(r)[:, np.newaxis]).ravel()
-        own = np.broadcast_to(np.ones(n) if scale is None else scale, labels.shape)
-        both = [np.bincount(place, w.ravel(), r * n_classes) for w in (own, own * p[np.arange(n), labels])]
+        own = np.broadcast_to(scale, labels.shape)
+        both = [np.bincount(place, v.ravel(), r * n_classes) for v in (own, own * p[np.arange(n), labels])]
         sums.append(np.reshape(both, (2, r, n_classes)))
-        if scale is not None:
-            relative.append(spread.relative(one_hot(labels, n_classes).reshape(r, -1).T))
-    w = np.ones((n, 1)) if scale is None else scale[:, np.newaxis]
+        relative.append(np.broadcast_to(spread.relative_of_labels(labels), r))
     terms = np.stack((p, p * p)) * w
     variance = np.stack((p, p**3)) * (1.0 - p) * w * w
     size = np.sqrt(variance.sum(axis=1, keepdims=True))
@@ -311,30 +304,25 @@ def _means(
     # sums that depend on the others, as the last one of T1 does, add nothing
     inverse = np.linalg.pinv(correlation, rcond=_SINGULAR, hermitian=True)
     squares = np.maximum(((z @ inverse) * z).sum(axis=2), 0.0)
-    return z[:, 0], np.sqrt(squares * np.concatenate(relative) if relative else squares)
+    return z[:, 0], np.sqrt(squares * np.concatenate(relative))
 
 
-def _statistics(
-    scales: list[SharedCells], inside: NDArray[np.bool_], weight: Array | None, n1: int, n2: int
-) -> Array:
+def _statistics(scales: list[SharedCells], inside: NDArray[np.bool_], weight: Array) -> Array:
     """Return the chi-squared statistic of every scale, shape (r, scales), for r columns of ``inside``.
 
-    It is sum (n2 v - n1 w)^2 / (n1 n2)^2 - 1 / n1 - 1 / n2, to which bins with one sample contribute nothing.
-    With sampling weights v, w, n1 and n2 are sums of weights, and the last terms sums of their squares.
+    With sums of weights v and w of a bin, and n1 and n2 of all bins, it is sum (v / n1 - w / n2)^2 less the
+    squares of the terms of single samples, so that bins with one sample contribute nothing.
     """
     out = np.empty((inside.shape[1], len(scales)))
-    n1, n2 = max(n1, 1), max(n2, 1)
+    n1 = weight @ inside
+    n1, n2 = np.maximum(n1, TIE), np.maximum(weight.sum() - n1, TIE)
     for k, cells in enumerate(scales):
-        if weight is not None:
-            mass = np.maximum(weight @ inside, TIE)
-            others = np.maximum(weight.sum() - mass, TIE)
-            each, sign = weight[cells.rows], np.where(inside[cells.rows], 1.0 / mass, -1.0 / others)
-            gap = np.add.reduceat((each * sign.T).T, cells.starts, axis=0)
-            out[:, k] = (gap * gap).sum(axis=0) - (each * each) @ (sign * sign)
-            continue
-        count = np.add.reduceat(inside[cells.rows], cells.starts, axis=0, dtype=np.int32)
-        a, b = count / n1, (cells.count[:, np.newaxis] - count) / n2
-        out[:, k] = np.sum((a - b) ** 2 - a / n1 - b / n2, axis=0)
+        each, half = weight[cells.rows], inside[cells.rows].astype(np.float64)
+        total, squares = np.add.reduceat(each, cells.starts)[:, np.newaxis], (each * each) @ half
+        half *= each[:, np.newaxis]
+        v = np.add.reduceat(half, cells.starts, axis=0)
+        gap = v / n1 - (total - v) / n2
+        out[:, k] = (gap * gap).sum(axis=0) - squares / n1**2 - (each @ each - squares) / n2**2
     return out
 
 

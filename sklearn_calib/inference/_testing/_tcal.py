@@ -37,7 +37,7 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._testing._classes import REDUCTIONS, written_out
+from sklearn_calib.inference._testing._classes import REDUCTIONS, repeated
 from sklearn_calib.inference._testing._simulated import (
     Spread,
     is_large,
@@ -581,44 +581,34 @@ class _ClassScales:
     """Equal-volume bins of the simplex, m^(K - 1) of them; as :class:`BinaryScales`."""
 
     def __init__(self, sample: ClassSample, smoothness: float | None) -> None:
-        times = None if sample.sampling else sample.w
-        self.scale = sample.w if sample.sampling else None
-        self.y, self.p = written_out(times, sample.y, sample.p)
+        index, self.scale = repeated(sample)
+        self.y, self.p = sample.y[index], sample.p[index]
         self.n, self.probabilities, self.n_classes = float(self.y.shape[0]), self.p, self.p.shape[1]
         self.n_bins = numbers_of_bins(self.n, smoothness, self.n_classes)
         self.cells = nested_alcoves(self.p, self.n_bins)
-        self.weighted, self.spread = self.scale is not None, Spread()
-        if self.scale is not None:
-            given = self.p, np.ones(self.y.shape[0]), one_hot(self.y, self.n_classes), self.scale
-            self.spread = Spread.of(*given)
-        self.moments = rescaled(class_moments(self.cells, self.y, self.p, scale=self.scale), self.spread.own)
+        self.weighted = sample.sampling
+        self.spread = Spread.of_classes(self.y, self.p, self.scale)
+        self.moments = rescaled(class_moments(self.cells, self.y, self.p, self.scale), self.spread.own)
         self.clusters: Clusters | None = None
         self._mean = np.zeros_like(self.moments.statistic)
         if sample.clusters is not None:
-            (code,) = written_out(times, sample.clusters)
-            self.clusters = clusters_of_classes(self.y, self.p, code)
+            self.clusters = clusters_of_classes(self.y, self.p, sample.clusters[index])
             if usable_scales(self.moments):
                 pilot = self.simulate(_PILOT, np.random.default_rng(_SEED), 0.0)[1:]
                 self._mean, self.moments = pilot.mean(axis=0), _simulated_moments(self.moments, pilot)
-
-    def _relative(self, labels: NDArray[np.int64]) -> Array | float:
-        if self.scale is None:
-            return 1.0
-        return self.spread.relative(one_hot(labels, self.n_classes).reshape(labels.shape[0], -1).T)
 
     def moments_within(self, tolerance: float) -> NullMoments:
         """See :class:`BinaryScales`."""
         if not tolerance:
             return self.moments
-        return class_moments(self.cells, self.y, self.p, toward_uncertainty(self.p, tolerance))
+        return class_moments(self.cells, self.y, self.p, self.scale, toward_uncertainty(self.p, tolerance))
 
     def simulate(self, n_resamples: int, generator: np.random.Generator, tolerance: float) -> Array:
         """See :class:`BinaryScales`."""
         prob = toward_uncertainty(self.p, tolerance)
         shared = self.cells[: usable_scales(self.moments)]
-        values = simulated_statistics(
-            shared, self.y, prob, n_resamples, generator, self.clusters, self.scale, self._relative
-        )
+        given = shared, self.y, prob, self.scale, self.spread.relative_of_labels
+        values = simulated_statistics(*given, n_resamples, generator, self.clusters)
         values -= self._mean[: len(shared)]
         if tolerance:
             values[0] = self.moments.statistic[: len(shared)]
@@ -637,12 +627,6 @@ def _simulated_moments(moments: NullMoments, values: Array) -> NullMoments:
         variance=np.where(moments.variance > 0.0, (centred**2).mean(axis=0), 0.0),
         third_cumulant=(centred**3).mean(axis=0),
     )
-
-
-def one_hot(y: NDArray[np.int64], n_classes: int) -> Array:
-    """Return the indicators of labels of shape (..., n), shape (..., n, K)."""
-    out: Array = (y[..., np.newaxis] == np.arange(n_classes)).astype(np.float64)
-    return out
 
 
 def rescaled(moments: NullMoments, ratio: float) -> NullMoments:
