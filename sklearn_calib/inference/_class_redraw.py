@@ -151,15 +151,15 @@ def own_reduction(metric: Metric, reduction: str | None) -> tuple[Metric, str | 
         check_option(reduction, "reduction", REDUCTIONS, "None")
     known = signature(metric).parameters.get("reduction")
     own = None if known is None else known.default
-    if isinstance(metric, partial) and "reduction" in metric.keywords:
-        if reduction is not None:
-            raise ValueError(
-                f"reduction={reduction!r} is passed, but metric has reduction={own!r}. Pass only one."
-            )
-        if own != "canonical":
-            keywords = {name: value for name, value in metric.keywords.items() if name != "reduction"}
-            metric = partial(metric.func, *metric.args, **keywords)
+    if isinstance(metric, partial) and "reduction" in metric.keywords and reduction is not None:
+        raise ValueError(
+            f"reduction={reduction!r} is passed, but metric has reduction={own!r}. Pass only one."
+        )
     found = reduction or own
+    if isinstance(metric, partial) and found not in (None, "canonical"):
+        # a binary problem has neither
+        kept = {k: value for k, value in metric.keywords.items() if k not in ("reduction", "labels")}
+        metric = partial(metric.func, *metric.args, **kept)
     return metric, None if found == "canonical" else found
 
 

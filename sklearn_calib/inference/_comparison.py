@@ -22,12 +22,14 @@ from sklearn_calib._validation import (
     check_option,
     check_resamples,
 )
+from sklearn_calib.inference._class_redraw import own_reduction
 from sklearn_calib.inference._intervals import confidence_interval
 from sklearn_calib.inference._paired_samples import (
     PairedSamples,
     Splits,
     adjusted_pvalues,
     check_models,
+    columns_of,
 )
 from sklearn_calib.inference._redraw import Metric
 from sklearn_calib.metrics._metric_kernel import check_estimable, declaration
@@ -50,8 +52,8 @@ class ModelSummary:
     corrected : float
         The bias-corrected metric; equal to ``estimate`` if it is not a calibration error.
     lower, upper : float
-        Confidence interval of the metric in the population: that of :func:`confidence_interval` for binary
-        calibration errors that support weights, else by random splits.
+        Confidence interval of the metric in the population. For calibration errors that support weights, it
+        and ``corrected`` are those of :func:`confidence_interval`; else by random splits.
     in_best_set : bool
         Whether it is not significantly worse in any test made; with a reference, in that against it.
     """
@@ -390,9 +392,8 @@ def compare_models(
 
     values = [rows.value(metric, k, names[k]) for k in every]
     splits = Splits.draw(metric, rows, n_resamples, generator)
-    corrected = splits.root(splits.corrected).tolist()
     null_means = [rows.null_mean(metric, k, generator) for k in every]
-    intervals = [_interval_of_one(metric, rows, splits, k, confidence, generator) for k in every]
+    intervals = [_one(metric, rows, splits, k, confidence, generator) for k in every]
     contrasts = [splits.of_pair(a, b) for a, b in tested]
     pvalues = [contrast.pvalue for contrast in contrasts]
     adjusted = pvalues if correction is None else adjusted_pvalues(contrasts)
@@ -414,8 +415,7 @@ def compare_models(
         if pvalue <= tail + 1e-12:
             worse.add(a if (contrast.estimate > 0) != declaration(metric).greater_is_better else b)
     models = tuple(
-        ModelSummary(names[k], values[k], null_means[k], corrected[k], *intervals[k], k not in worse)
-        for k in every
+        ModelSummary(names[k], values[k], null_means[k], *intervals[k], k not in worse) for k in every
     )
     return ModelComparison(
         models=models,
@@ -443,27 +443,29 @@ def _name_of(metric: Metric) -> str:
     return str(getattr(metric, "__name__", type(metric).__name__))
 
 
-def _interval_of_one(
+def _one(
     metric: Metric,
     rows: PairedSamples,
     splits: Splits,
     model: int,
     confidence: float,
     generator: np.random.Generator,
-) -> tuple[float, float]:
-    """Return the interval of one model: test inversion for binary calibration errors, else by splits."""
-    inverts = splits.squared and rows.predictions[model].ndim == 1
-    if not (inverts and "sample_weight" in signature(metric).parameters):
-        low, high = splits.of_one(model).interval(confidence)
-        return float(splits.root(low)), float(splits.root(high))
+) -> tuple[float, float, float]:
+    """Return corrected value and interval: by inversion for calibration errors, else by splits."""
+    p = rows.predictions[model]
+    inverts = splits.squared and "sample_weight" in signature(metric).parameters
+    if not inverts or (p.ndim == 2 and own_reduction(metric, None)[1] is None):
+        ends = splits.of_one(model).interval(confidence)
+        low, high = map(float, splits.root(np.array(ends)))
+        return float(splits.root(splits.corrected[model])), low, high
     found = confidence_interval(
         rows.y,
-        rows.predictions[model],
+        p,
         metric=metric,
         confidence=confidence,
-        pos_label=1,
         sample_weight=rows.weight,
         clusters=rows.clusters,
         random_state=generator,
+        **columns_of(p),
     )
-    return found.lower, found.upper
+    return found.corrected, found.lower, found.upper

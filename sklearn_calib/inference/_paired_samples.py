@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._clusters import clusters_of_classes
-from sklearn_calib._core._grouping import GroupedOutcomes, group_starts, sampled_probability
-from sklearn_calib._core._null import sample_labels, tail_rank
+from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._core._null import tail_rank
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     as_array,
@@ -65,30 +64,22 @@ class PairedSamples:
     def null_mean(self, metric: Metric, model: int, generator: np.random.Generator) -> float:
         """Return the mean of the metric for outcomes simulated from the model's predictions."""
         p = self.predictions[model]
-        if p.ndim == 1:
-            return expected_under_calibration(
-                None if self.clusters is None and self.weight is None else self.y,
-                p,
-                metric=metric,
-                sample_weight=self.weight,
-                clusters=self.clusters,
-                n_resamples=_NULL_SAMPLES,
-                random_state=generator,
-            ).mean
-        clusters = None if self.clusters is None else clusters_of_classes(self.y, p, self.clusters)
-        sampled, weight = p, self.weight
-        found, first = np.unique(self.y, return_index=True)
-        by_class = None if weight is None else weight[first]
-        if by_class is not None and found.shape[0] == p.shape[1] and (by_class[self.y] == weight).all():
-            sampled = sampled_probability(p, by_class)
-        else:
-            by_class = None
-        total = sum(
-            _evaluate(metric, labels, p, weight=weight if by_class is None else by_class[labels])
-            for drawn in sample_labels(sampled, _NULL_SAMPLES, generator, clusters)
-            for labels in drawn
-        )
-        return total / _NULL_SAMPLES
+        known = p.ndim == 1 and self.clusters is None and self.weight is None
+        return expected_under_calibration(
+            None if known else self.y,
+            p,
+            metric=metric,
+            sample_weight=self.weight,
+            clusters=self.clusters,
+            n_resamples=_NULL_SAMPLES,
+            random_state=generator,
+            **columns_of(p),
+        ).mean
+
+
+def columns_of(p: Array) -> dict[str, Any]:
+    """Return the argument that names the columns of predictions of class codes."""
+    return {"labels": np.arange(p.shape[1])} if p.ndim == 2 and p.shape[1] > 2 else {"pos_label": 1}
 
 
 def check_predictions(predictions: Mapping[str, ArrayLike]) -> dict[str, Array]:

@@ -332,7 +332,7 @@ def few_events(n_events, seed, n=200):
 @pytest.mark.parametrize("n_events", [3, 8])
 def test_level_of_the_auc_with_few_events(n_events, monkeypatch):
     """Splits with all events in one part have no AUC there, and do not reject."""
-    monkeypatch.setattr("sklearn_calib.inference._comparison._interval_of_one", lambda *_: (0.0, 1.0))
+    monkeypatch.setattr("sklearn_calib.inference._comparison._one", lambda *_: (0.0, 0.0, 1.0))
     monkeypatch.setattr("sklearn_calib.inference._paired_samples.PairedSamples.null_mean", lambda *_: 0.0)
     pvalues = [
         paired(*few_events(n_events, seed), metric="roc_auc", n_resamples=99, random_state=seed).pvalue
@@ -605,7 +605,7 @@ def test_eight_models_with_the_default_number_of_resamples(metric):
 @pytest.mark.thorough
 @pytest.mark.parametrize("metric", [brier, ece], ids=["brier", "ece"])
 def test_family_wise_error_rate_of_eight_equal_models(metric, monkeypatch):
-    monkeypatch.setattr("sklearn_calib.inference._comparison._interval_of_one", lambda *_: (0.0, 1.0))
+    monkeypatch.setattr("sklearn_calib.inference._comparison._one", lambda *_: (0.0, 0.0, 1.0))
     monkeypatch.setattr("sklearn_calib.inference._paired_samples.PairedSamples.null_mean", lambda *_: 0.0)
     hits = 0
     for seed in range(300):
@@ -630,3 +630,18 @@ def test_text_names_the_metric_and_what_is_compared():
     assert lines["worst"].endswith("  worse than bad")
     assert text.endswith("intervals are not")
     assert "best set" not in text
+
+
+def test_models_of_several_classes_have_the_intervals_of_the_function():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(4, 0.3), 200)
+    y = (rng.random((200, 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
+    row = compare_models(
+        y,
+        {"true": p, "flat": np.sqrt(p) / np.sqrt(p).sum(axis=1, keepdims=True)},
+        metric=cutoff_calibration_error,
+        n_resamples=39,
+    ).models[0]
+    found = confidence_interval(y, p, metric=cutoff_calibration_error, random_state=1)
+    assert row.lower == found.lower == 0.0
+    assert (row.upper, row.corrected) == pytest.approx((found.upper, found.corrected), abs=0.01)
