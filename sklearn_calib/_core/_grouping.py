@@ -295,9 +295,9 @@ def group_sample(sample: Any) -> GroupedOutcomes:
         return found
     if sample.clusters is None and not sample.sampling:
         return group_outcomes(sample.y, sample.p, sample.w)
-    group = _group_design if sample.sampling else group_outcomes
-    given = (sample.class_weights,) if sample.sampling else ()
-    found = sample.cache["grouped"] = group(sample.y, sample.p, sample.w, sample.clusters, *given)
+    given = sample.y, sample.p, sample.w, sample.clusters
+    found = _group_design(*given, sample.class_weights) if sample.sampling else group_outcomes(*given)
+    sample.cache["grouped"] = found
     return found
 
 

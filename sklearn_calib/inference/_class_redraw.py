@@ -1,4 +1,4 @@
-"""Any metric on simulated samples of several classes or labels."""
+"""Any metric on simulated multiclass and multilabel samples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from sklearn_calib._core._clusters import Clusters, clusters_of_classes, dependence
-from sklearn_calib._core._grouping import group_outcomes, group_sample
+from sklearn_calib._core._grouping import group_outcomes, group_sample, sampled_probability
 from sklearn_calib._core._null import MAX_ELEMENTS, sample_labels, spawn
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_frequency_weights, check_option
@@ -77,9 +77,7 @@ class Table:
         """Yield samples with the same predictions and outcomes simulated from ``truth``."""
         each = self.class_weights
         if each is not None:
-            # in the sample, class k occurs with a probability proportional to q_k / w_k
-            truth = truth / each
-            truth = truth / truth.sum(axis=1, keepdims=True)
+            truth = sampled_probability(truth, each)
         one = np.ones((self.y.shape[0], 1))
         for drawn in self._outcomes(truth, n_draws, generator):
             if each is not None:
@@ -267,7 +265,7 @@ class _Part:
 
 
 class Reduced(Redrawn):
-    """A metric on the binary problems of samples of several classes or labels, and its weighted mean.
+    """A metric on the binary problems of a multiclass or multilabel sample, and its weighted mean.
 
     As :class:`Redrawn`, for counts of the rows of a table.
     """

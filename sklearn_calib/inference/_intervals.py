@@ -218,7 +218,7 @@ def confidence_interval(
     ``interval_coverage_logit.md``. With ``bandwidth="auto"`` the population value of ``logit_smoothed_ece``
     is its limit for many samples, the ECE.
 
-    **Several classes.** The classes of samples are simulated from their probabilities, and all binary
+    **Multiclass targets.** The classes of samples are simulated from their probabilities, and all binary
     problems of a reduction are evaluated on them. With :math:`d_k = m_k(p_k) - p_k`, the smoothed
     miscalibration of class k, population :math:`\lambda` has the probabilities
     :math:`p_k + \lambda (d_k - p_k \sum_j d_j)`, clipped to [0, 1] and divided by their sum. One class, or
