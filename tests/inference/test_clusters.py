@@ -636,7 +636,7 @@ def test_clusters_are_swapped_whole():
 @pytest.mark.parametrize("kind", ["equal", "unequal"])
 @pytest.mark.parametrize("metric", ["brier_score", "cutoff_calibration_error"])
 def test_level_of_comparisons_with_few_clusters(kind, metric, monkeypatch):
-    monkeypatch.setattr("sklearn_calib.inference._comparison._interval_of_one", lambda *_: (0.0, 1.0))
+    monkeypatch.setattr("sklearn_calib.inference._comparison._one", lambda *_: (0.0, 0.0, 1.0))
     monkeypatch.setattr("sklearn_calib.inference._paired_samples.PairedSamples.null_mean", lambda *_: 0.0)
     rejected = 0
     for seed in range(300):
