@@ -16,11 +16,6 @@ Codes = NDArray[np.int64]
 
 # Samples per slice: 64 kB per array, which memory allocators reuse.
 _SLICE = 1 << 13
-# Samples that `packed_sums` processes at a time: small enough for the cache, large enough to amortize calls.
-_ROWS = 1 << 15
-# Samples after which it unpacks its sums, before they lose precision; more if there are many bins.
-_PACKED_SAMPLES = 1 << 20
-
 _POSITION_BITS = 16
 #: Steps in which positions inside a bin are counted.
 POSITIONS = 1 << _POSITION_BITS
@@ -148,95 +143,6 @@ def bin_offsets(x: Array, n_bins: int) -> tuple[Codes, Array]:
     offset -= index
     offset -= 0.5
     return index, offset
-
-
-def packed_sums(y: Codes, x: Any, n_bins: int, *, squares: bool = False) -> Array:
-    """Return sums over the samples of each outcome whose x in [0, 1] is nearest to j / n_bins.
-
-    One pass without a sort: adding 1.5 * 2**52 / n_bins rounds x to a multiple of 1 / n_bins and leaves j in
-    the low bits, and the sum of unit + (x - j / n_bins) over a bin holds both the count, in units, and the
-    sum of offsets. ``n_bins`` is a power of two from 64 to 2**22. The rows of the result, (2 or 3,
-    2 * (n_bins + 1)), are counts, offsets and, with ``squares``, their squares, at 2 * j + outcome.
-    """
-    n, width = y.shape[0], 1.0 / n_bins
-    magic = 1.5 * 2.0**52 * width
-    magic_bits = int(np.float64(magic).view(np.int64))
-    size = 2 * (n_bins + 1)
-    most = max(_PACKED_SAMPLES, 8 * size)
-    # an offset is at most width / 2, so the offsets in one packed sum add up to less than half a unit
-    unit = 2.0 ** np.ceil(np.log2(most * width + 1.0))
-    sums, packed = np.zeros((3 if squares else 2, size)), np.zeros(size)
-    shifted, key = np.empty(min(n, _ROWS)), np.empty(min(n, _ROWS), dtype=np.int64)
-    for start in range(0, n, most):
-        stop = min(start + most, n)
-        for a in range(start, stop, _ROWS):
-            rows = slice(a, min(a + _ROWS, stop))
-            given = x[rows]
-            part, code = shifted[: given.shape[0]], key[: given.shape[0]]
-            np.add(given, magic, out=part)
-            np.subtract(part.view(np.int64), magic_bits, out=code)
-            np.left_shift(code, 1, out=code)
-            np.add(code, y[rows], out=code)
-            np.subtract(part, magic + unit, out=part)
-            np.subtract(given, part, out=part)
-            np.add.at(packed, code, part)
-            if squares:
-                np.subtract(part, unit, out=part)
-                np.multiply(part, part, out=part)
-                np.add.at(sums[2], code, part)
-        for first in range(0, size, _ROWS):
-            some = slice(first, first + _ROWS)
-            count = np.rint(packed[some] / unit)
-            sums[0, some] += count
-            sums[1, some] += packed[some] - unit * count
-            packed[some] = 0.0
-    return sums
-
-
-def condense(y: Codes, x: Array, n_bins: int, *, spread: bool = False) -> tuple[Codes, Array, Array]:
-    """Return outcome, position and weight of points that summarise samples with x in [0, 1].
-
-    There are one or two for each occupied (bin, outcome) of :func:`packed_sums`, at the mean position, so
-    first moments are exact and positions move by less than 1 / n_bins. With ``spread`` there are two points,
-    on both sides of the mean, which preserve second moments as well.
-    """
-    sums = packed_sums(y, x, n_bins, squares=spread)
-    occupied = np.flatnonzero(sums[0])
-    copies = 2 if spread else 1
-    outcome = np.empty((copies, occupied.shape[0]), dtype=np.int64)
-    position, weight = (np.empty((copies, occupied.shape[0])) for _ in range(2))
-    for first in range(0, occupied.shape[0], _ROWS):
-        some = slice(first, first + _ROWS)
-        entry = occupied[some]
-        mass = sums[0, entry]
-        mean = sums[1, entry] / mass
-        outcome[:, some], weight[:, some] = entry & 1, mass
-        position[:, some] = np.clip((entry >> 1) / n_bins + mean, 0.0, 1.0)
-        if spread:
-            deviation = np.sqrt(np.maximum(sums[2, entry] / mass - mean * mean, 0.0))
-            _divide(position[:, some], weight[:, some], deviation)
-    return outcome.ravel(), position.ravel(), weight.ravel()
-
-
-def _divide(position: Array, weight: Array, deviation: Array) -> None:
-    """Split each mass into two points with the same mean and the given standard deviation, in place.
-
-    The points lie one deviation below and above the mean with half of the weight each. If one of them would
-    be outside [0, 1], it is put at that end with less weight.
-    """
-    mean = position[0].copy()
-    # the points mean - sd * ratio and mean + sd / ratio have weights in proportion 1 : ratio^2
-    ratio = np.ones_like(mean)
-    wide = np.flatnonzero((deviation > mean) | (deviation > 1.0 - mean))
-    with np.errstate(divide="ignore"):
-        m, sd = mean[wide], deviation[wide]
-        ratio[wide] = np.where(m < 0.5, m / sd, sd / (1.0 - m))
-    fraction = 1.0 / (1.0 + ratio * ratio)
-    position[0] = mean - deviation * ratio
-    position[1] = mean + np.divide(deviation, ratio, out=np.zeros_like(mean), where=ratio > 0.0)
-    np.clip(position, 0.0, 1.0, out=position)
-    weight[0] *= fraction
-    weight[1] *= 1.0 - fraction
 
 
 class Workspace:

@@ -11,19 +11,18 @@ for the reflections to vanish.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct, dst, next_fast_len
 
-from sklearn_calib._core._binning import bin_offsets, condense, packed_sums
+from sklearn_calib._core._binning import bin_offsets
 from sklearn_calib._core._grouping import CHUNK, group_starts
 from sklearn_calib._core._links import logit
 from sklearn_calib._typing import Array
 
-Index = NDArray[np.int64]
 # an array, or what computes slices of one
 Positions = Any
 
@@ -42,16 +41,6 @@ NODES_PER_SCALE = 10
 MOMENTS = 4
 #: A fixed point is worked out to this.
 TOLERANCE = 5e-7
-# Larger unweighted samples are first condensed to bins of width h. Replacing predictions that share a bin
-# by their mean moves the smoothed residuals by at most |kernel''|_1 / 2 (h/2)^2 mean|r| = 0.121 (h/s)^2
-# mean|r| in total: below 1e-6 with 350 bins for each s.
-_LARGE_SAMPLE = 1 << 17
-_BINS_FOR_MEANS = 350.0
-# With second moments kept, third ones remain, at most 0.1 h^3. They move the sum by at most a sixth of that
-# times the integral of the kernel's third derivative in absolute value, 1.51/s^3: by 0.025 (h/s)^3 mean|r|,
-# below 1e-6 with 28 bins. This costs two passes.
-_BINS_FOR_SQUARES = 28.0
-_MOST_BINS = 1 << 15
 # Cosines are tabulated for all positions up to this size of the table; above it, binning is faster.
 _TABLE = 1 << 22
 # Largest size of temporary arrays, so that they stay in cache.
@@ -91,67 +80,28 @@ def harmonics(s: float) -> int:
     return math.ceil(TAIL / (math.pi * s)) + 1
 
 
-def condensed_sample(y: Index, x: Array, w: Array | None, s: float) -> tuple[Index, Array, Array | None]:
-    """Return outcomes, positions in [0, 1] and weights, condensed where that is exact enough at scale s."""
-    if w is None and y.shape[0] >= _LARGE_SAMPLE:
-        for per_scale, spread in ((_BINS_FOR_MEANS, False), (_BINS_FOR_SQUARES, True)):
-            n_bins = node_count(s, per_scale)
-            if n_bins <= min(_MOST_BINS, y.shape[0] // (8 if spread else 4)):
-                return condense(y, x, n_bins, spread=spread)
-    return y, x, w
-
-
-def residual_coefficients(y: Index, x: Positions, p: Array, w: Array | None, s: float) -> Array:
-    """Return the coefficients of the weighted residuals y - p at the positions x, of shape (K,)."""
-
-    def chunks() -> Iterator[tuple[Array, Array]]:
-        for rows in _chunks(y.shape[0], moment_bins(s)):
-            residual = y[rows] - p[rows]
-            if w is not None:
-                residual *= w[rows]
-            yield x[rows], residual[np.newaxis]
-
-    return coefficients_of_masses(chunks(), 1, s)[0]
-
-
-def coefficients_of_masses(chunks: Iterable[tuple[Array, Array]], n_samples: int, s: float) -> Array:
-    """Return the coefficients of several samples, shape (n_samples, K).
-
-    Each chunk holds positions, shape (m,), and the masses of the samples there, shape (n_samples, m).
-    """
+def coefficients_of_masses(
+    x: Positions, masses: Callable[[slice], Sequence[Array]], n: int, s: float
+) -> Array:
+    """Return the coefficients, shape (r, K), of r masses of n samples at x; ``masses`` are those of a slice."""
     n_bins = moment_bins(s)
-    moments = np.zeros((MOMENTS, n_samples, n_bins))
-    for x, masses in chunks:
-        index, offset = bin_offsets(x, n_bins)
-        for sample, mass in enumerate(masses):
-            term = mass
-            for order in range(MOMENTS):
-                moments[order, sample] += np.bincount(index, weights=term, minlength=n_bins)
-                term = term * offset
-    return coefficients_of_moments(moments, s)
-
-
-def outcome_coefficients(y: Index, x: Positions, w: Array | None, s: float) -> Array:
-    """Return the coefficients of the weights of the positive samples and of all, of shape (2, K)."""
-    n, n_bins = y.shape[0], node_count(s, _BINS_FOR_SQUARES)
-    if w is None and n >= _LARGE_SAMPLE and n_bins <= n // 4:
-        by_outcome = _coefficients_at_nodes(packed_sums(y, x, n_bins, squares=True), s)
-        by_outcome[0] += by_outcome[1]
-        return by_outcome[::-1]
-
-    def chunks() -> Iterator[tuple[Array, Array]]:
-        for rows in _chunks(n, moment_bins(s)):
-            mass = np.ones(y[rows].shape) if w is None else w[rows]
-            yield x[rows], np.stack((mass * y[rows], mass))
-
-    return coefficients_of_masses(chunks(), 2, s)
-
-
-def _chunks(n: int, n_bins: int) -> Iterator[slice]:
-    """Yield samples a chunk at a time; fewer than bins would cost more to add up than to count."""
+    # fewer samples than bins would cost more to add up than to count
     size = max(CHUNK, 2 * n_bins)
+    moments = 0.0
     for start in range(0, n, size):
-        yield slice(start, start + size)
+        rows = slice(start, start + size)
+        moments += _moments(x[rows], masses(rows), n_bins)
+    return coefficients_of_moments(np.asarray(moments), s)
+
+
+def _moments(x: Array, masses: Sequence[Array], n_bins: int) -> Array:
+    index, offset = bin_offsets(x, n_bins)
+    moments = np.empty((MOMENTS, len(masses), n_bins))
+    for k, term in enumerate(masses):
+        for order in range(MOMENTS):
+            moments[order, k] = np.bincount(index, term, n_bins)
+            term = term * offset
+    return moments
 
 
 def coefficients_of_moments(moments: Array, s: float) -> Array:
@@ -168,24 +118,6 @@ def coefficients_of_moments(moments: Array, s: float) -> Array:
     odd[..., 1:] = dst(moments[[1, 3]], type=2)[..., : k.shape[0] - 1]
     out = even[0] - step**2 / 2 * even[1] - step * odd[0] + step**3 / 6 * odd[1]
     return np.asarray(out / 2)
-
-
-def _coefficients_at_nodes(sums: Array, s: float) -> Array:
-    """Return the cosine coefficients of either outcome, shape (2, K), from packed sums about j / n_bins.
-
-    The Taylor polynomial is that of :func:`coefficients_of_moments`, to second order.
-    """
-    moments = sums.reshape(3, -1, 2).swapaxes(1, 2)
-    n_bins = moments.shape[-1] - 1
-    k = np.arange(min(harmonics(s), n_bins))
-    # this transform counts the ends half
-    even = np.array(moments[[0, 2]])
-    even[..., [0, -1]] *= 2.0
-    even = dct(even, type=1, overwrite_x=True)[..., : k.shape[0]]
-    out = even[0] - (math.pi * k) ** 2 / 2 * even[1]
-    out[:, 1:] -= math.pi * k[1:] * dst(moments[1, :, 1:-1], type=1)[:, : k.shape[0] - 1]
-    out /= 2
-    return np.asarray(out)
 
 
 def smooth_at_nodes(coefficients: Array, s: float | Array, nodes: int) -> Array:

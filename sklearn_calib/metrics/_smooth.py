@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,12 +19,10 @@ from sklearn_calib._core._smoothing import (
     SMALLEST_SCALE,
     CosineProjection,
     LogitPositions,
-    condensed_sample,
+    coefficients_of_masses,
     fixed_points,
     integrate_absolute_rows,
     node_count,
-    outcome_coefficients,
-    residual_coefficients,
     smooth_at_nodes,
     smoothed_errors,
 )
@@ -150,25 +148,27 @@ class SmoothingAxis:
         t = np.linspace(0.0, 1.0, nodes + 1)
         if self.logit:
             t = expit(self.origin + self.length * t)
-        coefficients = outcome_coefficients(self.sample.y, self._positions, self.sample.w, s)
-        events, weight = smooth_at_nodes(coefficients / self.sample.total, s, nodes)
+        y, w = self.sample.y, self.sample.weights
+        coefficients = self._coefficients(lambda rows: (w[rows] * y[rows], w[rows]), s)
+        events, weight = smooth_at_nodes(coefficients, s, nodes)
         # eq. 7; t - 0 and t - 1 are odd about 0 and 1
         odd = weight[[0, -1]] * [1.0 / nodes, -1.0 / nodes]
         area = integrate_absolute_rows((events - t * weight)[np.newaxis], 1.0 / nodes, odd)[0]
         return t, events, weight, float(min(max(area, 0.0), 1.0))
 
     def residual_coefficients(self, s: float) -> Array:
-        """Return the cosine coefficients of the mean residual, down to scale s."""
+        """Return the cosine coefficients, of shape (1, K), of the mean residual, down to scale s."""
         y, p, w = self.sample.y, self.sample.p, self.sample.w
-        if self.logit:
-            return residual_coefficients(y, self._positions, p, w, s) / self.sample.total
-        y, p, w = condensed_sample(y, p, w, s)
-        return residual_coefficients(y, p, p, w, s) / self.sample.total
 
-    @property
-    def _positions(self) -> Any:
+        def residual(rows: slice) -> tuple[Array]:
+            return (y[rows] - p[rows] if w is None else w[rows] * (y[rows] - p[rows]),)
+
+        return self._coefficients(residual, s)
+
+    def _coefficients(self, masses: Callable[[slice], Sequence[Array]], s: float) -> Array:
         p = self.sample.p
-        return LogitPositions(p, self.origin, self.length) if self.logit else p
+        x = LogitPositions(p, self.origin, self.length) if self.logit else p
+        return coefficients_of_masses(x, masses, p.shape[0], s) / self.sample.total
 
 
 def _solve(
@@ -183,14 +183,14 @@ def _solve(
         axis, guess = SmoothingAxis(sample, scale, widest), max(noise, bias)
 
         def coefficients(_: NDArray[np.intp], s: float) -> Array:
-            return axis.residual_coefficients(s)[np.newaxis]
+            return axis.residual_coefficients(s)
 
         value = float(fixed_points(coefficients, np.array([guess]), FIRST * guess, axis.length)[0])
         return value, max(value, SMALLEST_SCALE * axis.length), axis
     axis = SmoothingAxis(sample, scale, float(bandwidth))
     axis.check(float(bandwidth))
     s = float(bandwidth) / axis.length
-    error = smoothed_errors(axis.residual_coefficients(s)[np.newaxis], np.array([s]))
+    error = smoothed_errors(axis.residual_coefficients(s), np.array([s]))
     return float(error[0]), float(bandwidth), axis
 
 
