@@ -83,7 +83,7 @@ def harmonics(s: float) -> int:
 def coefficients_of_masses(
     x: Positions, masses: Callable[[slice], Sequence[Array]], n: int, s: float
 ) -> Array:
-    """Return the coefficients, shape (r, K), of r masses of n samples at x; ``masses`` are those of a slice."""
+    """Return the coefficients (r, K) of r masses of n samples at x; ``masses`` returns those of a slice."""
     n_bins = moment_bins(s)
     # fewer samples than bins would cost more to add up than to count
     size = max(CHUNK, 2 * n_bins)

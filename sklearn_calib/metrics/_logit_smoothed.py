@@ -147,8 +147,7 @@ def logit_smoothed_ece(
               \,\bigl(y_i - \sigma(t)\bigr)\Bigr|\,dt .
 
     The computation is deterministic, see docs/methods/logit_smoothed_ece.md: O(n + R/s log(R/s)) for
-    Gaussian noise and log-odds of range R, O(n log n) for uniform noise. Large unweighted samples are first
-    gathered in narrow bins, which changes the result by less than 1e-6.
+    Gaussian noise and log-odds of range R, O(n log n) for uniform noise.
 
     %(not_proper)s
 

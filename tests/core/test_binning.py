@@ -1,4 +1,4 @@
-"""Bins and the condensed sample."""
+"""Bins, and sums over them."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,6 @@ import pytest
 from sklearn_calib._core._binning import (
     bin_offsets,
     bin_starts,
-    condense,
-    packed_sums,
     quantile_bins,
     uniform_bins,
     uniform_residuals,
@@ -61,72 +59,10 @@ def test_a_weight_too_small_to_count_falls_into_the_last_bin():
     assert quantile_bins(grouped.weight, 4).tolist() == [2, 3]
 
 
-@pytest.mark.parametrize("n_bins", [64, 1024])
-def test_condensed_n_bins_by_a_loop(n_bins):
-    rng = np.random.default_rng(3)
-    x = np.concatenate([rng.random(500), [0.0, 1.0]])
-    y = rng.integers(0, 2, 502)
-    outcome, position, weight = condense(y, x, n_bins)
-    node = np.rint(x * n_bins)
-    expected = sorted(
-        (x[(node == j) & (y == outcome)].mean(), int(((node == j) & (y == outcome)).sum()), outcome)
-        for j in np.unique(node)
-        for outcome in (0, 1)
-        if ((node == j) & (y == outcome)).any()
-    )
-    found = sorted(zip(position, weight, outcome, strict=True))
-    np.testing.assert_allclose(found, expected, atol=1e-9)
-
-
-@pytest.mark.parametrize("n_bins", [64, 4096])
-def test_condensed_sample_keeps_second_moments(n_bins):
-    rng = np.random.default_rng(5)
-    n = 40_000
-    x = np.where(rng.random(n) < 0.1, rng.integers(0, 2, n), rng.beta(0.3, 0.3, n))
-    y = (rng.random(n) < x).astype(np.int64)
-    outcome, position, weight = condense(y, x, n_bins, spread=True)
-    assert ((position >= 0) & (position <= 1)).all()
-    assert (weight >= 0).all()
-    assert position.shape[0] <= 4 * (n_bins + 1)
-    # in every cell, but points may lie just outside of it
-    node, found = np.rint(x * n_bins), outcome.shape[0] // 2
-    single_outcome, mean, _ = condense(y, x, n_bins)
-    np.testing.assert_array_equal(outcome, np.tile(single_outcome, 2))
-    for k in range(0, found, max(1, found // 50)):
-        rows = (node == np.rint(mean[k] * n_bins)) & (y == outcome[k])
-        points, share = position[[k, k + found]], weight[[k, k + found]]
-        assert share.sum() == pytest.approx(rows.sum())
-        assert share @ points == pytest.approx(x[rows].sum(), abs=1e-9 * rows.sum())
-        assert share @ points**2 == pytest.approx((x[rows] ** 2).sum(), abs=1e-9 * rows.sum())
-
-
 def test_offsets_are_from_the_centres():
     index, offset = bin_offsets(np.array([0.0, 0.1, 0.25, 0.99, 1.0]), 4)
     assert index.tolist() == [0, 0, 1, 3, 3]
     np.testing.assert_allclose(offset, [-0.5, -0.1, -0.5, 0.46, 0.5])
-
-
-@pytest.mark.parametrize(("n", "n_bins"), [(300, 64), (1_100_000, 128)])
-def test_packed_sums_by_definition(n, n_bins):
-    rng = np.random.default_rng(2)
-    x = np.append(rng.random(n - 2), (0.0, 1.0))
-    y = rng.integers(0, 2, n)
-    count, offset, square = packed_sums(y, x, n_bins, squares=True)
-    np.testing.assert_array_equal(packed_sums(y, x, n_bins), (count, offset))
-    node = np.rint(x * n_bins)
-    for k in range(0, 2 * (n_bins + 1), 1 if n < 1000 else 37):
-        inside = (node == k // 2) & (y == k % 2)
-        away = x[inside] - k // 2 / n_bins
-        assert count[k] == inside.sum()
-        assert (offset[k], square[k]) == pytest.approx((away.sum(), (away**2).sum()), abs=1e-10 * n)
-
-
-def test_two_points_stay_inside_at_the_ends():
-    x = np.array([0.0] * 99 + [0.004] + [1.0] * 99 + [0.996])
-    y = np.zeros(200, dtype=np.int64)
-    _, position, weight = condense(y, x, 64, spread=True)
-    assert position.tolist() == pytest.approx([0.0, 0.996, 0.004, 1.0])
-    assert weight.tolist() == pytest.approx([99, 1, 1, 99])
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -91,7 +91,6 @@ def test_fractional_weights(case):
 @pytest.mark.thorough
 @every_metric
 def test_large_sample_agrees_with_its_weighted_summary(case):
-    # above the size at which fast kernels condense the rows
     rng = np.random.default_rng(8)
     p = np.round(rng.beta(0.7, 1.3, 300_000), 3)
     y = (rng.random(300_000) < p**1.3).astype(int)

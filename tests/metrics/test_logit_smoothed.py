@@ -88,15 +88,6 @@ def test_default_bandwidth_vanishes_slowly():
     assert logit_smoothed_ece(y, p, sample_weight=fractional) == pytest.approx(expected, rel=1e-12)
 
 
-def test_condensed_rows_give_the_same_value():
-    rng = np.random.default_rng(1)
-    for p in (rng.random(300_000), np.round(rng.random(300_000), 2)):
-        y = (rng.random(300_000) < p**1.3).astype(int)
-        assert logit_smoothed_ece(y, p, bandwidth=0.2) == pytest.approx(
-            logit_smoothed_ece(y, p, bandwidth=0.2, sample_weight=np.ones(300_000)), abs=1e-6
-        )
-
-
 @pytest.mark.parametrize("noise", ["gaussian", "uniform"])
 def test_noise_that_cannot_be_resolved_is_refused(noise):
     y, p, _ = sample()

@@ -170,32 +170,6 @@ def test_logit_scale_is_the_definition():
         assert again == pytest.approx(value, abs=1e-7)
 
 
-def test_condensed_rows_give_the_same_value():
-    # unweighted large samples are condensed, weighted ones are not
-    rng = np.random.default_rng(1)
-    for p in (rng.random(200_000), np.round(rng.random(200_000), 2), rng.beta(0.1, 0.1, 200_000)):
-        for truth in (p, p**1.2):
-            y = (rng.random(200_000) < truth).astype(int)
-            assert smooth_ece(y, p) == pytest.approx(
-                smooth_ece(y, p, sample_weight=np.ones(200_000)), abs=2e-7
-            )
-
-
-def test_many_rows_on_the_logit_scale_are_condensed_unless_weighted():
-    rng = np.random.default_rng(4)
-    p = rng.beta(2, 3, 140_000)
-    y, w = (rng.random(140_000) < p**1.2).astype(int), rng.integers(1, 3, 140_000)
-    options = {"scale": "logit", "bandwidth": 0.3}
-    weighted = smooth_ece_result(y, p, sample_weight=w, **options)
-    condensed = smooth_ece_result(np.repeat(y, w), np.repeat(p, w), **options)
-    assert condensed.value == pytest.approx(weighted.value, abs=1e-6)
-    assert condensed.curve_error != weighted.curve_error
-    assert condensed.curve_error == pytest.approx(weighted.curve_error, abs=1e-6)
-    np.testing.assert_allclose(condensed.density, weighted.density, atol=1e-6)
-    known = weighted.density > 1e-3
-    np.testing.assert_allclose(condensed.curve[known], weighted.curve[known], atol=1e-4)
-
-
 def test_density_is_not_negative_by_rounding():
     for p in (0.1, 0.5, 0.93):
         result = smooth_ece_result([0, 1, 1], [p, p + 1e-3, p + 2e-3], bandwidth=0.01)
