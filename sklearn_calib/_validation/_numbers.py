@@ -53,7 +53,7 @@ def check_probabilities(y_proba: ArrayLike, name: str = "y_proba") -> Array:
     if p.ndim != 1:
         raise ValueError(
             f"{name} must have shape (n,), (n, 1) or (n, 2) for a binary problem, got shape {p.shape}. "
-            "Pass the predicted probability of the positive class."
+            f"Pass the predicted probability of the positive class.{_by_label(p)}"
         )
     return _check_unit_interval(np.ascontiguousarray(p), name)
 
@@ -68,7 +68,9 @@ def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
     """
     scores = check_numbers(X, name)
     if scores.ndim not in (1, 2):
-        raise ValueError(f"{name} must have shape (n,), (n, 1) or (n, K), got shape {scores.shape}.")
+        raise ValueError(
+            f"{name} must have shape (n,), (n, 1) or (n, K), got shape {scores.shape}.{_by_label(scores)}"
+        )
     if scores.ndim == 2 and scores.shape[1] == 0:
         raise ValueError(
             f"{name} has 0 feature(s) (shape={scores.shape}) while a minimum of 1 is required. "
@@ -258,6 +260,11 @@ def _check_unit_interval(p: Array, name: str) -> Array:
 def only_rounding(p: Array) -> bool:
     """Tell whether numbers are outside [0, 1] by no more than 1e-6, the rounding of single precision."""
     return bool(p.min() >= -ROUNDING and p.max() <= 1.0 + ROUNDING)
+
+
+def _by_label(values: Array) -> str:
+    """Return advice for the list of arrays (n, 2) of ``MultiOutputClassifier.predict_proba``."""
+    return " For multilabel targets pass proba[k][:, 1], label by label." if values.shape[2:] == (2,) else ""
 
 
 def _shown(value: float) -> str:

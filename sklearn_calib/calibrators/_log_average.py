@@ -80,8 +80,7 @@ class LogAverageCalibrator(ComposedCalibrator):
     The splines need sufficient samples of each class. With total weight n, their default weight of
     :math:`0.3\, n/(n + 15 K)` grows with the number of samples per class; the joint map has the remaining
     weight. With more than 30 classes the splines have the penalty 10. The constants were chosen on
-    simulations and real data, and the results are not sensitive to them. If a class has no sample, the
-    splines are omitted.
+    simulations and real data. If a class has no sample, the splines are omitted.
 
     References
     ----------

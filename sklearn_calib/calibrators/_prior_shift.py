@@ -191,7 +191,14 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
             If frequencies do not match the classes, if ``confusion`` is singular, or as for
             :meth:`PlattCalibrator.fit`.
         """
-        if y is not None or clusters is not None or self._needs_labels():
+        if y is None and self._needs_labels():
+            self._check_parameters()
+            # the beginning of the message is what scikit-learn's checks require
+            raise ValueError(
+                "This estimator requires y to be passed, but the target y is None: target_prior=None means "
+                "the class frequencies of y. Pass y, or target_prior."
+            )
+        if y is not None or clusters is not None:
             return super().fit(X, y, sample_weight, classes=classes, clusters=clusters)
         self._check_parameters()
         scores = self._check_scores(X, reset=True)

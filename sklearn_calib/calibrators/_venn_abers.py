@@ -98,7 +98,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self.loss = loss
 
     def predict_interval(self, X: ArrayLike) -> tuple[Array, Array]:
-        """Return the two probabilities of ``classes_[1]``.
+        """Return the two probabilities of ``classes_[1]``, p_0 and p_1.
 
         Parameters
         ----------
@@ -106,10 +106,9 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
         Returns
         -------
-        lower : ndarray of shape (n,)
-            The isotonic fit at each score with a sample of that score and of ``classes_[0]`` added.
-        upper : ndarray of shape (n,)
-            The same with a sample of ``classes_[1]`` added.
+        tuple of two ndarrays of shape (n,)
+            The isotonic fit at each score with a sample of that score and of ``classes_[0]`` added, and that
+            with a sample of ``classes_[1]``.
         """
         check_is_fitted(self)
         breaks, lower, upper = self._tables()

@@ -361,7 +361,7 @@ PRIORS = [
 ]
 
 
-def maximum_and_log_evidence(prior, x, y, w):
+def maximum_and_log_evidence(prior, x, y, w, evidence=True):
     """Return [W, b] with a normal prior around [I, 0], and Laplace's approximation of its log evidence."""
     n, k = x.shape
     diagonal, off_diagonal, intercept = prior
@@ -379,9 +379,13 @@ def maximum_and_log_evidence(prior, x, y, w):
         value = -w @ np.log(proba[np.arange(n), y]) + precision @ moved**2 / 2
         return value, (residual.T @ one)[free] + precision * moved
 
-    found = minimize(objective, np.zeros(free.sum()), jac=True, method="BFGS", options={"gtol": 1e-7})
+    found = minimize(
+        objective, np.zeros(free.sum()), jac=True, method="L-BFGS-B", options={"gtol": 1e-7, "ftol": 0}
+    )
     theta = start.copy()
     theta[free] += found.x
+    if not evidence:
+        return theta
     bend = np.diag(precision)
     for i in range(n):
         proba = softmax(theta @ one[i])
@@ -418,3 +422,27 @@ def test_maps_are_averaged_by_evidence(swapped):
     assert (share < 0.3) if swapped == 0 else (0.3 < share < 0.999) if swapped == 12 else (share > 0.999)
     assert np.isnan(found.penalty_)
     assert StructuredMatrixScalingCalibrator().fit(p, y, w, classes=[0, 1, 2]).posterior_probability_ == 1
+
+
+def test_maps_of_many_classes_are_averaged_by_held_out_samples():
+    rng, k, n = np.random.default_rng(0), 31, 186
+    y = np.arange(n) % k
+    z = 2 * rng.standard_normal((n, k))
+    z[np.arange(n), y] += 4
+    p, one = softmax(z + 0.8 * rng.standard_normal(k), axis=1), np.ones(n)
+    found = StructuredMatrixScalingCalibrator(penalty="auto").fit(p, y)
+    doubt, beta = 0.1 / (n + 0.1), 1 / TemperatureCalibrator().fit(p, y).temperature_
+    x = centred_logs((1 - doubt) * softmax(beta * centred_logs(p), axis=1) + doubt / k)
+    out = np.argsort(x.max(axis=1))[::3]
+    rest = np.setdiff1d(np.arange(n), out)
+    log_odds, maps = [0.0], [np.eye(k, k + 1)]
+    plain = plain_loss(np.eye(k), np.zeros(k), x[out], y[out], one[out])
+    for prior in [*PRIORS[:3], (0.5, 0.45, 1.0)]:
+        part = maximum_and_log_evidence(prior, x[rest], y[rest], one[rest], evidence=False)
+        loss = plain_loss(part[:, :-1], part[:, -1], x[out], y[out], one[out])
+        log_odds.append(np.log(2 / 4) + plain - loss)
+        maps.append(maximum_and_log_evidence(prior, x, y, one, evidence=False))
+    weight = softmax(log_odds)
+    assert found.posterior_probability_ == pytest.approx(1 - weight[0], abs=1e-3)
+    expected = np.tensordot(weight, maps, 1)
+    np.testing.assert_allclose(np.column_stack([found.coef_, found.intercept_]), expected, atol=2e-3)

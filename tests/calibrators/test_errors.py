@@ -39,7 +39,7 @@ BAD_INPUT = [
     ([0.1, np.nan, 0.6, 0.9], Y, None, "X contains NaN at index 1"),
     ([], [], None, "X is empty"),
     (np.empty((4, 0)), Y, None, r"X has 0 feature\(s\)"),
-    (P.reshape(1, 2, 2), Y, None, r"X must have shape"),
+    (P.reshape(1, 2, 2), Y, None, r"X must have shape .* pass proba\[k\]\[:, 1\], label by label"),
     (["a", "b", "c", "d"], Y, None, "X must contain numbers only"),
     (P + 1j, Y, None, "Complex data not supported: X"),
     (P, Y[:3], None, "y has 3 samples but X has 4"),

@@ -250,10 +250,11 @@ def test_labels_are_not_needed(parameters):
         labelled.fit(p, clusters=np.arange(200) // 4)
 
 
-def test_labels_are_needed_for_their_frequency():
-    calibrator = PriorShiftCalibrator(training_prior=0.5)
+@pytest.mark.parametrize("parameters", [{"training_prior": 0.5}, {"training_weight": "balanced"}], ids=str)
+def test_labels_are_needed_for_their_frequency(parameters):
+    calibrator = PriorShiftCalibrator(**parameters)
     assert get_tags(calibrator).target_tags.required
-    with pytest.raises(ValueError, match="requires y to be passed"):
+    with pytest.raises(ValueError, match=r"requires y to be passed.*Pass y, or target_prior"):
         calibrator.fit([0.2, 0.7])
 
 

@@ -114,7 +114,9 @@ def test_interval_needs_calibrators_that_have_one(binary, three):
     assert not hasattr(CalibratedClassifier(GaussianNB(), PlattCalibrator()), "predict_interval")
     # of three classes each is calibrated against the rest
     model = CalibratedClassifier(GaussianNB(), VennAbersCalibrator()).fit(*three)
-    assert not hasattr(model, "predict_interval")
+    with pytest.raises(AttributeError) as found:
+        model.predict_interval(three[0])
+    assert "for binary problems, not 3 classes" in str(found.value.__cause__)
     single = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), ensemble=False, average="log").fit(
         *binary
     )
