@@ -11,11 +11,6 @@ from sklearn_calib.sketch._batch import PIECE, Batch
 
 Codes = NDArray[np.int64]
 
-# A packed sum holds a count above this unit, and the positions of the same samples below it.
-_UNIT_BITS = 40
-# Samples after which packed sums are unpacked: fewer than 2**23 counts above bit 40 fit into 63 bits, and as
-# many positions below 2**16 stay below the unit.
-_MOST_PACKED = (1 << 23) - 1
 # Batches of no more samples than this are gathered first.
 _MOST_WAITING = PIECE >> 4
 
@@ -70,22 +65,14 @@ def note_values(known: Array, index: Codes, given: Array) -> None:
 
 
 class Accumulator:
-    """Sums over all bins to which samples are added.
-
-    Samples without weights are added as one integer, with the count above bit 40 and the position below: one
-    pass over the samples, exact, and independent of their order.
-    """
+    """Sums over all bins to which samples are added."""
 
     def __init__(self, grid: OctaveBins) -> None:
         self._grid = grid
         self._n_added = 0
-        # packed sums by outcome and bin, and the number of samples in them
-        self._packed: Codes | None = None
-        self._n_packed = 0
-        # the sums of other samples, as in Contents, of all bins
+        # the sums, as in Contents, of all bins, and their only values, see note_values
         self._sums: Array | None = None
-        # their only values, see note_values
-        self._values: Array | None = None
+        self._values = np.empty(0)
         # outcomes and predictions of small batches, added when there are enough of them for one pass
         self._waiting: Batch | None = None
         self._n_waiting = 0
@@ -112,8 +99,8 @@ class Accumulator:
 
     def add_contents(self, other: Contents) -> None:
         """Add other bins."""
-        self._unpacked_sums()[:, other.bins] += other.sums
-        note_values(self._known_values(), other.bins, other.values)
+        self._open()[:, other.bins] += other.sums
+        note_values(self._values, other.bins, other.values)
         self._n_added += other.n_samples
 
     def contents(self, settled: Contents) -> Contents:
@@ -127,14 +114,14 @@ class Accumulator:
             bins = np.concatenate((bins, waiting))
             sums = np.concatenate((sums, np.stack((1 - y, y, position))), axis=1)
             values = np.concatenate((values, self._waiting.p[:n]))
-        if self._packed is None and self._sums is None:
+        if self._sums is None:
             # few samples, without sums over all bins
             bins, index = np.unique(bins, return_inverse=True)
             sums = np.stack([np.bincount(index, row, bins.shape[0]) for row in sums])
             known = np.full(bins.shape[0], -1.0)
             note_values(known, index, values)
             return Contents(bins, sums, known, n_samples)
-        total, known = self._total(), self._known_values().copy()
+        total, known = self._sums.copy(), self._values.copy()
         note_values(known, bins, values)
         for row, part in zip(total, sums, strict=True):
             np.add.at(row, bins, part)
@@ -143,44 +130,21 @@ class Accumulator:
 
     def _add(self, batch: Batch) -> None:
         """Add samples at once, in pieces."""
-        n_bins, most = self._grid.n_bins, min(PIECE, batch.p.shape[0])
+        sums, most = self._open(), min(PIECE, batch.p.shape[0])
         spare, (bins_of, position_of, key_of) = Workspace(most), np.empty((3, most), dtype=np.int64)
         for y, p, w in batch.pieces():
             n = p.shape[0]
             bins, position, key = bins_of[:n], position_of[:n], key_of[:n]
             self._grid.locate(p, bins, position, spare)
-            np.multiply(y, n_bins, out=key, casting="unsafe", dtype=np.int64)
+            np.multiply(y, self._grid.n_bins, out=key, casting="unsafe", dtype=np.int64)
             key += bins
-            note_values(self._known_values(), bins, p)
-            if w is None:
-                if self._packed is None:
-                    self._packed = np.zeros((2, n_bins), dtype=np.int64)
-                elif self._n_packed + n > _MOST_PACKED:
-                    self._sums = self._total()
-                    self._packed[:] = self._n_packed = 0
-                position += 1 << _UNIT_BITS
-                np.add.at(self._packed.reshape(-1), key, position)
-                self._n_packed += n
-            else:
-                sums = self._unpacked_sums()
-                np.add.at(sums.reshape(-1), key, w)
-                np.add.at(sums[2], bins, w * position)
+            note_values(self._values, bins, p)
+            np.add.at(sums.reshape(-1), key, 1.0 if w is None else w)
+            np.add.at(sums[2], bins, position.astype(np.float64) if w is None else w * position)
             self._n_added += n
 
-    def _unpacked_sums(self) -> Array:
+    def _open(self) -> Array:
         if self._sums is None:
             self._sums = np.zeros((3, self._grid.n_bins))
-        return self._sums
-
-    def _known_values(self) -> Array:
-        if self._values is None:
             self._values = np.full(self._grid.n_bins, -1.0)
-        return self._values
-
-    def _total(self) -> Array:
-        """Return a copy of the sums, with those that are packed."""
-        total = np.zeros((3, self._grid.n_bins)) if self._sums is None else self._sums.copy()
-        if self._packed is not None:
-            total[:2] += self._packed >> _UNIT_BITS
-            total[2] += (self._packed & ((1 << _UNIT_BITS) - 1)).sum(axis=0)
-        return total
+        return self._sums

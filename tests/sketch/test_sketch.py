@@ -237,19 +237,6 @@ def test_empty_batches_and_batches_without_weight_are_no_rows():
     assert sketch.update([1, 0], [0.5, 0.5], sample_weight=[0, 0]) == CalibrationSketch()
 
 
-def test_packed_sums_do_not_overflow(monkeypatch):
-    from sklearn_calib.sketch import _contents
-
-    y, p, _ = rows(20_000)
-    expected = sketch_of(y, p)
-    # taken apart after each batch
-    monkeypatch.setattr(_contents, "_MOST_PACKED", 1)
-    split = CalibrationSketch()
-    for part in np.split(np.arange(20_000), [5000, 8000]):
-        split.update(y[part], p[part])
-    assert split == expected
-
-
 def test_kinds_of_predictions():
     y, p, _ = rows()
     single = p.astype(np.float32)
