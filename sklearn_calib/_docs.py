@@ -224,9 +224,6 @@ ValueError
 %(malformed)s
 TypeError
     If a parameter is of the wrong type.""",
-    "frequencies": """\
-sample_weight : array-like of shape (n,) or None, default=None
-    Frequencies: whole numbers, k for a sample that was observed k times.""",
     "inference_weight": """\
 sample_weight : array-like of shape (n,) or None, default=None
     Non-negative weights.

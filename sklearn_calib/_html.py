@@ -5,6 +5,7 @@ of the page, and rules are translucent grey, so that it is readable on light and
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
@@ -83,6 +84,13 @@ def result_html(
         f'<div style="{_BLOCK}"><div style="font-weight:600;">{escape(title)}</div>'
         f'<table style="{_TABLE}"><tbody>{lines}</tbody></table>{folded}</div>'
     )
+
+
+def text_html(result: object) -> str:
+    """Return the text of a result as HTML: the first line is the title, others have a label and a value."""
+    title, *lines = str(result).splitlines()
+    pairs = [re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines]
+    return result_html(title, [(label, *value) if value else ("note", label) for label, *value in pairs])
 
 
 def _folded(caption: str, rows: Sequence[Any], unfolded: bool) -> str:

@@ -100,7 +100,7 @@ def test_weights():
     with pytest.raises(ValueError, match="sums to inf, but must sum to"):
         v.check_weights([1e308, 1e308], 2)
     assert v.check_frequency_weights(np.array([1.0, 3.0])).tolist() == [1, 3]
-    with pytest.raises(ValueError, match=r"sample_weight must contain whole numbers .* got 0\.5 at index 1"):
+    with pytest.raises(ValueError, match=r"whole numbers .* got 0\.5 at index 1\. Pass weights='sampling'"):
         v.check_frequency_weights(np.array([1.0, 0.5]))
 
 

@@ -172,8 +172,8 @@ def check_frequency_weights(w: Array) -> NDArray[np.int64]:
         row = int(np.flatnonzero(times != w)[0])
         raise ValueError(
             "sample_weight must contain whole numbers (how often each sample was observed), got "
-            f"{float(w[row])!r} at index {row}. Tests and intervals depend on the number of observations; "
-            "omit sample_weight, or round it."
+            f"{float(w[row])!r} at index {row}. Pass weights='sampling' for weights of surveys or exposures, "
+            "where the function has this parameter; otherwise omit sample_weight, or round it."
         )
     if w.sum() > _MOST_COUNTED:
         raise ValueError(

@@ -14,7 +14,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._links import logit
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import number_text, result_html
+from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_binary,
@@ -70,17 +70,7 @@ class DecisionRiskResult:
             f"{f', the maximum over {m} thresholds' if m > 1 else ''} (bound {number_text(self.bound)})"
         )
 
-    def _repr_html_(self) -> str:
-        worst = int(self.gap.argmax())
-        return result_html(
-            "decision risk gap",
-            [
-                ("maximum", number_text(self.gap[worst])),
-                ("at threshold", f"{self.thresholds[worst]:.3g}"),
-                ("bound", number_text(self.bound)),
-                ("thresholds", str(self.thresholds.shape[0])),
-            ],
-        )
+    _repr_html_ = text_html
 
 
 def decision_risks(

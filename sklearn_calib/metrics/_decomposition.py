@@ -12,7 +12,7 @@ from scipy.special import xlog1py, xlogy
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import number_text, result_html
+from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_binary, check_option
 from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
@@ -62,12 +62,7 @@ class ScoreDecomposition:
             f"uncertainty {number_text(self.uncertainty)} (isotonic, n = {self.n_samples:g})"
         )
 
-    def _repr_html_(self) -> str:
-        return result_html(
-            f"{_SCORES[self.score_name]}, isotonic",
-            [(name, number_text(getattr(self, name))) for name in COMPONENTS]
-            + [("n", f"{self.n_samples:g}")],
-        )
+    _repr_html_ = text_html
 
 
 def _mean_score(grouped: GroupedOutcomes, prediction: Array, score: str) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._transport import gather, interval_error, transport_distance
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import number_text, result_html
+from sklearn_calib._html import number_text, text_html
 from sklearn_calib._validation import check_binary, check_size
 from sklearn_calib.metrics._distance import smooth_calibration_error
 from sklearn_calib.metrics._metric_kernel import MetricKernel
@@ -66,18 +66,7 @@ class CalibrationDistance:
             f"{number_text(self.interval)}, n = {self.n_samples:g})"
         )
 
-    def _repr_html_(self) -> str:
-        return result_html(
-            "distance from calibration",
-            [
-                ("between", f"{number_text(self.lower)} and {number_text(self.upper)}"),
-                ("lower distance", number_text(self.transport)),
-                ("its grid error, at most", number_text(self.resolution)),
-                ("smooth error", number_text(self.smooth)),
-                ("interval error", number_text(self.interval)),
-                ("n", f"{self.n_samples:g}"),
-            ],
-        )
+    _repr_html_ = text_html
 
 
 def _transport(grouped: GroupedOutcomes, n_bins: int) -> tuple[float, float]:

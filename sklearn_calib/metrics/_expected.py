@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import xlog1py, xlogy
 
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import number_text, result_html
+from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_columns,
@@ -74,26 +75,17 @@ class ExpectedPerformance:
     n_samples: float
     assumption: str = field(repr=False)
 
-    def _estimates(self) -> list[tuple[str, str]]:
-        estimates = []
+    def __str__(self) -> str:
+        lines = [f"expected performance of {self.n_samples:g} samples at threshold {self.threshold:g}"]
         for item in fields(self):
             found = getattr(self, item.name)
             if isinstance(found, IntervalEstimate):
                 alone = self.certificate is None and not np.isnan(found.estimate)
-                estimates.append(
-                    (item.name.replace("_", " "), number_text(found.estimate) if alone else str(found))
-                )
-        return estimates
+                value = number_text(found.estimate) if alone else str(found)
+                lines.append(f"  {item.name.replace('_', ' '):<26}{value}")
+        return "\n".join([*lines, self.assumption])
 
-    def __str__(self) -> str:
-        head = f"expected performance of {self.n_samples:g} samples at threshold {self.threshold:g}"
-        lines = [f"  {name:<26}{value}" for name, value in self._estimates()]
-        return "\n".join([head, *lines, self.assumption])
-
-    def _repr_html_(self) -> str:
-        title = f"expected performance at threshold {self.threshold:g}"
-        samples = ("samples", f"{self.n_samples:g}")
-        return result_html(title, [samples, *self._estimates(), ("assumption", self.assumption)])
+    _repr_html_ = text_html
 
 
 @shared_docs
@@ -275,9 +267,7 @@ def _ratio(numerator: float, denominator: float) -> float:
 
 def _entropy(p: Array, w: Array) -> float:
     """Return the mean of -p log p - (1 - p) log(1 - p) of sorted predictions, with 0 log 0 = 0."""
-    inside = slice(*np.searchsorted(p, [np.nextafter(0.0, 1.0), 1.0]))
-    q = p[inside]
-    return float(-w[inside] @ (q * np.log(q) + (1.0 - q) * np.log1p(-q)))
+    return float(-w @ (xlogy(p, p) + xlog1py(1.0 - p, -p)))
 
 
 def _roc_auc(w: Array, mass: Array, c: float) -> IntervalEstimate:

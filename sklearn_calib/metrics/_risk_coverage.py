@@ -12,7 +12,7 @@ from scipy.special import digamma
 from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import number_text, result_html
+from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_not_negative, check_option
 from sklearn_calib.metrics._metric_kernel import MetricKernel
@@ -72,16 +72,7 @@ class RiskCoverageCurve:
             f"({self.threshold.shape[0]} thresholds, n = {self.n_samples:g})"
         )
 
-    def _repr_html_(self) -> str:
-        return result_html(
-            "risk-coverage curve",
-            [
-                ("area under the curve (AURC)", number_text(self.area)),
-                ("risk without abstention", number_text(self.risk[-1])),
-                ("thresholds", str(self.threshold.shape[0])),
-                ("n", f"{self.n_samples:g}"),
-            ],
-        )
+    _repr_html_ = text_html
 
 
 def _curve(sample: BinarySample) -> RiskCoverageCurve:

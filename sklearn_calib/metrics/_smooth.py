@@ -27,7 +27,7 @@ from sklearn_calib._core._smoothing import (
     smoothed_errors,
 )
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import number_text, result_html
+from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_binary, check_option, check_positive
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
@@ -101,15 +101,7 @@ class SmoothECEResult:
             f"{self.scale} scale, n = {self.n_samples:g})"
         )
 
-    def _repr_html_(self) -> str:
-        return result_html(
-            "smooth ECE",
-            [
-                ("value", number_text(self.value)),
-                ("bandwidth", f"{number_text(self.bandwidth)} on the {self.scale} scale"),
-                ("n", f"{self.n_samples:g}"),
-            ],
-        )
+    _repr_html_ = text_html
 
 
 def logit_axis(low: float, high: float, widest: float) -> tuple[float, float]:

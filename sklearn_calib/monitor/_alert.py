@@ -7,7 +7,7 @@ import numpy as np
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._recalibration import LogitOutcomes
-from sklearn_calib._html import result_html
+from sklearn_calib._html import text_html
 from sklearn_calib.sketch import CalibrationSketch
 
 # Half the 0.95 quantile of chi-squared(1): critical value of the log-likelihood ratio of one parameter.
@@ -104,13 +104,9 @@ class CalibrationAlert:
 
     def __str__(self) -> str:
         lines = [f"  {name:<15}  {value}" for name, value in self._facts() if value]
-        return "\n".join([self._title(), *lines])
+        return "\n".join([f"calibration alert at {shown_time(self.time)}", *lines])
 
-    def _repr_html_(self) -> str:
-        return result_html(self._title(), self._facts())
-
-    def _title(self) -> str:
-        return f"calibration alert at {shown_time(self.time)}"
+    _repr_html_ = text_html
 
     def _facts(self) -> list[tuple[str, str]]:
         evidence = f"{shown_evidence(self.log_evidence)}, alert at {self.threshold:g}"

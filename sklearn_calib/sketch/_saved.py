@@ -8,7 +8,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from sklearn_calib._html import result_html
+from sklearn_calib._html import text_html
 from sklearn_calib._validation import check_size
 from sklearn_calib._writing import write_whole
 
@@ -130,8 +130,7 @@ class Saved:
         title, facts = self._facts()
         return "\n".join([title, *(f"  {name:<15}  {value}" for name, value in facts)])
 
-    def _repr_html_(self) -> str:
-        return result_html(*self._facts())
+    _repr_html_ = text_html
 
     @abstractmethod
     def _facts(self) -> tuple[str, list[tuple[str, str]]]:
