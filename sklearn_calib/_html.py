@@ -5,7 +5,6 @@ of the page, and rules are translucent grey, so that it is readable on light and
 """
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
@@ -89,8 +88,10 @@ def result_html(
 def text_html(result: object) -> str:
     """Return the text of a result as HTML: the first line is the title, others have a label and a value."""
     title, *lines = str(result).splitlines()
-    pairs = [re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines]
-    return result_html(title, [(label, *value) if value else ("note", label) for label, *value in pairs])
+    pairs = [line.strip().partition("  ") for line in lines]
+    return result_html(
+        title, [(label, value.strip()) if value else ("note", label) for label, _, value in pairs]
+    )
 
 
 def _folded(caption: str, rows: Sequence[Any], unfolded: bool) -> str:

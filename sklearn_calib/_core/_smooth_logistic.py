@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import expit
 
-from sklearn_calib._core._binning import slices, weight_middles
+from sklearn_calib._core._binning import weight_middles
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._newton import fit_logistic
@@ -58,22 +58,13 @@ def _design(x: Array, fraction: Array, knots: Array) -> Array:
     """Return ones, and an uncorrelated basis of the splines with mean 0 and variance 1: at most (n, k)."""
     # linear if there are fewer than three distinct knots
     n_columns = knots.shape[0] - 1 if knots.shape[0] > 2 else 1
-    basis = np.empty((x.shape[0], n_columns))
-    for rows in slices(x.shape[0]):
-        basis[rows] = natural_spline(x[rows], knots) if n_columns > 1 else x[rows, np.newaxis]
-    basis -= fraction @ basis
-    basis /= np.sqrt(sum(fraction[rows] @ basis[rows] ** 2 for rows in slices(x.shape[0])))
-    triangle = np.empty((0, n_columns))
-    for rows in slices(x.shape[0]):
-        part = np.sqrt(fraction[rows])[:, np.newaxis] * basis[rows]
-        triangle = np.asarray(np.linalg.qr(np.vstack((triangle, part)), mode="r"))
+    basis = natural_spline(x, knots) if n_columns > 1 else x[:, np.newaxis]
+    basis = basis - fraction @ basis
+    basis /= np.sqrt(fraction @ basis**2)
+    triangle = np.linalg.qr(np.sqrt(fraction)[:, np.newaxis] * basis, mode="r")
     _, spread, directions = np.linalg.svd(triangle, full_matrices=False)
     kept = spread > 1e-9 * spread[0]
-    turn = directions[kept].T / spread[kept]
-    design = np.ones((x.shape[0], turn.shape[1] + 1))
-    for rows in slices(x.shape[0]):
-        design[rows, 1:] = basis[rows] @ turn
-    return design
+    return np.column_stack((np.ones(x.shape[0]), basis @ (directions[kept].T / spread[kept])))
 
 
 def _fit(design: Array, grouped: GroupedOutcomes, base_rate: float) -> Array:

@@ -87,11 +87,11 @@ def coefficients_of_masses(
     n_bins = moment_bins(s)
     # fewer samples than bins would cost more to add up than to count
     size = max(CHUNK, 2 * n_bins)
-    moments = 0.0
+    moments: Any = 0.0
     for start in range(0, n, size):
         rows = slice(start, start + size)
         moments += _moments(x[rows], masses(rows), n_bins)
-    return coefficients_of_moments(np.asarray(moments), s)
+    return coefficients_of_moments(moments, s)
 
 
 def _moments(x: Array, masses: Sequence[Array], n_bins: int) -> Array:
