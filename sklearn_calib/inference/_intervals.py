@@ -23,7 +23,7 @@ from sklearn_calib._core._grouping import (
 )
 from sklearn_calib._core._null import draw_null, draw_outcomes
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import number_text, result_html
+from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -109,22 +109,7 @@ class ConfidenceInterval(IntervalEstimate):
             f"{number_text(self.null_mean)}{clusters}"
         )
 
-    def _repr_html_(self) -> str:
-        return result_html(
-            "confidence interval",
-            [
-                ("bias-corrected", "" if np.isnan(self.corrected) else number_text(self.corrected)),
-                ("estimate" if np.isnan(self.corrected) else "raw value", number_text(self.estimate)),
-                ("interval", f"[{number_text(self.lower)}, {number_text(self.upper)}]"),
-                ("confidence", f"{self.confidence:.0%}"),
-                ("clusters", cluster_words(self)),
-                ("weights", weight_words(self)),
-                (
-                    "expected under calibration",
-                    "" if np.isnan(self.null_mean) else number_text(self.null_mean),
-                ),
-            ],
-        )
+    _repr_html_ = text_html
 
 
 @shared_docs

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core._clusters import cluster_words, dependence_of
 from sklearn_calib._core._grouping import weight_words, weighting
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import number_text, result_html
+from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_fraction,
@@ -66,17 +66,7 @@ class NullDistribution:
             + (f"; clusters: {cluster_words(self)}" if self.n_clusters else "")
         )
 
-    def _repr_html_(self) -> str:
-        return result_html(
-            "expected under calibration",
-            [
-                ("on average", number_text(self.mean)),
-                ("at most", f"{number_text(self.quantile)} with probability {self.confidence:g}"),
-                ("simulations", str(self.n_resamples)),
-                ("weights", weight_words(self)),
-                ("clusters", cluster_words(self)),
-            ],
-        )
+    _repr_html_ = text_html
 
 
 @shared_docs

@@ -12,7 +12,7 @@ from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_outcomes, packed_sort
 from sklearn_calib._core._null import bootstrap_counts
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import number_text, result_html
+from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -198,11 +198,7 @@ class CutoffResult:
         value = number_text(self.value)
         return f"cutoff calibration error = {value}: {self._where()} (n = {self.n_samples:g})"
 
-    def _repr_html_(self) -> str:
-        return result_html(
-            "cutoff calibration error",
-            [("value", number_text(self.value)), ("where", self._where()), ("n", f"{self.n_samples:g}")],
-        )
+    _repr_html_ = text_html
 
 
 def _cutoff_error(sample: BinarySample) -> float:
