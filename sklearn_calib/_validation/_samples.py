@@ -92,7 +92,7 @@ class ClassSample(_Weighted):
 
     def ordered(self) -> ClassSample:
         """Return the samples sorted by value, so that results do not depend on their original order."""
-        return self.take(np.lexsort((self.y, *self.p.T[::-1])))
+        return self.take(np.lexsort((self.weights, self.y, *self.p.T[::-1])))
 
 
 def check_binary(

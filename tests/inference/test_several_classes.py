@@ -30,7 +30,7 @@ TESTS = [
     ConsistencyTest("smooth_ece", n_resamples=99),
     CombinedTest(n_resamples=99),
     KernelTest(reduction="joint", n_resamples=99),
-    SampleSplittingTest(reduction="joint", n_resamples=499),
+    SampleSplittingTest(reduction="joint", n_resamples=99),
 ]
 
 
@@ -80,7 +80,10 @@ def test_smallest_pvalue_of_the_same_labels():
     y = labels_of(rng, sharpened(p) ** 0.5 / np.sum(sharpened(p) ** 0.5, axis=1, keepdims=True))
     test = ConsistencyTest("expected_calibration_error", n_resamples=59)
     result = test.test(y, p)
-    # the labels that all parts read
+    # the labels that all parts read, whatever the order of the samples
+    order = np.lexsort(p.T[::-1])
+    y, p = y[order], p[order]
+    assert test.test(y, p) == result
     seed = np.random.default_rng(0).integers(1 << 31, size=1)[0]
     simulated = np.concatenate(list(SharedLabels(p).draw(59, np.random.default_rng(seed))))
     assert abs(np.mean(simulated == 0) - p[:, 0].mean()) < 0.03
@@ -115,6 +118,46 @@ def test_smallest_pvalue_of_the_same_labels():
     alone = test.set_params(reduction="classwise").test(y, p)
     assert alone.pvalue == pytest.approx(classes[0])
     assert alone.estimate == pytest.approx(values[0, :3].mean()) == result.estimate
+
+
+def test_adjusted_pvalues_and_ties():
+    # of few different values: ties of p-values go by the statistic
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        p = predictions(rng, 40, 4)
+        result = CutoffTest(n_resamples=19).test(labels_of(rng, p), p, labels=range(4))
+        pairs = [(part.adjusted_pvalue, part.pvalue) for part in result.scales]
+        assert all(adjusted >= own for adjusted, own in pairs)
+        assert pairs == sorted(pairs)
+        assert result.pvalue == pairs[0][0]
+        assert (20 * result.pvalue).is_integer()
+    # all are as bad as possible, and the classes have different statistics
+    p = np.tile([0.97, 0.02, 0.01], (60, 1))
+    worst = SpiegelhalterTest(n_resamples=19, reduction="classwise").test(
+        np.repeat([0, 1, 2], [10, 20, 30]), p
+    )
+    assert [part.pvalue for part in worst.scales] == [0.05] * 3
+    assert worst.reason.startswith("decided by class 2")
+
+
+def test_text_of_many_classes_has_the_worst_and_all_reductions():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(6), size=100)
+    text = str(CutoffTest(n_resamples=19).test(labels_of(rng, p), p))
+    assert text.count("  class ") == 3
+    assert "confidence: " in text
+    assert "mean over classes: " in text
+    assert "and 3 others" in text
+
+
+@pytest.mark.parametrize(
+    "test", [SampleSplittingTest(n_resamples=79), CoxTest(parameter="slope", n_resamples=19)]
+)
+def test_few_simulations_can_reject_for_many_parts(test):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(5), size=400)
+    sharp = p**5 / np.sum(p**5, axis=1, keepdims=True)
+    assert test.set_params(reduction="joint").test(labels_of(rng, p), sharp).rejects()
 
 
 def test_reductions_are_binary_problems():

@@ -185,10 +185,11 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     and all statistics are evaluated on the same labels. The test is that of the smallest p-value: of the
     classes first, and of their minimum, the mean and the confidence then; the p-value of a minimum is its
     rank among those of the simulated labels, so that the level is exact for independent samples. The mean is
-    that of standardized statistics. Tests without simulated labels, and all of more than 100 000 samples,
-    adjust the p-values by Holm's method instead. Columns of a multilabel target are simulated independently:
-    if labels depend on each other, the smallest p-value of two-sided statistics is conservative (Šidák). The
-    ``scales`` of the result are the parts, the one with the smallest adjusted p-value first.
+    that of standardized statistics. Tests without simulated labels, with as many times more simulations as
+    there are parts, and all of more than 100 000 samples adjust p-values by Holm's method instead. Columns of
+    a multilabel target are simulated independently: if labels depend on each other, the smallest p-value of
+    two-sided statistics is conservative (Šidák). The ``scales`` of the result are the parts, the one with the
+    smallest adjusted p-value first.
 
     To write your own test, derive from this class and define ``_test_sample``, which receives validated
     arrays of a binary problem, and ``_test_classes`` if it is not applied to each class.

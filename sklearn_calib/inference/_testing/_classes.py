@@ -29,8 +29,8 @@ _MOST_SAMPLES = 1e8
 _TIE = 1e-4
 # Statistics that are infinite count as this.
 _LARGEST = 1e100
-# Tables in text have so many lines.
-_MOST_LINES = 10
+# Text shows more parts than this without all classes: only so many.
+_MOST_PARTS, _FEWEST_CLASSES = 6, 3
 
 _NULL = {
     "joint": "P(Y = k | p) = p_k for every class k",
@@ -92,9 +92,11 @@ class _Part:
 
 def part_lines(scales: tuple[Any, ...]) -> list[str]:
     """Return the parts of a result as lines of text, the worst first; none for a test of one problem."""
-    lines = [str(part) for part in scales if isinstance(part, TestedPart)]
-    left = len(lines) - _MOST_LINES
-    return lines[:_MOST_LINES] + ([f"and {left} others"] if left > 0 else [])
+    parts = [part for part in scales if isinstance(part, TestedPart)]
+    classes = [part for part in parts if part.label is not None]
+    hidden = classes[_FEWEST_CLASSES:] if len(parts) > _MOST_PARTS else []
+    lines = [str(part) for part in parts if part not in hidden]
+    return lines + ([f"and {len(hidden)} others"] if hidden else [])
 
 
 def test_parts(test: Any, sample: ClassSample) -> Any:
@@ -104,6 +106,8 @@ def test_parts(test: Any, sample: ClassSample) -> Any:
     labels of a multilabel problem are simulated independently.
     """
     multilabel = sample.y.ndim == 2
+    if not multilabel:
+        sample = sample.ordered()
     reduction = getattr(test, "reduction", "joint")
     if multilabel and reduction in ("confidence", "top-label"):
         raise ValueError(
@@ -130,6 +134,9 @@ def test_parts(test: Any, sample: ClassSample) -> Any:
         run.random_state = seed
         if together and getattr(test, "method", "") == "auto":
             run.method = "monte_carlo"
+        if hasattr(test, "n_resamples") and not test._simulates_labels:
+            # the smallest p-value times their number is that of one part
+            run.n_resamples = len(parts) * (test.n_resamples + 1) - 1
         results.append(run._test_sample(part.sample))
     with_mean = reduction in ("joint", "canonical") and not multilabel
     return _combined(parts, results, sample, null_hypothesis, together, with_mean)
@@ -211,9 +218,11 @@ def _combined(
     ]
     known = [k for k, r in enumerate(results) if r.pvalue < 1.0 or r.null_distribution is not None]
     drawn = [results[k].null_distribution for k in known]
-    null = None
+    null, sizes = None, np.array([float(_evidence(r, r.statistic)) for r in results])
     if together and known and all(v is not None and v.shape == drawn[0].shape for v in drawn):
-        values = np.column_stack([_evidence(results[k]) for k in known])
+        values = np.column_stack(
+            [_evidence(r, np.append(r.statistic, r.null_distribution)) for r in (results[k] for k in known)]
+        )
         # the statistic of a contradicted prediction is infinite
         values = np.minimum(values, _LARGEST)
         # of all rows, which are exchangeable; without the first one its z would be too large
@@ -228,14 +237,16 @@ def _combined(
             known.append(n_parts)
             z = np.hstack((z, average / average.std()))
             rows.append(("mean over classes", None, float(average[0, 0]), estimate))
-        pvalues, adjusted = np.ones((2, len(rows)))
+        pvalues, adjusted, sizes = np.ones(len(rows)), np.ones(len(rows)), np.full(len(rows), -np.inf)
+        sizes[known] = z[0]
         pvalues[known], adjusted[known], null, statistic = _smallest(z, [g for g in groups if g.size])
         words = f"{null.shape[0]} simulations, smallest of {len(known)} p-values"
     else:
         pvalues = np.array([r.pvalue for r in results])
         adjusted, statistic = adjust_pvalues(pvalues, "holm"), float(pvalues.min())
         words = f"{base.method}, Holm's correction for {n_parts} p-values"
-    order = np.lexsort((pvalues, adjusted)).tolist()
+    # among ties, that of the largest statistic
+    order = np.lexsort((-sizes, pvalues, adjusted)).tolist()
     worst = order[0]
     reason = f"decided by {rows[worst][0]}" if known else "no information"
     if worst < n_parts and known and results[worst].reason:
@@ -263,9 +274,8 @@ def _combined(
     )
 
 
-def _evidence(result: Any) -> Array:
-    """Return the statistic of the sample and of simulated ones, large against the null hypothesis."""
-    values = np.append(result.statistic, result.null_distribution)
+def _evidence(result: Any, values: Any) -> Any:
+    """Return statistics of a test so that large ones are evidence against the null hypothesis."""
     if result.tail == "lower":
         return -values
     return np.abs(values) if result.tail == "two-sided" else values
@@ -292,8 +302,8 @@ def _smallest(z: Array, groups: list[NDArray[np.intp]]) -> tuple[Array, Array, A
     for group, values in zip(groups, largest, strict=True):
         # what the group, and then the test, had returned if the column were the smallest
         adjusted[group] = _rank(overall, ranked(values, evidence[0, group]))
-    # among ties, a column can have a larger z than the one that decides
-    adjusted = np.maximum(adjusted, _rank(overall, overall[0]))
+    # among ties, a column can have a larger z than the one that decides; ranks without z are larger
+    adjusted = np.maximum(np.maximum(adjusted, _rank(overall, overall[0])), pvalues[0])
     least = -np.rint(overall) / n_rows
     return pvalues[0], adjusted, least[1:], float(least[0])
 
@@ -310,6 +320,6 @@ def ranks(values: Array, slack: Array) -> Array:
 
 def _rank(evidence: Array, observed: Array) -> Array:
     """Return the fraction of ``evidence`` that is at least as large as each of ``observed``."""
-    below = np.searchsorted(np.sort(evidence), observed - 1e-9)
-    out: Array = 1.0 - below / evidence.shape[0]
+    n = evidence.shape[0]
+    out: Array = (n - np.searchsorted(np.sort(evidence), observed - 1e-9)) / n
     return out

@@ -581,6 +581,7 @@ class _ClassScales:
     """Equal-volume bins of the simplex, m^(K - 1) of them; as :class:`BinaryScales`."""
 
     def __init__(self, sample: ClassSample, smoothness: float | None) -> None:
+        sample = sample.ordered()
         index, self.scale = repeated(sample)
         self.y, self.p = sample.y[index], sample.p[index]
         self.n, self.probabilities, self.n_classes = float(self.y.shape[0]), self.p, self.p.shape[1]
