@@ -25,7 +25,7 @@ from sklearn_calib._core._links import logit
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, ClassSample, check_option
+from sklearn_calib._validation import BinarySample, ClassSample, check_option, least_resamples
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     CalibratorSelection,
@@ -217,6 +217,11 @@ class ReportPart:
     region: ReportRegion | None
 
 
+def badness(part: ReportPart) -> tuple[float, float]:
+    """Return the key that sorts parts, the worst first: p-value, then excess over the expected error."""
+    return part.pvalue, part.null_mean - part.error
+
+
 @dataclass(frozen=True, eq=False)
 class ReportNumbers:
     """All numbers of a report; :class:`CalibrationReport` describes them."""
@@ -267,10 +272,10 @@ class ReportNumbers:
 
     @property
     def significant_parts(self) -> tuple[tuple[str, ReportPart], ...]:
-        """Miscalibrated classes and groups, as pairs ("class" or "group", part), smallest p-values first."""
+        """Miscalibrated classes and groups, as pairs ("class" or "group", part), the worst first."""
         parts = [("class", part) for part in self.classes] + [("group", part) for part in self.groups]
         found = [pair for pair in parts if self.is_significant(pair[1].adjusted)]
-        return tuple(sorted(found, key=lambda pair: pair[1].adjusted))
+        return tuple(sorted(found, key=lambda pair: (pair[1].adjusted, *badness(pair[1]))))
 
     @property
     def miscalibrated(self) -> bool:
@@ -547,10 +552,11 @@ def class_metrics(sample: ClassSample, parts: Sequence[ReportPart], budget: Budg
     error = float(np.mean([part.error for part in parts]))
     line = ReportMetric("smooth_ece_classwise", name, error, reduction=reduction)
     if len(parts) <= _MOST_INTERVALS and sample.total <= _LARGE:
+        least = max(min(50, budget.n_resamples), least_resamples(1.0 - budget.confidence))
         given: dict[str, Any] = {
             "metric": smooth_ece,
             "confidence": budget.confidence,
-            "n_resamples": budget.n_resamples,
+            "n_resamples": max(least, budget.n_resamples // 4),
             "random_state": budget.seed,
             "sample_weight": sample.w,
             "weights": "sampling" if sample.sampling else "frequency",
@@ -766,11 +772,12 @@ def with_adjusted(tests: Sequence[ReportTest], n_families: int) -> tuple[float, 
     method, so that their p-values are at least that of the primary test.
     """
     primary, *others = (min(1.0, n_families * test.result.pvalue) for test in tests)
-    adjusted = [_NAN, *(max(primary, value) for value in _holm(others))]
+    adjusted = [_NAN, *(max(primary, value) for value in holm(others))]
     return primary, tuple(replace(test, adjusted=p) for test, p in zip(tests, adjusted, strict=True))
 
 
-def _holm(pvalues: Sequence[float]) -> list[float]:
+def holm(pvalues: Sequence[float]) -> list[float]:
+    """Return p-values adjusted by Holm's method."""
     return [float(p) for p in adjust_pvalues(np.array(pvalues, dtype=np.float64), "holm")]
 
 
@@ -906,7 +913,7 @@ def examine_groups(
     for name, sample in groups:
         step(name)
         lines.append(replace(_part(name, sample, budget), pvalue=_group_pvalue(sample, budget, n_draws)))
-    adjusted = _holm([n_families * line.pvalue for line in lines])
+    adjusted = holm([n_families * line.pvalue for line in lines])
     return tuple(replace(line, adjusted=value) for line, value in zip(lines, adjusted, strict=True))
 
 

@@ -284,8 +284,9 @@ def calibration_report(
 
     With more than 4096 distinct predictions, simulations, intervals, slopes and regions use 2048 bins of
     neighbouring predictions, each represented by its mean; the ICI uses 128 bins for more than 256 distinct
-    predictions, and a quarter of the resamples. From 100 000 samples on, the tests use asymptotic
-    distributions instead of simulations, except with ``clusters``.
+    predictions. It and the mean error of the classes use a quarter of the resamples, but at least 50. From
+    100 000 samples on, the tests use asymptotic distributions instead of simulations, except with
+    ``clusters``.
 
     Metrics, tests and regions of multiclass predictions use the confidence, the largest class probability as
     a forecast that the predicted class is right. In addition, each class is evaluated against the rest. The
@@ -299,13 +300,15 @@ def calibration_report(
     1. Miscalibrated: a p-value is at most 1 - ``confidence`` after adjustment, or more predictions of exactly
        0 or 1 are contradicted than rounding explains (binomial test with probability ``rounding``). There are
        up to two families of tests: the primary test, and the cutoff tests of the groups (Holm). With groups
-       all p-values are multiplied by two. The probability
-       that a calibrated model is called miscalibrated is therefore at most 1 - ``confidence``, if the tests
-       keep their level. Adjusted p-values of secondary tests are at least that of the primary one.
-    2. Too few samples to tell: the interval of the smooth ECE contains large errors; or the interval of
+       all p-values are multiplied by two. The probability that a calibrated model is called miscalibrated is
+       therefore at most 1 - ``confidence``, if the tests keep their level. Adjusted p-values of
+       secondary tests are at least that of the primary one.
+    2. Inconclusive: the primary test does not reject calibration, but a secondary test does, with p-values
+       adjusted by Holm's method among the secondary tests.
+    3. Too few samples to tell: the interval of the smooth ECE contains large errors; or the interval of
        intercept or slope does not contain the ideal value, or a metric lies outside its range under perfect
        calibration, without adjustment.
-    3. No evidence of miscalibration.
+    4. No evidence of miscalibration.
 
     The recommended calibrator has the smallest log loss in 5-fold cross-validation, or is simpler with a log
     loss that is larger by at most one standard error (:class:`~sklearn_calib.calibrators.AutoCalibrator`).

@@ -16,7 +16,9 @@ from sklearn_calib.report._numbers import (
     ReportPart,
     ReportRegion,
     ReportTest,
+    badness,
     contradiction_pvalue,
+    holm,
 )
 
 # Errors whose upper bound lies below these, and below a fraction of the rarer outcome's frequency, are called
@@ -226,11 +228,18 @@ def verdict(report: ReportNumbers) -> Verdict:
         words = contradiction_words(report.n_impossible, report.n_certain)
         few = report.n_impossible < _MATERIAL * report.n_samples
         return Verdict("slight" if few else "off", f"Miscalibrated: {words}.", numbers)
-    hints, large = _hints(report), error.upper > small
+    others, hints, large = report.tests[1:], _hints(report), error.upper > small
     if large:
         verb = "is" if report.n_samples == 1 else "are"
         n = sample_words(report.n_samples)
         numbers = f"{n} {verb} compatible with an error of up to {number(error.upper)}. {numbers}"
+    secondary = holm([(1 + bool(report.groups)) * test.result.pvalue for test in others])
+    rejecting = [test for test, value in zip(others, secondary, strict=True) if report.is_significant(value)]
+    if rejecting:
+        which = listed([f"the {test_label(test)}" for test in rejecting], len(rejecting))
+        verb = "does" if len(rejecting) == 1 else "do"
+        title = f"Inconclusive: the primary test does not reject calibration ({p}), but {which} {verb} "
+        return Verdict("open", f"{title}({pvalue_words(min(secondary))} by Holm's method).", numbers)
     if hints:
         verb = "indicate" if len(hints) > 1 or hints[0][0].isdigit() else "indicates"
         title = f"Too few samples to tell ({p}): without adjustment for multiple testing, "
@@ -509,8 +518,8 @@ def expected_words(report: ReportNumbers) -> str:
 
 
 def reported_parts(parts: tuple[ReportPart, ...], most: int) -> tuple[ReportPart, ...]:
-    """Return parts, smallest p-values first, of equal ones the largest excess over the expected error."""
-    return tuple(sorted(parts, key=lambda part: (part.pvalue, part.null_mean - part.error))[:most])
+    """Return parts, the worst first."""
+    return tuple(sorted(parts, key=badness)[:most])
 
 
 def _paragraph(text: str, first: str = "  ", rest: str = "  ") -> list[str]:

@@ -198,6 +198,13 @@ def test_classes_ask_for_multiclass_calibrators(multiclass_report):
     assert "TemperatureCalibrator()" in report.advice[0]
     assert "the model overpredicts its accuracy by" in report.findings[0]
     assert any(text.startswith("Overconfident") for text in report.findings)
+    # of classes with equal p-values the largest excess over the expected error is the worst
+    tied = tuple(
+        replace(part, name=name, pvalue=0.01, adjusted=0.01, error=error, null_mean=0.02)
+        for part, name, error in zip(report.classes, "abc", (0.03, 0.1, 0.05), strict=True)
+    )
+    title = verdict(replace(report, classes=tied)).title
+    assert title.endswith("Significant by themselves: classes b, c and a.")
 
 
 def test_a_region_without_a_rejection_is_a_hint():
@@ -241,6 +248,14 @@ def test_intervals_without_the_ideal_value_are_too_few_samples(uniform):
     assert min(test.adjusted for test in report.tests[1:]) >= report.pvalue
     fine = report_of(uniform, uniform)
     assert verdict(fine).level == "fine"
+    tests = list(fine.tests)
+    tests[3] = replace(tests[3], result=replace(tests[3].result, pvalue=0.004))
+    assert verdict(replace(fine, tests=tuple(tests))) == (
+        "open",
+        f"Inconclusive: the primary test does not reject calibration (p = {fine.pvalue:.2g}), but the Cox "
+        "test does (p = 0.016 by Holm's method).",
+        verdict(fine).detail,
+    )
     shifted = replace(fine.summary, intercept=IntervalEstimate(0.25, 0.03, 0.48))
     assert verdict(replace(fine, summary=shifted)).title.endswith(
         "the calibration intercept 0.25 (95% interval 0.03 to 0.48) indicates miscalibration."
