@@ -246,6 +246,12 @@ design_effect : float or None
 n_effective : float or None
     Effective number of samples: (sum w)^2 / sum w^2 for sampling weights, divided by the design effect;
     None without sampling weights and clusters.
+%(meaning)s""",
+    "weighting": """\
+n_effective : float or None
+    Effective number of samples, (sum w)^2 / sum w^2, of sampling weights; else None.
+%(meaning)s""",
+    "meaning": """\
 weights : {"sampling", "frequency", "case-control"} or None
     What weights were taken to mean; "case-control" if they depend on the outcome alone. None without
     weights, and for sampling weights that are all equal.""",

@@ -29,7 +29,6 @@ from sklearn_calib.inference._paired_samples import (
     Splits,
     adjusted_pvalues,
     check_models,
-    columns_of,
 )
 from sklearn_calib.inference._redraw import Metric
 from sklearn_calib.metrics._metric_kernel import check_estimable, declaration
@@ -100,6 +99,7 @@ class ModelPair:
     null_distribution: Array = field(repr=False, compare=False)
 
 
+@shared_docs
 @dataclass(frozen=True)
 class ModelComparison:
     """Comparison of models on the same samples.
@@ -123,10 +123,7 @@ class ModelComparison:
         Number of samples; frequencies count.
     n_clusters : int or None
         Number of clusters; None if samples were taken to be independent.
-    weights : {"sampling", "frequency"} or None
-        What the weights were taken to mean; None without weights.
-    n_effective : float or None
-        Effective number of samples, (sum w)^2 / sum w^2, of sampling weights.
+    %(weighting)s
     metric : str
         Name of the metric.
     calibration_error, greater_is_better : bool
@@ -235,6 +232,8 @@ def compare_models(
     weights: Literal["sampling", "frequency"] = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
+    reduction: Literal["classwise", "confidence", "top-label"] | None = None,
+    labels: ArrayLike | None = None,
 ) -> ModelComparison:
     r"""Test whether models differ in a metric, from their predictions for the same samples.
 
@@ -244,12 +243,12 @@ def compare_models(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels.
+    y_true : array-like of shape (n,) or (n, n_labels)
+        Labels of two or more classes; or an indicator matrix of zeros and ones for multilabel targets.
     predictions : mapping of str to array-like
-        Name of each model and its predicted probabilities in [0, 1], of shape (n,), (n, 1), (n, 2) or (n, K).
-        At least two models. One or two columns are passed to the metric as the probability of the positive
-        class, more of them unchanged.
+        Name of each model and its predicted probabilities in [0, 1], of shape (n,), (n, 1), (n, 2), (n, K) or
+        (n, n_labels). At least two models. One or two columns are passed to the metric as the probability of
+        the positive class.
     metric : str or callable, default="smooth_ece"
         Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score", "log_loss" or
         "roc_auc", or ``metric(y_true, y_proba) -> float``, such as :func:`sklearn.metrics.brier_score_loss`,
@@ -273,8 +272,8 @@ def compare_models(
     clusters : array-like of shape (n,) or None, default=None
         Label of the cluster of each sample. Clusters, which are independent, are not divided by the splits.
         At least 4; with less than 6, no difference is significant at 5%, and intervals are infinite.
-    pos_label : label, default=None
-        The positive class of a binary problem, as in the metrics.
+    %(pos_label)s
+    %(inference_reduction)s
 
     Returns
     -------
@@ -376,14 +375,17 @@ def compare_models(
     n_resamples = check_resamples(n_resamples, confidence)
     generator = check_generator(random_state)
     tail = 1.0 - confidence
-    rows = check_models(y_true, predictions, sample_weight, pos_label, clusters, weights)
+    metric, found = own_reduction(metric, reduction)
+    given = sample_weight, weights, clusters, pos_label, labels
+    rows = PairedSamples.of(check_models(y_true, predictions, *given), found)
     if rows.weight is not None and "sample_weight" not in signature(metric).parameters:
         raise TypeError("metric has no parameter sample_weight, which sampling weights need. Add it.")
-    check_estimable(metric, rows.y.shape[0], *rows.predictions)
     names = list(predictions)
     if reference is not None and (not isinstance(reference, Hashable) or reference not in predictions):
         raise ValueError(f"reference={reference!r} is not one of the models {names}.")
     every = range(len(names))
+    for problem in [each for k in every for each in rows.problems(k)]:
+        check_estimable(metric, problem.outcome.shape[0], problem.probability)
     if reference is None:
         tested = list(combinations(every, 2))
     else:
@@ -424,15 +426,12 @@ def compare_models(
         reference=reference,
         correction=correction,
         confidence=confidence,
-        n_samples=rows.y.shape[0],
-        n_clusters=None if rows.clusters is None else int(rows.clusters.max()) + 1,
+        n_samples=rows.n_samples,
+        n_clusters=None if rows.samples[0].clusters is None else int(rows.units.max()) + 1,
         metric=_name_of(metric),
         calibration_error=declaration(metric).calibration_error,
         greater_is_better=declaration(metric).greater_is_better,
-        weights=rows.weights,
-        n_effective=None
-        if rows.weight is None
-        else float(rows.y.shape[0] ** 2 / (rows.weight @ rows.weight)),
+        **rows.support,
     )
 
 
@@ -452,20 +451,12 @@ def _one(
     generator: np.random.Generator,
 ) -> tuple[float, float, float]:
     """Return corrected value and interval: by inversion for calibration errors, else by splits."""
-    p = rows.predictions[model]
     inverts = splits.squared and "sample_weight" in signature(metric).parameters
-    if not inverts or (p.ndim == 2 and own_reduction(metric, None)[1] is None):
+    if not inverts or (rows.samples[model].p.ndim == 2 and rows.reduction is None):
         ends = splits.of_one(model).interval(confidence)
         low, high = map(float, splits.root(np.array(ends)))
         return float(splits.root(splits.corrected[model])), low, high
     found = confidence_interval(
-        rows.y,
-        p,
-        metric=metric,
-        confidence=confidence,
-        sample_weight=rows.weight,
-        clusters=rows.clusters,
-        random_state=generator,
-        **columns_of(p),
+        **rows.given(model), metric=metric, confidence=confidence, random_state=generator
     )
     return found.corrected, found.lower, found.upper

@@ -10,84 +10,46 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from sklearn_calib._core._grouping import weight_words, weighting
 from sklearn_calib._core._null import MAX_ELEMENTS, monte_carlo_pvalue, tail_rank
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    BinarySample,
-    ClassSample,
-    check_clusters,
     check_fraction,
-    check_frequency_weights,
     check_generator,
     check_option,
     check_resamples,
 )
-from sklearn_calib.inference._paired_samples import check_predictions
+from sklearn_calib.inference._paired_samples import Sample, check_models, problems_of
 from sklearn_calib.metrics._decision import check_thresholds
-from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction, check_problem, split_classes
+from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction
 
 #: ``loss(y, act, thresholds)``: the value of each sample at each threshold, of shape (n, thresholds).
 Loss = Callable[[NDArray[np.int64], NDArray[np.bool_], Array], Array]
 
 
 class Decisions(NamedTuple):
-    """Outcomes and predictions; those of the same sample or cluster are dependent.
+    """Outcomes and predictions of n samples in each binary problem of a reduction, (n, problems).
 
-    ``weights`` says what the weights ``w`` are, "sampling" or "frequency"; None if there are none.
+    ``weighting`` are the fields with which results describe the weights.
     """
 
     y: NDArray[np.int64]
     p: Array
     w: Array | None
-    cluster: NDArray[np.int64] | None
+    clusters: NDArray[np.int64] | None
     n_samples: float
-    weights: str | None
+    weighting: dict[str, Any]
 
 
-def check_decisions(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    sample_weight: ArrayLike | None,
-    pos_label: Any,
-    labels: ArrayLike | None,
-    reduction: str,
-    clusters: ArrayLike | None,
-    weights: str = "sampling",
-) -> Decisions:
-    """Return the binary decisions of a problem, whose mean loss is that of the reduction."""
-    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels)
-    if isinstance(problem, list):
-        raise ValueError("y_true has one column per label (multilabel). Pass one label at a time.")
-    code = None
-    if clusters is not None:
-        w = None if sample_weight is None else np.asarray(sample_weight)
-        code = check_clusters(clusters, problem.y.shape[0] if w is None else w.shape[0], w)
-    check_option(weights, "weights", ("sampling", "frequency"))
-    n, w = float(problem.y.shape[0]), problem.w
-    if w is not None and weights == "frequency":
-        n = float(check_frequency_weights(w).sum())
-    elif w is not None and w.min() == w.max():
-        w = None
-    described = n, None if w is None else weights
-    if isinstance(problem, BinarySample) and reduction == "classwise":
-        return Decisions(problem.y, problem.p, w, code, *described)
-    if w is not None and weights == "frequency" and code is None:
-        # the binary problems of a sample are one unit
-        times = check_frequency_weights(w)
-        problem, w = problem.take(np.repeat(np.arange(times.shape[0]), times)), None
-    proba = problem.p if isinstance(problem, ClassSample) else np.column_stack((1.0 - problem.p, problem.p))
+def decisions_of(sample: Sample, reduction: str) -> Decisions:
+    """Return the binary decisions of a reduction, whose mean loss is that of the reduction."""
     # the mean over all samples is that of the predicted classes, weighted by their frequency
-    reduction = "classwise" if reduction == "classwise" else "confidence"
-    parts = split_classes(problem.y, proba, reduction)
-    y = np.concatenate([part.outcome for part in parts])
-    p = np.concatenate([part.probability for part in parts])
-    if len(parts) == 1:
-        return Decisions(y, p, w, code, *described)
-    code = np.arange(problem.y.shape[0]) if code is None else code
-    w = np.ones(problem.y.shape[0]) if w is None else w
-    return Decisions(y, p, np.tile(w, len(parts)), np.tile(code, len(parts)), *described)
+    problems = problems_of(sample, "classwise" if reduction == "classwise" else "confidence")
+    y, p = (np.column_stack([getattr(each, key) for each in problems]) for key in ("outcome", "probability"))
+    n_samples = float(y.shape[0]) if sample.sampling else sample.total
+    return Decisions(y, p, sample.w, sample.clusters, n_samples, weighting(sample))
 
 
 def decision_risk(y: NDArray[np.int64], act: NDArray[np.bool_], thresholds: Array) -> Array:
@@ -107,35 +69,40 @@ class _Units(NamedTuple):
 def _units(models: tuple[Decisions, ...], thresholds: Array, loss: Loss) -> Iterator[_Units]:
     """Yield the units in parts, with their losses at each threshold; of two models, the difference.
 
-    Without clusters, samples with the same decisions are of one kind; frequencies are numbers of samples.
-    The standard deviation is that of the difference of calibrated predictions where the decisions differ.
+    Without clusters, samples with the same outcomes, decisions and sampling weight are of one kind, so that
+    results do not depend on the order of samples; frequencies are numbers of samples. The standard deviation
+    is that of the difference of calibrated predictions where the decisions differ.
     """
-    y, w, cluster = models[0].y, models[0].w, models[0].cluster
+    (n, n_problems), w, clusters = models[0].y.shape, models[0].w, models[0].clusters
     # a sample is acted on at thresholds number 0, ..., code - 1
     codes = [np.searchsorted(thresholds, model.p, side="right") for model in models]
     m = thresholds.shape[0]
-    number, weight = np.ones(y.shape[0], dtype=np.int64), np.ones(y.shape[0]) if w is None else w
-    rows = starts = np.arange(y.shape[0])
-    if cluster is not None:
-        rows = np.argsort(cluster, kind="stable")
-        starts = np.flatnonzero(np.diff(cluster[rows], prepend=-1))
-    elif models[0].weights != "sampling":
-        key = np.zeros(y.shape[0], dtype=np.int64)
-        for model, code in zip(models, codes, strict=True):
-            key = (key * 2 + model.y) * (m + 1) + code
-        _, rows, kind = np.unique(key, return_index=True, return_inverse=True)
-        number = np.rint(np.bincount(kind, weights=weight)).astype(np.int64)
-        weight, starts = np.ones(y.shape[0]), np.arange(rows.shape[0])
+    number, weight = np.ones(n, dtype=np.int64), np.ones(n) if w is None else w
+    if clusters is not None:
+        rows = np.argsort(clusters, kind="stable")
+        starts = np.flatnonzero(np.diff(clusters[rows], prepend=-1))
+    else:
+        counted = models[0].weighting.get("weights") == "frequency"
+        kind = np.unique(np.ones(n) if counted else weight, return_inverse=True)[1]
+        columns = np.hstack([d.y * (m + 1) + code for d, code in zip(models, codes, strict=True)])
+        for column in columns.T[::-1]:
+            kind = np.unique(column * n + kind, return_inverse=True)[1]
+        _, rows = np.unique(kind, return_index=True)
+        number = np.rint(np.bincount(kind, weight if counted else None)).astype(np.int64)
+        weight, starts = np.ones(n) if counted else weight, np.arange(rows.shape[0])
     size, ends = starts.shape[0], np.append(starts[1:], rows.shape[0])
     step = max(1, MAX_ELEMENTS * size // (m * rows.shape[0]))
     for first in range(0, size, step):
         last = min(first + step, size)
         part = rows[starts[first] : ends[last - 1]]
-        acts = [np.arange(m) < code[part, np.newaxis] for code in codes]
-        losses = [loss(model.y[part], act, thresholds) for model, act in zip(models, acts, strict=True)]
+        value, spread = np.zeros((2, part.shape[0], m))
+        for k in range(n_problems):
+            acts = [np.arange(m) < code[part, k, np.newaxis] for code in codes]
+            losses = [loss(d.y[part, k], act, thresholds) for d, act in zip(models, acts, strict=True)]
+            value += losses[0] - losses[1] if len(losses) > 1 else losses[0]
+            spread += (acts[0] != acts[-1]) * np.sqrt(thresholds * (1.0 - thresholds))
         given = weight[part, np.newaxis]
-        spread = (acts[0] != acts[-1]) * np.sqrt(thresholds * (1.0 - thresholds)) * given
-        parts = (given, (losses[0] - losses[1] if len(losses) > 1 else losses[0]) * given, spread)
+        parts = given, value * given / n_problems, spread * given / n_problems
         begin = starts[first:last] - starts[first]
         mass, value, spread = (np.add.reduceat(each, begin, axis=0) for each in parts)
         yield _Units(number[first:last], mass[:, 0], value, spread)
@@ -221,6 +188,7 @@ def threshold_curve(
     return found.mean, found.mean - width * found.error, found.mean + width * found.error
 
 
+@shared_docs
 @dataclass(frozen=True, eq=False)
 class DominanceResult:
     """Comparison of the decision risk of two models at all thresholds.
@@ -248,10 +216,7 @@ class DominanceResult:
         Number of random swaps.
     name_a, name_b : str
         The models.
-    weights : {"sampling", "frequency"} or None
-        What the weights were taken to be; None without weights.
-    n_effective : float or None
-        (sum w)^2 / sum w^2 for sampling weights; else None.
+    %(weighting)s
     """
 
     thresholds: Array = field(repr=False)
@@ -289,12 +254,12 @@ class DominanceResult:
 
     def __str__(self) -> str:
         lines = [f"{label}: {text}" for label, text in self._rows()]
-        weights = f", {self.weights} weights" if self.weights else ""
-        return "\n".join([*lines, f"n = {self.n_samples:g}{weights}, {self.n_resamples} random swaps"])
+        weights = f"; {weight_words(self)}" if self.weights else ""
+        return "\n".join([*lines, f"n = {self.n_samples:g}, {self.n_resamples} random swaps{weights}"])
 
     def _repr_html_(self) -> str:
         more = [("n", f"{self.n_samples:g}"), ("random swaps", str(self.n_resamples))]
-        return result_html("dominance", [*self._rows(), *more])
+        return result_html("dominance", [*self._rows(), *more, ("weights", weight_words(self))])
 
 
 def compare_decisions(
@@ -329,11 +294,7 @@ def compare_decisions(
         n_resamples=n_resamples,
         name_a=name_a,
         name_b=name_b,
-        weights=a.weights,
-        # a sample of several classes has a decision for each of them
-        n_effective=float(a.n_samples * a.w.mean() ** 2 / np.mean(a.w**2))
-        if a.w is not None and a.weights == "sampling"
-        else None,
+        **a.weighting,
     )
 
 
@@ -360,9 +321,9 @@ def dominance_test(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of two or more classes.
-    predictions : mapping of str to array-like of shape (n,), (n, 1) or (n, n_classes)
+    y_true : array-like of shape (n,) or (n, n_labels)
+        Labels of two or more classes; or an indicator matrix of zeros and ones for multilabel targets.
+    predictions : mapping of str to array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
         Names of two models, a and b, and their predicted probabilities for the same samples.
     thresholds : array-like of shape (m,), default=None
         Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
@@ -421,7 +382,8 @@ def dominance_test(
     clusters replace :math:`d_i`.
 
     For more than two classes the loss of a sample is the mean over the classes (each against the rest), or
-    that of the predicted class; "top-label" is the same as "confidence", because losses are averages.
+    that of the predicted class; of a multilabel target, the mean over the labels. "top-label" is the same
+    as "confidence", because losses are averages.
 
     References
     ----------
@@ -445,14 +407,9 @@ def dominance_test(
     generator = check_generator(random_state)
     check_option(reduction, "reduction", REDUCTIONS)
     tau = np.unique(check_thresholds(thresholds))
-    check_predictions(predictions)
-    if len(predictions) > 2:
-        raise ValueError(
-            f"predictions must contain two models, got {len(predictions)}. Pass a mapping of two names."
-        )
-    a, b = (
-        check_decisions(y_true, proba, sample_weight, pos_label, labels, reduction, clusters, weights)
-        for proba in predictions.values()
-    )
+    samples = check_models(y_true, predictions, sample_weight, weights, clusters, pos_label, labels)
+    if len(samples) > 2:
+        raise ValueError(f"predictions must contain two models, got {len(samples)}. Pass two names.")
+    a, b = (decisions_of(sample, reduction) for sample in samples)
     name_a, name_b = predictions
     return compare_decisions(a, b, tau, confidence, n_resamples, generator, name_a, name_b)

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._core._grouping import GroupedOutcomes, group_starts, weighting
 from sklearn_calib._core._null import tail_rank
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    as_array,
-    check_classes,
-    check_clusters,
-    check_columns_of,
-    check_frequency_weights,
-    check_labels,
-    check_option,
-    check_scores,
-    check_weights,
-    shape_of,
-)
+from sklearn_calib._validation import BinarySample, ClassSample
 from sklearn_calib.inference._null_distribution import expected_under_calibration
 from sklearn_calib.inference._redraw import Metric, pooled
 from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel, declaration
+from sklearn_calib.metrics._reductions import (
+    Problem,
+    check_problem,
+    multilabel_words,
+    split_classes,
+    two_columns,
+)
 
 _NULL_SAMPLES = 200
 # Relative differences below this are rounding.
@@ -37,124 +33,135 @@ _MOST_BATCHED = 1 << 13
 # Samples times subsets at a time.
 _MAX_ELEMENTS = 1 << 20
 
-
-@dataclass(frozen=True, eq=False)
-class PairedSamples:
-    """Checked samples: class codes (int64, shape (n,)) and the predictions of each model, (n,) or (n, K).
-
-    ``weight`` are sampling weights with mean 1, and ``weights`` says what the given weights were.
-    """
-
-    y: NDArray[np.int64]
-    predictions: tuple[Array, ...]
-    clusters: NDArray[np.int64] | None = None
-    weight: Array | None = None
-    weights: str | None = None
-
-    @cached_property
-    def units(self) -> NDArray[np.int64]:
-        """Return a code for each sample: those of the same code stay together."""
-        return np.arange(self.y.shape[0]) if self.clusters is None else self.clusters
-
-    def value(self, metric: Metric, model: int, name: str) -> float:
-        """Return the metric of one model."""
-        given = f"predictions[{name!r}] and "
-        return _evaluate(metric, self.y, self.predictions[model], given, weight=self.weight)
-
-    def null_mean(self, metric: Metric, model: int, generator: np.random.Generator) -> float:
-        """Return the mean of the metric for outcomes simulated from the model's predictions."""
-        p = self.predictions[model]
-        known = p.ndim == 1 and self.clusters is None and self.weight is None
-        return expected_under_calibration(
-            None if known else self.y,
-            p,
-            metric=metric,
-            sample_weight=self.weight,
-            clusters=self.clusters,
-            n_resamples=_NULL_SAMPLES,
-            random_state=generator,
-            **columns_of(p),
-        ).mean
-
-
-def columns_of(p: Array) -> dict[str, Any]:
-    """Return the argument that names the columns of predictions of class codes."""
-    return {"labels": np.arange(p.shape[1])} if p.ndim == 2 and p.shape[1] > 2 else {"pos_label": 1}
-
-
-def check_predictions(predictions: Mapping[str, ArrayLike]) -> dict[str, Array]:
-    """Return the checked predictions of two or more models, by ``predictions[name]``."""
-    if not isinstance(predictions, Mapping):
-        raise TypeError(f"predictions must map names to arrays, got {type(predictions).__name__}.")
-    if len(predictions) < 2:
-        raise ValueError(f"predictions must contain at least two models, got {len(predictions)}. Name each.")
-    shown = {f"predictions[{name!r}]": p for name, p in predictions.items()}
-    checked = {name: check_scores(p, name, kind="probability") for name, p in shown.items()}
-    first, *others = checked
-    for name in others:
-        if checked[name].shape != checked[first].shape:
-            raise ValueError(
-                f"{name} has shape {checked[name].shape} but {first} has {checked[first].shape}. Pass the "
-                "predictions of all models for the same samples and classes."
-            )
-    return checked
+Sample = BinarySample | ClassSample
 
 
 def check_models(
     y_true: ArrayLike,
     predictions: Mapping[str, ArrayLike],
-    sample_weight: ArrayLike | None,
-    pos_label: Any,
+    sample_weight: ArrayLike | None = None,
+    weights: str | None = "sampling",
     clusters: ArrayLike | None = None,
-    weights: str = "sampling",
-) -> PairedSamples:
-    """Check labels, the predictions of all models, and weights; repeat samples by their frequencies."""
-    checked = check_predictions(predictions)
-    first = next(iter(checked))
-    n = checked[first].shape[0]
-    if checked[first].ndim == 1:
-        both = all(shape_of(p, "predictions")[1:] == (2,) for p in predictions.values())
-        y = check_labels(y_true, pos_label, ordered=both)
-    elif pos_label is not None:
-        raise ValueError(
-            f"pos_label={pos_label!r} is for binary problems, but {first} has {checked[first].shape[1]} "
-            "columns. Omit it."
-        )
-    else:
-        y = _class_codes(y_true, checked[first].shape[1], first)
-    if y.shape[0] != n:
-        raise ValueError(
-            f"y_true has {y.shape[0]} samples but {first} has {n}. Pass arrays of the same length."
-        )
-    for name, table in predictions.items():
-        check_columns_of(table, y_true, y, f"predictions[{name!r}]", pos_label)
-    arrays = tuple(checked.values())
-    check_option(weights, "weights", ("sampling", "frequency"))
-    w = None if sample_weight is None else check_weights(sample_weight, n)
-    if w is None:
-        codes = None if clusters is None else check_clusters(clusters, n, None)
-        return PairedSamples(y, arrays, codes)
-    counted = weights == "frequency"
-    times = check_frequency_weights(w) if counted else (w > 0.0).astype(np.int64)
-    codes = None if clusters is None else check_clusters(clusters, n, times.astype(np.float64))
-    y, arrays = np.repeat(y, times), tuple(np.repeat(p, times, axis=0) for p in arrays)
-    codes = None if codes is None else np.repeat(codes, times[times > 0])
-    w = w[w > 0.0]
-    if counted or w.min() == w.max():
-        return PairedSamples(y, arrays, codes, weights="frequency" if counted else None)
-    return PairedSamples(y, arrays, codes, w / w.mean(), "sampling")
+    pos_label: Any = None,
+    labels: ArrayLike | None = None,
+) -> list[Sample]:
+    """Return the samples of two or more models; errors name ``predictions[name]``."""
+    if not isinstance(predictions, Mapping):
+        raise TypeError(f"predictions must map names to arrays, got {type(predictions).__name__}.")
+    if len(predictions) < 2:
+        raise ValueError(f"predictions must contain at least two models, got {len(predictions)}. Name each.")
+    found: dict[str, Sample] = {}
+    for name, p in predictions.items():
+        shown = f"predictions[{name!r}]"
+        try:
+            found[shown] = check_model(y_true, p, sample_weight, weights, clusters, pos_label, labels)
+        except (TypeError, ValueError) as error:
+            raise type(error)(str(error).replace("y_proba", shown)) from None
+    (first, sample), *others = found.items()
+    for name, other in others:
+        if other.p.shape != sample.p.shape:
+            raise ValueError(
+                f"{name} has shape {other.p.shape} but {first} has {sample.p.shape}. Pass the predictions of "
+                "all models for the same samples and classes."
+            )
+    return list(found.values())
 
 
-def _class_codes(y_true: ArrayLike, n_classes: int, name: str) -> NDArray[np.int64]:
-    classes, codes = check_classes(y_true, "y_true")
-    if classes.shape[0] == n_classes:
-        return codes
-    if classes.dtype.kind in "biu" and classes[0] >= 0 and classes[-1] < n_classes:
-        return as_array(y_true, "y_true").reshape(-1).astype(np.int64)
-    raise ValueError(
-        f"y_true has {classes.shape[0]} classes, {classes[:5].tolist()}, but {name} has {n_classes} columns. "
-        f"Pass a column for each class, or code the labels 0, ..., {n_classes - 1} in their order."
+def check_model(y_true: ArrayLike, y_proba: ArrayLike, *given: Any) -> Sample:
+    """Return a checked sample, whose ``y`` and ``p`` have the shape (n, n_labels) if it is multilabel."""
+    sample_weight, weights, clusters, pos_label, labels = given
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
+    if not isinstance(problem, list):
+        return problem
+    y, p = (
+        np.stack(columns, axis=1) for columns in zip(*((each.y, each.p) for each in problem), strict=True)
     )
+    return replace(problem[0], y=y, p=p)
+
+
+def problems_of(sample: Sample, reduction: str | None) -> list[Problem]:
+    """Return the binary problems of a reduction; None leaves the sample as it is."""
+    y, p = sample.y, sample.p
+    if reduction is None or (p.ndim == 1 and reduction == "classwise"):
+        return [Problem(1.0, y, p, None)]
+    if y.ndim == 1:
+        return split_classes(y, two_columns(p) if p.ndim == 1 else p, reduction, sample.w)
+    if reduction != "classwise":
+        raise ValueError(multilabel_words(reduction))
+    share = 1.0 / p.shape[1]
+    return [
+        Problem(share, outcome, np.ascontiguousarray(q), None) for outcome, q in zip(y.T, p.T, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class PairedSamples:
+    """The samples of each model, in which frequencies are written out.
+
+    The metric is that of binary problems of the ``reduction``, or of the whole sample (None). ``support`` are
+    the fields with which results describe the weights.
+    """
+
+    samples: tuple[Sample, ...]
+    reduction: str | None = None
+    support: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, samples: list[Sample], reduction: str | None = None) -> PairedSamples:
+        """Repeat the samples by their frequencies."""
+        first = samples[0]
+        support = weighting(first)
+        if first.w is not None and not first.sampling:
+            rows = np.repeat(np.arange(first.y.shape[0]), first.w.astype(np.int64))
+            samples = [replace(sample.take(rows), w=None) for sample in samples]
+        return cls(tuple(samples), reduction, support)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples; frequencies count."""
+        return int(self.samples[0].y.shape[0])
+
+    @property
+    def weight(self) -> Array | None:
+        """Sampling weights with mean 1, if there are any."""
+        return self.samples[0].w
+
+    @property
+    def units(self) -> NDArray[np.int64]:
+        """A code for each sample: those of the same code stay together."""
+        clusters = self.samples[0].clusters
+        return np.arange(self.n_samples) if clusters is None else clusters
+
+    def problems(self, model: int) -> list[Problem]:
+        """Return the binary problems of one model."""
+        return problems_of(self.samples[model], self.reduction)
+
+    def value(self, metric: Metric, model: int, name: str) -> float:
+        """Return the metric of one model."""
+        given, total = f"predictions[{name!r}] and ", 0.0
+        for fraction, y, p, members in self.problems(model):
+            weight = self.weight if self.weight is None or members is None else self.weight[members]
+            total += fraction * _evaluate(metric, y, p, given, weight=weight)
+        return total
+
+    def given(self, model: int) -> dict[str, Any]:
+        """Return the arguments of functions that evaluate a single model."""
+        sample = self.samples[model]
+        return {
+            "y_true": sample.y,
+            "y_proba": sample.p,
+            "sample_weight": sample.w,
+            "clusters": sample.clusters,
+            "pos_label": 1 if sample.p.ndim == 1 else None,
+            "reduction": self.reduction,
+            "labels": np.arange(sample.p.shape[1]) if sample.p.ndim > sample.y.ndim else None,
+        }
+
+    def null_mean(self, metric: Metric, model: int, generator: np.random.Generator) -> float:
+        """Return the mean of the metric for outcomes simulated from the model's predictions."""
+        return expected_under_calibration(
+            **self.given(model), metric=metric, n_resamples=_NULL_SAMPLES, random_state=generator
+        ).mean
 
 
 def _evaluate(
@@ -186,11 +193,28 @@ def _evaluate(
 
 
 class _Subsets:
-    """A metric on subsets of ``size`` samples: many at a time if it declares a kernel."""
+    """A metric on subsets of ``size`` samples, the weighted mean over its binary problems."""
 
-    def __init__(self, metric: Metric, rows: PairedSamples, p: Array, size: int) -> None:
-        y = rows.y
-        self.metric, self.y, self.p, self.size, self.weight = metric, y, p, size, rows.weight
+    def __init__(self, metric: Metric, rows: PairedSamples, model: int, size: int) -> None:
+        self.parts = [_Part(metric, rows, problem, size) for problem in rows.problems(model)]
+        self.accuracy = max(part.accuracy for part in self.parts)
+
+    def __call__(self, member: NDArray[np.bool_]) -> Array:
+        """Return the metric of r subsets; ``member``, of shape (r, n), says which samples are in each."""
+        values, weights = zip(*(part(member) for part in self.parts), strict=True)
+        return np.asarray(sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights))
+
+
+class _Part:
+    """A metric on subsets of one problem: many at a time if it declares a kernel."""
+
+    def __init__(self, metric: Metric, rows: PairedSamples, problem: Problem, size: int) -> None:
+        _, y, p, self.members = problem
+        weight = rows.weight
+        if self.members is not None:
+            size = max(size * p.shape[0] // rows.n_samples, 1)
+            weight = None if weight is None else weight[self.members]
+        self.metric, self.y, self.p, self.size, self.weight = metric, y, p, size, weight
         bound = bind_kernel(metric, size) if p.ndim == 1 else None
         self.evaluate: Evaluate | None = None
         self.accuracy = 0.0
@@ -212,23 +236,31 @@ class _Subsets:
         self.evaluate = bound.evaluator(prob, size)
         self.accuracy = bound.accuracy
 
-    def __call__(self, member: NDArray[np.bool_]) -> Array:
-        """Return the metric of r subsets; ``member``, of shape (r, n), says which samples are in each."""
+    def __call__(self, member: NDArray[np.bool_]) -> tuple[Array, Any]:
+        """Return the metric of r subsets, and its weight in the mean over problems."""
+        share: Any = 1.0
+        if self.members is not None:
+            member = member[:, self.members]
+            share = member.sum(axis=1) if self.weight is None else member @ self.weight
         if self.evaluate is None:
-            found = []
-            for some in map(np.flatnonzero, member):
-                weight = None if self.weight is None else self.weight[some]
-                found.append(_evaluate(self.metric, self.y[some], self.p[some], subset=True, weight=weight))
-            return np.array(found)
+            return np.array([self._one(np.flatnonzero(some)) for some in member]), share
         count = member.T[self.order].astype(np.float64)
         if self.weight is not None:
             count *= self.weight[self.order, np.newaxis]
+        # a subset without a member, whose weight is 0
+        count[:, ~member.any(axis=1)] = 1.0
         # subsets of clusters or sampling weights differ in size, and the kernel is bound to one
         count *= self.size / count.sum(axis=0)
         positives = count * self.y[self.order, np.newaxis]
         if self.starts.shape[0] < self.order.shape[0]:
             count, positives = (np.add.reduceat(each, self.starts, axis=0) for each in (count, positives))
-        return self.evaluate(count, positives)
+        return self.evaluate(count, positives), share
+
+    def _one(self, rows: NDArray[np.intp]) -> float:
+        if not rows.size:
+            return 0.0
+        weight = None if self.weight is None else self.weight[rows]
+        return _evaluate(self.metric, self.y[rows], self.p[rows], subset=True, weight=weight)
 
 
 def _blocks(n_draws: int, n: int) -> Iterator[range]:
@@ -286,15 +318,15 @@ class Splits:
         cls, metric: Metric, rows: PairedSamples, n_resamples: int, generator: np.random.Generator
     ) -> Splits:
         """Split the samples ``n_resamples`` times."""
-        n, models = rows.y.shape[0], rows.predictions
+        n, models = rows.n_samples, range(len(rows.samples))
         # as the parts are evaluated
-        subsets = [_Subsets(metric, rows, p, n) for p in models]
+        subsets = [_Subsets(metric, rows, model, n) for model in models]
         whole = np.array([evaluate(np.ones((1, n), dtype=bool))[0] for evaluate in subsets])
-        subsets = [_Subsets(metric, rows, p, max(n // 2, 1)) for p in models]
+        subsets = [_Subsets(metric, rows, model, max(n // 2, 1)) for model in models]
         fraction, parts = [np.empty(0)], [np.empty((2, 0, len(models)))]
+        units = rows.units
         for block in _blocks(n_resamples, n):
-            chosen = generator.random((len(block), int(rows.units.max()) + 1)) < 0.5
-            member = chosen[:, rows.units]
+            member = (generator.random((len(block), int(units.max()) + 1)) < 0.5)[:, units]
             size = member.sum(axis=1)
             member = member[(size > 0) & (size < n)]
             if not member.size:

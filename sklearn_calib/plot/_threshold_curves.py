@@ -22,11 +22,13 @@ from sklearn_calib._validation import (
     check_resamples,
 )
 from sklearn_calib.inference._dominance import (
-    check_decisions,
+    Decisions,
     compare_decisions,
     decision_risk,
+    decisions_of,
     threshold_curve,
 )
+from sklearn_calib.inference._paired_samples import check_model
 from sklearn_calib.metrics._decision import check_thresholds, decision_risks, n_risk_bins
 from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction
 from sklearn_calib.plot._estimator import DisplayMixin
@@ -236,15 +238,17 @@ class _MeanLossDisplay(_ThresholdDisplay):
         models = named_models(predictions)
         if reference is not None and (not isinstance(reference, str) or reference not in models):
             raise ValueError(f"reference={reference!r} is not one of the models {[*models]}.")
-        options = (sample_weight, pos_label, labels, reduction, clusters, weights)
-        decisions = {key: check_decisions(y_true, p, *options) for key, p in models.items()}
+        given = sample_weight, weights, clusters, pos_label, labels
+        decisions = {
+            key: decisions_of(check_model(y_true, p, *given), reduction) for key, p in models.items()
+        }
         if thresholds is None:
-            tau = _in_range(tau, [group_outcomes(each.y, each.p, each.w) for each in decisions.values()])
+            tau = _in_range(tau, [_grouped(each) for each in decisions.values()])
         first = next(iter(decisions.values()))
         for key, each in decisions.items():
             if each.p.shape != first.p.shape:
                 raise ValueError(f"predictions[{key!r}] has other classes than the first model.")
-        rate = float(np.average(first.y, weights=first.w))
+        rate = float(np.average(first.y.mean(axis=1), weights=first.w))
         curves: dict[str | None, ThresholdCurve] = {}
         for key, each in decisions.items():
             if reference is None:
@@ -260,6 +264,11 @@ class _MeanLossDisplay(_ThresholdDisplay):
                 shown = None if band is None else "simultaneous"
                 curves[key] = ThresholdCurve(tau, value, lower, upper, rate, confidence, shown, found.pvalue)
         return cls(curves, reference=reference, name=name).plot(ax, **plot_params)
+
+
+def _grouped(found: Decisions) -> GroupedOutcomes:
+    w = None if found.w is None else np.repeat(found.w, found.p.shape[1])
+    return group_outcomes(found.y.ravel(), found.p.ravel(), w)
 
 
 def _in_range(thresholds: Array, groups: list[GroupedOutcomes]) -> Array:

@@ -10,7 +10,7 @@ from scipy.stats import binom, ttest_rel
 from sklearn.metrics import log_loss
 
 from sklearn_calib.inference import compare_models, confidence_interval, expected_under_calibration
-from sklearn_calib.inference._paired_samples import Splits, check_models
+from sklearn_calib.inference._paired_samples import PairedSamples, Splits, check_models
 from sklearn_calib.metrics import (
     MetricKernel,
     cutoff_calibration_error,
@@ -141,7 +141,7 @@ def test_average_is_the_paired_t_test():
 
 def test_parts_from_the_definition():
     y, a, b = sample(31)
-    rows = check_models(y, {"a": a, "b": b}, None, None)
+    rows = PairedSamples.of(check_models(y, {"a": a, "b": b}))
     splits = Splits.draw(ece, rows, 5, np.random.default_rng(1))
     member = np.random.default_rng(1).random((5, 31)) < 0.5
     for k, first in enumerate(member):
@@ -174,7 +174,8 @@ def test_draws_and_ends_of_squares_by_hand():
 
 def test_the_ends_are_the_values_at_which_draws_reach_the_estimate():
     y, a, b = sample(40)
-    splits = Splits.draw(ece, check_models(y, {"a": a, "b": b}, None, None), 50, np.random.default_rng(1))
+    rows = PairedSamples.of(check_models(y, {"a": a, "b": b}))
+    splits = Splits.draw(ece, rows, 50, np.random.default_rng(1))
     contrast = splits.of_pair(0, 1)
     f = np.concatenate((splits.fraction, 1 - splits.fraction))[:, 0]
     for value in (-0.05, 0.0, 0.1):
@@ -192,7 +193,8 @@ def test_correction_is_unbiased_for_the_square():
     for truth in (0.5, 0.6):
         found = []
         for _ in range(200):
-            rows = check_models((rng.random(100) < truth).astype(int), {"a": p, "b": p}, None, 1)
+            y = (rng.random(100) < truth).astype(int)
+            rows = PairedSamples.of(check_models(y, {"a": p, "b": p}))
             found.append(Splits.draw(cell, rows, 20, rng).corrected[0])
         error = np.std(found) / np.sqrt(200)
         assert np.mean(found) == pytest.approx((truth - 0.5) ** 2, abs=4 * error)
@@ -510,11 +512,13 @@ GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "predictions": {"a": A, "b": B}}
         ({"metric": "ece"}, ValueError, "metric=.ece. is not the name of a metric"),
         ({"metric": lambda y, p: np.nan}, ValueError, "metric returned nan"),
         ({"predictions": {"a": [0.1, 0.2, 0.3, 1.4], "b": B}}, ValueError, r"predictions\['a'\]"),
-        ({"predictions": {"a": A, "b": [0.5] * 3}}, ValueError, r"predictions\['b'\] has shape"),
+        ({"predictions": {"a": A, "b": [0.5] * 3}}, ValueError, r"4 samples but predictions\['b'\] has 3"),
         ({"y_true": [0, 1]}, ValueError, "y_true has 2 samples"),
         ({"y_true": [0, 1, 2, 1]}, ValueError, "y_true"),
         ({"predictions": [A, B]}, TypeError, "predictions"),
         ({"predictions": {"a": A}}, ValueError, "at least two"),
+        ({"reduction": "mean"}, ValueError, "reduction must be"),
+        ({"labels": [0, 1]}, ValueError, "Pass pos_label instead"),
         ({"reference": "c"}, ValueError, "reference"),
         ({"correction": "fdr"}, ValueError, "correction"),
         ({"n_resamples": 18}, ValueError, "n_resamples >= 19"),
@@ -632,16 +636,49 @@ def test_text_names_the_metric_and_what_is_compared():
     assert "best set" not in text
 
 
-def test_models_of_several_classes_have_the_intervals_of_the_function():
+def classes(n=200, n_classes=4):
     rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.full(4, 0.3), 200)
-    y = (rng.random((200, 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
-    row = compare_models(
-        y,
-        {"true": p, "flat": np.sqrt(p) / np.sqrt(p).sum(axis=1, keepdims=True)},
-        metric=cutoff_calibration_error,
-        n_resamples=39,
-    ).models[0]
-    found = confidence_interval(y, p, metric=cutoff_calibration_error, random_state=1)
-    assert row.lower == found.lower == 0.0
-    assert (row.upper, row.corrected) == pytest.approx((found.upper, found.corrected), abs=0.01)
+    p = rng.dirichlet(np.full(n_classes, 0.3), n)
+    y = (rng.random((n, 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
+    return y, p, np.sqrt(p) / np.sqrt(p).sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("reduction", ["classwise", "confidence", "top-label"])
+def test_reductions_are_those_of_the_function(reduction):
+    """Splits by the kernels of binary problems, and by a call of the metric for each part."""
+    y, p, flat = classes()
+
+    @MetricKernel(calibration_error=True)
+    def function(y_true, y_proba, sample_weight=None, labels=None):
+        given = {"sample_weight": sample_weight, "reduction": reduction}
+        return cutoff_calibration_error(y_true, y_proba, labels=np.arange(4), **given)
+
+    w = np.exp(np.random.default_rng(1).normal(size=200))
+    options = {"n_resamples": 39, "sample_weight": w}
+    models = {"true": p, "flat": flat}
+    found = compare_models(y, models, metric=cutoff_calibration_error, reduction=reduction, **options)
+    loop = compare_models(y, models, metric=function, **options).pairs[0]
+    np.testing.assert_allclose(found.pairs[0].null_distribution, loop.null_distribution, atol=1e-9)
+    assert found.pairs[0].difference == pytest.approx(loop.difference)
+    interval = {"metric": cutoff_calibration_error, "reduction": reduction, "sample_weight": w}
+    expected = confidence_interval(y, p, **interval, random_state=1)
+    row = found.models[0]
+    assert row.estimate == pytest.approx(expected.estimate)
+    near = pytest.approx((expected.lower, expected.upper, expected.corrected), abs=0.02)
+    assert (row.lower, row.upper, row.corrected) == near
+    letters = np.array(["a", "b", "c", "d", "e"])[y]
+    none = np.column_stack((p, np.zeros(200)))
+    given = {"metric": cutoff_calibration_error, "n_resamples": 39, "labels": list("abcde")}
+    assert compare_models(letters, {"a": none, "b": none}, **given).pairs[0].pvalue == 1
+
+
+def test_multilabel_targets():
+    y, p, flat = classes()
+    y, flat = (y[:, np.newaxis] == np.arange(4)).astype(int), np.minimum(1.2 * flat, 1.0)
+    given = {"metric": cutoff_calibration_error, "n_resamples": 39}
+    found = compare_models(y, {"true": p, "flat": flat}, **given)
+    errors = [np.mean([cutoff_calibration_error(y[:, k], q[:, k]) for k in range(4)]) for q in (p, flat)]
+    assert found.pairs[0].difference == pytest.approx(errors[0] - errors[1])
+    assert found.best_set == ("true",)
+    with pytest.raises(ValueError, match="needs mutually exclusive classes"):
+        compare_models(y, {"true": p, "flat": flat}, **given, reduction="confidence")

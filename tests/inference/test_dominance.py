@@ -88,11 +88,20 @@ def test_sampling_weights_stay_with_their_samples(few, w):
     exact = np.mean(np.array(flips) >= largest(np.abs(d.sum(axis=0)), scale(d, a, b, w)) - 1e-9)
     assert found.pvalue == pytest.approx(exact, abs=0.015)
     assert found.n_samples == 9
-    assert "n = 9, sampling weights" in str(found)
+    assert "sampling weights, effective number of samples" in str(found)
     assert found.n_effective == pytest.approx(sum(w) ** 2 / sum(each**2 for each in w))
-    again = dominant(y, a, b, thresholds=TAU, sample_weight=3 * w, n_resamples=20_000, random_state=0)
+    order = np.random.default_rng(1).permutation(9)
+    again = dominance_test(
+        y[order],
+        {"a": a[order], "b": b[order]},
+        thresholds=TAU,
+        sample_weight=3 * w[order],
+        n_resamples=20_000,
+    )
     assert again.pvalue == found.pvalue
     np.testing.assert_allclose(again.upper, found.upper)
+    by_class = dominant(y, a, b, thresholds=TAU, sample_weight=np.where(y, 1, 5))
+    assert by_class.weights == "case-control"
 
 
 def test_identical_models_are_equal():
@@ -129,6 +138,11 @@ def test_reductions_of_several_classes():
     d = np.mean([differences(y == k, a[:, k], b[:, k]) for k in range(3)], axis=0)
     found = dominant(y, a, b, thresholds=TAU, n_resamples=999, random_state=0)
     np.testing.assert_allclose(found.difference, d.mean(axis=0), atol=1e-15)
+    order = rng.permutation(40)
+    again = dominant(y[order], a[order], b[order], thresholds=TAU, random_state=0)
+    assert (again.pvalue, *again.upper) == pytest.approx((found.pvalue, *found.upper))
+    labels = dominant((y[:, np.newaxis] == np.arange(3)).astype(int), a, b, thresholds=TAU, random_state=0)
+    assert labels.pvalue == found.pvalue
     # the classes of one sample are swapped together
     squares = (d**2).sum(axis=0)
     signs = rng.choice((-1, 1), (4000, 40))
@@ -148,6 +162,7 @@ def test_reductions_of_several_classes():
         np.testing.assert_allclose(found.difference, risk[0] - risk[1], atol=1e-15)
 
 
+@pytest.mark.filterwarnings("ignore:Only 9 clusters")
 def test_clusters_are_swapped_together():
     rng = np.random.default_rng(4)
     group = np.array([3, 1, 1, 2, 5, 5, 5, 8, 2, 9, 9, 4, 6, 7, 7, 0, 10, 11, 12, 13, 14, 14])
@@ -234,7 +249,7 @@ def test_bad_input(few):
     y, a, b = few
     with pytest.raises(ValueError, match=r"predictions\['b'\] contains NaN"):
         dominant(y, a, np.where(b > 0.5, np.nan, b))
-    with pytest.raises(ValueError, match="y_true has 9 samples but y_proba has 8"):
+    with pytest.raises(ValueError, match=r"y_true has 9 samples but predictions\['a'\] has 8"):
         dominant(y, a[:8], b[:8])
     with pytest.raises(
         ValueError, match=r"predictions\['b'\] has shape \(9, 3\) but predictions\['a'\] has \(9,\)"
