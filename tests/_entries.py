@@ -57,6 +57,7 @@ GOOD = {
 #: Good arguments of single functions and classes.
 SPECIAL = {
     "TestDisplay": {"test": inference.SpiegelhalterTest()},
+    **{f"SequentialTest.{method}": {"weights": "frequency"} for method in ("fit", "test", "partial_fit")},
     "StreamingCalibrator": {"calibrator": calibrators.PlattCalibrator(), "half_life": 10.0},
     "CertifiedCalibrator": {"weights": "frequency"},
     "CalibratedClassifier": {"estimator": LogisticRegression()},
@@ -147,7 +148,7 @@ def of_estimator(cls, X):
                 getattr(cls(**good), method),
                 lambda method=method, **given: getattr(cls(**good), method)(**given),
             )
-            data = good_of(anew, "")
+            data = good_of(anew, f"{name}.{method}")
             yield Entry(f"{name}.{method}", anew, data | ({"X": X} if "X" in data else {}))
     # a table of features is checked by the model
     for method in ("transform", "predict_proba", "predict") if X is P else ():

@@ -39,6 +39,7 @@ EXCEPTIONS = {
     "distance_from_calibration": 10,
     "calibration_summary": 11,
     "SpiegelhalterTest": 1,
+    "SampleSplittingTest": 16,
     "CombinedTest": 32,
     "CombinedTest, asymptotic": 15,
     "TCal": 24,
@@ -47,7 +48,8 @@ EXCEPTIONS = {
     "MatrixScalingCalibrator": 19,
     "VectorScalingCalibrator": 19,
     "AutoCalibrator": 28,
-    "AutoCalibrator, ten classes": 13,
+    "AutoCalibrator, ten classes": 28,
+    "LogAverageCalibrator, ten classes": 20,
 }
 N_ROWS = dict.fromkeys(LIMITS, 10**6) | {
     "metrics of ten classes": 2 * 10**4,
