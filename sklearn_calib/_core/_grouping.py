@@ -319,10 +319,12 @@ def weighting(sample: Any, design_effect: float | None = None) -> dict[str, Any]
     return {"weights": kind, "n_effective": size / (design_effect or 1.0)}
 
 
-def weight_words(result: Any) -> str:
+def weight_words(result: Any, *, corrected: bool = True) -> str:
     """Return what a result tells of weights, in words; nothing if there are none."""
-    if result.weights == "case-control":
+    if result.weights == "case-control" and corrected:
         return "by class (case-control), probabilities corrected"
+    if result.weights == "case-control":
+        return f"by class (case-control), effective number of samples {result.n_effective:,.0f}"
     if result.weights == "sampling":
         return f"sampling weights, effective number of samples {result.n_effective:,.0f}"
     return "" if result.weights is None else "frequencies"

@@ -155,7 +155,7 @@ class ModelComparison:
 
     def _size(self) -> str:
         clusters = "" if self.n_clusters is None else f", {self.n_clusters} clusters"
-        weights = f"; {weight_words(self)}" if self.weights else ""
+        weights = f"; {weight_words(self, corrected=False)}" if self.weights else ""
         return f"n = {self.n_samples}{clusters}{weights}"
 
     def __str__(self) -> str:

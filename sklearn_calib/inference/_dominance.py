@@ -254,12 +254,14 @@ class DominanceResult:
 
     def __str__(self) -> str:
         lines = [f"{label}: {text}" for label, text in self._rows()]
-        weights = f"; {weight_words(self)}" if self.weights else ""
+        weights = f"; {weight_words(self, corrected=False)}" if self.weights else ""
         return "\n".join([*lines, f"n = {self.n_samples:g}, {self.n_resamples} random swaps{weights}"])
 
     def _repr_html_(self) -> str:
         more = [("n", f"{self.n_samples:g}"), ("random swaps", str(self.n_resamples))]
-        return result_html("dominance", [*self._rows(), *more, ("weights", weight_words(self))])
+        return result_html(
+            "dominance", [*self._rows(), *more, ("weights", weight_words(self, corrected=False))]
+        )
 
 
 def compare_decisions(

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound
-from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_outcomes, packed_sort
+from sklearn_calib._core._grouping import (
+    CHUNK,
+    GroupedOutcomes,
+    group_outcomes,
+    packed_sort,
+    weight_words,
+)
 from sklearn_calib._core._null import bootstrap_counts
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
@@ -101,7 +107,7 @@ class CutoffResult:
         Mean residual over that interval times its fraction of the sample: ``value`` with a sign, positive
         if events are more frequent than predicted.
     n_samples : float
-        Number of samples; the effective one, (sum w)^2 / sum w^2, for sampling weights.
+        Number of samples; for frequencies their sum.
     base_rate : float
         Event frequency.
     probabilities : ndarray of shape (m,)
@@ -113,6 +119,8 @@ class CutoffResult:
         Weight, and weight of positive samples, at each of ``probabilities``.
     weights : {"sampling", "frequency"} or None
         What the weights were taken to mean; None if there are none, or all sampling weights are equal.
+    n_effective : float or None
+        Effective number of samples, (sum w)^2 / sum w^2, for sampling weights.
     """
 
     value: float
@@ -126,6 +134,7 @@ class CutoffResult:
     weight: Array = field(repr=False)
     positives: Array = field(repr=False)
     weights: str | None = None
+    n_effective: float | None = None
 
     def margin(
         self,
@@ -185,7 +194,7 @@ class CutoffResult:
             n_resamples = check_resamples(n_resamples, confidence)
             grouped = GroupedOutcomes(self.probabilities, self.weight, self.positives)
             return bootstrap_margin(grouped, confidence, n_resamples, generator)
-        return cutoff_bound(self.n_samples, confidence, method, base_rate=self.base_rate)
+        return cutoff_bound(self.n_effective or self.n_samples, confidence, method, base_rate=self.base_rate)
 
     def _where(self) -> str:
         """Return the interval that attains the error, in words."""
@@ -196,7 +205,8 @@ class CutoffResult:
 
     def __str__(self) -> str:
         value = number_text(self.value)
-        return f"cutoff calibration error = {value}: {self._where()} (n = {self.n_samples:g})"
+        weights = f"; {weight_words(self)}" if self.weights else ""
+        return f"cutoff calibration error = {value}: {self._where()} (n = {self.n_samples:g}{weights})"
 
     _repr_html_ = text_html
 
@@ -320,12 +330,13 @@ def cutoff_result(
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
     n, w = float(sample.y.shape[0]), sample.w
     meaning: str | None = None
+    effective: float | None = None
     check_option(weights, "weights", ("sampling", "frequency"))
     if w is not None and weights == "frequency":
         n, meaning = float(check_frequency_weights(w).sum()), weights
     elif w is not None and w.min() < w.max():
         # Kish (1965)
-        n, meaning = float(w.sum() ** 2 / (w @ w)), weights
+        effective, meaning = float(w.sum() ** 2 / (w @ w)), weights
     grouped = group_outcomes(sample.y, sample.p, w if meaning else None)
     total = grouped.total
     walk = residual_walk(grouped)
@@ -342,4 +353,5 @@ def cutoff_result(
         weight=grouped.weight,
         positives=grouped.positives,
         weights=meaning,
+        n_effective=effective,
     )

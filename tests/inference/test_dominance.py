@@ -102,6 +102,9 @@ def test_sampling_weights_stay_with_their_samples(few, w):
     np.testing.assert_allclose(again.upper, found.upper)
     by_class = dominant(y, a, b, thresholds=TAU, sample_weight=np.where(y, 1, 5))
     assert by_class.weights == "case-control"
+    assert f"by class (case-control), effective number of samples {by_class.n_effective:,.0f}" in str(
+        by_class
+    )
 
 
 def test_identical_models_are_equal():

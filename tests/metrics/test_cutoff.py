@@ -157,8 +157,10 @@ def test_bootstrap_margin():
         cutoff_result(y, p, sample_weight=w),
         cutoff_result(y, p, sample_weight=w, weights="frequency"),
     )
-    assert wide.n_samples == pytest.approx(w.sum() ** 2 / (w**2).sum())
-    assert plain.n_samples == w.sum()
+    assert (wide.n_samples, plain.n_samples) == (y.shape[0], w.sum())
+    assert wide.n_effective == pytest.approx(w.sum() ** 2 / (w**2).sum())
+    assert plain.n_effective is None
+    assert f"effective number of samples {wide.n_effective:,.0f}" in str(wide)
     assert wide.margin() > plain.margin()
     assert (
         cutoff_result(y, p, sample_weight=np.full(y.shape[0], 9.0)).margin() == cutoff_result(y, p).margin()
