@@ -34,10 +34,11 @@ LIMITS = {
 EXCEPTIONS = {
     "cutoff_calibration_error": 1,
     "expected_calibration_error": 1,
-    "logit_smoothed_ece": 1,
+    "logit_smoothed_ece": 2,
     "smooth_ece": 1,
     "distance_from_calibration": 10,
     "calibration_summary": 11,
+    "integrated_calibration_index": 11,
     "SpiegelhalterTest": 1,
     "SampleSplittingTest": 16,
     "CombinedTest": 32,

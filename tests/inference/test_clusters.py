@@ -633,6 +633,7 @@ def test_clusters_are_swapped_whole():
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:clusters has 10 distinct")
+@pytest.mark.filterwarnings("ignore:Only . clusters contain")
 @pytest.mark.parametrize("kind", ["equal", "unequal"])
 @pytest.mark.parametrize("metric", ["brier_score", "cutoff_calibration_error"])
 def test_level_of_comparisons_with_few_clusters(kind, metric, monkeypatch):
