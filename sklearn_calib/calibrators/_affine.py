@@ -111,19 +111,11 @@ class AffineCalibrator(BaseCalibrator):
         # without a penalty the intercept of an absent class has no finite optimum
         return not isinstance(self.penalty, str) and float(self.penalty) == 0.0
 
-    def _merge_ties(self, scores: Array, codes: Codes, weight: Array | None) -> tuple[Array, Codes, Array]:
-        """Return one sample for each score and class, so that ties and the order of samples cannot matter."""
-        grouped = group_scores(codes, scores, weight)
-        scores = np.repeat(grouped.prob, 2)
-        codes = np.tile(np.array([0, 1], dtype=np.int64), grouped.prob.shape[0])
-        weight = np.column_stack([grouped.weight - grouped.positives, grouped.positives]).ravel()
-        keep = weight > 0
-        return scores[keep], codes[keep], weight[keep]
-
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         self.__dict__.pop("min_proba_", None)
         if scores.ndim == 1:
-            scores, codes, weight = self._merge_ties(scores, codes, weight)
+            # sums over grouped samples do not depend on their order
+            codes, scores, weight = group_scores(codes, scores, weight).rows()
         else:
             weight = np.ones(scores.shape[0]) if weight is None else weight
             if self.link == "logit":

@@ -1,4 +1,4 @@
-"""Maximum likelihood estimate of the inverse temperature: of grouped log-odds, and of samples of logits."""
+"""Estimates of the inverse temperature of samples of logits: maximum likelihood, and posterior mode."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from sklearn_calib._core._binning import slices
-from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._typing import Array
 
 # From an inverse temperature to derivative and second derivative of the loss.
@@ -26,35 +23,6 @@ _PRIOR_DEVIATION = 1.0
 PRIOR_ODDS = 2.0
 #: Centre of that prior for scores in an unknown unit, divided by their typical size.
 USUAL_SLOPE = 2.0
-
-
-def fit_grouped_temperature(z: Array, grouped: GroupedOutcomes) -> float:
-    """Return the inverse temperature of grouped log-odds, in increasing order."""
-    scale = float(np.sqrt((z * z * grouped.weight).sum() / grouped.total))
-    if scale == 0.0:
-        return 1.0
-    x, limits = z / scale, _limits(scale)
-    # the derivative of the loss at 0, in units in which log-odds are of order 1
-    if float(((grouped.weight / 2.0 - grouped.positives) * x).sum()) >= 0.0:
-        return float(np.exp(limits[0] - float(np.log(scale))))
-    if _separates(z, grouped):
-        return float(np.exp(limits[1] - float(np.log(scale))))
-    beta = fit_logistic(
-        x[np.newaxis], grouped.weight, grouped.positives, start=np.array([min(scale, 10.0)])
-    ).coef[0]
-    # if the derivative at 0 is a rounding error, the sign of beta is arbitrary
-    log_beta = float(np.log(beta)) if beta > 0.0 else limits[0]
-    return float(np.exp(min(max(log_beta, limits[0]), limits[1]) - float(np.log(scale))))
-
-
-def _separates(z: Array, grouped: GroupedOutcomes) -> bool:
-    """Tell whether no event has negative and no other sample positive log-odds."""
-    return not any(
-        (((positives > 0) & (part < 0)) | ((positives < weight) & (part > 0))).any()
-        for part, weight, positives in (
-            (z[rows], grouped.weight[rows], grouped.positives[rows]) for rows in slices(z.shape[0])
-        )
-    )
 
 
 def fit_inverse_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None) -> float:
@@ -111,12 +79,8 @@ def shrunk_temperature(
     theta, bend = _root(slope, 0.0, -np.inf, np.inf)
     beta = centre * float(np.exp(theta))
     gain = loss(centre) - loss(beta) - pull * theta * theta / 2.0
-    return beta, posterior_probability(gain + float(np.log(pull / max(bend, pull))) / 2.0)
-
-
-def posterior_probability(log_ratio: float) -> float:
-    """Return the posterior probability of a model, given its log evidence less that of a simpler one."""
-    return float(expit(log_ratio + np.log(PRIOR_ODDS)))
+    log_ratio = gain + float(np.log(pull / max(bend, pull))) / 2.0
+    return beta, float(expit(log_ratio + np.log(PRIOR_ODDS)))
 
 
 def _sample_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core._binning import slices
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._maps import Node, logistic
@@ -96,13 +95,7 @@ def or_platt(calibrator: Any) -> Any:
 
 def logistic_curve(scores: Array, link: str, slope: float, intercept: float) -> Array:
     """Return the probability at which the log-odds are linear in the linked scores."""
-    mapped = np.empty(scores.shape[0])
-    for rows in slices(scores.shape[0]):
-        part = mapped[rows]
-        np.multiply(link_scores(scores[rows], link), slope, out=part)
-        np.add(part, intercept, out=part)
-        expit(part, out=part)
-    return mapped
+    return np.asarray(expit(slope * link_scores(scores, link) + intercept))
 
 
 def link_scores(scores: Array, link: str) -> Array:

@@ -27,17 +27,15 @@ _ARMIJO = 1e-4
 # Changes of the objective below this fraction of it are rounding errors.
 _NOISE = 1e-13
 _EPS = 2.0**-53
-# Largest number of parameters whose second derivatives are all computed for the evidence; number of classes
-# above which blocks of second derivatives are approximated.
+# Largest number of parameters whose second derivatives are all computed for the evidence.
 _MOST_EXACT = 250
-_MANY_CLASSES = 30
 # Directions with less curvature, as a fraction of the largest, change all classes equally and have no effect.
 _FLAT = 1e-13
 # Preconditioner: number of conjugate gradient iterations after which it is recomputed; number of classes
 # above which it is diagonal; fraction of the largest p (1 - p) below which samples are ignored; ridge of the
 # blocks, as a fraction of the largest diagonal entry.
 _MANY_CONJUGATE = 20
-_MAX_BLOCKS = 200
+_MAX_BLOCKS = 30
 _NO_DOUBT = 1e-3
 _JITTER = 1e-10
 
@@ -110,7 +108,7 @@ class Preconditioner:
     """Approximate inverse of the Hessian, reused between steps and penalties.
 
     For a full W it inverts the diagonal blocks, one for each class, from the samples with uncertain
-    probabilities; for a diagonal W or very many classes only the diagonal. The contribution of the samples is
+    probabilities; for a diagonal W or many classes only the diagonal. The contribution of the samples is
     computed at the first use and after a step with many conjugate gradient iterations; the penalties are
     those of the problem.
     """
@@ -157,16 +155,9 @@ def _class_features(features: Array, size: int) -> Array:
 
 
 def _class_blocks(spread: Array, features: Array) -> Array:
-    """Return sum_i spread_ik x_i x_i^T for each class, with a 1 appended to x.
-
-    For many classes all blocks are multiples of their sum, with the right sums of spread_ik.
-    """
+    """Return sum_i spread_ik x_i x_i^T for each class, with a 1 appended to x."""
     n_classes = spread.shape[1]
     every = np.column_stack([features, np.ones(features.shape[0])])
-    if n_classes > _MANY_CLASSES:
-        total = spread.sum(axis=1)
-        every *= np.sqrt(total / total.sum())[:, np.newaxis]
-        return np.multiply.outer(spread.sum(axis=0), every.T @ every)
     blocks = np.empty((n_classes, n_classes + 1, n_classes + 1))
     for k in range(n_classes):
         rows = np.flatnonzero(spread[:, k] > _NO_DOUBT * spread[:, k].max())

@@ -10,7 +10,7 @@ from sklearn_calib._core._maps import Node, Softmax, logistic
 from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
-from sklearn_calib.calibrators._inverse_temperature import fit_grouped_temperature, fit_inverse_temperature
+from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature
 from sklearn_calib.calibrators._log_clip import clipped_logs, fit_log_clip
 from sklearn_calib.calibrators._platt import link_scores, logistic_curve
 from sklearn_calib.calibrators._softmax import softmax
@@ -88,7 +88,9 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
             self.__dict__.pop(name, None)
         if scores.ndim == 1:
             grouped = group_scores(codes, scores, weight)
-            self.temperature_ = 1.0 / fit_grouped_temperature(self._logits(grouped.prob), grouped)
+            codes, scores, mass = grouped.rows()
+            z = self._logits(scores)
+            self.temperature_ = 1.0 / fit_inverse_temperature(np.stack([-z, z], axis=1) / 2.0, codes, mass)
             certify(self, grouped, weight)
             return
         if self.link == "logit":
