@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import Softmax, logistic
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_flag, check_not_negative, check_option
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature, fit_shrunk_temperature
@@ -25,8 +25,6 @@ from sklearn_calib.calibrators._softmax import (
     minimise_affine,
     softmax,
 )
-
-Codes = NDArray[np.int64]
 
 _FOLDS = 3
 # Logits are compared after rounding to this many decimals: the last bits depend on the order of the classes.

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from sklearn_calib._core._bounds import whole_numbers
@@ -13,7 +12,7 @@ from sklearn_calib._core._links import EPS
 from sklearn_calib._core._maps import Average, Softmax
 from sklearn_calib._html import result_html
 from sklearn_calib._progress import Progress
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_generator, check_integer, check_not_negative, check_randomness
 from sklearn_calib.calibrators._base import as_columns, check_link, may_be_certain
 from sklearn_calib.calibrators._beta import BetaCalibrator
@@ -30,7 +29,6 @@ from sklearn_calib.calibrators._temperature import TemperatureCalibrator
 from sklearn_calib.calibrators._vector import VectorScalingCalibrator
 from sklearn_calib.calibrators._venn_abers import VennAbersCalibrator
 
-Codes = NDArray[np.int64]
 # Samples with integer weights are expanded to at most this many copies, each of which represents several
 # samples if there are more.
 _MOST_COPIES = 10**6

@@ -18,7 +18,7 @@ from sklearn_calib._core._inverse import invert
 from sklearn_calib._core._links import EPS, clip_probability
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import (
     LARGEST_SCORE,
     check_classes,
@@ -33,8 +33,6 @@ from sklearn_calib._validation import (
     shape_of,
     warn_of_small_weights,
 )
-
-Codes = NDArray[np.int64]
 
 #: Type of the scores for each link: probabilities on the logit scale, or any scores.
 LINKS = ("logit", "identity")
@@ -71,17 +69,18 @@ class BaseCalibrator(
     last is used; K columns are the scores of the K classes. Values are converted to float64 first, and never
     changed in place.
 
-    A custom calibrator derives from this class and defines three methods. Their arguments are checked arrays:
+    A custom calibrator derives from this class and defines two methods. Their arguments are checked arrays:
     ``scores``, float64 of shape (n,) for binary problems and (n, K) otherwise; ``codes``, the index of each
     label in ``classes_``; and ``weight``, positive numbers or None.
 
-    - ``_score_kind()`` returns the type of the scores: "probability", "logit", or "score" for any numbers.
     - ``_fit_scores(scores, codes, weight)`` fits the map and sets the fitted attributes.
     - ``_map_scores(scores)`` returns the probabilities: of ``classes_[1]``, shape (n,), for binary problems,
       and of all classes, shape (n, K), otherwise.
 
     It may also define
 
+    - ``_score_kind()``, which returns the type of the scores: "probability", the default, "logit", or "score"
+      for any numbers;
     - ``_check_parameters()``, called first by ``fit``, which raises an error if a parameter is invalid;
     - ``_multiclass = False``, if it supports binary problems only;
     - ``_fractions = True``, if binary ``codes`` may also be float64 in [0, 1];
@@ -100,9 +99,6 @@ class BaseCalibrator(
     >>> from sklearn_calib.calibrators import BaseCalibrator
     >>> class ShiftCalibrator(BaseCalibrator):
     ...     _multiclass = False
-    ...
-    ...     def _score_kind(self):
-    ...         return "probability"
     ...
     ...     def _fit_scores(self, scores, codes, weight):
     ...         self.shift_ = np.average(codes - scores, weights=weight)
@@ -267,9 +263,9 @@ class BaseCalibrator(
     def _check_parameters(self) -> None:
         """Raise if a parameter of the constructor is invalid; called first by ``fit``."""
 
-    @abstractmethod
     def _score_kind(self) -> str:
         """Return the type of the scores, one of the kinds of :func:`check_scores`."""
+        return "probability"
 
     @abstractmethod
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:

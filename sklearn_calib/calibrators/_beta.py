@@ -4,7 +4,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
@@ -12,7 +11,7 @@ from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._links import EPS, clip_probability
 from sklearn_calib._core._maps import Beta
 from sklearn_calib._core._newton import fit_logistic, log_likelihood
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
@@ -96,10 +95,7 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _check_parameters(self) -> None:
         check_option(self.parameters, "parameters", _PARAMETERS)
 
-    def _score_kind(self) -> str:
-        return "probability"
-
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
         columns = np.stack([*_logs(grouped.prob), np.ones_like(grouped.prob)])
         total = grouped.total

@@ -18,7 +18,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group
 from sklearn_calib._core._null import draw_outcomes
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import (
     check_fraction,
     check_generator,
@@ -118,9 +118,7 @@ class CutoffCertificateMixin:
     _weighted: bool
     _monotone = True
 
-    def _fit_clusters(
-        self, scores: Array, codes: NDArray[np.int64], weight: Array | None, clusters: NDArray[np.int64]
-    ) -> None:
+    def _fit_clusters(self, scores: Array, codes: Codes, weight: Array | None, clusters: Codes) -> None:
         calibrator: Any = self
         calibrator._fit_scores(scores, codes, weight)
         grouped = group_outcomes(codes, calibrator._probabilities(scores), weight, clusters)

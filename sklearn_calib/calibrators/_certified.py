@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._maps import Step, through
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import (
     check_counts,
     check_fraction,
@@ -37,7 +37,7 @@ from sklearn_calib.calibrators._multiclass import (
     fit_clone,
     scores_wanted,
 )
-from sklearn_calib.calibrators._parts import Codes, one_by_one
+from sklearn_calib.calibrators._parts import one_by_one
 from sklearn_calib.calibrators._platt import or_platt
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
 

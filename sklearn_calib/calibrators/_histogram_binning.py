@@ -10,7 +10,7 @@ from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._maps import Step
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_option, check_positive, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify, outcomes_by_value
@@ -108,7 +108,7 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _score_kind(self) -> str:
         return "probability" if self.strategy == "uniform" else "score"
 
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
         certify(self, grouped, weight)
         self.n_bins_ = resolve_bins(self.n_bins, self.training_size_)

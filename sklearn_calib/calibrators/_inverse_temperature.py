@@ -3,10 +3,9 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 
 # From an inverse temperature to derivative and second derivative of the loss.
 Derivatives = Callable[[float], tuple[float, float]]
@@ -25,7 +24,7 @@ PRIOR_ODDS = 2.0
 USUAL_SLOPE = 2.0
 
 
-def fit_inverse_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None) -> float:
+def fit_inverse_temperature(z: Array, codes: Codes, weight: Array | None) -> float:
     """Return the inverse temperature of samples of logits."""
     d, w, scale = _from_truth(z, codes, weight)
     if scale == 0.0:
@@ -43,7 +42,7 @@ def fit_inverse_temperature(z: Array, codes: NDArray[np.int64], weight: Array | 
     return float(np.exp(theta - shift))
 
 
-def fit_shrunk_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None, known: bool) -> float:
+def fit_shrunk_temperature(z: Array, codes: Codes, weight: Array | None, known: bool) -> float:
     """Return the shrunk inverse temperature; its centre is 1 if the logits have a ``known`` unit."""
     d, w, scale = _from_truth(z, codes, weight)
     if scale == 0.0:
@@ -102,7 +101,7 @@ def _sample_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
     return first, second
 
 
-def _from_truth(z: Array, codes: NDArray[np.int64], weight: Array | None) -> tuple[Array, Array, float]:
+def _from_truth(z: Array, codes: Codes, weight: Array | None) -> tuple[Array, Array, float]:
     """Return the logits d less that of the true class, over their root mean square; weights; and the latter.
 
     The loss of a sample is log sum_k exp(beta d_k).

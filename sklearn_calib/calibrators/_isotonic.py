@@ -3,12 +3,11 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._maps import Node, Step, through
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
@@ -98,7 +97,7 @@ class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _score_kind(self) -> str:
         return "score"
 
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
         self.X_thresholds_, self.y_thresholds_ = isotonic_thresholds(grouped, self.clip)
         certify(self, grouped, weight)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core._links import clip_probability
 from sklearn_calib._progress import Progress
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_weights
 from sklearn_calib.calibrators._base import check_link, inside
 from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
@@ -143,7 +143,7 @@ class LogAverageCalibrator(ComposedCalibrator):
     def _members(self) -> Sequence[Any]:
         return self.calibrators if isinstance(self.calibrators, list | tuple) else ()
 
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         n_classes = self.classes_.shape[0]
         members = self.calibrators
         if members is None:

@@ -1,14 +1,11 @@
 """Choice of the clipping limit of tiny probabilities in multiclass problems."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._core._links import EPS
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature
 from sklearn_calib.calibrators._softmax import log_losses
-
-Codes = NDArray[np.int64]
 
 # Subnormal numbers have reduced precision and are treated as zero.
 _TINY = 2.0**-1022

@@ -3,9 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_not_negative
 from sklearn_calib.calibrators._affine import AffineCalibrator, AffineFit, fold_fractions
 from sklearn_calib.calibrators._inverse_temperature import PRIOR_ODDS
@@ -250,7 +249,7 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         self.shrink_temperature = shrink_temperature
         self.link = link
 
-    def _choose(self, logits: Array, codes: NDArray[np.int64], weight: Array, beta: float) -> float:
+    def _choose(self, logits: Array, codes: Codes, weight: Array, beta: float) -> float:
         return np.nan
 
     def _features(self, logits: Array, beta: float, total: float) -> Array:

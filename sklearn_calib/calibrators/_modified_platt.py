@@ -3,12 +3,11 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import Node, Step
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_fraction, check_not_negative, check_option
 from sklearn_calib.calibrators._certificate import certify
 from sklearn_calib.calibrators._platt import PlattCalibrator
@@ -87,7 +86,7 @@ class ModifiedPlattCalibrator(PlattCalibrator):
         else:
             check_not_negative(self.tolerance, "tolerance")
 
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         self.fallback_used_ = False
         super()._fit_scores(scores, codes, weight)
         self.platt_cutoff_error_ = self.training_cutoff_error_

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._maps import OneVsRest
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_fraction, check_generator
 from sklearn_calib.calibrators._base import (
     BaseCalibrator,
@@ -137,7 +137,7 @@ class OneVsRestCalibrator(BaseCalibrator):
     def _score_kind(self) -> str:
         return scores_wanted(self.calibrator)
 
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         if scores.ndim == 1:
             self.calibrators_ = [fit_clone(self.calibrator, scores, codes, weight)]
             return
@@ -228,7 +228,7 @@ def needs_every_class(calibrator: Any) -> bool:
 def fit_clone(
     calibrator: Any,
     scores: Array,
-    codes: NDArray[np.int64],
+    codes: Codes,
     weight: Array | None,
     classes: NDArray[Any] | None = None,
     **metadata: Any,

@@ -1,12 +1,9 @@
 """Samples that are divided at random."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_frequency_weights
-
-Codes = NDArray[np.int64]
 
 # More samples are not written out.
 _MOST_SAMPLES = 10**8

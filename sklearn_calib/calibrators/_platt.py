@@ -4,7 +4,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
@@ -12,7 +11,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._maps import Node, logistic
 from sklearn_calib._core._newton import fit_logistic
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
@@ -76,7 +75,7 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _score_kind(self) -> str:
         return check_link(self.link)
 
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
         self.slope_, self.intercept_ = fit_platt(link_scores(grouped.prob, self.link), grouped)
         certify(self, grouped, weight)

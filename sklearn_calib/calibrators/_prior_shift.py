@@ -10,7 +10,7 @@ from sklearn.utils import Tags
 
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import TINY, Beta, Node, Softmax
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import (
     check_columns,
     check_fraction,
@@ -232,10 +232,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         # the range of an estimate depends on the total weight
         return not isinstance(self.target_prior, str)
 
-    def _score_kind(self) -> str:
-        return "probability"
-
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64] | None, weight: Array | None) -> None:
+    def _fit_scores(self, scores: Array, codes: Codes | None, weight: Array | None) -> None:
         classes, n_classes = self.classes_, self.classes_.shape[0]
         w = np.ones(scores.shape[0]) if weight is None else weight
         source, target, error = np.ones(n_classes), np.full(n_classes, np.nan), np.full(n_classes, np.nan)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_flag, check_generator, check_probabilities, check_randomness
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.calibrators._histogram_binning import bin_sums, check_bins, equal_mass_edges, resolve_bins
@@ -18,8 +18,6 @@ from sklearn_calib.calibrators._multiclass import (
 )
 from sklearn_calib.calibrators._parts import one_by_one
 from sklearn_calib.calibrators._platt import or_platt
-
-Codes = NDArray[np.int64]
 
 
 class ScalingBinningCalibrator(BaseCalibrator):

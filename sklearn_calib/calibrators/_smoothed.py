@@ -3,13 +3,12 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._maps import through
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import BinarySample, check_flag, check_generator, check_randomness
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.metrics._smooth import check_smoothing, smooth_result
@@ -126,10 +125,7 @@ class SmoothedCalibrator(BaseCalibrator):
         check_flag(self.randomized, "randomized")
         check_randomness(self.random_state)
 
-    def _score_kind(self) -> str:
-        return "probability"
-
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         # sums over grouped samples do not depend on their order
         sample = BinarySample(*group_scores(codes, scores, weight).rows())
         bandwidth: Any = self.bandwidth

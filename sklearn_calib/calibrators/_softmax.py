@@ -8,12 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import slices
-from sklearn_calib._typing import Array
-
-Codes = NDArray[np.int64]
+from sklearn_calib._typing import Array, Codes
 
 _MAX_NEWTON = 100
 _MAX_CONJUGATE = 500

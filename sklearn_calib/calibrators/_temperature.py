@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import Node, Softmax, logistic
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature
@@ -83,7 +82,7 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _needs_every_class(self) -> bool:
         return False
 
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         for name in ("training_cutoff_error_", "training_event_rate_", "training_size_", "min_proba_"):
             self.__dict__.pop(name, None)
         if scores.ndim == 1:

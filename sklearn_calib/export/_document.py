@@ -472,19 +472,7 @@ def _sound(document: dict[str, Any]) -> Any:
     return node
 
 
-_NODES: dict[str, type[maps.Node | maps.Groups]] = {
-    one.kind: one
-    for one in (
-        maps.Logistic,
-        maps.Beta,
-        maps.Step,
-        maps.Linear,
-        maps.Softmax,
-        maps.OneVsRest,
-        maps.Average,
-        maps.Groups,
-    )
-}
+_NODES: dict[str, Any] = {one.kind: one for one in (*maps.Node.__subclasses__(), maps.Groups)}
 _PARTS = ("maps", "others")
 
 

@@ -26,7 +26,7 @@ from sklearn_calib.calibrators._base import inside, may_be_certain
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._log_average import log_average
 from sklearn_calib.calibrators._multiclass import check_calibrator, needs_every_class
-from sklearn_calib.meta._folds import cross_fit, fit_whole, has_weight, in_parallel, plan_folds
+from sklearn_calib.meta._folds import HeldScores, cross_fit, fit_whole, has_weight, in_parallel, plan_folds
 from sklearn_calib.meta._pairs import (
     CalibratedPair,
     fit_fold_pair,
@@ -235,16 +235,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             has_weight(routed.calibrator, n_samples) if self._needs_every_class(target) else None,
         )
         calls = [
-            delayed(fit_fold_pair)(
-                clone(estimator),
-                self.calibrator,
-                X,
-                target,
-                fold,
-                order,
-                routed.estimator,
-                routed.calibrator,
-            )
+            delayed(fit_fold_pair)(clone(estimator), self.calibrator, X, target, fold, order, routed)
             for fold in folds
         ]
         return in_parallel(calls, self.n_jobs)
@@ -264,23 +255,16 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         classes, labels, metadata = target.classes, target.labels, routed.calibrator
         if isinstance(estimator, FrozenEstimator):
             method = resolve_response(estimator, order)
-            scores = class_scores(estimator, X, method, classes)
-            return fit_pair(estimator, self.calibrator, method, scores, target.codes, classes, metadata)
+            held = HeldScores(estimator, method, class_scores(estimator, X, method, classes))
+            return fit_pair(held, self.calibrator, target.codes, classes, metadata)
         if is_passthrough(self.calibrator):
             fitted, method = fit_whole(clone(estimator), X, labels, routed.estimator, order)
             return CalibratedPair(fitted, self.calibrator, method, classes)
         trained = has_weight(routed.estimator, labels.shape[0])
         folds = plan_folds(X, target, self.cv, routed.splitter, trained, None)
         held, indices = cross_fit(estimator, X, target, folds, routed.estimator, order, self.n_jobs)
-        return fit_pair(
-            held.estimator,
-            self.calibrator,
-            held.response_method,
-            held.scores,
-            target.codes[indices],
-            classes,
-            slice_metadata(X, metadata, indices),
-        )
+        metadata = slice_metadata(X, metadata, indices)
+        return fit_pair(held, self.calibrator, target.codes[indices], classes, metadata)
 
     def predict_proba(self, X: Any, **params: Any) -> Array:
         """Return calibrated probabilities.

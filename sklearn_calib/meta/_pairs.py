@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
 from sklearn_calib._compat import slice_metadata
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_scores, check_weights
 from sklearn_calib.calibrators import BaseCalibrator, OneVsRestCalibrator
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._multiclass import fit_clone, is_mapped
-from sklearn_calib.meta._folds import Fold, score_fold
+from sklearn_calib.meta._folds import Fold, HeldScores, score_fold
 from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, Target, class_scores
+from sklearn_calib.meta._routing import Routed
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,15 +81,10 @@ def score_kind(calibrator: Any) -> str:
 
 
 def fit_pair(
-    estimator: Any,
-    calibrator: Any,
-    method: str,
-    scores: Array,
-    codes: NDArray[np.int64],
-    classes: NDArray[Any],
-    metadata: dict[str, Any],
+    held: HeldScores, calibrator: Any, codes: Codes, classes: NDArray[Any], metadata: dict[str, Any]
 ) -> CalibratedPair:
     """Fit a clone of the calibrator to held-out scores, and return it with the fitted estimator."""
+    estimator, method, scores = held.estimator, held.response_method, held.scores
     if is_passthrough(calibrator):
         return CalibratedPair(estimator, calibrator, method, classes)
     if calibrator is None:
@@ -154,17 +150,9 @@ def fit_fold_pair(
     target: Target,
     fold: Fold,
     order: tuple[str, ...],
-    estimator_metadata: dict[str, Any],
-    calibrator_metadata: dict[str, Any],
+    routed: Routed,
 ) -> CalibratedPair:
     """Fit the estimator to the training part of a fold and the calibrator to its held-out part."""
-    held = score_fold(estimator, X, target, fold, estimator_metadata, order)
-    return fit_pair(
-        held.estimator,
-        calibrator,
-        held.response_method,
-        held.scores,
-        target.codes[fold.test],
-        target.classes,
-        slice_metadata(X, calibrator_metadata, fold.test),
-    )
+    held = score_fold(estimator, X, target, fold, routed.estimator, order)
+    metadata = slice_metadata(X, routed.calibrator, fold.test)
+    return fit_pair(held, calibrator, target.codes[fold.test], target.classes, metadata)

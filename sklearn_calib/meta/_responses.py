@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import as_array, check_classes, place_labels
 
 RESPONSE_METHODS = ("auto", "predict_proba", "decision_function")
@@ -24,7 +24,7 @@ class Target:
 
     labels: NDArray[Any]
     classes: NDArray[Any]
-    codes: NDArray[np.int64]
+    codes: Codes
 
     def label(self, code: int) -> Any:
         """Return a class as a Python object, which prints without the name of its numpy type."""

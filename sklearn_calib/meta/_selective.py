@@ -18,7 +18,7 @@ from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import safe_indexing, slice_metadata
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import (
     check_counts,
     check_fraction,
@@ -39,8 +39,6 @@ from sklearn_calib.meta._responses import (
 )
 from sklearn_calib.meta._routing import route
 
-Counts = NDArray[np.int64]
-
 _RISKS = ("error", "false_discovery")
 # The level is spent at this many numbers of correct samples; more of them change little.
 _POINTS = 100
@@ -50,7 +48,7 @@ _TINY = 1e-16
 _GREATEST = 1.0 - 1e-3
 
 
-def loss_limits(n: int, risk: float, alpha: float) -> tuple[Counts, Counts]:
+def loss_limits(n: int, risk: float, alpha: float) -> tuple[Codes, Codes]:
     """Return numbers of correct samples and their greatest numbers of errors at which a threshold passes.
 
     Errors are a random walk if they have the probability ``risk`` at all confidences. With probability 1 -
@@ -344,7 +342,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         return self
 
     def _fitted(
-        self, X: Any, target: Target, train: Counts, sample_weight: Any, params: dict[str, Any]
+        self, X: Any, target: Target, train: Codes, sample_weight: Any, params: dict[str, Any]
     ) -> Any:
         """Return the estimator, fitted to its part of the samples."""
         routed = route(self, "fit", self.estimator, None, train.shape[0], sample_weight, params)

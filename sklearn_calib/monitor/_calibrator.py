@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import (
     check_columns,
     check_integer,
@@ -220,10 +220,7 @@ class StreamingCalibrator(BaseCalibrator):
             return FadingSketch(self.precision, half_life)
         return CalibrationSketch(precision=self.precision)
 
-    def _score_kind(self) -> str:
-        return "probability"
-
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         self._memory = self._new_memory()
         self._memory.update(codes, scores, sample_weight=weight)
         # fit raises the errors of the wrapped calibrator here, not when probabilities are requested

@@ -4,9 +4,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib.inference._betting._rounds import BettingRounds
 
 
@@ -34,9 +33,7 @@ class Evidence(BettingRounds):
         """The last time at which the strategy that has grown most since its minimum was at its minimum."""
         return self._lowest_at[int((self.log_wealths - self._lowest).argmax())]
 
-    def play_at(
-        self, now: Any, y: NDArray[np.int64], p: Array, times: NDArray[np.int64] | None = None
-    ) -> float:
+    def play_at(self, now: Any, y: Codes, p: Array, times: Codes | None = None) -> float:
         """Bet on a batch; return the logarithm of the evidence."""
         value = self.play(y, p, times)
         self.largest = max(self.largest, value)

@@ -1,9 +1,8 @@
 """A sketch that forgets exponentially."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib.sketch import CalibrationSketch
 
 # Weights are rescaled after this many half-lives; those of samples twice as old are rounding errors.
@@ -24,7 +23,7 @@ class FadingSketch:
         # of the next sample, in samples since the reference
         self._age = 0.0
 
-    def update(self, y: NDArray[np.int64], p: Array, *, sample_weight: Array | None) -> None:
+    def update(self, y: Codes, p: Array, *, sample_weight: Array | None) -> None:
         """Add samples, the oldest first."""
         n, size = p.shape[0], max(1, int(_STEP * self._half_life))
         self.n_seen += n

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import (
     as_array,
     check_columns_of,
@@ -27,7 +27,7 @@ PIECE = 1 << 15
 class Batch:
     """Checked samples: outcomes 0 or 1, predictions, weights of any numeric type or None."""
 
-    y: NDArray[np.int64]
+    y: Codes
     p: Array
     w: NDArray[Any] | None
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._typing import Codes
 from sklearn_calib._validation import as_array, check_length, check_positive, check_size
 
 #: What time is counted in.
@@ -79,7 +80,7 @@ class Clock:
             )
         return kind
 
-    def slot(self, ticks: NDArray[Any]) -> NDArray[np.int64]:
+    def slot(self, ticks: NDArray[Any]) -> Codes:
         """Return the number of the slot in which times fall."""
         if self.kind == NUMBERS:
             slot = np.floor(ticks / self.length)

@@ -3,13 +3,10 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import POSITIONS, OctaveBins, Workspace
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib.sketch._batch import PIECE, Batch
-
-Codes = NDArray[np.int64]
 
 # Batches of no more samples than this are gathered first.
 _MOST_WAITING = PIECE >> 4

@@ -6,11 +6,11 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core._binning import octave_bins
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._contents import Accumulator, Contents
 from sklearn_calib.sketch._saved import Saved, check_precision
@@ -198,7 +198,7 @@ class CalibrationSketch(Saved):
         weight = contents.weight
         return float((contents.means(octave_bins(self._precision)) * weight).sum() / weight.sum())
 
-    def weighted_sample(self) -> tuple[NDArray[np.int64], Array, Array]:
+    def weighted_sample(self) -> tuple[Codes, Array, Array]:
         """Return outcomes, predictions and weights that represent the sketch: at most two points a bin.
 
         Every function that accepts ``sample_weight`` accepts them, as ``y_true``, ``y_proba`` and

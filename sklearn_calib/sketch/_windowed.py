@@ -7,10 +7,10 @@ from copy import copy
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_option, check_size
 from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._clock import DATES, SAMPLES, Clock
@@ -138,7 +138,7 @@ class WindowedSketch(Saved):
                 total.merge(sketch)
         return total
 
-    def weighted_sample(self) -> tuple[NDArray[np.int64], Array, Array]:
+    def weighted_sample(self) -> tuple[Codes, Array, Array]:
         """Return outcomes, predictions and weights that represent the samples of the window.
 
         Returns
@@ -334,7 +334,7 @@ class WindowedSketch(Saved):
             self._ring = {number: sketch._finish() for number, sketch in kept.items()}
 
 
-def _by_slot(slot: NDArray[np.int64], batch: Batch) -> Iterator[tuple[int, Batch]]:
+def _by_slot(slot: Codes, batch: Batch) -> Iterator[tuple[int, Batch]]:
     """Yield the samples of each slot, in the order in which they came."""
     if slot.shape[0] == 1 or (slot == slot[0]).all():
         yield int(slot[0]), batch
