@@ -5,6 +5,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -181,13 +182,15 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
             raise ValueError("clusters cannot be combined with sample_weight. Repeat samples instead.")
         self._fit_halves(scores, codes, clusters)
 
-    def _fit_halves(self, scores: Array, codes: Codes, clusters: Codes | None) -> None:
-        n_samples, generator = codes.shape[0], check_generator(self.random_state)
-        self.calibrator_: Any = None
-        halves = 1
+    def _fit_map(
+        self, scores: Array, codes: Codes, clusters: Codes | None, generator: np.random.Generator
+    ) -> NDArray[np.bool_]:
+        """Set ``calibrator_``, and return which samples are left to certify it."""
+        second = np.ones(codes.shape[0], dtype=bool)
         if isinstance(self.calibrator, str):
-            self.calibrator_ = self.calibrator
-        elif isinstance(self.calibrator, FrozenEstimator):
+            self.calibrator_: Any = self.calibrator
+            return second
+        if isinstance(self.calibrator, FrozenEstimator):
             self.calibrator_ = self.calibrator.estimator
             check_is_fitted(self.calibrator_)
             known = np.asarray(getattr(self.calibrator_, "classes_", [0, 1])).tolist()
@@ -196,18 +199,23 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
                     f"calibrator was fitted to the labels {known}, but those of y are "
                     f"{self.classes_.tolist()}. Use the labels of its fit."
                 )
-        else:
-            if n_samples < 2:
-                raise ValueError("At least 2 samples are needed, one for each half, but y has 1.")
-            halves = 2
-            units = np.arange(n_samples) if clusters is None else clusters
-            order = generator.permutation(int(units.max()) + 1)
-            second = np.isin(units, order[: order.shape[0] // 2])
-            first = codes[~second]
-            if first.min() < first.max():
-                self.calibrator_ = fit_clone(or_platt(self.calibrator), scores[~second], first, None)
-            scores, codes = scores[second], codes[second]
-            clusters = None if clusters is None else np.unique(clusters[second], return_inverse=True)[1]
+            return second
+        if codes.shape[0] < 2:
+            raise ValueError("At least 2 samples are needed, one for each half, but y has 1.")
+        units = np.arange(codes.shape[0]) if clusters is None else clusters
+        order = generator.permutation(int(units.max()) + 1)
+        second = np.isin(units, order[: order.shape[0] // 2])
+        first, self.calibrator_ = codes[~second], None
+        if first.min() < first.max():
+            self.calibrator_ = fit_clone(or_platt(self.calibrator), scores[~second], first, None)
+        return second
+
+    def _fit_halves(self, scores: Array, codes: Codes, clusters: Codes | None) -> None:
+        generator = check_generator(self.random_state)
+        second = self._fit_map(scores, codes, clusters, generator)
+        scores, codes = scores[second], codes[second]
+        if clusters is not None:
+            clusters = np.unique(clusters[second], return_inverse=True)[1]
         self.certified_size_, self.mean_ = codes.shape[0], float(codes.mean())
         forecasts = np.full(scores.shape, self.mean_)
         if self.calibrator_ is not None:
@@ -228,7 +236,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         deviation = math.sqrt(-math.log(1.0 - self.confidence) / (2.0 * size))
         # the margin is of order 1 / sqrt(n); that of "fitted" is NaN without a map
         ratio = float(np.fmax(self.margin_, deviation)) / max(self.target_, 1e-9)
-        needed = halves * math.ceil(self.certified_size_ * ratio**2)
+        needed = (1 if second.all() else 2) * math.ceil(self.certified_size_ * ratio**2)
         more = (
             f"Pass a larger target, or at least {needed} samples, with which the margin is below the target; "
             f"with {4 * needed} samples a calibrated map is rarely rejected."

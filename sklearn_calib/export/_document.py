@@ -472,7 +472,8 @@ def _sound(document: dict[str, Any]) -> Any:
     return node
 
 
-_NODES: dict[str, Any] = {one.kind: one for one in (*maps.Node.__subclasses__(), maps.Groups)}
+_KINDS_OF_MAPS: tuple[Any, ...] = (*maps.Node.__subclasses__(), maps.Groups)
+_NODES = {kind.kind: kind for kind in _KINDS_OF_MAPS}
 _PARTS = ("maps", "others")
 
 
@@ -491,7 +492,7 @@ def from_dict(found: dict[str, Any]) -> maps.Node | maps.Groups:
     """Return the node of a dict, with any error if it is not one. Call ``check`` on the result."""
     cls = _NODES[found["kind"]]
     given: dict[str, Any] = {}
-    for field in fields(cls):  # type: ignore[arg-type]
+    for field in fields(cls):
         value = found[field.name]
         if field.name in _PARTS:
             value = tuple(from_dict(one) for one in value)

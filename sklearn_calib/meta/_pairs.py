@@ -1,5 +1,6 @@
 """A classifier and its calibrator: input of the calibrator, fit, and prediction."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,13 +145,7 @@ def _check_no_metadata(calibrator: Any, metadata: dict[str, Any]) -> None:
 
 
 def fit_fold_pair(
-    estimator: Any,
-    calibrator: Any,
-    X: Any,
-    target: Target,
-    fold: Fold,
-    order: tuple[str, ...],
-    routed: Routed,
+    estimator: Any, calibrator: Any, X: Any, target: Target, fold: Fold, order: Sequence[str], routed: Routed
 ) -> CalibratedPair:
     """Fit the estimator to the training part of a fold and the calibrator to its held-out part."""
     held = score_fold(estimator, X, target, fold, routed.estimator, order)
