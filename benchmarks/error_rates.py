@@ -147,16 +147,6 @@ TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "Hosmer-Lemeshow, asymptotic": (partial(HosmerLemeshowTest, method="asymptotic"), BINARY),
     "Cox, asymptotic": (partial(CoxTest, method="asymptotic"), BINARY),
     "sequential": (lambda random_state: SequentialTest(), BINARY),
-    "combined, minimum of T-Cal, intercept, slope": (
-        partial(
-            CombinedTest,
-            components=("tcal", "intercept", "slope"),
-            weights=(2, 1, 1),
-            combine="minimum",
-            n_resamples=199,
-        ),
-        BINARY,
-    ),
     "Cox, intercept": (partial(CoxTest, parameter="intercept", n_resamples=199), BINARY),
     "Cox, slope": (partial(CoxTest, parameter="slope", n_resamples=199), BINARY),
 }

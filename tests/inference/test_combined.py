@@ -119,8 +119,7 @@ def test_harmonic_mean_by_hand():
     assert result.statistic == pytest.approx(3 / (1 / first + 2 / second))
 
 
-@pytest.mark.parametrize("combine", ["harmonic", "minimum"])
-def test_level_is_exact_over_all_labels(combine):
+def test_level_is_exact_over_all_labels():
     # all outcomes of six predictions: P(p-value <= alpha) is at most alpha, draws included
     p = np.array([0.2, 0.2, 0.4, 0.45, 0.7, 0.7])
     chance, rejected = [], []
@@ -128,7 +127,7 @@ def test_level_is_exact_over_all_labels(combine):
         y = np.array(row)
         chance.append(np.where(y == 1, p, 1 - p).prod())
         # as many draws as make the smallest p-value 1/20
-        tests = [CombinedTest(combine=combine, n_resamples=19, random_state=s) for s in range(4)]
+        tests = [CombinedTest(n_resamples=19, random_state=s) for s in range(4)]
         rejected.append(np.mean([test.test(y, p).pvalue <= 0.1 for test in tests]))
     level = np.dot(chance, rejected)
     # 256 independent tests, weighted by chances of at most .06
@@ -193,40 +192,23 @@ def test_slope_where_only_one_prediction_is_uncertain(p):
     assert test.test(y.astype(int), p).scales[0].statistic == 0.0
 
 
-def test_smallest_pvalue_over_its_share_is_a_pvalue():
-    y, p = _properties.sample(40)
-    test = CombinedTest(
-        components=ALL, weights=(1, 9, 9, 9, 9), combine="minimum", n_resamples=99, random_state=0
-    )
-    result = test.test(y, p)
-    assert result.null_distribution.max() == 1
-    assert (result.null_distribution < 1).any()
-
-
 def test_shares():
     y, p = _properties.sample(300, power=1.3)
     options = {"components": ALL, "n_resamples": 299, "random_state": 0}
     default = CombinedTest(**options).test(y, p)
     same = CombinedTest(weights=(2, 2, 1, 1, 1), **options).test(y, p)
     assert (same.pvalue, same.statistic) == (default.pvalue, default.statistic)
-    minimum = CombinedTest(weights=(4, 1, 1, 1, 1), combine="minimum", **options).test(y, p)
-    assert minimum.statistic == pytest.approx(
-        min(c.pvalue / (0.5 if c.name == "tcal" else 0.125) for c in minimum.scales)
-    )
     # nearly all of the weight on one component
-    for combine in ("harmonic", "minimum"):
-        only = CombinedTest(weights=(1e-9, 1, 1e-9, 1e-9, 1e-9), combine=combine, **options).test(y, p)
-        assert only.pvalue == pytest.approx(only.scales[1].pvalue)
+    only = CombinedTest(weights=(1e-9, 1, 1e-9, 1e-9, 1e-9), **options).test(y, p)
+    assert only.pvalue == pytest.approx(only.scales[1].pvalue)
 
 
 def test_asymptotic_combinations():
     y, p = _properties.sample(300, power=1.3)
     weights = np.array([0.5, 0.125, 0.125, 0.125, 0.125])
     options = {"components": ALL, "weights": 8 * weights, "method": "asymptotic"}
-    bonferroni = CombinedTest(combine="minimum", **options).test(y, p)
-    pvalues = np.array([component.pvalue for component in bonferroni.scales])
-    assert bonferroni.pvalue == pytest.approx(min(1, (pvalues / weights).min()))
     harmonic = CombinedTest(**options).test(y, p)
+    pvalues = np.array([component.pvalue for component in harmonic.scales])
     assert harmonic.statistic == pytest.approx(1 / (weights / pvalues).sum())
     assert harmonic.pvalue == pytest.approx(cauchy.sf((weights * cauchy.isf(pvalues)).sum()))
     # one component alone, however small its p-value

@@ -120,7 +120,6 @@ def test_shared_parameters(case, name, value, error):
         (CombinedTest, {"components": ()}, ValueError),
         (CombinedTest, {"components": ("tcal", "tcal")}, ValueError),
         (CombinedTest, {"components": ("wald",)}, ValueError),
-        (CombinedTest, {"combine": "mean"}, ValueError),
         (ConsistencyTest, {"metric": 7}, TypeError),
         (ConsistencyTest, {"metric": "ece"}, ValueError),
         (ConsistencyTest, {"metric": lambda y, p: np.inf}, ValueError),

@@ -36,8 +36,6 @@ from sklearn_calib.metrics._cutoff import cutoff_of_groups, walk_ranges
 _DEFAULT = ("tcal", "cutoff", "slope")
 # Components with power against many alternatives, which count twice.
 _OMNIBUS = ("tcal", "cutoff")
-_COMBINE = ("harmonic", "minimum")
-_NAMED = {"harmonic": "harmonic mean", "minimum": "smallest"}
 # "asymptotic" counts greater p-values as this: the cotangent of 1 is infinite.
 _LARGEST = 0.95
 # More distinct predictions are pooled in the bins of a sketch of this precision, on which a sample and its
@@ -73,9 +71,10 @@ class CombinedTest(SimulatedTest):
     """Test of calibration that is sensitive to oscillating, local, constant and slope errors at once.
 
     No single test is the most powerful against every kind of miscalibration. This one computes several
-    statistics on the same simulated outcomes and compares a weighted harmonic mean of their p-values with
-    its null distribution, simulated together with the components. For independent samples the level of
-    "monte_carlo" is exact, whatever the correlation of the components.
+    statistics on the same simulated outcomes and compares the weighted harmonic mean of their p-values [1]_,
+    to which every small p-value contributes, with its null distribution, simulated together with the
+    components. For independent samples the level of "monte_carlo" is exact, whatever the correlation of the
+    components.
 
     Parameters
     ----------
@@ -88,14 +87,10 @@ class CombinedTest(SimulatedTest):
     weights : sequence of float or None, default=None
         Weights of the components: positive numbers, in proportion. None gives "tcal" and "cutoff" the weight
         2 and every other component the weight 1.
-    combine : {"harmonic", "minimum"}, default="harmonic"
-        "harmonic": the weighted harmonic mean of the p-values [1]_, to which every small p-value contributes.
-        "minimum": the smallest p-value divided by its weight, which is then the fraction of alpha that is
-        allocated to the component.
     method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
         "monte_carlo": outcomes are simulated from the predictions, which is exact for any n. "asymptotic":
-        the asymptotic p-values of the component tests, for large n; "harmonic" combines them as in [2]_,
-        "minimum" by Bonferroni. See Notes. "auto": as :class:`TCal`.
+        the asymptotic p-values of the component tests, combined as in [2]_, for large n. See Notes. "auto":
+        as :class:`TCal`.
     %(simulated)s
 
     Attributes
@@ -109,12 +104,11 @@ class CombinedTest(SimulatedTest):
     With residual sums R_g, variances v_g = w_g p_g (1 - p_g) and x = logit(p), centred at its mean with
     weights v, the score statistics are (sum R)^2 / sum v and (sum R x)^2 / sum v x^2. Among the sample and
     the simulated samples, the p-value p_jk of component k in sample j is the fraction of them whose statistic
-    is at least as large. With weights w_k that sum to 1, "harmonic" combines them into ::
+    is at least as large. With weights w_k that sum to 1 they are combined into ::
 
-        H_j = 1 / sum_k (w_k / p_jk),
+        H_j = 1 / sum_k (w_k / p_jk).
 
-    and "minimum" to min_k (p_jk / w_k), where ties go by the largest statistic. The p-value of the test is
-    the fraction of samples whose combination is at most that of the sample itself. Since all of them are
+    The p-value of the test is the fraction of samples with H_j at most that of the sample. Since all are
     exchangeable under the null hypothesis, this is exact whatever the correlation of the components.
     ``estimate`` is the cutoff calibration error.
 
@@ -123,7 +117,7 @@ class CombinedTest(SimulatedTest):
 
     For small p-values w_k / p_k is close to w_k pi cot(pi p_k), which has a Cauchy distribution for uniform
     p_k; so has a weighted mean of them if they are independent, and nearly so in its upper tail if they are
-    not. "asymptotic" with "harmonic" gives the upper tail probability of sum_k w_k cot(pi min(p_k, .95)), as
+    not. "asymptotic" gives the upper tail probability of sum_k w_k cot(pi min(p_k, .95)), as
     in [2]_. ``benchmarks/error_rates.py level`` estimates its level.
 
     More than 4096 distinct predictions are pooled in about 2000 bins of width 2^-11, and in 8 bins for each
@@ -157,7 +151,6 @@ class CombinedTest(SimulatedTest):
         *,
         components: Sequence[str] = _DEFAULT,
         weights: Sequence[float] | None = None,
-        combine: str = "harmonic",
         method: str = "auto",
         n_resamples: int = 999,
         reduction: str = "joint",
@@ -165,7 +158,6 @@ class CombinedTest(SimulatedTest):
     ) -> None:
         self.components = components
         self.weights = weights
-        self.combine = combine
         super().__init__(
             method=method, n_resamples=n_resamples, reduction=reduction, random_state=random_state
         )
@@ -188,7 +180,6 @@ class CombinedTest(SimulatedTest):
                 )
             for weight in self.weights:
                 check_positive(weight, "weights")
-        check_option(self.combine, "combine", _COMBINE)
         super()._check_parameters()
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
@@ -205,41 +196,27 @@ class CombinedTest(SimulatedTest):
             slack = TIE * (np.abs(observed) + 1.0)
             pvalues = ranks(values, slack)
             own = pvalues[0]
-            if self.combine == "minimum":
-                ratio = pvalues / weights
-                least = ratio.min(axis=1)
-                # ties go by the largest statistic among those of the smallest ratio
-                largest = np.where(ratio == least[:, np.newaxis], values, -np.inf).max(axis=1)
-                tied = (least == least[0]) & (largest >= largest[0] - TIE * (1.0 + abs(largest[0])))
-                statistic, pvalue = float(least[0]), float(np.mean((least < least[0]) | tied))
-                # a smallest p-value over its weight is a Bonferroni p-value
-                null = np.minimum(least[1:], 1.0)
-            else:
-                mean = 1.0 / (weights / pvalues).sum(axis=1)
-                statistic, null = float(mean[0]), mean[1:]
-                pvalue = monte_carlo_pvalue(-statistic, -null)
+            mean = 1.0 / (weights / pvalues).sum(axis=1)
+            statistic, null = float(mean[0]), mean[1:]
+            pvalue = monte_carlo_pvalue(-statistic, -null)
         else:
             # "tcal" is tested on the pooled sample
             samples = {"tcal": BinarySample(*pooled.rows()) if plain else sample}
             results = [_TESTS[name]._test_sample(samples.get(name, sample)) for name in names]
             observed = np.array([result.statistic for result in results])
             own, null = np.array([result.pvalue for result in results]), None
-            if self.combine == "minimum":
-                statistic, method = float((own / weights).min()), "asymptotic, Bonferroni"
-                pvalue = min(1.0, statistic)
-            else:
-                statistic, method = float(1.0 / (weights / own).sum()), "asymptotic, Cauchy"
-                total = float((weights / np.tan(np.pi * np.minimum(own, _LARGEST))).sum())
-                # P(Cauchy >= total), accurate in the tail; without any information the p-value is 1
-                pvalue = float(np.arctan2(1.0, total) / np.pi) if own.min() < 1.0 else 1.0
+            statistic, method = float(1.0 / (weights / own).sum()), "asymptotic, Cauchy"
+            total = float((weights / np.tan(np.pi * np.minimum(own, _LARGEST))).sum())
+            # P(Cauchy >= total), accurate in the tail; without any information the p-value is 1
+            pvalue = float(np.arctan2(1.0, total) / np.pi) if own.min() < 1.0 else 1.0
         decided = names[int((own / weights).argmin())]
         return result_of(
             grouped,
             test="combined test",
-            statistic=min(1.0, statistic),
+            statistic=statistic,
             pvalue=pvalue,
             estimate=cutoff_of_groups(grouped),
-            method=f"{method}, {_NAMED[self.combine]} of {len(names)}",
+            method=f"{method}, harmonic mean of {len(names)}",
             scales=tuple(
                 TestComponent(name, float(value), float(p))
                 for name, value, p in zip(names, observed, own, strict=True)
