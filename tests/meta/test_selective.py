@@ -352,7 +352,7 @@ def test_guarantee_by_long_simulation(n):
         (SelectiveClassifier(given(), target=0.164 if n > 3000 else 0.2), coarse, coarse_risk),
         (SelectiveClassifier(given(), target=0.35, risk=COSTS), calibrated, cost_risk),
     ):
-        assert violations(model, make, risk, n, 600) <= limit(600)
+        assert violations(model, make, risk, n, 300) <= limit(300)
 
 
 def test_in_a_pipeline_and_a_search():

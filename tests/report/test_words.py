@@ -273,7 +273,7 @@ def test_intervals_without_the_ideal_value_are_too_few_samples(uniform):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_calibrated_predictions_are_rarely_called_miscalibrated(n_classes):
     """The familywise level of the headline, with tests of all samples, four groups, and classes."""
-    wrong, repetitions = 0, 200 if n_classes == 2 else 80
+    wrong, repetitions = 0, 100 if n_classes == 2 else 40
     for seed in range(repetitions):
         rng = np.random.default_rng(seed)
         p = rng.dirichlet(np.ones(n_classes), 120)
