@@ -567,7 +567,7 @@ def test_weights_by_class_of_several_classes(one_measure):
 @pytest.mark.parametrize("kind", ["calibrated", "calibrated on average", "by class"])
 def test_weighted_calibrated_predictions_are_rarely_called_miscalibrated(kind, one_measure):
     """The familywise level with groups, regions and tests of equal groups."""
-    wrong, regions, differ, repetitions = 0, 0, 0, 150
+    wrong, regions, differ, repetitions = 0, 0, 0, 75
     for seed in range(repetitions):
         y, p, w, groups = designed(seed)
         rng = np.random.default_rng(seed)
