@@ -434,8 +434,8 @@ def test_level_of_errors_at_the_edge(name, curve, quantiles):
         "slope": lambda p: expit(0.7 * logit(p)),
         "wave": lambda p: np.clip(p + 0.08 * np.sin(4 * np.pi * p), 0, 1),
     }[curve]
-    shown = edge(name, population_error(name, quantiles, truth), quantiles, truth, 1000, 200)
-    assert within_level(shown, 200), shown
+    shown = edge(name, population_error(name, quantiles, truth), quantiles, truth, 1000, 100)
+    assert within_level(shown, 100), shown
 
 
 @pytest.mark.thorough
