@@ -118,7 +118,7 @@ class GroupedOutcomes:
 
     ``clusters`` says which samples are dependent; None means independent samples. ``design`` holds the
     samples if weights are sampling weights; None means that weights are numbers of samples. With ``events``,
-    here or in the design, simulated outcomes are those of labels of several classes.
+    here or in the design, simulated outcomes are those of multiclass labels.
     """
 
     prob: Array
