@@ -645,7 +645,7 @@ def find_segments(
     enough &= np.max([part.information for part in parts], axis=0) >= _LEAST_INFORMATION
     if not enough.any():
         raise ValueError(
-            f"No segment has {_LEAST_SAMPLES:g} samples and a sum of p (1 - p) of {_LEAST_INFORMATION:g}. All "
+            f"No segment has {_LEAST_SAMPLES:g} samples and sum p (1 - p) = {_LEAST_INFORMATION:g}. All "
             f"{number[0]:g} samples together have {parts[0].information[0]:.3g}. Pass more samples."
         )
     scan.keep(enough)
