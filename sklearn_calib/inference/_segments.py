@@ -297,6 +297,8 @@ class _Scan:
         self.first = np.append(0, np.cumsum(n_segments))
         self.index = np.arange(self.first[-1])
         self.sets = csr_array(block_diag([kron(masks[i], masks[j]) for i, j in self.tables], format="csr"))
+        # kron stores zeros of dense blocks
+        self.sets.eliminate_zeros()
         self.size, self.weight = size, weight
 
     def keep(self, chosen: NDArray[np.bool_]) -> None:

@@ -56,7 +56,7 @@ class SegmentsDisplay:
     >>> y = rng.random(2000) < p + 0.2 * (age <= 30)
     >>> display = SegmentsDisplay.from_predictions({"age": age}, y, p)
     >>> [label.get_text() for label in display.ax_.get_yticklabels()]
-    ['age <= 30']
+    ['age <= 31']
     >>> plt.close(display.figure_)
     """
 
