@@ -84,6 +84,9 @@ class Segment:
     z: float
     adjusted_pvalue: float
 
+    def __str__(self) -> str:
+        return self.segment if self.label is None else f"class {self.label}: {self.segment}"
+
 
 @shared_docs
 @dataclass(frozen=True)
@@ -161,7 +164,7 @@ class SegmentsResult:
                 ends = f"[{row.lower:+.4f}, {row.upper:+.4f}]"
                 table.append(
                     [
-                        segment_name(row),
+                        str(row),
                         f"{row.n_samples:,.0f}",
                         *numbers,
                         ends,
@@ -179,11 +182,6 @@ class SegmentsResult:
         return result_html("segments", facts, [("segments", self.segments)], unfolded=True)
 
 
-def segment_name(row: Segment) -> str:
-    """Return the words for a segment, with its class if there are several."""
-    return row.segment if row.label is None else f"class {row.label}: {row.segment}"
-
-
 class _Column(NamedTuple):
     """A feature: the bin of each sample, and its segments: sets of bins, (segments, bins), and words."""
 
@@ -192,17 +190,16 @@ class _Column(NamedTuple):
     words: list[str]
 
 
-def _column(name: str, values: NDArray[Any], size: Array, halves: bool) -> _Column | str:
+def _column(name: str, values: NDArray[Any], halves: bool) -> _Column | str:
     """Return the bins of a feature, or why it has none; with half-lines if ``halves``."""
     missing = missing_values(values)
-    known, size_known = values[~missing], size[~missing]
+    known = values[~missing]
     if known.shape[0] == 0:
         return "all values are missing"
     if known.dtype.kind == "O" and all(type(v) in (int, float) for v in known.tolist()):
         known = known.astype(np.float64)
     numerical = known.dtype.kind in "iufmM"
-    given = name, known, size_known
-    codes, masks, words = _numerical(*given, halves) if numerical else _categories(*given)
+    codes, masks, words = _numerical(name, known, halves) if numerical else _categories(name, known)
     if not words:
         return f"{codes.max() + 1:,} categories, none with {_LEAST_SAMPLES:g} samples"
     if masks.shape[1] == 1 and not missing.any():
@@ -216,19 +213,19 @@ def _column(name: str, values: NDArray[Any], size: Array, halves: bool) -> _Colu
     return _Column(found, masks, words)
 
 
-def _numerical(name: str, values: NDArray[Any], size: Array, halves: bool) -> _Column:
+def _numerical(name: str, values: NDArray[Any], halves: bool) -> _Column:
     """Return quantile bins, or the values if they are few, and half-lines."""
-    order = np.argsort(values, kind="stable")
-    mass, ordered = np.cumsum(size[order]), values[order]
+    ordered = np.sort(values)
     distinct = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     single = distinct.shape[0] <= _BINS
-    places = np.searchsorted(mass, np.arange(1, _BINS) / _BINS * mass[-1] * (1.0 - 1e-12))
-    edges = distinct if single else np.unique(ordered[places])
+    # the smallest value with at least k / 5 of the samples at or below it
+    last = -(-np.arange(1, _BINS) * ordered.shape[0] // _BINS) - 1
+    edges = distinct[:-1] if single else np.unique(ordered[last])
     edges = edges[edges < distinct[-1]]
-    if edges.dtype.kind == "f":
+    if edges.dtype.kind == "f" and not single:
         # short numbers, if they are still distinct
         short = np.unique([float(f"{edge:.4g}") for edge in edges])
-        edges = short if short.shape[0] == edges.shape[0] and not single else edges
+        edges = short if short.shape[0] == edges.shape[0] else edges
     k, text = edges.shape[0] + 1, [_text(edge) for edge in edges]
     masks = np.eye(k, dtype=bool)
     if single:
@@ -236,29 +233,26 @@ def _numerical(name: str, values: NDArray[Any], size: Array, halves: bool) -> _C
     else:
         middle = [f"{low} < {name} <= {high}" for low, high in pairwise(text)]
         words = [f"{name} <= {text[0]}", *middle, f"{name} > {text[-1]}"]
-    if halves:
-        below = np.tri(k, dtype=bool)[1 : k - 1]
-        masks = np.vstack((masks, below, ~np.tri(k, dtype=bool)[: max(k - 2, 0)]))
-        words += [f"{name} <= {edge}" for edge in text[1:]] + [f"{name} > {edge}" for edge in text[: k - 2]]
+    if halves and k > 2:
+        below = np.tri(k, dtype=bool)
+        masks = np.vstack((masks, below[1 : k - 1], ~below[: k - 2]))
+        words += [f"{name} <= {edge}" for edge in text[1:]] + [f"{name} > {edge}" for edge in text[:-1]]
     return _Column(np.searchsorted(edges, values, side="left"), masks, words)
 
 
-def _categories(name: str, values: NDArray[Any], size: Array) -> _Column:
+def _categories(name: str, values: NDArray[Any]) -> _Column:
     """Return the categories of enough samples, the most frequent ones if there are too many."""
     index: dict[Any, int] = {}
     codes = np.array([index.setdefault(value, len(index)) for value in values.tolist()])
-    number = np.bincount(codes, size)
+    number, labels = np.bincount(codes), list(index)
     kept = np.argsort(-number, kind="stable")[:_MOST_CATEGORIES]
     kept = kept[number[kept] >= _LEAST_SAMPLES]
-    labels = list(index)
-    if kept.shape[0] == 0:
-        return _Column(codes, np.ones((0, 1), dtype=bool), [])
     place = np.full(number.shape[0], kept.shape[0])
     place[kept] = np.arange(kept.shape[0])
-    width = kept.shape[0] + (kept.shape[0] < number.shape[0])
-    return _Column(
-        place[codes], np.eye(kept.shape[0], width, dtype=bool), [f"{name} = {labels[k]}" for k in kept]
-    )
+    if kept.shape[0]:
+        codes = place[codes]
+    masks = np.eye(kept.shape[0], kept.shape[0] + (kept.shape[0] < number.shape[0]), dtype=bool)
+    return _Column(codes, masks, [f"{name} = {labels[k]}" for k in kept])
 
 
 def _text(value: Any) -> str:
@@ -278,35 +272,27 @@ class _Target(NamedTuple):
 class _Scan:
     """Sums over all segments: single sets of bins, and pairs of sets of two features.
 
-    The bins of a feature, or of two, are cells; a segment is a set of cells of one table. ``size`` is the
-    frequency of each sample, and ``weight`` its sampling weight.
+    The bins of a feature, or of two, are the cells of a table; a segment is a set of cells of one table.
     """
 
-    def __init__(self, columns: list[_Column], pairs: bool, size: Array, weight: Array | None) -> None:
+    def __init__(self, columns: list[_Column], pairs: bool, n_samples: int) -> None:
         d = len(columns)
-        every = _Column(np.zeros(size.shape[0], dtype=np.int64), np.ones((1, 1), dtype=bool), ["all samples"])
+        every = _Column(np.zeros(n_samples, dtype=np.int64), np.ones((1, 1), dtype=bool), ["all samples"])
         self.columns = [*columns, every]
         self.codes = np.column_stack([column.codes for column in self.columns]).astype(np.int32)
         self.tables = [(d, d), *((j, d) for j in range(d)), *(combinations(range(d), 2) if pairs else ())]
-        masks = [csr_array(column.masks.astype(np.float64)) for column in self.columns]
         self.left, self.right = np.array(self.tables).T
+        masks = [csr_array(column.masks.astype(np.float64)) for column in self.columns]
         self.width = np.array([mask.shape[1] for mask in masks], dtype=np.int32)
         n_cells = np.cumsum(self.width[self.left] * self.width[self.right], dtype=np.int32)
         self.offset = np.append(np.int32(0), n_cells[:-1])
-        n_segments = [masks[i].shape[0] * masks[j].shape[0] for i, j in self.tables]
-        self.first = np.append(0, np.cumsum(n_segments))
-        self.index = np.arange(self.first[-1])
+        self.first = np.append(0, np.cumsum([masks[i].shape[0] * masks[j].shape[0] for i, j in self.tables]))
         self.sets = csr_array(block_diag([kron(masks[i], masks[j]) for i, j in self.tables], format="csr"))
         # kron stores zeros of dense blocks
         self.sets.eliminate_zeros()
-        self.size, self.weight = size, weight
 
-    def keep(self, chosen: NDArray[np.bool_]) -> None:
-        """Restrict the family of segments."""
-        self.index, self.sets = self.index[chosen], self.sets[np.flatnonzero(chosen)]
-
-    def cells(self, rows: slice, tables: Any = slice(None)) -> NDArray[np.int32]:
-        """Return the cell of some samples in each table."""
+    def _cells(self, rows: slice, tables: slice) -> NDArray[np.int32]:
+        """Return the cell of some samples in each of some tables."""
         codes, right = self.codes[rows], self.right[tables]
         return codes[:, self.left[tables]] * self.width[right] + codes[:, right] + self.offset[tables]
 
@@ -315,107 +301,92 @@ class _Scan:
         total = np.zeros((self.sets.shape[1], values.shape[1]))
         for start in range(0, values.shape[0], _BLOCK):
             part = values[start : start + _BLOCK]
-            cells = self.cells(slice(start, start + _BLOCK))
+            cells = self._cells(slice(start, start + _BLOCK), slice(None))
             ends = np.arange(0, cells.size + 1, cells.shape[1])
             ones = np.ones(cells.size, dtype=values.dtype)
             total += csc_array((ones, cells.ravel(), ends), (total.shape[0], part.shape[0])) @ part
         out: Array = self.sets @ total
         return out
 
+    def _table(self, k: int) -> int:
+        return int(np.searchsorted(self.first, k, side="right")) - 1
+
     def members(self, k: int) -> NDArray[np.bool_]:
         """Return which samples are in segment k."""
         inside = np.zeros(self.sets.shape[1], dtype=bool)
         inside[self.sets[[k]].indices] = True
         table = self._table(k)
-        return inside[self.cells(slice(None), slice(table, table + 1))[:, 0]]
-
-    def _table(self, k: int) -> int:
-        return int(np.searchsorted(self.first, self.index[k], side="right")) - 1
+        return inside[self._cells(slice(None), slice(table, table + 1))[:, 0]]
 
     def words(self, k: int) -> str:
         """Return segment k in words."""
         table = self._table(k)
         i, j = self.tables[table]
-        a, b = divmod(int(self.index[k] - self.first[table]), len(self.columns[j].words))
+        a, b = divmod(k - int(self.first[table]), len(self.columns[j].words))
         found = [self.columns[i].words[a]]
         return " and ".join(found if j == len(self.columns) - 1 else [*found, self.columns[j].words[b]])
 
 
-class _Residuals:
-    """Sums of residuals over segments in units of their standard deviation under perfect calibration.
+class _Problem:
+    """A binary problem: weighted sums of residuals over segments, and their variance under calibration.
 
-    The variance is sum w^2 v, v = p (1 - p). With sampling weights w it is that of predictions which are
-    calibrated in the weighted population: v is replaced by v + (1 - 2 p) (r - v x' beta), see ``Spread``.
+    The variance is sum w^2 v, v = p (1 - p), and infinite for segments that are not tested. With sampling
+    weights w it is that of predictions which are calibrated in the weighted population: v is replaced by
+    v + (1 - 2 p) (r - v x' beta), see ``Spread``.
     """
 
-    def __init__(self, scan: _Scan, p: Array) -> None:
-        self.scan, self.p, self.v = scan, p, p * (1.0 - p)
-        w = np.ones_like(p) if scan.weight is None else scan.weight
-        columns = np.column_stack((scan.size, scan.size * w, scan.size * w * p))
-        spreads = scan.size[:, np.newaxis] * np.column_stack((w * self.v, w**2 * self.v))
-        self.number, self.mass, self.expected, weighted, self.variance = scan.sums(
-            np.hstack((columns, spreads))
-        ).T
-        self.information = weighted**2 / np.maximum(self.variance, 1e-300)
-        self.w = w
-        if scan.weight is not None:
-            self.x = np.stack((np.ones_like(p), logit(p)))
-            self.step = np.linalg.pinv((scan.size * w * self.v * self.x) @ self.x.T, hermitian=True) @ (
-                w * self.x
-            )
+    def __init__(self, scan: _Scan, label: Any, y: NDArray[Any], p: Array, weight: Array | None) -> None:
+        self.scan, self.label, self.p, self.weight = scan, label, p, weight
+        self.v, self.w = p * (1.0 - p), np.ones_like(p) if weight is None else weight
+        self.residuals = (y - p)[:, np.newaxis]
+        columns = np.ones_like(p), self.w, self.w * p, self.w * self.v, self.w**2 * self.v
+        self.number, mass, predicted, weighted, variance = scan.sums(np.column_stack(columns)).T
+        self.information = weighted**2 / np.maximum(variance, 1e-300)
+        tested = (self.number >= _LEAST_SAMPLES) & (self.information >= _LEAST_INFORMATION)
+        # of sets of all samples the first alone
+        tested[1:] &= self.number[1:] < self.number[0]
+        self.variance = np.where(tested, variance, np.inf)
+        self.mass = np.maximum(mass, 1e-300)
+        self.predicted = predicted / self.mass
+        self.x = np.stack((np.ones_like(p), logit(p)))
+        self.step = np.linalg.pinv((self.w * self.v * self.x) @ self.x.T, hermitian=True) @ (self.w * self.x)
+        self.sums, self.deviation = (found[:, 0] for found in self.of(self.residuals))
+        self.z = self.sums / self.deviation
 
-    def keep(self, chosen: NDArray[np.bool_]) -> None:
-        """Restrict the family of segments, and give no weight to those of too little information."""
-        self.number, self.mass, self.expected = self.number[chosen], self.mass[chosen], self.expected[chosen]
-        self.variance = np.where(self.information >= _LEAST_INFORMATION, self.variance, np.inf)[chosen]
-
-    def deviation(self, residuals: NDArray[Any]) -> Array:
-        """Return the standard deviation of each sum, (segments, 1) or (segments, r), for residuals (n, r)."""
+    def of(self, residuals: NDArray[Any]) -> tuple[Array, Array]:
+        """Return the sum over each segment and its standard deviation, (segments, r), of residuals (n, r)."""
         variance = self.variance[:, np.newaxis]
-        if self.scan.weight is not None:
-            removed = residuals - (self.v * self.x).T @ (self.step @ residuals)
-            change = self.scan.sums((self.w**2 * (1.0 - 2.0 * self.p))[:, np.newaxis] * removed)
-            variance = np.maximum(variance + change, variance / 4.0)
-        return np.sqrt(variance)
+        if self.weight is None:
+            return self.scan.sums(residuals), np.sqrt(variance)
+        removed = residuals - (self.v * self.x).T @ (self.step @ residuals)
+        change = self.scan.sums((self.w**2 * (1.0 - 2.0 * self.p))[:, np.newaxis] * removed)
+        variance = np.maximum(variance + change, variance / 4.0)
+        return self.scan.sums(self.w[:, np.newaxis] * residuals), np.sqrt(variance)
 
-    def sums(self, residuals: NDArray[Any]) -> Array:
-        """Return the weighted sum over each segment."""
-        if self.scan.weight is None:
-            return self.scan.sums(residuals)
-        return self.scan.sums(self.w[:, np.newaxis] * residuals)
+    def largest(self, outcomes: NDArray[Any]) -> Array:
+        """Return the largest abs(z) for simulated outcomes, (n, r)."""
+        kind = np.float32 if self.weight is None else np.float64
+        sums, deviation = self.of(outcomes - self.p[:, np.newaxis].astype(kind))
+        out: Array = np.abs(sums / deviation).max(axis=0)
+        return out
 
 
 def _simulated(
     sample: BinarySample | ClassSample,
-    targets: list[_Target],
-    size: Array,
+    problems: list[_Problem],
     n_resamples: int,
     generator: np.random.Generator,
     clusters: Clusters | None,
-) -> Iterator[list[NDArray[Any]]]:
-    """Yield the residuals, (n, r), of each target in simulations Y* ~ p, ``n_resamples`` in all."""
-    kind = np.float32 if not sample.sampling else np.float64
-    n = size.shape[0]
+) -> Iterator[Array]:
+    """Yield the largest abs(z) over all segments and problems in simulations Y* ~ p, some at a time."""
     if isinstance(sample, ClassSample):
         for labels in sample_labels(sample.p, n_resamples, generator, clusters):
-            classes = labels.T
-            yield [(classes == k) - t.p[:, np.newaxis].astype(kind) for k, t in enumerate(targets)]
+            yield np.max([each.largest(np.equal(labels.T, k)) for k, each in enumerate(problems)], axis=0)
         return
-    grouped = GroupedOutcomes(sample.p, size, size * sample.y, clusters)
-    expected = (size * sample.p).astype(kind)[:, np.newaxis]
-    for positives in draw_positives(grouped, n_resamples, generator, min(_AT_ONCE * n, _MOST_ELEMENTS)):
-        yield [positives.astype(kind) - expected]
-
-
-def _interval(observed: Array, predicted: Array, ratio: Array) -> tuple[Array, Array]:
-    """Return Wilson's interval of the difference, for ``ratio`` = (c / z of the difference)^2 scaled to it.
-
-    With m = ``predicted`` and variance g m (1 - m) / c^2 of the difference under calibration, the limits
-    solve (observed - q)^2 = g q (1 - q); 0 is inside if and only if abs(z) <= c.
-    """
-    half = np.sqrt(ratio * observed * (1.0 - observed) + ratio**2 / 4.0)
-    low, high = ((observed + ratio / 2.0 + sign * half) / (1.0 + ratio) - predicted for sign in (-1.0, 1.0))
-    return low, high
+    ones = np.ones_like(sample.p)
+    grouped, at_once = GroupedOutcomes(sample.p, ones, sample.y, clusters), _AT_ONCE * ones.shape[0]
+    for outcomes in draw_positives(grouped, n_resamples, generator, min(at_once, _MOST_ELEMENTS)):
+        yield problems[0].largest(outcomes)
 
 
 def _named_columns(X: Any) -> dict[str, NDArray[Any]]:
@@ -438,16 +409,9 @@ def _chosen(columns: dict[str, NDArray[Any]], segments: Any) -> dict[str, NDArra
     """Return the columns that ``segments`` names, or all."""
     if segments is None:
         return columns
-    names = list(columns)
-    given = (
-        [segments]
-        if isinstance(segments, str) or not isinstance(segments, Sequence | np.ndarray)
-        else segments
-    )
-    found = {}
-    for key in given:
-        place = isinstance(key, int | np.integer) and not isinstance(key, bool) and 0 <= key < len(names)
-        name = names[key] if place and str(key) not in columns else str(key)
+    names, found = list(columns), {}
+    for key in [segments] if isinstance(segments, str | int) else segments:
+        name = names[key] if isinstance(key, int | np.integer) and 0 <= key < len(names) else key
         if name not in columns:
             raise ValueError(
                 f"segments contains {key!r}, which is not a column of X. The columns are {names}."
@@ -456,60 +420,50 @@ def _chosen(columns: dict[str, NDArray[Any]], segments: Any) -> dict[str, NDArra
     return found
 
 
-def _distinct(
-    parts: list[_Residuals], residuals: list[Array], z: Array, deviation: Array, critical: float
-) -> list[tuple[int, int]]:
-    """Return segments and targets that are significant, also without the miscalibration of those before.
+def _distinct(problems: list[_Problem], critical: float) -> list[tuple[int, int]]:
+    """Return problems and segments that are significant, also without the miscalibration of those before.
 
     The largest abs(z) comes first. Then the residuals of its samples are reduced by v sum(w r) / sum(w v),
     so that their sum is 0, and the z of all segments are computed again. A segment which overlaps with one
     that was found is thus found only if it has miscalibration of its own, in the same direction.
     """
     found: list[tuple[int, int]] = []
-    left, scan = z.copy(), parts[0].scan
+    z = np.array([each.z for each in problems])
+    left, residuals = z.copy(), [each.residuals.copy() for each in problems]
     while len(found) < _MOST_FOUND:
         # of segments with the same samples the first, which is described by fewer features
         own = np.round(np.where(np.abs(z) > critical, left * np.sign(z), 0.0), 6)
-        k, t = map(int, np.unravel_index(own.argmax(), own.shape))
-        if own[k, t] <= critical:
+        t, k = map(int, np.unravel_index(own.argmax(), own.shape))
+        if own[t, k] <= critical:
             break
-        found.append((k, t))
-        part, inside = parts[t], scan.members(k)
-        v = (scan.size * part.v)[inside, np.newaxis]
-        w = part.w[inside]
-        residuals[t][inside] -= v * (w @ residuals[t][inside]) / (w @ v)
-        left[:, t] = part.sums(residuals[t])[:, 0] / deviation[:, t]
+        found.append((t, k))
+        each, inside = problems[t], problems[t].scan.members(k)
+        v, w, r = each.v[inside, np.newaxis], each.w[inside], residuals[t]
+        r[inside] -= v * (w @ r[inside]) / (w @ v)
+        left[t] = each.scan.sums(each.w[:, np.newaxis] * r)[:, 0] / each.deviation
     return found
 
 
-def _problem(
-    problem: BinarySample | ClassSample, reduction: str, columns: dict[str, NDArray[Any]]
-) -> tuple[BinarySample | ClassSample, list[_Target], dict[str, NDArray[Any]]]:
-    """Return the sample, its binary problems, and the features with the predicted class for "top-label"."""
+def _reduced(problem: BinarySample | ClassSample, reduction: str) -> BinarySample | ClassSample:
+    """Return the problem itself, or that of the confidence."""
     if reduction == "classwise":
-        if isinstance(problem, BinarySample):
-            return problem, [_Target(None, problem.y.astype(np.float64), problem.p)], columns
-        index, _ = repeated(problem)
-        if not problem.sampling and problem.w is not None:
-            problem = replace(problem.take(index), w=None)
-            columns = {name: values[index] for name, values in columns.items()}
-        parts = split_classes(problem.y, problem.p, reduction)
-        labels = problem.classes.tolist()
-        return (
-            problem,
-            [_Target(k, part.outcome * 1.0, part.probability) for k, part in zip(labels, parts, strict=True)],
-            columns,
-        )
-    several = isinstance(problem, ClassSample)
-    proba = problem.p if several else two_columns(problem.p)
-    if reduction == "top-label":
-        names = problem.classes if several else np.array(["negative", "positive"])
-        columns = columns | {"predicted class": names[proba.argmax(axis=1)].astype(str)}
+        return problem
+    proba = problem.p if isinstance(problem, ClassSample) else two_columns(problem.p)
     (part,) = split_classes(problem.y, proba, "confidence")
-    sample = BinarySample(
+    return BinarySample(
         part.outcome, part.probability, problem.w, clusters=problem.clusters, sampling=problem.sampling
     )
-    return sample, [_Target(None, part.outcome * 1.0, part.probability)], columns
+
+
+def _clusters(sample: BinarySample | ClassSample) -> Clusters | None:
+    """Return the clusters of a sample; each sample is a cell."""
+    code = sample.clusters
+    if code is None or isinstance(sample, ClassSample):
+        return None if code is None else clusters_of_classes(sample.y, sample.p, code)
+    one, y = np.ones_like(sample.p), sample.y.astype(np.float64)
+    return Clusters(
+        np.arange(code.shape[0]), code, one, y, int(code.max()) + 1, dependence(code, sample.p, one, y)
+    )
 
 
 @shared_docs
@@ -624,96 +578,71 @@ def find_segments(
     n_resamples = check_resamples(n_resamples, confidence)
     generator = check_generator(random_state)
     check_option(reduction, "reduction", REDUCTIONS)
-    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
-    if isinstance(problem, list):
+    given = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
+    if isinstance(given, list):
         raise ValueError("y_true has one column per label (multilabel). Pass one label at a time.")
-    kept = None if sample_weight is None else as_array(sample_weight, "sample_weight") > 0
+    kept = np.ones(given.y.shape[0], dtype=bool)
+    if sample_weight is not None:
+        kept = as_array(sample_weight, "sample_weight") > 0
     columns = _chosen(_named_columns(X), segments)
     for name, values in columns.items():
-        check_length(
-            f"X[{name!r}]", values.shape[0], "y_true", problem.y.shape[0] if kept is None else kept.shape[0]
-        )
-    if kept is not None:
-        columns = {name: values[kept] for name, values in columns.items()}
-    sample, targets, columns = _problem(as_sampled(problem), reduction, columns)
-    size = np.ones(sample.y.shape[0]) if sample.sampling else sample.weights
-    found = {name: _column(name, values, size, segments is None) for name, values in columns.items()}
+        check_length(f"X[{name!r}]", values.shape[0], "y_true", kept.shape[0])
+    # frequencies are repeated samples
+    index, _ = repeated(given)
+    columns = {name: values[kept][index] for name, values in columns.items()}
+    whole = as_sampled(given if given.sampling or given.w is None else replace(given.take(index), w=None))
+    sample = _reduced(whole, reduction)
+    if reduction == "top-label":
+        several = isinstance(whole, ClassSample)
+        names = whole.classes if several else np.array(["negative", "positive"])
+        top = (whole.p if several else two_columns(whole.p)).argmax(axis=1)
+        columns["predicted class"] = names[top].astype(str)
+
+    found = {name: _column(name, values, segments is None) for name, values in columns.items()}
     left_out = {name: reason for name, reason in found.items() if isinstance(reason, str)}
     bins = [column for column in found.values() if isinstance(column, _Column)]
-    scan = _Scan(bins, segments is None, size, sample.w if sample.sampling else None)
-    parts = [_Residuals(scan, target.p) for target in targets]
-    number = parts[0].number
-    enough = (number >= _LEAST_SAMPLES) & ((number < number[0]) | (np.arange(number.shape[0]) == 0))
-    enough &= np.max([part.information for part in parts], axis=0) >= _LEAST_INFORMATION
-    if not enough.any():
+    scan = _Scan(bins, segments is None, sample.y.shape[0])
+    weight = sample.w if sample.sampling else None
+    if isinstance(sample, ClassSample):
+        parts = zip(sample.classes.tolist(), split_classes(sample.y, sample.p, "classwise"), strict=True)
+        problems = [_Problem(scan, k, part.outcome, part.probability, weight) for k, part in parts]
+    else:
+        problems = [_Problem(scan, None, sample.y, sample.p, weight)]
+    tested = np.isfinite([each.deviation for each in problems])
+    if not tested.any():
         raise ValueError(
             f"No segment has {_LEAST_SAMPLES:g} samples and sum p (1 - p) = {_LEAST_INFORMATION:g}. All "
-            f"{number[0]:g} samples together have {parts[0].information[0]:.3g}. Pass more samples."
+            f"{kept.sum()} samples together have {problems[0].information[0]:.3g}. Pass more samples."
         )
-    scan.keep(enough)
-    for part in parts:
-        part.keep(enough)
-
-    residuals = [(size * (target.y - target.p))[:, np.newaxis] for target in targets]
-    sums = np.hstack([part.sums(r) for part, r in zip(parts, residuals, strict=True)])
-    deviation = np.hstack([part.deviation(r) for part, r in zip(parts, residuals, strict=True)])
-    z = sums / deviation
     dependent = _clusters(sample)
-    draws = np.concatenate(
-        [
-            np.max(
-                [
-                    np.abs(part.sums(r) / part.deviation(r)).max(axis=0)
-                    for part, r in zip(parts, drawn, strict=True)
-                ],
-                axis=0,
-            )
-            for drawn in _simulated(sample, targets, size, n_resamples, generator, dependent)
-        ]
-    )
+    draws = np.concatenate([*_simulated(sample, problems, n_resamples, generator, dependent)])
     critical = float(np.sort(draws)[n_resamples - tail_rank(n_resamples, 1.0 - confidence)]) + _TIE
-    if segments is None:
-        chosen = _distinct(parts, residuals, z, deviation, critical)
-    else:
-        chosen = [(int(k), int(t)) for k, t in np.argwhere(np.isfinite(deviation))]
-    chosen.sort(key=lambda place: -abs(z[place]))
-    mass, expected = (np.column_stack([getattr(part, of) for part in parts]) for of in ("mass", "expected"))
-    predicted, difference = expected / mass, sums / mass
-    ratio = (critical * deviation / mass) ** 2 / (predicted * (1.0 - predicted))
-    lower, upper = _interval(predicted + difference, predicted, ratio)
-    rows = [
-        Segment(
-            scan.words(k),
-            targets[t].label,
-            float(parts[t].number[k]),
-            *(
-                float(values[k, t])
-                for values in (predicted + difference, predicted, difference, lower, upper, z)
-            ),
-            monte_carlo_pvalue(abs(z[k, t]), draws, _TIE),
-        )
-        for k, t in chosen
-    ]
+    chosen = _distinct(problems, critical) if segments is None else np.argwhere(tested).tolist()
+    rows = [_segment(problems[t], k, critical, draws) for t, k in chosen]
     return SegmentsResult(
-        segments=tuple(rows),
-        pvalue=monte_carlo_pvalue(float(np.abs(z).max()), draws, _TIE),
-        n_tested=int(np.isfinite(deviation).sum()),
+        segments=tuple(sorted(rows, key=lambda row: -abs(row.z))),
+        pvalue=monte_carlo_pvalue(max(float(np.abs(each.z).max()) for each in problems), draws, _TIE),
+        n_tested=int(tested.sum()),
         searched=segments is None,
         left_out=left_out,
         confidence=confidence,
-        n_samples=float(size.sum()),
+        n_samples=float(sample.y.shape[0]),
         n_resamples=n_resamples,
-        **support_of(problem, dependent, sample.p),
+        **support_of(given, dependent, sample.p),
     )
 
 
-def _clusters(sample: BinarySample | ClassSample) -> Clusters | None:
-    """Return the clusters of a sample; each sample is a cell."""
-    code = sample.clusters
-    if code is None:
-        return None
-    if isinstance(sample, ClassSample):
-        return clusters_of_classes(sample.y, sample.p, code)
-    size = np.ones(sample.y.shape[0]) if sample.sampling else sample.weights
-    found = dependence(code, sample.p, size, size * sample.y)
-    return Clusters(np.arange(code.shape[0]), code, size, size * sample.y, int(code.max()) + 1, found)
+def _segment(problem: _Problem, k: int, critical: float, draws: Array) -> Segment:
+    """Return segment k, with Wilson's interval of its difference.
+
+    With prediction m, observed frequency o and variance V of o - m under calibration, the limits m + d solve
+    (o - q)^2 = g q (1 - q), q = m + d, with g = c^2 V / (m (1 - m)): d = 0 lies inside if abs(z) <= c.
+    """
+    m, difference = float(problem.predicted[k]), float(problem.sums[k] / problem.mass[k])
+    o = m + difference
+    g = float((critical * problem.deviation[k] / problem.mass[k]) ** 2 / (m * (1.0 - m)))
+    half = np.sqrt(max(g * o * (1.0 - o) + g**2 / 4.0, 0.0))
+    lower, upper = (float((o + g / 2.0 + sign * half) / (1.0 + g) - m) for sign in (-1.0, 1.0))
+    pvalue = monte_carlo_pvalue(float(abs(problem.z[k])), draws, _TIE)
+    numbers = difference, lower, upper, float(problem.z[k]), pvalue
+    return Segment(problem.scan.words(k), problem.label, float(problem.number[k]), o, m, *numbers)

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import pvalue_words
 from sklearn_calib.inference import SegmentsResult, find_segments
-from sklearn_calib.inference._segments import segment_name
 from sklearn_calib.plot._estimator import check_result, positive_column, predicted_probabilities
 from sklearn_calib.plot._matplotlib import BLUE, GREY, full_names, given_axes, legend_below, new_axes, plain
 
@@ -171,7 +170,7 @@ class SegmentsDisplay:
             heights, low, high, color=color, linewidth=2.0, zorder=3, label=text
         )
         self.ax_.axvline(0.0, color=GREY, linewidth=1.0, zorder=1)
-        self.ax_.set_yticks(heights, [plain(segment_name(row)) for row in rows])
+        self.ax_.set_yticks(heights, [plain(str(row)) for row in rows])
         self.ax_.set_ylim(len(rows) - 0.5, -0.5 - (not rows))
         for height, row in zip(heights, rows, strict=True):
             words = f"  n = {row.n_samples:,.0f}, {pvalue_words(row.adjusted_pvalue)}"

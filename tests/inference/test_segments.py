@@ -1,6 +1,6 @@
 """Segments in which predictions are off: a slow search from the definition, samples in words, bad input."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,7 @@ def single_segments(X, size):
             edges = [repeated[-(-len(repeated) * k // 5) - 1] for k in range(1, 5)]
             own[f"{name} <= {edges[0]:g}"] = values <= edges[0]
             own[f"{name} > {edges[-1]:g}"] = values > edges[-1]
-            for low, high in zip(edges, edges[1:], strict=False):
+            for low, high in pairwise(edges):
                 own[f"{low:g} < {name} <= {high:g}"] = (values > low) & (values <= high)
             for edge in edges[1:]:
                 own[f"{name} <= {edge:g}"] = values <= edge
