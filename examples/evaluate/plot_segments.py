@@ -24,7 +24,7 @@ X = {
     "income": np.round(rng.lognormal(10, 0.5, n)),
     "visits": rng.poisson(3, n),
 }
-data = make_forecasts(n, random_state=0)
+data = make_forecasts(n, random_state=1)
 young = (X["age"] <= 30) & (X["region"] == "south")
 event = np.where(young & (rng.random(n) < 0.25), 1, data.y_true)
 found = find_segments(X, event, data.y_proba)
