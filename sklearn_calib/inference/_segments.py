@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import block_diag, csc_array, csr_array, kron
+from scipy.sparse import csc_array, csr_array, kron
 
 from sklearn_calib._core._clusters import Clusters, cluster_words, clusters_of_classes, dependence
 from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, support_of, weight_words
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue, sample_labels, tail_rank
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import pvalue_text, pvalue_words, result_html
+from sklearn_calib._html import number_text, pvalue_text, pvalue_words, result_html, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -27,12 +28,13 @@ from sklearn_calib._validation import (
     check_length,
     check_option,
     check_resamples,
+    check_size,
     column_names,
     missing_values,
 )
 from sklearn_calib.inference._comparison import aligned
 from sklearn_calib.inference._testing._classes import repeated
-from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction, check_problem, split_classes, two_columns
+from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction, check_problem, class_samples, two_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,10 +45,13 @@ _BINS, _MOST_CATEGORIES = 5, 100
 _LEAST_SAMPLES, _LEAST_INFORMATION = 50.0, 10.0
 # Largest number of segments that a search reports.
 _MOST_FOUND = 20
-# Samples whose sums are computed at a time; simulations at a time, and their largest number of outcomes.
-_BLOCK, _AT_ONCE, _MOST_ELEMENTS = 2048, 64, 1 << 24
+# Simulations at a time, and their largest number of outcomes.
+_AT_ONCE, _MOST_ELEMENTS = 64, 1 << 24
 # Standardized differences that differ by less are ties: sums of simulations are in single precision.
 _TIE = 1e-4
+
+#: What is said of the differences of segments.
+OVERESTIMATED = "Intervals hold for all tested segments together; the largest differences are overestimated."
 
 
 @dataclass(frozen=True)
@@ -136,56 +141,105 @@ class SegmentsResult:
             [asdict(row) for row in self.segments], columns=list(Segment.__dataclass_fields__)
         )
 
-    def _finding(self) -> str:
+    @property
+    def finding(self) -> str:
+        """What was found, in words."""
+        if not self.n_tested:
+            least = f"{_LEAST_SAMPLES:g} samples and sum p (1 - p) of at least {_LEAST_INFORMATION:g}"
+            return f"nothing tested: no segment has {least}"
         tested = f"{self.n_tested:,} segments tested, smallest adjusted {pvalue_words(self.pvalue)}"
-        if not self.searched:
-            return tested
         number = len(self.segments)
-        found = (
-            f"{number} segment{'s'[: number != 1]} miscalibrated"
-            if number
-            else "no evidence of miscalibration"
-        )
-        return f"{found} ({tested})"
+        found = f"{number} segment{'s'[: number != 1]} miscalibrated" if number else "no evidence"
+        found += "" if number else " of miscalibration"
+        return f"{found} ({tested})" if self.searched else tested
 
     def _facts(self) -> list[tuple[str, str]]:
-        size = f"{self.n_samples:,.0f}, {self.n_resamples} simulations"
         left_out = "; ".join(f"{name} ({reason})" for name, reason in self.left_out.items())
-        pairs = [("n", size), ("weights", weight_words(self)), ("clusters", cluster_words(self))]
-        return [(name, text) for name, text in [*pairs, ("columns left out", left_out)] if text]
+        pairs = [*_support(self), ("columns left out", left_out)]
+        return [(name, text) for name, text in pairs if text]
 
     def __str__(self) -> str:
-        lines = [self._finding()]
-        if self.segments:
-            interval = f"{100 * self.confidence:g}% interval"
-            table = [["segment", "n", "observed", "predicted", "difference", interval, "adjusted p"]]
-            for row in self.segments:
-                numbers = f"{row.observed:.4f}", f"{row.predicted:.4f}", f"{row.difference:+.4f}"
-                ends = f"[{row.lower:+.4f}, {row.upper:+.4f}]"
-                table.append(
-                    [
-                        str(row),
-                        f"{row.n_samples:,.0f}",
-                        *numbers,
-                        ends,
-                        pvalue_text(row.adjusted_pvalue),
-                    ]
-                )
-            lines += ["", aligned(table), ""]
-            lines.append(
-                "Intervals hold for all tested segments together; the largest differences are overestimated."
-            )
-        return "\n".join([*lines, *(f"{name}: {text}" for name, text in self._facts())])
+        table = [["segment", "n", "observed", "predicted", "difference"]]
+        table[0] += [f"{100 * self.confidence:g}% interval", "adjusted p"]
+        for row in self.segments:
+            numbers = f"{row.n_samples:,.0f}", f"{row.observed:.4f}", f"{row.predicted:.4f}"
+            ends = f"{row.difference:+.4f}", f"[{row.lower:+.4f}, {row.upper:+.4f}]"
+            table.append([str(row), *numbers, *ends, pvalue_text(row.adjusted_pvalue)])
+        lines = ["", aligned(table), "", OVERESTIMATED] if self.segments else []
+        return "\n".join([self.finding, *lines, *(f"{name}: {text}" for name, text in self._facts())])
 
     def _repr_html_(self) -> str:
-        facts = [("finding", self._finding()), *self._facts()]
+        facts = [("finding", self.finding), *self._facts()]
         return result_html("segments", facts, [("segments", self.segments)], unfolded=True)
+
+
+@shared_docs
+@dataclass(frozen=True)
+class MulticalibrationResult:
+    """Largest calibration error of several segments, in standard deviations.
+
+    Attributes
+    ----------
+    value : float
+        ``statistic`` times the standard deviation of the mean residual of all samples.
+    expected : float
+        Mean of ``value`` under perfect calibration.
+    statistic : float
+        Largest cutoff error of a segment, divided by its standard deviation under perfect calibration.
+    pvalue : float
+        p-value of the hypothesis that predictions are calibrated in every segment that was tested.
+    segment : str
+        Where it is the largest, in words.
+    label : object
+        The class, for the reduction "classwise" of a multiclass problem; else None.
+    n_tested : int
+        Number of segments that were tested; of a multiclass problem, of segments and classes.
+    n_samples : float
+        Number of samples; frequencies count.
+    n_resamples : int
+        Number of simulations.
+    %(dependence)s
+    """
+
+    value: float
+    expected: float
+    statistic: float
+    pvalue: float
+    segment: str
+    label: Any
+    n_tested: int
+    n_samples: float
+    n_resamples: int
+    n_clusters: int | None = None
+    design_effect: float | None = None
+    n_effective: float | None = None
+    weights: str | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        where = self.segment if self.label is None else f"class {self.label}: {self.segment}"
+        pairs = [
+            ("error", f"{number_text(self.value)}, {self.statistic:.2f} standard deviations"),
+            ("expected", f"{number_text(self.expected)} under perfect calibration"),
+            ("p-value", pvalue_text(self.pvalue)),
+            ("largest in", f"{where} ({self.n_tested:,} segments tested)"),
+            *_support(self),
+        ]
+        lines = [f"  {name:<12}{text}" for name, text in pairs if text]
+        return "\n".join(["multicalibration error", *lines])
+
+    _repr_html_ = text_html
+
+
+def _support(result: Any) -> list[tuple[str, str]]:
+    """Return the size of a sample, its weights and clusters, in words."""
+    size = f"{result.n_samples:,.0f}, {result.n_resamples} simulations"
+    return [("n", size), ("weights", weight_words(result)), ("clusters", cluster_words(result))]
 
 
 class _Column(NamedTuple):
     """A feature: the bin of each sample, and its segments: sets of bins, (segments, bins), and words."""
 
-    codes: NDArray[np.int64]
+    codes: NDArray[np.integer[Any]]
     masks: NDArray[np.bool_]
     words: list[str]
 
@@ -261,70 +315,67 @@ def _text(value: Any) -> str:
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
-class _Target(NamedTuple):
-    """A binary problem: its class, outcomes and predictions."""
+class _Table(NamedTuple):
+    """The cells of two features, codes left * width + right; segments are sets of them, (segments, cells)."""
 
-    label: Any
-    y: Array
-    p: Array
+    left: NDArray[np.integer[Any]]
+    right: NDArray[np.integer[Any]]
+    width: int
+    sets: Any
+    words: list[str]
+
+    @property
+    def cells(self) -> NDArray[np.int32]:
+        """The cell of each sample."""
+        return self.left.astype(np.int32) * self.width + self.right
 
 
-class _Scan:
-    """Sums over all segments: single sets of bins, and pairs of sets of two features.
-
-    The bins of a feature, or of two, are the cells of a table; a segment is a set of cells of one table.
-    """
-
-    def __init__(self, columns: list[_Column], pairs: bool, n_samples: int) -> None:
-        d = len(columns)
-        every = _Column(np.zeros(n_samples, dtype=np.int64), np.ones((1, 1), dtype=bool), ["all samples"])
-        self.columns = [*columns, every]
-        self.codes = np.column_stack([column.codes for column in self.columns]).astype(np.int32)
-        self.tables = [(d, d), *((j, d) for j in range(d)), *(combinations(range(d), 2) if pairs else ())]
-        self.left, self.right = np.array(self.tables).T
-        masks = [csr_array(column.masks.astype(np.float64)) for column in self.columns]
-        self.width = np.array([mask.shape[1] for mask in masks], dtype=np.int32)
-        n_cells = np.cumsum(self.width[self.left] * self.width[self.right], dtype=np.int32)
-        self.offset = np.append(np.int32(0), n_cells[:-1])
-        self.first = np.append(0, np.cumsum([masks[i].shape[0] * masks[j].shape[0] for i, j in self.tables]))
-        self.sets = csr_array(block_diag([kron(masks[i], masks[j]) for i, j in self.tables], format="csr"))
+def _tables(columns: list[_Column], pairs: bool, n_samples: int) -> list[_Table]:
+    """Return the tables of all samples, of each feature, and of all pairs of features if ``pairs``."""
+    every = _Column(np.zeros(n_samples, dtype=np.int16), np.ones((1, 1), dtype=bool), ["all samples"])
+    chosen = [(every, every), *((column, every) for column in columns)]
+    tables = []
+    for a, b in [*chosen, *(combinations(columns, 2) if pairs else ())]:
+        sets = csr_array(kron(csr_array(a.masks.astype(np.float64)), csr_array(b.masks.astype(np.float64))))
         # kron stores zeros of dense blocks
-        self.sets.eliminate_zeros()
+        sets.eliminate_zeros()
+        words = a.words if b is every else [f"{one} and {other}" for one in a.words for other in b.words]
+        tables.append(_Table(a.codes, b.codes, b.masks.shape[1], sets, words))
+    return tables
 
-    def _cells(self, rows: slice, tables: slice) -> NDArray[np.int32]:
-        """Return the cell of some samples in each of some tables."""
-        codes, right = self.codes[rows], self.right[tables]
-        return codes[:, self.left[tables]] * self.width[right] + codes[:, right] + self.offset[tables]
 
-    def sums(self, values: NDArray[Any]) -> Array:
-        """Return the sum of ``values``, (n, r), over each segment, (segments, r)."""
-        total = np.zeros((self.sets.shape[1], values.shape[1]))
-        for start in range(0, values.shape[0], _BLOCK):
-            part = values[start : start + _BLOCK]
-            cells = self._cells(slice(start, start + _BLOCK), slice(None))
-            ends = np.arange(0, cells.size + 1, cells.shape[1])
-            ones = np.ones(cells.size, dtype=values.dtype)
-            total += csc_array((ones, cells.ravel(), ends), (total.shape[0], part.shape[0])) @ part
-        out: Array = self.sets @ total
-        return out
+def _sums(tables: list[_Table], values: NDArray[Any]) -> Array:
+    """Return the sum of ``values``, (n, r), over each segment, (segments, r)."""
+    n = values.shape[0]
+    ends, ones = np.arange(n + 1, dtype=np.int32), np.ones(n, dtype=values.dtype)
+    return np.concatenate(
+        [t.sets @ (csc_array((ones, t.cells, ends), (t.sets.shape[1], n)) @ values) for t in tables]
+    )
 
-    def _table(self, k: int) -> int:
-        return int(np.searchsorted(self.first, k, side="right")) - 1
 
-    def members(self, k: int) -> NDArray[np.bool_]:
-        """Return which samples are in segment k."""
-        inside = np.zeros(self.sets.shape[1], dtype=bool)
-        inside[self.sets[[k]].indices] = True
-        table = self._table(k)
-        return inside[self._cells(slice(None), slice(table, table + 1))[:, 0]]
+def _ranges(tables: list[_Table], outcomes: NDArray[Any], p: Array, weight: Array | None) -> Array:
+    """Return the range of cumulative residuals, by increasing p, in each segment, for outcomes (n, r).
 
-    def words(self, k: int) -> str:
-        """Return segment k in words."""
-        table = self._table(k)
-        i, j = self.tables[table]
-        a, b = divmod(k - int(self.first[table]), len(self.columns[j].words))
-        found = [self.columns[i].words[a]]
-        return " and ".join(found if j == len(self.columns) - 1 else [*found, self.columns[j].words[b]])
+    Segments are single cells. The sums are those up to and including all samples of a prediction.
+    """
+    order, found = np.argsort(p, kind="stable"), []
+    events = np.ascontiguousarray((outcomes if weight is None else weight[:, np.newaxis] * outcomes).T)
+    expected, kind = (p, np.int32) if weight is None else (weight * p, np.float64)
+    for table in tables:
+        # 16 bits are sorted fast
+        row = order[np.argsort(table.cells[order].astype(np.int16), kind="stable")]
+        cells, last = table.cells[row], np.append(np.diff(p[row]) > 0, True)
+        last[:-1] |= np.diff(cells) > 0
+        sums = np.cumsum(events.take(row, axis=1), axis=1, dtype=kind) - np.cumsum(expected[row])
+        sums, cells = (sums, cells) if last.all() else (sums[:, last], cells[last])
+        starts = np.flatnonzero(np.diff(cells, prepend=-1))
+        before = np.pad(sums[:, starts[1:] - 1], ((0, 0), (1, 0)))
+        reach = np.maximum(np.maximum.reduceat(sums, starts, axis=1), before)
+        reach -= np.minimum(np.minimum.reduceat(sums, starts, axis=1), before)
+        of_cells = np.zeros((table.sets.shape[1], reach.shape[0]))
+        of_cells[cells[starts]] = reach.T
+        found.append(table.sets @ of_cells)
+    return np.concatenate(found)
 
 
 class _Problem:
@@ -335,14 +386,13 @@ class _Problem:
     v + (1 - 2 p) (r - v x' beta), see ``Spread``.
     """
 
-    def __init__(self, scan: _Scan, label: Any, y: NDArray[Any], p: Array, weight: Array | None) -> None:
-        self.scan, self.label, self.p, self.weight = scan, label, p, weight
-        self.v, self.w = p * (1.0 - p), np.ones_like(p) if weight is None else weight
-        self.residuals = (y - p)[:, np.newaxis]
+    def __init__(self, tables: list[_Table], label: Any, sample: BinarySample) -> None:
+        self.tables, self.label, self.p, p = tables, label, sample.p, sample.p
+        self.sampling, self.v, self.w = sample.sampling, p * (1.0 - p), sample.weights
         columns = np.ones_like(p), self.w, self.w * p, self.w * self.v, self.w**2 * self.v
-        self.number, mass, predicted, weighted, variance = scan.sums(np.column_stack(columns)).T
-        self.information = weighted**2 / np.maximum(variance, 1e-300)
-        tested = (self.number >= _LEAST_SAMPLES) & (self.information >= _LEAST_INFORMATION)
+        self.number, mass, predicted, weighted, variance = _sums(tables, np.column_stack(columns)).T
+        information = weighted**2 / np.maximum(variance, 1e-300)
+        tested = (self.number >= _LEAST_SAMPLES) & (information >= _LEAST_INFORMATION)
         # of sets of all samples the first alone
         tested[1:] &= self.number[1:] < self.number[0]
         self.variance = np.where(tested, variance, np.inf)
@@ -350,43 +400,32 @@ class _Problem:
         self.predicted = predicted / self.mass
         self.x = np.stack((np.ones_like(p), logit(p)))
         self.step = np.linalg.pinv((self.w * self.v * self.x) @ self.x.T, hermitian=True) @ (self.w * self.x)
-        self.sums, self.deviation = (found[:, 0] for found in self.of(self.residuals))
-        self.z = self.sums / self.deviation
+        self.y = sample.y[:, np.newaxis]
+        self.sum, self.scale = self.sums(self.y)[:, 0], self.deviation(self.y)[:, 0]
 
-    def of(self, residuals: NDArray[Any]) -> tuple[Array, Array]:
-        """Return the sum over each segment and its standard deviation, (segments, r), of residuals (n, r)."""
+    def residuals(self, outcomes: NDArray[Any]) -> NDArray[Any]:
+        """Return outcomes minus predictions, (n, r), in single precision in simulations without weights."""
+        single = outcomes.dtype == bool and not self.sampling
+        return outcomes - self.p[:, np.newaxis].astype(np.float32 if single else np.float64)
+
+    def deviation(self, outcomes: NDArray[Any]) -> Array:
+        """Return the standard deviation of the sum of residuals over each segment, (segments, 1 or r)."""
         variance = self.variance[:, np.newaxis]
-        if self.weight is None:
-            return self.scan.sums(residuals), np.sqrt(variance)
-        removed = residuals - (self.v * self.x).T @ (self.step @ residuals)
-        change = self.scan.sums((self.w**2 * (1.0 - 2.0 * self.p))[:, np.newaxis] * removed)
-        variance = np.maximum(variance + change, variance / 4.0)
-        return self.scan.sums(self.w[:, np.newaxis] * residuals), np.sqrt(variance)
+        if self.sampling:
+            residuals = self.residuals(outcomes)
+            removed = residuals - (self.v * self.x).T @ (self.step @ residuals)
+            change = _sums(self.tables, (self.w**2 * (1.0 - 2.0 * self.p))[:, np.newaxis] * removed)
+            variance = np.maximum(variance + change, variance / 4.0)
+        return np.sqrt(variance)
 
-    def largest(self, outcomes: NDArray[Any]) -> Array:
-        """Return the largest abs(z) for simulated outcomes, (n, r)."""
-        kind = np.float32 if self.weight is None else np.float64
-        sums, deviation = self.of(outcomes - self.p[:, np.newaxis].astype(kind))
-        out: Array = np.abs(sums / deviation).max(axis=0)
-        return out
+    def sums(self, outcomes: NDArray[Any]) -> Array:
+        """Return the weighted sum of residuals over each segment."""
+        residuals = self.residuals(outcomes)
+        return _sums(self.tables, self.w[:, np.newaxis] * residuals if self.sampling else residuals)
 
-
-def _simulated(
-    sample: BinarySample | ClassSample,
-    problems: list[_Problem],
-    n_resamples: int,
-    generator: np.random.Generator,
-    clusters: Clusters | None,
-) -> Iterator[Array]:
-    """Yield the largest abs(z) over all segments and problems in simulations Y* ~ p, some at a time."""
-    if isinstance(sample, ClassSample):
-        for labels in sample_labels(sample.p, n_resamples, generator, clusters):
-            yield np.max([each.largest(np.equal(labels.T, k)) for k, each in enumerate(problems)], axis=0)
-        return
-    ones = np.ones_like(sample.p)
-    grouped, at_once = GroupedOutcomes(sample.p, ones, sample.y, clusters), _AT_ONCE * ones.shape[0]
-    for outcomes in draw_positives(grouped, n_resamples, generator, min(at_once, _MOST_ELEMENTS)):
-        yield problems[0].largest(outcomes)
+    def ranges(self, outcomes: NDArray[Any]) -> Array:
+        """Return the range of cumulative weighted residuals in each segment."""
+        return _ranges(self.tables, outcomes, self.p, self.w if self.sampling else None)
 
 
 def _named_columns(X: Any) -> dict[str, NDArray[Any]]:
@@ -420,39 +459,85 @@ def _chosen(columns: dict[str, NDArray[Any]], segments: Any) -> dict[str, NDArra
     return found
 
 
-def _distinct(problems: list[_Problem], critical: float) -> list[tuple[int, int]]:
-    """Return problems and segments that are significant, also without the miscalibration of those before.
+class _Study:
+    """Checked samples, their segments, and simulations of the outcomes."""
 
-    The largest abs(z) comes first. Then the residuals of its samples are reduced by v sum(w r) / sum(w v),
-    so that their sum is 0, and the z of all segments are computed again. A segment which overlaps with one
-    that was found is thus found only if it has miscalibration of its own, in the same direction.
-    """
-    found: list[tuple[int, int]] = []
-    z = np.array([each.z for each in problems])
-    left, residuals = z.copy(), [each.residuals.copy() for each in problems]
-    while len(found) < _MOST_FOUND:
-        # of segments with the same samples the first, which is described by fewer features
-        own = np.round(np.where(np.abs(z) > critical, left * np.sign(z), 0.0), 6)
-        t, k = map(int, np.unravel_index(own.argmax(), own.shape))
-        if own[t, k] <= critical:
-            break
-        found.append((t, k))
-        each, inside = problems[t], problems[t].scan.members(k)
-        v, w, r = each.v[inside, np.newaxis], each.w[inside], residuals[t]
-        r[inside] -= v * (w @ r[inside]) / (w @ v)
-        left[t] = each.scan.sums(each.w[:, np.newaxis] * r)[:, 0] / each.deviation
-    return found
+    def __init__(
+        self, X: Any, given: Any, sample_weight: Any, segments: Any, halves: bool, reduction: str
+    ) -> None:
+        check_option(reduction, "reduction", REDUCTIONS)
+        if isinstance(given, list):
+            raise ValueError("y_true has one column per label (multilabel). Pass one label at a time.")
+        kept = np.ones(given.y.shape[0], dtype=bool)
+        if sample_weight is not None:
+            kept = as_array(sample_weight, "sample_weight") > 0
+        values = _chosen(_named_columns(X), segments)
+        for name, column in values.items():
+            check_length(f"X[{name!r}]", column.shape[0], "y_true", kept.shape[0])
+        # frequencies are repeated samples
+        index, _ = repeated(given)
+        values = {name: column[kept][index] for name, column in values.items()}
+        self.sample = as_sampled(
+            given if given.sampling or given.w is None else replace(given.take(index), w=None)
+        )
+        if reduction != "classwise":
+            several = isinstance(self.sample, ClassSample)
+            whole = self.sample if several else replace(self.sample, p=two_columns(self.sample.p))
+            self.sample = class_samples(whole, "confidence")[0]
+            if reduction == "top-label":
+                names = whole.classes if several else np.array(["negative", "positive"])
+                values["predicted class"] = names[whole.p.argmax(axis=1)].astype(str)
+        found = {name: _column(name, column, halves) for name, column in values.items()}
+        self.left_out = {name: reason for name, reason in found.items() if isinstance(reason, str)}
+        bins = [column for column in found.values() if isinstance(column, _Column)]
+        self.tables = _tables(bins, segments is None, self.sample.y.shape[0])
+        if isinstance(self.sample, ClassSample):
+            parts = zip(self.sample.classes.tolist(), class_samples(self.sample, "classwise"), strict=True)
+            self.problems = [_Problem(self.tables, label, part) for label, part in parts]
+        else:
+            self.problems = [_Problem(self.tables, None, self.sample)]
+        self.tested = np.isfinite([each.variance for each in self.problems])
+        self.clusters = _clusters(self.sample)
+        self.facts = {
+            "n_tested": int(self.tested.sum()),
+            "n_samples": float(self.sample.y.shape[0]),
+            **support_of(given, self.clusters, self.sample.p),
+        }
 
+    def largest(
+        self, statistic: Callable[[_Problem, NDArray[Any]], Array], n_resamples: int, random_state: Any
+    ) -> Array:
+        """Return the largest statistic over all segments and problems in simulations Y* ~ p."""
+        sample, generator = self.sample, check_generator(random_state)
+        simulated: Iterator[Any]
+        if isinstance(sample, ClassSample):
+            labels = sample_labels(sample.p, n_resamples, generator, self.clusters)
+            simulated = ([np.equal(found.T, k) for k in range(len(self.problems))] for found in labels)
+        else:
+            ones = np.ones_like(sample.p)
+            grouped = GroupedOutcomes(sample.p, ones, sample.y, self.clusters)
+            most = min(_AT_ONCE * ones.shape[0], _MOST_ELEMENTS)
+            simulated = ([found] for found in draw_positives(grouped, n_resamples, generator, most))
+        found = []
+        for outcomes in simulated:
+            pairs = zip(self.problems, outcomes, strict=True)
+            found.append(np.max([statistic(one, y).max(axis=0) for one, y in pairs], axis=0))
+        return np.concatenate(found)
 
-def _reduced(problem: BinarySample | ClassSample, reduction: str) -> BinarySample | ClassSample:
-    """Return the problem itself, or that of the confidence."""
-    if reduction == "classwise":
-        return problem
-    proba = problem.p if isinstance(problem, ClassSample) else two_columns(problem.p)
-    (part,) = split_classes(problem.y, proba, "confidence")
-    return BinarySample(
-        part.outcome, part.probability, problem.w, clusters=problem.clusters, sampling=problem.sampling
-    )
+    def members(self, k: int) -> NDArray[np.bool_]:
+        """Return which samples are in segment k."""
+        for table in self.tables:
+            if k < len(table.words):
+                break
+            k -= len(table.words)
+        inside = np.zeros(table.sets.shape[1], dtype=bool)
+        inside[table.sets[[k]].indices] = True
+        return inside[table.cells]
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The segments in words."""
+        return [word for table in self.tables for word in table.words]
 
 
 def _clusters(sample: BinarySample | ClassSample) -> Clusters | None:
@@ -461,9 +546,31 @@ def _clusters(sample: BinarySample | ClassSample) -> Clusters | None:
     if code is None or isinstance(sample, ClassSample):
         return None if code is None else clusters_of_classes(sample.y, sample.p, code)
     one, y = np.ones_like(sample.p), sample.y.astype(np.float64)
-    return Clusters(
-        np.arange(code.shape[0]), code, one, y, int(code.max()) + 1, dependence(code, sample.p, one, y)
-    )
+    found = dependence(code, sample.p, one, y)
+    return Clusters(np.arange(code.shape[0]), code, one, y, int(code.max()) + 1, found)
+
+
+def _distinct(study: _Study, z: Array, critical: float) -> list[tuple[int, int]]:
+    """Return problems and segments that are significant, also without the miscalibration of those before.
+
+    The largest abs(z) comes first. Then the residuals of its samples are reduced by v sum(w r) / sum(w v),
+    so that their sum is 0, and the z of all segments are computed again. A segment which overlaps with one
+    that was found is thus found only if it has miscalibration of its own, in the same direction.
+    """
+    found: list[tuple[int, int]] = []
+    left, residuals = z.copy(), [each.residuals(each.y) for each in study.problems]
+    while len(found) < _MOST_FOUND:
+        # of segments with the same samples the first, which is described by fewer features
+        own = np.round(np.where(np.abs(z) > critical, left * np.sign(z), 0.0), 6)
+        t, k = map(int, np.unravel_index(own.argmax(), own.shape))
+        if own[t, k] <= critical:
+            break
+        found.append((t, k))
+        each, inside, r = study.problems[t], study.members(k), residuals[t]
+        v, w = each.v[inside, np.newaxis], each.w[inside]
+        r[inside] -= v * (w @ r[inside]) / (w @ v)
+        left[t] = _sums(study.tables, each.w[:, np.newaxis] * r)[:, 0] / each.scale
+    return found
 
 
 @shared_docs
@@ -527,10 +634,10 @@ def find_segments(
     Raises
     ------
     %(invalid)s
-        Also if no segment has enough samples.
 
     See Also
     --------
+    multicalibration_error : The largest calibration error of all segments.
     sklearn_calib.plot.SegmentsDisplay : The result as a plot.
 
     Notes
@@ -575,74 +682,147 @@ def find_segments(
     ['age <= 30 and region = south']
     """
     confidence = check_fraction(confidence, "confidence")
-    n_resamples = check_resamples(n_resamples, confidence)
-    generator = check_generator(random_state)
-    check_option(reduction, "reduction", REDUCTIONS)
+    check_resamples(n_resamples, confidence)
     given = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
-    if isinstance(given, list):
-        raise ValueError("y_true has one column per label (multilabel). Pass one label at a time.")
-    kept = np.ones(given.y.shape[0], dtype=bool)
-    if sample_weight is not None:
-        kept = as_array(sample_weight, "sample_weight") > 0
-    columns = _chosen(_named_columns(X), segments)
-    for name, values in columns.items():
-        check_length(f"X[{name!r}]", values.shape[0], "y_true", kept.shape[0])
-    # frequencies are repeated samples
-    index, _ = repeated(given)
-    columns = {name: values[kept][index] for name, values in columns.items()}
-    whole = as_sampled(given if given.sampling or given.w is None else replace(given.take(index), w=None))
-    sample = _reduced(whole, reduction)
-    if reduction == "top-label":
-        several = isinstance(whole, ClassSample)
-        names = whole.classes if several else np.array(["negative", "positive"])
-        top = (whole.p if several else two_columns(whole.p)).argmax(axis=1)
-        columns["predicted class"] = names[top].astype(str)
-
-    found = {name: _column(name, values, segments is None) for name, values in columns.items()}
-    left_out = {name: reason for name, reason in found.items() if isinstance(reason, str)}
-    bins = [column for column in found.values() if isinstance(column, _Column)]
-    scan = _Scan(bins, segments is None, sample.y.shape[0])
-    weight = sample.w if sample.sampling else None
-    if isinstance(sample, ClassSample):
-        parts = zip(sample.classes.tolist(), split_classes(sample.y, sample.p, "classwise"), strict=True)
-        problems = [_Problem(scan, k, part.outcome, part.probability, weight) for k, part in parts]
-    else:
-        problems = [_Problem(scan, None, sample.y, sample.p, weight)]
-    tested = np.isfinite([each.deviation for each in problems])
-    if not tested.any():
-        raise ValueError(
-            f"No segment has {_LEAST_SAMPLES:g} samples and sum p (1 - p) = {_LEAST_INFORMATION:g}. All "
-            f"{kept.sum()} samples together have {problems[0].information[0]:.3g}. Pass more samples."
-        )
-    dependent = _clusters(sample)
-    draws = np.concatenate([*_simulated(sample, problems, n_resamples, generator, dependent)])
+    study = _Study(X, given, sample_weight, segments, segments is None, reduction)
+    draws = study.largest(lambda each, y: np.abs(each.sums(y) / each.deviation(y)), n_resamples, random_state)
     critical = float(np.sort(draws)[n_resamples - tail_rank(n_resamples, 1.0 - confidence)]) + _TIE
-    chosen = _distinct(problems, critical) if segments is None else np.argwhere(tested).tolist()
-    rows = [_segment(problems[t], k, critical, draws) for t, k in chosen]
+    z = np.array([each.sum / each.scale for each in study.problems])
+    chosen = _distinct(study, z, critical) if segments is None else np.argwhere(study.tested).tolist()
+    rows = [_segment(study, t, k, critical, draws) for t, k in chosen]
     return SegmentsResult(
         segments=tuple(sorted(rows, key=lambda row: -abs(row.z))),
-        pvalue=monte_carlo_pvalue(max(float(np.abs(each.z).max()) for each in problems), draws, _TIE),
-        n_tested=int(tested.sum()),
+        pvalue=monte_carlo_pvalue(float(np.abs(z).max()), draws, _TIE),
         searched=segments is None,
-        left_out=left_out,
+        left_out=study.left_out,
         confidence=confidence,
-        n_samples=float(sample.y.shape[0]),
         n_resamples=n_resamples,
-        **support_of(given, dependent, sample.p),
+        **study.facts,
     )
 
 
-def _segment(problem: _Problem, k: int, critical: float, draws: Array) -> Segment:
+def _segment(study: _Study, t: int, k: int, critical: float, draws: Array) -> Segment:
     """Return segment k, with Wilson's interval of its difference.
 
     With prediction m, observed frequency o and variance V of o - m under calibration, the limits m + d solve
     (o - q)^2 = g q (1 - q), q = m + d, with g = c^2 V / (m (1 - m)): d = 0 lies inside if abs(z) <= c.
     """
-    m, difference = float(problem.predicted[k]), float(problem.sums[k] / problem.mass[k])
-    o = m + difference
-    g = float((critical * problem.deviation[k] / problem.mass[k]) ** 2 / (m * (1.0 - m)))
+    each = study.problems[t]
+    m, difference = float(each.predicted[k]), float(each.sum[k] / each.mass[k])
+    o, z = m + difference, float(each.sum[k] / each.scale[k])
+    g = float((critical * each.scale[k] / each.mass[k]) ** 2 / (m * (1.0 - m)))
     half = np.sqrt(max(g * o * (1.0 - o) + g**2 / 4.0, 0.0))
     lower, upper = (float((o + g / 2.0 + sign * half) / (1.0 + g) - m) for sign in (-1.0, 1.0))
-    pvalue = monte_carlo_pvalue(float(abs(problem.z[k])), draws, _TIE)
-    numbers = difference, lower, upper, float(problem.z[k]), pvalue
-    return Segment(problem.scan.words(k), problem.label, float(problem.number[k]), o, m, *numbers)
+    numbers = difference, lower, upper, z, monte_carlo_pvalue(abs(z), draws, _TIE)
+    return Segment(study.words[k], each.label, float(each.number[k]), o, m, *numbers)
+
+
+@shared_docs
+def multicalibration_error(
+    X: Any,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    segments: Sequence[str | int] | str | None = None,
+    n_resamples: int = 999,
+    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    sample_weight: ArrayLike | None = None,
+    weights: str = "sampling",
+    clusters: ArrayLike | None = None,
+    pos_label: Any = None,
+    reduction: Reduction = "classwise",
+    labels: ArrayLike | None = None,
+) -> MulticalibrationResult:
+    r"""Compute the largest calibration error of all segments, and its value under perfect calibration.
+
+    A segment is miscalibrated if predictions are too high or too low in some interval of predictions, even if
+    they are right on average: :func:`find_segments` compares averages. The error is that of [1]_; p-value and
+    expected value account for all segments.
+
+    Parameters
+    ----------
+    X, y_true, y_proba
+        As in :func:`find_segments`.
+    segments : column or sequence of columns of ``X``, default=None
+        Names or positions of columns whose bins and categories are the segments. By default those of all
+        columns, and of all pairs of columns; there are no half-lines.
+    n_resamples : int, default=999
+        Number of simulations.
+    %(random_state)s
+    %(inference_weight)s
+    %(clusters)s
+    %(pos_label)s
+    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
+        As in :func:`find_segments`; "classwise" is the largest error of all classes.
+    %(labels)s
+
+    Returns
+    -------
+    MulticalibrationResult
+        The error, its expected value under perfect calibration, p-value and segment.
+
+    Raises
+    ------
+    %(invalid)s
+        Also if no segment has enough samples.
+
+    See Also
+    --------
+    sklearn_calib.metrics.cutoff_calibration_error : The error of all samples.
+
+    Notes
+    -----
+    The statistic is
+
+    .. math::
+        T = \max_S \frac{\mathrm{ECCE}_S}{\sigma_S}, \qquad
+        \mathrm{ECCE}_S = \frac{1}{W_S} \max_{a \le b} \Bigl|\sum_{i \in S,\, a \le p_i \le b} w_i r_i\Bigr|,
+        \qquad \sigma_S^2 = \frac{1}{W_S^2} \sum_{i \in S} w_i^2 p_i (1 - p_i),
+
+    with residuals :math:`r_i = y_i - p_i` and :math:`W_S = \sum_{i \in S} w_i`. The value is
+    :math:`T \sigma_0`, with :math:`\sigma_0` of all samples. The segments that are tested, and the variance
+    with sampling weights, are those of :func:`find_segments`. T is computed in each simulation: the expected
+    value is its mean times :math:`\sigma_0`, and the p-value (1 + #{T* >= T}) / (1 + ``n_resamples``). It is
+    adjusted for the number of segments, which that of [1]_ is not.
+
+    References
+    ----------
+    .. [1] I. Guy et al. (2025). Measuring multi-calibration. arXiv:2506.11251.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.inference import multicalibration_error
+    >>> rng = np.random.default_rng(0)
+    >>> region, p = rng.choice(["north", "south"], 2000), rng.uniform(0.1, 0.9, 2000)
+    >>> y = rng.random(2000) < np.where(region == "south", (p + 0.5) / 2, p)
+    >>> print(multicalibration_error({"region": region}, y, p, n_resamples=199))
+    multicalibration error
+      error       0.0407, 4.12 standard deviations
+      expected    0.0188 under perfect calibration
+      p-value     0.005
+      largest in  region = south (3 segments tested)
+      n           2,000, 199 simulations
+    """
+    check_size(n_resamples, "n_resamples")
+    given = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
+    study = _Study(X, given, sample_weight, segments, False, reduction)
+    if not study.tested.any():
+        raise ValueError(
+            f"No segment has {_LEAST_SAMPLES:g} samples and sum p (1 - p) of {_LEAST_INFORMATION:g}. Pass "
+            "more samples."
+        )
+    found = np.array([each.ranges(each.y)[:, 0] / each.scale for each in study.problems])
+    t, k = map(int, np.unravel_index(found.argmax(), found.shape))
+    draws = study.largest(lambda each, y: each.ranges(y) / each.deviation(y), n_resamples, random_state)
+    unit, statistic = float(study.problems[t].scale[0] / study.problems[t].mass[0]), float(found[t, k])
+    return MulticalibrationResult(
+        value=unit * statistic,
+        expected=unit * float(draws.mean()),
+        statistic=statistic,
+        pvalue=monte_carlo_pvalue(statistic, draws, _TIE),
+        segment=study.words[k],
+        label=study.problems[t].label,
+        n_resamples=n_resamples,
+        **study.facts,
+    )

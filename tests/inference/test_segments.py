@@ -7,7 +7,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from sklearn_calib.inference import find_segments
+from sklearn_calib.inference import find_segments, multicalibration_error
+from sklearn_calib.metrics import cutoff_calibration_error
 
 
 def data(n=1500, seed=0, off=0.25):
@@ -232,8 +233,12 @@ def test_columns_without_segments():
     assert "columns left out: constant (constant); nothing (all values are missing); id (1,500" in str(found)
     none = find_segments({"region": X["region"]}, np.zeros(1500), p, segments="region", pos_label=1)
     assert all(row.observed == 0.0 and row.lower == -row.predicted for row in none.segments)
-    with pytest.raises(ValueError, match=r"No segment has 50 samples.*All 40 samples together"):
-        find_segments({"age": X["age"][:40]}, y[:40], p[:40])
+    few = find_segments({"age": X["age"][:40]}, y[:40], p[:40])
+    assert (few.segments, few.n_tested, few.pvalue) == ((), 0, 1.0)
+    assert "nothing tested: no segment has 50 samples and sum p (1 - p) of at least 10" in str(few)
+    with pytest.raises(ValueError, match=r"No segment has 50 samples.*Pass more samples"):
+        multicalibration_error({"age": X["age"][:40]}, y[:40], p[:40])
+    assert find_segments({"age": [3.0]}, [1], [0.5]).n_tested == 0
     with pytest.raises(ValueError, match=r"X\['age'\]"):
         find_segments({"age": X["age"][:40]}, y, p)
     with pytest.raises(ValueError, match="multilabel"):
@@ -250,6 +255,76 @@ def test_result_as_text_and_frame():
     nothing = find_segments(X, (np.random.default_rng(1).random(1500) < p).astype(int), p, n_resamples=99)
     assert str(nothing).startswith("no evidence of miscalibration (")
     assert nothing.to_frame().shape == (0, 10)
+
+
+def without_halves(masks):
+    """Return the segments that are not half-lines of ages or children, or pairs of these."""
+    half = {f"age <= {edge}" for edge in (44, 56, 68)} | {f"age > {edge}" for edge in (32, 44, 56)}
+    half |= {"children <= 1", "children > 0"}
+    return {words: inside for words, inside in masks.items() if not half & set(words.split(" and "))}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_multicalibration_error_is_that_of_the_definition(weighted):
+    X, y, p = data()
+    # ties of predictions, whose outcomes must not be ordered
+    p = np.where(np.arange(1500) % 2, np.round(p, 1), p)
+    w = np.random.default_rng(4).uniform(0.5, 2.0, 1500) if weighted else np.ones(1500)
+    found = multicalibration_error(X, y, p, n_resamples=19, sample_weight=w if weighted else None)
+    masks = without_halves(every_segment(X, y, p, weight=w))
+    assert found.n_tested == len(masks)
+
+    def ratio(inside, y=y):
+        """Return the largest sum of residuals over an interval of predictions, and its deviation."""
+        own, r, weight = p[inside], (y - p)[inside], w[inside]
+        sums = np.array([0.0, *((weight * r)[own <= value].sum() for value in np.unique(own))])
+        v = own * (1 - own)
+        variance = v
+        if weighted:
+            # calibrated in the weighted population, with a step of logistic recalibration of all samples
+            x = np.column_stack((np.ones(1500), np.log(p / (1 - p))))
+            beta = np.linalg.solve(x.T @ (x * (w * p * (1 - p))[:, None]), x.T @ (w * (y - p)))
+            variance = v + (1 - 2 * own) * (r - v * (x[inside] @ beta))
+        return np.abs(np.subtract.outer(sums, sums)).max(), np.sqrt(weight**2 @ variance)
+
+    statistics = {words: np.divide(*ratio(inside)) for words, inside in masks.items()}
+    assert found.segment == max(statistics, key=statistics.get)
+    assert found.statistic == pytest.approx(statistics[found.segment], rel=1e-9)
+    everywhere = ratio(np.ones(1500, dtype=bool))[1] / w.sum()
+    assert found.value == pytest.approx(found.statistic * everywhere)
+    if weighted:
+        return
+    inside = masks[found.segment]
+    assert ratio(inside)[0] / inside.sum() == pytest.approx(cutoff_calibration_error(y[inside], p[inside]))
+    given = multicalibration_error(X, y, p, segments="region", n_resamples=99)
+    single = {words: value for words, value in statistics.items() if words.startswith(("all", "region"))}
+    single = {words: value for words, value in single.items() if " and " not in words}
+    assert (given.n_tested, given.statistic) == (4, pytest.approx(max(single.values())))
+    # the mean of the largest statistic, from other simulations
+    rng, drawn = np.random.default_rng(5), []
+    for _ in range(60):
+        drawn_y = (rng.random(1500) < p).astype(int)
+        drawn.append(max(np.divide(*ratio(masks[words], drawn_y)) for words in single))
+    expected = np.mean(drawn) * given.value / given.statistic
+    assert given.expected == pytest.approx(expected, rel=0.12)
+
+
+def test_multicalibration_error_finds_what_averages_do_not():
+    """Predictions of the south are too extreme, and right on average."""
+    rng = np.random.default_rng(0)
+    region, p = rng.choice(["north", "south"], 4000), rng.uniform(0.1, 0.9, 4000)
+    y = (rng.random(4000) < np.where(region == "south", 0.5 * p + 0.25, p)).astype(int)
+    found = multicalibration_error({"region": region}, y, p, n_resamples=99)
+    assert (found.segment, found.pvalue) == ("region = south", 0.01)
+    assert "largest in  region = south (3 segments tested)" in str(found)
+    assert find_segments({"region": region}, y, p).segments == ()
+    calibrated = multicalibration_error({"region": region}, rng.random(4000) < p, p, n_resamples=99)
+    assert calibrated.pvalue > 0.1
+    assert calibrated.value < 2.0 * calibrated.expected
+    P = np.column_stack((p / 2, p / 2, 1 - p))
+    labels = np.where(y == 1, rng.integers(2, size=4000), 2)
+    classes = multicalibration_error({"region": region}, labels, P, n_resamples=99)
+    assert (classes.label, classes.segment, classes.n_tested) == (2, "region = south", 9)
 
 
 @pytest.mark.thorough
