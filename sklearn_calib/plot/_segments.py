@@ -150,9 +150,9 @@ class SegmentsDisplay:
         (self.ax_,) = (
             new_axes(8.0, 1.6 + 0.34 * len(rows)) if ax is None else given_axes(ax, (1,), "matplotlib Axes")
         )
-        self.figure_, level = self.ax_.figure, 1.0 - self.result.confidence + 1e-12
+        self.figure_ = self.ax_.figure
         heights = np.arange(len(rows), dtype=np.float64)
-        found = np.array([row.adjusted_pvalue <= level for row in rows], dtype=bool)
+        found = np.array([row.lower > 0.0 or row.upper < 0.0 for row in rows], dtype=bool)
         middle, low, high = (
             np.array([(row.difference, row.lower, row.upper) for row in rows]).reshape(-1, 3).T
         )
