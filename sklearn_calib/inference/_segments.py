@@ -147,10 +147,10 @@ class SegmentsResult:
         if not self.n_tested:
             least = f"{_LEAST_SAMPLES:g} samples and sum p (1 - p) of at least {_LEAST_INFORMATION:g}"
             return f"nothing tested: no segment has {least}"
-        tested = f"{self.n_tested:,} segments tested, smallest adjusted {pvalue_words(self.pvalue)}"
-        number = len(self.segments)
-        found = f"{number} segment{'s'[: number != 1]} miscalibrated" if number else "no evidence"
-        found += "" if number else " of miscalibration"
+        plural = "s"[: self.n_tested != 1]
+        tested = f"{self.n_tested:,} segment{plural} tested, smallest adjusted {pvalue_words(self.pvalue)}"
+        number, plural = len(self.segments), "s"[: len(self.segments) != 1]
+        found = f"{number} segment{plural} miscalibrated" if number else "no evidence of miscalibration"
         return f"{found} ({tested})" if self.searched else tested
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -312,6 +312,8 @@ def _categories(name: str, values: NDArray[Any]) -> _Column:
 def _text(value: Any) -> str:
     if isinstance(value, np.datetime64):
         return str(np.datetime_as_string(value, unit="auto"))
+    if isinstance(value, np.timedelta64):
+        return f"{value / np.timedelta64(1, 'D'):.4g} days"
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
@@ -473,6 +475,10 @@ class _Study:
             kept = as_array(sample_weight, "sample_weight") > 0
         values = _chosen(_named_columns(X), segments)
         for name, column in values.items():
+            if column.ndim != 1:
+                raise ValueError(
+                    f"X[{name!r}] must be one column of a distinct name, got shape {column.shape}."
+                )
             check_length(f"X[{name!r}]", column.shape[0], "y_true", kept.shape[0])
         # frequencies are repeated samples
         index, _ = repeated(given)
