@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_array, csr_array, kron
 
-from sklearn_calib._core._clusters import Clusters, cluster_words, clusters_of_classes, dependence
+from sklearn_calib._core._clusters import cluster_words, clusters_of_classes
 from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, support_of, weight_words
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue, sample_labels, tail_rank
@@ -29,7 +29,6 @@ from sklearn_calib._validation import (
     check_option,
     check_resamples,
     check_size,
-    column_names,
     missing_values,
 )
 from sklearn_calib.inference._comparison import aligned
@@ -49,9 +48,6 @@ _MOST_FOUND = 20
 _AT_ONCE, _MOST_ELEMENTS = 64, 1 << 24
 # Standardized differences that differ by less are ties: sums of simulations are in single precision.
 _TIE = 1e-4
-
-#: What is said of the differences of segments.
-OVERESTIMATED = "Intervals hold for all tested segments together; the largest differences are overestimated."
 
 
 @dataclass(frozen=True)
@@ -153,23 +149,29 @@ class SegmentsResult:
         found = f"{number} segment{plural} miscalibrated" if number else "no evidence of miscalibration"
         return f"{found} ({tested})" if self.searched else tested
 
-    def _facts(self) -> list[tuple[str, str]]:
-        left_out = "; ".join(f"{name} ({reason})" for name, reason in self.left_out.items())
-        pairs = [*_support(self), ("columns left out", left_out)]
+    def table(self) -> list[list[str]]:
+        """Return the names of columns and the segments as texts."""
+        rows = [["segment", "n", "observed", "predicted", "difference"]]
+        rows[0] += ["adjusted p", f"{100 * self.confidence:g}% interval"]
+        for row in self.segments:
+            numbers = f"{row.n_samples:,.0f}", f"{row.observed:.4f}", f"{row.predicted:.4f}"
+            ends = pvalue_text(row.adjusted_pvalue), f"[{row.lower:+.4f}, {row.upper:+.4f}]"
+            rows.append([str(row), *numbers, f"{row.difference:+.4f}", *ends])
+        return rows
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return what else is to be said of the result, as pairs of texts."""
+        columns = "; ".join(f"{name} ({reason})" for name, reason in self.left_out.items())
+        note = "intervals hold for all tested segments together; the largest differences are overestimated"
+        pairs = [("note", note * bool(self.segments)), ("columns left out", columns), *_support(self)]
         return [(name, text) for name, text in pairs if text]
 
     def __str__(self) -> str:
-        table = [["segment", "n", "observed", "predicted", "difference"]]
-        table[0] += [f"{100 * self.confidence:g}% interval", "adjusted p"]
-        for row in self.segments:
-            numbers = f"{row.n_samples:,.0f}", f"{row.observed:.4f}", f"{row.predicted:.4f}"
-            ends = f"{row.difference:+.4f}", f"[{row.lower:+.4f}, {row.upper:+.4f}]"
-            table.append([str(row), *numbers, *ends, pvalue_text(row.adjusted_pvalue)])
-        lines = ["", aligned(table), "", OVERESTIMATED] if self.segments else []
-        return "\n".join([self.finding, *lines, *(f"{name}: {text}" for name, text in self._facts())])
+        lines = ["", aligned(self.table()), ""] if self.segments else []
+        return "\n".join([self.finding, *lines, *(f"{name}: {text}" for name, text in self.facts())])
 
     def _repr_html_(self) -> str:
-        facts = [("finding", self.finding), *self._facts()]
+        facts = [("finding", self.finding), *self.facts()]
         return result_html("segments", facts, [("segments", self.segments)], unfolded=True)
 
 
@@ -253,12 +255,13 @@ def _column(name: str, values: NDArray[Any], halves: bool) -> _Column | str:
     if known.dtype.kind == "O" and all(type(v) in (int, float) for v in known.tolist()):
         known = known.astype(np.float64)
     numerical = known.dtype.kind in "iufmM"
-    codes, masks, words = _numerical(name, known, halves) if numerical else _categories(name, known)
-    if not words:
-        return f"{codes.max() + 1:,} categories, none with {_LEAST_SAMPLES:g} samples"
+    column = _numerical(name, known, halves) if numerical else _categories(name, known)
+    if isinstance(column, str):
+        return column
+    codes, masks, words = column
     if masks.shape[1] == 1 and not missing.any():
         return "constant"
-    found = np.full(values.shape[0], masks.shape[1])
+    found = np.full(values.shape[0], masks.shape[1], dtype=np.int16)
     found[~missing] = codes
     if missing.any():
         masks = np.pad(masks, ((0, 1), (0, 1)))
@@ -294,19 +297,17 @@ def _numerical(name: str, values: NDArray[Any], halves: bool) -> _Column:
     return _Column(np.searchsorted(edges, values, side="left"), masks, words)
 
 
-def _categories(name: str, values: NDArray[Any]) -> _Column:
+def _categories(name: str, values: NDArray[Any]) -> _Column | str:
     """Return the categories of enough samples, the most frequent ones if there are too many."""
-    index: dict[Any, int] = {}
-    codes = np.array([index.setdefault(value, len(index)) for value in values.tolist()])
-    number, labels = np.bincount(codes), list(index)
+    labels, codes, number = np.unique(values.astype(str), return_inverse=True, return_counts=True)
     kept = np.argsort(-number, kind="stable")[:_MOST_CATEGORIES]
     kept = kept[number[kept] >= _LEAST_SAMPLES]
+    if not kept.shape[0]:
+        return f"{labels.shape[0]:,} categories, none with {_LEAST_SAMPLES:g} samples"
     place = np.full(number.shape[0], kept.shape[0])
     place[kept] = np.arange(kept.shape[0])
-    if kept.shape[0]:
-        codes = place[codes]
     masks = np.eye(kept.shape[0], kept.shape[0] + (kept.shape[0] < number.shape[0]), dtype=bool)
-    return _Column(codes, masks, [f"{name} = {labels[k]}" for k in kept])
+    return _Column(place[codes], masks, [f"{name} = {labels[k]}" for k in kept])
 
 
 def _text(value: Any) -> str:
@@ -430,35 +431,26 @@ class _Problem:
         return _ranges(self.tables, outcomes, self.p, self.w if self.sampling else None)
 
 
-def _named_columns(X: Any) -> dict[str, NDArray[Any]]:
-    """Return the columns of features by name; those of arrays are x0, x1, ..."""
-    if isinstance(X, Mapping):
-        return {str(name): as_array(values, f"X[{name!r}]") for name, values in X.items()}
-    names = column_names(X)
-    if names:
-        keys = getattr(X, "column_names", getattr(X, "columns", ()))
-        return {name: as_array(X[key], f"X[{name!r}]") for name, key in zip(names, keys, strict=True)}
-    array = as_array(X, "X")
-    if array.ndim == 1:
-        return {str(getattr(X, "name", None) or "x0"): array}
-    if array.ndim != 2:
-        raise ValueError(f"X must have shape (n,) or (n, n_features), got shape {array.shape}.")
-    return {f"x{j}": array[:, j] for j in range(array.shape[1])}
-
-
-def _chosen(columns: dict[str, NDArray[Any]], segments: Any) -> dict[str, NDArray[Any]]:
-    """Return the columns that ``segments`` names, or all."""
+def _columns(X: Any, segments: Any) -> dict[str, NDArray[Any]]:
+    """Return the columns of features that ``segments`` names, or all; those of arrays are x0, x1, ..."""
+    keys = X if isinstance(X, Mapping) else getattr(X, "column_names", getattr(X, "columns", None))
+    if keys is not None:
+        columns = {str(key): as_array(X[key], f"X[{key!r}]") for key in keys}
+    else:
+        array = as_array(X, "X")
+        array = array[:, np.newaxis] if array.ndim == 1 else array
+        if array.ndim != 2:
+            raise ValueError(f"X must have shape (n,) or (n, n_features), got shape {array.shape}.")
+        columns = {f"x{j}": column for j, column in enumerate(array.T)}
     if segments is None:
         return columns
-    names, found = list(columns), {}
+    names, chosen = list(columns), {}
     for key in [segments] if isinstance(segments, str | int) else segments:
         name = names[key] if isinstance(key, int | np.integer) and 0 <= key < len(names) else key
         if name not in columns:
-            raise ValueError(
-                f"segments contains {key!r}, which is not a column of X. The columns are {names}."
-            )
-        found[name] = columns[name]
-    return found
+            raise ValueError(f"segments contains {key!r}, which X has no column of. Its columns are {names}.")
+        chosen[name] = columns[name]
+    return chosen
 
 
 class _Study:
@@ -473,7 +465,7 @@ class _Study:
         kept = np.ones(given.y.shape[0], dtype=bool)
         if sample_weight is not None:
             kept = as_array(sample_weight, "sample_weight") > 0
-        values = _chosen(_named_columns(X), segments)
+        values = _columns(X, segments)
         for name, column in values.items():
             if column.ndim != 1:
                 raise ValueError(
@@ -503,7 +495,8 @@ class _Study:
         else:
             self.problems = [_Problem(self.tables, None, self.sample)]
         self.tested = np.isfinite([each.variance for each in self.problems])
-        self.clusters = _clusters(self.sample)
+        code = self.sample.clusters
+        self.clusters = None if code is None else clusters_of_classes(self.sample.y, self.sample.p, code)
         self.facts = {
             "n_tested": int(self.tested.sum()),
             "n_samples": float(self.sample.y.shape[0]),
@@ -544,16 +537,6 @@ class _Study:
     def words(self) -> list[str]:
         """The segments in words."""
         return [word for table in self.tables for word in table.words]
-
-
-def _clusters(sample: BinarySample | ClassSample) -> Clusters | None:
-    """Return the clusters of a sample; each sample is a cell."""
-    code = sample.clusters
-    if code is None or isinstance(sample, ClassSample):
-        return None if code is None else clusters_of_classes(sample.y, sample.p, code)
-    one, y = np.ones_like(sample.p), sample.y.astype(np.float64)
-    found = dependence(code, sample.p, one, y)
-    return Clusters(np.arange(code.shape[0]), code, one, y, int(code.max()) + 1, found)
 
 
 def _distinct(study: _Study, z: Array, critical: float) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import pvalue_words
 from sklearn_calib.inference import SegmentsResult, find_segments
 from sklearn_calib.plot._estimator import check_result, positive_column, predicted_probabilities
-from sklearn_calib.plot._matplotlib import BLUE, GREY, full_names, given_axes, legend_below, new_axes, plain
+from sklearn_calib.plot._matplotlib import BLUE, GREY, full_names, given_axes, new_axes, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,8 +25,8 @@ class SegmentsDisplay:
     """Observed minus predicted event frequency in segments, with simultaneous intervals: a forest plot.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. Predictions are too
-    low in segments at the right of the line at 0, and too high at the left. The dot is hollow if the segment
-    is not significant. The numbers of samples and adjusted p-values are at the right.
+    low in segments at the right of the line at 0, and too high at the left; a segment is significant if its
+    interval does not contain 0. The numbers of samples and adjusted p-values are at the right.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ class SegmentsDisplay:
     Attributes
     ----------
     %(axes)s
-    points_, others_ : matplotlib Line2D
-        The dots of the significant segments, and of the others.
+    points_ : matplotlib Line2D
+        The dots.
     intervals_ : matplotlib LineCollection
         The intervals.
 
@@ -62,7 +62,6 @@ class SegmentsDisplay:
     ax_: Axes
     figure_: Figure | SubFigure
     points_: Line2D
-    others_: Line2D
     intervals_: LineCollection
 
     def __init__(self, result: SegmentsResult) -> None:
@@ -90,7 +89,6 @@ class SegmentsDisplay:
         y_true: ArrayLike,
         y_proba: ArrayLike,
         *,
-        show_legend: bool = True,
         ax: Axes | None = None,
         **params: Any,
     ) -> Self:
@@ -100,8 +98,6 @@ class SegmentsDisplay:
         ----------
         X, y_true, y_proba
             As in :func:`~sklearn_calib.inference.find_segments`.
-        show_legend : bool, default=True
-            Whether to draw the legend.
         ax : matplotlib Axes, default=None
             Axes for the plot; by default those of a new figure.
         **params : dict
@@ -109,7 +105,7 @@ class SegmentsDisplay:
 
         %(display_returned)s
         """
-        return cls(find_segments(X, y_true, y_proba, **params)).plot(ax, show_legend=show_legend)
+        return cls(find_segments(X, y_true, y_proba, **params)).plot(ax)
 
     @classmethod
     def from_estimator(
@@ -133,54 +129,42 @@ class SegmentsDisplay:
         proba, label = positive_column(proba, classes, pos_label)
         return cls.from_predictions(X, y, proba, pos_label=label, **params)
 
-    def plot(self, ax: Axes | None = None, *, show_legend: bool = True, **marker_params: Any) -> Self:
+    def plot(self, ax: Axes | None = None, **marker_params: Any) -> Self:
         """Draw the segments in rows, the most significant one at the top.
 
         Parameters
         ----------
         %(drawn_into)s
-        show_legend : bool, default=True
-            Whether to draw the legend.
         **marker_params : dict
             Properties of the dots, such as ``color`` or ``markersize``; the intervals have the same colour.
 
         %(self_returned)s
         """
-        given, rows = full_names(marker_params), self.result.segments
-        (self.ax_,) = (
-            new_axes(8.0, 1.6 + 0.34 * len(rows)) if ax is None else given_axes(ax, (1,), "matplotlib Axes")
-        )
-        self.figure_ = self.ax_.figure
-        heights = np.arange(len(rows), dtype=np.float64)
-        found = np.array([row.lower > 0.0 or row.upper < 0.0 for row in rows], dtype=bool)
-        middle, low, high = (
-            np.array([(row.difference, row.lower, row.upper) for row in rows]).reshape(-1, 3).T
-        )
-        dot: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 7, "linestyle": "none"}
-        dot |= {"zorder": 4, "label": "significant" if found.any() else ""} | given
-        (self.points_,) = self.ax_.plot(middle[found], heights[found], **dot)
-        hollow = {
-            "markerfacecolor": self.ax_.get_facecolor(),
-            "label": "" if found.all() else "not significant",
+        rows, level = self.result.segments, f"{100 * self.result.confidence:.3g}%"
+        height = 1.3 + 0.34 * len(rows)
+        (self.ax_,) = new_axes(8.0, height) if ax is None else given_axes(ax, (1,), "matplotlib Axes")
+        self.figure_, place = self.ax_.figure, self.ax_.get_yaxis_transform()
+        numbers = np.array([(row.difference, row.lower, row.upper) for row in rows]).reshape(-1, 3)
+        middle, low, high = numbers.T
+        dot: dict[str, Any] = {
+            "color": BLUE,
+            "marker": "o",
+            "markersize": 7,
+            "linestyle": "none",
+            "zorder": 4,
         }
-        (self.others_,) = self.ax_.plot(middle[~found], heights[~found], **dot | hollow)
-        text = f"{100 * self.result.confidence:g}% simultaneous interval" if len(rows) else ""
+        (self.points_,) = self.ax_.plot(middle, np.arange(len(rows)), **dot | full_names(marker_params))
         color = self.points_.get_color()
         self.intervals_ = self.ax_.hlines(
-            heights, low, high, color=color, linewidth=2.0, zorder=3, label=text
+            np.arange(len(rows)), low, high, color=color, linewidth=2.0, zorder=3
         )
         self.ax_.axvline(0.0, color=GREY, linewidth=1.0, zorder=1)
-        self.ax_.set_yticks(heights, [plain(str(row)) for row in rows])
+        self.ax_.set_yticks(np.arange(len(rows)), [plain(str(row)) for row in rows])
         self.ax_.set_ylim(len(rows) - 0.5, -0.5 - (not rows))
-        for height, row in zip(heights, rows, strict=True):
+        for k, row in enumerate(rows):
             words = f"  n = {row.n_samples:,.0f}, {pvalue_words(row.adjusted_pvalue)}"
-            place = self.ax_.get_yaxis_transform()
-            self.ax_.text(1.0, height, words, transform=place, va="center", fontsize="small")
+            self.ax_.text(1.0, k, words, transform=place, va="center", fontsize="small")
         if not rows:
-            self.ax_.text(
-                0.5, 0.5, "no segment found", transform=self.ax_.transAxes, ha="center", va="center"
-            )
-        self.ax_.set_xlabel("Observed minus predicted")
-        if show_legend and rows:
-            legend_below(self.ax_)
+            self.ax_.text(0.5, -0.5, "no segment found", transform=place, ha="center", va="center")
+        self.ax_.set_xlabel(f"Observed minus predicted, {level} simultaneous interval")
         return self

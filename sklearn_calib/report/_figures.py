@@ -161,12 +161,10 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
             )
         )
     if found is not None and found.segments:
-        level = f"{100 * found.confidence:.3g}%"
         drawn.append(
             (
                 _SEGMENTS,
-                "Observed minus predicted frequency, with intervals that hold for all "
-                f"{found.n_tested:,} tested segments together with {level} confidence.",
+                f"Intervals hold for all {found.n_tested:,} tested segments together.",
                 lambda figure: _segments(figure, found),
             )
         )
@@ -215,7 +213,7 @@ def _class_diagrams(
 def _segments(figure: Any, found: SegmentsResult) -> None:
     """Draw the forest plot."""
     figure.set_size_inches(10.8, 1.2 + 0.34 * len(found.segments))
-    SegmentsDisplay.from_result(found, ax=figure.subplots(), show_legend=False)
+    SegmentsDisplay.from_result(found, ax=figure.subplots())
 
 
 def _histogram(ax: Axes, points: BinarySample, sure: bool, axis: str, at_end: bool) -> None:

@@ -598,32 +598,22 @@ def _part_lines(report: ReportNumbers, parts: tuple[ReportPart, ...]) -> list[st
 
 
 def segment_rows(report: ReportNumbers) -> list[list[str]]:
-    """Return the table of segments."""
-    rows = [["segment", "samples", "predicted", "observed", "difference", "adjusted p"]]
-    for row in report.segments.segments if report.segments else ():
-        numbers = probability(row.predicted), probability(row.observed), f"{row.difference:+.4f}"
-        name, p = one_line(str(row), 44), pvalue_text(row.adjusted_pvalue)
-        rows.append([name, f"{row.n_samples:,.0f}", *numbers, p])
-    return rows
+    """Return the table of segments, without intervals."""
+    found = report.segments.table() if report.segments else []
+    return [[one_line(row[0], 44), *row[1:-1]] for row in found]
 
 
 def segment_words(report: ReportNumbers) -> str:
     """Return what was searched and found."""
     found = report.segments
-    if found is None:
-        return ""
-    left_out = "; ".join(f"{name} ({reason})" for name, reason in found.left_out.items())
-    notes = [_capital(found.finding), f"Columns left out: {left_out}" * bool(left_out)]
-    notes += ["Differences are overestimated: confirm them on new samples"] * bool(found.segments)
-    return ". ".join(filter(None, notes)) + "."
+    facts = dict(found.facts()) if found else {}
+    shown = [f"{_capital(name)}: {facts[name]}." for name in ("note", "columns left out") if name in facts]
+    return " ".join([f"{_capital(found.finding)}." if found else "", *shown])
 
 
 def _segment_lines(report: ReportNumbers) -> list[str]:
-    rows = aligned(segment_rows(report)).splitlines()
-    return [
-        *_paragraph(segment_words(report)),
-        *(f"  {line}" for line in rows[: len(rows) * (len(rows) > 1)]),
-    ]
+    rows = [f"  {line}" for line in aligned(segment_rows(report)).splitlines()]
+    return [*_paragraph(segment_words(report)), *rows[: len(rows) * (len(rows) > 1)]]
 
 
 def report_text(report: ReportNumbers) -> str:

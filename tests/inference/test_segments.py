@@ -113,7 +113,9 @@ def test_given_columns():
     ]
     assert result.pvalue == result.segments[0].adjusted_pvalue
     assert find_segments(X, y, p, segments="region") == find_segments(X, y, p, segments=[1])
-    with pytest.raises(ValueError, match=r"segments contains 'income'.*'age', 'region'"):
+    with pytest.raises(
+        ValueError, match=r"segments contains 'income', which X has no column of.*'age', 'region'"
+    ):
         find_segments(X, y, p, segments=["income"])
 
 

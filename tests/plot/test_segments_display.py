@@ -19,12 +19,9 @@ def test_numbers_drawn():
     X, y, p = data()
     result = find_segments(X, y, p, segments=["age", "price$"], n_resamples=99)
     display = SegmentsDisplay.from_result(result, color="black")
-    found = np.array([row.adjusted_pvalue <= 0.05 for row in result.segments])
-    assert 0 < found.sum() < len(found)
-    for line, chosen in ((display.points_, found), (display.others_, ~found)):
-        expected = [(row.difference, k) for k, row in enumerate(result.segments) if chosen[k]]
-        np.testing.assert_array_equal(line.get_xydata(), expected)
-        assert line.get_color() == "black"
+    expected = [(row.difference, k) for k, row in enumerate(result.segments)]
+    np.testing.assert_array_equal(display.points_.get_xydata(), expected)
+    assert display.points_.get_color() == "black"
     ends = [segment[:, 0].tolist() for segment in display.intervals_.get_segments()]
     assert ends == [[row.lower, row.upper] for row in result.segments]
     labels = [text.get_text() for text in display.ax_.get_yticklabels()]
@@ -54,7 +51,7 @@ def test_estimator_and_axes():
             return model.predict_proba(X[:, 1:])
 
     ax = Figure().subplots()
-    display = SegmentsDisplay.from_estimator(Model(), table, y, ax=ax, n_resamples=99, show_legend=False)
+    display = SegmentsDisplay.from_estimator(Model(), table, y, ax=ax, n_resamples=99)
     assert display.ax_ is ax
     assert ax.get_legend() is None
     assert display.result == find_segments(table, y, model.predict_proba(table[:, 1:]), n_resamples=99)
