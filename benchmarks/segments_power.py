@@ -16,6 +16,7 @@ feature above a limit that is not the limit of a bin.
     --repetitions 200    repetitions; four times as many for up to 5000 samples
     --simulations 199    simulations in each
     --write FOLDER       write the table
+    --time               instead, seconds and peak memory of one million samples
     --smoke              two repetitions of a few cases, as a quick check
 """
 
@@ -26,6 +27,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", 
     os.environ[_variable] = "1"
 
 import re
+import resource
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 from _options import parser_of
 
-from sklearn_calib.inference import find_segments
+from sklearn_calib.inference import find_segments, multicalibration_error
 
 
 class Case(NamedTuple):
@@ -134,10 +136,32 @@ def measure(case: Case, repetitions: int, simulations: int) -> dict[str, float]:
     }
 
 
+def time_of_large() -> None:
+    """Print the seconds, and the peak memory besides the data, of a million samples with ten features."""
+    X, y, p, _, _ = sample(Case("calibrated", 1_000_000), np.random.default_rng(0))
+    columns = list(X)
+    for name, run in (
+        ("find_segments", lambda: find_segments(X, y, p)),
+        ("find_segments, segments=all columns", lambda: find_segments(X, y, p, segments=columns)),
+        (
+            "multicalibration_error, segments=all columns",
+            lambda: multicalibration_error(X, y, p, segments=columns),
+        ),
+    ):
+        before, begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+        run()
+        more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        print(f"{name}: {time.perf_counter() - begin:.0f} s, {more:.0f} MB more", flush=True)
+
+
 def main() -> None:
     parser = parser_of(__doc__, repetitions=200, simulations=199)
     parser.add_argument("--write", type=Path)
+    parser.add_argument("--time", action="store_true")
     arguments = parser.parse_args()
+    if arguments.time:
+        time_of_large()
+        return
     cases = [case._replace(n=2000) for case in CASES if case.n == 5000] if arguments.smoke else CASES
     lines = ["case,n,repetitions,reported,hit,segments,bias,covered"]
     for case in cases:

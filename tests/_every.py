@@ -147,6 +147,9 @@ RESULT_MAKERS = {
     "segments": lambda: inference.find_segments(
         {"group": _groups()}, *binary(), segments=[0], n_resamples=39
     ),
+    "multicalibration": lambda: inference.multicalibration_error(
+        {"group": _groups()}, *binary(), n_resamples=39
+    ),
     "threshold_curve": lambda: ThresholdCurve(*np.full((4, 1), 0.5), 0.5, 0.95, "pointwise"),
     "selection": lambda: AutoCalibrator().fit(*reversed(several())).selection_,
     "pairs": lambda: META_MAKERS["ensemble"].fit(*features()).calibrated_classifiers_,

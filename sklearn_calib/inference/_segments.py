@@ -398,6 +398,7 @@ class _Problem:
         tested = (self.number >= _LEAST_SAMPLES) & (information >= _LEAST_INFORMATION)
         # of sets of all samples the first alone
         tested[1:] &= self.number[1:] < self.number[0]
+        tested[0] |= tested.any()
         self.variance = np.where(tested, variance, np.inf)
         self.mass = np.maximum(mass, 1e-300)
         self.predicted = predicted / self.mass
@@ -748,12 +749,12 @@ def multicalibration_error(
     Returns
     -------
     MulticalibrationResult
-        The error, its expected value under perfect calibration, p-value and segment.
+        The error, its expected value under perfect calibration, p-value and segment; NaN with a p-value of 1
+        if no segment has enough samples.
 
     Raises
     ------
     %(invalid)s
-        Also if no segment has enough samples.
 
     See Also
     --------
@@ -796,11 +797,6 @@ def multicalibration_error(
     check_size(n_resamples, "n_resamples")
     given = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
     study = _Study(X, given, sample_weight, segments, False, reduction)
-    if not study.tested.any():
-        raise ValueError(
-            f"No segment has {_LEAST_SAMPLES:g} samples and sum p (1 - p) of {_LEAST_INFORMATION:g}. Pass "
-            "more samples."
-        )
     found = np.array([each.ranges(each.y)[:, 0] / each.scale for each in study.problems])
     t, k = map(int, np.unravel_index(found.argmax(), found.shape))
     draws = study.largest(lambda each, y: each.ranges(y) / each.deviation(y), n_resamples, random_state)
