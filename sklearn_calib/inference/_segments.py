@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,6 +49,10 @@ _AT_ONCE, _MOST_ELEMENTS = 64, 1 << 24
 _TIE = 1e-4
 
 
+def _named(result: Any) -> str:
+    return str(result.segment if result.label is None else f"class {result.label}: {result.segment}")
+
+
 @dataclass(frozen=True)
 class Segment:
     """Predictions and outcomes of some of the samples.
@@ -86,7 +89,7 @@ class Segment:
     adjusted_pvalue: float
 
     def __str__(self) -> str:
-        return self.segment if self.label is None else f"class {self.label}: {self.segment}"
+        return _named(self)
 
 
 @shared_docs
@@ -133,12 +136,11 @@ class SegmentsResult:
         """Return the segments as a data frame of pandas."""
         import pandas as pd
 
-        return pd.DataFrame(
-            [asdict(row) for row in self.segments], columns=list(Segment.__dataclass_fields__)
-        )
+        rows = [asdict(row) for row in self.segments]
+        return pd.DataFrame(rows, columns=list(Segment.__dataclass_fields__))
 
     @property
-    def finding(self) -> str:
+    def _finding(self) -> str:
         """What was found, in words."""
         if not self.n_tested:
             least = f"{_LEAST_SAMPLES:g} samples and sum p (1 - p) of at least {_LEAST_INFORMATION:g}"
@@ -149,7 +151,7 @@ class SegmentsResult:
         found = f"{number} segment{plural} miscalibrated" if number else "no evidence of miscalibration"
         return f"{found} ({tested})" if self.searched else tested
 
-    def table(self) -> list[list[str]]:
+    def _table(self) -> list[list[str]]:
         """Return the names of columns and the segments as texts."""
         rows = [["segment", "n", "observed", "predicted", "difference"]]
         rows[0] += ["adjusted p", f"{100 * self.confidence:g}% interval"]
@@ -159,7 +161,7 @@ class SegmentsResult:
             rows.append([str(row), *numbers, f"{row.difference:+.4f}", *ends])
         return rows
 
-    def facts(self) -> list[tuple[str, str]]:
+    def _facts(self) -> list[tuple[str, str]]:
         """Return what else is to be said of the result, as pairs of texts."""
         columns = "; ".join(f"{name} ({reason})" for name, reason in self.left_out.items())
         note = "intervals hold for all tested segments together; the largest differences are overestimated"
@@ -167,11 +169,11 @@ class SegmentsResult:
         return [(name, text) for name, text in pairs if text]
 
     def __str__(self) -> str:
-        lines = ["", aligned(self.table()), ""] if self.segments else []
-        return "\n".join([self.finding, *lines, *(f"{name}: {text}" for name, text in self.facts())])
+        lines = ["", aligned(self._table()), ""] if self.segments else []
+        return "\n".join([self._finding, *lines, *(f"{name}: {text}" for name, text in self._facts())])
 
     def _repr_html_(self) -> str:
-        facts = [("finding", self.finding), *self.facts()]
+        facts = [("finding", self._finding), *self._facts()]
         return result_html("segments", facts, [("segments", self.segments)], unfolded=True)
 
 
@@ -218,12 +220,11 @@ class MulticalibrationResult:
     weights: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        where = self.segment if self.label is None else f"class {self.label}: {self.segment}"
         pairs = [
             ("error", f"{number_text(self.value)}, {self.statistic:.2f} standard deviations"),
             ("expected", f"{number_text(self.expected)} under perfect calibration"),
             ("p-value", pvalue_text(self.pvalue)),
-            ("largest in", f"{where} ({self.n_tested:,} segments tested)"),
+            ("largest in", f"{_named(self)} ({self.n_tested:,} segments tested)"),
             *_support(self),
         ]
         lines = [f"  {name:<12}{text}" for name, text in pairs if text]
@@ -476,9 +477,8 @@ class _Study:
         # frequencies are repeated samples
         index, _ = repeated(given)
         values = {name: column[kept][index] for name, column in values.items()}
-        self.sample = as_sampled(
-            given if given.sampling or given.w is None else replace(given.take(index), w=None)
-        )
+        counts = given.w is not None and not given.sampling
+        self.sample = as_sampled(replace(given.take(index), w=None) if counts else given)
         if reduction != "classwise":
             several = isinstance(self.sample, ClassSample)
             whole = self.sample if several else replace(self.sample, p=two_columns(self.sample.p))
@@ -495,6 +495,7 @@ class _Study:
             self.problems = [_Problem(self.tables, label, part) for label, part in parts]
         else:
             self.problems = [_Problem(self.tables, None, self.sample)]
+        self.words = [word for table in self.tables for word in table.words]
         self.tested = np.isfinite([each.variance for each in self.problems])
         code = self.sample.clusters
         self.clusters = None if code is None else clusters_of_classes(self.sample.y, self.sample.p, code)
@@ -533,11 +534,6 @@ class _Study:
         inside = np.zeros(table.sets.shape[1], dtype=bool)
         inside[table.sets[[k]].indices] = True
         return inside[table.cells]
-
-    @cached_property
-    def words(self) -> list[str]:
-        """The segments in words."""
-        return [word for table in self.tables for word in table.words]
 
 
 def _distinct(study: _Study, z: Array, critical: float) -> list[tuple[int, int]]:

@@ -161,13 +161,8 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
             )
         )
     if found is not None and found.segments:
-        drawn.append(
-            (
-                _SEGMENTS,
-                f"Intervals hold for all {found.n_tested:,} tested segments together.",
-                lambda figure: _segments(figure, found),
-            )
-        )
+        caption = f"Intervals hold for all {found.n_tested:,} tested segments together."
+        drawn.append((_SEGMENTS, caption, lambda figure: _segments(figure, found)))
     out = []
     for index, (title, caption, draw) in enumerate(drawn):
         # ids are hashes: the salt makes them differ between figures, and equal from run to run

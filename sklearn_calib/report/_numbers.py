@@ -934,13 +934,13 @@ def examine_groups(
     return tuple(replace(line, adjusted=value) for line, value in zip(lines, adjusted, strict=True))
 
 
-def examine_segments(budget: Budget, n_families: int, **params: Any) -> SegmentsResult:
+def examine_segments(given: Any, budget: Budget, n_families: int, **params: Any) -> SegmentsResult:
     """Return the segments that ``find_segments`` reports, with p-values adjusted for the families."""
     level = 1.0 - (1.0 - budget.confidence) / n_families
-    found = find_segments(**params, confidence=level, n_resamples=budget.n_draws, random_state=budget.seed)
-    rows = [
-        replace(row, adjusted_pvalue=min(1.0, n_families * row.adjusted_pvalue)) for row in found.segments
-    ]
+    params |= {"confidence": level, "n_resamples": budget.n_draws, "random_state": budget.seed}
+    found = find_segments(*given, **params)
+    pvalues = [min(1.0, n_families * row.adjusted_pvalue) for row in found.segments]
+    rows = (replace(row, adjusted_pvalue=p) for row, p in zip(found.segments, pvalues, strict=True))
     return replace(found, segments=tuple(rows), pvalue=min(1.0, n_families * found.pvalue))
 
 

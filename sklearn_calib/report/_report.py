@@ -374,19 +374,10 @@ def calibration_report(
         segments = None
         if features is not None:
             step("segments")
-            segments = examine_segments(
-                budget,
-                n_families,
-                X=features,
-                y_true=y_true,
-                y_proba=y_proba,
-                sample_weight=sample_weight,
-                weights=weights,
-                clusters=clusters,
-                pos_label=pos_label,
-                labels=labels,
-                reduction="confidence" if several else "classwise",
-            )
+            more: dict[str, Any] = {"weights": weights, "clusters": clusters, "pos_label": pos_label}
+            more |= {"labels": labels, "reduction": "confidence" if several else "classwise"}
+            given = features, y_true, y_proba
+            segments = examine_segments(given, budget, n_families, sample_weight=sample_weight, **more)
     untested = clusters is not None or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
     pvalue, found["tests"] = with_adjusted(found["tests"], n_families)
     report = CalibrationReport(

@@ -441,9 +441,7 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
             "The miscalibration is significant but small. Recalibrate only if decisions depend on such "
             f"differences. {_calibrator(report)}"
         ]
-    elif {of for of, _ in report.significant_parts} == {"segment"} and not report.is_significant(
-        report.pvalue
-    ):
+    elif {of for of, _ in report.significant_parts} == {"segment"}:
         lines = [
             "Confirm the segments on new samples. A calibrator of the score alone cannot correct them: "
             "MultiCalibrator uses the features, too."
@@ -599,16 +597,16 @@ def _part_lines(report: ReportNumbers, parts: tuple[ReportPart, ...]) -> list[st
 
 def segment_rows(report: ReportNumbers) -> list[list[str]]:
     """Return the table of segments, without intervals."""
-    found = report.segments.table() if report.segments else []
+    found = report.segments._table() if report.segments else []
     return [[one_line(row[0], 44), *row[1:-1]] for row in found]
 
 
 def segment_words(report: ReportNumbers) -> str:
     """Return what was searched and found."""
     found = report.segments
-    facts = dict(found.facts()) if found else {}
+    facts = dict(found._facts()) if found else {}
     shown = [f"{_capital(name)}: {facts[name]}." for name in ("note", "columns left out") if name in facts]
-    return " ".join([f"{_capital(found.finding)}." if found else "", *shown])
+    return " ".join([f"{_capital(found._finding)}." if found else "", *shown])
 
 
 def _segment_lines(report: ReportNumbers) -> list[str]:
