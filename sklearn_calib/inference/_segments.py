@@ -773,8 +773,8 @@ def multicalibration_error(
     value is its mean times :math:`\sigma_0`, and the p-value (1 + #{T* >= T}) / (1 + ``n_resamples``). It is
     adjusted for the number of segments, which that of [1]_ is not.
 
-    It takes about ten times as long as :func:`find_segments`, for it sorts each segment: a million samples with
-    ten features several minutes with ``segments``.
+    Each segment is sorted, which takes about ten times as long as :func:`find_segments`: for a million
+    samples with ten features several minutes with ``segments``.
 
     References
     ----------
