@@ -43,8 +43,8 @@ _BINS, _MOST_CATEGORIES = 5, 100
 _LEAST_SAMPLES, _LEAST_INFORMATION = 50.0, 10.0
 # Largest number of segments that a search reports.
 _MOST_FOUND = 20
-# Simulations at a time, and their largest number of outcomes.
-_AT_ONCE, _MOST_ELEMENTS = 64, 1 << 24
+# Simulations at a time, their largest number of outcomes, and that of which cumulative sums are computed.
+_AT_ONCE, _MOST_ELEMENTS, _CACHED = 64, 1 << 24, 1 << 18
 # Standardized differences that differ by less are ties: sums of simulations are in single precision.
 _TIE = 1e-4
 
@@ -370,14 +370,16 @@ def _ranges(tables: list[_Table], outcomes: NDArray[Any], p: Array, weight: Arra
         row = order[np.argsort(table.cells[order].astype(np.int16), kind="stable")]
         cells, last = table.cells[row], np.append(np.diff(p[row]) > 0, True)
         last[:-1] |= np.diff(cells) > 0
-        sums = np.cumsum(events.take(row, axis=1), axis=1, dtype=kind) - np.cumsum(expected[row])
-        sums, cells = (sums, cells) if last.all() else (sums[:, last], cells[last])
-        starts = np.flatnonzero(np.diff(cells, prepend=-1))
-        before = np.pad(sums[:, starts[1:] - 1], ((0, 0), (1, 0)))
-        reach = np.maximum(np.maximum.reduceat(sums, starts, axis=1), before)
-        reach -= np.minimum(np.minimum.reduceat(sums, starts, axis=1), before)
-        of_cells = np.zeros((table.sets.shape[1], reach.shape[0]))
-        of_cells[cells[starts]] = reach.T
+        starts, total = np.flatnonzero(np.diff(cells[last], prepend=-1)), np.cumsum(expected[row])
+        of_cells = np.zeros((table.sets.shape[1], events.shape[0]))
+        # some rows at a time stay in the cache
+        for rows in np.array_split(np.arange(events.shape[0]), -(-events.size // _CACHED)):
+            sums = np.cumsum(events[rows].take(row, axis=1), axis=1, dtype=kind) - total
+            sums = sums if last.all() else sums[:, last]
+            before = np.pad(sums[:, starts[1:] - 1], ((0, 0), (1, 0)))
+            reach = np.maximum(np.maximum.reduceat(sums, starts, axis=1), before)
+            reach -= np.minimum(np.minimum.reduceat(sums, starts, axis=1), before)
+            of_cells[np.ix_(cells[last][starts], rows)] = reach.T
         found.append(table.sets @ of_cells)
     return np.concatenate(found)
 
@@ -650,7 +652,7 @@ def find_segments(
     large. The estimated difference of a segment that was found is too large on average.
 
     Cost: each simulation computes the sums of all pairs of features, O(n d^2) for d features. A million
-    samples with ten features take about a minute and 250 MB, with ``segments`` a third of the time
+    samples with ten features take about half a minute and 220 MB, with ``segments`` a third of the time
     (``benchmarks/segments_power.py --time``).
 
     References
@@ -774,7 +776,7 @@ def multicalibration_error(
     adjusted for the number of segments, which that of [1]_ is not.
 
     Each segment is sorted, which takes about ten times as long as :func:`find_segments`: for a million
-    samples with ten features several minutes with ``segments``.
+    samples with ten features about two minutes with ``segments``.
 
     References
     ----------
