@@ -364,7 +364,8 @@ def _ranges(tables: list[_Table], outcomes: NDArray[Any], p: Array, weight: Arra
     """
     order, found = np.argsort(p, kind="stable"), []
     events = np.ascontiguousarray((outcomes if weight is None else weight[:, np.newaxis] * outcomes).T)
-    expected, kind = (p, np.int32) if weight is None else (weight * p, np.float64)
+    kind: Any = np.int32 if weight is None else np.float64
+    expected = p if weight is None else weight * p
     for table in tables:
         # 16 bits are sorted fast
         row = order[np.argsort(table.cells[order].astype(np.int16), kind="stable")]
