@@ -144,6 +144,12 @@ RESULT_MAKERS = {
     "dominance": lambda: inference.dominance_test(
         binary()[0], {"a": binary()[1], "b": binary()[1] ** 2}, n_resamples=39, random_state=0
     ),
+    "segments": lambda: inference.find_segments(
+        {"group": _groups()}, *binary(), segments=[0], n_resamples=39
+    ),
+    "multicalibration": lambda: inference.multicalibration_error(
+        {"group": _groups()}, *binary(), n_resamples=39
+    ),
     "threshold_curve": lambda: ThresholdCurve(*np.full((4, 1), 0.5), 0.5, 0.95, "pointwise"),
     "selection": lambda: AutoCalibrator().fit(*reversed(several())).selection_,
     "pairs": lambda: META_MAKERS["ensemble"].fit(*features()).calibrated_classifiers_,

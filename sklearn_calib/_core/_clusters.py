@@ -257,9 +257,10 @@ def cluster_words(result: Any) -> str:
 
 
 def clusters_of_classes(y: Index, p: Array, code: Index) -> Clusters:
-    """Return the clusters of single samples of K classes."""
+    """Return the clusters of single samples of two classes, p (n,), or K, (n, K), to simulate from."""
     one = np.ones(y.shape[0])
-    found = dependence(code, p, one, (y[:, np.newaxis] == np.arange(p.shape[1])).astype(np.float64))
+    events = y if p.ndim == 1 else y[:, np.newaxis] == np.arange(p.shape[1])
+    found = dependence(code, p, one, events.astype(np.float64))
     return Clusters(np.arange(y.shape[0]), code, one, one, int(code.max()) + 1, found)
 
 

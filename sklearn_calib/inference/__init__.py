@@ -11,6 +11,13 @@ from sklearn_calib.inference._dominance import DominanceResult, dominance_test
 from sklearn_calib.inference._intervals import ConfidenceInterval, confidence_interval
 from sklearn_calib.inference._null_distribution import NullDistribution, expected_under_calibration
 from sklearn_calib.inference._planning import required_n_samples
+from sklearn_calib.inference._segments import (
+    MulticalibrationResult,
+    Segment,
+    SegmentsResult,
+    find_segments,
+    multicalibration_error,
+)
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._testing._binomial import BinomialTest, BinomialValue
 from sklearn_calib.inference._testing._classes import TestedPart
@@ -41,8 +48,11 @@ __all__ = [
     "ModelComparison",
     "ModelPair",
     "ModelSummary",
+    "MulticalibrationResult",
     "NullDistribution",
     "SampleSplittingTest",
+    "Segment",
+    "SegmentsResult",
     "SequentialTest",
     "SequentialTestResult",
     "SpiegelhalterTest",
@@ -55,5 +65,7 @@ __all__ = [
     "confidence_interval",
     "dominance_test",
     "expected_under_calibration",
+    "find_segments",
+    "multicalibration_error",
     "required_n_samples",
 ]

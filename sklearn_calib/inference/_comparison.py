@@ -175,7 +175,7 @@ class ModelComparison:
             tests.append([name, *numbers, _interval(pair), f"{pair.adjusted_pvalue:.3g}"])
         better = f"{self.metric}: {'greater' if self.greater_is_better else 'smaller'} is better"
         note = "; p-values are adjusted for the number of tests, intervals are not" if adjusted else ""
-        return "\n\n".join([better, _aligned(models), _aligned(tests), self._size() + note])
+        return "\n\n".join([better, aligned(models), aligned(tests), self._size() + note])
 
     def _verdict(self, row: ModelSummary) -> str:
         """Return the result of the tests of one model."""
@@ -205,7 +205,7 @@ def _interval(row: ModelSummary | ModelPair) -> str:
     return f"[{number_text(row.lower)}, {number_text(row.upper)}]"
 
 
-def _aligned(table: list[list[str]]) -> str:
+def aligned(table: list[list[str]]) -> str:
     """Return the table with its first column to the left and all others to the right."""
     widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
     return "\n".join(

@@ -9,6 +9,7 @@ from sklearn_calib.plot._monitor import MonitorDisplay
 from sklearn_calib.plot._reliability import ReliabilityDisplay, reliability_grid
 from sklearn_calib.plot._risk_coverage import RiskCoverageDisplay
 from sklearn_calib.plot._score_plane import ScoreDecompositionDisplay
+from sklearn_calib.plot._segments import SegmentsDisplay
 from sklearn_calib.plot._test_display import TestDisplay
 from sklearn_calib.plot._threshold_curves import (
     DecisionCurveDisplay,
@@ -30,6 +31,7 @@ __all__ = [
     "ReliabilityDisplay",
     "RiskCoverageDisplay",
     "ScoreDecompositionDisplay",
+    "SegmentsDisplay",
     "TestDisplay",
     "ThresholdCurve",
     "reliability_grid",

@@ -22,10 +22,11 @@ from sklearn_calib.sketch._files import Columns, table_files
 _REPORT_EXAMPLES = """examples:
   python -m sklearn_calib report predictions.csv --y outcome --p probability --out report.html
   python -m sklearn_calib report predictions.parquet --y died --p risk --group hospital --pos-label yes
+  python -m sklearn_calib report predictions.csv --y outcome --p probability --segments age,region
   python -m sklearn_calib report predictions.csv.gz --y label --p p_cat p_dog p_bird --labels cat dog bird
 
-With more than a million rows of a binary target, without groups and clusters, predictions are rounded to 17
-significant bits and summarized in constant memory.
+With more than a million rows of a binary target, without groups, clusters and segments, predictions are
+rounded to 17 significant bits and summarized in constant memory.
 """
 _CHECK_EXAMPLES = """requirements.toml, for example:
   slope = [0.9, 1.1]
@@ -62,6 +63,7 @@ _OF_BOTH = (
 _OF_REPORT = (
     ("--out", "FILE", "write the report as a self-contained HTML page"),
     ("--json", "FILE", "write the numbers and sentences as JSON"),
+    ("--segments", "COLUMN,...", "columns of features, in which miscalibrated segments are searched for"),
     ("--title", "TEXT", "name of the model, for the title (default: name of the file)"),
 )
 _OF_CHECK = (
@@ -113,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
         default="failure",
         help="how an undecided requirement counts in JUnit XML and for the exit status (default: failure)",
     )
-    check.set_defaults(labels=None)
+    check.set_defaults(labels=None, segments=None)
     return parser
 
 
@@ -272,8 +274,9 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
             raise ValueError(f"{name} names one twice: {', '.join(values)}.")
     files = table_files(options.files)
     labels = [name for name in (options.y, options.group, options.clusters) if name is not None]
-    columns = Columns(labels, options.p, [] if options.weight is None else [options.weight])
-    parts, n_rows, few = [], 0, several or len(labels) > 1
+    features = [] if options.segments is None else options.segments.split(",")
+    columns = Columns(labels, options.p, [] if options.weight is None else [options.weight], features)
+    parts, n_rows, few = [], 0, several or len(labels) > 1 or bool(features)
     # a sketch has sums of weights only
     few |= options.weight is not None and options.weights == "sampling"
     for part in columns.batches(files):
@@ -301,6 +304,8 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
         data["groups"] = columns.labels(options.group)[found[options.group]]
     if options.clusters is not None:
         data["clusters"] = found[options.clusters]
+    if features:
+        data["features"] = {name: columns.feature(name, found[name]) for name in features}
     return data, None
 
 

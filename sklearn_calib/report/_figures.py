@@ -11,8 +11,9 @@ from xml.etree import ElementTree
 import numpy as np
 
 from sklearn_calib._validation import BinarySample, ClassSample
+from sklearn_calib.inference import SegmentsResult
 from sklearn_calib.metrics._reductions import class_samples
-from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay, TestDisplay
+from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay, SegmentsDisplay, TestDisplay
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._matplotlib import plain
 from sklearn_calib.plot._smooth_curve import shown_range
@@ -67,6 +68,7 @@ _END = 0.2
 # Ratio of the highest bars from which the scale is logarithmic.
 _UNEQUAL = 30.0
 # Small diagrams of classes: at most so many, so many in a line.
+_SEGMENTS = "Segments in which predictions are too high or too low"
 _CLASSES, _MOST_CLASSES, _COLUMNS = "Calibration curve of each class against the rest", 12, 4
 
 
@@ -85,7 +87,7 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
         import matplotlib as mpl
     except ImportError:
         return []
-    problem = report._problem
+    problem, found = report._problem, report.segments
     points = _points(
         problem if isinstance(problem, BinarySample) else class_samples(problem, "confidence")[0]
     )
@@ -158,11 +160,14 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
                 lambda figure: _class_diagrams(figure, problem, report, worst[:_MOST_CLASSES]),
             )
         )
+    if found is not None and found.segments:
+        caption = f"Intervals hold for all {found.n_tested:,} tested segments together."
+        drawn.append((_SEGMENTS, caption, lambda figure: _segments(figure, found)))
     out = []
     for index, (title, caption, draw) in enumerate(drawn):
         # ids are hashes: the salt makes them differ between figures, and equal from run to run
         with mpl.rc_context({**_STYLE, "svg.hashsalt": f"{salt}-{index}"}):
-            wide = title == _CLASSES
+            wide = title in (_CLASSES, _SEGMENTS)
             out.append(Figure(title, caption, _svg(draw, title, wide), wide))
     return out
 
@@ -198,6 +203,12 @@ def _class_diagrams(
         ax.tick_params(labelbottom=lowest)
     for ax in axes[len(parts) :]:
         ax.set_axis_off()
+
+
+def _segments(figure: Any, found: SegmentsResult) -> None:
+    """Draw the forest plot."""
+    figure.set_size_inches(10.8, 1.2 + 0.34 * len(found.segments))
+    SegmentsDisplay.from_result(found, ax=figure.subplots())
 
 
 def _histogram(ax: Axes, points: BinarySample, sure: bool, axis: str, at_end: bool) -> None:

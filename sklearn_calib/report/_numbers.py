@@ -41,10 +41,13 @@ from sklearn_calib.inference import (
     CombinedTest,
     CoxTest,
     CutoffTest,
+    Segment,
+    SegmentsResult,
     SpiegelhalterTest,
     TCal,
     confidence_interval,
     expected_under_calibration,
+    find_segments,
 )
 from sklearn_calib.inference._intervals import SharedIntervals
 from sklearn_calib.inference._null_distribution import null_distribution_of
@@ -217,6 +220,13 @@ class ReportPart:
     region: ReportRegion | None
 
 
+def _part_of(row: Segment) -> ReportPart:
+    """Return a segment as a part; its error is the difference."""
+    events, error, p = row.observed * row.n_samples, abs(row.difference), row.adjusted_pvalue
+    means = row.predicted, row.observed
+    return ReportPart(str(row), row.n_samples, events, *means, error, 0.0, 0.0, p, p, None)
+
+
 def badness(part: ReportPart) -> tuple[float, float]:
     """Return the key that sorts parts, the worst first: p-value, then excess over the expected error."""
     return part.pvalue, part.null_mean - part.error
@@ -246,6 +256,7 @@ class ReportNumbers:
     classes: tuple[ReportPart, ...] = field(repr=False)
     groups: tuple[ReportPart, ...] = field(repr=False)
     groups_pvalue: float = field(repr=False)
+    segments: SegmentsResult | None = field(repr=False)
     summary: CalibrationSummary = field(repr=False)
     brier: ScoreDecomposition = field(repr=False)
     log_loss: ScoreDecomposition = field(repr=False)
@@ -271,15 +282,21 @@ class ReportNumbers:
         return pvalue <= 1.0 - self.confidence + 1e-12
 
     @property
+    def n_families(self) -> int:
+        """Number of families of tests: all predictions, groups and segments."""
+        return 1 + bool(self.groups) + (self.segments is not None)
+
+    @property
     def significant_parts(self) -> tuple[tuple[str, ReportPart], ...]:
-        """Miscalibrated classes and groups, as pairs ("class" or "group", part), the worst first."""
+        """Miscalibrated classes, groups and segments, as pairs such as ("class", part), the worst first."""
         parts = [("class", part) for part in self.classes] + [("group", part) for part in self.groups]
+        parts += [("segment", _part_of(row)) for row in (self.segments.segments if self.segments else ())]
         found = [pair for pair in parts if self.is_significant(pair[1].adjusted)]
         return tuple(sorted(found, key=lambda pair: (pair[1].adjusted, *badness(pair[1]))))
 
     @property
     def miscalibrated(self) -> bool:
-        """Whether calibration is rejected: by ``pvalue``, a class, a group, or contradicted predictions."""
+        """Whether calibration is rejected: by ``pvalue``, a part, or contradicted predictions."""
         return self.is_significant(self.pvalue) or bool(self.significant_parts) or self.contradicts
 
     @property
@@ -915,6 +932,16 @@ def examine_groups(
         lines.append(replace(_part(name, sample, budget), pvalue=_group_pvalue(sample, budget, n_draws)))
     adjusted = holm([n_families * line.pvalue for line in lines])
     return tuple(replace(line, adjusted=value) for line, value in zip(lines, adjusted, strict=True))
+
+
+def examine_segments(given: Any, budget: Budget, n_families: int, **params: Any) -> SegmentsResult:
+    """Return the segments that ``find_segments`` reports, with p-values adjusted for the families."""
+    level = 1.0 - (1.0 - budget.confidence) / n_families
+    params |= {"confidence": level, "n_resamples": budget.n_draws, "random_state": budget.seed}
+    found = find_segments(*given, **params)
+    pvalues = [min(1.0, n_families * row.adjusted_pvalue) for row in found.segments]
+    rows = (replace(row, adjusted_pvalue=p) for row, p in zip(found.segments, pvalues, strict=True))
+    return replace(found, segments=tuple(rows), pvalue=min(1.0, n_families * found.pvalue))
 
 
 def _group_pvalue(sample: BinarySample, budget: Budget, n_draws: int) -> float:

@@ -95,7 +95,7 @@ def _tiles(report: ReportNumbers) -> list[tuple[str, str]]:
         ),
         (
             words.pvalue_text(report.pvalue),
-            "p-value of the primary test" + ", adjusted" * bool(report.groups),
+            "p-value of the primary test" + ", adjusted" * (report.n_families > 1),
         ),
     ]
     for key, name in (("observed_over_expected", "observed / expected"), ("slope", "calibration slope")):

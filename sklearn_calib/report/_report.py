@@ -40,6 +40,7 @@ from sklearn_calib.report._numbers import (
     examine,
     examine_classes,
     examine_groups,
+    examine_segments,
     largest_rounded,
     select_calibrator,
     serial_dependence,
@@ -94,6 +95,9 @@ class CalibrationReport(ReportNumbers):
         p-value of a test after correcting intercept and slope; NaN if these are not determined.
     classes, groups : tuple of ReportPart
         Results for each class against the rest, and for each group.
+    segments : SegmentsResult or None
+        Result of :func:`~sklearn_calib.inference.find_segments`, for multiclass targets of the confidence.
+        Its p-values are multiplied by the number of families of tests. None without ``features``.
     groups_pvalue : float
         p-value of a test that all groups have the same calibration intercept and slope; NaN without groups,
         and where the slope is not determined.
@@ -134,7 +138,8 @@ class CalibrationReport(ReportNumbers):
         name : str, default=None
             Name of the model; the class of the estimator by default.
         **params : dict
-            Passed to :func:`calibration_report`, among them ``sample_weight``, ``groups`` and ``clusters``.
+            Passed to :func:`calibration_report`, among them ``sample_weight``, ``groups``, ``features`` and
+            ``clusters``.
         """
         found = estimator_predictions(estimator, X, pos_label, True)
         shown = type(estimator).__name__ if name is None else name
@@ -218,6 +223,7 @@ def calibration_report(
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     progress: bool | Callable[[int, int, str], Any] | None = None,
     groups: ArrayLike | None = None,
+    features: Any = None,
     sample_weight: ArrayLike | None = None,
     weights: str = "sampling",
     clusters: ArrayLike | None = None,
@@ -253,6 +259,8 @@ def calibration_report(
         function is called as ``progress(done, total, what)``.
     groups : array-like of shape (n,), default=None
         Group of each sample, such as a region or a year; each is evaluated separately.
+    features : data frame, mapping of str to array-like, or array-like of shape (n, n_features), default=None
+        Features among whose bins, categories and pairs of these miscalibrated segments are searched for.
     %(inference_weight)s
     %(clusters)s
         By default all samples are assumed independent, and the report warns if consecutive ones are
@@ -299,10 +307,10 @@ def calibration_report(
 
     1. Miscalibrated: a p-value is at most 1 - ``confidence`` after adjustment, or more predictions of exactly
        0 or 1 are contradicted than rounding explains (binomial test with probability ``rounding``). There are
-       up to two families of tests: the primary test, and the cutoff tests of the groups (Holm). With groups
-       all p-values are multiplied by two. The probability that a calibrated model is called miscalibrated is
-       therefore at most 1 - ``confidence``, if the tests keep their level. Adjusted p-values of
-       secondary tests are at least that of the primary one.
+       up to three families of tests: the primary test, the cutoff tests of the groups (Holm), and the
+       segments (single-step max-T). With several all p-values are multiplied by their number. The probability
+       that a calibrated model is called miscalibrated is therefore at most 1 - ``confidence``, if the tests
+       keep their level. Adjusted p-values of secondary tests are at least that of the primary one.
     2. Inconclusive: the primary test does not reject calibration, but a secondary test does, with p-values
        adjusted by Holm's method among the secondary tests.
     3. Too few samples to tell: the interval of the smooth ECE contains large errors; or the interval of
@@ -344,9 +352,9 @@ def calibration_report(
     sample = problem if isinstance(problem, BinarySample) else class_samples(problem, "confidence")[0]
     parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
     several, n_classes = whole is not None, 0 if whole is None else whole.classes.shape[0]
-    # of tests: all predictions, groups
-    n_families = 1 + bool(parts)
-    with Progress(progress, N_STEPS + several + n_classes + len(parts)) as step:
+    # of tests: all predictions, groups, segments
+    n_families = 1 + bool(parts) + (features is not None)
+    with Progress(progress, N_STEPS + several + n_classes + len(parts) + (features is not None)) as step:
         found = examine(sample, budget, step) | understood
         classes: tuple[ReportPart, ...] = ()
         if whole is not None:
@@ -363,6 +371,13 @@ def calibration_report(
                 *class_metrics(whole, classes, budget),
             )
         group_lines = examine_groups(parts, budget, n_families, step)
+        segments = None
+        if features is not None:
+            step("segments")
+            more: dict[str, Any] = {"weights": weights, "clusters": clusters, "pos_label": pos_label}
+            more |= {"labels": labels, "reduction": "confidence" if several else "classwise"}
+            given = features, y_true, y_proba
+            segments = examine_segments(given, budget, n_families, sample_weight=sample_weight, **more)
     untested = clusters is not None or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
     pvalue, found["tests"] = with_adjusted(found["tests"], n_families)
     report = CalibrationReport(
@@ -374,6 +389,7 @@ def calibration_report(
         selection=None,
         classes=classes,
         groups=group_lines,
+        segments=segments,
         groups_pvalue=differences_pvalue(parts, found["summary"], found["design_effect"]),
         confidence=float(confidence),
         n_resamples=budget.n_resamples,

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn_calib._core._clusters import cluster_words
 from sklearn_calib._core._grouping import contradiction_words, weight_words
 from sklearn_calib._html import number_text, pvalue_text, pvalue_words
+from sklearn_calib.inference._comparison import aligned
 from sklearn_calib.report._numbers import (
     DEPENDENCE_LEVEL,
     ReportMetric,
@@ -200,7 +201,7 @@ def verdict(report: ReportNumbers) -> Verdict:
     if report.n_impossible:
         verb = "contradicts" if report.n_impossible == 1 else "contradict"
         test += f", without {sample_words(report.n_impossible)} that {verb} a prediction of 0 or 1"
-    test += " (adjusted)" if report.groups else ""
+    test += " (adjusted)" if report.n_families > 1 else ""
     numbers = (
         f"{_error_name(report)}, bias-corrected: {number(error.estimate)} ({level} confidence interval "
         f"{number(error.lower)} to {number(error.upper)}). Its raw value is {number(error.value)}, where "
@@ -213,7 +214,7 @@ def verdict(report: ReportNumbers) -> Verdict:
     parts = report.significant_parts
     named = " and ".join(
         f"{kind if len(names) == 1 else plural} {listed(names, _MOST_NAMED)}"
-        for kind, plural in (("class", "classes"), ("group", "groups"))
+        for kind, plural in (("class", "classes"), ("group", "groups"), ("segment", "segments"))
         if (names := [part.name for of, part in parts if of == kind])
     )
     if report.is_significant(report.pvalue):
@@ -233,7 +234,7 @@ def verdict(report: ReportNumbers) -> Verdict:
         verb = "is" if report.n_samples == 1 else "are"
         n = sample_words(report.n_samples)
         numbers = f"{n} {verb} compatible with an error of up to {number(error.upper)}. {numbers}"
-    secondary = holm([(1 + bool(report.groups)) * test.result.pvalue for test in others])
+    secondary = holm([report.n_families * test.result.pvalue for test in others])
     rejecting = [test for test, value in zip(others, secondary, strict=True) if report.is_significant(value)]
     if rejecting:
         which = listed([f"the {test_label(test)}" for test in rejecting], len(rejecting))
@@ -296,7 +297,7 @@ def findings(report: ReportNumbers) -> tuple[str, ...]:
 
 def _part_words(of: str, part: ReportPart, report: ReportNumbers) -> str:
     """Return how a class or group is miscalibrated: on average, or in its worst interval of predictions."""
-    kind = report.kind if of == "group" else "binary"
+    kind = report.kind if of != "class" else "binary"
     gap = abs(part.observed - part.predicted)
     if part.region is not None and gap < 0.5 * part.error:
         text = region_words(part.region, kind).removesuffix(".")
@@ -440,6 +441,11 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
             "The miscalibration is significant but small. Recalibrate only if decisions depend on such "
             f"differences. {_calibrator(report)}"
         ]
+    elif {of for of, _ in report.significant_parts} == {"segment"}:
+        lines = [
+            "Confirm the segments on new samples. A calibrator of the score alone cannot correct them: "
+            "MultiCalibrator uses the features, too."
+        ]
     else:
         name, how = "calibrator", f"Recalibrate. {_calibrator(report)}"
         if differ:
@@ -486,8 +492,11 @@ def _calibrator(report: ReportNumbers) -> str:
 def multiple_testing(report: ReportNumbers) -> str:
     """Return the role of each test, and how p-values are adjusted."""
     first = f"The {test_label(report.tests[0])} is the primary test."
-    if report.groups:
-        first += " All adjusted p-values are multiplied by 2, because groups are tested, too."
+    if report.n_families > 1:
+        also = " and ".join(["groups"] * bool(report.groups) + ["segments"] * (report.segments is not None))
+        first += (
+            f" All adjusted p-values are multiplied by {report.n_families}, because {also} are tested, too."
+        )
     return (
         f"{first} The other {len(report.tests) - 1} tests describe the type of miscalibration. Their "
         "p-values are adjusted by Holm's method, and are at least that of the report."
@@ -496,10 +505,9 @@ def multiple_testing(report: ReportNumbers) -> str:
 
 def joint_words(report: ReportNumbers) -> str:
     """Return the p-values of the joint test other than those of the classes."""
-    families = 1 + bool(report.groups)
     return "; ".join(
         f"{part.name} {pvalue_words(part.pvalue)}, adjusted "
-        f"{pvalue_words(min(1.0, families * part.adjusted_pvalue))}"
+        f"{pvalue_words(min(1.0, report.n_families * part.adjusted_pvalue))}"
         for part in report.tests[0].result.scales
         if report.classes and part.label is None
     )
@@ -587,6 +595,25 @@ def _part_lines(report: ReportNumbers, parts: tuple[ReportPart, ...]) -> list[st
     return lines
 
 
+def segment_rows(report: ReportNumbers) -> list[list[str]]:
+    """Return the table of segments, without intervals."""
+    found = report.segments._table() if report.segments else []
+    return [[one_line(row[0], 44), *row[1:-1]] for row in found]
+
+
+def segment_words(report: ReportNumbers) -> str:
+    """Return what was searched and found."""
+    found = report.segments
+    facts = dict(found._facts()) if found else {}
+    shown = [f"{_capital(name)}: {facts[name]}." for name in ("note", "columns left out") if name in facts]
+    return " ".join([f"{_capital(found._finding)}." if found else "", *shown])
+
+
+def _segment_lines(report: ReportNumbers) -> list[str]:
+    rows = [f"  {line}" for line in aligned(segment_rows(report)).splitlines()]
+    return [*_paragraph(segment_words(report)), *rows[: len(rows) * (len(rows) > 1)]]
+
+
 def report_text(report: ReportNumbers) -> str:
     """Return the report as text of at most 100 columns."""
     found = verdict(report)
@@ -607,6 +634,7 @@ def report_text(report: ReportNumbers) -> str:
             else [],
         ),
         (f"Groups{of}, worst first", _part_lines(report, report.groups) if report.groups else []),
+        (f"Segments{of}", _segment_lines(report) if report.segments else []),
         ("Expected values under perfect calibration", _paragraph(expected_words(report))),
     ]
     for name, body in sections:

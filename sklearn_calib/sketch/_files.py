@@ -55,19 +55,37 @@ def table_files(path: FilePath | Sequence[FilePath]) -> list[Path]:
 
 
 class Columns:
-    """Named columns of tables: labels by their numbers, probabilities in [0, 1], and weights >= 0."""
+    """Named columns of tables: labels by their numbers, probabilities in [0, 1], and weights >= 0.
+
+    Features are labels that may be missing.
+    """
 
     def __init__(
-        self, labels: Sequence[str], probabilities: Sequence[str], weights: Sequence[str] = ()
+        self,
+        labels: Sequence[str],
+        probabilities: Sequence[str],
+        weights: Sequence[str] = (),
+        features: Sequence[str] = (),
     ) -> None:
-        self._labels: dict[str, dict[Any, int]] = {name: {} for name in labels}
         self._numbers = {**dict.fromkeys(probabilities, True), **dict.fromkeys(weights, False)}
-        self._names = list(dict.fromkeys((*labels, *probabilities, *weights)))
+        self._features = set(features) - {*labels, *self._numbers}
+        self._labels: dict[str, dict[Any, int]] = {name: {} for name in (*labels, *sorted(self._features))}
+        self._names = list(dict.fromkeys((*labels, *probabilities, *weights, *features)))
 
     def labels(self, name: str) -> NDArray[Any]:
         """Return the label of each number of a column: booleans or integers if all are, else texts."""
         found = list(self._labels[name])
         return np.array([str(label) for label in found] if any(isinstance(x, str) for x in found) else found)
+
+    def feature(self, name: str, found: NDArray[Any]) -> NDArray[Any]:
+        """Return the values of a column that was read: numbers if all are, else objects; None if missing."""
+        if name in self._numbers:
+            return found
+        known = [None if str(x).lower() in _MISSING else x for x in self._labels[name]]
+        try:
+            return np.array(known, dtype=np.float64)[found]
+        except ValueError:
+            return np.array(known, dtype=object)[found]
 
     def find(self, name: str, wanted: Any) -> Any:
         """Return the label that is named, or written so; None if it does not occur."""
@@ -105,7 +123,9 @@ class Columns:
         for name, place in zip(self._names, _places(file, batch.schema.names, self._names), strict=True):
             cell = f"{file}: row %d of column {name!r}"
             if name in self._labels:
-                found[name] = _encode(batch.column(place), self._labels[name], cell, row)
+                column = batch.column(place)
+                column = _filled(column) if name in self._features else column
+                found[name] = _encode(column, self._labels[name], cell, row, name in self._features)
             if name in self._numbers:
                 found[name] = _numbers(batch.column(place), cell, row, self._numbers[name])
         return found
@@ -130,7 +150,15 @@ def _label(text: str) -> Any:
     return int(float(text)) if re.fullmatch(r"[+-]?\d{1,15}(\.0*)?", text) else text
 
 
-def _encode(cells: Any, known: dict[Any, int], cell: str, first: int) -> NDArray[Any]:
+def _filled(cells: Any) -> Any:
+    """Return cells as texts, empty where they are missing."""
+    import pyarrow
+
+    cells = cells.dictionary_decode() if isinstance(cells, pyarrow.DictionaryArray) else cells
+    return cells.cast(pyarrow.string()).fill_null("")
+
+
+def _encode(cells: Any, known: dict[Any, int], cell: str, first: int, gaps: bool) -> NDArray[Any]:
     """Return the number of each label; new ones are added to those that are known."""
     import pyarrow
     from pyarrow.types import is_boolean, is_floating, is_integer
@@ -153,7 +181,7 @@ def _encode(cells: Any, known: dict[Any, int], cell: str, first: int) -> NDArray
     # a dictionary may hold categories that do not occur
     occurs = np.bincount(codes, minlength=len(texts)) > 0
     missing = np.array([text is None or text.strip().lower() in _MISSING for text in texts], dtype=bool)
-    if (missing & occurs).any():
+    if not gaps and (missing & occurs).any():
         _refuse(missing[codes], cell, first, _GAP)
     numbers = [
         known.setdefault(_label(text), len(known)) if there else -1

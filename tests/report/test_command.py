@@ -59,6 +59,24 @@ def printed(arguments, capsys):
     return out.strip()
 
 
+def test_segments_are_searched_for(tmp_path, capsys):
+    """Features are numbers or texts, and may be missing; they need not be apart from the other columns."""
+    rng = np.random.default_rng(0)
+    p, age = rng.uniform(0.1, 0.5, 600).round(3), rng.uniform(20, 80, 600).round(1)
+    region = rng.choice(["north", "south", ""], 600)
+    y = (rng.random(600) < p + 0.3 * (age <= 40)).astype(int)
+    rows = [f"{a},{b},{'NA' if c > 75 else c},{d}" for a, b, c, d in zip(y, p, age, region, strict=True)]
+    path = write(tmp_path / "a.csv", rows, "y,p,age,region")
+    numbers = tmp_path / "a.json"
+    assert main(["report", path, *REPORT, "--segments", "age,region,p", "--json", str(numbers)]) == 0
+    X = {"age": np.where(age > 75, np.nan, age), "region": np.where(region == "", None, region), "p": p}
+    expected = calibration_report(y, p, name="a.csv", n_resamples=20, features=X)
+    assert json.loads(numbers.read_text()) == json.loads(json.dumps(expected.to_dict()))
+    assert expected.segments.segments
+    capsys.readouterr()
+    assert "no column 'income'" in refused(["report", path, *REPORT, "--segments", "age,income"], capsys)
+
+
 def test_options_reach_the_report(tmp_path, forecast, capsys):
     y, p = forecast
     rows = [f'{a},{b},{k % 3},"g, {k % 2}"' for k, (a, b) in enumerate(zip(y, p, strict=True))]

@@ -20,6 +20,7 @@ from sklearn_calib.inference import (
     TCal,
     confidence_interval,
     expected_under_calibration,
+    find_segments,
 )
 from sklearn_calib.metrics import (
     calibration_loss,
@@ -34,6 +35,7 @@ from sklearn_calib.metrics import (
 from sklearn_calib.report import CalibrationReport, calibration_report
 from sklearn_calib.report._numbers import contradiction_pvalue, largest_rounded
 from tests._references import holm
+from tests.report._page import checked
 
 DEBIASED = partial(expected_calibration_error, norm="l2", strategy="quantile", debias=True)
 FUNCTIONS = {
@@ -286,6 +288,40 @@ def test_groups(forecast, groups, report):
         y, p, groups=groups, sample_weight=(groups == "right").astype(int), n_resamples=20
     )
     assert [part.name for part in weighted.groups] == ["right"]
+
+
+def test_segments():
+    """The headline names a segment that is off; all p-values are multiplied by the number of families."""
+    rng = np.random.default_rng(0)
+    n = 3000
+    X = {"age": rng.integers(18, 80, n), "region": rng.choice(["north", "south"], n), "nothing": [None] * n}
+    p = rng.uniform(0.1, 0.5, n)
+    off = (X["age"] <= 30) & (X["region"] == "south")
+    y = (rng.random(n) < p + np.where(off, 0.3, -0.04)).astype(int)
+    report = calibration_report(y, p, features=X, n_resamples=20, random_state=3)
+    found = find_segments(X, y, p, confidence=0.975, n_resamples=199, random_state=3)
+    assert [row.segment for row in report.segments.segments] == [row.segment for row in found.segments]
+    first, name = report.segments.segments[0], "age <= 30 and region = south"
+    assert (first.segment, first.adjusted_pvalue) == (name, 2 * found.segments[0].adjusted_pvalue)
+    assert (first.lower, first.upper) == (found.segments[0].lower, found.segments[0].upper)
+    # calibrated on average, so that the segment alone is significant
+    assert report.pvalue == min(1.0, 2 * report.tests[0].result.pvalue) > 0.05
+    assert name in report.verdict
+    assert "MultiCalibrator" in report.advice[0]
+    assert any(line.startswith(f"Segment {name}: the model underpredicts by") for line in report.findings)
+    assert "multiplied by 2, because segments are tested, too" in " ".join(str(report).split())
+    assert "Columns left out: nothing (all values are missing)." in " ".join(str(report).split())
+    assert max(map(len, str(report).splitlines())) <= 100
+    assert report.to_dict()["segments"]["segments"][0]["segment"] == name
+    pytest.importorskip("jinja2")
+    page = checked(report.to_html())
+    assert {"age <= 30 and region = south", "Segments"} <= set(page.text)
+    calibrated = calibration_report((rng.random(n) < p).astype(int), p, features=X, n_resamples=20)
+    assert not calibrated.miscalibrated
+    assert "no evidence of miscalibration (" in calibrated.to_html()
+    assert (
+        calibration_report([0, 1] * 10, [0.5] * 20, features=[1] * 20, n_resamples=20).segments.n_tested == 0
+    )
 
 
 def test_from_estimator():
