@@ -338,7 +338,7 @@ def _arguments() -> argparse.Namespace:
     parser = parser_of(__doc__)
     parser.add_argument("--study", choices=list(STUDIES), default="features")
     parser.add_argument("--data", nargs="+", default=[*REAL, *PLANTED])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 5000])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 5000, 15_000])
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--write", type=Path)
     return parser.parse_args()
