@@ -31,6 +31,7 @@ from sklearn_calib._validation import (
     check_scores,
     check_weights,
     missing_values,
+    shape_of,
     table_columns,
 )
 from sklearn_calib.calibrators._base import both_classes, inside
@@ -51,8 +52,9 @@ _FOLDS, _MOST_FOLDED = 5, 200_000
 _LEAST_GAIN, _LEAST_EVIDENCE = 1e-5, 4.0
 # Probabilities of the calibrator are clipped here for the trees, and variances p (1 - p) are no smaller.
 _CLIP = 1e-6
-# Largest numbers of categories and of bins of a feature.
-_CATEGORIES, _BINS = 255, 64
+# Largest numbers of categories and of bins of a feature; codes of a missing category and number.
+_CATEGORIES, _BINS = 254, 64
+_NO_CATEGORY, _NO_NUMBER = 254, -1
 
 
 @shared_docs
@@ -113,7 +115,7 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
     Multicalibration was introduced in [1]_. The trees, an offset and early stopping are used for it in [2]_,
     without the curve and the weight.
 
-    Of a feature with more than 255 categories, the rare ones form one category; those that did not occur in
+    Of a feature with more than 254 categories, the rare ones form one category; those that did not occur in
     the fit are treated as missing values. With fewer than five samples of a class, or less than 100 samples,
     there are no trees. Integer weights are equivalent to repetitions of samples, except in the choice of folds
     and the least number of samples in a leaf.
@@ -178,8 +180,7 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
         check_randomness(self.random_state)
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None. Pass labels.")
-        validate_data(self, X, y, skip_check_array=True)
-        score, *features = self._columns(X, scores_wanted(calibrator))
+        score, *features = self._columns(X, scores_wanted(calibrator), y, reset=True)
         self.classes_, codes = check_classes(y)
         check_length("y", codes.shape[0], "X", score.shape[0])
         if self.classes_.shape[0] > 2:
@@ -196,8 +197,8 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
         self._encoder = OrdinalEncoder(
             max_categories=_CATEGORIES,
             handle_unknown="use_encoded_value",
-            unknown_value=np.nan,
-            encoded_missing_value=np.nan,
+            unknown_value=_NO_CATEGORY,
+            encoded_missing_value=_NO_CATEGORY,
         )
         if texts:
             self._encoder.fit(np.column_stack(texts))
@@ -223,8 +224,7 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
             Probabilities, in the order of ``classes_``.
         """
         check_is_fitted(self)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        score, *features = self._columns(X, scores_wanted(self.calibrator_))
+        score, *features = self._columns(X, scores_wanted(self.calibrator_), reset=False)
         if not self.trees_:
             return both_classes(event_probability(self.calibrator_, score))
         f = self._log_odds(score)
@@ -245,23 +245,25 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
         ndarray of shape (n,)
             Labels among ``classes_``.
         """
-        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        proba = self.predict_proba(X)
+        labels: NDArray[Any] = self.classes_[proba.argmax(axis=1)]
         return labels
 
     def __sklearn_tags__(self) -> Tags:
-        """Declare missing values and texts among the features, and that targets are binary."""
+        """Declare that features may be categories, and that targets are binary."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+        tags.input_tags.categorical = tags.input_tags.string = True
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _columns(self, X: Any, kind: str) -> list[NDArray[Any]]:
+    def _columns(self, X: Any, kind: str, y: Any = "no_validation", *, reset: bool) -> list[NDArray[Any]]:
         """Return the checked score, and the features."""
         columns = table_columns(X, "X")
+        validate_data(self, X, y, reset=reset, skip_check_array=True)
         if len(columns) < 2:
             raise ValueError(
-                f"X has {len(columns)} feature(s), but a minimum of 2 is required: the score and a feature. "
-                "CrossFitScorer(classifier, passthrough=True) returns them."
+                f"X has {len(columns)} feature(s) (shape={shape_of(X, 'X')}) while a minimum of 2 is required: "
+                "the score and a feature. CrossFitScorer(classifier, passthrough=True) returns them."
             )
         return [check_scores(columns[0], "X[:, 0]", kind=kind), *columns[1:]]
 
@@ -277,10 +279,10 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
         return Z
 
     def _bin(self, Z: Array) -> None:
-        """Replace numbers by their bins, in place; NaN remains."""
+        """Replace numbers by their bins, in place."""
         for z, edges in zip(Z.T, self._edges, strict=True):
             if edges is not None:
-                z[:] = np.where(np.isnan(z), np.nan, np.searchsorted(edges, z))
+                z[:] = np.where(np.isnan(z), _NO_NUMBER, np.searchsorted(edges, z))
 
     def _log_odds(self, score: Array) -> Array:
         return logit(event_probability(self.calibrator_, score), _CLIP)
@@ -366,10 +368,8 @@ def _as_numbers(values: NDArray[Any], column: int) -> NDArray[Any]:
     known = values[~missing]
     try:
         known = (known.astype(np.int64) if known.dtype.kind in "mM" else known).astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"X[:, {column}] contains {known[0]!r}, but numbers in fit. Pass the features of the fit."
-        ) from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X[:, {column}] must contain numbers, as in fit, but: {error}.") from None
     found = np.full(values.shape[0], np.nan)
     found[~missing] = known
     return found
