@@ -3,7 +3,7 @@ Calibration by subgroup
 =======================
 
 A risk score can be calibrated on average although it is miscalibrated in each subgroup, with errors of
-opposite sign. ``GroupCalibrator`` fits one map for each group.
+opposite sign. ``GroupCalibrator`` fits a map for each group.
 """
 
 import matplotlib.pyplot as plt

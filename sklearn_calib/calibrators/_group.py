@@ -105,7 +105,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
 
     See Also
     --------
-    OneVsRestCalibrator : One calibrator for each class.
+    MultiCalibrator : Calibration given features, whose segments need not be named.
 
     Notes
     -----
