@@ -49,7 +49,7 @@ _DEPTH, _LEARNING_RATE, _LEAF, _PENALTY = 3, 0.1, 50, 10.0
 # Folds; of more samples than the second number only the first fold is held out.
 _FOLDS, _MOST_FOLDED = 5, 200_000
 # A round must reduce the held-out log loss by this, and the trees must have a larger z^2 than the second.
-_LEAST_GAIN, _LEAST_EVIDENCE = 1e-5, 4.0
+_LEAST_GAIN, _LEAST_EVIDENCE = 1e-5, 2.0
 # Probabilities of the calibrator are clipped here for the trees, and variances p (1 - p) are no smaller.
 _CLIP = 1e-6
 # Largest numbers of categories and of bins of a feature; codes of a missing category and number.
@@ -110,7 +110,7 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
     The held-out values of g give :math:`\hat\beta`, its coefficient in a logistic regression with offset f,
     and its squared z statistic :math:`z^2 = \hat\beta^2 I`, where :math:`I = \sum_i w_i h_i g_i^2`. Then
 
-    .. math:: \lambda = \min(\max(\hat\beta, 0), 1) \, \max(0, 1 - 4 / z^2) .
+    .. math:: \lambda = \min(\max(\hat\beta, 0), 1) \, \max(0, 1 - 2 / z^2) .
 
     Multicalibration was introduced in [1]_. The trees, an offset and early stopping are used for it in [2]_,
     without the curve and the weight.
@@ -340,7 +340,7 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
 
 
 def _weight(step: Array, f: Array, y: Array, w: Array) -> float:
-    """Return min(max(b, 0), 1) max(0, 1 - 4 / z^2), with b the coefficient of ``step`` beside the offset f."""
+    """Return min(max(b, 0), 1) max(0, 1 - 2 / z^2), with b the coefficient of ``step`` beside the offset f."""
     fit = fit_logistic(step[np.newaxis], w, w * y, start=np.ones(1), offset=f)
     b = float(fit.coef[0])
     # z^2 = b^2 I, I = sum of w p (1 - p) step^2

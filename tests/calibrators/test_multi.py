@@ -74,7 +74,7 @@ def reference(X, y, w, new, seed):
     b = minimize_scalar(lambda b: w @ (np.logaddexp(0, start + b * g) - y * (start + b * g))).x
     p = expit(start + b * g)
     z2 = b**2 * (w * p * (1 - p) * g**2).sum()
-    return expit(at + np.clip(b, 0, 1) * max(0, 1 - 4 / z2) * found)
+    return expit(at + np.clip(b, 0, 1) * max(0, 1 - 2 / z2) * found)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
