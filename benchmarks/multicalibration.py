@@ -258,7 +258,10 @@ def grouped(rng: np.random.Generator, sizes: np.ndarray, spread: float) -> tuple
 
 def study_groups(arguments: argparse.Namespace) -> list[str]:
     """Return excess log loss in 1e-5, for groups of equal sizes and of sizes from 1 to 100 000."""
-    lines = ["| groups | samples | spread | pooled | separate | GroupCalibrator |", "|---|---|---:|---:|---:|---:|"]
+    lines = [
+        "| groups | samples | spread | pooled | separate | GroupCalibrator |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
     settings = {
         "3000 groups": np.full(3000, 3),
         "1000 groups": np.full(1000, 30),

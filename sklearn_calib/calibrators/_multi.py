@@ -23,7 +23,6 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    as_array,
     check_classes,
     check_generator,
     check_length,
@@ -117,8 +116,8 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
 
     Of a feature with more than 254 categories, the rare ones form one category; those that did not occur in
     the fit are treated as missing values. With fewer than five samples of a class, or less than 100 samples,
-    there are no trees. Integer weights are equivalent to repetitions of samples, except in the choice of folds
-    and the least number of samples in a leaf.
+    there are no trees. Integer weights are equivalent to repetitions of samples, except in folds and the
+    least number of samples in a leaf.
 
     References
     ----------
@@ -188,7 +187,9 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
                 f"Only binary classification is supported by MultiCalibrator, but y has "
                 f"{self.classes_.shape[0]} classes. Calibrate each class against the rest."
             )
-        weight = np.ones_like(score) if sample_weight is None else check_weights(sample_weight, score.shape[0])
+        weight = (
+            np.ones_like(score) if sample_weight is None else check_weights(sample_weight, score.shape[0])
+        )
         kept = weight > 0
         score, codes, weight = score[kept], codes[kept], weight[kept]
         self.calibrator_ = fit_clone(calibrator, score, codes, None if sample_weight is None else weight)
@@ -262,8 +263,8 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
         validate_data(self, X, y, reset=reset, skip_check_array=True)
         if len(columns) < 2:
             raise ValueError(
-                f"X has {len(columns)} feature(s) (shape={shape_of(X, 'X')}) while a minimum of 2 is required: "
-                "the score and a feature. CrossFitScorer(classifier, passthrough=True) returns them."
+                f"X has {len(columns)} feature(s) (shape={shape_of(X, 'X')}) while a minimum of 2 is "
+                "required: the score and a feature. CrossFitScorer(..., passthrough=True) returns both."
             )
         return [check_scores(columns[0], "X[:, 0]", kind=kind), *columns[1:]]
 
@@ -272,7 +273,7 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
         Z = np.empty((f.shape[0], len(features) + 1))
         Z[:, -1] = f
         for j in np.flatnonzero(~self._text):
-            Z[:, j] = _as_numbers(features[j], j + 1)
+            Z[:, j] = _as_numbers(features[j], int(j) + 1)
         if self._text.any():
             texts = [_as_text(features[j]) for j in np.flatnonzero(self._text)]
             Z[:, np.flatnonzero(self._text)] = self._encoder.transform(np.column_stack(texts))
@@ -340,7 +341,7 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
 
 
 def _weight(step: Array, f: Array, y: Array, w: Array) -> float:
-    """Return min(max(b, 0), 1) max(0, 1 - 2 / z^2), with b the coefficient of ``step`` beside the offset f."""
+    """Return min(max(b, 0), 1) max(0, 1 - 2 / z^2), with b the coefficient of ``step`` given offset f."""
     fit = fit_logistic(step[np.newaxis], w, w * y, start=np.ones(1), offset=f)
     b = float(fit.coef[0])
     # z^2 = b^2 I, I = sum of w p (1 - p) step^2

@@ -262,8 +262,8 @@ def exported(
         calibrator = parts[0]
     if isinstance(calibrator, MultiCalibrator):
         raise TypeError(
-            "A MultiCalibrator depends on features, and is not exported. Pass its calibrator_ for the map of the "
-            "score alone."
+            "A MultiCalibrator depends on features, and is not exported. Pass its calibrator_ for the map of "
+            "the score alone."
         )
     if not isinstance(calibrator, BaseCalibrator):
         raise TypeError(f"calibrator must be a fitted calibrator of sklearn_calib, got {calibrator!r}.")
