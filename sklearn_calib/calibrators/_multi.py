@@ -132,8 +132,8 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
     >>> import numpy as np
     >>> from sklearn_calib.calibrators import MultiCalibrator
     >>> rng = np.random.default_rng(0)
-    >>> p, age, region = rng.uniform(0.2, 0.8, 4000), rng.uniform(18, 80, 4000), rng.choice(3, 4000)
-    >>> y = rng.random(4000) < np.where((age < 40) & (region == 1), p / 2, p)
+    >>> p, age, region = rng.uniform(0.2, 0.8, 20_000), rng.uniform(18, 80, 20_000), rng.choice(3, 20_000)
+    >>> y = rng.random(20_000) < np.where((age < 40) & (region == 1), p / 2, p)
     >>> calibrator = MultiCalibrator().fit(np.column_stack([p, age, region]), y)
     >>> calibrator.predict_proba([[0.6, 30, 1], [0.6, 30, 2]])[:, 1].round(2)
     array([0.3 , 0.61])
