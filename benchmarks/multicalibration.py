@@ -333,6 +333,11 @@ def main() -> None:
         lines = run(arguments)
         if study == "features":
             print("\n".join(lines), flush=True)
+        if arguments.write and study == "features":
+            means = [*lines[:2], *(line for line in lines if ", mean |" in line)]
+            (arguments.write / "multicalibration_means.md").write_text(
+                "\n".join(means) + "\n", encoding="utf-8"
+            )
         if arguments.write:
             (arguments.write / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 

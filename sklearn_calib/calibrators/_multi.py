@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from numbers import Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import StratifiedKFold
-from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -42,6 +41,9 @@ from sklearn_calib.calibrators._multiclass import (
     scores_wanted,
 )
 
+if TYPE_CHECKING:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
 # Trees of a round, which are fitted to a Newton step of the log-odds, and rounds.
 _TREES, _ROUNDS = 25, 12
 _DEPTH, _LEARNING_RATE, _LEAF, _PENALTY = 3, 0.15, 50, 10.0
@@ -51,9 +53,9 @@ _FOLDS, _MOST_FOLDED = 5, 200_000
 _LEAST_GAIN, _LEAST_EVIDENCE = 1e-5, 2.0
 # Probabilities of the calibrator are clipped here for the trees, and variances p (1 - p) are no smaller.
 _CLIP = 1e-6
-# Largest numbers of categories and of bins of a feature; codes of a missing category and number.
-_CATEGORIES, _BINS = 254, 64
-_NO_CATEGORY, _NO_NUMBER = 254, -1
+# Largest numbers of categories and of bins of a feature; codes of other categories, and of a missing value.
+_CATEGORIES, _BINS = 253, 64
+_OTHER, _MISSING = 253, 254
 
 
 @shared_docs
@@ -114,8 +116,9 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
     Multicalibration was introduced in [1]_. The trees, an offset and early stopping are used for it in [2]_,
     without the curve and the weight.
 
-    Of a feature with more than 254 categories, the rare ones form one category; those that did not occur in
-    the fit are treated as missing values. With fewer than five samples of a class, or less than 100 samples,
+    Numbers are divided into 64 bins of about equal numbers of samples. Of a feature with more than 253
+    categories, the rare ones, and those that did not occur in the fit, form one category. Missing values are
+    a bin or category of their own. With fewer than five samples of a class, or less than 100 samples,
     there are no trees. Integer weights are equivalent to repetitions of samples, except in folds and the
     least number of samples in a leaf.
 
@@ -136,7 +139,7 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
     >>> y = rng.random(20_000) < np.where((age < 40) & (region == 1), p / 2, p)
     >>> calibrator = MultiCalibrator().fit(np.column_stack([p, age, region]), y)
     >>> calibrator.predict_proba([[0.6, 30, 1], [0.6, 30, 2]])[:, 1].round(2)
-    array([0.3 , 0.61])
+    array([0.32, 0.59])
     """
 
     classes_: NDArray[Any]
@@ -193,21 +196,10 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
         kept = weight > 0
         score, codes, weight = score[kept], codes[kept], weight[kept]
         self.calibrator_ = fit_clone(calibrator, score, codes, None if sample_weight is None else weight)
-        self._text = np.array([_is_text(column) for column in features])
-        texts = [_as_text(column[kept]) for column, text in zip(features, self._text, strict=True) if text]
-        self._encoder = OrdinalEncoder(
-            max_categories=_CATEGORIES,
-            handle_unknown="use_encoded_value",
-            unknown_value=_NO_CATEGORY,
-            encoded_missing_value=_NO_CATEGORY,
-        )
-        if texts:
-            self._encoder.fit(np.column_stack(texts))
         f = self._log_odds(score)
-        Z = self._table([column[kept] for column in features], f)
-        number = np.append(~self._text, True)
-        self._edges = [_edges(z) if binned else None for z, binned in zip(Z.T, number, strict=True)]
-        self._bin(Z)
+        columns = [*(column[kept] for column in features), f]
+        self._scales = [_scale_of(column) for column in columns]
+        Z = self._coded(columns)
         self._fit_trees(Z, f, codes.astype(np.float64), weight)
         return self
 
@@ -229,8 +221,7 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
         if not self.trees_:
             return both_classes(event_probability(self.calibrator_, score))
         f = self._log_odds(score)
-        Z = self._table(features, f)
-        self._bin(Z)
+        Z = self._coded([*features, f])
         return both_classes(inside(expit(f + self.weight_ * sum(trees.predict(Z) for trees in self.trees_))))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -268,28 +259,19 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
             )
         return [check_scores(columns[0], "X[:, 0]", kind=kind), *columns[1:]]
 
-    def _table(self, features: list[NDArray[Any]], f: Array) -> Array:
-        """Return features as numbers, and the log-odds as the last column."""
-        Z = np.empty((f.shape[0], len(features) + 1))
-        Z[:, -1] = f
-        for j in np.flatnonzero(~self._text):
-            Z[:, j] = _as_numbers(features[j], int(j) + 1)
-        if self._text.any():
-            texts = [_as_text(features[j]) for j in np.flatnonzero(self._text)]
-            Z[:, np.flatnonzero(self._text)] = self._encoder.transform(np.column_stack(texts))
-        return Z
-
-    def _bin(self, Z: Array) -> None:
-        """Replace numbers by their bins, in place."""
-        for z, edges in zip(Z.T, self._edges, strict=True):
-            if edges is not None:
-                z[:] = np.where(np.isnan(z), _NO_NUMBER, np.searchsorted(edges, z))
+    def _coded(self, columns: list[NDArray[Any]]) -> Array:
+        """Return the bins and categories of features and log-odds."""
+        parts = [_codes(*pair, j + 1) for j, pair in enumerate(zip(columns, self._scales, strict=True))]
+        return np.column_stack(parts)
 
     def _log_odds(self, score: Array) -> Array:
         return logit(event_probability(self.calibrator_, score), _CLIP)
 
     def _grow(self, Z: Array, f: Array, y: Array, w: Array, n_trees: int) -> HistGradientBoostingRegressor:
         """Return trees of the Newton step from log-odds f."""
+        # importing it takes longer than the package
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
         p = expit(f)
         h = np.maximum(p * (1.0 - p), _CLIP)
         trees = HistGradientBoostingRegressor(
@@ -299,7 +281,7 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
             max_depth=_DEPTH,
             min_samples_leaf=_LEAF,
             l2_regularization=_PENALTY,
-            categorical_features=[*np.flatnonzero(self._text)] or None,
+            categorical_features=[isinstance(scale, dict) for scale in self._scales],
             early_stopping=False,
             random_state=self._seed,
         )
@@ -347,35 +329,32 @@ def _weight(step: Array, f: Array, y: Array, w: Array) -> float:
     return min(max(b, 0.0), 1.0) * max(0.0, 1.0 - _LEAST_EVIDENCE / max(evidence, _LEAST_EVIDENCE))
 
 
-def _edges(values: Array) -> Array:
-    """Return the distinct quantiles that separate the bins of a feature."""
-    known = values[~np.isnan(values)]
-    levels = np.arange(1, _BINS) / _BINS
-    return np.unique(np.quantile(known, levels, method="inverted_cdf")) if known.size else known
+def _scale_of(values: NDArray[Any]) -> dict[Any, int] | Array:
+    """Return the codes of the most frequent categories of a feature, or the edges of the bins of numbers."""
+    known = values[~missing_values(values)]
+    kind = known.dtype.kind
+    if kind in "biufmM" or (kind == "O" and all(isinstance(value, Real) for value in known.tolist())):
+        levels = np.arange(1, _BINS) / _BINS
+        numbers = _numbers(known)
+        return np.unique(np.quantile(numbers, levels, method="inverted_cdf")) if known.size else numbers
+    frequent = Counter(known.tolist()).most_common(_CATEGORIES)
+    return {label: code for code, (label, _) in enumerate(frequent)}
 
 
-def _is_text(values: NDArray[Any]) -> bool:
-    """Tell whether a feature is categorical: neither numbers nor dates."""
-    if values.dtype.kind != "O":
-        return values.dtype.kind not in "biufmM"
-    return not all(isinstance(value, Real) for value in values[~missing_values(values)].tolist())
-
-
-def _as_numbers(values: NDArray[Any], column: int) -> NDArray[Any]:
-    """Return a feature as float64, dates in their unit of time, with NaN for missing values."""
+def _codes(values: NDArray[Any], scale: dict[Any, int] | Array, column: int) -> Array:
+    """Return the category or bin of each value of a feature."""
     missing = missing_values(values)
-    known = values[~missing]
+    known, codes = values[~missing], np.full(values.shape[0], float(_MISSING))
+    if isinstance(scale, dict):
+        codes[~missing] = [scale.get(label, _OTHER) for label in known.tolist()]
+        return codes
     try:
-        known = (known.astype(np.int64) if known.dtype.kind in "mM" else known).astype(np.float64)
+        codes[~missing] = np.searchsorted(scale, _numbers(known))
     except (TypeError, ValueError) as error:
         raise ValueError(f"X[:, {column}] must contain numbers, as in fit, but: {error}.") from None
-    found = np.full(values.shape[0], np.nan)
-    found[~missing] = known
-    return found
+    return codes
 
 
-def _as_text(values: NDArray[Any]) -> NDArray[Any]:
-    """Return categories as texts, with NaN for missing values."""
-    found = values.astype(str).astype(object)
-    found[missing_values(values)] = np.nan
-    return found
+def _numbers(values: NDArray[Any]) -> Array:
+    """Return numbers as float64, and dates in their unit of time."""
+    return (values.astype(np.int64) if values.dtype.kind in "mM" else values).astype(np.float64)
