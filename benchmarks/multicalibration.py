@@ -17,7 +17,7 @@ to the spline, in thousandths:
 
 "groups": logistic maps of groups whose coefficients vary; mean log loss above that of the true probabilities,
 for one map, a map for each group, and GroupCalibrator. "time": seconds of a fit of a million samples with 30
-columns, and of 100 000 groups. Other packages are included if they are installed (benchmarks/peers.txt).
+columns, and of 100 000 groups. The packages mcgrad and lightgbm are included if they are installed.
 
     --data NAME ...       tables or simulations
     --sizes 1000 5000     samples for calibration
