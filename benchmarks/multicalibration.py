@@ -22,11 +22,12 @@ columns, and of 100 000 groups. The packages mcgrad and lightgbm are included if
     --data NAME ...       tables or simulations
     --sizes 1000 5000     samples for calibration
     --repetitions 5       random splits
-    --write FOLDER        write the table
+    --write FOLDER        write the table, and for "features" all rows as a CSV file
     --smoke               two small data sets, two methods, as a quick check
 """
 
 import argparse
+import csv
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -334,10 +335,10 @@ def main() -> None:
         if study == "features":
             print("\n".join(lines), flush=True)
         if arguments.write and study == "features":
-            means = [*lines[:2], *(line for line in lines if ", mean |" in line)]
-            (arguments.write / "multicalibration_means.md").write_text(
-                "\n".join(means) + "\n", encoding="utf-8"
-            )
+            with open(arguments.write / "multicalibration.csv", "w", encoding="utf-8", newline="") as file:
+                cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+                csv.writer(file, lineterminator="\n").writerows([cells[0], *cells[2:]])
+            lines = [*lines[:2], *(line for line in lines if ", mean |" in line)]
         if arguments.write:
             (arguments.write / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
