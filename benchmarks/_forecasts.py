@@ -150,7 +150,7 @@ def table_splits(
                     stratify=y[other],
                 )
                 for title, classifier in CLASSIFIERS.items():
-                    model = _pipeline(clone(classifier), X, seed)
+                    model = pipeline_of(clone(classifier), X, seed)
                     with warnings.catch_warnings():
                         # networks are stopped early intentionally
                         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -187,7 +187,8 @@ def network_splits(
                 )
 
 
-def _pipeline(classifier, X: pd.DataFrame, seed: int):
+def pipeline_of(classifier, X: pd.DataFrame, seed: int):
+    """Return a pipeline that encodes the columns of X for a classifier."""
     if "random_state" in classifier.get_params():
         classifier.set_params(random_state=seed)
     numbers = make_column_selector(dtype_include=np.number)

@@ -29,7 +29,9 @@ from sklearn_calib._validation import check_binary
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     IsotonicCalibrator,
+    MultiCalibrator,
     PlattCalibrator,
+    SplineCalibrator,
 )
 from sklearn_calib.export import from_json, to_json
 from sklearn_calib.monitor import CalibrationMonitor, StreamingCalibrator
@@ -89,6 +91,8 @@ META_MAKERS = {
     "passthrough": CalibratedClassifier(GaussianNB(), "passthrough", cv=3),
     "cross_fit": CrossFitScorer(LogisticRegression(), cv=3),
     "selective": SelectiveClassifier(LogisticRegression(), target=0.8, random_state=0),
+    # the first feature is the score
+    "features": MultiCalibrator(SplineCalibrator(link="identity")),
 }
 
 

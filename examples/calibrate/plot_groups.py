@@ -3,7 +3,7 @@ Calibration by subgroup
 =======================
 
 A risk score can be calibrated on average although it is miscalibrated in each subgroup, with errors of
-opposite sign. ``GroupCalibrator`` fits one map for each group.
+opposite sign. ``GroupCalibrator`` fits a map for each group.
 """
 
 import matplotlib.pyplot as plt
@@ -43,7 +43,7 @@ for name, p in predictions.items():
     print(f"{name:<48}" + "   ".join(f"{place}: p-value {value:.3f}" for place, value in pvalues.items()))
 
 # %%
-# Groups with too few samples, and groups that do not occur in the training data, use the pooled map.
+# The maps of small groups are shrunk; groups that do not occur in the training data use the pooled map.
 
 fig, axes = plt.subplots(1, 2, figsize=(10.5, 5.6), sharey=True, layout="constrained")
 for ax, (name, p) in zip(axes, predictions.items(), strict=True):

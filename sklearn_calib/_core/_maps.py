@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -328,6 +328,32 @@ class Average(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Recalibrated(Node):
+    """Probabilities with log-odds ``slope * logit(p) + intercept`` of a map's; normalised if multiclass."""
+
+    kind = "recalibrated"
+    maps: tuple[Node, ...]
+    slope: Array
+    intercept: Array
+
+    @property
+    def scalar(self) -> bool:  # type: ignore[override]
+        return self.maps[0].scalar
+
+    def evaluate(self, ops: Any, scores: Any) -> Any:
+        z = ops.let(ops.logit(ops.let(ops.inside(ops.let(self.maps[0].evaluate(ops, scores))))))
+        if self.scalar:
+            return ops.sigmoid(ops.let(z * float(self.slope[0]) + float(self.intercept[0])))
+        proba = ops.let(ops.sigmoid(ops.let(z * ops.constant(self.slope) + ops.constant(self.intercept))))
+        return proba / ops.let(ops.sum(proba))
+
+    def check(self, n_classes: int) -> None:
+        _require_maps(self.maps, 1, n_classes, scalar=n_classes == 2)
+        shape = (1 if n_classes == 2 else n_classes,)
+        require(self.slope.shape == self.intercept.shape == shape, "slope does not match the classes")
+
+
+@dataclass(frozen=True, eq=False)
 class Groups:
     """A map for each group, and one for all other samples."""
 
@@ -350,6 +376,16 @@ class Groups:
 def logistic(link: str, slope: float, intercept: float) -> Node:
     """Return the probability that is logistic in the score, or in its log-odds for the link "logit"."""
     return Logistic(slope, intercept) if link == "identity" else Beta(slope, slope, intercept, EPS)
+
+
+def recalibrated(node: Node, slope: Array, intercept: Array) -> Node:
+    """Return a map with log-odds ``slope * logit(p) + intercept``, in closed form if there is one."""
+    a, b = float(slope[0]), float(intercept[0])
+    if isinstance(node, Logistic):
+        return Logistic(a * node.slope, a * node.intercept + b)
+    if isinstance(node, Beta):
+        return replace(node, low=a * node.low, high=a * node.high, intercept=a * node.intercept + b)
+    return Recalibrated((node,), slope, intercept)
 
 
 def through(x: Array, y: Array) -> Linear:

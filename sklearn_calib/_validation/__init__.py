@@ -22,6 +22,7 @@ from sklearn_calib._validation._labels import (
     place_labels,
     refuse_fractions,
     refuse_missing,
+    table_columns,
 )
 from sklearn_calib._validation._numbers import (
     LARGEST_SCORE,

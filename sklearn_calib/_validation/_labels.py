@@ -244,6 +244,21 @@ def column_names(table: Any) -> list[str]:
     return list(map(str, getattr(table, "column_names", getattr(table, "columns", ()))))
 
 
+def table_columns(table: Any, name: str) -> list[NDArray[Any]]:
+    """Return the columns of a table, or of anything that numpy can read as an array of two dimensions."""
+    if column_names(table):
+        keys = getattr(table, "column_names", getattr(table, "columns", ()))
+        return [as_array(table[key], f"{name}[{key!r}]") for key in keys]
+    array = as_array(table, name)
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} must have shape (n, n_columns), got shape {array.shape}. Reshape your data: a single "
+            "sample is one row."
+        )
+    _refuse_complex(array, name)
+    return list(array.T)
+
+
 def check_columns(table: Any, known: Iterable[Any] | None, name: str) -> None:
     """Raise if the columns of a table have the names of the classes ``known``, but in another order.
 

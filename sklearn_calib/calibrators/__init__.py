@@ -12,6 +12,7 @@ from sklearn_calib.calibrators._isotonic import IsotonicCalibrator
 from sklearn_calib.calibrators._log_average import LogAverageCalibrator
 from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._modified_platt import ModifiedPlattCalibrator
+from sklearn_calib.calibrators._multi import MultiCalibrator
 from sklearn_calib.calibrators._multiclass import OneVsRestCalibrator
 from sklearn_calib.calibrators._platt import PlattCalibrator
 from sklearn_calib.calibrators._prior_shift import PriorShiftCalibrator
@@ -37,6 +38,7 @@ __all__ = [
     "LogAverageCalibrator",
     "MatrixScalingCalibrator",
     "ModifiedPlattCalibrator",
+    "MultiCalibrator",
     "OneVsRestCalibrator",
     "PlattCalibrator",
     "PriorShiftCalibrator",

@@ -24,9 +24,9 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import LARGEST_SCORE, check_positive, check_scores
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
-from sklearn_calib.calibrators import CutoffCertificate
+from sklearn_calib.calibrators import CutoffCertificate, MultiCalibrator
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, inverse, may_be_certain
-from sklearn_calib.calibrators._group import GroupPrediction, members_of, type_of
+from sklearn_calib.calibrators._group import GroupPrediction, group_codes, type_of
 from sklearn_calib.export._build import MapBuilder
 
 FORMAT, VERSION = "sklearn_calib.map", 1
@@ -213,8 +213,10 @@ class ExportedCalibrator(
             raise ValueError("groups are missing: the calibrator has a map for each group. Pass groups.")
         proba = np.empty(scores.shape)
         labels = list(self._by_group)
-        for label, rows in members_of(groups, scores, type_of(labels) if labels else None).items():
-            proba[rows] = self._evaluate(self._by_group.get(label, self._node.others[0]), scores[rows])
+        found, index = group_codes(groups, scores.shape[0], type_of(labels) if labels else None)
+        rows = np.split(np.argsort(index, kind="stable"), np.cumsum(np.bincount(index))[:-1])
+        for label, part in zip(found, rows, strict=True):
+            proba[part] = self._evaluate(self._by_group.get(label, self._node.others[0]), scores[part])
         return proba
 
     def _evaluate(self, node: maps.Node, scores: Array) -> Array:
@@ -258,6 +260,11 @@ def exported(
                 "calibrator. Fit it with ensemble=False, or use to_onnx."
             )
         calibrator = parts[0]
+    if isinstance(calibrator, MultiCalibrator):
+        raise TypeError(
+            "A MultiCalibrator depends on features, and is not exported. Pass its calibrator_ for the map of "
+            "the score alone."
+        )
     if not isinstance(calibrator, BaseCalibrator):
         raise TypeError(f"calibrator must be a fitted calibrator of sklearn_calib, got {calibrator!r}.")
     if not hasattr(calibrator, "classes_"):

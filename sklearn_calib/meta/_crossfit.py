@@ -16,7 +16,7 @@ from sklearn_calib._compat import UNUSED, check_feature_names_in
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_option
+from sklearn_calib._validation import as_array, check_flag, check_option
 from sklearn_calib.meta._folds import cross_fit, fit_whole, has_weight, plan_folds
 from sklearn_calib.meta._responses import (
     PROBABILITY_FIRST,
@@ -56,6 +56,10 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         unbounded scores, for example ``PlattCalibrator(link="identity")`` or ``IsotonicCalibrator()``.
     n_jobs : int or None, default=None
         Number of fits in parallel; None means 1 unless in a ``joblib.parallel_config`` context.
+    passthrough : bool, default=False
+        Whether the features follow the scores, as for :class:`~sklearn_calib.calibrators.MultiCalibrator`.
+        They are those that this step receives, also if the classifier is a pipeline that encodes them; a data
+        frame of pandas or polars remains one.
 
     Attributes
     ----------
@@ -106,11 +110,13 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         cv: Any = 5,
         response_method: str = "auto",
         n_jobs: int | None = None,
+        passthrough: bool = False,
     ) -> None:
         self.estimator = estimator
         self.cv = cv
         self.response_method = response_method
         self.n_jobs = n_jobs
+        self.passthrough = passthrough
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
         """Fit the classifier on all samples; ``transform`` of the same samples is optimistic.
@@ -138,7 +144,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
 
     def fit_transform(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any
-    ) -> Array:
+    ) -> Any:
         """Fit the classifier on all samples and return the held-out score of each sample.
 
         Parameters
@@ -147,8 +153,9 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
 
         Returns
         -------
-        ndarray of shape (n, 1) or (n, n_classes)
-            For binary problems the score of ``classes_[1]``, else one column per class.
+        ndarray of shape (n, 1) or (n, n_classes), or data frame
+            For binary problems the score of ``classes_[1]``, else one column per class; with ``passthrough``
+            the features follow.
         """
         X, target, routed = self._check(X, y, "fit_transform", sample_weight, params)
         if isinstance(self.estimator, FrozenEstimator):
@@ -166,9 +173,9 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
             )
         held, _ = cross_fit(self.estimator, X, target, folds, routed.estimator, self._order(), self.n_jobs)
         self._store(held.estimator, held.response_method, target)
-        return held.scores
+        return self._with_features(held.scores, X)
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Return the scores of the classifier fitted on all samples; new samples, not those of the fit.
 
         Parameters
@@ -177,29 +184,29 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
 
         Returns
         -------
-        ndarray of shape (n, 1) or (n, n_classes)
-            For binary problems the score of ``classes_[1]``, else one column per class.
+        ndarray of shape (n, 1) or (n, n_classes), or data frame
+            For binary problems the score of ``classes_[1]``, else one column per class; with ``passthrough``
+            the features follow.
         """
         check_is_fitted(self)
         return self._scores(X)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the names of the scores: ``crossfitscorer_`` and the class.
+        """Return the names of the scores, ``crossfitscorer_`` and the class, and of the features passed on.
 
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Ignored, but checked against the features seen in ``fit``.
+            Names of features without names; others are checked against those seen in ``fit``.
 
         Returns
         -------
-        ndarray of shape (1,) or (n_classes,)
+        ndarray of shape (n_columns,)
             Names, dtype object.
         """
         check_is_fitted(self)
-        check_feature_names_in(self, input_features, generate_names=False)
-        scored = self.classes_[1:] if self.classes_.shape[0] == 2 else self.classes_
-        return np.asarray([f"crossfitscorer_{label}" for label in scored], dtype=object)
+        names = check_feature_names_in(self, input_features, generate_names=self.passthrough)
+        return np.asarray([*self._score_names(), *(names if self.passthrough else ())], dtype=object)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return what the parts request; both fitting methods call ``fit`` of the classifier."""
@@ -219,14 +226,31 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
     def _order(self) -> tuple[str, ...]:
         return PROBABILITY_FIRST if self.response_method == "auto" else (self.response_method,)
 
-    def _scores(self, X: Any) -> Array:
-        return class_scores(self.estimator_, X, self.response_method_, self.classes_)
+    def _score_names(self) -> list[str]:
+        scored = self.classes_[1:] if self.classes_.shape[0] == 2 else self.classes_
+        return [f"crossfitscorer_{label}" for label in scored]
+
+    def _scores(self, X: Any) -> Any:
+        scores = class_scores(self.estimator_, X, self.response_method_, self.classes_)
+        return self._with_features(scores, X)
+
+    def _with_features(self, scores: Array, X: Any) -> Any:
+        """Return the scores, followed by the features with ``passthrough``."""
+        if not self.passthrough:
+            return scores
+        if hasattr(X, "columns") and not hasattr(X, "column_names"):
+            columns = dict(zip(self._score_names(), scores.T, strict=True))
+            return type(X)(columns | {str(name): X[name] for name in X.columns})
+        features = as_array(X, "X")
+        kind = np.float64 if features.dtype.kind in "biuf" else object
+        return np.column_stack([scores.astype(kind), features.astype(kind)])
 
     def _check(
         self, X: Any, y: ArrayLike, method: str, sample_weight: ArrayLike | None, params: dict[str, Any]
     ) -> tuple[Any, Target, Routed]:
         """Check parameters and data."""
         check_classifier(self.estimator)
+        check_flag(self.passthrough, "passthrough")
         check_option(self.response_method, "response_method", RESPONSE_METHODS)
         X, target = check_data(self, self.estimator, X, y)
         n_samples = target.codes.shape[0]

@@ -450,7 +450,9 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
         name, how = "calibrator", f"Recalibrate. {_calibrator(report)}"
         if differ:
             name, how = "GroupCalibrator()", f"Groups differ ({p}): {groups}. "
-            how += "Recalibrate with GroupCalibrator, which fits one map for each group."
+            how += (
+                "Recalibrate with GroupCalibrator, which fits a map for each group, shrunk to a pooled one."
+            )
         elif report.selection is not None:
             name = report.selection.chosen
         lines = [

@@ -154,7 +154,6 @@ BAD_PARAMETERS = [
     (CertifiedCalibrator(random_state=-1), "random_state"),
     (DirichletCalibrator(diagonal_penalty=-1.0), "diagonal_penalty must be at least 0"),
     (GroupCalibrator(PlattCalibrator), "calibrator is the class PlattCalibrator"),
-    (GroupCalibrator(min_group_size=0), "min_group_size must be at least 1"),
     (HistogramBinningCalibrator(n_bins=2.5), "n_bins must be an integer"),
     (HistogramBinningCalibrator(n_bins="sqrt"), "n_bins must be one of 'auto'"),
     (HistogramBinningCalibrator(strategy="kmeans"), "strategy must be one of 'quantile', 'uniform'"),

@@ -1,8 +1,10 @@
-"""One calibrator per group against fits by hand."""
+"""Partial pooling of groups against an optimiser and fits by hand."""
 
 import numpy as np
 import pytest
 import sklearn
+from scipy.optimize import minimize
+from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
@@ -28,75 +30,108 @@ def data():
     return p[order], y[order], group[order], rng.integers(0, 3, 720)
 
 
-def by_hand(p, y, group, w=None, small=("c",)):
-    """Fit each group by itself, and the small ones by the pool."""
-    w = np.ones(len(p)) if w is None else w
-    pooled = PlattCalibrator().fit(p, y, w)
-    expected = pooled.transform(p)
-    for name in set(group) - set(small):
-        rows = group == name
-        expected[rows] = PlattCalibrator().fit(p[rows], y[rows], w[rows]).transform(p[rows])
-    return expected
-
-
-def test_each_group_has_its_own_map(data):
+def test_coefficients_are_the_posterior_mode(data):
+    """Against a general optimiser, one group at a time, given the estimated prior."""
     p, y, group, w = data
     for weight in (None, w):
         calibrator = GroupCalibrator().fit(p, y, weight, groups=group)
-        found = calibrator.transform(p, groups=group)
-        np.testing.assert_allclose(found, by_hand(p, y, group, weight), rtol=0, atol=1e-12)
-        assert sorted(calibrator.calibrators_) == ["a", "b"]
-        assert calibrator.pooled_groups_ == ["c"]
-        np.testing.assert_array_equal(calibrator.predict_proba(p, groups=group)[:, 1], found)
-        np.testing.assert_array_equal(calibrator.predict(p, groups=group), (found > 0.5).astype(int))
-    bias = [abs(np.mean((found - y)[group == name])) for name in ("a", "b")]
-    assert max(bias) < 0.05
-    assert abs(np.mean((PlattCalibrator().fit(p, y).transform(p) - y)[group == "a"])) > 0.1
+        weight = np.ones(720) if weight is None else weight
+        f = logit(PlattCalibrator().fit(p, y, weight).transform(p))
+        centre = np.average(f, weights=weight)
+        spread = np.sqrt(np.average((f - centre) ** 2, weights=weight))
+        slope = (calibrator.slopes_ - 1) * spread
+        found = np.array([calibrator.intercepts_ + slope * centre / spread, slope]).T
+        prior, mean = np.linalg.inv(calibrator.covariances_), found.mean(axis=0)
+        for k, name in enumerate(calibrator.groups_):
+            x, r, v = ((one[group == name]) for one in ((f - centre) / spread, f, weight))
+
+            def loss(c, x=x, r=r, v=v, t=y[group == name], prior=prior, mean=mean):
+                z = r + c[0] + c[1] * x
+                return v @ (np.logaddexp(0, z) - t * z) + (c - mean) @ prior @ (c - mean) / 2
+
+            np.testing.assert_allclose(found[k], minimize(loss, mean).x, rtol=0, atol=0.02)
+        assert calibrator.predict(p, groups=group).shape == (720,)
 
 
-def test_unseen_groups_and_groups_of_one_class_have_the_pooled_map(data):
+def test_large_groups_have_their_own_map_and_equal_groups_the_pooled_one():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.05, 0.95, 40_000)
+    group = np.arange(40_000) % 4
+    y = rng.random(40_000) < np.where(group == 0, p**2, p)
+    found = GroupCalibrator().fit(p, y, groups=group).transform(p, groups=group)
+    for k in range(4):
+        rows = group == k
+        alone = PlattCalibrator().fit(p[rows], y[rows]).transform(p[rows])
+        np.testing.assert_allclose(found[rows], alone, rtol=0, atol=0.01)
+    y = rng.random(40_000) < p
+    calibrator = GroupCalibrator().fit(p, y, groups=group)
+    pooled = PlattCalibrator().fit(p, y).transform(p)
+    np.testing.assert_allclose(calibrator.transform(p, groups=group), pooled, rtol=0, atol=0.01)
+    assert np.trace(calibrator.covariances_) < 0.01
+
+
+def test_log_loss_of_small_groups_is_less_than_of_pooled_and_separate_maps():
+    rng = np.random.default_rng(0)
+    size = np.concatenate([np.ones(100, int), np.full(60, 40), [3000]])
+    group = np.repeat(np.arange(161), size)
+    p = rng.uniform(0.05, 0.95, group.size)
+    truth = expit(logit(p) + rng.normal(0, 0.7, 161)[group])
+    y = rng.random(group.size) < truth
+    partial = GroupCalibrator().fit(p, y, groups=group).transform(p, groups=group)
+    pooled = PlattCalibrator().fit(p, y).transform(p)
+    separate = pooled.copy()
+    for k in range(100, 161):
+        rows = group == k
+        separate[rows] = PlattCalibrator().fit(p[rows], y[rows]).transform(p[rows])
+    losses = [-np.mean(truth * np.log(q) + (1 - truth) * np.log1p(-q)) for q in (partial, pooled, separate)]
+    assert losses[0] < min(losses[1:])
+
+
+def test_unseen_groups_have_the_pooled_map_and_groups_of_one_class_are_shrunk(data):
     p, y, group, _ = data
     pooled = PlattCalibrator().fit(p, y).transform(p)
     calibrator = GroupCalibrator().fit(p, y, groups=group)
     np.testing.assert_array_equal(calibrator.transform(p, groups=["z"] * 720), pooled)
     only = np.where(y == 1, "events", "others")
-    one_class = GroupCalibrator().fit(p, y, groups=only)
-    assert one_class.calibrators_ == {}
-    assert one_class.pooled_groups_ == ["events", "others"]
-    np.testing.assert_array_equal(one_class.transform(p, groups=only), pooled)
+    found = GroupCalibrator().fit(p, y, groups=only).transform(p, groups=only)
+    assert np.isfinite(found).all()
+    assert found[y == 1].min() > found[y == 0].max()
 
 
-def test_size_of_a_group_counts_weights(data):
-    p, y, group, _ = data
-    weight = np.where(group == "c", 5.0, 1.0)
-    assert sorted(GroupCalibrator().fit(p, y, weight, groups=group).calibrators_) == ["a", "b", "c"]
-    weight = np.where(group == "a", 0.0, 1.0)
-    calibrator = GroupCalibrator().fit(p, y, weight, groups=group)
-    assert sorted(calibrator.calibrators_) == ["b"]
-    assert GroupCalibrator(min_group_size=301).fit(p, y, groups=group).pooled_groups_ == ["b", "c"]
+def test_weights_count_repetitions(data):
+    p, y, group, w = data
+    times = np.repeat(np.arange(720), w)
+    found = GroupCalibrator().fit(p, y, w, groups=group)
+    expected = GroupCalibrator().fit(p[times], y[times], groups=group[times])
+    np.testing.assert_allclose(found.slopes_, expected.slopes_, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.intercepts_, expected.intercepts_, rtol=0, atol=1e-9)
+    assert GroupCalibrator().fit(p, y, group != "c", groups=group).groups_ == ["a", "b"]
 
 
 def test_several_classes():
     rng = np.random.default_rng(0)
-    proba = rng.dirichlet([1, 1, 1], 600)
-    group = rng.integers(0, 2, 600)
-    y = (proba.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
+    proba = rng.dirichlet([1, 1, 1], 6000)
+    group = rng.integers(0, 2, 6000)
+    wrong = np.where(group[:, np.newaxis] == 0, proba**2, proba)
+    y = ((wrong / wrong.sum(axis=1, keepdims=True)).cumsum(axis=1) > rng.random((6000, 1))).argmax(axis=1)
     calibrator = GroupCalibrator(TemperatureCalibrator()).fit(proba, y, groups=group)
     found = calibrator.transform(proba, groups=group)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=0, atol=1e-12)
     for name in (0, 1):
         rows = group == name
         expected = TemperatureCalibrator().fit(proba[rows], y[rows]).transform(proba[rows])
-        np.testing.assert_allclose(found[rows], expected, rtol=0, atol=1e-12)
+        assert np.abs(found[rows] - expected).mean() < 0.02
     with pytest.raises(ValueError, match="Only binary classification is supported by IsotonicCalibrator"):
         GroupCalibrator(IsotonicCalibrator()).fit(proba, y, groups=group)
 
 
 def test_any_classifier_calibrates(data):
     p, y, group, _ = data
-    calibrator = GroupCalibrator(LogisticRegression(C=1e6)).fit(p, y, groups=group)
-    rows = group == "a"
-    expected = LogisticRegression(C=1e6).fit(p[rows, None], y[rows]).predict_proba(p[rows, None])
-    np.testing.assert_allclose(calibrator.predict_proba(p, groups=group)[rows], expected, atol=1e-12)
+    found = (
+        GroupCalibrator(LogisticRegression(C=1e6)).fit(p, y, groups=group).transform(p, groups=["z"] * 720)
+    )
+    expected = LogisticRegression(C=1e6).fit(p[:, None], y).predict_proba(p[:, None])[:, 1]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_groups_are_routed(data):

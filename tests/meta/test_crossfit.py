@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier, StackingClassifier
 from sklearn.frozen import FrozenEstimator
@@ -156,6 +157,54 @@ def test_names_and_set_output(binary, three):
     names = CrossFitScorer(GaussianNB(), cv=3).fit(X, y).get_feature_names_out()
     assert names.tolist() == ["crossfitscorer_0", "crossfitscorer_1", "crossfitscorer_2"]
     assert names.dtype == object
+
+
+def test_features_follow_the_scores(binary, three):
+    for X, y in (binary, three):
+        stage, plain = (
+            CrossFitScorer(GaussianNB(), cv=3, passthrough=True),
+            CrossFitScorer(GaussianNB(), cv=3),
+        )
+        expected = np.column_stack([plain.fit_transform(X, y), X])
+        np.testing.assert_array_equal(stage.fit_transform(X, y), expected)
+        np.testing.assert_array_equal(stage.transform(X), np.column_stack([plain.transform(X), X]))
+        names = [*plain.get_feature_names_out(), *(f"x{j}" for j in range(5))]
+        assert stage.get_feature_names_out().tolist() == names
+    assert stage.get_feature_names_out(list("abcde")).tolist() == [*names[:3], *"abcde"]
+    with pytest.raises(TypeError, match="passthrough"):
+        CrossFitScorer(GaussianNB(), passthrough=1).fit(X, y)
+
+
+def test_features_of_tables_keep_their_types(binary):
+    X, y = binary
+    numbers = pd.DataFrame(X[:, :2], columns=["a", "b"], index=np.arange(200) + 7)
+    frame = numbers.assign(kind=pd.Categorical(np.where(X[:, 2] > 0, "u", "v")))
+    classifier = make_pipeline(ColumnTransformer([("numbers", "passthrough", ["a", "b"])]), GaussianNB())
+    stage = CrossFitScorer(classifier, cv=3, passthrough=True)
+    found = stage.fit_transform(frame, y)
+    assert found.columns.tolist() == ["crossfitscorer_1", "a", "b", "kind"]
+    assert stage.get_feature_names_out().tolist() == found.columns.tolist()
+    pd.testing.assert_frame_equal(found[frame.columns], frame)
+    np.testing.assert_array_equal(
+        found["crossfitscorer_1"], CrossFitScorer(GaussianNB(), cv=3).fit_transform(X[:, :2], y)[:, 0]
+    )
+    table = stage.fit(pl.from_pandas(frame), y).transform(pl.from_pandas(frame))
+    assert isinstance(table, pl.DataFrame)
+    assert table.columns == found.columns.tolist()
+    # an array of several types remains one of objects
+    array = stage.set_params(estimator=FromTexts()).fit(frame.to_numpy(), y).transform(frame.to_numpy())
+    assert array.dtype == object
+    assert array[:, 3].tolist() == frame["kind"].tolist()
+
+
+class FromTexts(GaussianNB):
+    """A classifier of the first column of an array of objects."""
+
+    def fit(self, X, y):
+        return super().fit(X[:, :1].astype(float), y)
+
+    def predict_proba(self, X):
+        return super().predict_proba(X[:, :1].astype(float))
 
 
 def test_calibrator_as_final_estimator_of_a_stack(binary):

@@ -1,0 +1,222 @@
+"""MultiCalibrator against its definition, on calibrated data and with a segment that is off, and errors."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, logit
+from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+from sklearn_calib.calibrators import MultiCalibrator, PlattCalibrator, SplineCalibrator
+from sklearn_calib.export import to_json
+from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+from tests._optional import pandas as pd
+from tests._optional import polars as pl
+
+
+def segmented(n, seed=0, error=1.5):
+    """Scores, an age, a category (0, 1, 2), and outcomes that differ for the young of category 1."""
+    rng = np.random.default_rng(seed)
+    p, age, kind = rng.integers(2, 9, n) / 10, rng.integers(0, 8, n), rng.integers(0, 3, n)
+    y = rng.random(n) < expit(logit(p) - error * ((age < 4) & (kind == 1)))
+    return np.column_stack([p, age, kind]), y.astype(int)
+
+
+def reference(X, y, w, new, seed):
+    """Return the probabilities of new samples from the definition, of features with few values."""
+
+    def grow(rows, f, n_trees):
+        p = expit(f[rows])
+        model = HistGradientBoostingRegressor(
+            learning_rate=0.15,
+            max_iter=n_trees,
+            max_leaf_nodes=None,
+            max_depth=3,
+            min_samples_leaf=50,
+            l2_regularization=10.0,
+            early_stopping=False,
+        )
+        return model.fit(Z[rows], (y[rows] - p) / (p * (1 - p)), w[rows] * p * (1 - p))
+
+    spline = SplineCalibrator().fit(X[:, 0], y, w)
+    start, at = logit(spline.transform(X[:, 0])), logit(spline.transform(new[:, 0]))
+    Z, Z_new = np.column_stack([X[:, 1:], start]), np.column_stack([new[:, 1:], at])
+    folds = list(StratifiedKFold(5, shuffle=True, random_state=seed).split(Z, y))
+    per_fold, full, found = [start.copy() for _ in folds], start.copy(), np.zeros(len(new))
+    for _ in range(12):
+        losses, models = np.zeros(26), []
+        for (train, test), f in zip(folds, per_fold, strict=True):
+            models.append(grow(train, f, 25))
+            for k, step in enumerate([np.zeros(len(test)), *models[-1].staged_predict(Z[test])]):
+                losses[k] += (
+                    len(test)
+                    * w[test].mean()
+                    * log_loss(y[test], expit(f[test] + step), sample_weight=w[test])
+                )
+        best = int(losses.argmin())
+        if losses[0] - losses[best] <= 1e-5 * w.sum():
+            break
+        for model, f in zip(models, per_fold, strict=True):
+            f += list(model.staged_predict(Z))[best - 1]
+        model = grow(np.arange(len(y)), full, best)
+        full += model.predict(Z)
+        found += model.predict(Z_new)
+    g = np.empty(len(y))
+    for (_, test), f in zip(folds, per_fold, strict=True):
+        g[test] = (f - start)[test]
+    b = minimize_scalar(lambda b: w @ (np.logaddexp(0, start + b * g) - y * (start + b * g))).x
+    p = expit(start + b * g)
+    z2 = b**2 * (w * p * (1 - p) * g**2).sum()
+    return expit(at + np.clip(b, 0, 1) * max(0, 1 - 2 / z2) * found)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_probabilities_are_those_of_the_definition(weighted):
+    X, y = segmented(2000)
+    new, _ = segmented(200, 1)
+    w = np.random.default_rng(2).uniform(0.5, 1.5, 2000) if weighted else np.ones(2000)
+    calibrator = MultiCalibrator().fit(X, y, w if weighted else None)
+    seed = int(np.random.default_rng(0).integers(2**31))
+    assert 0.5 < calibrator.weight_ < 1
+    expected = reference(X, y, w, new, seed)
+    np.testing.assert_allclose(calibrator.predict_proba(new)[:, 1], expected, atol=1e-6)
+    assert np.abs(expected - calibrator.calibrator_.transform(new[:, 0])).max() > 0.1
+
+
+def test_nothing_is_added_where_nothing_is_to_be_gained():
+    """Of calibrated data the trees get no weight in nearly all samples, and never much."""
+    lost, silent = [], 0
+    for seed in range(10):
+        X, y = segmented(500, seed, error=0.0)
+        calibrator = MultiCalibrator().fit(X, y)
+        curve = SplineCalibrator().fit(X[:, 0], y).transform(X[:, 0])
+        silent += np.array_equal(calibrator.predict_proba(X)[:, 1], curve)
+        p = calibrator.predict_proba(X)[:, 1]
+        truth = X[:, 0]
+        lost.append(np.mean(-truth * np.log(p / curve) - (1 - truth) * np.log((1 - p) / (1 - curve))))
+    assert silent >= 8
+    assert max(lost) < 0.01
+
+
+def test_few_samples_are_left_to_the_curve():
+    X, y = segmented(95)
+    rare = np.arange(900) < 4
+    for scores, labels in ((X, y), (segmented(900)[0], rare)):
+        calibrator = MultiCalibrator().fit(scores, labels)
+        assert calibrator.weight_ == 0
+        assert calibrator.trees_ == []
+        curve = SplineCalibrator().fit(scores[:, 0], labels)
+        np.testing.assert_array_equal(calibrator.predict_proba(scores), curve.predict_proba(scores[:, 0]))
+
+
+def test_containers_categories_and_missing_values():
+    X, y = segmented(2000)
+    names = np.array(["red", "green", None], dtype=object)[X[:, 2].astype(int)]
+    frame = pd.DataFrame({"score": X[:, 0], "age": X[:, 1], "kind": names}, index=np.arange(2000) + 7)
+    frame.loc[frame.index[::9], "age"] = np.nan
+    expected = MultiCalibrator().fit(frame, y).predict_proba(frame)
+    assert np.abs(expected[:, 1] - SplineCalibrator().fit(X[:, 0], y).transform(X[:, 0])).max() > 0.1
+    for table in (frame.to_numpy(), frame.astype({"kind": "category"}), pl.from_pandas(frame)):
+        found = MultiCalibrator().fit(table, y)
+        np.testing.assert_array_equal(found.predict_proba(table), expected)
+    calibrator = MultiCalibrator().fit(frame, y)
+    # the order of the samples is immaterial in prediction, and an unknown category has no effect of its own
+    new = frame.assign(kind=frame["kind"].replace("red", "unknown"))[::-1]
+    found = calibrator.predict_proba(new)[::-1]
+    known = (frame["kind"] != "red").to_numpy()
+    np.testing.assert_array_equal(found[known], expected[known])
+    assert found.shape == expected.shape
+
+
+def test_odd_features():
+    """A constant, a column that is missing, a category for each sample, infinite numbers, dates, flags."""
+    X, y = segmented(2000)
+    day = np.datetime64("2026-01-01") + X[:, 1].astype(int)
+    table = {
+        "score": X[:, 0],
+        "constant": np.ones(2000),
+        "missing": np.full(2000, np.nan),
+        "nothing": np.full(2000, None),
+        "name": [f"sample {k}" for k in range(2000)],
+        "infinite": np.where(np.arange(2000) % 2, np.inf, -np.inf),
+        "day": day,
+        "kind": X[:, 2] == 1,
+    }
+    frame = pd.DataFrame(table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = MultiCalibrator().fit(frame, y).predict_proba(frame)[:, 1]
+    off = (X[:, 1] < 4) & (X[:, 2] == 1)
+    assert (logit(found) - logit(X[:, 0]))[off].mean() < -0.8
+    assert abs((logit(found) - logit(X[:, 0]))[~off].mean()) < 0.2
+
+
+def test_samples_of_weight_zero_are_ignored():
+    X, y = segmented(1200)
+    weight = np.ones(1200)
+    weight[900:], X[900:, 1], y[900:] = 0, 99, 1
+    calibrator = MultiCalibrator().fit(X, y, weight)
+    np.testing.assert_array_equal(
+        calibrator.predict_proba(X[:900]),
+        MultiCalibrator().fit(X[:900], y[:900], np.ones(900)).predict_proba(X[:900]),
+    )
+
+
+def test_any_score_and_labels():
+    X, y = segmented(900)
+    margins = np.column_stack([3 * logit(X[:, 0]), X[:, 1:]])
+    calibrator = MultiCalibrator(PlattCalibrator(link="identity"), random_state=1)
+    calibrator.fit(margins, np.array(["no", "yes"])[y])
+    expected = MultiCalibrator(PlattCalibrator(), random_state=1).fit(X, y)
+    np.testing.assert_allclose(calibrator.predict_proba(margins), expected.predict_proba(X), atol=1e-7)
+    assert calibrator.predict(margins).tolist() == np.array(["no", "yes"])[expected.predict(X)].tolist()
+
+
+def test_after_any_classifier():
+    X, y = make_classification(900, n_features=4, n_informative=4, n_redundant=0, flip_y=0.2, random_state=0)
+    model = make_pipeline(CrossFitScorer(LogisticRegression(), cv=3, passthrough=True), MultiCalibrator())
+    plain = make_pipeline(CrossFitScorer(LogisticRegression(), cv=3), SplineCalibrator())
+    loss, without = (
+        log_loss(y, cross_val_predict(each, X, y, cv=2, method="predict_proba")) for each in (model, plain)
+    )
+    assert loss < without - 0.02
+    search = GridSearchCV(model, {"multicalibrator__calibrator": [None, PlattCalibrator()]}, cv=2)
+    assert search.fit(X, y).predict_proba(X).shape == (900, 2)
+
+
+def test_errors_say_what_is_wrong():
+    X, y = segmented(300)
+    cases = [
+        (X[:, :1], y, "passthrough=True"),
+        (X[:, ::-1], y, r"X\[:, 0\] contains"),
+        (X, np.arange(300) % 3, "Only binary classification is supported by MultiCalibrator"),
+        (X, np.zeros(300), "only one class"),
+        (X, y[:-1], "y has 299 samples but X has 300"),
+    ]
+    for scores, labels, message in cases:
+        with pytest.raises(ValueError, match=message):
+            MultiCalibrator().fit(scores, labels)
+    with pytest.raises(TypeError, match="calibrator"):
+        MultiCalibrator(SplineCalibrator).fit(X, y)
+    with pytest.raises(ValueError, match="passthrough=True"):
+        CalibratedClassifier(LogisticRegression(), MultiCalibrator()).fit(X, y)
+    calibrator = MultiCalibrator().fit(*segmented(900))
+    with pytest.raises(ValueError, match=r"X\[:, 1\] must contain numbers, as in fit.*'old'"):
+        calibrator.predict_proba(np.array([[0.5, "old", 1]], dtype=object))
+    with pytest.raises(TypeError, match="MultiCalibrator depends on features"):
+        to_json(calibrator)
+
+
+def test_passes_the_checks_of_scikit_learn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(MultiCalibrator(SplineCalibrator(link="identity")), on_fail=None)
+    assert [result["check_name"] for result in results if result["status"] == "failed"] == []
+    assert sum(result["status"] == "passed" for result in results) > 50
