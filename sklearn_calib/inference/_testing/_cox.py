@@ -75,6 +75,10 @@ class CoxTest(SimulatedTest):
     If all predictions are equal, intercept and slope are not identified: "both" tests the intercept alone,
     with one degree of freedom, and "slope" has p-value 1, as it has if all outcomes are equal.
 
+    With sampling weights, "both" adds the squared scores of the intercept and of the centred log-odds, each
+    divided by its own variance. They are centred such that both are uncorrelated if P(Y = 1 | p, w) = p; if
+    only the weighted population is calibrated, their correlation is neglected.
+
     Cost: one sort, and O(distinct predictions) for each simulated sample.
 
     References
