@@ -16,7 +16,7 @@ from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_generator, check_integer, check_not_negative, check_randomness
 from sklearn_calib.calibrators._base import as_columns, check_link, may_be_certain
 from sklearn_calib.calibrators._beta import BetaCalibrator
-from sklearn_calib.calibrators._default import default_calibrator
+from sklearn_calib.calibrators._log_average import default_calibrator
 from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
     ComposedCalibrator,

@@ -36,9 +36,9 @@ from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
     event_probability,
     fit_clone,
+    one_by_one,
     scores_wanted,
 )
-from sklearn_calib.calibrators._parts import one_by_one
 from sklearn_calib.calibrators._platt import or_platt
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
 

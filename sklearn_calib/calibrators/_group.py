@@ -83,7 +83,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
     occur in ``fit`` have the pooled map, too.
 
     The groups are metadata: the argument ``groups`` of ``fit``, ``transform``, ``predict`` and
-    ``predict_proba``. Without groups, the pooled map is used for all samples.
+    ``predict_proba``. Without groups in ``fit``, the pooled map is used for all samples.
 
     Parameters
     ----------

@@ -184,6 +184,11 @@ class LogAverageCalibrator(ComposedCalibrator):
         return mean if scores.ndim > 1 else np.ascontiguousarray(mean[:, 1])
 
 
+def default_calibrator(link: str, several: bool) -> Any:
+    """Return the one that did best in ``benchmarks/compare_calibrators.py``, for two or several classes."""
+    return LogAverageCalibrator(link=link) if several else SplineCalibrator(link=link)
+
+
 def log_average(tables: Iterable[ArrayLike], weights: Iterable[float]) -> Array:
     """Return the geometric mean of tables of probabilities (n, K), divided by its sum over the classes."""
     total: Array | float = 0.0

@@ -40,11 +40,7 @@ def clipped_logs(proba: Array, limit: float) -> Array:
 def _limits(proba: Array) -> list[float]:
     """Return the candidate limits in increasing order; the first does not make distinct values equal."""
     least = float(proba.min())
-    if least >= EPS:
-        return [EPS]
-    positive = least
-    if least < _TINY:
-        positive = float(proba[proba >= _TINY].min())
+    positive = least if least >= _TINY else float(proba[proba >= _TINY].min())
     lowest = min(positive, EPS)
     limits = {lowest}
     # each logarithm is twice the previous one

@@ -33,7 +33,7 @@ from sklearn_calib._validation import (
     table_columns,
 )
 from sklearn_calib.calibrators._base import both_classes, inside
-from sklearn_calib.calibrators._default import default_calibrator
+from sklearn_calib.calibrators._log_average import default_calibrator
 from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
     event_probability,

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._maps import OneVsRest
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_fraction, check_generator
+from sklearn_calib._validation import check_fraction, check_frequency_weights, check_generator
 from sklearn_calib.calibrators._base import (
     BaseCalibrator,
     as_columns,
@@ -23,6 +23,8 @@ from sklearn_calib.calibrators._base import (
 )
 from sklearn_calib.calibrators._certificate import CutoffCertificate
 
+# More samples are not written out.
+_MOST_SAMPLES = 10**8
 # Note of certificates of multiclass problems.
 _UNDIVIDED = "of each class against the rest, before division by the sum"
 
@@ -242,6 +244,20 @@ def fit_clone(
     if not np.bincount(codes, minlength=classes.shape[0]).all():
         metadata["classes"] = classes
     return fitted.fit(as_columns(scores), classes[codes], **metadata)
+
+
+def one_by_one(scores: Array, codes: Codes, weight: Array | None, instead: str) -> tuple[Array, Codes]:
+    """Return the scores and codes of samples, repeated as often as their weights say."""
+    if weight is None:
+        return scores, codes
+    times = check_frequency_weights(weight)
+    total = int(times.sum())
+    if total > _MOST_SAMPLES:
+        raise ValueError(
+            f"sample_weight sums to {total}, which exceeds the limit of 10**8 samples. Pass smaller "
+            f"weights, or {instead}."
+        )
+    return np.repeat(scores, times), np.repeat(codes, times)
 
 
 def event_probability(calibrator: Any, scores: Array) -> Array:

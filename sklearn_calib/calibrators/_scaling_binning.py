@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_flag, check_generator, check_probabilities, check_randomness
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
@@ -14,9 +14,9 @@ from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
     event_probability,
     fit_clone,
+    one_by_one,
     scores_wanted,
 )
-from sklearn_calib.calibrators._parts import one_by_one
 from sklearn_calib.calibrators._platt import or_platt
 
 
@@ -127,22 +127,15 @@ class ScalingBinningCalibrator(BaseCalibrator):
         own = None if weight is None else weight[fitting]
         self.calibrator_ = fit_clone(or_platt(self.calibrator), scores[fitting], codes[fitting], own)
         value = self._calibrated(scores)
-        self._place_bins(value[binning], mass[binning])
+        distinct = group_scores(np.zeros(binning.shape[0], dtype=np.int64), value[binning], mass[binning])
+        self.bin_edges_ = equal_mass_edges(distinct, resolve_bins(self.n_bins, distinct.total))
+        self.n_bins_ = self.bin_edges_.shape[0] + 1
         index = self._bin_of(value)
         self.bin_counts_ = bin_sums(index[averaging], mass[averaging], self.n_bins_)
         # a bin without samples of the third part has samples of the second
         rows = np.append(averaging, binning[self.bin_counts_[index[binning]] == 0.0])
         index, mass, value = index[rows], mass[rows], value[rows]
         self.bin_values_ = bin_sums(index, mass * value, self.n_bins_) / bin_sums(index, mass, self.n_bins_)
-
-    def _place_bins(self, value: Array, weight: Array) -> None:
-        order = np.argsort(value, kind="stable")
-        value, weight = value[order], weight[order]
-        starts = group_starts(value)
-        mass = np.add.reduceat(weight, starts)
-        distinct = GroupedOutcomes(value[starts], mass, np.zeros_like(mass))
-        self.bin_edges_ = equal_mass_edges(distinct, resolve_bins(self.n_bins, distinct.total))
-        self.n_bins_ = self.bin_edges_.shape[0] + 1
 
     def _calibrated(self, scores: Array) -> Array:
         """Return the values of the fitted map."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, pairwise
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -253,8 +254,13 @@ def _column(name: str, values: NDArray[Any], halves: bool) -> _Column | str:
     known = values[~missing]
     if known.shape[0] == 0:
         return "all values are missing"
-    if known.dtype.kind == "O" and all(type(v) in (int, float) for v in known.tolist()):
-        known = known.astype(np.float64)
+    if known.dtype.kind == "O" and all(
+        isinstance(v, Real) and not isinstance(v, bool) for v in known.tolist()
+    ):
+        try:
+            known = known.astype(np.float64)
+        except OverflowError:
+            raise ValueError(f"X[{name!r}] contains a number beyond 1.8e308. Rescale or remove it.") from None
     numerical = known.dtype.kind in "iufmM"
     column = _numerical(name, known, halves) if numerical else _categories(name, known)
     if isinstance(column, str):
@@ -436,19 +442,36 @@ class _Problem:
         return _ranges(self.tables, outcomes, self.p, self.w if self.sampling else None)
 
 
-def _columns(X: Any, segments: Any) -> dict[str, NDArray[Any]]:
-    """Return the columns of features that ``segments`` names, or all; those of arrays are x0, x1, ..."""
+def feature_columns(X: Any, name: str, n_samples: int) -> dict[str, NDArray[Any]]:
+    """Return the columns of features by name; those of arrays are called x0, x1, ..."""
     keys = X if isinstance(X, Mapping) else getattr(X, "column_names", getattr(X, "columns", None))
     if keys is not None:
-        columns = {str(key): as_array(X[key], f"X[{key!r}]") for key in keys}
+        columns = {str(key): as_array(X[key], f"{name}[{key!r}]") for key in keys}
     else:
-        array = as_array(X, "X")
+        array = as_array(X, name)
+        if isinstance(X, list | tuple) and array.dtype.kind == "U":
+            # numbers beside texts stay numbers
+            array = np.array(X, dtype=object)
+        if array.dtype.kind == "V":
+            raise TypeError(f"{name} is a structured array. Pass a mapping of names to columns.")
         array = array[:, np.newaxis] if array.ndim == 1 else array
         if array.ndim != 2:
-            raise ValueError(f"X must have shape (n,) or (n, n_features), got shape {array.shape}.")
+            raise ValueError(f"{name} must have shape (n,) or (n, n_features), got shape {array.shape}.")
         columns = {f"x{j}": column for j, column in enumerate(array.T)}
+    for key, column in columns.items():
+        place = f"{name}[{key!r}]" if keys is not None else name
+        if column.ndim != 1:
+            raise ValueError(f"{place} must be one column of a distinct name, got shape {column.shape}.")
+        check_length(place, column.shape[0], "y_true", n_samples)
+    return columns
+
+
+def _chosen(columns: dict[str, NDArray[Any]], segments: Any) -> dict[str, NDArray[Any]]:
+    """Return the columns that ``segments`` names, or all."""
     if segments is None:
         return columns
+    if not isinstance(segments, Iterable | int):
+        raise TypeError(f"segments must be a column or a sequence of columns of X, got {segments!r}.")
     names, chosen = list(columns), {}
     for key in [segments] if isinstance(segments, str | int) else segments:
         name = names[key] if isinstance(key, int | np.integer) and 0 <= key < len(names) else key
@@ -470,13 +493,7 @@ class _Study:
         kept = np.ones(given.y.shape[0], dtype=bool)
         if sample_weight is not None:
             kept = as_array(sample_weight, "sample_weight") > 0
-        values = _columns(X, segments)
-        for name, column in values.items():
-            if column.ndim != 1:
-                raise ValueError(
-                    f"X[{name!r}] must be one column of a distinct name, got shape {column.shape}."
-                )
-            check_length(f"X[{name!r}]", column.shape[0], "y_true", kept.shape[0])
+        values = _chosen(feature_columns(X, "X", kept.shape[0]), segments)
         # frequencies are repeated samples
         index, _ = repeated(given)
         values = {name: column[kept][index] for name, column in values.items()}

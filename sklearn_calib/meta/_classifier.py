@@ -23,8 +23,7 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators import CutoffCertificate
 from sklearn_calib.calibrators._base import inside, may_be_certain
-from sklearn_calib.calibrators._default import default_calibrator
-from sklearn_calib.calibrators._log_average import log_average
+from sklearn_calib.calibrators._log_average import default_calibrator, log_average
 from sklearn_calib.calibrators._multiclass import check_calibrator, needs_every_class
 from sklearn_calib.meta._folds import HeldScores, cross_fit, fit_whole, has_weight, in_parallel, plan_folds
 from sklearn_calib.meta._pairs import (

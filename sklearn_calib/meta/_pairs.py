@@ -12,7 +12,7 @@ from sklearn_calib._compat import slice_metadata
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_scores, check_weights
 from sklearn_calib.calibrators import BaseCalibrator, OneVsRestCalibrator
-from sklearn_calib.calibrators._default import default_calibrator
+from sklearn_calib.calibrators._log_average import default_calibrator
 from sklearn_calib.calibrators._multiclass import fit_clone, is_mapped
 from sklearn_calib.meta._folds import Fold, HeldScores, score_fold
 from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, Target, class_scores

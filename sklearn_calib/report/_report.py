@@ -23,9 +23,11 @@ from sklearn_calib._validation import (
     check_resamples,
     check_size,
     samples_of_groups,
+    shape_of,
 )
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
+from sklearn_calib.inference._segments import feature_columns
 from sklearn_calib.metrics._reductions import check_problem, class_samples
 from sklearn_calib.plot._estimator import estimator_predictions
 from sklearn_calib.report._numbers import (
@@ -352,6 +354,8 @@ def calibration_report(
     sample = problem if isinstance(problem, BinarySample) else class_samples(problem, "confidence")[0]
     parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
     several, n_classes = whole is not None, 0 if whole is None else whole.classes.shape[0]
+    if features is not None:
+        features = feature_columns(features, "features", shape_of(y_true, "y_true")[0])
     # of tests: all predictions, groups, segments
     n_families = 1 + bool(parts) + (features is not None)
     with Progress(progress, N_STEPS + several + n_classes + len(parts) + (features is not None)) as step:

@@ -179,6 +179,7 @@ def test_any_score_and_labels():
     assert calibrator.predict(margins).tolist() == np.array(["no", "yes"])[expected.predict(X)].tolist()
 
 
+@pytest.mark.thorough
 def test_after_any_classifier():
     X, y = make_classification(900, n_features=4, n_informative=4, n_redundant=0, flip_y=0.2, random_state=0)
     model = make_pipeline(CrossFitScorer(LogisticRegression(), cv=3, passthrough=True), MultiCalibrator())

@@ -348,3 +348,13 @@ def test_level():
         found.append((bool(find_segments(X, y, p**3, n_resamples=99).segments), error.pvalue <= 0.05))
     # 27 or more of 300 have a probability of .003
     assert (np.sum(found, axis=0) < 27).all()
+
+
+def test_numbers_beside_texts_are_numbers():
+    rng = np.random.default_rng(1)
+    age, group, p = rng.normal(size=800), rng.choice(list("ABC"), 800), rng.uniform(0.05, 0.95, 800)
+    y = (rng.random(800) < p).astype(int)
+    wanted = find_segments({"x0": age, "x1": group}, y, p, n_resamples=19)
+    rows = list(zip(age, group, strict=True))
+    for X in (rows, np.array(rows, dtype=object), [list(row) for row in rows]):
+        assert find_segments(X, y, p, n_resamples=19) == wanted
