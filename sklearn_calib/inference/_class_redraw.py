@@ -158,6 +158,10 @@ def own_reduction(metric: Metric, reduction: str | None) -> tuple[Metric, str | 
         # a binary problem has neither
         kept = {k: value for k, value in metric.keywords.items() if k not in ("reduction", "labels")}
         metric = partial(metric.func, *metric.args, **kept)
+    left = signature(metric).parameters.get("reduction")
+    if left is not None and left.default == "confidence":
+        # the binary problems are not to be reduced again
+        metric = partial(metric, reduction="classwise")
     return metric, None if found == "canonical" else found
 
 

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit, logit, softmax
 from scipy.stats import beta, binom
 
+from sklearn_calib import metrics
 from sklearn_calib._validation import check_binary
 from sklearn_calib.inference import compare_models, confidence_interval, expected_under_calibration
 from sklearn_calib.inference._intervals import SharedIntervals
@@ -666,3 +667,14 @@ Y, P = classes(30)
 def test_bad_arguments_of_several_classes(y, p, options, named):
     with pytest.raises(ValueError, match=named):
         confidence_interval(y, p, **{"metric": "smooth_ece"} | options)
+
+
+@pytest.mark.parametrize("reduction", [None, "classwise", "confidence", "top-label"])
+def test_a_metric_of_the_confidence_is_reduced_once(reduction):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 60)
+    y = (rng.random((60, 1)) > p.cumsum(axis=1)[:, :2]).sum(axis=1)
+    given = {} if reduction is None else {"reduction": reduction}
+    wanted = metrics.area_under_risk_coverage(y, p, **given)
+    found = confidence_interval(y, p, metric="area_under_risk_coverage", n_resamples=20, **given)
+    assert found.estimate == pytest.approx(wanted, abs=1e-12)
