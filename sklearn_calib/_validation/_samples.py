@@ -61,6 +61,11 @@ class _Weighted:
         """The weights as an array, ones if there are none."""
         return np.ones(self.y.shape[0]) if self.w is None else self.w
 
+    @property
+    def sampling_weights(self) -> Array | None:
+        """The weights if they are sampling weights."""
+        return self.w if self.sampling else None
+
     def take(self, index: NDArray[Any]) -> Self:
         """Return a subset of the samples."""
         w = None if self.w is None else self.w[index]
@@ -144,11 +149,18 @@ def _understood(y: NDArray[Any], w: Array | None, weights: str | None, n_classes
         return {"w": None}
     w = w / w.mean()
     classes, first = np.unique(y, return_index=True)
-    # of fewer samples, equal weights within the classes are no evidence
-    by_class = classes.shape[0] == n_classes and y.shape[0] > 2 * n_classes
-    # up to rounding, as of products and of single precision
-    by_class = by_class and np.allclose(w, w[first][y], rtol=1e-6, atol=0.0)
-    return {"w": w, "sampling": True, "class_weights": w[first] if by_class else None}
+    weight = np.full(n_classes, np.nan)
+    weight[classes] = w[first]
+    # of few samples, equal weights within the classes are no evidence; up to rounding, as of single precision
+    by_class = y.shape[0] > 2 * n_classes and np.allclose(w, weight[y], rtol=1e-6, atol=0.0)
+    if by_class and classes.shape[0] < n_classes:
+        missing = int(np.flatnonzero(np.isnan(weight))[0])
+        raise ValueError(
+            "sample_weight depends on the class alone (case-control), but y_true has no sample of the class "
+            f"of column {missing} of y_proba, so that its weight is not known. Omit the column, and divide "
+            "the others by their sum, or pass weights='frequency' if weights are numbers of samples."
+        )
+    return {"w": w, "sampling": True, "class_weights": weight if by_class else None}
 
 
 def samples_of_groups(

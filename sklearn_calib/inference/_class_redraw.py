@@ -18,7 +18,7 @@ from sklearn_calib._core._grouping import group_outcomes, group_sample, sampled_
 from sklearn_calib._core._null import MAX_ELEMENTS, sample_labels, spawn
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_frequency_weights, check_option
-from sklearn_calib.inference._redraw import Metric, Redrawn
+from sklearn_calib.inference._redraw import Metric, Redrawn, reduced_once
 from sklearn_calib.metrics._metric_kernel import check_estimable, declaration
 from sklearn_calib.metrics._reductions import (
     REDUCTIONS,
@@ -158,11 +158,7 @@ def own_reduction(metric: Metric, reduction: str | None) -> tuple[Metric, str | 
         # a binary problem has neither
         kept = {k: value for k, value in metric.keywords.items() if k not in ("reduction", "labels")}
         metric = partial(metric.func, *metric.args, **kept)
-    left = signature(metric).parameters.get("reduction")
-    if left is not None and left.default == "confidence":
-        # the binary problems are not to be reduced again
-        metric = partial(metric, reduction="classwise")
-    return metric, None if found == "canonical" else found
+    return reduced_once(metric), None if found == "canonical" else found
 
 
 def check_table(
@@ -228,7 +224,9 @@ class _Part:
         y, p = table.occurred(column)[rows], table.prob[rows, column]
         w = table.weights[rows]
         grouped = group_outcomes(y, p, w if table.sampling else None)
-        self.redrawn = Redrawn(metric, grouped, weighted=table.sampling, pool=pool)
+        self.redrawn = Redrawn(
+            metric, grouped, weighted=table.sampling, pool=pool, w=w if table.sampling else None
+        )
         self.grouped = self.redrawn.grouped
         # runs of distinct predictions that were pooled
         run = np.searchsorted(
@@ -376,7 +374,7 @@ def redrawn_of(
         grouped = group_sample(sample)
         if population:
             check_estimable(metric, grouped.total, grouped.prob)
-        return Redrawn(metric, grouped, weighted=sample.w is not None, pool=pool)
+        return Redrawn(metric, grouped, weighted=sample.w is not None, pool=pool, w=sample.sampling_weights)
     if reduction is None:
         return Whole(metric, sample)
     if population:

@@ -307,7 +307,9 @@ class SharedIntervals:
     def interval(self, metric: Metric) -> ConfidenceInterval:
         """Return the confidence interval, with the estimate from all distinct predictions."""
         if not declaration(metric).calibration_error:
-            redrawn = Redrawn(metric, self.grouped, weighted=self.sample.w is not None)
+            redrawn = Redrawn(
+                metric, self.grouped, weighted=self.sample.w is not None, w=self.sample.sampling_weights
+            )
             rng = np.random.default_rng(self.seed)
             return replace(_bootstrap(redrawn, self.confidence, self.n_resamples, rng), **self.support)
         populations = self._affordable(metric)
@@ -339,7 +341,9 @@ class SharedIntervals:
 
     def _bound(self, metric: Metric, populations: Populations) -> Redrawn:
         small = populations.grouped
-        return Redrawn(metric, small, weighted=bool((small.weight != 1).any()))
+        return Redrawn(
+            metric, small, weighted=bool((small.weight != 1).any()), w=self.sample.sampling_weights
+        )
 
 
 def _bootstrap(

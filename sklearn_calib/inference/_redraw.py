@@ -2,13 +2,14 @@
 
 import warnings
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._null import bootstrap_counts, draw_null, draw_outcomes
 from sklearn_calib._typing import Array
@@ -25,6 +26,12 @@ Metric = Callable[..., float]
 _FEWEST_POOLED = 1 << 13
 # Size of a sample that represents a population: the most samples that metrics count exactly.
 _POPULATION = 2.0**53
+
+
+def reduced_once(metric: Metric) -> Metric:
+    """Return a metric that does not reduce binary problems to the confidence again."""
+    left = signature(metric).parameters.get("reduction")
+    return partial(metric, reduction="classwise") if left and left.default == "confidence" else metric
 
 
 def metric_value(metric: Metric, prob: Array, count: Array, positives: Array, weighted: bool) -> float:
@@ -98,15 +105,24 @@ class Redrawn:
     The metric is evaluated on ``grouped`` first, so that it can check its own parameters. One that is not
     batched is given counts as ``sample_weight`` if ``weighted``. The attribute ``grouped`` has the
     predictions to simulate from, of the sample, or pooled if ``pool``; values of other samples can differ
-    from those of the metric by ``accuracy``.
+    from those of the metric by ``accuracy``. Of sampling weights ``w``, automatic parameters are those of the
+    effective number of samples.
     """
 
     def __init__(
-        self, metric: Metric, grouped: GroupedOutcomes, *, weighted: bool, pool: bool = True
+        self,
+        metric: Metric,
+        grouped: GroupedOutcomes,
+        *,
+        weighted: bool,
+        pool: bool = True,
+        w: Array | None = None,
     ) -> None:
         self.metric = metric
         self.weighted = weighted
-        bound = bind_kernel(metric, grouped.total)
+        bound = bind_kernel(metric, grouped.total if w is None else effective_size(w))
+        # the weights of merged samples have another effective number
+        self._sized = metric if bound is None else partial(metric, **bound.params)
         self.grouped = grouped if bound is None or not pool else pooled(bound, grouped)
         self._evaluate = None if bound is None else bound.evaluator(self.grouped.prob, grouped.total)
         if weighted and self._evaluate is None:
@@ -114,7 +130,7 @@ class Redrawn:
         # one that has the dimension of residuals
         self.is_error = bound is not None and bound.kernel.calibration_error
         given = grouped.weight, grouped.positives
-        self.estimate = metric_value(metric, grouped.prob, *given, weighted)
+        self.estimate = metric_value(self._sized, grouped.prob, *given, weighted)
         # the log loss of a contradicted 0 or 1
         if bound is None or self.is_error or self.estimate != np.inf:
             _finite(self.estimate, *given)
@@ -152,7 +168,7 @@ class Redrawn:
         counts = np.broadcast_to(count, positives.shape)
         return np.array(
             [
-                metric_value(self.metric, self.grouped.prob, rows, events.astype(np.float64), self.weighted)
+                metric_value(self._sized, self.grouped.prob, rows, events.astype(np.float64), self.weighted)
                 for rows, events in zip(counts.T, positives.T, strict=True)
             ]
         )

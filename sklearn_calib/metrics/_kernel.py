@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._kernel import kernel_form, median_distance
 from sklearn_calib._docs import shared_docs
@@ -16,7 +17,6 @@ from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     check_flag,
-    check_frequency_weights,
     check_numbers,
     check_option,
     check_positive,
@@ -160,9 +160,13 @@ def kernel_calibration_error(
         check_positive(bandwidth, "bandwidth")
     debias, squared = check_flag(debias, "debias"), check_flag(squared, "squared")
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, fractions=True)
-    if sample_weight is not None and (debias or isinstance(bandwidth, str)):
-        # the numbers of samples matter
-        check_frequency_weights(check_numbers(sample_weight, "sample_weight"))
+    given = None if sample_weight is None else check_numbers(sample_weight, "sample_weight")
+    if (debias or isinstance(bandwidth, str)) and not whole_numbers(given):
+        raise ValueError(
+            "sample_weight must contain whole numbers (how often each sample was observed) with debias=True "
+            "or bandwidth='median', which count samples. For other weights, also for sampling weights of "
+            "intervals, pass debias=False, by functools.partial(kernel_calibration_error, debias=False)."
+        )
     if reduction == "canonical" and isinstance(problem, ClassSample):
         value = _of_classes(problem, bandwidth, debias)
     else:

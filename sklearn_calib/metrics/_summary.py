@@ -137,7 +137,7 @@ class CalibrationSummary:
             ("Brier, scaled Brier", f"{number_text(self.brier)}, {scaled}"),
             ("intervals", f"{100 * self.confidence:g}%"),
             *([("clusters", cluster_words(self))] if self.n_clusters else []),
-            *([("weights", weight_words(self))] if self.weights else []),
+            *([("weights", weight_words(self, corrected=False))] if self.weights else []),
             *([("extremes", extremes)] if extremes else []),
         ]
 
@@ -373,10 +373,9 @@ def calibration_summary(
     """
     check_option(method, "method", ("wald", "profile"))
     check_fraction(confidence, "confidence")
+    given = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
     # weighted estimates need no correction of the predictions
-    sample = replace(
-        check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights), class_weights=None
-    )
+    sample = replace(given, class_weights=None)
     if method == "profile" and (sample.clusters is not None or sample.sampling):
         raise ValueError(
             "method='profile' assumes independent samples of equal weight and cannot be given clusters or "
@@ -386,7 +385,7 @@ def calibration_summary(
     found = summarize(grouped, confidence, method)
     if clusters is not None and sample.clusters is None:
         found = replace(found, **single_clusters(grouped.samples.total))
-    return replace(found, **support_of(sample, grouped.clusters, grouped.prob))
+    return replace(found, **support_of(given, grouped.clusters, grouped.prob))
 
 
 def summarize(grouped: GroupedOutcomes, confidence: float, method: str) -> CalibrationSummary:

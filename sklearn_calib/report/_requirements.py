@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core._grouping import GroupedOutcomes, condensed, group_sample
+from sklearn_calib._core._grouping import GroupedOutcomes, condensed, group_sample, weight_words, weighting
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._validation import (
@@ -26,6 +26,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._class_redraw import Table, check_table
 from sklearn_calib.inference._intervals import SharedIntervals, confidence_interval, shifted
+from sklearn_calib.inference._redraw import reduced_once
 from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric, metric_names
@@ -84,6 +85,7 @@ class RequirementResult:
         return f"{found}; about {float(f'{self.n_needed:.2g}'):,.0f} samples would decide"
 
 
+@shared_docs
 @dataclass(frozen=True)
 class RequirementsResult:
     """Whether requirements on calibration are met; result of :meth:`CalibrationRequirements.check`.
@@ -96,11 +98,14 @@ class RequirementsResult:
         Level: the probability of showing a requirement that is not met.
     n_samples : float
         Number of samples.
+    %(weighting)s
     """
 
     results: tuple[RequirementResult, ...]
     alpha: float
     n_samples: float
+    n_effective: float | None = None
+    weights: str | None = None
 
     @property
     def outcome(self) -> str:
@@ -111,7 +116,9 @@ class RequirementsResult:
     def _headline(self) -> str:
         outcomes = [result.outcome for result in self.results]
         counts = ", ".join(f"{outcomes.count(each)} {each}" for each in ("shown", "refuted", "undecided"))
-        return f"calibration requirements: {counts} (alpha = {self.alpha:g}, n = {self.n_samples:,.0f})"
+        found = f"alpha = {self.alpha:g}, n = {self.n_samples:,.0f}"
+        found += f"; weights: {weight_words(self)}" if self.weights else ""
+        return f"calibration requirements: {counts} ({found})"
 
     def __str__(self) -> str:
         width = max(len(result.requirement) for result in self.results)
@@ -324,7 +331,7 @@ class CalibrationRequirements:
         given = sample_weight, weights, clusters, pos_label
         sample = check_table(y_true, y_proba, *given, reduction, labels)
         if isinstance(sample, Table):
-            return self._of_classes(y_true, y_proba, *given, reduction, labels, budget, sample.total)
+            return self._of_classes(y_true, y_proba, *given, reduction, labels, budget, sample)
         parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
         if _SEGMENTS in self.limits and groups is None:
             raise ValueError("segment_difference needs groups. Pass the segment of each sample as groups.")
@@ -346,11 +353,13 @@ class CalibrationRequirements:
             elif name == "certificate":
                 found = _certificate(grouped, small, self.alpha, budget)
             else:
-                found = shared.interval(as_metric(name))
+                metric = as_metric(name)
+                # samples of the confidence are not to be reduced again
+                found = shared.interval(metric if reduction is None else reduced_once(metric))
                 results.append(_metric_result(name, limit, found, reduction, grouped.samples.total))
                 continue
             results.append(_judged(name, text, found, low, high, grouped.samples.total))
-        return RequirementsResult(tuple(results), self.alpha, grouped.samples.total)
+        return RequirementsResult(tuple(results), self.alpha, grouped.samples.total, **weighting(sample))
 
     def _of_classes(
         self,
@@ -363,7 +372,7 @@ class CalibrationRequirements:
         reduction: Any,
         labels: ArrayLike | None,
         budget: Budget,
-        n_samples: float,
+        sample: Table,
     ) -> RequirementsResult:
         """Test requirements on metrics of several classes or labels."""
         results = []
@@ -387,8 +396,8 @@ class CalibrationRequirements:
                 reduction=reduction,
                 labels=labels,
             )
-            results.append(_metric_result(name, limit, found, reduction, n_samples))
-        return RequirementsResult(tuple(results), self.alpha, n_samples)
+            results.append(_metric_result(name, limit, found, reduction, sample.total))
+        return RequirementsResult(tuple(results), self.alpha, sample.total, **weighting(sample))
 
 
 def _metric_result(

@@ -8,7 +8,12 @@ import pytest
 from sklearn.metrics import brier_score_loss
 
 from sklearn_calib.inference import ConsistencyTest, CutoffTest
-from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
+from sklearn_calib.metrics import (
+    area_under_risk_coverage,
+    cutoff_calibration_error,
+    expected_calibration_error,
+    smooth_ece,
+)
 from tests.inference import _properties
 
 BINNED = partial(expected_calibration_error, n_bins=5)
@@ -109,3 +114,15 @@ def test_differences_of_rounding_are_ties():
     equal = ConsistencyTest(metric=smooth_ece, n_resamples=400, random_state=0)
     found = equal.test(np.array([1, 1, 0, 0]), np.full(4, 0.3))
     assert found.pvalue == np.mean(np.append(found.null_distribution, 0.2) > 0.1)
+
+
+def test_a_metric_of_the_confidence_is_reduced_once():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 60)
+    y = (rng.random((60, 1)) > p.cumsum(axis=1)[:, :2]).sum(axis=1)
+    test = ConsistencyTest("area_under_risk_coverage", n_resamples=19, reduction="confidence")
+    assert test.test(y, p).statistic == pytest.approx(area_under_risk_coverage(y, p), abs=1e-12)
+    test = ConsistencyTest("area_under_risk_coverage", n_resamples=19)
+    binary = y == 0
+    wanted = area_under_risk_coverage(binary, p[:, 0])
+    assert test.test(binary, p[:, 0]).statistic == pytest.approx(wanted, abs=1e-12)

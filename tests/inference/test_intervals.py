@@ -678,3 +678,27 @@ def test_a_metric_of_the_confidence_is_reduced_once(reduction):
     wanted = metrics.area_under_risk_coverage(y, p, **given)
     found = confidence_interval(y, p, metric="area_under_risk_coverage", n_resamples=20, **given)
     assert found.estimate == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "uniform"])
+def test_automatic_bandwidth_with_tied_predictions_of_unequal_weights(noise):
+    rng = np.random.default_rng(1)
+    p = rng.choice(np.linspace(0.1, 0.9, 9), 60)
+    y, w = (rng.random(60) < p).astype(int), 0.37 * rng.integers(1, 5, 60)
+    metric = partial(metrics.logit_smoothed_ece, noise=noise)
+    found = confidence_interval(y, p, metric=metric, sample_weight=w, n_resamples=20)
+    assert found.estimate == pytest.approx(metric(y, p, sample_weight=w), abs=1e-9)
+
+
+def test_sampling_weights_and_a_metric_that_counts_samples():
+    with pytest.raises(ValueError, match="debias=False"):
+        confidence_interval(
+            [0, 1, 1] * 9, [0.2, 0.5, 0.9] * 9, metric="kernel_calibration_error", sample_weight=[1, 2, 3] * 9
+        )
+
+
+def test_weights_by_class_need_every_class():
+    rng = np.random.default_rng(2)
+    y, p = rng.integers(0, 2, 40), rng.dirichlet(np.ones(3), 40)
+    with pytest.raises(ValueError, match="no sample of the class of column 2"):
+        confidence_interval(y, p, metric="smooth_ece", sample_weight=1.0 + y, labels=[0, 1, 2])

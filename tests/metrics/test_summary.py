@@ -102,7 +102,10 @@ def test_sampling_weights_by_the_sandwich(by_class):
     assert (found.n_samples, found.n_events) == (60, y.sum())
     assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w))
     assert "sampling weights, effective number of samples" in str(found)
-    again = calibration_summary(y, p, sample_weight=3 * w)
+    found = calibration_summary(y, p, sample_weight=np.where(y == 1, 1.0, 4.0))
+    assert found.weights == "case-control"
+    assert "by class (case-control), effective number of samples" in str(found)
+    found, again = (calibration_summary(y, p, sample_weight=factor * w) for factor in (1, 3))
     assert again.slope.upper == pytest.approx(found.slope.upper, rel=1e-9)
     # whole clusters of weighted samples
     code = np.arange(60) // 3

@@ -473,6 +473,10 @@ def test_sampling_weights(sample):
     assert (error.lower, error.upper) == pytest.approx((expected.lower, expected.upper))
     assert certificate.upper > certificate.estimate
     assert [each.n_samples for each in found] == [1500] * 3 + [750] * 2
+    said = CalibrationRequirements(limits).check(y, p, sample_weight=w, **given)
+    assert said.weights == "sampling"
+    assert said.n_effective == pytest.approx(w.sum() ** 2 / (w @ w))
+    assert f"effective number of samples {said.n_effective:,.0f})" in str(said)
     # wider than of as many samples without weights, by the effective number
     alone = judged(limits, y, p, **given)
     for one, other in zip(segments, alone[3:], strict=True):

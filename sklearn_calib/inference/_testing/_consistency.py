@@ -1,17 +1,19 @@
 """Any metric as a test of calibration, by Monte Carlo simulation."""
 
+from copy import copy
 from typing import Any
 
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import (
     BinarySample,
+    ClassSample,
     check_generator,
     check_option,
     check_randomness,
     check_size,
 )
-from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
+from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values, reduced_once
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, result_of
 from sklearn_calib.inference._testing._simulated import refuse_clusters, simulated
 from sklearn_calib.metrics._names import as_metric
@@ -107,7 +109,7 @@ class ConsistencyTest(CalibrationTest):
             refuse_clusters(sample.clusters, "resample", self.resample, "labels")
         grouped = group_sample(sample)
         metric = as_metric(self.metric)
-        redrawn = Redrawn(metric, grouped, weighted=sample.w is not None)
+        redrawn = Redrawn(metric, grouped, weighted=sample.w is not None, w=sample.sampling_weights)
         value = redrawn.estimate
         if self.resample == "pairs":
             null = redrawn_values(redrawn, self.n_resamples, check_generator(self.random_state), pairs=True)
@@ -130,3 +132,8 @@ class ConsistencyTest(CalibrationTest):
             null_distribution=null,
             reason=f"mean under the null hypothesis {null.mean():.4g}",
         )
+
+    def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
+        binary = copy(self)
+        binary.metric = reduced_once(as_metric(self.metric))
+        return super(ConsistencyTest, binary)._test_classes(sample)
