@@ -11,7 +11,7 @@ repetitions; the default is SplineCalibrator() for binary and LogAverageCalibrat
 A difference within one standard error is a tie.
 
 Probabilities are clipped at 0.001 in log losses, so that a single impossible outcome does not dominate;
-"hard" is the number of outcomes with predicted probability below 1e-6. If a method fails on a split, the
+"hard" in the CSV file, "p < 1e-6" in the table, is the number of outcomes with such a probability. If a method fails on a split, the
 uncalibrated forecasts are evaluated instead, and the failure is counted. Probabilities are normalised to sum
 1.
 
@@ -130,7 +130,7 @@ def measure(splits: Iterable[Split], methods: dict[str, Method], slow: int, limi
 
 
 def scored(proba: np.ndarray, label: np.ndarray) -> tuple[float, ...]:
-    """Return log loss, Brier score, smooth ECE (multiclass: of the confidence), AUC and hard mistakes."""
+    """Return log loss, Brier score, smooth ECE (multiclass: of the confidence), AUC and outcomes of p < 1e-6."""
     if not np.isfinite(proba).all() or proba.min() < -1e-6 or proba.max() > 1 + 1e-6:
         raise ValueError("did not return probabilities")
     proba = np.clip(proba, 0.0, 1.0)
@@ -188,8 +188,8 @@ def markdown(table: pd.DataFrame) -> str:
             return f"{mean:+.1f}"
         return f"{mean:+.1f} ± {error:.1f}" + (" (tie)" if abs(mean) <= error else "")
 
-    loss, brier = ("rank, log loss", "log loss", "lost, 1e-3"), ("rank, Brier", "Brier", "lost, 1e-3")
-    head = " | ".join(["method", *loss, *brier, "smooth ECE", "AUC", "hard"])
+    loss, brier = ("rank, log loss", "log loss", "excess, 1e-3"), ("rank, Brier", "Brier", "excess, 1e-3")
+    head = " | ".join(["method", *loss, *brier, "smooth ECE", "AUC", "p < 1e-6"])
     lines = [f"| {head} |", "|---" + "|---:" * 9 + "|"]
     for name, row in table.iterrows():
         values = [

@@ -103,7 +103,7 @@ def test_log_loss_by_name_is_infinite_where_a_certainty_is_contradicted():
     weighted = confidence_interval(y, certain, metric="log_loss", sample_weight=np.ones(200))
     assert weighted.lower == np.inf
     checked = CalibrationRequirements({"log_loss": [0, 0.8]}).check(y, certain)
-    assert checked.outcome == "refuted"
+    assert checked.outcome == "fail"
     assert ConsistencyTest("log_loss", n_resamples=39).test(y, certain).pvalue == 0.0
     expected = compare_models(y[2:], {"a": p[2:], "b": p[2:] ** 2}, metric="log_loss", n_resamples=39)
     found = compare_models(y, {"a": agrees, "b": p**2}, metric="log_loss", n_resamples=39)

@@ -46,7 +46,7 @@ for name, model in models.items():
 # %%
 # A model dominates another model if the expected cost of its decisions is not higher at any threshold. It is
 # then at least as good for every proper score. Each of the two tests has the null hypothesis that one model
-# is at no threshold worse than the other.
+# has no higher expected cost than the other at any threshold.
 
 names = "calibrated trees", "trees"
 print(dominance_test(y_test, {name: predictions[name] for name in names}))

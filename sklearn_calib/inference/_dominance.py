@@ -188,6 +188,10 @@ def threshold_curve(
     return found.mean, found.mean - width * found.error, found.mean + width * found.error
 
 
+def _no_higher(one: str, other: str) -> str:
+    return f"{one} has no higher risk than {other} at any threshold"
+
+
 @shared_docs
 @dataclass(frozen=True, eq=False)
 class DominanceResult:
@@ -243,8 +247,8 @@ class DominanceResult:
                 f"{number_text(self.difference[low])} (threshold {tau[low]:.3g}) to "
                 f"{number_text(self.difference[high])} (threshold {tau[high]:.3g})",
             ),
-            (f"{self.name_a} is nowhere worse than {self.name_b}", self._verdict(self.pvalue_a_dominates)),
-            (f"{self.name_b} is nowhere worse than {self.name_a}", self._verdict(self.pvalue_b_dominates)),
+            (_no_higher(self.name_a, self.name_b), self._verdict(self.pvalue_a_dominates)),
+            (_no_higher(self.name_b, self.name_a), self._verdict(self.pvalue_b_dominates)),
             ("equal risk at all thresholds", self._verdict(self.pvalue)),
         ]
 

@@ -41,7 +41,7 @@ examples:
   python -m sklearn_calib check scores.parquet --requirements requirements.toml --y died --p risk \\
       --group hospital --junit calibration.xml --markdown calibration.md
 
-exit status: 0 if all requirements are shown, 1 if any is refuted, 3 if none is refuted but some are
+exit status: 0 if all requirements pass, 1 if any fails, 3 if none fails but some are
 undecided, 2 for invalid input. With --undecided skipped, undecided requirements do not change the status.
 """
 # With more rows of a binary target than this, the data are summarized in a sketch.
@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
         commands,
         "check",
         "Check by equivalence tests whether predicted probabilities in files meet requirements "
-        "on calibration: each is shown, refuted, or undecided.",
+        "on calibration: each passes, fails, or is undecided.",
         _CHECK_EXAMPLES,
         _OF_CHECK,
     )
@@ -254,7 +254,7 @@ def _check(options: argparse.Namespace) -> tuple[str, int]:
     if options.markdown is not None:
         write_whole(options.markdown, result.to_markdown().encode())
     undecided = 3 if options.undecided == "failure" else 0
-    return str(result), {"shown": 0, "refuted": 1, "undecided": undecided}[result.outcome]
+    return str(result), {"pass": 0, "fail": 1, "undecided": undecided}[result.outcome]
 
 
 def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:

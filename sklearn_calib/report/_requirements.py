@@ -49,8 +49,8 @@ class RequirementResult:
         Its name, such as "slope".
     requirement : str
         The requirement in words, such as "slope in [0.9, 1.1]"; for a segment with the name of its group.
-    outcome : {"shown", "refuted", "undecided"}
-        "shown" if the interval lies within the limits, "refuted" if it lies outside, else "undecided".
+    outcome : {"pass", "fail", "undecided"}
+        "pass" if the interval lies within the limits, "fail" if it lies outside, else "undecided".
     estimate : float
         Estimate, bias-corrected for calibration errors; NaN if the sample does not determine it.
     lower, upper : float
@@ -58,7 +58,7 @@ class RequirementResult:
     n_samples : float
         Number of samples; for a segment those of its group.
     n_needed : float
-        If undecided, the number of samples that would decide it if the estimate remained the same; infinite
+        If undecided, the number of samples needed to decide if the estimate remained the same; infinite
         if the estimate is at the limit or not determined. NaN if the outcome is decided.
     """
 
@@ -82,7 +82,7 @@ class RequirementResult:
             return found
         if np.isinf(self.n_needed):
             return f"{found}; the estimate is at the limit"
-        return f"{found}; about {float(f'{self.n_needed:.2g}'):,.0f} samples would decide"
+        return f"{found}; about {float(f'{self.n_needed:.2g}'):,.0f} samples needed"
 
 
 @shared_docs
@@ -95,7 +95,7 @@ class RequirementsResult:
     results : tuple of RequirementResult
         One for each requirement, and for each segment.
     alpha : float
-        Level: the probability of showing a requirement that is not met.
+        Level: the probability that a requirement passes which is not met.
     n_samples : float
         Number of samples.
     %(weighting)s
@@ -109,13 +109,13 @@ class RequirementsResult:
 
     @property
     def outcome(self) -> str:
-        """The overall outcome: "refuted" if any requirement is, else "undecided" if any is, else "shown"."""
+        """The overall outcome: "fail" if any requirement is, else "undecided" if any is, else "pass"."""
         found = {result.outcome for result in self.results}
-        return next((each for each in ("refuted", "undecided") if each in found), "shown")
+        return next((each for each in ("fail", "undecided") if each in found), "pass")
 
     def _headline(self) -> str:
         outcomes = [result.outcome for result in self.results]
-        counts = ", ".join(f"{outcomes.count(each)} {each}" for each in ("shown", "refuted", "undecided"))
+        counts = ", ".join(f"{outcomes.count(each)} {each}" for each in ("pass", "fail", "undecided"))
         found = f"alpha = {self.alpha:g}, n = {self.n_samples:,.0f}"
         found += f"; weights: {weight_words(self)}" if self.weights else ""
         return f"calibration requirements: {counts} ({found})"
@@ -147,10 +147,10 @@ class RequirementsResult:
         Parameters
         ----------
         undecided : {"failure", "skipped"}, default="failure"
-            How an undecided requirement is reported. By default as a failure, since it has not been shown.
+            How an undecided requirement is reported. By default as a failure, since it has not passed.
         """
         check_option(undecided, "undecided", ("failure", "skipped"))
-        kinds = {"refuted": "failure", "undecided": undecided}
+        kinds = {"fail": "failure", "undecided": undecided}
         found = [kinds.get(result.outcome) for result in self.results]
         counts = {"failures": str(found.count("failure")), "skipped": str(found.count("skipped"))}
         root = ElementTree.Element("testsuites")
@@ -174,8 +174,8 @@ class CalibrationRequirements:
     r"""Requirements on the calibration of a model, checked by equivalence tests.
 
     A test that does not reject perfect calibration does not show that a model is calibrated: the sample may
-    be too small. Here a requirement is *shown* only if the sample rejects that it is violated, *refuted* if
-    the sample rejects that it is met, and *undecided* otherwise.
+    be too small. Here the outcome of a requirement is "pass" only if the sample rejects that it is violated,
+    "fail" if the sample rejects that it is met, and "undecided" otherwise.
 
     Parameters
     ----------
@@ -205,9 +205,9 @@ class CalibrationRequirements:
 
     Notes
     -----
-    A requirement is shown if the two one-sided tests [1]_ of level :math:`\alpha` reject that the value lies
+    A requirement passes if the two one-sided tests [1]_ of level :math:`\alpha` reject that the value lies
     below and above the limits, that is if the interval with confidence :math:`1 - 2 \alpha` lies within them.
-    For each requirement, the probability of being refuted although it is met is about :math:`\alpha`; for
+    For each requirement, the probability of failing although it is met is about :math:`\alpha`; for
     metrics it can be :math:`2 \alpha` if the limit is below their expected value under perfect calibration.
 
     Intervals of metrics are those of :func:`~sklearn_calib.inference.confidence_interval`, for calibration
@@ -233,8 +233,8 @@ class CalibrationRequirements:
     >>> y = rng.uniform(size=4000) < p
     >>> requirements = CalibrationRequirements({"slope": [0.85, 1.15], "certificate": 0.02})
     >>> print(requirements.check(y, p))
-    calibration requirements: 1 shown, 0 refuted, 1 undecided (alpha = 0.05, n = 4,000)
-      shown      slope in [0.85, 1.15]  ...
+    calibration requirements: 1 pass, 0 fail, 1 undecided (alpha = 0.05, n = 4,000)
+      pass       slope in [0.85, 1.15]  ...
       undecided  certificate <= 0.02    ...
     """
 
@@ -472,9 +472,9 @@ def _judged(
     """Compare an interval with its limits."""
     value, needed = found.estimate, np.nan
     if low <= found.lower and found.upper <= high:
-        outcome = "shown"
+        outcome = "pass"
     elif found.lower > high or found.upper < low:
-        outcome = "refuted"
+        outcome = "fail"
     else:
         outcome = "undecided"
         # how much narrower the interval would have to be, on the sides that cross a limit

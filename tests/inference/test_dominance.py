@@ -126,8 +126,8 @@ def test_a_better_model_dominates():
     found = dominant(y, p, noisy(rng, p), random_state=0)
     assert found.pvalue_a_dominates > 0.5
     assert found.pvalue_b_dominates <= 0.01
-    assert "a is nowhere worse than b: not rejected" in str(found)
-    assert "b is nowhere worse than a: rejected (p = 0.001)" in str(found)
+    assert "a has no higher risk than b at any threshold: not rejected" in str(found)
+    assert "b has no higher risk than a at any threshold: rejected (p = 0.001)" in str(found)
     # two models that each err elsewhere
     low, high = np.where(p < 0.5, p / 4, p), np.where(p < 0.5, p, 1 - (1 - p) / 4)
     found = dominant(y, low, high, random_state=0)

@@ -33,11 +33,11 @@ def test_lines_are_judged_by_their_profile_interval(name, sample):
     found = getattr(calibration_summary(*sample, confidence=0.9, method="profile"), name)
     wide, e = 0.001, 1e-9
     cases = {
-        (found.lower - wide, found.upper + wide): "shown",
+        (found.lower - wide, found.upper + wide): "pass",
         (found.lower + wide, found.upper + wide): "undecided",
         (found.lower - wide, found.upper - wide): "undecided",
-        (found.upper + e, found.upper + 1): "refuted",
-        (found.lower - 1, found.lower - e): "refuted",
+        (found.upper + e, found.upper + 1): "fail",
+        (found.lower - 1, found.lower - e): "fail",
     }
     for limits, outcome in cases.items():
         (result,) = judged({name: limits}, *sample)
@@ -52,7 +52,7 @@ def test_metrics_are_judged_by_their_interval(sample):
     few = {"n_resamples": 20, "random_state": 3}
     expected = confidence_interval(y, p, metric="smooth_ece", confidence=0.9, **few)
     assert expected.lower > 0.001
-    limits = {expected.upper: "shown", expected.upper - 1e-6: "undecided", expected.lower - 1e-6: "refuted"}
+    limits = {expected.upper: "pass", expected.upper - 1e-6: "undecided", expected.lower - 1e-6: "fail"}
     for limit, outcome in limits.items():
         (result,) = judged({"smooth_ece": limit}, y, p, **few)
         assert result.outcome == outcome
@@ -70,8 +70,8 @@ def test_metrics_of_several_classes_are_judged_by_their_interval():
         given = few | {"reduction": reduction}
         expected = confidence_interval(y, p, metric="smooth_ece", confidence=0.9, **given)
         assert expected.lower > 0.001
-        limits = {expected.upper: "shown", (expected.lower + expected.upper) / 2: "undecided"}
-        for limit, outcome in (limits | {expected.lower - 1e-6: "refuted"}).items():
+        limits = {expected.upper: "pass", (expected.lower + expected.upper) / 2: "undecided"}
+        for limit, outcome in (limits | {expected.lower - 1e-6: "fail"}).items():
             (result,) = judged({"smooth_ece": limit}, y, p, **given)
             assert (result.outcome, result.n_samples) == (outcome, 300)
             found = result.estimate, result.lower, result.upper
@@ -140,7 +140,7 @@ def test_extrapolated_size_by_hand():
         1000 * ((second.upper - second.estimate) / (-0.095 - second.estimate)) ** 2
     )
     # so many samples with the same frequencies decide
-    for result, limit, outcome in ((first, 0.105, "shown"), (second, 0.095, "refuted")):
+    for result, limit, outcome in ((first, 0.105, "pass"), (second, 0.095, "fail")):
         for factor, expected in ((1.2, outcome), (0.8, "undecided")):
             k = int(factor * result.n_needed / 1000)
             (many,) = judged(
@@ -164,9 +164,9 @@ def test_the_outcome_of_all():
         lines = (RequirementResult("slope", "slope", each, 1, 0, 2, 9, 20) for each in outcomes)
         return RequirementsResult(tuple(lines), 0.05, 9).outcome
 
-    assert result("shown", "shown") == "shown"
-    assert result("shown", "undecided") == "undecided"
-    assert result("undecided", "refuted", "shown") == "refuted"
+    assert result("pass", "pass") == "pass"
+    assert result("pass", "undecided") == "undecided"
+    assert result("undecided", "fail", "pass") == "fail"
 
 
 def test_weights_are_repetitions(sample):
@@ -208,12 +208,12 @@ def test_text_markdown_and_junit(sample):
     limits = {"slope": [0.5, 1.5], "intercept": [5, 6], "segment_difference": 0.021}
     result = CalibrationRequirements(limits).check(y, p, groups=groups)
     outcomes = [each.outcome for each in result.results]
-    assert outcomes[:2] == ["shown", "refuted"]
+    assert outcomes[:2] == ["pass", "fail"]
     assert "undecided" in outcomes
-    assert result.outcome == "refuted"
+    assert result.outcome == "fail"
     text = str(result)
     assert text.count("\n") == 4
-    assert re.search(r"about [\d,]+ samples would decide", text)
+    assert re.search(r"about [\d,]+ samples needed", text)
     table = [line for line in result.to_markdown().splitlines() if line.startswith("|")]
     assert len(table) == 6
     # three cells, whatever the name of a group
@@ -227,7 +227,7 @@ def test_text_markdown_and_junit(sample):
         failed = [bool(case.findall("failure")) for case in cases]
         skipped = [bool(case.findall("skipped")) for case in cases]
         assert failed == [
-            each == "refuted" or (each, undecided) == ("undecided", "failure") for each in outcomes
+            each == "fail" or (each, undecided) == ("undecided", "failure") for each in outcomes
         ]
         assert skipped == [(each, undecided) == ("undecided", "skipped") for each in outcomes]
         assert suite.get("failures") == str(sum(failed))
@@ -246,7 +246,7 @@ def test_scores_have_bootstrap_intervals(sample):
             interval.lower,
             interval.upper,
         )
-    assert [result.outcome for result in found.results][:2] == ["shown", "refuted"]
+    assert [result.outcome for result in found.results][:2] == ["pass", "fail"]
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ def edge(name, limit, quantiles, truth, n, repetitions):
         p = quantiles(rng.random(n))
         y = rng.random(n) < truth(p)
         (found,) = judged({name: limit}, y, p, n_resamples=100, random_state=rng)
-        shown += found.outcome == "shown"
+        shown += found.outcome == "pass"
     return shown
 
 
@@ -452,7 +452,7 @@ def test_level_of_segments_at_the_edge(side, rare):
         p = np.clip(p, limit, 1 - limit)
         y = rng.random(n) < p + side * limit
         found = judged({"segment_difference": limit * (1 + 1e-9)}, y, p, groups=groups)
-        errors += any(each.outcome == "shown" for each in found)
+        errors += any(each.outcome == "pass" for each in found)
     # one of three, though all are at the edge
     assert within_level(errors, repetitions), errors
 
