@@ -11,9 +11,9 @@ repetitions; the default is SplineCalibrator() for binary and LogAverageCalibrat
 A difference within one standard error is a tie.
 
 Probabilities are clipped at 0.001 in log losses, so that a single impossible outcome does not dominate;
-"hard" in the CSV file, "p < 1e-6" in the table, is the number of outcomes with such a probability. If a method fails on a split, the
-uncalibrated forecasts are evaluated instead, and the failure is counted. Probabilities are normalised to sum
-1.
+"hard" in the CSV file, "p < 1e-6" in the table, is the number of outcomes with such a probability. If a
+method fails on a split, the uncalibrated forecasts are evaluated instead, and the failure is counted.
+Probabilities are normalised to sum 1.
 
     --peers              also those of other packages, if installed: pip install -r benchmarks/peers.txt
     --classes two        only binary or only multiclass problems
@@ -130,7 +130,7 @@ def measure(splits: Iterable[Split], methods: dict[str, Method], slow: int, limi
 
 
 def scored(proba: np.ndarray, label: np.ndarray) -> tuple[float, ...]:
-    """Return log loss, Brier score, smooth ECE (multiclass: of the confidence), AUC and outcomes of p < 1e-6."""
+    """Return log loss, Brier score, smooth ECE (multiclass: of the confidence), AUC, count of p < 1e-6."""
     if not np.isfinite(proba).all() or proba.min() < -1e-6 or proba.max() > 1 + 1e-6:
         raise ValueError("did not return probabilities")
     proba = np.clip(proba, 0.0, 1.0)
