@@ -11,6 +11,7 @@ FOLDERS = ["sklearn_calib", "tests", "docs", "examples", "benchmarks", ".ci"]
 DATA = "sklearn_calib/datasets/data/"
 # nothing else may be shipped: a file of data stands in LICENSES.md
 CODE = (".py", "py.typed")
+LARGEST_WHEEL = 1_000_000
 TEMPLATES = "sklearn_calib/report/templates/"
 
 
@@ -66,6 +67,8 @@ def main() -> int:
     with tarfile.open(sdist) as tar:
         names = [member.name.split("/", 1)[1] for member in tar.getmembers() if member.isfile()]
     faults += sdist_faults(names)
+    if Path(wheel).stat().st_size > LARGEST_WHEEL:
+        faults.append(f"the wheel has more than {LARGEST_WHEEL} bytes")
     for fault in faults:
         print(fault, file=sys.stderr)
     for path, count in ((wheel, len(packed)), (sdist, len(names))):

@@ -357,11 +357,11 @@ lines_ : list of matplotlib Line2D
 bands_ : list of matplotlib Collection
     Their bands.""",
     "batch": """\
-y_true : array-like of shape (n,)
+y_true : array-like of shape (n,), or a label
     Outcomes; one label only, or no sample at all, is allowed.
-y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+y_proba : array-like of shape (n,), (n, 1) or (n, 2), or a number
     Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
-sample_weight : array-like of shape (n,), default=None
+sample_weight : array-like of shape (n,), or a number, default=None
     Numbers of samples: weight k counts as k repetitions of the sample, and weight 0 as none.""",
     "sketched": """\
 pos_label : label, default=None

@@ -202,8 +202,8 @@ def result_rows(name):
     return list(csv.DictReader(results(name).splitlines()))
 
 
-def test_figures_of_the_readme_are_those_of_the_benchmarks():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_figures_of_the_evidence_are_those_of_the_benchmarks():
+    text = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
     rows = result_rows("certificate_fitted.csv")
     held = [float(row["holds"]) for row in rows if row["calibrator"] == "isotonic"]
     assert f"[{len(held)} simulated settings]" in text
@@ -216,7 +216,7 @@ def test_figures_of_the_readme_are_those_of_the_benchmarks():
     assert {row["samples"] for row in exact} == {"1000"}
     assert {row["exceeds"] for row in exact} == {"no"}
     sizes, rates = [{kind(row[key]) for row in exact} for key, kind in (("n", int), ("at_0.05", float))]
-    assert f"[{len(exact)} simulated settings](benchmarks/results/level_of_tests.csv) with " in text
+    assert f"[{len(exact)} simulated settings](../benchmarks/results/level_of_tests.csv) with " in text
     assert f"with {min(sizes)} to {max(sizes)} samples, the rejection rates" in text
     assert f"0.05 are {min(rates)} to {max(rates)} (1000 simulations, standard error 0.007)" in text
     exceeded = [row["test"] for row in result_rows("level_of_tests_exceeded.csv")]
@@ -245,4 +245,5 @@ def test_figures_of_the_readme_are_those_of_the_benchmarks():
     first = sorted(methods, key=lambda method: float(method[1]))[:2]
     assert {name for name, _ in first} == {"**spline**", "**spline, monotone**"}
     packages = {"sklearn_calib", *(name.split(":")[0] for name, _ in methods if ":" in name)}
-    assert f"[{len(methods)} methods from {len(packages)} packages]" in text
+    for page in (text, (ROOT / "README.md").read_text(encoding="utf-8")):
+        assert f"[{len(methods)} methods from {len(packages)} packages]" in page

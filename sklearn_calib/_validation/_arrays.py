@@ -27,6 +27,11 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
             f"{name} is a {type(values).__name__}. Pass its arrays: y, p, w = sketch.weighted_sample(), with "
             "sample_weight=w."
         )
+    if type(values) is dict:
+        raise TypeError(
+            f"{name} is a dict, but must hold the predictions of one model. Pass one of its values; "
+            "compare_models and displays of several models take a dict."
+        )
     if isinstance(values, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(values)
         if masked.any():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import ceil, floor, log10
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -15,14 +16,18 @@ from sklearn.utils import check_consistent_length
 from sklearn_calib._compat import safe_indexing
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._html import number_text
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     as_array,
     check_binary,
+    check_flag,
     samples_of_groups,
 )
 from sklearn_calib.metrics._reductions import check_problem, class_samples
+from sklearn_calib.metrics._scores import roc_auc
+from sklearn_calib.metrics._summary import summarize
 from sklearn_calib.plot._bands import ReliabilityBand
 from sklearn_calib.plot._curve import ReliabilityCurve, reliability_curve
 from sklearn_calib.plot._estimator import DisplayMixin, axis_title, estimator_predictions
@@ -72,6 +77,8 @@ class ReliabilityDisplay(DisplayMixin):
         Name of the model in the legend.
     pos_label : label, default=None
         The positive class, named on the axes if given.
+    annotation : str, default=None
+        Text in the upper left corner of the diagram.
 
     Attributes
     ----------
@@ -185,10 +192,18 @@ class ReliabilityDisplay(DisplayMixin):
     line_: Line2D
     band_: Collection | None
 
-    def __init__(self, curve: ReliabilityCurve, *, name: str | None = None, pos_label: Any = None) -> None:
+    def __init__(
+        self,
+        curve: ReliabilityCurve,
+        *,
+        name: str | None = None,
+        pos_label: Any = None,
+        annotation: str | None = None,
+    ) -> None:
         self.curve = curve
         self.name = name
         self.pos_label = pos_label
+        self.annotation = annotation
 
     @classmethod
     def from_predictions(
@@ -201,6 +216,7 @@ class ReliabilityDisplay(DisplayMixin):
         band: Literal["confidence", "consistency", "simultaneous", "bootstrap"] | None = "confidence",
         confidence: float = 0.95,
         scale: Literal["probability", "logit"] = "probability",
+        annotate: bool = False,
         sample_weight: ArrayLike | None = None,
         weights: Literal["sampling", "frequency"] = "sampling",
         clusters: ArrayLike | None = None,
@@ -227,6 +243,9 @@ class ReliabilityDisplay(DisplayMixin):
         scale : {"probability", "logit"}, default="probability"
             Scale of both axes. "logit" suits rare events: smoothing takes place in log-odds, and the error of
             a smooth curve is smooth ECE on the logit scale. Predictions of exactly 0 or 1 are not drawn.
+        annotate : bool, default=False
+            Whether to write slope, intercept and observed/expected ratio with their intervals, the AUC
+            (c-statistic) and the Brier score into the diagram, as reports of clinical prediction models do.
         %(inference_weight)s
         clusters : array-like of shape (n,), default=None
             Label of the cluster (patient, customer, day) of each sample, within which outcomes can depend on
@@ -237,7 +256,8 @@ class ReliabilityDisplay(DisplayMixin):
         """
         sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
         made = reliability_curve(sample, curve, n_bins, band, confidence, scale)
-        return cls(made, name=name, pos_label=pos_label).plot(ax, **plot_params)
+        text = _statistics(sample, confidence) if check_flag(annotate, "annotate") else None
+        return cls(made, name=name, pos_label=pos_label, annotation=text).plot(ax, **plot_params)
 
     @classmethod
     def from_cv_results(
@@ -345,11 +365,29 @@ class ReliabilityDisplay(DisplayMixin):
         _set_limits(ax, curve, show_histogram)
         self.band_ = None if curve.band is None else _draw_band(ax, curve.band, self.line_.get_color())
         self.ax_histogram_ = _draw_histogram(ax, curve, self.line_) if show_histogram else None
+        if self.annotation is not None:
+            box: dict[str, Any] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0.0, "pad": 2.0}
+            within: Any = ax.transAxes
+            ax.text(0.03, 0.97, self.annotation, va="top", fontsize="small", bbox=box, transform=within)
         ax.set_xlabel(axis_title("Predicted probability", self.pos_label))
         ax.set_ylabel(axis_title("Observed frequency", self.pos_label))
         if show_legend:
             legend_below(ax)
         return self
+
+
+def _statistics(sample: BinarySample, confidence: float) -> str:
+    """Return the numbers that are reported for clinical prediction models, one in each line."""
+    found = summarize(group_sample(replace(sample, class_weights=None)), confidence, "wald")
+    area = roc_auc(sample.y, sample.p, sample_weight=sample.w)
+    pairs = {
+        "slope": found.slope,
+        "intercept": found.intercept,
+        "observed/expected": found.observed_over_expected,
+        "AUC": number_text(area),
+        "Brier score": number_text(found.brier),
+    }
+    return "\n".join(f"{name} {value}" for name, value in pairs.items())
 
 
 def _is_new(ax: Axes, label: str) -> bool:

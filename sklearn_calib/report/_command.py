@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sklearn_calib._validation import check_fraction, check_integer, check_size
+from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
 from sklearn_calib.report._report import calibration_report
 from sklearn_calib.report._requirements import CalibrationRequirements
@@ -81,6 +82,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m sklearn_calib", description="Calibration of predicted probabilities.")
+    parser.add_argument("--version", action="version", version=f"sklearn_calib {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     report = _add_command(
         commands,

@@ -54,6 +54,11 @@ class Batch:
 def check_batch(y_true: ArrayLike, y_proba: ArrayLike, sample_weight: Any, pos_label: Any) -> Batch:
     """Check a batch, which may be empty, and may have one label only."""
     y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
+    if y.ndim == p.ndim == 0:
+        # a single sample
+        y, p = y_true, y_proba = y[np.newaxis], p[np.newaxis]
+        if sample_weight is not None:
+            sample_weight = np.atleast_1d(as_array(sample_weight, "sample_weight"))
     w = None if sample_weight is None else as_array(sample_weight, "sample_weight")
     if y.size == 0 and p.size == 0 and (w is None or w.size == 0):
         return Batch(np.empty(0, dtype=np.int64), np.empty(0), None)

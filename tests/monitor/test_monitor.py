@@ -425,3 +425,12 @@ def test_saved_ones_go_on_where_they_were(mode):
         assert monitor.update(*part) == loaded.update(*part)
     assert str(monitor) == str(loaded)
     assert len(monitor.alerts_) == 1
+
+
+def test_single_samples():
+    single, batch = CalibrationMonitor(), CalibrationMonitor()
+    for y, p, count in ((1, 0.3, 2), (0, 0.6, 1), (1, 0.9, 1)):
+        single.update(y, p, sample_weight=count, weights="frequency")
+        batch.update([y], [p], sample_weight=[count], weights="frequency")
+    assert single.n_samples_seen_ == batch.n_samples_seen_ == 4
+    assert single.log_evidence_ == batch.log_evidence_

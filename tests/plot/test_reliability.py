@@ -5,10 +5,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, cross_val_predict, cross_validate
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_calib.metrics import expected_calibration_error, score_decomposition, smooth_ece
+from sklearn_calib.metrics import (
+    calibration_summary,
+    expected_calibration_error,
+    score_decomposition,
+    smooth_ece,
+)
 from sklearn_calib.plot import ReliabilityDisplay, reliability_grid
 from tests._optional import pandas as pd
 
@@ -431,3 +437,20 @@ def test_a_grid_needs_several_parts(forecast):
     with pytest.raises(ValueError, match="band must be one of"):
         reliability_grid(y, {"a": p}, band="belt")
     assert plt.get_fignums() == []
+
+
+def test_annotation_of_the_clinical_numbers():
+    rng = np.random.default_rng(0)
+    p = rng.beta(2, 5, 300)
+    y = (rng.random(300) < p).astype(int)
+    summary = calibration_summary(y, p)
+    display = ReliabilityDisplay.from_predictions(y, p, annotate=True)
+    (text,) = (each.get_text() for each in display.ax_.texts)
+    assert text.splitlines() == [
+        f"slope {summary.slope}",
+        f"intercept {summary.intercept}",
+        f"observed/expected {summary.observed_over_expected}",
+        f"AUC {roc_auc_score(y, p):.4f}",
+        f"Brier score {summary.brier:.4f}",
+    ]
+    assert not ReliabilityDisplay.from_predictions(y, p).ax_.texts

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import sklearn_calib
 from sklearn_calib.report import _command, calibration_report
 from tests._program import main
 from tests.report._page import checked
@@ -256,6 +257,13 @@ def test_missing_files_and_options(tmp_path, capsys):
             main(arguments)
         assert stopped.value.code == 2
         assert "\x1b" not in capsys.readouterr().err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"sklearn_calib {sklearn_calib.__version__}\n"
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(table, monkeypatch, capsys):
