@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core._grouping import weight_words
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -101,7 +102,7 @@ class ModelPair:
 
 @shared_docs
 @dataclass(frozen=True)
-class ModelComparison:
+class ModelComparison(FrameMixin):
     """Comparison of models on the same samples.
 
     Attributes
@@ -130,6 +131,8 @@ class ModelComparison:
         What the metric declares.
     """
 
+    _rows_in = "models"
+
     models: tuple[ModelSummary, ...]
     pairs: tuple[ModelPair, ...]
     best_set: tuple[str, ...]
@@ -143,10 +146,6 @@ class ModelComparison:
     greater_is_better: bool = False
     weights: str | None = None
     n_effective: float | None = None
-
-    def to_records(self) -> list[dict[str, Any]]:
-        """Return one dict for each model, as input for ``pandas.DataFrame``."""
-        return [dict(vars(model)) for model in self.models]
 
     def pairs_to_records(self) -> list[dict[str, Any]]:
         """Return one dict for each test."""

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from sklearn_calib._core._grouping import weight_words, weighting
 from sklearn_calib._core._null import MAX_ELEMENTS, monte_carlo_pvalue, tail_rank
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -194,7 +195,7 @@ def _no_higher(one: str, other: str) -> str:
 
 @shared_docs
 @dataclass(frozen=True, eq=False)
-class DominanceResult:
+class DominanceResult(FrameMixin):
     """Comparison of the decision risk of two models at all thresholds.
 
     Attributes
@@ -222,6 +223,8 @@ class DominanceResult:
         The models.
     %(weighting)s
     """
+
+    _columns_in = ("thresholds", "difference", "lower", "upper")
 
     thresholds: Array = field(repr=False)
     difference: Array = field(repr=False)

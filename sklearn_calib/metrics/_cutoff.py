@@ -18,6 +18,7 @@ from sklearn_calib._core._grouping import (
 )
 from sklearn_calib._core._null import bootstrap_counts
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -94,7 +95,7 @@ def walk_extremes(walk: Array) -> tuple[int, int, float]:
 
 @shared_docs
 @dataclass(frozen=True, eq=False)
-class CutoffResult:
+class CutoffResult(FrameMixin):
     """Cutoff calibration error, the interval that attains it, and the cumulative residuals.
 
     Attributes
@@ -122,6 +123,8 @@ class CutoffResult:
     n_effective : float or None
         Effective number of samples, (sum w)^2 / sum w^2, for sampling weights.
     """
+
+    _columns_in = ("probabilities", "walk", "weight", "positives")
 
     value: float
     lower: float

@@ -14,6 +14,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._links import logit
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -40,7 +41,7 @@ Recalibration = Literal["monotone", "either", "any"]
 
 
 @dataclass(frozen=True, eq=False)
-class DecisionRiskResult:
+class DecisionRiskResult(FrameMixin):
     """Decision risk over thresholds, and the lowest risk that a recalibration attains.
 
     Attributes
@@ -56,6 +57,8 @@ class DecisionRiskResult:
     bound : float
         Upper bound of every gap, as in :func:`decision_risk_gap`.
     """
+
+    _columns_in = ("thresholds", "risk", "best_risk", "gap")
 
     thresholds: Array = field(repr=False)
     risk: Array = field(repr=False)

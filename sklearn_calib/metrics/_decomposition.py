@@ -41,6 +41,8 @@ class ScoreDecomposition:
         The score.
     n_samples : float
         Total weight.
+    recalibration : {"isotonic", "any"}
+        The recalibrated predictions: isotonic regression, or the event frequency of each distinct prediction.
     """
 
     score: float
@@ -49,6 +51,7 @@ class ScoreDecomposition:
     uncertainty: float
     score_name: str
     n_samples: float
+    recalibration: str = "isotonic"
 
     @property
     def refinement_loss(self) -> float:
@@ -56,10 +59,11 @@ class ScoreDecomposition:
         return self.uncertainty - self.discrimination
 
     def __str__(self) -> str:
+        kind = "isotonic" if self.recalibration == "isotonic" else "distinct predictions"
         return (
             f"{_SCORES[self.score_name]} {number_text(self.score)} = miscalibration "
             f"{number_text(self.miscalibration)} - discrimination {number_text(self.discrimination)} + "
-            f"uncertainty {number_text(self.uncertainty)} (isotonic, n = {self.n_samples:g})"
+            f"uncertainty {number_text(self.uncertainty)} ({kind}, n = {self.n_samples:g})"
         )
 
     _repr_html_ = text_html
@@ -75,21 +79,25 @@ def _mean_score(grouped: GroupedOutcomes, prediction: Array, score: str) -> floa
     return float(losses.sum() / grouped.total)
 
 
-def decompose(grouped: GroupedOutcomes, score: str) -> ScoreDecomposition:
+def decompose(grouped: GroupedOutcomes, score: str, recalibration: str = "isotonic") -> ScoreDecomposition:
     """Return the decomposition of grouped outcomes."""
-    fit = fit_isotonic(grouped)
-    recalibrated = fit.value[np.searchsorted(fit.lower, grouped.prob, side="right") - 1]
+    if recalibration == "isotonic":
+        fit = fit_isotonic(grouped)
+        recalibrated = fit.value[np.searchsorted(fit.lower, grouped.prob, side="right") - 1]
+    else:
+        recalibrated = grouped.positives / grouped.weight
     original, refined = (_mean_score(grouped, p, score) for p in (grouped.prob, recalibrated))
     base_rate = grouped.positives.sum() / grouped.total
     uncertainty = _mean_score(grouped, np.full_like(grouped.prob, base_rate), score)
     return ScoreDecomposition(
         score=original,
-        # non-negative up to rounding, as the fit is optimal among all monotone functions
+        # non-negative up to rounding, as the fit is optimal among all (monotone) functions
         miscalibration=max(original - refined, 0.0),
         discrimination=max(uncertainty - refined, 0.0),
         uncertainty=uncertainty,
         score_name=score,
         n_samples=grouped.total,
+        recalibration=recalibration,
     )
 
 
@@ -99,6 +107,7 @@ def score_decomposition(
     y_proba: ArrayLike,
     *,
     score: Literal["brier", "log_loss"] = "brier",
+    recalibration: Literal["isotonic", "any"] = "isotonic",
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> ScoreDecomposition:
@@ -109,6 +118,9 @@ def score_decomposition(
     %(binary_sample)s
     score : {"brier", "log_loss"}, default="brier"
         The mean squared difference, or the mean negative log-likelihood.
+    recalibration : {"isotonic", "any"}, default="isotonic"
+        c in the formula below: isotonic regression of the outcomes (CORP), or the event frequency of each
+        distinct prediction (Murphy's partition), which suits forecasts of few distinct values.
     %(weight)s
 
     Returns
@@ -134,8 +146,10 @@ def score_decomposition(
 
     Miscalibration and discrimination are never negative (CORP, Theorem 1 of [1]_): the fit is optimal among
     all non-decreasing functions of the predictions for every proper score. Miscalibration is 0 if and only if
-    the predictions equal their isotonic fit, discrimination if and only if the fit is constant. Murphy's
-    partition [2]_ has the event frequency of each distinct prediction in place of the fit.
+    the predictions equal their isotonic fit, discrimination if and only if the fit is constant. With
+    ``recalibration="any"``, c(p) is the event frequency of the samples with prediction p: Murphy's partition
+    [2]_ REL - RES + UNC, of the Brier score with REL = mean of (p - c(p))^2 and RES = mean of
+    (c(p) - ybar)^2. If few predictions are equal, it attributes nearly all noise to both.
 
     Outcomes between 0 and 1 have the expected score of an event with this probability: the Brier score is
     :math:`y (1 - p)^2 + (1 - y) p^2`, which exceeds :math:`(y - p)^2` by :math:`y (1 - y)`.
@@ -158,8 +172,9 @@ def score_decomposition(
     Brier score 0.1775 = miscalibration 0.0525 - discrimination 0.1250 + uncertainty 0.2500 (isotonic, n = 4)
     """
     check_option(score, "score", _SCORES)
+    check_option(recalibration, "recalibration", ("isotonic", "any"))
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
-    return decompose(group_outcomes(sample.y, sample.p, sample.w), score)
+    return decompose(group_outcomes(sample.y, sample.p, sample.w), score, recalibration)
 
 
 def _miscalibration(grouped: GroupedOutcomes, score: str = "brier") -> float:

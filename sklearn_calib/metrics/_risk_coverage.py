@@ -12,6 +12,7 @@ from scipy.special import digamma
 from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_not_negative, check_option
@@ -26,7 +27,7 @@ from sklearn_calib.metrics._reductions import (
 
 
 @dataclass(frozen=True, eq=False)
-class RiskCoverageCurve:
+class RiskCoverageCurve(FrameMixin):
     """Risk among the accepted samples as a function of the fraction that is accepted.
 
     Attributes
@@ -42,6 +43,8 @@ class RiskCoverageCurve:
     n_samples : float
         Number of samples; with non-integer weights, the effective sample size.
     """
+
+    _columns_in = ("threshold", "coverage", "risk")
 
     threshold: Array = field(repr=False)
     coverage: Array = field(repr=False)

@@ -27,6 +27,7 @@ from sklearn_calib._core._smoothing import (
     smoothed_errors,
 )
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_binary, check_option, check_positive
@@ -59,7 +60,7 @@ _SUPPORT = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothECEResult:
+class SmoothECEResult(FrameMixin):
     """Smooth ECE with bandwidth, smoothed calibration curve and density of the predictions.
 
     Attributes
@@ -85,6 +86,8 @@ class SmoothECEResult:
     n_samples : float
         Total weight.
     """
+
+    _columns_in = ("grid", "curve", "density")
 
     value: float
     bandwidth: float

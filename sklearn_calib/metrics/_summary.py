@@ -24,6 +24,7 @@ from sklearn_calib._core._links import logit
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._core._smooth_logistic import smooth_frequency
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -33,6 +34,11 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
+
+_MEASURES = (
+    *("observed_minus_expected", "observed_over_expected", "intercept", "slope", "slope_intercept"),
+    *("ici", "e50", "e90", "emax", "brier", "scaled_brier"),
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class IntervalEstimate:
 
 @shared_docs
 @dataclass(frozen=True, eq=False)
-class CalibrationSummary:
+class CalibrationSummary(FrameMixin):
     """Calibration in the large, calibration intercept and slope, and a smooth calibration curve.
 
     Attributes
@@ -99,6 +105,8 @@ class CalibrationSummary:
         The smooth curve: the fitted event frequency at each of ``probabilities``.
     """
 
+    _rows_in = "_measures"
+
     n_samples: float
     n_events: float
     observed_minus_expected: float
@@ -121,6 +129,15 @@ class CalibrationSummary:
     n_contradicted: float = 0.0
     n_extreme: float = 0.0
     weights: str | None = None
+
+    @property
+    def _measures(self) -> list[dict[str, Any]]:
+        found = {name: getattr(self, name) for name in _MEASURES}
+        rows = {
+            name: vars(value) if isinstance(value, IntervalEstimate) else {"estimate": value}
+            for name, value in found.items()
+        }
+        return [{"measure": name, **row} for name, row in rows.items()]
 
     def _rows(self) -> list[tuple[str, str]]:
         extremes = contradiction_words(self.n_contradicted, self.n_extreme)

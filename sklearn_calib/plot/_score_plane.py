@@ -34,8 +34,11 @@ def _decomposition(problem: Any, reduction: str, score: str) -> ScoreDecompositi
     def component(sample: BinarySample, name: str) -> float:
         return float(getattr(decompose(group_outcomes(sample.y, sample.p, sample.w), score), name))
 
+    parts: Any = {
+        part: reduced_error(partial(component, name=part), problem, reduction) for part in COMPONENTS
+    }
     return ScoreDecomposition(
-        **{part: reduced_error(partial(component, name=part), problem, reduction) for part in COMPONENTS},
+        **parts,
         score_name=score,
         n_samples=problem[0].total if isinstance(problem, list) else problem.total,
     )

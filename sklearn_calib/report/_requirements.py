@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core._grouping import GroupedOutcomes, condensed, group_sample, weight_words, weighting
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._validation import (
     BinarySample,
@@ -87,7 +88,7 @@ class RequirementResult:
 
 @shared_docs
 @dataclass(frozen=True)
-class RequirementsResult:
+class RequirementsResult(FrameMixin):
     """Whether requirements on calibration are met; result of :meth:`CalibrationRequirements.check`.
 
     Attributes
@@ -100,6 +101,8 @@ class RequirementsResult:
         Number of samples.
     %(weighting)s
     """
+
+    _rows_in = "results"
 
     results: tuple[RequirementResult, ...]
     alpha: float

@@ -435,7 +435,7 @@ def test_reference_and_table():
         (name, "squared") for name in ("true", "noisy", "half")
     ]
     assert "squared" not in result.best_set
-    assert [row["name"] for row in result.to_records()] == list(predictions)
+    assert list(result.to_frame()["name"]) == list(predictions)
     assert all(row["adjusted_pvalue"] >= row["pvalue"] for row in result.pairs_to_records())
     assert "p (max-t)" in str(result)
     plain = compare_models(y, predictions, metric=ece, correction=None, n_resamples=99)

@@ -108,3 +108,20 @@ def test_limits():
 def test_bad_input(arguments, named):
     with pytest.raises(ValueError, match=named):
         score_decomposition(**({"y_true": [0, 1], "y_proba": [0.2, 0.3]} | arguments))
+
+
+def test_partition_of_murphy_by_hand():
+    # forecasts .2 (1 event of 4) and .8 (5 of 6); event frequency .6
+    y, p = [1, 0, 0, 0, 1, 1, 1, 1, 1, 0], [0.2] * 4 + [0.8] * 6
+    found = score_decomposition(y, p, recalibration="any")
+    assert found.miscalibration == pytest.approx((4 * 0.05**2 + 6 * (5 / 6 - 0.8) ** 2) / 10)
+    assert found.discrimination == pytest.approx((4 * 0.35**2 + 6 * (5 / 6 - 0.6) ** 2) / 10)
+    assert found.uncertainty == pytest.approx(0.24)
+    assert found.score == pytest.approx((0.64 + 3 * 0.04 + 5 * 0.04 + 0.64) / 10)
+    assert "distinct predictions" in str(found)
+    # decreasing frequencies: only the recalibration of Murphy reverses them
+    reverse = [1 - each for each in y]
+    assert score_decomposition(reverse, p).discrimination == 0.0
+    assert score_decomposition(reverse, p, recalibration="any").discrimination == pytest.approx(
+        found.discrimination
+    )

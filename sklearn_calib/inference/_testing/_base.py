@@ -23,6 +23,7 @@ from sklearn_calib._core._grouping import (
     weighting,
 )
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import result_html
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
@@ -47,7 +48,7 @@ _SMALLEST = 1e-60
 
 @shared_docs
 @dataclass(frozen=True)
-class CalibrationTestResult:
+class CalibrationTestResult(FrameMixin):
     """Outcome of a test of calibration.
 
     An outcome that has probability zero under its prediction (p = 0 but an event, p = 1 but none; with three
@@ -96,6 +97,8 @@ class CalibrationTestResult:
         it with their number.
     %(dependence)s
     """
+
+    _rows_in = "scales"
 
     test: str
     null_hypothesis: str
