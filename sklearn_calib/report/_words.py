@@ -252,9 +252,11 @@ def verdict(report: ReportNumbers) -> Verdict:
 
 
 def listed(names: list[str], most: int) -> str:
-    """Return the first names as "a, b and 2 more"."""
+    """Return the first names as "a, b and 2 more", or apart by semicolons if one contains "and"."""
     shown = [one_line(name, 40) for name in names[:most]]
     shown += [f"{len(names) - most} more"] * (len(names) > most)
+    if any(" and " in name for name in shown):
+        return "; ".join(shown)
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 

@@ -12,6 +12,7 @@ from sklearn_calib.metrics import IntervalEstimate, calibration_summary
 from sklearn_calib.report import ReportRegion, calibration_report
 from sklearn_calib.report._numbers import differences_pvalue
 from sklearn_calib.report._words import probability, region_words, verdict
+from tests._optional import pandas as pd
 
 pytestmark = pytest.mark.usefixtures("one_measure")
 
@@ -328,3 +329,18 @@ def test_reversed_predictions(uniform):
 def test_one_sample_is_singular():
     report = calibration_report([1], [0.5], n_resamples=50)
     assert "1 sample is compatible" in str(report)
+
+
+def test_names_that_contain_and_are_set_apart():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (8000, 2))
+    p = np.full(8000, 0.5) + rng.uniform(-0.1, 0.1, 8000)
+    shift = np.where(X[:, 0] == 1, np.where(X[:, 1] == 1, 0.3, 0.0), np.where(X[:, 1] == 1, 0.0, -0.3))
+    y = (rng.random(8000) < p + shift).astype(int)
+    report = calibration_report(
+        y, p, features=pd.DataFrame(X.astype(str), columns=["a", "b"]), n_resamples=20
+    )
+    names = [str(each) for each in report.segments.segments[:2]]
+    assert all(" and " in name for name in names)
+    text = " ".join(str(report).split())
+    assert any(f"segments {'; '.join(order)}" in text for order in (names, names[::-1])), text[:400]
