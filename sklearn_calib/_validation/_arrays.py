@@ -29,8 +29,8 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         )
     if type(values) is dict:
         raise TypeError(
-            f"{name} is a dict, but must hold the predictions of one model. Pass one of its values; "
-            "compare_models and displays of several models take a dict."
+            f"{name} must be an array, a list or a column of a table, got dict. Pass the predictions of one "
+            "model; compare_models and displays of several models take a dict."
         )
     if isinstance(values, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(values)
