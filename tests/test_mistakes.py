@@ -394,3 +394,10 @@ def test_the_corrected_estimate_is_less_biased():
         corrected.append(found.corrected)
     truth = 0.05
     assert abs(np.mean(corrected) - truth) < 0.5 * abs(np.mean(raw) - truth)
+
+
+def test_a_column_of_texts_among_the_scores_is_named(forecast):
+    y, p = forecast
+    table = np.column_stack([p.astype(object), np.where(y == 1, "a", "b")])
+    with pytest.raises(ValueError, match=r"got '[ab]' in column 1\. .* leave this column out"):
+        PlattCalibrator().fit(table, y)

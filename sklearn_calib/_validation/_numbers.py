@@ -214,7 +214,13 @@ def check_numbers(values: ArrayLike, name: str) -> Array:
             raise ValueError(
                 f"{name} contains a missing value at index {row}. Remove or impute missing values first."
             )
-    raise ValueError(f"{name} must contain numbers only, got dtype {array.dtype}. Convert it to float64.")
+    texts = np.argwhere(np.vectorize(lambda value: isinstance(value, str | bytes), otypes=[bool])(array))
+    found, advice = f"dtype {array.dtype}", "Convert it to float64"
+    if texts.size:
+        found = repr(array.item(*texts[0]))
+        if array.ndim == 2:
+            found, advice = f"{found} in column {texts[0, 1]}", f"{advice}, or leave this column out"
+    raise ValueError(f"{name} must contain numbers only, got {found}. {advice}.")
 
 
 def check_length(name: str, found: int, other: str, expected: int) -> None:

@@ -149,12 +149,17 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
             check_option(self.training_weight, "training_weight", ("balanced",), "weights of the classes")
         if isinstance(self.target_prior, str):
             check_option(self.target_prior, "target_prior", ("em", "black_box"), "frequencies")
-        if self._balanced() != (self.training_prior is None) and (
-            self._balanced() or self.training_weight is None or self.target_prior is not None
-        ):
+        if self._balanced() and self.training_prior is not None:
             raise ValueError(
-                "training_prior is required with target_prior or without training_weight, and has no meaning "
-                f"with training_weight='balanced'; got {self}. Pass the frequencies before weights."
+                "training_prior has no meaning with training_weight='balanced', which makes all classes "
+                f"equally frequent; got {self}. Pass one of them."
+            )
+        alone = self._balanced() or (self.training_weight is not None and self.target_prior is None)
+        if self.training_prior is None and not alone:
+            raise ValueError(
+                "training_prior is required with target_prior or without training_weight: the fraction of "
+                "positive samples (or the fraction of each class) in the training data of the classifier, "
+                f"before class weights; got {self}. Pass for example training_prior=0.3."
             )
         if self._estimates("black_box") != (self.confusion is not None):
             raise ValueError("confusion and target_prior='black_box' need each other. Pass both or neither.")

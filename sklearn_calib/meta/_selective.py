@@ -275,10 +275,10 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
                 f"estimator must have predict_proba, which {type(self.estimator).__name__} lacks. Wrap it in "
                 "CalibratedClassifier."
             )
-        if "groups" in params:
+        for name in params.keys() & {"groups", "clusters"}:
             raise ValueError(
-                "groups cannot be used: samples must be independent, and are split at random. Pass one "
-                "sample of each group."
+                f"{name} cannot be used: samples must be independent, and are split at random. Pass one "
+                f"sample of each {name[:-1]}."
             )
         alpha = 1.0 - check_fraction(self.confidence, "confidence")
         validation = check_fraction(self.validation_fraction, "validation_fraction")

@@ -452,6 +452,8 @@ def test_bad_samples():
         model.fit(X, y, groups=np.arange(60))
     with pytest.raises(ValueError, match="samples must be independent"):
         SelectiveClassifier(given()).fit(calibrated(9, np.random.default_rng(0))[0], y[:9], groups=y[:9])
+    with pytest.raises(ValueError, match=r"clusters cannot be used.* Pass one sample of each cluster"):
+        SelectiveClassifier(given()).fit(calibrated(9, np.random.default_rng(0))[0], y[:9], clusters=y[:9])
     rare = np.zeros(60, int)
     rare[5] = 1
     parts = ([seed, *np.random.default_rng(seed).multinomial(1, [0.75, 0.25], 60)[5]] for seed in range(50))
