@@ -16,8 +16,8 @@ from sklearn_calib._typing import Array
 #: Random numbers generated at a time (at least one sample): bounds the memory without changing the samples.
 MAX_ELEMENTS = 1 << 18
 
-# Bytes of simulated labels that are kept.
-_MOST_KEPT = 1 << 27
+#: Bytes of simulated labels or counts that are kept.
+MAX_KEPT = 1 << 27
 
 # Groups of at most this size are simulated sample by sample, which is faster than a binomial variate.
 _LIGHT = 8
@@ -63,7 +63,7 @@ def draw_positives(
                 part = uniform[: rows.shape[0]]
                 layers[0].random(out=part)
                 np.less(part, prob, out=rows)
-            yield np.ascontiguousarray(drawn.T)
+            yield drawn.T
             continue
         positives = np.zeros((r, n_groups))
         for stream, chosen in zip(layers, members, strict=True):
@@ -115,28 +115,74 @@ def draw_outcomes(
         for positives in draw_positives(replace(grouped, prob=prob), n_draws, generator, max_elements):
             yield np.broadcast_to(weight[:, np.newaxis], positives.shape), positives.astype(np.float64)
         return
-    n_groups, n = prob.shape[0], int(grouped.total)
-    choice, outcome = spawn(generator, 2)
-    if n <= _LIGHT * n_groups:
-        group_of = np.repeat(np.arange(n_groups), weight.astype(np.int64))
-        for first, last in _chunks(n_draws, n, max_elements):
-            r = last - first
-            drawn = group_of[choice.integers(n, size=(r, n))]
-            positive = outcome.random((r, n)) < prob[drawn]
-            place = (drawn * r + np.arange(r)[:, np.newaxis]).ravel()
-            size = n_groups * r
-            count = np.bincount(place, minlength=size).astype(np.float64)
-            positives = np.bincount(place, positive.ravel(), size).astype(np.float64, copy=False)
-            yield count.reshape(n_groups, r), positives.reshape(n_groups, r)
+    if is_light(grouped):
+        pairs = _light_samples(grouped, n_draws, generator)
+        n_groups = prob.shape[0]
+        for first, last in _chunks(n_draws, n_groups, max_elements):
+            # simulations lie one after the other in memory, as sums over many groups need them
+            counts, events = np.empty((2, last - first, n_groups))
+            for row in range(last - first):
+                drawn, uniform = next(pairs)
+                counts[row] = np.bincount(drawn, minlength=n_groups)
+                events[row] = np.bincount(drawn[uniform < prob[drawn]], minlength=n_groups)
+            yield counts.T, events.T
         return
+    choice, outcome = spawn(generator, 2)
     fraction = weight / weight.sum()
-    for first, last in _chunks(n_draws, n_groups, max_elements):
-        counts = choice.multinomial(n, fraction, size=last - first)
-        drawn_positives = outcome.binomial(counts, prob)
+    for first, last in _chunks(n_draws, prob.shape[0], max_elements):
+        trials = choice.multinomial(int(grouped.total), fraction, size=last - first)
+        drawn_positives = outcome.binomial(trials, prob)
         yield (
-            np.ascontiguousarray(counts.T, dtype=np.float64),
+            np.ascontiguousarray(trials.T, dtype=np.float64),
             np.ascontiguousarray(drawn_positives.T, dtype=np.float64),
         )
+
+
+def is_light(grouped: GroupedOutcomes) -> bool:
+    """Tell whether samples are simulated one by one, which is faster for few of each group."""
+    single = grouped.design is None and grouped.clusters is None
+    return single and int(grouped.total) <= _LIGHT * grouped.prob.shape[0]
+
+
+class CoupledOutcomes:
+    """The samples of :func:`draw_outcomes` for truths between ``low`` and ``high``, of a light sample.
+
+    They come from the same random numbers, so that only samples with uniform numbers between ``low`` and
+    ``high`` have outcomes that depend on the truth. Everything else is kept.
+    """
+
+    def __init__(
+        self, grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, low: Array, high: Array
+    ) -> None:
+        self.n_groups = grouped.prob.shape[0]
+        self.kept: list[tuple[NDArray[Any], NDArray[Any], NDArray[np.int32], Array]] = []
+        for drawn, uniform in _light_samples(grouped, n_draws, generator):
+            event = uniform < low[drawn]
+            open_ = ~event & (uniform < high[drawn])
+            count, sure = (np.bincount(group, minlength=self.n_groups) for group in (drawn, drawn[event]))
+            small = np.min_scalar_type(int(count.max()))
+            rest = drawn[open_].astype(np.int32), uniform[open_]
+            self.kept.append((count.astype(small), sure.astype(small), *rest))
+
+    def draw(self, truth: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield numbers of samples and of positive samples, (groups, r)."""
+        for first, last in _chunks(len(self.kept), self.n_groups, MAX_ELEMENTS):
+            counts, events = np.empty((2, last - first, self.n_groups))
+            for row, (count, sure, drawn, uniform) in enumerate(self.kept[first:last]):
+                counts[row] = count
+                np.add(sure, np.bincount(drawn[uniform < truth[drawn]], minlength=self.n_groups), events[row])
+            yield counts.T, events.T
+
+
+def _light_samples(
+    grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator
+) -> Iterator[tuple[NDArray[np.int64], Array]]:
+    """Yield the groups and the uniform numbers of samples drawn with replacement."""
+    choice, outcome = spawn(generator, 2)
+    group_of = np.repeat(np.arange(grouped.prob.shape[0]), grouped.weight.astype(np.int64))
+    n = group_of.shape[0]
+    for _ in range(n_draws):
+        yield group_of[choice.integers(n, size=n)], outcome.random(n)
 
 
 def bootstrap_counts(
@@ -218,7 +264,7 @@ class SharedLabels:
                 labels.astype(code)
                 for labels in sample_labels(self.p, n_draws, np.random.default_rng(seed), self.clusters)
             )
-            if n_draws * self.p.shape[0] * code.itemsize > _MOST_KEPT:
+            if n_draws * self.p.shape[0] * code.itemsize > MAX_KEPT:
                 yield from drawn
                 return
             self._kept[key] = list(drawn)

@@ -230,9 +230,9 @@ def fixed_points(
     ``coefficients(index, s)`` returns the cosine coefficients (len(index), K) of some of the samples that
     matter at scale s or larger; they are first computed down to ``finest``, and again for solutions below.
     ``guess``, ``finest`` and ``length``, that of the axis, are in the units of s. Solutions are accurate to
-    1e-6; for those below 2**-14 of the axis, the errors at that scale are returned.
+    1e-6; for those below 2**-14, of the axis if it is longer than 1, the errors at that scale are returned.
     """
-    smallest = SMALLEST_SCALE * length
+    smallest = SMALLEST_SCALE * max(length, 1.0)
     values = np.zeros(guess.shape[0])
     pending: NDArray[np.intp] = np.arange(guess.shape[0])
     guess, finest = np.clip(guess, smallest, max(1.0, smallest)), max(finest, smallest)

@@ -21,7 +21,7 @@ from sklearn_calib._core._grouping import (
     support_of,
     weight_words,
 )
-from sklearn_calib._core._null import draw_null, draw_outcomes
+from sklearn_calib._core._null import MAX_KEPT, CoupledOutcomes, draw_null, draw_outcomes, is_light
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
@@ -58,6 +58,9 @@ _FEWEST_EVENTS = 10
 _SHIFT_DRAWS = 999
 # A search begins between the first of these, and goes on to later ones while it must.
 _FIRST_STEPS = (0, 8, 13, 15, 17, 19, 21, 23)
+# Populations up to this multiple share simulated samples, of about so many bytes for each prediction.
+_COUPLED = 2.0
+_BYTES_KEPT = 4
 
 
 @shared_docs
@@ -409,11 +412,12 @@ class Populations:
         self.seed = int(rng.integers(2**63))
         self.direction = _direction(grouped)
         self._kept: dict[float, list[tuple[NDArray[Any], NDArray[Any]]]] = {}
+        self._coupled: CoupledOutcomes | None = None
 
     def along(self, direction: Array) -> Populations:
         """Return populations with another miscalibration, simulated from the same random numbers."""
         other = copy(self)
-        other.direction, other.keep, other._kept = direction, False, {}
+        other.direction, other.keep, other._kept, other._coupled = direction, False, {}, None
         return other
 
     def other_directions(self, redrawn: Redrawn) -> list[Array]:
@@ -436,6 +440,13 @@ class Populations:
                 yield count.astype(np.float64), positives.astype(np.float64)
             return
         kept, rng = [], np.random.default_rng(self.seed)
+        size = _BYTES_KEPT * self.n_resamples * self.grouped.prob.shape[0]
+        if multiple <= _COUPLED and is_light(self.grouped) and size < MAX_KEPT:
+            if self._coupled is None:
+                ends = np.sort((self.truth(0.0), self.truth(_COUPLED)), axis=0)
+                self._coupled = CoupledOutcomes(self.grouped, self.n_resamples, rng, *ends)
+            yield from self._coupled.draw(self.truth(multiple))
+            return
         for count, positives in draw_outcomes(
             self.grouped, self.n_resamples, rng, truth=self.truth(multiple)
         ):

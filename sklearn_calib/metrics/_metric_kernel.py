@@ -190,7 +190,8 @@ def one_by_one(value: Callable[..., float]) -> Callable[..., Evaluate]:
 
 def residuals(prob: Array, count: Array, positives: Array) -> Array:
     """Return the residual sum of each group, positives - count * prob, of shape (groups, r)."""
-    return positives - count * prob[:, np.newaxis]
+    expected = count * prob[:, np.newaxis]
+    return np.subtract(positives, expected, out=expected if expected.shape == positives.shape else None)
 
 
 def value_of_groups(evaluate: Evaluate, grouped: GroupedOutcomes) -> float:

@@ -57,6 +57,9 @@ _WIDEST_POOLED = 0.01
 # Values of calibrated samples lie above this fraction of their mean.
 _SAFETY = 0.75
 _SUPPORT = 1e-8
+# Least margin of a part of the axis, and its distance from the predictions in bandwidths.
+_NARROWEST = 2.0**-8
+_REACH = 8.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,11 +279,19 @@ def _make(
         )
         x = (h - origin) / length
     projection = CosineProjection(x)
+    # smoothing of errors that are small compared with the range of the predictions, such as those of rare
+    # events, needs only a part of the axis
+    margin = max(float(prob[-1] - prob[0]), _NARROWEST)
+    low, high = max(0.0, float(prob[0]) - margin), min(1.0, float(prob[-1]) + margin)
+    near = CosineProjection((prob - low) / (high - low))
 
     def errors(count: Array, positives: Array) -> Array:
         residual = residuals(prob, count, positives)
         residual /= count.sum(axis=0)
         if isinstance(bandwidth, str):
+            # the bandwidth is at most the mean absolute residual, and the kernel is 1e-14 at eight bandwidths
+            if scale == "probability" and _REACH * np.abs(residual).sum(axis=0).max() <= margin:
+                return _fixed_points(near, residual, high - low)
             return _fixed_points(projection, residual, length)
         s = bandwidth / length
         return smoothed_errors(projection(residual, s), np.full(residual.shape[1], s))

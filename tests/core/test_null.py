@@ -7,6 +7,7 @@ import pytest
 
 from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, group_outcomes, group_sample
 from sklearn_calib._core._null import (
+    CoupledOutcomes,
     bootstrap_counts,
     draw_null,
     draw_outcomes,
@@ -232,3 +233,12 @@ def test_weights_by_class_correct_the_probabilities():
     several = check_class_sample(labels, proba, np.array([1.0, 2.0, 5.0])[labels], weights="sampling")
     expected = proba / np.array([1.0, 2.0, 5.0])
     np.testing.assert_allclose(as_sampled(several).p, expected / expected.sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("grouped", [SINGLE, LIGHT], ids=["single", "light"])
+def test_coupled_outcomes_are_those_of_each_population(grouped):
+    low, high = 0.5 * grouped.prob, np.minimum(1.5 * grouped.prob, 1.0)
+    coupled = CoupledOutcomes(grouped, 40, np.random.default_rng(3), low, high)
+    for truth in (low, grouped.prob, high):
+        expected = joined(draw_outcomes(grouped, 40, np.random.default_rng(3), truth=truth))
+        np.testing.assert_array_equal(joined(coupled.draw(truth)), expected)

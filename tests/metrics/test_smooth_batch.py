@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 from sklearn_calib._core._smoothing import CosineProjection, smoothed_errors
+from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.metrics._smooth import _fixed_points
 from tests._references import folded_gaussian_sum
 
@@ -77,3 +78,15 @@ def test_few_fine_samples_among_coarse_ones():
     assert found[6] < found[7] < 0.2 * found[:6].min()
     errors = smoothed_errors(project(mass[:, 6:], found[6]), found[6:])
     np.testing.assert_allclose(errors, found[6:], atol=1e-6)
+
+
+@pytest.mark.parametrize("place", [lambda p: p, lambda p: 1 - p], ids=["0", "1"])
+def test_predictions_on_a_part_of_the_axis(place):
+    """Only the part around the predictions is smoothed if the errors are small: the value is the same."""
+    rng = np.random.default_rng(0)
+    p = np.sort(place(0.4 * rng.random(3000) ** 25))
+    evaluate = smooth_ece.metric_kernel.make(p, 3000.0)
+    for event in (rng.random(3000) < p, p > np.median(p)):
+        y = event.astype(float)
+        found = evaluate(np.ones((3000, 1)), y[:, np.newaxis])[0]
+        assert found == pytest.approx(smooth_ece(y, p), abs=1e-7)
