@@ -36,7 +36,8 @@ from sklearn_calib.report._numbers import Budget
 from sklearn_calib.report._report import seed_of
 from sklearn_calib.report._words import one_line
 
-_LINES = ("slope", "intercept")
+_RATIO = "observed_over_expected"
+_SUMMARY = ("slope", "intercept", _RATIO)
 _SEGMENTS = "segment_difference"
 
 
@@ -75,7 +76,7 @@ class RequirementResult:
     @property
     def detail(self) -> str:
         """Estimate, interval and number of samples in words."""
-        if np.isnan(self.estimate):
+        if np.isnan(self.estimate) or (np.isinf(self.upper) and np.isfinite(self.estimate)):
             return f"not determined by {self.n_samples:,.0f} samples"
         interval = f"[{number_text(self.lower)}, {number_text(self.upper)}]"
         found = f"{number_text(self.estimate)} {interval}, n = {self.n_samples:,.0f}"
@@ -186,6 +187,7 @@ class CalibrationRequirements:
         The requirements by their names:
 
         - "slope" and "intercept": ``[low, high]``, limits of the calibration slope and intercept;
+        - "observed_over_expected": ``[low, high]``, limits of event frequency over mean prediction;
         - "certificate": an upper bound of the cutoff calibration error, whose margin is valid for every
           calibration curve;
         - the name of a calibration error of :mod:`sklearn_calib.metrics`, such as "smooth_ece": its upper
@@ -213,13 +215,14 @@ class CalibrationRequirements:
     For each requirement, the probability of failing although it is met is about :math:`\alpha`; for
     metrics it can be :math:`2 \alpha` if the limit is below their expected value under perfect calibration.
 
-    Intervals of metrics are those of :func:`~sklearn_calib.inference.confidence_interval`, for calibration
-    errors with neighbouring predictions averaged as in :func:`calibration_report`. "certificate" is the
-    plug-in cutoff calibration error plus and minus the quantile at :math:`1 - \alpha` of the range of the
-    cumulative residuals of bootstrap samples around those of the sample. For each of m segments, the interval
-    contains the constant shifts of the predictions that a score test with continuity correction does not
-    reject at level :math:`2 \alpha / m`. For an undecided requirement, the distances between the estimate and
-    the ends of the interval are extrapolated as :math:`n^{-1/2}`.
+    Intervals of O/E are those of :func:`~sklearn_calib.metrics.calibration_summary`. Intervals of metrics are
+    those of :func:`~sklearn_calib.inference.confidence_interval`, for calibration errors with neighbouring
+    predictions averaged as in :func:`calibration_report`. "certificate" is the plug-in cutoff calibration
+    error plus and minus the quantile at :math:`1 - \alpha` of the range of the cumulative residuals of
+    bootstrap samples around those of the sample. For each of m segments, the interval contains the constant
+    shifts of the predictions that a score test with continuity correction does not reject at level
+    :math:`2 \alpha / m`. For an undecided requirement, the distances between the estimate and the ends of the
+    interval are extrapolated as :math:`n^{-1/2}`.
 
     References
     ----------
@@ -250,8 +253,8 @@ class CalibrationRequirements:
         if not check_positive(self.alpha, "alpha") < 0.5:
             raise ValueError(f"alpha must be less than 0.5, got {self.alpha!r}.")
         for name, limit in self.limits.items():
-            check_option(name, "a requirement", (*_LINES, "certificate", _SEGMENTS, *metric_names()))
-            if name in _LINES or _is_score(name):
+            check_option(name, "a requirement", (*_SUMMARY, "certificate", _SEGMENTS, *metric_names()))
+            if name in _SUMMARY or _is_score(name):
                 pair = isinstance(limit, list | tuple) and len(limit) == 2
                 if not pair or not all(map(_is_finite, limit)):
                     raise TypeError(f"{name} must be [low, high], two numbers, got {limit!r}.")
@@ -347,11 +350,11 @@ class CalibrationRequirements:
                 results += _segments(parts, *_segment_limit(limit), 2.0 * self.alpha)
                 continue
             low, high, text = -np.inf, limit, f"{name} <= {limit}"
-            if name in _LINES:
+            if name in _SUMMARY:
                 (low, high), text = limit, f"{name} in [{limit[0]}, {limit[1]}]"
                 summary = summarize(small, budget.confidence, "profile")
                 found = getattr(summary, name)
-                if summary.n_contradicted:
+                if summary.n_contradicted and name != _RATIO:
                     text += f", without {summary.n_contradicted:g} contradicted predictions of 0 or 1"
             elif name == "certificate":
                 found = _certificate(grouped, small, self.alpha, budget)

@@ -47,6 +47,42 @@ def test_lines_are_judged_by_their_profile_interval(name, sample):
         )
 
 
+def ratio_interval(y, p):
+    """Return O/E with the 90% interval from the variance (1 - y) / O of its logarithm."""
+    events = y.sum()
+    half = norm.ppf(0.95) * np.sqrt((1 - y.mean()) / events)
+    return events / p.sum() * np.exp([0, -half, half])
+
+
+def test_observed_over_expected_is_judged_by_its_interval(sample):
+    y, p = sample
+    estimate, lower, upper = ratio_interval(y, p)
+    cases = {
+        (lower - 1e-6, upper + 1e-6): "pass",
+        (lower + 1e-6, upper + 1): "undecided",
+        (lower - 1, upper - 1e-6): "undecided",
+        (upper + 1e-6, upper + 1): "fail",
+        (lower - 1, lower - 1e-6): "fail",
+    }
+    for limits, outcome in cases.items():
+        (result,) = judged({"observed_over_expected": list(limits)}, y, p)
+        assert result.outcome == outcome
+        assert (result.estimate, result.lower, result.upper) == pytest.approx((estimate, lower, upper))
+    assert result.requirement == f"observed_over_expected in [{lower - 1}, {lower - 1e-6}]"
+
+
+def test_without_events_observed_over_expected_is_undecided():
+    (result,) = judged({"observed_over_expected": [0.8, 1.25]}, np.zeros(50, dtype=int), np.full(50, 0.01))
+    assert (result.outcome, result.detail) == ("undecided", "not determined by 50 samples")
+
+
+def test_observed_over_expected_uses_predictions_of_0_and_1():
+    y, p = np.tile([1, 0, 1, 0], 50), np.tile([0.0, 0.2, 1.0, 0.6], 50)
+    (result,) = judged({"observed_over_expected": [0.8, 1.25]}, y, p)
+    assert result.requirement == "observed_over_expected in [0.8, 1.25]"
+    assert result.estimate == pytest.approx(2 / 1.8)
+
+
 def test_metrics_are_judged_by_their_interval(sample):
     y, p = sample[0][:300], sample[1][:300] ** 3
     few = {"n_resamples": 20, "random_state": 3}
@@ -407,6 +443,19 @@ def test_level_of_lines_at_the_edge(name, n, quantiles):
     assert within_level(shown, 400), shown
     # the test has power where the limits are wide: it is no vacuous test
     assert shown > 0.01 * 400 if n == 2000 else True
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("rate", [0.02, 0.3], ids=["rare", "common"])
+@pytest.mark.parametrize("ratio", [0.8, 1.25])
+def test_level_of_observed_over_expected_at_the_edge(ratio, rate):
+    def quantiles(u):
+        return 2 * rate * u
+
+    limit = [0.8, 3.0] if ratio < 1 else [0.3, 1.25]
+    shown = edge("observed_over_expected", limit, quantiles, lambda p: ratio * p, 2000, 400)
+    assert within_level(shown, 400), shown
+    assert shown > 0.01 * 400
 
 
 def population_error(name, quantiles, truth):
