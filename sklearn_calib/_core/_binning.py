@@ -144,16 +144,6 @@ def bin_offsets(x: Array, n_bins: int) -> tuple[Codes, Array]:
     return index, offset
 
 
-class Workspace:
-    """Temporary arrays for the computation of bins of up to n predictions at a time."""
-
-    def __init__(self, n: int) -> None:
-        self.value = np.empty(n)
-        self.code = np.empty(n, dtype=np.int64)
-        self.place = np.empty(n, dtype=np.int64)
-        self.mask = np.empty(n, dtype=bool)
-
-
 class OctaveBins:
     """Bins of a sketch: equal width in the middle, and an equal number in each octave near 0 and 1.
 
@@ -182,48 +172,34 @@ class OctaveBins:
         self.n_bins = self._one + 1
         self._scale = 2.0 ** (precision + _POSITION_BITS)
 
-    def locate(self, p: Array, index: Codes, position: Codes, spare: Workspace) -> None:
-        """Write bin and position of each checked prediction into arrays of the same length."""
-        value = spare.value[: p.shape[0]]
-        np.multiply(p, self._scale, out=value)
-        np.copyto(position, value, casting="unsafe")
-        np.right_shift(position, _POSITION_BITS, out=index)
-        np.bitwise_and(position, POSITIONS - 1, out=position)
-        np.subtract(index, self._edge, out=index)
+    def locate(self, p: Array) -> tuple[Codes, Codes]:
+        """Return bin and position of each checked prediction."""
+        position = (p * self._scale).astype(np.int64)
+        index = (position >> _POSITION_BITS) - self._edge
+        position &= POSITIONS - 1
         # as unsigned integers, negative numbers are large
-        outside = np.greater_equal(index.view(np.uint64), self._n_middle, out=spare.mask[: p.shape[0]])
-        rows = np.flatnonzero(outside)
-        np.add(index, self._first_middle, out=index)
+        rows = np.flatnonzero(index.view(np.uint64) >= self._n_middle)
+        index += self._first_middle
         upper = p[rows] > 0.5
         for side, part in ((False, rows[~upper]), (True, rows[upper])):
             if part.shape[0]:
-                index[part], position[part] = self._locate_tail(p[part], side, spare)
+                index[part], position[part] = self._locate_tail(p[part], side)
+        return index, position
 
-    def _locate_tail(self, p: Array, upper: bool, spare: Workspace) -> tuple[Codes, Codes]:
+    def _locate_tail(self, p: Array, upper: bool) -> tuple[Codes, Codes]:
         """Return bin and position in one tail."""
-        n = p.shape[0]
-        q, code, place = spare.value[:n], spare.code[:n], spare.place[:n]
-        if upper:
-            np.subtract(1.0, p, out=q)
-        else:
-            np.copyto(q, p)
-        np.subtract(q.view(np.int64), _CODE_SHIFT, out=code)
-        smallest = float(q.min())
-        if smallest < _OUTER_VALUE:
-            small = np.flatnonzero(q < _OUTER_VALUE)
-            step = 1 << (self._shift - _POSITION_BITS)
-            code[small] = np.maximum((q[small] * _LINEAR).astype(np.int64), step)
+        q = 1.0 - p if upper else p
+        code = q.view(np.int64) - _CODE_SHIFT
+        small, step = np.flatnonzero(q < _OUTER_VALUE), 1 << (self._shift - _POSITION_BITS)
+        code[small] = np.maximum((q[small] * _LINEAR).astype(np.int64), step)
         if upper:
             # with negative codes these bins are half open on the upper side, too
             np.negative(code, out=code)
-        np.bitwise_and(code, (1 << self._shift) - 1, out=place)
-        np.right_shift(place, self._shift - _POSITION_BITS, out=place)
-        np.right_shift(code, self._shift, out=code)
-        np.add(code, self._one if upper else 1, out=code)
-        if smallest == 0.0:
-            alone = np.flatnonzero(q == 0.0)
-            code[alone] = self._one if upper else 0
-            place[alone] = 0
+        place = (code & ((1 << self._shift) - 1)) >> (self._shift - _POSITION_BITS)
+        code >>= self._shift
+        code += self._one if upper else 1
+        alone = q == 0.0
+        code[alone], place[alone] = self._one if upper else 0, 0
         return code, place
 
     def edges(self, index: Codes) -> tuple[Array, Array]:
@@ -261,7 +237,4 @@ def octave_bins(precision: int) -> OctaveBins:
 
 def octaves_pooled(grouped: GroupedOutcomes, precision: int) -> GroupedOutcomes:
     """Return one group for each occupied bin of a precision, at the mean of its predictions."""
-    n = grouped.prob.shape[0]
-    index, position = np.empty((2, n), dtype=np.int64)
-    octave_bins(precision).locate(grouped.prob, index, position, Workspace(n))
-    return grouped.pooled(group_starts(index))
+    return grouped.pooled(group_starts(octave_bins(precision).locate(grouped.prob)[0]))

@@ -16,7 +16,8 @@ _SCORES = {
 }
 
 
-def _known() -> dict[str, Callable[..., float]]:
+def known_metrics() -> dict[str, Callable[..., float]]:
+    """Return the public metrics by name."""
     from sklearn_calib import metrics
 
     return {name: getattr(metrics, name) for name in metrics.__all__ if is_metric(getattr(metrics, name))}
@@ -24,13 +25,13 @@ def _known() -> dict[str, Callable[..., float]]:
 
 def metric_names() -> list[str]:
     """Return all names of metrics, sorted."""
-    return sorted({**_known(), **_SCORES})
+    return sorted({**known_metrics(), **_SCORES})
 
 
 def as_metric(metric: Any, name: str = "metric") -> Callable[..., float]:
     """Return a metric that is given as a function or by name."""
     if isinstance(metric, str):
-        known = {**_known(), **_SCORES}
+        known = {**known_metrics(), **_SCORES}
         if metric not in known:
             raise ValueError(f"{name}={metric!r} is not the name of a metric. Use one of {metric_names()}.")
         return known[metric]

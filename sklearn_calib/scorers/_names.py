@@ -15,22 +15,12 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_weights
 from sklearn_calib.metrics import (
     area_under_risk_coverage,
-    calibration_decision_loss,
-    calibration_loss,
-    cutoff_calibration_error,
     decision_risk_gap,
     expected_calibration_error,
-    integrated_calibration_index,
-    interval_calibration_error,
-    kernel_calibration_error,
-    logit_smoothed_ece,
-    lower_distance_to_calibration,
     net_benefit,
-    refinement_loss,
-    smooth_calibration_error,
-    smooth_ece,
-    sweep_calibration_error,
 )
+from sklearn_calib.metrics._metric_kernel import declaration
+from sklearn_calib.metrics._names import known_metrics
 from sklearn_calib.metrics._scores import log_losses, squared_distances
 from sklearn_calib.scorers._pvalue import PValueScorer
 from sklearn_calib.scorers._scorer import CalibrationScorer
@@ -65,28 +55,17 @@ def _mean(
     return float(np.average(losses(proba, codes), weights=weights))
 
 
-#: Calibration errors, the refinement loss and the area under the risk-coverage curve, negated.
+#: Metrics of which smaller values are better, negated, and some of them with other parameters.
 CALIBRATION_SCORERS = {
+    f"neg_{name}": CalibrationScorer(metric)
+    for name, metric in known_metrics().items()
+    if not declaration(metric).greater_is_better
+} | {
     "neg_area_under_risk_coverage": CalibrationScorer(area_under_risk_coverage, reduction="confidence"),
-    "neg_calibration_decision_loss": CalibrationScorer(calibration_decision_loss),
-    "neg_calibration_loss": CalibrationScorer(calibration_loss),
-    "neg_cutoff_calibration_error": CalibrationScorer(cutoff_calibration_error),
-    "neg_decision_risk_gap": CalibrationScorer(decision_risk_gap),
-    "neg_expected_calibration_error": CalibrationScorer(expected_calibration_error),
-    "neg_integrated_calibration_index": CalibrationScorer(integrated_calibration_index),
-    "neg_interval_calibration_error": CalibrationScorer(interval_calibration_error),
-    "neg_kernel_calibration_error": CalibrationScorer(kernel_calibration_error),
-    "neg_logit_smoothed_ece": CalibrationScorer(logit_smoothed_ece),
-    "neg_lower_distance_to_calibration": CalibrationScorer(lower_distance_to_calibration),
     "neg_maximum_calibration_error": CalibrationScorer(expected_calibration_error, norm="max"),
     "neg_maximum_decision_risk_gap": CalibrationScorer(decision_risk_gap, threshold="max"),
     "neg_quantile_calibration_error": CalibrationScorer(expected_calibration_error, strategy="quantile"),
-    "neg_refinement_loss": CalibrationScorer(refinement_loss),
-    "neg_smooth_calibration_error": CalibrationScorer(smooth_calibration_error),
-    "neg_smooth_ece": CalibrationScorer(smooth_ece),
-    "neg_sweep_calibration_error": CalibrationScorer(sweep_calibration_error),
 }
-
 #: p-values of tests of calibration.
 PVALUE_SCORERS = {
     f"pvalue_{test}": PValueScorer(test)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sklearn_calib._core._binning import POSITIONS, OctaveBins, Workspace
+from sklearn_calib._core._binning import POSITIONS, OctaveBins
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib.sketch._batch import PIECE, Batch
 
@@ -105,8 +105,7 @@ class Accumulator:
         n, n_samples = self._n_waiting, settled.n_samples + self.n_samples
         bins, sums, values = settled.bins, settled.sums, settled.values
         if self._waiting is not None and n:
-            waiting, position = np.empty((2, n), dtype=np.int64)
-            self._grid.locate(self._waiting.p[:n], waiting, position, Workspace(n))
+            waiting, position = self._grid.locate(self._waiting.p[:n])
             y = self._waiting.y[:n]
             bins = np.concatenate((bins, waiting))
             sums = np.concatenate((sums, np.stack((1 - y, y, position))), axis=1)
@@ -127,18 +126,15 @@ class Accumulator:
 
     def _add(self, batch: Batch) -> None:
         """Add samples at once, in pieces."""
-        sums, most = self._open(), min(PIECE, batch.p.shape[0])
-        spare, (bins_of, position_of, key_of) = Workspace(most), np.empty((3, most), dtype=np.int64)
+        sums = self._open()
         for y, p, w in batch.pieces():
-            n = p.shape[0]
-            bins, position, key = bins_of[:n], position_of[:n], key_of[:n]
-            self._grid.locate(p, bins, position, spare)
-            np.multiply(y, self._grid.n_bins, out=key, casting="unsafe", dtype=np.int64)
-            key += bins
+            bins, position = self._grid.locate(p)
             note_values(self._values, bins, p)
-            np.add.at(sums.reshape(-1), key, 1.0 if w is None else w)
+            np.add.at(
+                sums.reshape(-1), y.astype(np.int64) * self._grid.n_bins + bins, 1.0 if w is None else w
+            )
             np.add.at(sums[2], bins, position.astype(np.float64) if w is None else w * position)
-            self._n_added += n
+            self._n_added += p.shape[0]
 
     def _open(self) -> Array:
         if self._sums is None:

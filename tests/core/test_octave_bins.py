@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sklearn_calib._core._binning import POSITIONS, OctaveBins, Workspace
+from sklearn_calib._core._binning import POSITIONS, OctaveBins
 
 EXTREMES = [
     0.0,
@@ -51,10 +51,7 @@ def edges_by_definition(precision):
 
 
 def located(grid, p):
-    p = np.asarray(p, dtype=np.float64)
-    index, position = np.empty(p.size, np.int64), np.empty(p.size, np.int64)
-    grid.locate(p, index, position, Workspace(p.size))
-    return index, position
+    return grid.locate(np.asarray(p, dtype=np.float64))
 
 
 @pytest.mark.parametrize("precision", [8, 10])

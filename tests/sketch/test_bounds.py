@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib import metrics
-from sklearn_calib._core._binning import POSITIONS, Workspace, octave_bins
+from sklearn_calib._core._binning import POSITIONS, octave_bins
 from sklearn_calib._core._links import logit
 from sklearn_calib.inference import TCal
 from sklearn_calib.sketch import CalibrationSketch
@@ -39,9 +39,7 @@ class Case:
 
 
 def located(p, precision):
-    cell, position = np.empty(p.size, np.int64), np.empty(p.size, np.int64)
-    octave_bins(precision).locate(np.asarray(p, dtype=np.float64), cell, position, Workspace(p.size))
-    return cell
+    return octave_bins(precision).locate(np.asarray(p, dtype=np.float64))[0]
 
 
 def predictions(kind, rng, n):
