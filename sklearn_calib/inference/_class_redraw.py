@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.special import ndtri
 
-from sklearn_calib._core._clusters import Clusters, clusters_of_classes, dependence
+from sklearn_calib._core._clusters import Clusters, clusters_of_classes
 from sklearn_calib._core._grouping import group_outcomes, group_sample, sampled_probability
 from sklearn_calib._core._null import MAX_ELEMENTS, sample_labels, spawn
 from sklearn_calib._typing import Array
@@ -203,17 +203,10 @@ def check_table(
     if reduction == "top-label":
         members = tuple(part.members for part in split_classes(y, p, reduction) if part.members is not None)
         ((_, y, p, _),) = split_classes(y, p, "confidence")
+    found = None if codes is None else clusters_of_classes(y, p, codes)
+    if reduction == "top-label":
         y, p = y[:, np.newaxis], p[:, np.newaxis]
-    found = None if codes is None else _clusters_of_rows(y, p, codes)
     return Table(y, p, found, members, w, first.sampling, by_class)
-
-
-def _clusters_of_rows(y: NDArray[np.int64], p: Array, codes: NDArray[np.int64]) -> Clusters:
-    if y.ndim == 1:
-        return clusters_of_classes(y, p, codes)
-    one, events = np.ones(y.shape[0]), y[:, 0].astype(np.float64)
-    found = dependence(codes, p[:, 0], one, events)
-    return Clusters(np.arange(y.shape[0]), codes, one, events, int(codes.max()) + 1, found)
 
 
 class _Part:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from inspect import signature
 from itertools import combinations
 from typing import Any, Literal
@@ -33,7 +32,7 @@ from sklearn_calib.inference._paired_samples import (
 )
 from sklearn_calib.inference._redraw import Metric
 from sklearn_calib.metrics._metric_kernel import check_estimable, declaration
-from sklearn_calib.metrics._names import as_metric
+from sklearn_calib.metrics._names import as_metric, name_of
 
 
 @dataclass(frozen=True)
@@ -427,18 +426,11 @@ def compare_models(
         confidence=confidence,
         n_samples=rows.n_samples,
         n_clusters=None if rows.samples[0].clusters is None else int(rows.units.max()) + 1,
-        metric=_name_of(metric),
+        metric=name_of(metric),
         calibration_error=declaration(metric).calibration_error,
         greater_is_better=declaration(metric).greater_is_better,
         **rows.support,
     )
-
-
-def _name_of(metric: Metric) -> str:
-    """Return the name of a function; of a partial, that of its function."""
-    while isinstance(metric, partial):
-        metric = metric.func
-    return str(getattr(metric, "__name__", type(metric).__name__))
 
 
 def _one(

@@ -20,7 +20,7 @@ from sklearn_calib._validation import (
     shape_of,
 )
 from sklearn_calib.inference._class_redraw import check_table, own_reduction, redrawn_of
-from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
+from sklearn_calib.inference._redraw import Metric, Redrawn
 from sklearn_calib.metrics._names import as_metric
 
 
@@ -189,7 +189,7 @@ def null_distribution_of(
     redrawn: Redrawn, n_resamples: int, generator: np.random.Generator, confidence: float
 ) -> NullDistribution:
     """Return the null distribution of a metric that is bound to checked predictions."""
-    values = np.sort(redrawn_values(redrawn, n_resamples, generator))
+    values = np.sort(redrawn.draws(redrawn.null_samples(n_resamples, generator)))
     return NullDistribution(
         mean=float(values.mean()),
         std=float(values.std()),

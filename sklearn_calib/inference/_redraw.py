@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-from sklearn_calib._core._null import bootstrap_counts, draw_null, draw_outcomes
+from sklearn_calib._core._null import bootstrap_counts, draw_null
 from sklearn_calib._typing import Array
 from sklearn_calib.metrics._metric_kernel import (
     BoundKernel,
@@ -228,16 +228,3 @@ class Redrawn:
         if found is None and not self.weighted:
             check_weights_count(self.metric, self.grouped)
         return found
-
-
-def redrawn_values(
-    redrawn: Redrawn,
-    n_resamples: int,
-    generator: np.random.Generator,
-    *,
-    pairs: bool = False,
-) -> Array:
-    """Return the metric of samples with simulated outcomes, and, if ``pairs``, resampled predictions."""
-    if pairs:
-        return redrawn.draws(draw_outcomes(redrawn.grouped, n_resamples, generator))
-    return redrawn.draws(redrawn.null_samples(n_resamples, generator))

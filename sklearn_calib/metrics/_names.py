@@ -1,6 +1,7 @@
 """Metrics given by name."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sklearn_calib.metrics._metric_kernel import is_metric
@@ -42,3 +43,10 @@ def as_metric(metric: Any, name: str = "metric") -> Callable[..., float]:
         )
     called: Callable[..., float] = metric
     return called
+
+
+def name_of(metric: Callable[..., float]) -> str:
+    """Return the name of a function; of a partial, that of its function."""
+    while isinstance(metric, partial):
+        metric = metric.func
+    return str(getattr(metric, "__name__", type(metric).__name__))

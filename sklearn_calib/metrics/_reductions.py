@@ -19,7 +19,6 @@ from sklearn_calib._validation import (
     check_columns,
     check_option,
     column_names,
-    shape_of,
 )
 
 Reduction = Literal["classwise", "confidence", "top-label"]
@@ -83,20 +82,6 @@ def two_columns(p: Array) -> Array:
     return np.column_stack((np.round(1.0 - p, 15), p))
 
 
-def has_classes(y_true: ArrayLike, y_proba: ArrayLike, pos_label: Any) -> bool:
-    """Tell whether the probabilities are multiclass, and raise ValueError if so with ``pos_label``."""
-    shape, labels_shape = shape_of(y_proba, "y_proba"), shape_of(y_true, "y_true")
-    multilabel = len(shape) == 2 and shape[1] >= 2 and labels_shape == shape
-    if not multilabel and not (len(shape) == 2 and shape[1] > 2):
-        return False
-    if pos_label is not None:
-        raise ValueError(
-            f"pos_label={pos_label!r} needs a binary problem, but y_proba has {shape[1]} columns. "
-            "Omit it, or pass y_true == label with the column of that label."
-        )
-    return not multilabel
-
-
 def check_problem(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -114,19 +99,23 @@ def check_problem(
     between 0 and 1.
     """
     y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
-    if p.ndim == 2 and p.shape[1] >= 2:
-        if has_classes(y, p, pos_label):
-            return check_class_sample(y, y_proba, sample_weight, labels, clusters, weights=weights)
-        if y.shape == p.shape:
-            if labels is not None:
-                raise ValueError("labels must be omitted if y_true has one column per label (multilabel).")
-            if not np.isin(y, (0, 1)).all():
-                raise ValueError("y_true with one column per label (multilabel) must hold 0 and 1 only.")
-            check_columns(y_proba, column_names(y_true), "y_proba")
-            return [
-                check_binary(y[:, k], p[:, k], sample_weight, 1, clusters, weights=weights)
-                for k in range(y.shape[1])
-            ]
+    multilabel = p.ndim == 2 and p.shape[1] >= 2 and y.shape == p.shape
+    several = multilabel or (p.ndim == 2 and p.shape[1] > 2)
+    if several and pos_label is not None:
+        raise ValueError(
+            f"pos_label={pos_label!r} needs a binary problem, but y_proba has {p.shape[1]} columns. "
+            "Omit it, or pass y_true == label with the column of that label."
+        )
+    if several and not multilabel:
+        return check_class_sample(y, y_proba, sample_weight, labels, clusters, weights=weights)
+    if multilabel:
+        if labels is not None:
+            raise ValueError("labels must be omitted if y_true has one column per label (multilabel).")
+        if not np.isin(y, (0, 1)).all():
+            raise ValueError("y_true with one column per label (multilabel) must hold 0 and 1 only.")
+        check_columns(y_proba, column_names(y_true), "y_proba")
+        pairs = zip(y.T, p.T, strict=True)
+        return [check_binary(*pair, sample_weight, 1, clusters, weights=weights) for pair in pairs]
     if labels is not None:
         raise ValueError(
             "labels name the columns of y_proba in a multiclass problem, but y_proba belongs to a binary "

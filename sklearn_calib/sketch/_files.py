@@ -161,15 +161,7 @@ def _filled(cells: Any) -> Any:
 def _encode(cells: Any, known: dict[Any, int], cell: str, first: int, gaps: bool) -> NDArray[Any]:
     """Return the number of each label; new ones are added to those that are known."""
     import pyarrow
-    from pyarrow.types import is_boolean, is_floating, is_integer
 
-    labels, kinds = list(known), (is_boolean, is_floating, is_integer)
-    if 0 < len(labels) < 3 and not cells.null_count and any(kind(cells.type) for kind in kinds):
-        # numbers that all equal the one or two known labels need no dictionary
-        values = cells.to_numpy(zero_copy_only=False)
-        is_first = values == labels[0]
-        if (is_first | (values == labels[-1])).all():
-            return (~is_first).view(np.int8)
     if not isinstance(cells, pyarrow.DictionaryArray):
         try:
             cells = cells.dictionary_encode()

@@ -27,6 +27,8 @@ _MOST_SIMULATED = 100_000
 _MOST_SAMPLES = 1e8
 # Standardized statistics that differ by less are ties: more than the accuracy of any metric.
 _TIE = 1e-4
+# Evidence that differs by less differs by rounding.
+_ROUNDING = 1e-9
 # Statistics that are infinite count as this.
 _LARGEST = 1e100
 # Text shows more parts than this without all classes: only so many.
@@ -288,38 +290,29 @@ def _smallest(z: Array, groups: list[NDArray[np.intp]]) -> tuple[Array, Array, A
     is the rank of their smallest p-value, and the same again for all groups, where ties go by z (min-p,
     Westfall and Young 1993). Rows are exchangeable under the null hypothesis, so that the level is exact.
     """
-    n_rows, pvalues, adjusted = z.shape[0], ranks(z, np.full(z.shape[1], _TIE)), np.empty(z.shape[1])
+    n_rows, adjusted = z.shape[0], np.empty(z.shape[1])
+    pvalues = np.column_stack([ranks(column, column, _TIE) for column in z.T])
     # a whole number, which decreases with the p-value, and a fraction below 1/2, which increases with z
     evidence = 0.4 * z / (1.0 + np.abs(z)) - np.rint(n_rows * pvalues)
 
     def ranked(largest: Array, values: Array) -> Array:
         """Return evidence whose p-value is the rank of ``values`` among the ``largest`` ones of a group."""
-        out: Array = values - np.rint(values) - np.rint(n_rows * _rank(largest, values))
+        out: Array = values - np.rint(values) - np.rint(n_rows * ranks(largest, values, _ROUNDING))
         return out
 
     largest = [evidence[:, group].max(axis=1) for group in groups]
     overall = np.max([ranked(values, values) for values in largest], axis=0)
     for group, values in zip(groups, largest, strict=True):
         # what the group, and then the test, had returned if the column were the smallest
-        adjusted[group] = _rank(overall, ranked(values, evidence[0, group]))
+        adjusted[group] = ranks(overall, ranked(values, evidence[0, group]), _ROUNDING)
     # among ties, a column can have a larger z than the one that decides; ranks without z are larger
-    adjusted = np.maximum(np.maximum(adjusted, _rank(overall, overall[0])), pvalues[0])
+    adjusted = np.maximum(np.maximum(adjusted, ranks(overall, overall[0], _ROUNDING)), pvalues[0])
     least = -np.rint(overall) / n_rows
     return pvalues[0], adjusted, least[1:], float(least[0])
 
 
-def ranks(values: Array, slack: Array) -> Array:
-    """Return, for each column, the fraction of rows at least as large as each; up to ``slack`` are ties."""
-    found = [
-        values.shape[0] - np.searchsorted(np.sort(column), column - tie)
-        for column, tie in zip(values.T, slack, strict=True)
-    ]
-    out: Array = np.column_stack(found) / values.shape[0]
-    return out
-
-
-def _rank(evidence: Array, observed: Array) -> Array:
-    """Return the fraction of ``evidence`` that is at least as large as each of ``observed``."""
-    n = evidence.shape[0]
-    out: Array = (n - np.searchsorted(np.sort(evidence), observed - 1e-9)) / n
+def ranks(values: Array, observed: Array, slack: float) -> Array:
+    """Return the fraction of ``values`` that reach each of ``observed``; up to ``slack`` are ties."""
+    found = values.shape[0] - np.searchsorted(np.sort(values), observed - slack)
+    out: Array = found / values.shape[0]
     return out

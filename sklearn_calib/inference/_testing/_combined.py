@@ -194,7 +194,8 @@ class CombinedTest(SimulatedTest):
             values = self._simulate(scales.samples, [_COMPONENTS[name](scales) for name in names])
             observed, method = values[0], f"{self.n_resamples} simulations"
             slack = TIE * (np.abs(observed) + 1.0)
-            pvalues = ranks(values, slack)
+            columns = zip(values.T, slack, strict=True)
+            pvalues = np.column_stack([ranks(column, column, tie) for column, tie in columns])
             own = pvalues[0]
             mean = 1.0 / (weights / pvalues).sum(axis=1)
             statistic, null = float(mean[0]), mean[1:]

@@ -4,7 +4,7 @@ from copy import copy
 from typing import Any
 
 from sklearn_calib._core._grouping import group_sample
-from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._core._null import draw_outcomes, monte_carlo_pvalue
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -13,10 +13,10 @@ from sklearn_calib._validation import (
     check_randomness,
     check_size,
 )
-from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values, reduced_once
+from sklearn_calib.inference._redraw import Metric, Redrawn, reduced_once
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, result_of
 from sklearn_calib.inference._testing._simulated import refuse_clusters, simulated
-from sklearn_calib.metrics._names import as_metric
+from sklearn_calib.metrics._names import as_metric, name_of
 
 # What counts as a tie of two values of a metric, apart from rounding in proportion to it.
 _TIE = 1e-12
@@ -112,7 +112,8 @@ class ConsistencyTest(CalibrationTest):
         redrawn = Redrawn(metric, grouped, weighted=sample.w is not None, w=sample.sampling_weights)
         value = redrawn.estimate
         if self.resample == "pairs":
-            null = redrawn_values(redrawn, self.n_resamples, check_generator(self.random_state), pairs=True)
+            generator = check_generator(self.random_state)
+            null = redrawn.draws(draw_outcomes(redrawn.grouped, self.n_resamples, generator))
         else:
             weight, power = redrawn.grouped.weight, 0.5 * redrawn.is_error
             null = redrawn.known(
@@ -120,11 +121,9 @@ class ConsistencyTest(CalibrationTest):
                     self, redrawn.grouped, lambda positives: redrawn.values(weight, positives), power=power
                 )
             )
-        function = getattr(metric, "func", metric)
-        name = getattr(function, "__name__", type(function).__name__)
         return result_of(
             grouped,
-            test=f"consistency test of {name}",
+            test=f"consistency test of {name_of(metric)}",
             statistic=value,
             pvalue=monte_carlo_pvalue(value, null, max(_TIE, redrawn.accuracy)),
             estimate=value,

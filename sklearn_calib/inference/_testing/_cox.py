@@ -145,13 +145,18 @@ class CoxTest(SimulatedTest):
             df = 2 if parameter == "both" else 1
             residual = data.residual(null)
             own = data.scores(null, parameter, float(residual.sum()), float(residual @ data.u))
-            spreads = _spreads(grouped, data, null, parameter)
+            # the null hypothesis of the slope leaves the intercept open: the fitted one
+            fitted = expit(null.intercept + logit(grouped.prob))
+            true = replace(grouped, prob=fitted) if parameter == "slope" else grouped
+            middle = data.centre + data.spread * data.residual_centre(null, parameter) + null.intercept
+            along = [None, lambda p: (logit(p) - middle) / data.spread]
+            spreads = [spread_of(true, covariate) for covariate in along[ROWS[parameter]]]
             unit = np.sqrt([spread.own for spread in spreads])
             own /= unit
             statistic = float(own @ own)
             estimate = float(data.weight @ np.abs(full.prob - null.prob) / whole.total)
             reason = full.describe(parameter)
-            drawn = self._simulated_scores(grouped, data, null, parameter, spreads)
+            drawn = self._simulated_scores(grouped, true, data, null, parameter, spreads)
             if drawn is not None:
                 drawn /= unit[:, np.newaxis]
             if drawn is not None and grouped.clusters is not None:
@@ -181,6 +186,7 @@ class CoxTest(SimulatedTest):
     def _simulated_scores(
         self,
         grouped: GroupedOutcomes,
+        true: GroupedOutcomes,
         data: LogitOutcomes,
         null: Recalibration,
         parameter: str,
@@ -211,7 +217,6 @@ class CoxTest(SimulatedTest):
             )
             sums = np.stack((np.zeros_like(along), along - centre @ data.u))
             return data.scores(null, parameter, *sums)
-        true = _true(grouped, null, parameter)
         u = (logit(grouped.prob) - data.centre) / data.spread
         covariates = np.stack((np.ones_like(u), u))
         offset = np.array([[centre.sum()], [centre @ data.u]])
@@ -221,28 +226,6 @@ class CoxTest(SimulatedTest):
             lambda positives: data.scores(null, parameter, *(covariates @ positives - offset)).T,
             *spreads,
         ).T
-
-
-def _true(grouped: GroupedOutcomes, null: Recalibration, parameter: str) -> GroupedOutcomes:
-    """Return the outcomes with the event probabilities of the null hypothesis."""
-    if parameter != "slope":
-        return grouped
-    # its null hypothesis leaves the intercept open: the fitted one
-    return replace(grouped, prob=expit(null.intercept + logit(grouped.prob)))
-
-
-def _spreads(
-    grouped: GroupedOutcomes, data: LogitOutcomes, null: Recalibration, parameter: str
-) -> list[Spread]:
-    """Return the ratio of variances of each score."""
-    true, middle = (
-        _true(grouped, null, parameter),
-        data.centre + data.spread * data.residual_centre(null, parameter),
-    )
-    if parameter == "slope":
-        middle += null.intercept
-    along = [None, lambda p: (logit(p) - middle) / data.spread]
-    return [spread_of(true, covariate) for covariate in along[ROWS[parameter]]]
 
 
 _NULL = {
