@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import group_scores
-from sklearn_calib._core._maps import Softmax, logistic
+from sklearn_calib._core._maps import NUMPY, Softmax, logistic
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_flag, check_not_negative, check_option
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
@@ -20,10 +20,8 @@ from sklearn_calib.calibrators._softmax import (
     AffineProblem,
     Preconditioner,
     affine_scores,
-    linear_map,
     log_losses,
     minimise_affine,
-    softmax,
 )
 
 _FOLDS = 3
@@ -85,14 +83,9 @@ class AffineCalibrator(BaseCalibrator):
         self.coef_ = fit.theta[:, :-1].copy()
         self.intercept_ = fit.theta[:, -1].copy()
 
-    @abstractmethod
-    def _map_logits(self, logits: Array) -> Array:
-        """Return the scores W x + b of the fitted map."""
-
-    def _linear(self, features: Array) -> Array:
-        scores = linear_map(features, self.coef_)
-        scores += self.intercept_
-        return scores
+    def _inner(self) -> tuple[float, float, bool]:
+        """Return ``beta``, ``share`` and ``center`` of the node of the map, which make x of the scores."""
+        return 0.0, 1.0, True
 
     def _check_parameters(self) -> None:
         check_link(self.link)
@@ -138,25 +131,30 @@ class AffineCalibrator(BaseCalibrator):
         self.n_iter_ = fit.n_iter
         self._keep(fit)
 
+    def _softmax(self, floor: float) -> Softmax:
+        """Return the map of logits, or of probabilities that are clipped at ``floor``."""
+        return Softmax(floor, *self._inner(), self.coef_.copy(), self.intercept_.copy())
+
+    @property
+    def _floor(self) -> float:
+        return 0.0 if self.link == "identity" else self.min_proba_
+
     def _export(self, build: Any) -> Any:
-        coef, intercept = self.coef_, self.intercept_
         if self.classes_.shape[0] > 2:
-            return self._exported(build, 0.0, 1.0, center=True)
+            return self._softmax(self._floor)
+        if self._inner()[0] > 0.0:
+            return build.composed(self, [])
+        coef, intercept = self.coef_, self.intercept_
         coef = np.diag(coef) if coef.ndim == 1 else coef
         # the logits of the classes are minus and plus half the log-odds
         slope = float(coef[1] @ [-0.5, 0.5] - coef[0] @ [-0.5, 0.5])
         return logistic(self.link, slope, float(intercept[1] - intercept[0]))
 
-    def _exported(self, build: Any, beta: float, share: float, center: bool) -> Any:
-        """Return the map of three or more classes; of two an approximation."""
-        if self.classes_.shape[0] == 2:
-            return build.composed(self, [])
-        floor = 0.0 if self.link == "identity" else self.min_proba_
-        return Softmax(floor, beta, share, center, self.coef_.copy(), self.intercept_.copy())
-
     def _map_scores(self, scores: Array) -> Array:
-        proba = softmax(self._map_logits(self._logits(scores)))
-        return proba[:, 1] if scores.ndim == 1 else proba
+        if scores.ndim == 1:
+            proba = self._softmax(0.0).evaluate(NUMPY, self._logits(scores).T)
+            return np.asarray(proba[1])
+        return np.asarray(self._softmax(self._floor).evaluate(NUMPY, scores.T).T)
 
     def _logits(self, scores: Array) -> Array:
         """Return logits that sum to zero in each sample."""

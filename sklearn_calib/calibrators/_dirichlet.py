@@ -1,6 +1,5 @@
 """Dirichlet calibration with off-diagonal and intercept regularisation."""
 
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -102,8 +101,5 @@ class DirichletCalibrator(AffineCalibrator):
         # for this penalty, off-diagonal elements are penalised as in matrix scaling
         return n_classes**2 * (n_classes - 1) / 2.0 * 10.0 / total * super()._least_penalty(n_classes, total)
 
-    def _export(self, build: Any) -> Any:
-        return self._exported(build, 1.0, 1.0, center=False)
-
-    def _map_logits(self, logits: Array) -> Array:
-        return self._linear(self._features(logits, 1.0, 1.0))
+    def _inner(self) -> tuple[float, float, bool]:
+        return 1.0, 1.0, False

@@ -1,6 +1,5 @@
 """Matrix scaling: a linear map of log-probabilities, shrunk to temperature scaling; plain and structured."""
 
-from typing import Any
 
 import numpy as np
 
@@ -147,9 +146,6 @@ class MatrixScalingCalibrator(AffineCalibrator):
         self.temperature_ = 1.0 / fit.beta
         self.coef_ *= fit.beta
 
-    def _map_logits(self, logits: Array) -> Array:
-        return self._linear(logits)
-
 
 class StructuredMatrixScalingCalibrator(AffineCalibrator):
     r"""Structured matrix scaling: temperature, vector and matrix scaling with increasing penalties.
@@ -255,9 +251,6 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     def _features(self, logits: Array, beta: float, total: float) -> Array:
         doubt = _DOUBT if isinstance(self.penalty, str) else 1.0
         self.smoothing_ = doubt / (total + doubt)
-        return self._smoothed(logits, beta)
-
-    def _smoothed(self, logits: Array, beta: float) -> Array:
         scaled = beta * logits
         proba = np.exp(scaled - scaled.max(axis=1, keepdims=True))
         proba *= (1.0 - self.smoothing_) / proba.sum(axis=1, keepdims=True)
@@ -302,11 +295,8 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         super()._keep(fit)
         self.temperature_ = 1.0 / fit.beta
 
-    def _export(self, build: Any) -> Any:
-        return self._exported(build, 1.0 / self.temperature_, 1.0 - self.smoothing_, center=True)
-
-    def _map_logits(self, logits: Array) -> Array:
-        return self._linear(self._smoothed(logits, 1.0 / self.temperature_))
+    def _inner(self) -> tuple[float, float, bool]:
+        return 1.0 / self.temperature_, 1.0 - self.smoothing_, True
 
 
 def _maps(

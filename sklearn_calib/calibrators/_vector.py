@@ -85,7 +85,3 @@ class VectorScalingCalibrator(AffineCalibrator):
         self.temperature_ = 1.0 / fit.beta
         self.coef_ = fit.beta * fit.theta[:, 0]
         self.intercept_ = fit.theta[:, 1].copy()
-
-    def _map_logits(self, logits: Array) -> Array:
-        scores: Array = logits * self.coef_ + self.intercept_
-        return scores
