@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-from sklearn_calib._typing import Array
-
-Codes = NDArray[np.int64]
+from sklearn_calib._typing import Array, Codes
 
 # Samples per slice: 64 kB per array, which memory allocators reuse.
 _SLICE = 1 << 13

@@ -1,6 +1,5 @@
 """Dirichlet calibration with off-diagonal and intercept regularisation."""
 
-
 import numpy as np
 from scipy.special import logsumexp
 

@@ -1,6 +1,5 @@
 """Matrix scaling: a linear map of log-probabilities, shrunk to temperature scaling; plain and structured."""
 
-
 import numpy as np
 
 from sklearn_calib._typing import Array, Codes

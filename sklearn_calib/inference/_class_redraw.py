@@ -23,6 +23,7 @@ from sklearn_calib.metrics._metric_kernel import check_estimable, declaration
 from sklearn_calib.metrics._reductions import (
     REDUCTIONS,
     check_problem,
+    class_samples,
     multilabel_words,
     split_classes,
     two_columns,
@@ -194,8 +195,7 @@ def check_table(
             "reduction='classwise'."
         )
     if reduction == "confidence":
-        ((_, right, confidence, _),) = split_classes(y, p, "confidence")
-        return BinarySample(right, confidence, w, clusters=codes, sampling=first.sampling)
+        return class_samples(first, "confidence")[0]
     if w is not None and not first.sampling:
         times = check_frequency_weights(w)
         y, p, w = np.repeat(y, times, axis=0), np.repeat(p, times, axis=0), np.ones(times.sum())

@@ -297,19 +297,13 @@ def _roc_auc(w: Array, mass: Array, c: float) -> IntervalEstimate:
     # Stationary points: with a constant numerator K - r^2/2, r^2 - 4 K r + 2 K = 0; with K + r - r^2/2,
     # r^2 + 4 K r - 2 K = 0.
     candidates = [low, event_rate, high]
-    for k in (k_up, k_down):
-        candidates.extend(_real_roots(1.0, -4.0 * k, 2.0 * k))
-    for k in (k_up - event_rate, k_down - event_rate):
-        candidates.extend(_real_roots(1.0, 4.0 * k, -2.0 * k))
+    for factor in (-4.0 * k_up, -4.0 * k_down, 4.0 * (k_up - event_rate), 4.0 * (k_down - event_rate)):
+        roots = np.roots([1.0, factor, -factor / 2.0])
+        candidates += roots.real[np.isreal(roots)].tolist()
     rates = [r for r in candidates if low <= r <= high]
     upper = max(area(r, c + min(0.0, r - event_rate)) for r in rates)
     lower = min(area(r, -c + max(0.0, r - event_rate)) for r in rates)
     return IntervalEstimate(value, max(lower, 0.0), min(upper, 1.0))
-
-
-def _real_roots(a: float, b: float, c: float) -> list[float]:
-    roots = np.roots([a, b, c])
-    return [float(r.real) for r in roots if np.isreal(r)]
 
 
 def _assumption(certificate: float | None, factor: float) -> str:

@@ -64,14 +64,11 @@ def split_classes(
     return problems
 
 
-def class_samples(sample: ClassSample, reduction: str) -> list[BinarySample]:
+def class_samples(sample: BinarySample | ClassSample, reduction: str) -> list[BinarySample]:
     """Return the binary problems of "classwise" or "confidence" as samples."""
-    return [
-        BinarySample(
-            part.outcome, part.probability, sample.w, clusters=sample.clusters, sampling=sample.sampling
-        )
-        for part in split_classes(sample.y, sample.p, reduction)
-    ]
+    p = two_columns(sample.p) if sample.p.ndim == 1 else sample.p
+    kept: dict[str, Any] = {"clusters": sample.clusters, "sampling": sample.sampling}
+    return [BinarySample(y, q, sample.w, **kept) for _, y, q, _ in split_classes(sample.y, p, reduction)]
 
 
 def two_columns(p: Array) -> Array:
@@ -124,11 +121,11 @@ def check_problem(
     return check_binary(y, y_proba, sample_weight, pos_label, clusters, weights=weights, fractions=fractions)
 
 
-def multilabel_words(reduction: str | None) -> str:
+def multilabel_words(reduction: str | None, instead: str = "classwise") -> str:
     """Return the error message for a reduction that multilabel targets do not have."""
     return (
         f"reduction={reduction!r} needs mutually exclusive classes, but y_true has one column per label "
-        "(multilabel). Use reduction='classwise', or pass one label per sample."
+        f"(multilabel). Use reduction={instead!r}, or pass one label per sample."
     )
 
 

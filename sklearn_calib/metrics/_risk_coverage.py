@@ -21,8 +21,7 @@ from sklearn_calib.metrics._reductions import (
     Reduction,
     check_problem,
     checked_error,
-    split_classes,
-    two_columns,
+    class_samples,
 )
 
 
@@ -161,9 +160,7 @@ def risk_coverage_curve(
         )
     if isinstance(problem, BinarySample) and reduction == "classwise":
         return _curve(problem)
-    proba = two_columns(problem.p) if binary else problem.p
-    ((_, right, confidence, _),) = split_classes(problem.y, proba, "confidence")
-    return _curve(BinarySample(right, confidence, problem.w))
+    return _curve(class_samples(problem, "confidence")[0])
 
 
 @shared_docs

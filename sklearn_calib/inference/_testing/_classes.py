@@ -16,7 +16,7 @@ from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import SharedLabels
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_generator
-from sklearn_calib.metrics._reductions import split_classes
+from sklearn_calib.metrics._reductions import multilabel_words, split_classes
 
 #: Reductions of three or more classes.
 REDUCTIONS = ("joint", "classwise", "confidence", "top-label")
@@ -112,10 +112,7 @@ def test_parts(test: Any, sample: ClassSample) -> Any:
         sample = sample.ordered()
     reduction = getattr(test, "reduction", "joint")
     if multilabel and reduction in ("confidence", "top-label"):
-        raise ValueError(
-            f"reduction={reduction!r} needs mutually exclusive classes, but y_true has one column per label "
-            "(multilabel). Use reduction='joint', or pass one label per sample."
-        )
+        raise ValueError(multilabel_words(reduction, "joint"))
     null_hypothesis = _NULL["multilabel" if multilabel else reduction]
     together = test._simulates_labels and (sample.clusters is not None or sample.total <= _MOST_SIMULATED)
     shares = together and not multilabel and reduction != "confidence"

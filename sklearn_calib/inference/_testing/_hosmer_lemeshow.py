@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import group_sample
@@ -120,15 +119,15 @@ class HosmerLemeshowTest(SimulatedTest):
         counts = variance > 0.0
         df = int(np.count_nonzero(counts))
         null, asymptotic_null, method = None, "", f"asymptotic, chi-squared with {df} df"
-        statistic = float(_statistic(grouped.positives[:, np.newaxis], starts, events, variance)[0])
+
+        def statistics(positives: Array) -> Array:
+            difference = np.add.reduceat(positives, starts, axis=0)[counts] - events[counts, np.newaxis]
+            return np.asarray((difference**2 / variance[counts, np.newaxis]).sum(axis=0))
+
+        statistic = float(statistics(grouped.positives[:, np.newaxis])[0])
         if df:
             if simulates(self.method, grouped.total > MOST_SIMULATED, grouped.clusters):
-                null = simulated(
-                    self,
-                    grouped,
-                    lambda positives: _statistic(positives, starts, events, variance),
-                    power=1.0,
-                )
+                null = simulated(self, grouped, statistics, power=1.0)
                 pvalue, method = monte_carlo_pvalue(statistic, null, TIE), f"{self.n_resamples} simulations"
             else:
                 pvalue, asymptotic_null = chi2_sf(statistic, df), f"chi2({df})"
@@ -150,11 +149,3 @@ class HosmerLemeshowTest(SimulatedTest):
             reason=reason,
             asymptotic_null=asymptotic_null,
         )
-
-
-def _statistic(positives: Array, starts: NDArray[np.intp], expected: Array, variance: Array) -> Array:
-    """Return H of r samples, given by the positives of each distinct prediction."""
-    counts = variance > 0.0
-    gap = np.add.reduceat(positives, starts, axis=0)[counts] - expected[counts, np.newaxis]
-    out: Array = (gap**2 / variance[counts, np.newaxis]).sum(axis=0)
-    return out

@@ -96,8 +96,9 @@ class SpiegelhalterTest(SimulatedTest):
             if simulates(self.method, sample.total > MOST_SIMULATED, sample.clusters):
                 grouped = group_sample(sample)
                 covariate = (1.0 - 2.0 * grouped.prob) / deviation
-                centre = float(covariate @ (grouped.weight * grouped.prob))
-                null = simulated(self, grouped, lambda positives: covariate @ positives - centre, spread)
+                # residuals have no rounding error where outcomes are almost certain
+                expected = (grouped.weight * grouped.prob)[:, np.newaxis]
+                null = simulated(self, grouped, lambda positives: covariate @ (positives - expected), spread)
                 pvalue = monte_carlo_pvalue(abs(statistic), np.abs(null), TIE)
                 method = f"{self.n_resamples} simulations, two-sided"
             else:
