@@ -97,8 +97,8 @@ class SpiegelhalterTest(SimulatedTest):
                 grouped = group_sample(sample)
                 covariate = (1.0 - 2.0 * grouped.prob) / deviation
                 # residuals have no rounding error where outcomes are almost certain
-                expected = (grouped.weight * grouped.prob)[:, np.newaxis]
-                null = simulated(self, grouped, lambda positives: covariate @ (positives - expected), spread)
+                mean = (grouped.weight * grouped.prob)[:, np.newaxis]
+                null = simulated(self, grouped, lambda positives: covariate @ (positives - mean), spread)
                 pvalue = monte_carlo_pvalue(abs(statistic), np.abs(null), TIE)
                 method = f"{self.n_resamples} simulations, two-sided"
             else:
