@@ -160,7 +160,7 @@ def picture(total: dict[tuple, np.ndarray], path: str) -> None:
     """Plot the distribution of levels over settings, for each number of clusters."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4.0), sharey=True, layout="constrained")
     names = {
         "tcal": "T-Cal",
         "cutoff": "cutoff",
@@ -192,7 +192,8 @@ def picture(total: dict[tuple, np.ndarray], path: str) -> None:
     axes[0].set_yscale("function", functions=(np.sqrt, np.square))
     axes[0].set_ylim(0, 1)
     axes[0].set_yticks([0, 0.05, 0.2, 0.5, 1])
-    axes[1].legend(fontsize=8, loc="upper right")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     figure.savefig(path, dpi=110)
 
 

@@ -269,7 +269,17 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]], repetitions: int) -> N
             )
 
 
-def draw(path: Path, published: Sequence[tuple[str, str, Alternative, float]], rates: Rates) -> None:
+def read_csv(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a table of :func:`write_csv`."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    texts = ("figure", "curve")
+    return [{k: v if k in texts else float(v) if v else None for k, v in row.items()} for row in rows]
+
+
+def draw(
+    path: Path, published: Sequence[tuple[str, str, Alternative, float]], rows: Sequence[dict[str, Any]]
+) -> None:
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -284,11 +294,16 @@ def draw(path: Path, published: Sequence[tuple[str, str, Alternative, float]], r
     def marks(
         ax: Any, curve: str, n: int, s: float, style: str, label: str | None = None, **how: Any
     ) -> None:
-        points = sorted((a.error, x.mean()) for (a, c), x in rates.items() if (c, a.n, a.s) == (curve, n, s))
+        points = {
+            (row["l2_ece"], row["ours"])
+            for row in rows
+            if (row["curve"], row["n"], row["s"]) == (curve, n, s)
+        }
         if points:
-            ax.plot(*np.array(points).T, style, color=grey[n], label=label, ms=4.5, mfc="none", **how)
+            style_of: dict[str, Any] = {"color": grey[n], "ms": 4.5, "mfc": "none", "label": label}
+            ax.plot(*np.transpose(sorted(points)), style, **style_of | how)
 
-    figure, axes = plt.subplots(2, 3, figsize=(11, 6.6), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(2, 3, figsize=(11, 8.6), sharey=True, layout="constrained")
     kinds = {"debiased": ("-", "o"), "biased": (":", "^"), "l1": ("-.", "s")}
     ax = axes[0, 0]
     for n in (2000, 5000, 10_000):
@@ -322,10 +337,10 @@ def draw(path: Path, published: Sequence[tuple[str, str, Alternative, float]], r
     for curve, style in zip((*CLASSICAL, "logistic score"), (":s", "-.^", ":+", "--x"), strict=True):
         marks(ax, curve, 10_000, 0.6, style, curve, lw=1)
     ax.set_title("classical tests, n = 10000")
-    places = ("lower left", "lower left", "center", "lower left", "lower left", "lower left")
-    for ax, place in zip(axes.flat, places, strict=True):
-        ax.set(xlabel="l2 calibration error", ylim=(-0.03, 1.03))
-        ax.legend(loc=place, fontsize=7, framealpha=0.8)
+    for ax in axes.flat:
+        ax.set(xlabel="l2 calibration error", ylim=(-0.03, 1.03), xticks=[0.04, 0.06, 0.08, 0.1])
+        below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.17), "frameon": False}
+        ax.legend(**below, ncols=2, fontsize=8)
     for ax in axes[:, 0]:
         ax.set_ylabel("type II error")
     figure.suptitle("Lines without marks are published, marks are ours; darker is larger n", fontsize=10)
@@ -342,6 +357,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--figure", type=Path)
     parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--draw", action="store_true", help="plot an existing table of --csv")
     options = parser.parse_args(arguments)
     published = read_published()
     alternatives = list(dict.fromkeys(a for _, _, a, _ in published))
@@ -351,6 +367,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         options.csv = options.csv or HERE / "results" / "tcal_power.csv"
         options.figure = options.figure or HERE.parent / "docs" / "_static" / "tcal_power.png"
+    if options.draw:
+        draw(options.figure, published, read_csv(options.csv))
+        return
     results = Parallel(n_jobs=options.jobs, verbose=1)(
         delayed(simulate)(a, repetitions) for a in alternatives
     )
@@ -361,7 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.csv:
         write_csv(options.csv, rows, repetitions)
     if options.figure:
-        draw(options.figure, published, rates)
+        draw(options.figure, published, rows)
 
 
 if __name__ == "__main__":
