@@ -55,7 +55,7 @@ class ReliabilityBand:
             return f"{level} of bootstrap curves (pointwise)"
         kind = "consistency" if self.kind == "consistency" else "confidence"
         extent = "simultaneous" if self.kind == "simultaneous" else "pointwise"
-        text = f"{level} {kind} band ({extent})"
+        text = f"{level} {kind} {'intervals' if self.bars else 'band'} ({extent})"
         return text + ", limits cross" * (self.kind == "simultaneous" and self.crosses)
 
     @property

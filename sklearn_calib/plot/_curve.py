@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,6 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.metrics import ScoreDecomposition
-from sklearn_calib.metrics._binned import binned_error
 from sklearn_calib.metrics._decomposition import decompose
 from sklearn_calib.plot._bands import (
     ReliabilityBand,
@@ -44,6 +42,7 @@ from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, shown_range
 _HISTOGRAM = 50
 # Maximum number of distinct predictions of simulated samples, and of points of the isotonic band.
 _BINS, _POINTS = 4096, 400
+_TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +73,7 @@ class ReliabilityCurve:
     scale : {"probability", "logit"}
         Axis on which the diagram is drawn, and on which a smooth curve is smoothed.
     bandwidth : float or None
-        Bandwidth of a smooth curve.
+        Bandwidth of a smooth curve, in log-odds if it is smoothed there.
     decomposition : ScoreDecomposition or None
         Decomposition of the Brier score, for the isotonic curve.
     weights : {"sampling", "frequency", "case-control"} or None
@@ -189,9 +188,15 @@ def reliability_curve(
     if curve == "smooth":
         made = _smooth(sample, scale, shown)
     elif curve == "binned":
-        whole = scale == "probability" and shown == (0.0, 1.0)
-        trials = group_sample(drawn)
-        made = _binned(sample, grouped, trials, n_bins, "uniform" if whole else "quantile")
+        if scale == "logit":
+            bins = quantile_bins(grouped.weight, n_bins)
+        elif shown == (0.0, 1.0):
+            bins = uniform_bins(grouped.prob, n_bins)
+        else:
+            # of equal expected number of the rarer outcome: bins of equal mass would all be near one end
+            rare = grouped.prob if shown[0] == 0.0 else 1.0 - grouped.prob
+            bins = quantile_bins(grouped.weight * np.maximum(rare, _TINY), n_bins)
+        made = _binned(sample, grouped, group_sample(drawn), bins)
     else:
         made = _isotonic(sample, grouped)
     found = None
@@ -275,16 +280,13 @@ def _binned(
     sample: BinarySample,
     grouped: GroupedOutcomes,
     trials: GroupedOutcomes,
-    n_bins: int,
-    strategy: Literal["uniform", "quantile"],
+    bins: NDArray[np.int64],
 ) -> _Estimate:
     """Return event frequency against mean prediction in each occupied bin, with exact intervals.
 
     Their numbers of trials are those of the samples ``trials``.
     """
-    uniform = strategy == "uniform"
-    found = uniform_bins(grouped.prob, n_bins) if uniform else quantile_bins(grouped.weight, n_bins)
-    index = np.unique(found, return_inverse=True)[1]
+    index = np.unique(bins, return_inverse=True)[1]
     mass = np.bincount(index, weights=grouped.weight).astype(np.float64)
     predicted = np.bincount(index, weights=grouped.weight * grouped.prob) / mass
     observed = np.bincount(index, weights=grouped.positives) / mass
@@ -304,7 +306,7 @@ def _binned(
         predicted,
         observed,
         "ECE",
-        binned_error(sample, n_bins, strategy),
+        float((mass * np.abs(observed - predicted)).sum() / mass.sum()),
         sample,
         redraw,
         part_of=index,

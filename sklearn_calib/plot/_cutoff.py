@@ -25,6 +25,7 @@ from sklearn_calib.plot._estimator import DisplayMixin, axis_title
 from sklearn_calib.plot._matplotlib import (
     GREY,
     PALE,
+    curves_of,
     draw_curve,
     legend_below,
     result_finding,
@@ -238,7 +239,7 @@ class CutoffDisplay(DisplayMixin):
     ) -> Self:
         """Draw the cumulative residuals.
 
-        Several displays can share axes, with interval and null band for one of them.
+        Several displays can share axes; interval and null band are those of the first one.
 
         Parameters
         ----------
@@ -263,6 +264,7 @@ class CutoffDisplay(DisplayMixin):
             confidence = max(check_fraction(confidence, "confidence"), 2.0**-53)
             height = None if self.test is None else _strip_height(self.test, confidence)
         ax, given = self._new_or(ax, 6.4, 4.4, line_params)
+        first = not curves_of(ax, _WALK)
         probability = x == "probability"
         shown = shown_range(self.result.probabilities, self.result.weight) if probability else (0.0, 1.0)
         at, walk, ends = _drawn_path(self.result, x, shown)
@@ -279,7 +281,7 @@ class CutoffDisplay(DisplayMixin):
         drawn_in = self.line_.get_color()
         self.interval_, self.levels_, self.strip_ = None, None, None
         low, high = float(walk.min()), float(walk.max())
-        if show_interval and self.result.value > 0:
+        if show_interval and first and self.result.value > 0:
             # a single value has no width
             width = 0.0 if ends[0] < ends[1] else 2.0
             text = _interval_in_words(self.result)
@@ -287,7 +289,7 @@ class CutoffDisplay(DisplayMixin):
             self.interval_ = shade(ax, ends, "x", linewidth=width, **area)
             dotted: dict[str, Any] = {"color": drawn_in, "linestyle": ":", "linewidth": 1.2, "zorder": 3}
             self.levels_ = ax.hlines([low, high], 0.0, 1.0, **dotted)
-        if height is not None:
+        if height is not None and first:
             bottom = float(np.clip((low + high) / 2.0 - height / 2.0, -height, 0.0))
             hatched: dict[str, Any] = {"facecolor": "none", "edgecolor": PALE, "hatch": "////"}
             hatched |= {"linewidth": 0, "zorder": 0.5, "label": f"{100 * (confidence or 0.0):g}% null band"}

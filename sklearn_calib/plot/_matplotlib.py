@@ -99,6 +99,11 @@ def draw_curve(
     return drawn
 
 
+def unless_drawn(ax: "Axes", label: str) -> str:
+    """Return a label for the legend, hidden by an underscore if the axes already hold it."""
+    return f"_{label}" if label in ax.get_legend_handles_labels()[1] else label
+
+
 def full_names(line_params: dict[str, Any]) -> dict[str, Any]:
     """Return properties of a line by their full names, "linewidth" for "lw"."""
     _pyplot()

@@ -40,6 +40,7 @@ from sklearn_calib.plot._matplotlib import (
     legend_below,
     new_axes,
     set_range,
+    unless_drawn,
 )
 from sklearn_calib.plot._smooth_curve import FAR, beyond, hidden_note, shown_range
 
@@ -52,10 +53,12 @@ if TYPE_CHECKING:
 _CURVE, _HISTOGRAM, _DIAGONAL = "sklearn_calib.reliability", "sklearn_calib.histogram", "perfect calibration"
 # Height of the histogram and its distance from the diagram, as fractions of the axes.
 _HEIGHT, _GAP = 0.13, 0.02
+# Most histograms that are drawn as outlines; height of each of more in its own row.
+_OUTLINES, _ROW = 3, 0.045
 # Ratio of the ranges of both axes from which they differ, and of bars from which their axis is logarithmic.
-_STEEPEST, _UNEQUAL = 3.0, 200.0
-# Most columns of a grid, and letters in a line of its titles.
-_COLUMNS, _TITLE_WIDTH = 4, 34
+_STEEPEST, _UNEQUAL = 3.0, 50.0
+# Most columns of a grid of up to six diagrams and of larger ones, and letters in a line of its titles.
+_COLUMNS, _TITLE_WIDTH = (3, 4), 34
 _CURVE_OPTIONS = ("curve", "n_bins", "band", "confidence", "scale")
 _NEVER_SHOWN = 1e-12
 
@@ -78,7 +81,7 @@ class ReliabilityDisplay(DisplayMixin):
     pos_label : label, default=None
         The positive class, named on the axes if given.
     annotation : str, default=None
-        Text in the upper left corner of the diagram.
+        Text in a corner of the diagram: the upper left one, unless the curve is there.
 
     Attributes
     ----------
@@ -108,12 +111,15 @@ class ReliabilityDisplay(DisplayMixin):
     that of calibrated predictions leaves the diagonal, above all near 0 and 1. On logit axes outcomes are
     smoothed, and the kernel is not reflected.
 
+    If nine in ten predictions lie within a tenth of the axis at one of its ends, as for rare events,
+    residuals are smoothed in log-odds, which widens the kernel where predictions are sparse.
+
     The bandwidth is at most Silverman's rule for the predictions, 1.06 sd(p) m^(-1/5) [2]_, m twice the
     number of samples with the rarer outcome. If smooth ECE is smaller, it is the widest of eight bandwidths
-    between the two whose leave-one-out Brier score is within one standard error of the best. On logit axes it
-    is Silverman's rule for the log-odds. The curve is drawn within the range of the predictions where at
-    least five of them, each with weight exp(-d^2 / 2s^2) at distance d, support it. The number in the legend
-    is smooth ECE at its own bandwidth.
+    between the two whose leave-one-out Brier score is within one standard error of the best. On logit axes
+    and for rare events it is Silverman's rule for the log-odds. The curve is drawn within the range of the
+    predictions where at least five of them, each with weight exp(-d^2 / 2s^2) at distance d, support it. The
+    number in the legend is smooth ECE at its own bandwidth.
 
     "isotonic" (CORP [3]_) is constant on blocks of predictions, with straight lines between blocks. It
     decomposes the Brier score into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned"
@@ -122,7 +128,8 @@ class ReliabilityDisplay(DisplayMixin):
     **Range.** One in 2000 predictions at each end does not determine the axes; the legend says how many are
     not shown. The axes begin at 0 or end at 1. If the curve leaves this range, both axes are extended, the
     vertical one alone if it would be more than three times as long. The counts of several displays are those
-    of the widest bins; their axis is logarithmic if they differ more than 200-fold.
+    of the widest bins; their axis is logarithmic if they differ more than 50-fold. With more than three
+    curves, each histogram has its own row.
 
     **Bands.** "confidence" is pointwise. For a smooth curve: Wilson's score interval [4]_ of the observed
     frequency, with the effective size (sum w K)^2 / sum w^2 K^2 of the kernel's window as the number of
@@ -234,8 +241,8 @@ class ReliabilityDisplay(DisplayMixin):
             Kernel regression; frequencies in bins; or isotonic regression (CORP) with the decomposition of
             the Brier score. See the notes of the class.
         n_bins : int, default=15
-            Number of bins of ``curve="binned"``: of equal width, or of equal mass on logit axes and on axes
-            that do not reach from 0 to 1.
+            Number of bins of ``curve="binned"``: of equal width, or of equal mass on logit axes. On axes that
+            do not reach from 0 to 1, of equal expected number of the rarer outcome.
         band : {"confidence", "consistency", "simultaneous", "bootstrap"} or None, default="confidence"
             Type of the band; see the notes of the class. "bootstrap" is for the smooth curve.
         confidence : float, default=0.95
@@ -356,19 +363,18 @@ class ReliabilityDisplay(DisplayMixin):
         hidden = curve.n_samples - curve.counts.sum()
         where = "of 0 or 1" if curve.scale == "logit" else beyond(*curve.edges[[0, -1]].tolist())
         label += hidden_note(hidden, curve.n_samples, where, curve.n_effective is None)
-        if _is_new(ax, _DIAGONAL):
+        diagonal = unless_drawn(ax, _DIAGONAL)
+        if diagonal == _DIAGONAL:
             # on a logit axis the line from corner to corner is the diagonal, however far these are
             ends = [_NEVER_SHOWN, 1.0 - _NEVER_SHOWN] if curve.scale == "logit" else [0.0, 1.0]
-            ax.plot(ends, ends, color=GREY, linestyle=":", linewidth=1.5, label=_DIAGONAL, zorder=1)
+            ax.plot(ends, ends, color=GREY, linestyle=":", linewidth=1.5, label=diagonal, zorder=1)
         style = {"linewidth": 1.2, "marker": "o", "markersize": 5} if curve.kind == "binned" else {}
         self.line_ = draw_curve(ax, _CURVE, curve.predicted, curve.observed, label, given, **style)
         _set_limits(ax, curve, show_histogram)
         self.band_ = None if curve.band is None else _draw_band(ax, curve.band, self.line_.get_color())
         self.ax_histogram_ = _draw_histogram(ax, curve, self.line_) if show_histogram else None
         if self.annotation is not None:
-            box: dict[str, Any] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0.0, "pad": 2.0}
-            within: Any = ax.transAxes
-            ax.text(0.03, 0.97, self.annotation, va="top", fontsize="small", bbox=box, transform=within)
+            _annotate(ax, self.annotation, self.line_)
         ax.set_xlabel(axis_title("Predicted probability", self.pos_label))
         ax.set_ylabel(axis_title("Observed frequency", self.pos_label))
         if show_legend:
@@ -390,16 +396,23 @@ def _statistics(sample: BinarySample, confidence: float) -> str:
     return "\n".join(f"{name} {value}" for name, value in pairs.items())
 
 
-def _is_new(ax: Axes, label: str) -> bool:
-    """Tell whether no artist of the axes has this label."""
-    return all(artist.get_label() != label for artist in (*ax.collections, *ax.lines))
+def _annotate(ax: Axes, text: str, line: Line2D) -> None:
+    """Write a text into the upper left corner, or the lower right one if the curve is in the other."""
+    bottom = _height(1) + _GAP if _histogram_of(ax) is not None else 0.0
+    x, y = (line.get_transform() - ax.transAxes).transform(line.get_xydata()).T
+    upper = not ((x < 0.5) & (y > 0.7)).any()
+    place = (0.03, 0.97) if upper else (0.97, bottom + 0.03)
+    box: dict[str, Any] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0.0, "pad": 2.0}
+    aligned: dict[str, Any] = {"va": "top"} if upper else {"va": "bottom", "ha": "right"}
+    ax.text(*place, text, fontsize="small", bbox=box, transform=ax.transAxes, zorder=5, **aligned)
 
 
 def _set_limits(ax: Axes, curve: ReliabilityCurve, histogram: bool) -> None:
     """Set scales and limits around all curves of the axes, with space for a histogram below."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
-    below = (_HEIGHT + _GAP) * (histogram or _histogram_of(ax) is not None)
+    number = sum(each.get_gid() == _CURVE for each in ax.lines)
+    below = (_height(number) + _GAP) * (histogram or _histogram_of(ax) is not None)
     if curve.scale == "logit" != ax.get_xscale():
         ax.set(xscale="logit", yscale="logit")
     scale = ax.xaxis.get_transform()
@@ -434,7 +447,7 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
     label = band.label
     if band.kind == "simultaneous":
         label += f"\n{'excludes' if band.departures else 'contains'} the diagonal"
-    label = label if _is_new(ax, label) else "_" + label
+    label = unless_drawn(ax, label)
     x, low, high = band.predicted, band.lower, band.upper
     if ax.get_xscale() == "logit":
         # 0 and 1 are far beyond the axes, at infinity
@@ -455,47 +468,81 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
 
 
 def _draw_histogram(ax: Axes, curve: ReliabilityCurve, line: Line2D) -> Axes:
-    """Draw the number of predictions in each bin into the lower part of the axes, as outlines of several."""
+    """Draw the numbers of predictions of all curves into the lower part of the axes.
+
+    Bars for one model, outlines for two or three, bars in rows for more.
+    """
     from matplotlib.colors import to_rgba
     from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
-    # short enough for the margin of default axes: 20k
-    short = EngFormatter(sep="")
-    histogram = _histogram_of(ax) or ax.inset_axes((0.0, 0.0, 1.0, _HEIGHT), sharex=ax, gid=_HISTOGRAM)
-    color, several = line.get_color(), bool(histogram.patches)
-    histogram.stairs(
-        curve.counts, curve.edges, fill=True, facecolor=to_rgba(color, 0.35), edgecolor=color, linewidth=0.8
-    )
-    drawn: list[Any] = list(histogram.patches)
-    place = ax.xaxis.get_transform().transform
-    widths = [float(np.ptp(place(steps.get_data().edges[[0, -1]]))) for steps in drawn]
-    widest, before = max(widths), max(widths[:-1], default=0.0)
-    values = []
-    for steps, width in zip(drawn, [before] * (len(drawn) - 1) + widths[-1:], strict=True):
-        # in the widest bins, so that heights can be compared
-        values.append(steps.get_data().values * (widest / width))
-        steps.set_data(values[-1])
-        steps.set_fill(not several)
-    drawn[-1].set_linestyle(line.get_linestyle() if several else "-")
+    number = sum(each.get_gid() == _CURVE for each in ax.lines)
+    place: Any = ax.inset_axes((0.0, 0.0, 1.0, _height(number)), sharex=ax, gid=_HISTOGRAM)
+    histogram = _histogram_of(ax)
+    if histogram is not place:
+        histogram.set_axes_locator(place.get_axes_locator())
+        place.remove()
+    # the axes keep what they show, since all of it is scaled together
+    shown = vars(histogram).setdefault("sklearn_calib_counts", [])
+    shown.append((curve.counts, curve.edges, line))
+    ends = [ax.xaxis.get_transform().transform(edges[[0, -1]]) for _, edges, _ in shown]
+    widths = np.ptp(ends, axis=1)
+    # in the widest bins, so that heights can be compared
+    values = [each[0] * (widths.max() / width) for each, width in zip(shown, widths, strict=True)]
     counts = np.concatenate(values)
     lowest, highest = float(counts[counts > 0.0].min()), float(counts.max())
-    ticks: list[float]
+    logarithmic, rows = highest > _UNEQUAL * lowest, len(shown) > _OUTLINES
+    for patch in list(histogram.patches):
+        patch.remove()
+    for k, (heights, (_, edges, drawn)) in enumerate(zip(values, shown, strict=True)):
+        base = 0.0
+        if rows:
+            heights = heights / highest
+            if logarithmic:
+                heights = 1.0 + np.log(np.maximum(heights, 0.5 * lowest / highest)) / np.log(
+                    2.0 * highest / lowest
+                )
+            base = len(shown) - 1.0 - k
+            heights = base + 0.85 * heights
+        histogram.stairs(
+            heights,
+            edges,
+            baseline=base,
+            fill=rows or len(shown) == 1,
+            facecolor=to_rgba(drawn.get_color(), 0.35),
+            edgecolor=drawn.get_color(),
+            linewidth=0.8,
+            linestyle=drawn.get_linestyle() if 1 < len(shown) <= _OUTLINES else "-",
+        )
+    # short enough for the margin of default axes: 20k
+    short = EngFormatter(sep="")
+
+    def written(value: float, _: Any = None) -> str:
+        return short(value) if value >= 1e4 else f"{value:,.6g}"
+
     title = "Count" if curve.n_effective is None else "Weighted\ncount"
-    if highest > _UNEQUAL * lowest:
-        histogram.set(yscale="log", ylim=(0.5 * lowest, 3.0 * highest), ylabel=f"{title}\n(log)")
+    title += (" (log)" if rows else "\n(log)") * logarithmic
+    ticks: list[float]
+    if rows:
+        histogram.set(yscale="linear", ylim=(0.0, len(shown)), ylabel=f"{title}\nto {written(highest)}")
+        ticks = []
+    elif logarithmic:
+        histogram.set(yscale="log", ylim=(0.5 * lowest, 3.0 * highest), ylabel=title)
         ticks = [10.0 ** ceil(log10(lowest)), 10.0 ** floor(log10(highest))]
     else:
         histogram.set(ylim=(0.0, 1.2 * highest), ylabel=title)
         ticks = [0.0, max(t for t in MaxNLocator(3).tick_values(0.0, highest) if t <= highest)]
     histogram.set_yticks(ticks)
     histogram.minorticks_off()
-    histogram.yaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: short(value) if value >= 1e4 else f"{value:,.6g}")
-    )
+    histogram.yaxis.set_major_formatter(FuncFormatter(written))
     histogram.xaxis.set_visible(False)
     histogram.tick_params(axis="y", labelsize="small")
     histogram.yaxis.label.set_fontsize("small")
     return histogram
+
+
+def _height(number: int) -> float:
+    """Return the height of the histograms of a number of curves, as a fraction of the axes."""
+    return _HEIGHT if number <= _OUTLINES else _ROW * number
 
 
 @shared_docs
@@ -562,8 +609,8 @@ def reliability_grid(
         ReliabilityDisplay(reliability_curve(part, shown=shown, **options), name=name) for name, part in parts
     ]
     full_names({key: value for key, value in params.items() if key != "show_histogram"})
-    columns = min(len(parts), _COLUMNS)
-    rows = ceil(len(parts) / columns)
+    rows = ceil(len(parts) / _COLUMNS[len(parts) > 6])
+    columns = ceil(len(parts) / rows)
     axes = new_axes(3.0 * columns, 3.0 * rows + 0.9, rows, columns, sharex=True, sharey=True)
     for ax in axes[len(parts) :]:
         ax.set_axis_off()

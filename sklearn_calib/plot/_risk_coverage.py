@@ -21,7 +21,7 @@ from sklearn_calib.metrics import RiskCoverageCurve, risk_coverage_curve
 from sklearn_calib.metrics._reductions import Reduction
 from sklearn_calib.plot._bands import clopper_pearson
 from sklearn_calib.plot._estimator import DisplayMixin
-from sklearn_calib.plot._matplotlib import draw_curve, draw_marks, legend_below, thinned
+from sklearn_calib.plot._matplotlib import draw_curve, draw_marks, legend_below, thinned, unless_drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -186,7 +186,7 @@ class RiskCoverageDisplay(DisplayMixin):
         if alpha is not None:
             trials = coverage * curve.n_samples
             lower, upper = clopper_pearson(risk * trials, trials, 0.5 * alpha)
-            text = f"{100 * (1.0 - alpha):g}% confidence band (at each coverage)"
+            text = unless_drawn(ax, f"{100 * (1.0 - alpha):g}% confidence band (at each coverage)")
             self.band_ = ax.fill_between(
                 coverage, lower, upper, color=self.line_.get_color(), alpha=0.2, linewidth=0, label=text
             )

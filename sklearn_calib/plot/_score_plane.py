@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 
-_POINT = "sklearn_calib.score_point"
+_POINT, _EQUAL = "sklearn_calib.score_point", "sklearn_calib.equal_score"
+# Largest number of lines of equal score.
+_N_EQUAL = 10
 _TITLES = {"brier": "Brier score", "log_loss": "log loss"}
 
 
@@ -49,7 +52,8 @@ class ScoreDecompositionDisplay(DisplayMixin):
 
     Make one with :meth:`from_predictions` or :meth:`from_estimator`. Each model is a point: miscalibration
     (MCB) to the right, discrimination (DSC) upwards. Models further up and further left are better. Models on
-    the same grey line have the same score, MCB - DSC + uncertainty. Recalibration moves a point to the left.
+    the same grey line have the same score, MCB - DSC + uncertainty, which is written at its end.
+    Recalibration moves a point to the left.
 
     Parameters
     ----------
@@ -181,15 +185,37 @@ class ScoreDecompositionDisplay(DisplayMixin):
         shown = list(self.decompositions.values())
         points = np.array([line.get_data() for line in ax.lines if line.get_gid() == _POINT])
         right, top = (1.15 * float(end) or 0.01 for end in points.max(axis=(0, 2)))
-        if np.ptp([parts.uncertainty for parts in shown]) <= 1e-9:
-            # the score is constant along lines of slope 1
-            for offset in np.linspace(-right, top, 14)[1:-1]:
-                line = ax.axline((0.0, offset), slope=1.0, color=GREY, alpha=0.35, linewidth=0.8, zorder=1)
-                self.lines_.append(line)
         ax.set_xlim(-0.03 * right, right)
         ax.set_ylim(-0.03 * top, top)
+        for drawn in [each for each in (*ax.lines, *ax.texts) if each.get_gid() == _EQUAL]:
+            drawn.remove()
+        if np.ptp([parts.uncertainty for parts in shown]) <= 1e-9:
+            self.lines_ = _lines_of_equal_score(ax, shown[0].uncertainty, right, top)
+        # no power of ten where scores are written
+        ax.ticklabel_format(scilimits=(-9, 9))
         ax.set_xlabel("Miscalibration (MCB)")
         ax.set_ylabel("Discrimination (DSC)")
         if show_legend:
             legend_below(ax, title=_TITLES[shown[0].score_name])
         return self
+
+
+def _lines_of_equal_score(ax: Axes, uncertainty: float, right: float, top: float) -> list[Line2D]:
+    """Draw lines of slope 1 at round scores, MCB - DSC + uncertainty, with the scores at their ends."""
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = uncertainty - top, uncertainty + right
+    scores = np.asarray(MaxNLocator(_N_EQUAL, steps=[1, 2, 5, 10]).tick_values(low, high))
+    decimals = max(0, -math.floor(math.log10(1.001 * (scores[1] - scores[0]))))
+    lines: list[Line2D] = []
+    for score in scores[(scores > low) & (scores < high)].tolist():
+        start = (0.0, uncertainty - score)
+        lines.append(ax.axline(start, slope=1.0, color=GREY, alpha=0.35, linewidth=0.8, zorder=1, gid=_EQUAL))
+        upper = score - low < right
+        end = (score - low, top) if upper else (right, high - score)
+        style: dict[str, Any] = {"fontsize": "small", "color": GREY, "annotation_clip": False, "gid": _EQUAL}
+        style |= {"ha": "center", "va": "bottom"} if upper else {"ha": "left", "va": "center"}
+        ax.annotate(
+            f"{score:.{decimals}f}", end, (3 - 3 * upper, 2 * upper), textcoords="offset points", **style
+        )
+    return lines

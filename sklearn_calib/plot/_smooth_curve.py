@@ -27,6 +27,8 @@ _BEYOND = 1.0 / 50
 _HIDDEN = 0.0005
 # The curve is drawn where the kernel weights of the predictions sum to at least this number.
 _NEARBY = 5.0
+# Nine in ten predictions within this fraction of the axis are smoothed in log-odds, to this fraction of it.
+_CROWDED, _FINEST = 0.1, 1e-3
 
 
 def shown_range(prob: Array, weight: Array, hidden: float = _HIDDEN) -> tuple[float, float]:
@@ -54,27 +56,40 @@ def beyond(low: float, high: float) -> str:
 class UnitAxis:
     """The range shown of the axis of a diagram, moved to [0, 1], and the samples in it.
 
-    On the logit scale it holds all predictions but 0 and 1.
+    On the logit scale it holds all predictions but 0 and 1. On the "crowded" one, log-odds are those of the
+    range shown, up to a thousandth of it.
     """
 
     def __init__(self, sample: BinarySample, scale: str, shown: tuple[float, float], shortest: float) -> None:
-        self.logit, (low, high) = scale == "logit", shown
-        inside = (sample.p > 0.0) & (sample.p < 1.0) if self.logit else (sample.p >= low) & (sample.p <= high)
+        self.logit, (low, high) = scale != "probability", shown
+        inside = (sample.p >= low) & (sample.p <= high)
+        self._ends = np.array([-FAR, FAR])
+        if scale == "crowded":
+            finest = _FINEST * (high - low)
+            self._ends = logit(np.array([max(low, finest), min(high, 1.0 - finest)]))
+        elif self.logit:
+            inside = (sample.p > 0.0) & (sample.p < 1.0)
         self.sample = sample if inside.all() or not inside.any() else sample.take(inside)
         self.origin, self.length = low, high - low
         if self.logit:
-            x = np.clip(logit(self.sample.p), -FAR, FAR)
+            x = np.clip(logit(self.sample.p), *self._ends)
             self.origin, self.length = float(x.min()), max(float(np.ptp(x)), shortest)
 
     def locate(self, p: Array) -> Array:
         """Return the places of predictions."""
-        x = np.clip(logit(p), -FAR, FAR) if self.logit else p
+        x = np.clip(logit(p), *self._ends) if self.logit else p
         return np.clip((x - self.origin) / self.length, 0.0, 1.0)
 
     def probability(self, place: Array) -> Array:
         """Return the predictions at places."""
         x = self.origin + self.length * place
         return np.asarray(expit(x)) if self.logit else x
+
+
+def _is_crowded(sample: BinarySample, shown: tuple[float, float]) -> bool:
+    """Return whether nearly all predictions are near one end of the range shown."""
+    place = (sample.p - shown[0]) / (shown[1] - shown[0])
+    return any(np.average(each > _CROWDED, weights=sample.w) < _CROWDED for each in (place, 1.0 - place))
 
 
 def _squared_weights(sample: BinarySample) -> Array | None:
@@ -187,7 +202,8 @@ class SmoothCurve:
     """
 
     def __init__(self, sample: BinarySample, scale: str, shown: tuple[float, float]) -> None:
-        self._axis = axis = UnitAxis(sample, scale, shown, 1.0)
+        smoothed = "crowded" if scale == "probability" and _is_crowded(sample, shown) else scale
+        self._axis = axis = UnitAxis(sample, smoothed, shown, 1.0)
         self.sample = inner = axis.sample
         place = axis.locate(inner.p)
         result = smooth_result(sample, "auto", scale)
@@ -197,16 +213,21 @@ class SmoothCurve:
         width = rule if axis.logit or width >= rule else _cross_validated(place, inner, width, rule)
         self.bandwidth = width * axis.length
         # on a logit axis a little beyond the predictions, so that a single one also gives a curve
-        beyond = _BEYOND if axis.logit else 0.0
+        beyond = _BEYOND if scale == "logit" else 0.0
         t = np.linspace(-beyond, 1.0 + beyond, _NODES + 1)
         self.predicted = axis.probability(t)
         self._window = window = KernelWindow(t, place, inner, width, reflect=not axis.logit)
+        events, expected = (
+            _gather(window.bin_of, each if inner.w is None else inner.w * each)[window.used, np.newaxis]
+            for each in (inner.y, inner.p)
+        )
         # residuals are smoothed instead of outcomes: a wide kernel would flatten the curve at its ends
-        slope = 0.0 if axis.logit else axis.length
-        self._diagonal, self._expected = slope * t[:, np.newaxis], slope * window.x[:, np.newaxis]
-        events = _gather(window.bin_of, inner.y if inner.w is None else inner.w * inner.y)
-        curve = self._curves(events[window.used, np.newaxis], window.mass[:, np.newaxis])[:, 0]
-        self.observed = np.clip(curve, 0.0, 1.0)
+        mass, residuals = window.mass[:, np.newaxis], scale == "probability"
+        self._diagonal, self._expected = (
+            residuals * self.predicted[:, np.newaxis],
+            residuals * expected / mass,
+        )
+        self.observed = np.clip(self._curves(events, mass)[:, 0], 0.0, 1.0)
         nearby = window.nearby()
         drawn = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
         # a wide kernel would extend the curve beyond the predictions

@@ -39,6 +39,8 @@ _TIE = 1e-8
 _BINS, _NODES = 20, 801
 # Densities are cut off here: that of chi-squared with 1 degree of freedom has a pole.
 _HIGHEST = 1.0
+# The axis reaches at most this many times the length of the null distribution beyond it.
+_REACH = 2.0
 _EXTREME = {"upper": "large is extreme", "lower": "small is extreme", "two-sided": "far from 0 is extreme"}
 _NAMES = {"normal": "normal distribution", "brownian range": "distribution of the range of Brownian motion"}
 
@@ -89,7 +91,8 @@ class TestDisplay(DisplayMixin):
     -----
     The Monte Carlo p-value also counts the observed sample: with N simulations it is 1 / (N + 1) if none is
     as extreme. For T-Cal the statistic is the smallest p-value of a scale divided by its weight:
-    small values are extreme, and the axis is logarithmic.
+    small values are extreme, and the axis is logarithmic. A statistic far beyond the null distribution is
+    drawn at the end of the axis, and its value is in the legend.
 
     Examples
     --------
@@ -246,18 +249,33 @@ class TestDisplay(DisplayMixin):
     def _draw_null(self, ax: Axes, result: CalibrationTestResult, line_params: dict[str, Any]) -> None:
         """Draw the null distribution, and the observed statistic as a line."""
         if result.null_distribution is not None:
-            top = self._draw_histogram(ax, result, result.null_distribution)
+            top, low, high = self._draw_histogram(ax, result, result.null_distribution)
         else:
-            top = self._draw_density(ax, result, result.asymptotic_null)
+            top, low, high = self._draw_density(ax, result, result.asymptotic_null)
+        # a statistic far beyond the null distribution would leave no space for it
+        scale = ax.xaxis.get_transform()
+        left, right = scale.transform(np.array([low, high]))
+        ends = scale.inverted().transform(
+            np.array([left - _REACH * (right - left), right + _REACH * (right - left)])
+        )
+        at = float(np.clip(result.statistic, *ends))
+        far = "" if at == result.statistic else ", beyond the axis"
         line: dict[str, Any] = {"color": VERMILION, "linestyle": DASHES, "linewidth": 2.2, "zorder": 4}
-        line |= {"label": f"observed {result.statistic:.3g}"} | line_params
-        (self.observed_,) = ax.plot([result.statistic] * 2, [0.0, 1.02 * top], **line)
+        if far:
+            line |= {"marker": "<" if at < low else ">", "markevery": [1], "clip_on": False}
+        line |= {"label": f"observed {result.statistic:.3g}{far}"} | line_params
+        (self.observed_,) = ax.plot([at] * 2, [0.0, 1.02 * top], **line)
         self.critical_ = None
         ax.set_xlabel(f"Statistic ({_EXTREME[result.tail]})")
         ax.set_ylim(0.0, 1.06 * top)
 
-    def _draw_histogram(self, ax: Axes, result: CalibrationTestResult, simulated: Array) -> float:
-        """Draw the simulated statistics, and those at least as extreme as observed in front of them."""
+    def _draw_histogram(
+        self, ax: Axes, result: CalibrationTestResult, simulated: Array
+    ) -> tuple[float, float, float]:
+        """Draw the simulated statistics, and those at least as extreme as observed in front of them.
+
+        Return the largest count and both ends.
+        """
         observed = result.statistic
         extreme = _is_extreme(simulated, result, _TIE * (abs(observed) + float(simulated.std())))
         # small p-values span orders of magnitude
@@ -274,29 +292,31 @@ class TestDisplay(DisplayMixin):
         text = f"{extreme.sum()} as extreme or more" if extreme.any() else ""
         _, _, self.tail_ = ax.hist(simulated[extreme], edges, color=BLUE, label=text, **style)
         ax.set_ylabel("Simulations under the null hypothesis")
-        return float(np.max(counts))
+        return float(np.max(counts)), float(edges[0]), float(edges[-1])
 
-    def _draw_density(self, ax: Axes, result: CalibrationTestResult, distribution: str) -> float:
-        """Draw an asymptotic null distribution over its bulk, extended to the observed statistic."""
-        reach = abs(result.statistic)
+    def _draw_density(
+        self, ax: Axes, result: CalibrationTestResult, distribution: str
+    ) -> tuple[float, float, float]:
+        """Draw an asymptotic null distribution over its bulk; return its height and both ends."""
         if distribution == "normal":
-            low = -max(4.0, 1.1 * reach)
-            high = -low
+            low, high = -4.0, 4.0
         elif distribution == "brownian range":
-            low, high = 0.0, max(4.5, 1.1 * reach)
+            low, high = 0.0, 4.5
         else:
             degrees = int(distribution.removeprefix("chi2(").removesuffix(")"))
-            high = max(float(chdtri(degrees, 1e-3)), 1.1 * reach)
+            high = float(chdtri(degrees, 1e-3))
             low = 1e-6 * high
-        x = np.union1d(np.linspace(low, high, _NODES), [max(-reach, low), max(reach, low)])
+        x = np.union1d(
+            np.linspace(low, high, _NODES), np.clip([-result.statistic, result.statistic], low, high)
+        )
         density = null_density(distribution, x)
         name = _NAMES.get(distribution) or f"chi-squared distribution, {degrees} df"
         (self.null_,) = ax.plot(x, density, color=GREY, linewidth=1.5, zorder=3, label=name)
-        text = "as extreme or more"
         where = _is_extreme(x, result)
+        text = "as extreme or more" if where.any() else ""
         self.tail_ = ax.fill_between(x, density, where=where, color=BLUE, linewidth=0, zorder=2, label=text)
         ax.set_ylabel("Density under the null hypothesis")
-        return min(float(density.max()), _HIGHEST)
+        return min(float(density.max()), _HIGHEST), low, high
 
     def _draw_path(
         self, ax: Axes, result: SequentialTestResult, level: float, line_params: dict[str, Any]

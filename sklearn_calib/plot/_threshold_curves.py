@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import ceil
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -35,9 +37,12 @@ from sklearn_calib.plot._estimator import DisplayMixin
 from sklearn_calib.plot._matplotlib import (
     GREY,
     draw_curve,
+    full_names,
     legend_below,
+    new_axes,
     plain,
     set_range,
+    unless_drawn,
 )
 from sklearn_calib.plot._simulated import SimulatedOutcomes
 from sklearn_calib.plot._smooth_curve import shown_range
@@ -56,6 +61,10 @@ _BANDS = {
 }
 # This fraction of the predictions at each end does not determine the range of the thresholds.
 _RARE = 0.005
+# Most panels in a row, letters in a line of their titles, and curves whose bands are not faint.
+_COLUMNS, _TITLE_WIDTH, _FEW = 3, 36, 3
+# The axis of differences in net benefit shows this fraction of them.
+_BULK = 0.9
 
 _CURVE, _CONTEXT = "sklearn_calib.threshold_curve", "sklearn_calib.threshold_context"
 
@@ -133,6 +142,8 @@ class _ThresholdDisplay(DisplayMixin):
     ) -> Self:
         """Draw the curves. Several displays can share axes.
 
+        In a new figure, each of several differences to a reference has its own panel.
+
         Parameters
         ----------
         %(drawn_into)s
@@ -142,30 +153,58 @@ class _ThresholdDisplay(DisplayMixin):
 
         %(self_returned)s
         """
-        ax, given = self._new_or(ax, 6.4, 4.4, line_params)
+        panels = len(self.curves) if ax is None and self.reference is not None else 1
+        if panels > 1:
+            given = full_names(line_params)
+            rows = ceil(panels / _COLUMNS)
+            shape: dict[str, Any] = {"sharex": True, "sharey": True}
+            axes = new_axes(3.3 * ceil(panels / rows), 2.8 * rows, rows, ceil(panels / rows), **shape)
+            self.ax_, self.figure_ = axes[0], axes[0].figure
+        else:
+            ax, given = self._new_or(ax, 6.4, 4.4, line_params)
+            axes = [ax] * len(self.curves)
+        for spare in axes[len(self.curves) :]:
+            spare.set_axis_off()
         self.lines_, self.bands_ = [], []
         single = self.name if name is None else name
-        for key, curve in self.curves.items():
+        opacity = 0.2 if panels > 1 or len(self.curves) <= _FEW else 0.1
+        for ax, (key, curve) in zip(axes, self.curves.items(), strict=False):
             shown = (single or self._title) if key is None else str(key)
             label = plain(self._label(shown, curve))
             drawn = draw_curve(ax, _CURVE, curve.thresholds, curve.value, label, given)
             low, high = set_range(ax, _CURVE, float(curve.thresholds[0]), float(curve.thresholds[-1]))
             self.lines_.append(drawn)
             if curve.band is not None:
-                area: dict[str, Any] = {"color": drawn.get_color(), "alpha": 0.2, "linewidth": 0, "zorder": 2}
-                text = _BANDS[curve.band].format(100 * curve.confidence)
-                if text not in ax.get_legend_handles_labels()[1]:
-                    area["label"] = text
-                self.bands_.append(ax.fill_between(curve.thresholds, curve.lower, curve.upper, **area))
+                area: dict[str, Any] = {"color": drawn.get_color(), "alpha": opacity}
+                area["label"] = unless_drawn(ax, _BANDS[curve.band].format(100 * curve.confidence))
+                limits = curve.thresholds, curve.lower, curve.upper
+                self.bands_.append(ax.fill_between(*limits, linewidth=0, zorder=2, **area))
+            if self.reference is None:
+                continue
+            if not ax.get_ylabel():
+                ax.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
+            ax.set_ylabel(f"Difference in {self._title}" if panels == 1 else f"Difference in\n{self._title}")
+            if panels > 1:
+                parts = label.rsplit(": ", 1)
+                ax.set_title("\n".join(fill(part, _TITLE_WIDTH) for part in parts), fontsize="small")
         if self.reference is None:
-            self._draw_context(ax, low, high)
+            self._draw_context(self.ax_, low, high)
         else:
-            ax.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
-            ax.set_ylabel(f"Difference in {self._title}")
-        ax.set_xlabel("Decision threshold")
-        if show_legend:
-            legend_below(ax)
+            self._limit_differences(self.ax_)
+        for ax in axes:
+            ax.set_xlabel("Decision threshold")
+            if panels > 1:
+                ax.label_outer()
+        if show_legend and panels > 1:
+            handles = [part for part in self.bands_[:1] if part.get_label()]
+            self.ax_.figure.legend(handles=handles, loc="outside lower left", frameon=False, fontsize="small")
+        elif show_legend:
+            legend_below(self.ax_)
         return self
+
+    def _limit_differences(self, ax: Axes) -> None:
+        """Set the limits of the vertical axis of differences to a reference."""
+        ax.autoscale(axis="y")
 
 
 class _MeanLossDisplay(_ThresholdDisplay):
@@ -306,6 +345,8 @@ class DecisionCurveDisplay(_MeanLossDisplay):
     The net benefit at threshold t is TP/n - FP/n t/(1 - t). Treating all has the net benefit
     :math:`\bar y - (1 - \bar y)\, t / (1 - t)`, treating none 0.
 
+    The axis of differences shows the smallest nine tenths of them: at thresholds near 1 they are large.
+
     Pointwise bands are the mean plus or minus a normal quantile times its standard error. Simultaneous bands
     use the quantile of the largest standardized deviation over the thresholds, from random signs of the
     deviations. Both are approximations for many samples on both sides of a threshold.
@@ -348,6 +389,13 @@ class DecisionCurveDisplay(_MeanLossDisplay):
         if top > 0.0:
             ax.set_ylim(-0.25 * top, top)
         ax.set_ylabel("Net benefit")
+
+    def _limit_differences(self, ax: Axes) -> None:
+        # a false positive costs t / (1 - t): thresholds near 1 would make all others flat
+        limits = [part for curve in self.curves.values() for part in (curve.value, curve.lower, curve.upper)]
+        top = 1.1 * float(np.nanquantile(np.abs(limits), _BULK))
+        if top > 0.0:
+            ax.set_ylim(-top, top)
 
 
 class MurphyDisplay(_MeanLossDisplay):

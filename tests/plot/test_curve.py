@@ -247,7 +247,58 @@ def test_bins_on_logit_axes_share_the_mass():
     curve = reliability_curve(sample, "binned", 2, scale="logit")
     np.testing.assert_allclose(curve.predicted, [0.175, 0.8])
     np.testing.assert_allclose(curve.observed, [0.25, 0.75])
-    assert curve.error == expected_calibration_error(sample.y, p, n_bins=2, strategy="quantile")
+    expected = expected_calibration_error(sample.y, p, n_bins=2, strategy="quantile")
+    assert curve.error == pytest.approx(expected, abs=1e-15)
+
+
+def test_rare_events_are_smoothed_in_log_odds_up_to_a_thousandth_of_the_axis():
+    rng = np.random.default_rng(0)
+    p = expit(rng.normal(-6.0, 1.5, 4000))
+    y = (rng.random(4000) < expit(0.8 * np.log(p / (1 - p)) - 0.5)).astype(int)
+    p[:500], y[:500] = 0.0, 0
+    curve = reliability_curve(check_binary(y, p))
+    low, high = curve.edges[[0, -1]]
+    assert low == 0.0
+    assert high < 0.5
+    y, p = y[p <= high], p[p <= high]
+    least = np.log(1e-3 * high / (1 - 1e-3 * high))
+    x = np.log(np.maximum(p, 1e-3 * high) / (1 - np.maximum(p, 1e-3 * high)))
+    assert x.min() == pytest.approx(least)
+    assert curve.bandwidth == pytest.approx(1.06 * x.std() * (2 * y.sum()) ** -0.2)
+    t = curve.predicted
+    kernel = np.exp(-0.5 * ((np.log(t / (1 - t))[:, None] - x) / curve.bandwidth) ** 2)
+    expected = np.clip(t + kernel @ (y - p) / kernel.sum(axis=1), 0.0, 1.0)
+    shown = np.isfinite(curve.observed)
+    np.testing.assert_allclose(curve.observed[shown], expected[shown], atol=2e-2 * high)
+    # one event of a sparse tail does not make a peak
+    turns = np.diff(np.sign(np.diff(curve.observed[shown])))
+    assert np.count_nonzero(turns) <= 4
+    # the mirror image
+    mirrored = reliability_curve(check_binary(1 - y, 1 - p))
+    plain = reliability_curve(check_binary(y, p))
+    np.testing.assert_allclose(mirrored.observed[::-1], 1 - plain.observed, atol=1e-9)
+
+
+def test_balanced_predictions_are_smoothed_as_probabilities():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.0, 0.3, 500)
+    y = (rng.random(500) < p).astype(int)
+    gaps = np.diff(reliability_curve(check_binary(y, p)).predicted)
+    np.testing.assert_allclose(gaps, gaps[0])
+
+
+def test_bins_of_rare_events_share_the_expected_events():
+    rng = np.random.default_rng(0)
+    p = expit(rng.normal(-6.0, 1.5, 20_000))
+    y = (rng.random(20_000) < p).astype(int)
+    for mirrored in (False, True):
+        sample = check_binary(1 - y, 1 - p) if mirrored else check_binary(y, p)
+        curve = reliability_curve(sample, "binned", 10)
+        predicted = 1 - curve.predicted[::-1] if mirrored else curve.predicted
+        # means of tenths of the cumulative sum of the predictions
+        ordered = np.sort(p)
+        tenth = np.minimum(10 * (np.cumsum(ordered) - ordered / 2) / p.sum(), 9.999).astype(int)
+        np.testing.assert_allclose(predicted, [ordered[tenth == k].mean() for k in range(10)], rtol=1e-6)
 
 
 def test_isotonic_curve_is_the_isotonic_fit():

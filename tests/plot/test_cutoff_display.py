@@ -215,9 +215,10 @@ def test_several_on_shared_axes(forecast):
     y, p = forecast
     ax = plt.subplots()[1]
     first = CutoffDisplay.from_predictions(y, p, ax=ax, name="before")
-    second = CutoffDisplay.from_predictions(
-        y, p**1.5, ax=ax, name="after", show_interval=False, confidence=None, color="purple"
-    )
+    assert None not in (first.interval_, first.levels_, first.strip_)
+    second = CutoffDisplay.from_predictions(y, p**1.5, ax=ax, name="after", color="purple")
+    # areas of several models would hide each other
+    assert (second.interval_, second.levels_, second.strip_) == (None, None, None)
     assert first.line_.get_linestyle() != second.line_.get_linestyle()
     assert second.line_.get_color() == "purple"
     low, high = ax.get_ylim()

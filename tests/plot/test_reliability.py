@@ -132,10 +132,9 @@ def test_axes_show_the_predictions_of_a_rare_event(one_percent, curve, sure):
     where = "below 0.951" if sure else "above 0.049"
     assert display.line_.get_label().endswith(f"\n(4 predictions {where} not shown)")
     if curve == "binned":
-        # of equal mass, where bins of equal width would be one
+        # of equal expected numbers of events, where bins of equal width would be one
         assert len(x) == 15
-        error = expected_calibration_error(y, p, n_bins=15, strategy="quantile")
-        assert float(display.line_.get_label().split()[2]) == pytest.approx(error, rel=0.05)
+        assert display.line_.get_label().startswith("ECE = 0.00")
 
 
 def test_the_smooth_curve_of_a_rare_event_is_a_kernel_regression(one_percent):
@@ -349,7 +348,7 @@ def test_grid_of_classes_against_the_rest(classes):
     assert [text.get_text() for text in legend.get_texts()] == [
         "perfect calibration",
         "calibration curve",
-        "95% confidence band (pointwise)",
+        "95% confidence intervals (pointwise)",
     ]
     displays[0].figure_.canvas.draw()
 
@@ -454,3 +453,82 @@ def test_annotation_of_the_clinical_numbers():
         f"Brier score {summary.brier:.4f}",
     ]
     assert not ReliabilityDisplay.from_predictions(y, p).ax_.texts
+
+
+def test_the_annotation_leaves_the_curve_its_corner():
+    p = np.linspace(0.01, 0.99, 400)
+    rng = np.random.default_rng(0)
+    for power, upper in ((0.15, False), (2.0, True)):
+        display = ReliabilityDisplay.from_predictions(
+            (rng.random(400) < p**power).astype(int), p, annotate=True
+        )
+        display.figure_.canvas.draw()
+        (text,) = display.ax_.texts
+        box = text.get_window_extent()
+        assert (box.y0 > display.ax_.get_window_extent().y0 + 0.5 * display.ax_.bbox.height) == upper
+        points = display.ax_.transData.transform(display.line_.get_xydata())
+        assert not any(box.contains(*point) for point in points)
+        histogram = display.ax_histogram_.get_window_extent()
+        assert box.y0 >= histogram.y1
+
+
+def test_histograms_of_many_models_have_their_own_rows(forecast):
+    y, p = forecast
+    _, ax = plt.subplots(figsize=(6, 7), layout="constrained")
+    powers = (1.0, 1.2, 0.8, 1.5, 0.5)
+    displays = [ReliabilityDisplay.from_predictions(y, p**power, ax=ax) for power in powers]
+    (histogram,) = ax.child_axes
+    assert {display.ax_histogram_ for display in displays} == {histogram}
+    highest = max(display.curve.counts.max() for display in displays)
+    assert histogram.get_ylabel().endswith(f"to {highest:,.6g}")
+    assert histogram.get_ylim() == (0, 5)
+    for k, (steps, display) in enumerate(zip(histogram.patches, displays, strict=True)):
+        values, _, base = steps.get_data()
+        assert base == 4 - k
+        assert np.all((values >= base) & (values < base + 1))
+        # an empty bin has no bar, a bin with one prediction is seen
+        assert np.array_equal(values > base, display.curve.counts > 0)
+        assert np.array_equal(
+            np.argsort(values, kind="stable"), np.argsort(display.curve.counts, kind="stable")
+        )
+    ax.figure.canvas.draw()
+    assert histogram.get_position().height == pytest.approx(5 * 0.045 * ax.get_position().height, rel=1e-3)
+    bottom = ax.transAxes.inverted().transform(ax.transData.transform((0.0, 0.0)))[1]
+    assert bottom > 5 * 0.045
+
+
+def test_a_bin_with_few_predictions_is_seen(forecast):
+    p = np.concatenate([np.full(600, 0.99), [0.21, 0.41], np.full(8, 0.61)])
+    y = np.arange(p.size) % 2
+    display = ReliabilityDisplay.from_predictions(y, p, curve="binned")
+    histogram = display.ax_histogram_
+    assert histogram.get_yscale() == "log"
+    assert histogram.get_ylabel() == "Count\n(log)"
+    assert [label.get_text() for label in histogram.get_yticklabels()] == ["1", "100"]
+    low, high = np.log(histogram.get_ylim())
+    assert (np.log(1) - low) / (high - low) > 0.05
+
+
+@pytest.mark.parametrize(("number", "rows", "columns"), [(2, 1, 2), (4, 2, 2), (5, 2, 3), (10, 3, 4)])
+def test_shape_of_a_grid(forecast, number, rows, columns):
+    y, p = forecast
+    models = {f"model {k}": p for k in range(number)}
+    (ax, *_) = (display.ax_ for display in reliability_grid(y, models, band=None))
+    assert ax.get_gridspec().get_geometry() == (rows, columns)
+
+
+@pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])
+def test_the_legend_does_not_overlap_the_axes(one_percent, curve):
+    y, p = one_percent
+    models = [("a model with a rather long name", p), ("b", p**1.1), ("c", p**0.9), ("d", p / 2)]
+    _, given = plt.subplots(figsize=(6, 6))
+    for ax in (None, given):
+        for name, proba in models:
+            display = ReliabilityDisplay.from_predictions(y, proba, curve=curve, name=name, ax=ax)
+            ax = display.ax_
+        display.figure_.canvas.draw()
+        legend = ax.get_legend().get_window_extent()
+        labels = ax.xaxis.get_tightbbox()
+        assert legend.y1 <= labels.y0 + 1
+        assert legend.y0 >= display.figure_.bbox.y0 - 1
+        assert ax.bbox.height > 0.2 * display.figure_.bbox.height

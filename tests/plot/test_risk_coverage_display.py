@@ -47,6 +47,10 @@ def test_several_models_share_axes(forecast):
     assert first.line_.get_color() != second.line_.get_color()
     texts = [text.get_text() for text in second.ax_.get_legend().get_texts()]
     assert [text.split(":")[0] for text in texts] == ["one", "two"]
+    for name in ("three", "four"):
+        third = RiskCoverageDisplay.from_predictions(y, p, name=name, ax=first.ax_, confidence=0.9)
+    texts = [text.get_text() for text in third.ax_.get_legend().get_texts()]
+    assert texts.count("90% confidence band (at each coverage)") == 1
 
 
 @pytest.mark.parametrize("risk", ["error", "false_discovery"])

@@ -166,7 +166,19 @@ def test_differences_are_those_of_the_test(data):
     np.testing.assert_allclose(curve.lower, 2 * test.lower)
     assert curve.pvalue == test.pvalue
     assert murphy.lines_[0].get_label() == rf"\$a\$ - b: p = {test.pvalue:.2g}"
-    assert murphy.ax_.get_ylabel() == "Difference in mean elementary score"
+    # a panel for each difference, on the same axes
+    assert [ax.get_title().replace("\n", ": ") for ax in murphy.figure_.axes] == [
+        line.get_label() for line in murphy.lines_
+    ]
+    assert murphy.ax_.get_ylabel() == "Difference in\nmean elementary score"
+    assert len({ax.get_ylim() for ax in murphy.figure_.axes}) == 1
+    (legend,) = murphy.figure_.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["95% confidence band (simultaneous)"]
+    _, ax = plt.subplots()
+    together = MurphyDisplay.from_predictions(y, models, reference="b", ax=ax)
+    assert together.ax_ is ax
+    assert len(together.lines_) == 2
+    assert ax.get_ylabel() == "Difference in mean elementary score"
     curves = DecisionCurveDisplay.from_predictions(y, models)
     assert [line.get_label() for line in curves.lines_] == [r"\$a\$", "b", "c"]
     benefit = DecisionCurveDisplay.from_predictions(y, models, reference="b").curves["$a$"]
@@ -352,7 +364,19 @@ def test_plane_is_the_decomposition(data):
         x, height = point.get_data()
         assert (x[0], height[0]) == pytest.approx((parts.miscalibration, parts.discrimination))
         assert point.get_label() == f"{name}: {parts.score:.3f}"
-    assert display.lines_
+    # each line of equal score has its score at its end
+    display.figure_.canvas.draw()
+    x, top = display.ax_.get_xlim()[1], display.ax_.get_ylim()[1]
+    labels = [text for text in display.ax_.texts if text.get_text()]
+    assert len(labels) == len(display.lines_) >= 3
+    for text in labels:
+        mcb, dsc = text.xy
+        assert mcb == pytest.approx(x) or dsc == pytest.approx(top)
+        assert float(text.get_text()) == pytest.approx(mcb - dsc + parts.uncertainty, abs=1e-9)
+    again = ScoreDecompositionDisplay.from_predictions(
+        y, p**3, score="log_loss", sample_weight=w, ax=display.ax_
+    )
+    assert len(again.ax_.texts) == len(again.lines_)
     with pytest.raises(ValueError, match=r"log loss of predictions\['b'\] is infinite"):
         ScoreDecompositionDisplay.from_predictions(
             y, {"a": p, "b": np.where(p == p.max(), 1.0 - y, p)}, score="log_loss"
@@ -366,3 +390,26 @@ def test_plane_is_the_decomposition(data):
     two = {"a": P, "b": P[:, ::-1]}
     # accuracies differ, and so do uncertainties: no common lines of equal score
     assert not ScoreDecompositionDisplay.from_predictions(y, two, reduction="confidence").lines_
+
+
+def test_large_differences_at_high_thresholds_leave_the_others_visible(data):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=2000)
+    y = (rng.random(2000) < p).astype(int)
+    models = {"true": p, "overconfident": np.clip(3 * p - 1, 0.001, 0.999)}
+    display = DecisionCurveDisplay.from_predictions(y, models, reference="true")
+    curve = display.curves["overconfident"]
+    low, high = display.ax_.get_ylim()
+    assert low == -high
+    assert np.abs(curve.lower).max() > 2 * high
+    assert np.mean(np.abs([curve.value, curve.lower, curve.upper]) <= high) == pytest.approx(0.9, abs=0.03)
+
+
+def test_many_bands_are_faint(data):
+    y, p, _ = data
+    few = MurphyDisplay.from_predictions(y, {str(k): p ** (1 + k) for k in range(3)})
+    many = MurphyDisplay.from_predictions(y, {str(k): p ** (1 + k) for k in range(4)})
+    assert {band.get_alpha() for band in few.bands_} == {0.2}
+    assert {band.get_alpha() for band in many.bands_} == {0.1}
+    words = [text.get_text() for text in many.ax_.get_legend().get_texts()]
+    assert sorted(words) == ["0", "1", "2", "3", "95% confidence band (pointwise)"]
