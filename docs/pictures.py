@@ -1,14 +1,21 @@
 """Draw the figures of the guide. Every number in them is computed here, by the package.
 
-``python docs/pictures.py`` draws all figures in ``docs/_static/drawn``, as the build of the site does.
+``python docs/pictures.py`` draws all figures in ``docs/_static/drawn``, as the build of the site does. The code
+of a page draws the figures that it saves.
 ``python docs/pictures.py readme`` draws the committed ones: the figure of the README, and the logo.
 """
 
+import contextlib
+import re
+import shutil
 import sys
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import matplotlib.pyplot as plt
 import numpy as np
+import run_blocks
 from matplotlib.figure import Figure
 from scipy.special import expit, logit
 from sklearn.datasets import load_digits
@@ -29,6 +36,7 @@ from sklearn_calib.metrics import (
 )
 from sklearn_calib.plot import ReliabilityDisplay
 
+SAVED = re.compile(r"savefig\(\"([^\"]+)\"\)")
 STATIC = Path(__file__).resolve().parent / "_static"
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "0.45"
 
@@ -82,16 +90,6 @@ def card():
     figure.text(0.05, 0.28, lines, fontsize=25, linespacing=1.4, color="0.2")
     ax = figure.add_axes((0.65, 0.1, 0.32, 0.82))
     ReliabilityDisplay.from_predictions(y, before, ax=ax, show_legend=False)
-    return figure
-
-
-def start():
-    """Draw the two diagrams of docs/start.md in one."""
-    y, before, after = digits(SplineCalibrator())
-    figure = Figure(figsize=(5.5, 6.8), layout="constrained")
-    ax = figure.subplots()
-    ReliabilityDisplay.from_predictions(y, before, name="forest", ax=ax)
-    ReliabilityDisplay.from_predictions(y, after, name="calibrated", ax=ax)
     return figure
 
 
@@ -344,7 +342,6 @@ def pitfalls():
 
 
 PICTURES = {
-    "start.svg": start,
     "calibration.svg": calibration,
     "smooth_ece.svg": smooth_ece_steps,
     "logit_smoothed_ece.svg": logit_smoothing,
@@ -362,6 +359,24 @@ def draw_all(folder: Path = STATIC / "drawn") -> None:
         path = folder / name
         if not path.exists() or path.stat().st_mtime < Path(__file__).stat().st_mtime:
             draw().savefig(path)
+    pages = {page: saved(page.read_text(encoding="utf-8")) for page in run_blocks.pages()}
+    for page, names in pages.items():
+        paths = [folder / name for name in names]
+        if all(path.exists() and path.stat().st_mtime >= page.stat().st_mtime for path in paths):
+            continue
+        plt.switch_backend("agg")
+        with TemporaryDirectory() as place, contextlib.chdir(place):
+            # the code of the page, in order
+            for _ in run_blocks.run(page):
+                pass
+            for path in paths:
+                shutil.copy(path.name, path)
+        plt.close("all")
+
+
+def saved(text: str) -> list[str]:
+    """Return the names of the figures that the code of a page saves."""
+    return [name for block in run_blocks.blocks(text) for name in SAVED.findall(block.code)]
 
 
 if __name__ == "__main__":
