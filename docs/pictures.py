@@ -1,7 +1,7 @@
 """Draw the figures of the guide. Every number in them is computed here, by the package.
 
-``python docs/pictures.py`` draws all figures in ``docs/_static/drawn``, as the build of the site does. The code
-of a page draws the figures that it saves.
+``python docs/pictures.py`` draws all figures in ``docs/_static/drawn``, as the build of the site does. The
+figures that the code of a page saves are drawn by this code.
 ``python docs/pictures.py readme`` draws the committed ones: the figure of the README, and the logo.
 """
 
@@ -23,7 +23,6 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib.calibrators import SplineCalibrator
 from sklearn_calib.datasets import load_solar_flares, make_forecasts
 from sklearn_calib.inference import CombinedTest, CoxTest, TCal, expected_under_calibration
 from sklearn_calib.metrics import (
@@ -42,12 +41,12 @@ BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "0.45"
 
 
 @cache
-def digits(calibrator=None):
+def digits():
     """Return outcomes, and probabilities of a forest before and after calibration, as in the README."""
     X, digit = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, digit >= 5, test_size=0.5, random_state=0)
     forest = RandomForestClassifier(max_depth=3, random_state=0).fit(X_train, y_train)
-    calibrated = CalibratedClassifier(forest, calibrator).fit(X_train, y_train)
+    calibrated = CalibratedClassifier(forest).fit(X_train, y_train)
     return y_test, forest.predict_proba(X_test)[:, 1], calibrated.predict_proba(X_test)[:, 1]
 
 

@@ -83,6 +83,34 @@ def test_outputs_are_found():
     ]
 
 
+SAVED = re.compile(r"savefig\(\"([^\"]+)\"\)")
+SHOWN = re.compile(r"!\[[^\]]+\]\((?:\.\./)*_static/drawn/([^)]+)\)")
+
+
+def test_pages_show_the_figures_that_their_code_saves():
+    """A figure that a page saves is below the code, and every figure shown is drawn by a page or a script."""
+    saved = []
+    for page in guide.pages():
+        text = page.read_text(encoding="utf-8")
+        names = SAVED.findall(text)
+        for name in names:
+            assert f"_static/drawn/{name})" in text[text.index(f'savefig("{name}")') :], (page.name, name)
+        saved += names
+    assert len(set(saved)) == len(saved)
+    script = (ROOT / "docs" / "pictures.py").read_text(encoding="utf-8")
+    drawn = set(re.findall(r'^    "([^"]+)": \w+,$', script, flags=re.MULTILINE))
+    assert drawn.isdisjoint(saved)
+    pages = (ROOT / "docs").rglob("*.md")
+    shown = {name for page in pages for name in SHOWN.findall(page.read_text(encoding="utf-8"))}
+    assert shown == {*saved, *drawn} - {"card.png"}
+
+
+@pytest.mark.parametrize("name", ["ads", "credit", "language_models", "medicine"])
+def test_pages_by_profession_show_a_figure(name):
+    text = (ROOT / "docs" / "paths" / f"{name}.md").read_text(encoding="utf-8")
+    assert SHOWN.findall(text)
+
+
 def test_every_subpackage_has_a_page_of_reference():
     found = {path.parent.name for path in (ROOT / "sklearn_calib").glob("[!_]*/__init__.py")}
     assert found == set(SUBPACKAGES)

@@ -35,6 +35,15 @@ def test_example(path, pyplot, capsys):
     figures[0].draw_without_rendering()
     assert [ax for ax in figures[0].axes if not ax.has_data()] == []
     assert dict(mpl.rcParams) == before
+    titles = [ax.get_title() for ax in figures[0].axes]
+    assert any([figures[0].get_suptitle(), *titles]), "a title states the result"
+    for ax in figures[0].axes:
+        legend = ax.get_legend()
+        if legend is not None:
+            box = legend.get_window_extent()
+            for line in ax.lines:
+                points = line.get_transform().transform(line.get_xydata())
+                assert not any(box.contains(*point) for point in points), "the legend covers a line"
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

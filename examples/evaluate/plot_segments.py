@@ -35,5 +35,6 @@ print(found)
 # smaller than that in the segment, because other samples are in it, too.
 
 by_feature = find_segments(X, event, data.y_proba, segments=["age", "region"])
-SegmentsDisplay.from_result(by_feature)
+display = SegmentsDisplay.from_result(by_feature)
+display.ax_.set_title("Young clients and the south are underpredicted")
 plt.show()

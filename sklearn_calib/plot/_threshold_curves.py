@@ -385,9 +385,12 @@ class DecisionCurveDisplay(_MeanLossDisplay):
         ax.plot(tau, treat_all, label="treat all", **context)
         ax.plot([low, high], [0.0, 0.0], linestyle=":", label="treat none", **context)
         curves = [np.asarray(line.get_ydata()) for line in ax.lines if line.get_gid() == _CURVE]
-        top = 1.1 * max(float(np.max(values)) for values in (treat_all, *curves))
+        values = np.concatenate((treat_all, *curves))
+        highest = [curve.upper for curve in self.curves.values()]
+        top = 1.05 * float(np.nanmax(np.minimum(np.concatenate((values, *highest)), 1.25 * values.max())))
         if top > 0.0:
-            ax.set_ylim(-0.25 * top, top)
+            # a curve far below treating none is of no interest
+            ax.set_ylim(max(-0.25 * top, min(1.1 * float(values.min()), -0.03 * top)), top)
         ax.set_ylabel("Net benefit")
 
     def _limit_differences(self, ax: Axes) -> None:
