@@ -214,8 +214,9 @@ def _lines_of_equal_score(ax: Axes, uncertainty: float, right: float, top: float
         upper = score - low < right
         end = (score - low, top) if upper else (right, high - score)
         style: dict[str, Any] = {"fontsize": "small", "color": GREY, "annotation_clip": False, "gid": _EQUAL}
-        style |= {"ha": "center", "va": "bottom"} if upper else {"ha": "left", "va": "center"}
-        ax.annotate(
-            f"{score:.{decimals}f}", end, (3 - 3 * upper, 2 * upper), textcoords="offset points", **style
-        )
+        # within the axes at the top, where a title can be
+        style |= {"ha": "center", "va": "top"} if upper else {"ha": "left", "va": "center"}
+        style |= {"xytext": (0, -3) if upper else (3, 0), "textcoords": "offset points"}
+        style["bbox"] = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5}
+        ax.annotate(f"{score:.{decimals}f}", end, **style)
     return lines
