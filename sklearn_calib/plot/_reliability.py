@@ -490,28 +490,20 @@ def _draw_histogram(ax: Axes, curve: ReliabilityCurve, line: Line2D) -> Axes:
     values = [each[0] * (widths.max() / width) for each, width in zip(shown, widths, strict=True)]
     counts = np.concatenate(values)
     lowest, highest = float(counts[counts > 0.0].min()), float(counts.max())
-    logarithmic, rows = highest > _UNEQUAL * lowest, len(shown) > _OUTLINES
+    rows = len(shown) > _OUTLINES
     for patch in list(histogram.patches):
         patch.remove()
     for k, (heights, (_, edges, drawn)) in enumerate(zip(values, shown, strict=True)):
-        base = 0.0
-        if rows:
-            heights = heights / highest
-            if logarithmic:
-                heights = 1.0 + np.log(np.maximum(heights, 0.5 * lowest / highest)) / np.log(
-                    2.0 * highest / lowest
-                )
-            base = len(shown) - 1.0 - k
-            heights = base + 0.85 * heights
+        base = len(shown) - 1.0 - k if rows else 0.0
         histogram.stairs(
-            heights,
+            base + 0.85 * np.log1p(heights) / np.log1p(highest) if rows else heights,
             edges,
             baseline=base,
             fill=rows or len(shown) == 1,
             facecolor=to_rgba(drawn.get_color(), 0.35),
             edgecolor=drawn.get_color(),
             linewidth=0.8,
-            linestyle=drawn.get_linestyle() if 1 < len(shown) <= _OUTLINES else "-",
+            linestyle="-" if rows or len(shown) == 1 else drawn.get_linestyle(),
         )
     # short enough for the margin of default axes: 20k
     short = EngFormatter(sep="")
@@ -520,13 +512,11 @@ def _draw_histogram(ax: Axes, curve: ReliabilityCurve, line: Line2D) -> Axes:
         return short(value) if value >= 1e4 else f"{value:,.6g}"
 
     title = "Count" if curve.n_effective is None else "Weighted\ncount"
-    title += (" (log)" if rows else "\n(log)") * logarithmic
-    ticks: list[float]
+    ticks: list[float] = []
     if rows:
-        histogram.set(yscale="linear", ylim=(0.0, len(shown)), ylabel=f"{title}\nto {written(highest)}")
-        ticks = []
-    elif logarithmic:
-        histogram.set(yscale="log", ylim=(0.5 * lowest, 3.0 * highest), ylabel=title)
+        histogram.set(yscale="linear", ylim=(0.0, len(shown)), ylabel=f"{title} (log)\nto {written(highest)}")
+    elif highest > _UNEQUAL * lowest:
+        histogram.set(yscale="log", ylim=(0.5 * lowest, 3.0 * highest), ylabel=f"{title}\n(log)")
         ticks = [10.0 ** ceil(log10(lowest)), 10.0 ** floor(log10(highest))]
     else:
         histogram.set(ylim=(0.0, 1.2 * highest), ylabel=title)
