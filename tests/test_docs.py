@@ -25,7 +25,15 @@ def load(name):
 
 guide = load("run_blocks")
 #: Pages whose code takes longer than a second; what it calls has tests of its own.
-SLOW = {"multilabel.md", "pitfalls.md", "scale_out.md", "sketch.md", "ads.md", "credit.md", "language_models.md"}
+SLOW = {
+    "multilabel.md",
+    "pitfalls.md",
+    "scale_out.md",
+    "sketch.md",
+    "ads.md",
+    "credit.md",
+    "language_models.md",
+}
 
 
 @pytest.mark.parametrize(
