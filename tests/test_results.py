@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_calib import inference, metrics, report
+from sklearn_calib import calibrators, inference, metrics, plot, report
 from tests._optional import pandas as pd
 
 RNG = np.random.default_rng(0)
@@ -22,6 +22,12 @@ TABLES = {
     "smooth": (lambda: metrics.smooth_ece_result(Y, P), "density", None),
     "summary": (lambda: metrics.calibration_summary(Y, P), "estimate", 11),
     "requirements": (lambda: report.CalibrationRequirements({"slope": [0.8, 1.2]}).check(Y, P), "outcome", 1),
+    "one test": (lambda: inference.SpiegelhalterTest().test(Y, P), "pvalue", 1),
+    "selection": (lambda: calibrators.AutoCalibrator().fit(P, Y).selection_, "log_loss", None),
+    "expected": (lambda: metrics.expected_performance(P, certificate=0.01), "lower", 11),
+    "curve": (lambda: plot.ReliabilityDisplay.from_predictions(Y, P).curve, "observed", None),
+    "band": (lambda: plot.ReliabilityDisplay.from_predictions(Y, P).curve.band, "lower", None),
+    "threshold": (lambda: plot.DecisionCurveDisplay.from_predictions(Y, P).curves[None], "value", None),
     "segments": (lambda: inference.find_segments({"x": P}, Y, P, segments=["x"]), "difference", 1),
 }
 
@@ -43,3 +49,8 @@ def test_a_frame_has_the_numbers_of_the_result():
     assert (slope.estimate, slope.lower, slope.upper) == tuple(vars(summary.slope).values())
     assert frame.loc["ici", "estimate"] == summary.ici
     assert np.isnan(frame.loc["ici", "lower"])
+
+
+def test_a_frame_of_a_test_is_that_of_the_samples_that_are_not_contradicted():
+    result = inference.TCal(random_state=0).test(np.append(Y, 1), np.append(P, 0.0))
+    pd.testing.assert_frame_equal(result.to_frame(), result.others.to_frame())

@@ -10,6 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._links import EPS
 from sklearn_calib._core._maps import Average, Softmax
+from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import result_html
 from sklearn_calib._progress import Progress
 from sklearn_calib._typing import Array, Codes
@@ -68,7 +69,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class CalibratorSelection:
+class CalibratorSelection(FrameMixin):
     """Choice of :class:`AutoCalibrator`, with the results of all candidates.
 
     Attributes
@@ -94,6 +95,8 @@ class CalibratorSelection:
     >>> print(AutoCalibrator(cv=4).fit(p, y).selection_.reason)
     spline has the smallest held-out log loss.
     """
+
+    _rows_in = "candidates"
 
     chosen: str
     best: str

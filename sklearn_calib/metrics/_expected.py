@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlog1py, xlogy
 
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -23,7 +25,7 @@ from sklearn_calib.metrics._summary import IntervalEstimate
 
 
 @dataclass(frozen=True)
-class ExpectedPerformance:
+class ExpectedPerformance(FrameMixin):
     """Expected performance of decisions and predictions, from the predicted probabilities alone.
 
     Every estimate has the interval that the certificate guarantees; without a certificate its ends are NaN.
@@ -57,6 +59,8 @@ class ExpectedPerformance:
         What the estimates and intervals assume.
     """
 
+    _rows_in = "_measures"
+
     event_rate: IntervalEstimate
     recall: IntervalEstimate
     false_positive_rate: IntervalEstimate
@@ -75,14 +79,19 @@ class ExpectedPerformance:
     n_samples: float
     assumption: str = field(repr=False)
 
+    def _intervals(self) -> dict[str, IntervalEstimate]:
+        return {name: found for name, found in vars(self).items() if isinstance(found, IntervalEstimate)}
+
+    @property
+    def _measures(self) -> list[dict[str, Any]]:
+        return [{"measure": name, **vars(found)} for name, found in self._intervals().items()]
+
     def __str__(self) -> str:
         lines = [f"expected performance of {self.n_samples:g} samples at threshold {self.threshold:g}"]
-        for item in fields(self):
-            found = getattr(self, item.name)
-            if isinstance(found, IntervalEstimate):
-                alone = self.certificate is None and not np.isnan(found.estimate)
-                value = number_text(found.estimate) if alone else str(found)
-                lines.append(f"  {item.name.replace('_', ' '):<26}{value}")
+        for name, found in self._intervals().items():
+            alone = self.certificate is None and not np.isnan(found.estimate)
+            value = number_text(found.estimate) if alone else str(found)
+            lines.append(f"  {name.replace('_', ' '):<26}{value}")
         return "\n".join([*lines, self.assumption])
 
     _repr_html_ = text_html

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtri
 
+from sklearn_calib._frame import FrameMixin
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_numbers
 
@@ -20,7 +21,7 @@ class Departure(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ReliabilityBand:
+class ReliabilityBand(FrameMixin):
     """Confidence, consistency or bootstrap band of a reliability curve.
 
     Attributes
@@ -39,6 +40,8 @@ class ReliabilityBand:
     bars : bool
         Whether the limits hold only at the points themselves.
     """
+
+    _columns_in = ("predicted", "lower", "upper")
 
     kind: str
     confidence: float

@@ -16,6 +16,7 @@ from sklearn_calib._core._grouping import (
     weighting,
 )
 from sklearn_calib._core._isotonic import fit_isotonic
+from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -46,7 +47,7 @@ _TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class ReliabilityCurve:
+class ReliabilityCurve(FrameMixin):
     """Observed frequency against predicted probability, with its uncertainty.
 
     Attributes
@@ -82,6 +83,8 @@ class ReliabilityCurve:
     n_effective : float or None
         Effective number of samples, for sampling weights.
     """
+
+    _columns_in = ("predicted", "observed")
 
     kind: str
     predicted: Array = field(repr=False)

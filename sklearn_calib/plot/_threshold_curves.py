@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, pvalue_words
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -70,7 +71,7 @@ _CURVE, _CONTEXT = "sklearn_calib.threshold_curve", "sklearn_calib.threshold_con
 
 
 @dataclass(frozen=True, eq=False)
-class ThresholdCurve:
+class ThresholdCurve(FrameMixin):
     """A quantity at each decision threshold, with a band.
 
     Attributes
@@ -92,6 +93,8 @@ class ThresholdCurve:
         p-value of the hypothesis that a difference is 0 at all thresholds, or that the predictions are
         calibrated. None for a single curve without such a hypothesis.
     """
+
+    _columns_in = ("thresholds", "value", "lower", "upper")
 
     thresholds: Array = field(repr=False)
     value: Array = field(repr=False)

@@ -98,7 +98,7 @@ class CalibrationTestResult(FrameMixin):
     %(dependence)s
     """
 
-    _rows_in = "scales"
+    _rows_in = "_parts"
 
     test: str
     null_hypothesis: str
@@ -154,6 +154,11 @@ class CalibrationTestResult(FrameMixin):
     def _shown(self) -> CalibrationTestResult:
         """The result that is printed: without contradicted samples, if there are any others."""
         return self if self.others is None else self.others
+
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        """The rows of the table: the scales, or the test itself if it has none."""
+        return self._shown.scales or (self._shown,)
 
     def _facts(self) -> list[tuple[str, str]]:
         """Return names and values, all of the same samples."""
