@@ -6,7 +6,7 @@ what was found, and what to do. Inputs are never modified silently.
 
 from __future__ import annotations
 
-from sklearn_calib._validation._arrays import as_array, missing_values, shape_of
+from sklearn_calib._validation._arrays import as_array, as_samples, missing_values, shape_of
 from sklearn_calib._validation._labels import (
     check_classes,
     check_clusters,

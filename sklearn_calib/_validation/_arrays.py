@@ -13,6 +13,12 @@ from scipy.sparse import issparse
 _DLPACK_CPU = 1
 
 
+def as_samples(*values: Any) -> tuple[Any, ...]:
+    """Return single values as arrays of one sample, and anything else as it is."""
+    single = all(np.isscalar(value) or getattr(value, "ndim", 1) == 0 for value in values)
+    return tuple(np.atleast_1d(as_array(value, "the value")) for value in values) if single else values
+
+
 def as_array(values: Any, name: str) -> NDArray[Any]:
     """Return ``values`` as a plain numpy array, without a copy if possible.
 
@@ -30,7 +36,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
     if type(values) is dict:
         raise TypeError(
             f"{name} must be an array, a list or a column of a table, got dict. Pass the predictions of one "
-            "model; compare_models and displays of several models take a dict."
+            "model; compare_models, ComparisonDisplay, reliability_grid and decision curves take a dict."
         )
     if isinstance(values, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(values)

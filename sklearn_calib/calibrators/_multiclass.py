@@ -213,7 +213,7 @@ def check_calibrator(calibrator: Any) -> None:
         if not hasattr(calibrator, method):
             raise TypeError(
                 f"calibrator must have fit and predict_proba, but {calibrator!r} has no {method}. "
-                "Pass a calibrator, for example IsotonicCalibrator()."
+                "Pass a calibrator, for example IsotonicCalibrator(), or write a subclass of BaseCalibrator."
             )
 
 

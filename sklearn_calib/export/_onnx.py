@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partialmethod
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
@@ -401,4 +402,28 @@ def to_onnx(
     options[id(estimator)] = options[id(parts[-1])]
     # operators of linear models support only single precision
     black = {"LinearClassifier", "Normalizer"} if dtype == "float64" else None
-    return convert_sklearn(estimator, initial_types=inputs, options=options, black_op=black)
+    try:
+        return convert_sklearn(estimator, initial_types=inputs, options=options, black_op=black)
+    except Exception as error:
+        raise _explained(error, parts) from None
+
+
+def _explained(error: BaseException, parts: list[Any]) -> BaseException:
+    """Return an error of this package as it is, and that of a converter of skl2onnx in a sentence."""
+    from skl2onnx import __version__
+
+    trace = list(walk_tb(error.__traceback__))
+    if trace[-1][0].f_globals["__name__"].startswith("sklearn_calib"):
+        return error
+    while error.__cause__ is not None:
+        error = error.__cause__
+    inner = [getattr(part, "estimator", part) for part in parts]
+    names = [
+        type(part).__name__ for part in inner if not isinstance(part, BaseCalibrator | ExportedCalibrator)
+    ]
+    reason = str(error).strip().partition("\n")[0][:200].rstrip(".")
+    return ValueError(
+        f"skl2onnx {__version__} cannot convert {' or '.join(names)} ({type(error).__name__}: {reason}). Use "
+        "another converter for the classifier and to_onnx(calibrator) for its calibrators, or a classifier "
+        "that skl2onnx converts, such as GradientBoostingClassifier."
+    )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
@@ -45,13 +46,18 @@ def check_data(owner: Any, estimator: Any, X: Any, y: Any) -> tuple[Any, Target]
 
 
 def check_classifier(estimator: Any) -> None:
-    """Raise unless the object is an instance with ``fit``."""
+    """Raise unless the object is an instance with ``fit``, and not a regressor."""
     if isinstance(estimator, type):
         raise TypeError(
             f"estimator is the class {estimator.__name__}; pass an instance, {estimator.__name__}()."
         )
     if not hasattr(estimator, "fit"):
         raise TypeError(f"estimator must be a classifier with a fit method, got {estimator!r}.")
+    if isinstance(estimator, RegressorMixin) and not any(hasattr(estimator, m) for m in DECISION_FIRST):
+        raise TypeError(
+            f"estimator must be a classifier, but {type(estimator).__name__} is a regressor. Pass a "
+            "classifier with predict_proba or decision_function."
+        )
 
 
 def with_known_classes(estimator: Any, target: Target) -> Target:

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import (
+    as_samples,
     check_columns,
     check_integer,
     check_positive,
@@ -133,9 +134,9 @@ class StreamingCalibrator(BaseCalibrator):
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1) or (n, 2)
+        X : float or array-like of shape (n,), (n, 1) or (n, 2)
             Predicted probabilities, the oldest first, and later than those of earlier calls.
-        y : array-like of shape (n,)
+        y : label or array-like of shape (n,)
             Class labels; a batch with one label only is allowed.
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights.
@@ -147,6 +148,7 @@ class StreamingCalibrator(BaseCalibrator):
             The calibrator; unchanged if an argument is invalid.
         """
         self._check_parameters()
+        X, y = as_samples(X, y)
         first = not hasattr(self, "classes_")
         scores = self._check_scores(X, y, reset=first)
         known = check_two_labels(y, classes) if first else self.classes_

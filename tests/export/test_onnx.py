@@ -1,10 +1,12 @@
 """ONNX: the numbers of the estimators, for calibrators alone and as parts of pipelines."""
 
 import importlib.util
+import re
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -219,6 +221,34 @@ def test_what_is_unknown_is_said():
     model = CalibratedClassifier(LogisticRegression(), LogisticRegression(), cv=2).fit(X, y)
     with pytest.raises(TypeError, match="cannot be converted"):
         to_onnx(model)
+
+
+class Unregistered(LogisticRegression):
+    """A classifier without a converter."""
+
+
+def test_what_skl2onnx_does_not_convert_is_named():
+    X, y = make_classification(100, random_state=0)
+    model = CalibratedClassifier(Unregistered(), PlattCalibrator(), cv=2).fit(X, y)
+    message = r"skl2onnx .* cannot convert Unregistered \(RuntimeError: .*\)\. Use another converter"
+    with pytest.raises(ValueError, match=message) as caught:
+        to_onnx(model)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_histogram_boosting_is_converted_or_named():
+    X, y = make_classification(100, random_state=0)
+    boosting = HistGradientBoostingClassifier(max_iter=2)
+    model = CalibratedClassifier(boosting, PlattCalibrator(), cv=2).fit(X, y)
+    try:
+        _, proba = run(to_onnx(model), X=X.astype(np.float32))
+    except ValueError as error:
+        assert re.match("skl2onnx .* cannot convert HistGradientBoostingClassifier", str(error))  # noqa: PT017
+    else:
+        np.testing.assert_allclose(proba, model.predict_proba(X.astype(np.float32)), atol=1e-5)
 
 
 @pytest.mark.parametrize("link", ["logit", "identity"])

@@ -392,3 +392,11 @@ def test_level_with_clusters():
         y = (effect + 0.8 * rng.normal(size=1000) < norm.ppf(p)).astype(int)
         rejections += SequentialTest().test(y, p, clusters=clusters).pvalue <= 0.1
     assert rejections <= binom.ppf(0.999, 200, 0.1)
+
+
+def test_single_samples():
+    single = SequentialTest()
+    for p, y in ((0.3, 1), (np.float64(0.6), np.int64(0)), (np.array(0.9), np.array(1))):
+        single.partial_fit(p, y, classes=[0, 1])
+    batch = SequentialTest().partial_fit([0.3, 0.6, 0.9], [1, 0, 1])
+    assert (single.n_samples_, single.log_e_value_) == (3, pytest.approx(batch.log_e_value_))

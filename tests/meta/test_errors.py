@@ -18,8 +18,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, TemperatureCalibrator
+from sklearn_calib.calibrators import (
+    AutoCalibrator,
+    CertifiedCalibrator,
+    GroupCalibrator,
+    IsotonicCalibrator,
+    LogAverageCalibrator,
+    MultiCalibrator,
+    OneVsRestCalibrator,
+    PlattCalibrator,
+    TemperatureCalibrator,
+)
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+from sklearn_calib.monitor import StreamingCalibrator
 
 X, Y = make_classification(60, n_features=4, random_state=0)
 SORTED = np.sort(Y)
@@ -35,6 +46,44 @@ class Explosive(ClassifierMixin, BaseEstimator):
         raise AssertionError
 
 
+class OfTransforms:
+    """A calibrator of another package, with fit and transform."""
+
+    def fit(self, X, y):
+        raise AssertionError
+
+    def transform(self, X):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("calibrator", [IsotonicRegression(), OfTransforms()], ids=["regressor", "transform"])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda calibrator: AutoCalibrator(candidates={"other": calibrator}),
+        CertifiedCalibrator,
+        GroupCalibrator,
+        MultiCalibrator,
+        OneVsRestCalibrator,
+        lambda calibrator: LogAverageCalibrator([calibrator]),
+        StreamingCalibrator,
+    ],
+)
+def test_calibrators_refuse_what_has_no_probabilities(wrap, calibrator):
+    message = (
+        "no predict_proba. Pass a calibrator, for example IsotonicCalibrator.., or write a subclass of Base"
+    )
+    with pytest.raises(TypeError, match=message):
+        wrap(calibrator).fit(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0, 1, 0, 1]))
+
+
+def test_regressors_have_no_scores():
+    with pytest.raises(
+        TypeError, match="estimator must be a classifier, but IsotonicRegression is a regressor"
+    ):
+        CrossFitScorer(IsotonicRegression()).fit(np.zeros((4, 2)), [0, 1, 0, 1])
+
+
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
@@ -43,6 +92,12 @@ class Explosive(ClassifierMixin, BaseEstimator):
         ({"calibrator": IsotonicCalibrator}, TypeError, "calibrator is the class IsotonicCalibrator"),
         ({"calibrator": "isotonic"}, TypeError, r"'isotonic' has no fit.*IsotonicCalibrator\(\)"),
         ({"calibrator": IsotonicRegression()}, TypeError, r"IsotonicRegression\(\) has no predict_proba"),
+        ({"calibrator": OfTransforms()}, TypeError, "no predict_proba.*IsotonicCalibrator.*BaseCalibrator"),
+        (
+            {"estimator": IsotonicRegression()},
+            TypeError,
+            "must be a classifier, but IsotonicRegression is a reg",
+        ),
         ({"response_method": "predict"}, ValueError, "response_method must be one of"),
         ({"ensemble": "yes"}, ValueError, "ensemble must be one of 'auto'"),
         ({"cv": []}, ValueError, "cv yields no split"),
@@ -178,8 +233,10 @@ def test_frozen_estimator_must_be_fitted_and_know_the_classes():
 
 
 def test_classifier_without_the_needed_response():
-    with pytest.raises(TypeError, match="LinearRegression has neither"):
+    with pytest.raises(TypeError, match="LinearRegression is a regressor"):
         CalibratedClassifier(LinearRegression()).fit(X, Y)
+    with pytest.raises(TypeError, match="StandardScaler has neither"):
+        CalibratedClassifier(StandardScaler()).fit(X, Y)
     with pytest.raises(
         ValueError, match=r"LinearSVC has no predict_proba.*response_method='decision_function'"
     ):

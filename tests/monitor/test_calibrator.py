@@ -277,3 +277,11 @@ def test_pickles_go_on_where_they_were(params):
     for calibrator in (found, loaded):
         calibrator.partial_fit(p[300:], y[300:])
     np.testing.assert_array_equal(loaded.transform(GRID), found.transform(GRID))
+
+
+def test_single_samples():
+    single, batch = StreamingCalibrator(), StreamingCalibrator()
+    for p, y in ((0.3, 1), (np.float64(0.6), np.int64(0)), (np.array(0.9), np.array(1))):
+        single.partial_fit(p, y, classes=[0, 1])
+    batch.partial_fit([0.3, 0.6, 0.9], [1, 0, 1])
+    np.testing.assert_array_equal(single.predict_proba([0.2, 0.7]), batch.predict_proba([0.2, 0.7]))

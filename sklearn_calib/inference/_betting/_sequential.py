@@ -17,6 +17,7 @@ from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     as_array,
+    as_samples,
     check_binary,
     check_fraction,
     check_frequency_weights,
@@ -260,9 +261,9 @@ class SequentialTest(CalibrationTest):
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1) or (n, 2)
+        X : float or array-like of shape (n,), (n, 1) or (n, 2)
             Predicted probabilities, later than those of earlier calls.
-        y : array-like of shape (n,)
+        y : label or array-like of shape (n,)
             Outcomes.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies.
@@ -276,6 +277,7 @@ class SequentialTest(CalibrationTest):
             The test, with its result.
         """
         require_outcomes(y)
+        X, y = as_samples(X, y)
         if not hasattr(self, "classes_"):
             return self._continue(BettingStream(), check_two_labels(y, classes), X, y, sample_weight, weights)
         check_known(y, self.classes_, classes)
