@@ -41,5 +41,5 @@ for s in (0.01, 0.1, 0.5):
     ax.semilogx(half, curve, label=f"logit-smoothed, sigma = {s:g}")
 ax.set(xlabel="d, for log-odds -d and d", ylabel="Calibration error")
 ax.set_title("Binned ECE is discontinuous at d = 0")
-ax.legend()
+ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.15), ncols=2, fontsize="small", frameon=False)
 plt.show()
