@@ -19,7 +19,7 @@ def replaced(pattern: str, new: str, text: str, where: str) -> str:
 
 
 def release(root: Path, version: str, day: str) -> None:
-    """Write a version to the package, CITATION.cff and, unless it is one of development, the changelog."""
+    """Write a version to the package, CITATION.cff, the recipe and, for a release, the changelog."""
     if not re.fullmatch(FORM, version):
         raise SystemExit(f"{version!r} is not a version such as 0.1.0, 0.1.0rc1 or 0.2.0.dev0")
     changes = {"sklearn_calib/_version.py": (VERSION.pattern, f'__version__ = "{version}"')}
@@ -27,6 +27,7 @@ def release(root: Path, version: str, day: str) -> None:
         r"^version: .*(?:\ndate-released: .*)?$",
         f"version: {version}\ndate-released: {day}",
     )
+    changes["recipe/recipe.yaml"] = (r'^  version: "\d.*"$', f'  version: "{version}"')
     if ".dev" in version:
         changes["CITATION.cff"] = (changes["CITATION.cff"][0], f"version: {version}")
     else:

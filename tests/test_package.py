@@ -128,6 +128,35 @@ def test_version_is_said_once_and_everywhere_the_same():
     assert installed == sklearn_calib.__version__
 
 
+def test_recipe_agrees_with_the_metadata():
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    with (ROOT / "pyproject.toml").open("rb") as stream:
+        meta = tomllib.load(stream)
+    project = meta["project"]
+    assert f'\n  version: "{sklearn_calib.__version__}"\n' in recipe
+    assert f'\n  python_min: "{project["requires-python"].removeprefix(">=")}"\n' in recipe
+    host, run = re.search(r"\n  host:\n(.*?)\n  run:\n(.*?)\n\n", recipe, flags=re.DOTALL).groups()
+    listed = [re.sub(r"^ +- ", "", line).replace(" ", "") for line in run.splitlines()]
+    assert listed == ["python>=${{python_min}}", *project["dependencies"]]
+    assert [
+        f"    - {name.replace('>=', ' >=')}" for name in meta["build-system"]["requires"]
+    ] == host.splitlines()[2:]
+    assert f"  license: {project['license']}\n" in recipe
+    assert re.findall(r"- (sklearn-calib = \S+)\n", recipe) == [
+        f"{name} = {target}" for name, target in project["scripts"].items()
+    ]
+
+
+def test_archive_of_the_release_cites_the_papers():
+    archive = json.loads((ROOT / ".zenodo.json").read_text(encoding="utf-8"))
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f'title: "{archive["title"]}"' in citation
+    assert f"license: {archive['license']}\n" in citation
+    papers = {entry["identifier"].removeprefix("arXiv:") for entry in archive["related_identifiers"]}
+    assert papers == set(re.findall(r"arxiv\.org/abs/([\d.]+)", citation))
+    assert len(papers) == 4
+
+
 @pytest.mark.parametrize("module_name", public_modules())
 def test_all_lists_what_exists(module_name):
     module = importlib.import_module(module_name)
