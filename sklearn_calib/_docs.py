@@ -159,7 +159,7 @@ clusters : array-like of shape (n,) or None, default=None
     Label of the cluster of each sample. Samples of different clusters are independent, those of a cluster
     need not be.""",
     "metric": """\
-metric : str or callable
+metric : str or callable, default="smooth_ece"
     Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score", "log_loss" or
     "roc_auc", or ``metric(y_true, y_proba, *, sample_weight=None) -> float``, with parameters fixed by
     :func:`functools.partial`.""",

@@ -36,7 +36,7 @@ from sklearn_calib._validation._numbers import (
     check_scores,
     check_weights,
     only_rounding,
-    warn_of_small_weights,
+    warn_of_scale,
 )
 from sklearn_calib._validation._parameters import (
     check_below_one,

@@ -24,8 +24,8 @@ _NEAR = 1e-3
 LARGEST_SCORE = 1e100
 # Limits of the sum of weights: its square is finite.
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e100
-# Calibrators warn of weights that sum to less than this fraction of the effective number of samples.
-_LEAST_FRACTION = 0.25
+# Calibrators warn if the sum of weights and the effective number of samples have a larger ratio.
+_LARGEST_RATIO = 4.0
 # Counts up to this are exact as floats.
 _MOST_COUNTED = 2.0**53
 
@@ -150,16 +150,18 @@ def check_weights(sample_weight: ArrayLike, n_samples: int, name: str = "sample_
     return w
 
 
-def warn_of_small_weights(w: Array) -> None:
-    """Warn if weights sum to much less than the number of samples for which they stand."""
+def warn_of_scale(w: Array) -> None:
+    """Warn if the sum of weights is far from the number of samples for which they stand."""
     # (sum w)^2 / sum w^2 (Kish 1965); weights that decay exponentially sum to half of it
     total = float(w.sum())
     size = total / float(w @ w) * total
-    if total < _LEAST_FRACTION * size:
+    small = total < size / _LARGEST_RATIO
+    # whole numbers can be frequencies
+    if small or (total > _LARGEST_RATIO * size and not np.array_equal(w, np.rint(w))):
         warnings.warn(
             f"sample_weight sums to {total:.3g}, but the effective number of samples is {size:.0f}. A weight "
-            "of 1 counts as one sample, so that the penalties and priors of calibrators have too much "
-            f"influence. Multiply the weights by {size / total:.3g}.",
+            "of 1 counts as one sample, so that the penalties and priors of calibrators have too "
+            f"{'much' if small else 'little'} influence. Multiply the weights by {size / total:.3g}.",
             UserWarning,
             stacklevel=6,
         )

@@ -31,7 +31,7 @@ from sklearn_calib._validation import (
     place_labels,
     refuse_fractions,
     shape_of,
-    warn_of_small_weights,
+    warn_of_scale,
 )
 
 #: Type of the scores for each link: probabilities on the logit scale, or any scores.
@@ -311,7 +311,7 @@ class BaseCalibrator(
             return None
         weight = check_weights(sample_weight, n_samples)
         if not self._scale_free:
-            warn_of_small_weights(weight)
+            warn_of_scale(weight)
         return weight
 
     def _fit_array(self, scores: Array, codes: Codes, weight: Array | None, classes: NDArray[Any]) -> Self:

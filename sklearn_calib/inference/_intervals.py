@@ -120,7 +120,7 @@ def confidence_interval(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    metric: str | Metric,
+    metric: str | Metric = "smooth_ece",
     method: Literal["auto", "inversion", "bootstrap"] = "auto",
     confidence: float = 0.95,
     n_resamples: int = 200,

@@ -74,7 +74,7 @@ def expected_under_calibration(
     y_true: ArrayLike | None,
     y_proba: ArrayLike,
     *,
-    metric: str | Metric,
+    metric: str | Metric = "smooth_ece",
     confidence: float = 0.95,
     n_resamples: int = 999,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,

@@ -10,7 +10,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_calib._compat import BaseSearchCV, routing_enabled
-from sklearn_calib._validation import check_weights, warn_of_small_weights
+from sklearn_calib._validation import check_weights, warn_of_scale
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def route(
     """Route the metadata of ``owner.method`` as :class:`CalibratedClassifier` describes."""
     weight = None if sample_weight is None else check_weights(sample_weight, n_samples)
     if weight is not None and not getattr(calibrator, "_scale_free", True):
-        warn_of_small_weights(weight)
+        warn_of_scale(weight)
     if routing_enabled():
         if weight is not None:
             params = {**params, "sample_weight": weight}

@@ -1,5 +1,6 @@
 """Limits of scores and weights, and weights of many orders of magnitude."""
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn_calib.calibrators import (
     IsotonicCalibrator,
     PlattCalibrator,
     PriorShiftCalibrator,
+    SplineCalibrator,
     VennAbersCalibrator,
 )
 
@@ -71,6 +73,7 @@ def isotonic_at(x, label, scores, outcomes, weights):
     return float(max(min(mean(i, j) for j in range(place, len(keys))) for i in range(place + 1)))
 
 
+@pytest.mark.filterwarnings("ignore:sample_weight sums to")
 @pytest.mark.parametrize("seed", range(8))
 def test_venn_abers_with_weights_of_many_orders_of_magnitude(seed):
     rng = np.random.default_rng(seed)
@@ -86,3 +89,19 @@ def test_venn_abers_with_weights_of_many_orders_of_magnitude(seed):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
     lower, upper = bounds
     np.testing.assert_allclose(calibrator.transform(asked), upper / (1 - lower + upper), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("factor", "influence"), [(1e-3, "much"), (1e3, "little")])
+def test_weights_that_are_not_on_the_scale_of_counts(factor, influence):
+    rng = np.random.default_rng(0)
+    p, weights = rng.random(200), rng.uniform(0.5, 2.0, 200)
+    y = rng.random(200) < p
+    size = weights.sum() ** 2 / (weights**2).sum()
+    with pytest.warns(UserWarning, match=f"too {influence} influence. Multiply the weights by") as caught:
+        SplineCalibrator().fit(p, y, factor * weights)
+    advised = float(str(caught[0].message).rsplit(" ", 1)[1].rstrip("."))
+    assert advised == pytest.approx(size / (factor * weights.sum()), rel=5e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SplineCalibrator().fit(p, y, weights)
+        SplineCalibrator().fit(p, y, np.full(200, 1000))

@@ -702,3 +702,11 @@ def test_weights_by_class_need_every_class():
     y, p = rng.integers(0, 2, 40), rng.dirichlet(np.ones(3), 40)
     with pytest.raises(ValueError, match="no sample of the class of column 2"):
         confidence_interval(y, p, metric="smooth_ece", sample_weight=1.0 + y, labels=[0, 1, 2])
+
+
+def test_the_default_metric_is_smooth_ece():
+    p = np.random.default_rng(0).random(100)
+    y = np.random.default_rng(1).random(100) < p
+    assert confidence_interval(y, p) == confidence_interval(y, p, metric="smooth_ece")
+    null = expected_under_calibration(y, p, metric="smooth_ece")
+    assert str(expected_under_calibration(y, p)) == str(null)
