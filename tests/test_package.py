@@ -276,3 +276,51 @@ def test_figures_of_the_evidence_are_those_of_the_benchmarks():
     packages = {"sklearn_calib", *(name.split(":")[0] for name, _ in methods if ":" in name)}
     for page in (text, (ROOT / "README.md").read_text(encoding="utf-8")):
         assert f"[{len(methods)} methods from {len(packages)} packages]" in page
+
+
+def test_paper_cites_what_its_bibliography_holds_and_shows_figures_that_exist():
+    text = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")
+    bibliography = (ROOT / "paper" / "paper.bib").read_text(encoding="utf-8")
+    cited = set(re.findall(r"@([a-z]+\d{4})", text))
+    assert cited == set(re.findall(r"^@\w+\{(\w+),$", bibliography, flags=re.MULTILINE))
+    figures = re.findall(r"\]\(([^)]+\.png)\)", text)
+    commands = re.findall(r"Drawn by\s+`python (\S+)", text)
+    named = re.findall(r"`(benchmarks/results/\S+)`", text)
+    assert len(figures) == len(commands) == 2
+    assert named
+    for path in (*(f"paper/{figure}" for figure in figures), *commands, *named):
+        assert (ROOT / path).is_file(), path
+    body = text.split("\n---\n", 1)[1]
+    assert 750 <= len(body.split()) <= 1750
+    headings = ["Summary", "Statement of need", "State of the field", "Software design"]
+    headings += [
+        "Research impact statement",
+        "Limitations",
+        "AI usage disclosure",
+        "Acknowledgements",
+        "References",
+    ]
+    assert re.findall(r"^# (.+)$", body, flags=re.MULTILINE) == headings
+
+
+def test_figures_of_the_paper_are_those_of_the_evidence():
+    text = " ".join((ROOT / "paper" / "paper.md").read_text(encoding="utf-8").split())
+    evidence = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
+    evidence = " ".join(re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", evidence).split())
+    for said in (
+        "simulated settings with 50 to 1000 samples, the rejection rates",
+        "at level 0.05 are 0.035 to 0.066",
+        "mean coverage of 95% intervals for three calibration errors is 0.954 to 0.974 in 30 groups of settings",
+        "lowest coverage of a setting is 0.922",
+        "In 100 simulated settings, the 95% certificate of isotonic regression holds in 94% to 100% of 400",
+        "59 methods from 10 packages",
+    ):
+        assert said in text
+        assert said.replace(" for three calibration errors", "") in evidence, said
+    assert f"takes {re.search(r'takes ([0-9.]+ s)', evidence)[1]}" in text
+    verdicts = [row["verdict"] for row in result_rows("papers.csv")]
+    assert (
+        f"Of {len(verdicts)} results, {verdicts.count('agrees')} agree with the published value, "
+        f"{verdicts.count('holds')} satisfy a published condition or theory, {verdicts.count('stand-in')} use "
+        f"substitute data, and {verdicts.count('differs')} differ"
+    ) in text
