@@ -138,7 +138,7 @@ class Run:
             sizes = [n for n in self.sizes if self._beats(row, n)]
             ours = self.ours(row.task)
             if sizes and ours is not None:
-                cases = [f"n = {n:,}: {_time(row.seconds(n))}, ours {_time(ours.seconds(n))}" for n in sizes]
+                cases = [f"n = {n:,}: {_time(row.seconds(n))}, this package {_time(ours.seconds(n))}" for n in sizes]
                 lines.append(f"{row.task}, {row.package}: {'; '.join(cases)}")
         return lines
 
@@ -170,7 +170,7 @@ class Run:
             shown = row.task
             numbers = f"{_number(row.exponent, '.2f')} | {_number(row.bytes_a_row, '.0f')}"
             print(f"| {name} | {row.package} | {' | '.join(cells)} | {numbers} |", file=out)
-        print("\nFaster than ours:\n", file=out)
+        print("\nCases in which another package is faster:\n", file=out)
         print(*(f"- {line}" for line in self.faster() or ["nothing"]), sep="\n", file=out)
         return out.getvalue()
 

@@ -11,7 +11,7 @@ repetitions; the default is SplineCalibrator() for binary and LogAverageCalibrat
 A difference within one standard error is a tie.
 
 Probabilities are clipped at 0.001 in log losses, so that a single impossible outcome does not dominate;
-"hard" in the CSV file, "p < 1e-6" in the table, is the number of outcomes with such a probability. If a
+"p_below_1e-6" in the CSV file, "p < 1e-6" in the table, is the number of outcomes with such a probability. If a
 method fails on a split, the uncalibrated forecasts are evaluated instead, and the failure is counted.
 Probabilities are normalised to sum 1.
 
@@ -122,7 +122,7 @@ def measure(splits: Iterable[Split], methods: dict[str, Method], slow: int, limi
         "split",
         "method",
         *SCORES,
-        "hard",
+        "p_below_1e-6",
         "seconds",
         "failed",
     ]
@@ -142,7 +142,7 @@ def scored(proba: np.ndarray, label: np.ndarray) -> tuple[float, ...]:
             brier,
             smooth_ece(label, proba),
             roc_auc_score(label, proba),
-            _hard(of_label),
+            _count_tiny(of_label),
         )
     proba = proba / np.maximum(proba.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     of_label = proba[np.arange(len(label)), label]
@@ -150,7 +150,7 @@ def scored(proba: np.ndarray, label: np.ndarray) -> tuple[float, ...]:
     error = smooth_ece(label, proba, reduction="confidence", labels=np.arange(proba.shape[1]))
     normalised = proba / proba.sum(axis=1, keepdims=True)
     area = roc_auc_score(label, normalised, multi_class="ovr", labels=np.arange(proba.shape[1]))
-    return _log_loss(of_label), brier, error, area, _hard(of_label)
+    return _log_loss(of_label), brier, error, area, _count_tiny(of_label)
 
 
 def ranked(results: pd.DataFrame, default: str) -> pd.DataFrame:
@@ -159,29 +159,29 @@ def ranked(results: pd.DataFrame, default: str) -> pd.DataFrame:
     table = pd.DataFrame(index=pd.Index(results["method"].unique(), name="method"))
     for score in ("log_loss", "brier"):
         wide = results.pivot_table(score, [*cell, "repetition"], "method")
-        lost = wide.sub(wide[default], axis=0)
-        by_cell = lost.groupby(level=cell)
+        excess = wide.sub(wide[default], axis=0)
+        by_cell = excess.groupby(level=cell)
         mean, error = by_cell.mean(), by_cell.sem()
         table[f"{score}_rank"] = mean.rank(axis=1).mean()
         table[score] = wide[default].mean() + mean.mean()
         # of methods that ran everywhere; the variance is that over splits
-        everywhere = lost.dropna(axis=1).groupby(level="repetition").mean()
-        table[f"{score}_lost"], table[f"{score}_lost_se"] = mean.mean(), everywhere.sem()
+        everywhere = excess.dropna(axis=1).groupby(level="repetition").mean()
+        table[f"{score}_excess"], table[f"{score}_excess_se"] = mean.mean(), everywhere.sem()
         if score == "log_loss":
             table["better_cells"], table["worse_cells"] = (mean < -2 * error).sum(), (mean > 2 * error).sum()
     means = results.groupby([*cell, "method"])[["smooth_ece", "auc", "seconds"]].mean()
     table = table.join(means.groupby("method").mean()).join(
-        results.groupby("method")[["hard", "failed"]].sum()
+        results.groupby("method")[["p_below_1e-6", "failed"]].sum()
     )
-    table["tie"] = np.where(table["log_loss_lost"].abs() <= table["log_loss_lost_se"], "tie", "")
-    return table.sort_values(["log_loss_rank", "log_loss_lost"])
+    table["tie"] = np.where(table["log_loss_excess"].abs() <= table["log_loss_excess_se"], "tie", "")
+    return table.sort_values(["log_loss_rank", "log_loss_excess"])
 
 
 def markdown(table: pd.DataFrame) -> str:
     """Return the table for the documentation, with the difference to the default in thousandths."""
 
-    def lost(row: pd.Series, score: str) -> str:
-        mean, error = 1e3 * row[f"{score}_lost"], 1e3 * row[f"{score}_lost_se"]
+    def difference(row: pd.Series, score: str) -> str:
+        mean, error = 1e3 * row[f"{score}_excess"], 1e3 * row[f"{score}_excess_se"]
         if mean == 0.0:
             return "default"
         if np.isnan(error):
@@ -196,13 +196,13 @@ def markdown(table: pd.DataFrame) -> str:
             f"**{name}**" if ":" not in name else name,
             f"{row['log_loss_rank']:.1f}",
             f"{row['log_loss']:.4f}",
-            lost(row, "log_loss"),
+            difference(row, "log_loss"),
             f"{row['brier_rank']:.1f}",
             f"{row['brier']:.4f}",
-            lost(row, "brier"),
+            difference(row, "brier"),
             f"{row['smooth_ece']:.4f}",
             f"{row['auc']:.4f}",
-            f"{row['hard']:.0f}",
+            f"{row['p_below_1e-6']:.0f}",
         ]
         lines.append("| " + " | ".join(values) + " |")
     return "\n".join(lines) + "\n"
@@ -222,7 +222,7 @@ def _log_loss(of_label: np.ndarray) -> float:
     return float(-np.log(np.clip(of_label, CLIP, 1.0 - CLIP)).mean())
 
 
-def _hard(of_label: np.ndarray) -> int:
+def _count_tiny(of_label: np.ndarray) -> int:
     return int(np.sum(of_label < HARD))
 
 

@@ -197,7 +197,7 @@ def main() -> None:
         options.python, options.seconds, sizes = options.python or sys.executable, 0.0, [60]
     start = time.perf_counter()
     table = run(options, peer_python(options.python), sizes)
-    print("\nFaster than ours:", *(table.faster() or ["nothing"]), sep="\n- ")
+    print("\nCases in which another package is faster:", *(table.faster() or ["nothing"]), sep="\n- ")
     print(f"{(time.perf_counter() - start) / 60:.1f} minutes")
     if options.smoke and any(cell.status != "ok" for row in table.rows for cell in row.cells.values()):
         sys.exit("not everything could be measured")

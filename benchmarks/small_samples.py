@@ -65,7 +65,7 @@ TRAINED = {
     "one feature": GaussianNB(),
 }
 REAL = ["breast cancer", "digits", "wine", "adult", "German credit", "affairs"]
-OTHERS = ["nothing", "temperature", "Platt", "Platt of p"]
+OTHERS = ["uncalibrated", "temperature", "Platt", "Platt of p"]
 CLIP = 1e-9
 
 
@@ -205,7 +205,7 @@ def measure(cases: list[Case], methods: Callable = methods) -> pd.DataFrame:
     """Return the loss of each method, one row per case."""
     found = []
     for case in cases:
-        losses = {"nothing": np.nan if case.link == "identity" else _loss(case.new, case.truth)}
+        losses = {"uncalibrated": np.nan if case.link == "identity" else _loss(case.new, case.truth)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for name, method in methods(case.link, case.n_classes).items():
@@ -223,23 +223,23 @@ def _loss(proba: np.ndarray, truth: np.ndarray) -> float:
 
 
 def excesses(results: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return mean losses, and the excess of the default over the others."""
+    """Return mean losses, and the loss of the default minus that of the others."""
     lines = []
     for place, part in results.groupby(by, sort=False):
         line = dict(zip(by, place, strict=True)) | {"default": f"{part['default'].mean():.4f}"}
         for other in OTHERS:
             excess = (part["default"] - part[other]).dropna()
             error = excess.groupby(part["repetition"]).mean().sem()
-            line[f"above {other}"] = f"{excess.mean():+.4f} ± {error:.4f}" if len(excess) else ""
+            line[f"minus {other}"] = f"{excess.mean():+.4f} ± {error:.4f}" if len(excess) else ""
         lines.append(line)
     return pd.DataFrame(lines)
 
 
 def summary(results: pd.DataFrame) -> str:
-    """Return the mean excess of the default over each other method, one sentence each."""
+    """Return the mean loss of the default minus that of each other method, one sentence each."""
     calibrated = results[results["model"] == "calibrated"]
     sentences = [
-        f"Mean excess over {other}: {(part['default'] - part[other]).mean():+.4f} ({name})."
+        f"Mean log loss of the default minus {other}: {(part['default'] - part[other]).mean():+.4f} ({name})."
         for name, part in (("all cases", results), ("calibrated models", calibrated))
         for other in OTHERS
     ]

@@ -110,7 +110,7 @@ def test_table(scripts, tmp_path):
     assert ours.exponent == pytest.approx(np.log10(20))
     assert ours.bytes_a_row == 8
     assert ours.cells[10000].ratio == pytest.approx(100)
-    assert run.faster() == ["ece, peer: ece: n = 10,000: 500 µs, ours 1 ms"]
+    assert run.faster() == ["ece, peer: ece: n = 10,000: 500 µs, this package 1 ms"]
     assert "**500 µs**<br>50 [50, 50] | > 10 s" in run.markdown()
     assert "> 10 s" in run.line(run.rows[1])
     (tmp_path / "benchmarks" / "results").mkdir(parents=True)

@@ -93,9 +93,9 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         True: one classifier and one calibrator per fold, the latter fitted to the held-out samples of the
         fold; the probabilities are averaged. False: one calibrator, fitted to the held-out samples of all
         folds together, and one classifier, fitted to all samples; the model is smaller, and preferable if a
-        class is rare. The folds then need not be a partition: a sample that is held out several times is used
-        as often. "auto": False for a frozen estimator and for an estimator with a precomputed kernel matrix,
-        else True.
+        class is rare. The folds then need not be a partition: a sample that is held out in k folds enters the
+        fit of the calibrator k times. "auto": False for a frozen estimator and for an estimator with a
+        precomputed kernel matrix, else True.
     average : {"probability", "log"}, default="probability"
         How the probabilities of several pairs are averaged: arithmetic mean, as in scikit-learn, or
         normalised geometric mean; for binary problems the latter averages log-odds. "log" with
