@@ -179,7 +179,7 @@ def _time(seconds: float) -> str:
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} µs" if np.isfinite(seconds) else "more than allowed"
+    return f"{seconds * 1e6:.3g} µs" if np.isfinite(seconds) else "over the limit"
 
 
 def _short(value: float) -> str:

@@ -81,7 +81,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         Plug-in cutoff calibration error of ``calibrator_`` on the second half (NaN if it is None), and its
         margin.
     target_ : float
-        The error that is guaranteed; above 1 it says nothing.
+        The error that is guaranteed; a value of 1 or more is no restriction.
     mean_ : float
         Frequency of ``classes_[1]`` in the second half: the constant used if the map is not accepted.
     certificate_ : float
