@@ -138,7 +138,10 @@ class Run:
             sizes = [n for n in self.sizes if self._beats(row, n)]
             ours = self.ours(row.task)
             if sizes and ours is not None:
-                cases = [f"n = {n:,}: {_time(row.seconds(n))}, this package {_time(ours.seconds(n))}" for n in sizes]
+                cases = [
+                    f"n = {n:,}: {_time(row.seconds(n))}, this package {_time(ours.seconds(n))}"
+                    for n in sizes
+                ]
                 lines.append(f"{row.task}, {row.package}: {'; '.join(cases)}")
         return lines
 

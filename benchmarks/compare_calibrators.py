@@ -11,8 +11,8 @@ repetitions; the default is SplineCalibrator() for binary and LogAverageCalibrat
 A difference within one standard error is a tie.
 
 Probabilities are clipped at 0.001 in log losses, so that a single impossible outcome does not dominate;
-"p_below_1e-6" in the CSV file, "p < 1e-6" in the table, is the number of outcomes with such a probability. If a
-method fails on a split, the uncalibrated forecasts are evaluated instead, and the failure is counted.
+"p_below_1e-6" in the CSV file, "p < 1e-6" in the table, is the number of outcomes with such a probability.
+If a method fails on a split, the uncalibrated forecasts are evaluated instead, and the failure is counted.
 Probabilities are normalised to sum 1.
 
     --peers              also those of other packages, if installed: pip install -r benchmarks/peers.txt
