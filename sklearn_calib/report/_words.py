@@ -338,7 +338,7 @@ def _kinds(report: ReportNumbers) -> list[str]:
             f"{ratio.upper:.2f})."
         )
     kind = {
-        "reversed": "Reversed: higher predictions go with fewer events",
+        "reversed": "Reversed: events are less frequent at higher predictions",
         "over": "Overconfident: predictions are too close to 0 and 1",
         "under": "Underconfident: predictions are too far from 0 and 1",
     }.get(_slope_kind(report))
@@ -390,7 +390,7 @@ def warnings(report: ReportNumbers) -> tuple[str, ...]:
     if rarer == 0:
         lines.append(
             f"All {sample_words(n)} have the same outcome: the calibration slope is not determined, and "
-            "calibration can hardly be assessed."
+            "calibration cannot be assessed reliably."
         )
     elif rarer < _VERY_FEW:
         lines.append(f"{few}: only large errors can be detected.")
