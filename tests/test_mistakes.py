@@ -398,3 +398,12 @@ def test_a_column_of_texts_among_the_scores_is_named(forecast):
     table = np.column_stack([p.astype(object), np.where(y == 1, "a", "b")])
     with pytest.raises(ValueError, match=r"got '[ab]' in column 1\. .* leave this column out"):
         PlattCalibrator().fit(table, y)
+
+
+def test_multilabel_targets_are_fitted_one_at_a_time(forecast):
+    y, p = forecast
+    P, Y = np.column_stack([p] * 3), np.column_stack([y] * 3)
+    with pytest.raises(ValueError, match=r"y should be a 1d array.*one column at a time, as MultiOutput"):
+        CalibratedClassifier(LogisticRegression()).fit(P, Y)
+    with pytest.raises(ValueError, match=r"sums to .*if samples have several labels, one column at a time"):
+        PlattCalibrator().fit(P, Y)

@@ -120,7 +120,7 @@ def _check_simplex(p: Array, name: str) -> Array:
     if abs(total[row] - 1.0) > ROW_SUM_TOLERANCE:
         raise ValueError(
             f"{name} has {p.shape[1]} columns but row {row} sums to {total[row]:.6g}, not 1. "
-            "Pass the probabilities of all classes."
+            "Pass the probabilities of all classes; if samples have several labels, one column at a time."
         )
     return p
 
