@@ -180,8 +180,8 @@ def flat_labels(values: ArrayLike, name: str, *, warn: bool = False) -> NDArray[
     _refuse_complex(labels, name)
     if labels.ndim != 1 and not (labels.ndim == 2 and labels.shape[1] == 1):
         raise ValueError(
-            f"{name} should be a 1d array, got an array of shape {labels.shape}. Pass one label per sample; if "
-            "samples have several labels, fit one column at a time, as MultiOutputClassifier does."
+            f"{name} should be a 1d array, got an array of shape {labels.shape}. Pass one label per sample; "
+            "if samples have several labels, fit one column at a time, as MultiOutputClassifier does."
         )
     if labels.shape[0] == 0:
         raise ValueError(f"{name} is empty. Pass at least one sample.")
