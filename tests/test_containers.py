@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib import _validation as v
+from sklearn_calib import inference, metrics
 from sklearn_calib._validation import as_array, missing_values, shape_of
 from tests._containers import CONTAINERS, Exchangeable, StandInTensor, memory_map, over
 
@@ -215,3 +216,32 @@ def test_raw_mapped_files(tmp_path, data):
     assert os.stat(raw).st_size == 8 * mapped.shape[0]
     np.testing.assert_array_equal(v.check_binary(y, mapped).p, p)
     assert np.shares_memory(v.check_probabilities(mapped), mapped)
+
+
+class _Counted:
+    """An object that numpy can only read by ``__array__``, which makes a copy."""
+
+    def __init__(self, values):
+        self.values, self.copies = values, 0
+
+    def __array__(self, dtype=None, copy=None):
+        self.copies += 1
+        return self.values.copy()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        metrics.smooth_ece,
+        metrics.calibration_summary,
+        lambda y, p: inference.SpiegelhalterTest().test(y, p),
+        lambda y, p: inference.confidence_interval(y, p, metric="brier_score", n_resamples=20),
+    ],
+)
+def test_one_copy_of_foreign_arrays(call):
+    rng = np.random.default_rng(0)
+    p = rng.random(100)
+    y = (rng.random(100) < p).astype(int)
+    outcomes, predictions = _Counted(y), _Counted(p)
+    assert str(call(outcomes, predictions)) == str(call(y, p))
+    assert (outcomes.copies, predictions.copies) == (1, 1)

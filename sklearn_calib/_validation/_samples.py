@@ -18,6 +18,7 @@ from sklearn_calib._validation._labels import (
     check_columns_of,
     check_groups,
     check_labels,
+    column_names,
     flat_labels,
     place_labels,
     refuse_fractions,
@@ -116,6 +117,8 @@ def check_binary(
     weights must be whole numbers unless they are sampling weights. With ``fractions``, outcomes may lie
     between 0 and 1.
     """
+    # anything but a table with names is converted once
+    y_proba = y_proba if column_names(y_proba) else as_array(y_proba, "y_proba")
     p = check_probabilities(y_proba)
     ordered = shape_of(y_proba, "y_proba")[1:] == (2,)
     y = check_labels(y_true, pos_label, ordered=ordered, fractions=fractions)

@@ -118,7 +118,8 @@ def check_problem(
             "labels name the columns of y_proba in a multiclass problem, but y_proba belongs to a binary "
             "problem. Pass pos_label instead."
         )
-    return check_binary(y, y_proba, sample_weight, pos_label, clusters, weights=weights, fractions=fractions)
+    table = y_proba if column_names(y_proba) else p
+    return check_binary(y, table, sample_weight, pos_label, clusters, weights=weights, fractions=fractions)
 
 
 def multilabel_words(reduction: str | None, instead: str = "classwise") -> str:
