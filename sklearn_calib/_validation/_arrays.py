@@ -69,8 +69,8 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         raise ValueError(f"{name} cannot be read as an array: {error} Pass rows of equal length.") from None
     except (TypeError, RuntimeError, BufferError) as error:
         raise TypeError(
-            f"{name} is a {type(values).__name__} that numpy cannot read: {error} Pass a numpy array, or "
-            "values in the memory of the CPU."
+            f"{name} is a {type(values).__name__} that numpy cannot read: {str(error).rstrip('.')}. Pass "
+            "a numpy array, or values in the memory of the CPU."
         ) from None
     if array.ndim == 0 and array.dtype.kind == "O":
         raise TypeError(

@@ -240,7 +240,12 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
             return scores
         if hasattr(X, "columns") and not hasattr(X, "column_names"):
             columns = dict(zip(self._score_names(), scores.T, strict=True))
-            return type(X)(columns | {str(name): X[name] for name in X.columns})
+            passed = {str(name): X[name] for name in X.columns}
+            if taken := sorted(columns.keys() & passed.keys()):
+                raise ValueError(
+                    f"X has the column {taken[0]!r}, the name of a score. Rename it or omit passthrough."
+                )
+            return type(X)(columns | passed)
         features = as_array(X, "X")
         kind = np.float64 if features.dtype.kind in "biuf" else object
         return np.column_stack([scores.astype(kind), features.astype(kind)])

@@ -215,3 +215,11 @@ def test_calibrator_as_final_estimator_of_a_stack(binary):
     stage = CrossFitScorer(GaussianNB(), cv=3)
     pipeline = make_pipeline(stage, IsotonicCalibrator()).fit(X, y)
     np.testing.assert_allclose(stack.predict_proba(X), pipeline.predict_proba(X), atol=1e-12)
+
+
+def test_a_feature_with_the_name_of_a_score_is_refused():
+    X, y = make_classification(60, n_features=4, random_state=0)
+    table = pd.DataFrame(X, columns=["a", "crossfitscorer_1", "b", "c"])
+    model = CrossFitScorer(LogisticRegression(), passthrough=True)
+    with pytest.raises(ValueError, match="column 'crossfitscorer_1', the name of a score"):
+        model.fit_transform(table, y)

@@ -125,3 +125,27 @@ def test_partition_of_murphy_by_hand():
     assert score_decomposition(reverse, p, recalibration="any").discrimination == pytest.approx(
         found.discrimination
     )
+
+
+@pytest.mark.parametrize("score", ["brier", "log_loss"])
+def test_partition_over_distinct_predictions_with_ties_and_weights(score):
+    """Murphy's sums over the distinct predictions, with divergences of the score."""
+    rng = np.random.default_rng(1)
+    p = rng.integers(1, 10, 150) / 10
+    y, w = (rng.random(150) < p).astype(int), rng.integers(0, 3, 150) * rng.random(150)
+
+    def divergence(a, b):
+        if score == "brier":
+            return (a - b) ** 2
+        return sum(q * np.log(q / r) for q, r in ((a, b), (1 - a, 1 - b)) if q > 0)
+
+    base = np.average(y, weights=w)
+    reliability = resolution = 0.0
+    for value in np.unique(p[w > 0]):
+        inside = p == value
+        weight, observed = w[inside].sum() / w.sum(), np.average(y[inside], weights=w[inside])
+        reliability += weight * divergence(observed, value)
+        resolution += weight * divergence(observed, base)
+    found = score_decomposition(y, p, score=score, recalibration="any", sample_weight=w)
+    assert (found.miscalibration, found.discrimination) == pytest.approx((reliability, resolution))
+    assert found.score == pytest.approx(reliability - resolution + found.uncertainty)

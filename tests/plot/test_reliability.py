@@ -4,6 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
+from scipy.stats import norm, t
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, cross_val_predict, cross_validate
@@ -532,3 +534,57 @@ def test_the_legend_does_not_overlap_the_axes(one_percent, curve):
         assert legend.y1 <= labels.y0 + 1
         assert legend.y0 >= display.figure_.bbox.y0 - 1
         assert ax.bbox.height > 0.2 * display.figure_.bbox.height
+
+
+def _brute_statistics(y, p, w, cluster, robust):
+    """Return the lines of the annotation from Newton's method, CR3 and all pairs."""
+    z, log_odds, lines, widths = norm.ppf(0.975), logit(p), {}, {}
+    for name, X, offset in (
+        ("slope", np.column_stack([np.ones(p.shape), log_odds]), 0 * log_odds),
+        ("intercept", np.ones((*p.shape, 1)), log_odds),
+    ):
+        fit = np.zeros(X.shape[1])
+        for _ in range(50):
+            q = expit(offset + X @ fit)
+            inverse = np.linalg.inv((X.T * (w * q * (1 - q))) @ X)
+            fit += inverse @ (X.T @ (w * (y - q)))
+        naive = z * np.sqrt(inverse[-1, -1])
+        rise = X @ inverse[-1]
+        influence = np.bincount(cluster, w * (y - q) * rise)
+        fraction = np.bincount(cluster, w * q * (1 - q) * rise**2)
+        fraction /= fraction.sum()
+        quantile = t.ppf(0.975, 1 / (fraction**2).sum() - 1)
+        margin = quantile * np.sqrt(((influence / (1 - fraction)) ** 2).sum()) if robust else naive
+        lines[name], widths[name] = (fit[-1], fit[-1] - margin, fit[-1] + margin), margin / naive
+    events, ratio = w @ y, (w @ y) / (w @ p)
+    inflation = max(1.0, widths["intercept"])
+    factor = np.exp(z * inflation * np.sqrt((1 - events / w.sum()) / events))
+    lines["observed/expected"] = ratio, ratio / factor, ratio * factor
+    pairs = np.outer(w[y == 1], w[y == 0])
+    above = np.subtract.outer(p[y == 1], p[y == 0])
+    area = (pairs * ((above > 0) + 0.5 * (above == 0))).sum() / pairs.sum()
+    values = {"AUC": area, "Brier score": w @ (y - p) ** 2 / w.sum()}
+    found = [f"{name} {v:.4f} [{low:.4f}, {high:.4f}]" for name, (v, low, high) in lines.items()]
+    return found + [f"{name} {value:.4f}" for name, value in values.items()]
+
+
+@pytest.mark.parametrize("kind", ["none", "sampling", "frequency", "clusters", "case-control", "both"])
+def test_annotation_is_that_of_plain_loops(kind):
+    rng = np.random.default_rng(3)
+    p = np.clip(np.round(expit(rng.normal(-0.7, 1.2, 300)), 2), 0.01, 0.99)
+    y = (rng.random(300) < expit(0.3 + 0.8 * logit(p))).astype(int)
+    each, cluster = np.arange(300), rng.integers(0, 40, 300)
+    w = {
+        "sampling": rng.lognormal(size=300),
+        "both": rng.lognormal(size=300),
+        "frequency": rng.integers(0, 4, 300),
+        "case-control": np.where(y == 1, 1.0, 7.0),
+    }.get(kind)
+    given = {"clusters": cluster} if kind in ("clusters", "both") else {}
+    given["weights"] = "frequency" if kind == "frequency" else "sampling"
+    display = ReliabilityDisplay.from_predictions(y, p, annotate=True, sample_weight=w, **given)
+    w = np.ones(300) if w is None else w if kind == "frequency" else w / w.mean()
+    unit = cluster if "clusters" in given else each
+    expected = _brute_statistics(y, p, w, unit, kind not in ("none", "frequency"))
+    assert display.annotation.split("\n") == expected
+    plt.close(display.figure_)
