@@ -245,3 +245,10 @@ def test_one_copy_of_foreign_arrays(call):
     outcomes, predictions = _Counted(y), _Counted(p)
     assert str(call(outcomes, predictions)) == str(call(y, p))
     assert (outcomes.copies, predictions.copies) == (1, 1)
+
+
+def test_one_copy_of_a_foreign_matrix():
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    outcomes, predictions = _Counted(P.argmax(axis=1)), _Counted(P)
+    assert metrics.smooth_ece(outcomes, predictions) == metrics.smooth_ece(P.argmax(axis=1), P)
+    assert (outcomes.copies, predictions.copies) == (1, 1)

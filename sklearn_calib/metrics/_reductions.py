@@ -96,6 +96,8 @@ def check_problem(
     between 0 and 1.
     """
     y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
+    # anything but a table with names is converted once
+    table = y_proba if column_names(y_proba) else p
     multilabel = p.ndim == 2 and p.shape[1] >= 2 and y.shape == p.shape
     several = multilabel or (p.ndim == 2 and p.shape[1] > 2)
     if several and pos_label is not None:
@@ -104,7 +106,7 @@ def check_problem(
             "Omit it, or pass y_true == label with the column of that label."
         )
     if several and not multilabel:
-        return check_class_sample(y, y_proba, sample_weight, labels, clusters, weights=weights)
+        return check_class_sample(y, table, sample_weight, labels, clusters, weights=weights)
     if multilabel:
         if labels is not None:
             raise ValueError("labels must be omitted if y_true has one column per label (multilabel).")
@@ -118,7 +120,6 @@ def check_problem(
             "labels name the columns of y_proba in a multiclass problem, but y_proba belongs to a binary "
             "problem. Pass pos_label instead."
         )
-    table = y_proba if column_names(y_proba) else p
     return check_binary(y, table, sample_weight, pos_label, clusters, weights=weights, fractions=fractions)
 
 
