@@ -11,7 +11,9 @@ import gzip
 import io
 import re
 import zlib
+from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +261,7 @@ def _rows_of_csv(file: Path, names: Sequence[str], numbers: Any) -> Iterator[Any
         text_type = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
         kinds = [pyarrow.float64() if name in numbers else text_type for name in names]
         counted, n_rows = _Counted(stream), 0
+        reader: Any = ()
         try:
             reader = arrow_csv.open_csv(
                 pyarrow.PythonFile(counted, "r"),
@@ -276,6 +279,11 @@ def _rows_of_csv(file: Path, names: Sequence[str], numbers: Any) -> Iterator[Any
                 n_rows += batch.num_rows
         except pyarrow.ArrowInvalid as error:
             raise ValueError(f"{file}: {_words(str(error), header)}.") from None
+        finally:
+            # a thread of pyarrow that reads ahead would abort the process if the interpreter ended before it
+            counted.ended = True
+            with suppress(pyarrow.ArrowInvalid):
+                deque(reader, maxlen=0)
         if counted.quotes % 2 and counted.lines != n_rows + 1:
             raise ValueError(f"{file}: a quote is not closed. Is the file truncated?")
 
@@ -284,13 +292,13 @@ class _Counted(io.RawIOBase):
     """A binary stream that counts what it is read of: an odd number of quotes leaves one open."""
 
     def __init__(self, stream: Any) -> None:
-        self._stream, self.quotes, self.lines = stream, 0, 0
+        self._stream, self.quotes, self.lines, self.ended = stream, 0, 0, False
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:  # pragma: no cover  (a thread of pyarrow calls it)
-        block: bytes = self._stream.read(size)
+        block: bytes = b"" if self.ended else self._stream.read(size)
         self.quotes += block.count(b'"')
         self.lines += block.count(b"\n")
         return block
