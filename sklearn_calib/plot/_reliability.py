@@ -386,14 +386,18 @@ def _statistics(sample: BinarySample, confidence: float) -> str:
     """Return the numbers that are reported for clinical prediction models, one in each line."""
     found = summarize(group_sample(replace(sample, class_weights=None)), confidence, "wald")
     area = roc_auc(sample.y, sample.p, sample_weight=sample.w)
-    pairs = {
+    fits = {
         "slope": found.slope,
         "intercept": found.intercept,
         "observed/expected": found.observed_over_expected,
-        "AUC": number_text(area),
-        "Brier score": number_text(found.brier),
     }
-    return "\n".join(f"{name} {value}" for name, value in pairs.items())
+    lines = [
+        f"{name} {each.estimate:.2f} [{each.lower:.2f}, {each.upper:.2f}]"
+        if np.isfinite(each.estimate)
+        else f"{name} {each}"
+        for name, each in fits.items()
+    ]
+    return "\n".join([*lines, f"AUC {area:.3f}", f"Brier score {number_text(found.brier, 3)}"])
 
 
 def _annotate(ax: Axes, text: str, line: Line2D) -> None:

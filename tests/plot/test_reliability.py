@@ -448,11 +448,16 @@ def test_annotation_of_the_clinical_numbers():
     display = ReliabilityDisplay.from_predictions(y, p, annotate=True)
     (text,) = (each.get_text() for each in display.ax_.texts)
     assert text.splitlines() == [
-        f"slope {summary.slope}",
-        f"intercept {summary.intercept}",
-        f"observed/expected {summary.observed_over_expected}",
-        f"AUC {roc_auc_score(y, p):.4f}",
-        f"Brier score {summary.brier:.4f}",
+        *(
+            f"{name} {each.estimate:.2f} [{each.lower:.2f}, {each.upper:.2f}]"
+            for name, each in [
+                ("slope", summary.slope),
+                ("intercept", summary.intercept),
+                ("observed/expected", summary.observed_over_expected),
+            ]
+        ),
+        f"AUC {roc_auc_score(y, p):.3f}",
+        f"Brier score {summary.brier:.3f}",
     ]
     assert not ReliabilityDisplay.from_predictions(y, p).ax_.texts
 
@@ -564,8 +569,8 @@ def _brute_statistics(y, p, w, cluster, robust):
     above = np.subtract.outer(p[y == 1], p[y == 0])
     area = (pairs * ((above > 0) + 0.5 * (above == 0))).sum() / pairs.sum()
     values = {"AUC": area, "Brier score": w @ (y - p) ** 2 / w.sum()}
-    found = [f"{name} {v:.4f} [{low:.4f}, {high:.4f}]" for name, (v, low, high) in lines.items()]
-    return found + [f"{name} {value:.4f}" for name, value in values.items()]
+    found = [f"{name} {v:.2f} [{low:.2f}, {high:.2f}]" for name, (v, low, high) in lines.items()]
+    return found + [f"{name} {value:.3f}" for name, value in values.items()]
 
 
 @pytest.mark.parametrize("kind", ["none", "sampling", "frequency", "clusters", "case-control", "both"])
