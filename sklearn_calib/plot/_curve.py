@@ -141,7 +141,8 @@ class _Estimate:
     sample: BinarySample
     redraw: _Redraw
     part_of: NDArray[np.int64] | None = None
-    #: Effective numbers of samples of the points, and confidence limits of frequencies in so many samples.
+    #: Event frequencies of windows or bins, effective numbers of samples, and limits of such frequencies.
+    frequency: Array | None = None
     size: Array | None = None
     limits: Callable[[Array, Array, float], tuple[Array, Array]] | None = None
     bandwidth: float | None = None
@@ -214,18 +215,23 @@ def reliability_curve(
             draw = simulated.resample if band == "bootstrap" else simulated.simulate
             return x, np.concatenate([curve_of(*sums) for sums in draw(n_resamples, generator)], axis=1)
 
-        if band == "confidence" and made.size is not None and made.limits is not None:
-            size = made.size
+        frequency, size = made.frequency, made.size
+        if band == "confidence" and frequency is not None and size is not None and made.limits is not None:
+            shift = made.observed - frequency
             if sample.clusters is not None:
                 # two events and two non-events more: points without either vary, too
-                truth = (made.observed * size + 2.0) / (size + 4.0)
-                curves = _transformed(simulate(truth)[1], rates)
-                size = np.minimum(size, effective_size(_transformed(truth, rates), curves, confidence))
-            limits = made.limits(_transformed(made.observed, rates), size, confidence)
-            found = ReliabilityBand(band, confidence, made.predicted, *limits, bars=bars)
+                truth, mean = ((x * size + 2.0) / (size + 4.0) for x in (made.observed, frequency))
+                curves = _transformed(simulate(truth)[1] - shift[:, np.newaxis], rates)
+                size = np.minimum(size, effective_size(_transformed(mean, rates), curves, confidence))
+            back = None if rates is None else 1.0 / rates
+            lower, upper = (
+                np.clip(_transformed(limit, back) + shift, 0.0, 1.0)
+                for limit in made.limits(_transformed(frequency, rates), size, confidence)
+            )
+            found = ReliabilityBand(band, confidence, made.predicted, lower, upper, bars=bars)
         else:
             found = pointwise_band(band, confidence, *simulate(None), bars)
-    if rates is not None and found is not None and (exact or band == "confidence"):
+    if rates is not None and found is not None and exact:
         lower, upper = (_transformed(limit, 1.0 / rates) for limit in (found.lower, found.upper))
         found = replace(found, lower=lower, upper=upper)
     axis = UnitAxis(sample, scale, shown, 1e-6)
@@ -273,6 +279,7 @@ def _smooth(sample: BinarySample, scale: str, shown: tuple[float, float]) -> _Es
         curve.error,
         curve.sample,
         redraw,
+        frequency=curve.frequency,
         size=curve.effective_size,
         limits=wilson_interval,
         bandwidth=curve.bandwidth,
@@ -313,6 +320,7 @@ def _binned(
         sample,
         redraw,
         part_of=index,
+        frequency=observed,
         size=size,
         limits=lambda found, n, level: clopper_pearson(found * n, n, 0.5 * (1.0 - level)),
     )

@@ -111,8 +111,9 @@ class ReliabilityDisplay(DisplayMixin):
     that of calibrated predictions leaves the diagonal, above all near 0 and 1. On logit axes outcomes are
     smoothed, and the kernel is not reflected.
 
-    If nine in ten predictions lie within a tenth of the axis at one of its ends, as for rare events,
-    residuals are smoothed in log-odds, which widens the kernel where predictions are sparse.
+    If nine in ten predictions lie within a tenth of the axis at 0 or 1, as for rare events, residuals are
+    smoothed in log-odds, up to those of a thousandth of the axis, without reflection. This widens the kernel
+    where predictions are sparse.
 
     The bandwidth is at most Silverman's rule for the predictions, 1.06 sd(p) m^(-1/5) [2]_, m twice the
     number of samples with the rarer outcome. If smooth ECE is smaller, it is the widest of eight bandwidths
@@ -131,10 +132,11 @@ class ReliabilityDisplay(DisplayMixin):
     of the widest bins; their axis is logarithmic if they differ more than 50-fold. With more than three
     curves, each histogram has its own row.
 
-    **Bands.** "confidence" is pointwise. For a smooth curve: Wilson's score interval [4]_ of the observed
-    frequency, with the effective size (sum w K)^2 / sum w^2 K^2 of the kernel's window as the number of
-    trials. It covers the smoothed curve, which differs from the true one where that is curved within a
-    bandwidth; near 0 and 1, where few outcomes differ from the predictions, with less than ``confidence``
+    **Bands.** "confidence" is pointwise. For a smooth curve: Wilson's score interval [4]_ of the event
+    frequency of the kernel's window, f = sum w K y / sum w K, moved by the difference between the curve and
+    f. The number of trials is the effective size (sum w K)^2 / sum w^2 K^2, multiplied by q (1 - q) / v if
+    that is below 1, with q the mean of p weighted by w K, and v that of p (1 - p) weighted by w^2 K^2. It
+    covers the smoothed curve, which differs from the true one where that is curved within a bandwidth
     (``benchmarks/band_coverage.py``). For bins: the exact Clopper-Pearson interval for the mean event
     probability of the bin. With ``clusters`` the number of trials is divided by the local design effect, from
     999 simulations of dependent labels. For "isotonic": at each point, the largest lower and smallest upper

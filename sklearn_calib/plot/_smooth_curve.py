@@ -87,9 +87,10 @@ class UnitAxis:
 
 
 def _is_crowded(sample: BinarySample, shown: tuple[float, float]) -> bool:
-    """Return whether nearly all predictions are near one end of the range shown."""
+    """Return whether nearly all predictions are near 0 or near 1, compared with the range shown."""
     place = (sample.p - shown[0]) / (shown[1] - shown[0])
-    return any(np.average(each > _CROWDED, weights=sample.w) < _CROWDED for each in (place, 1.0 - place))
+    near = [each for each, end in ((place, shown[0] == 0.0), (1.0 - place, shown[1] == 1.0)) if end]
+    return any(np.average(each > _CROWDED, weights=sample.w) < _CROWDED for each in near)
 
 
 def _squared_weights(sample: BinarySample) -> Array | None:
@@ -178,16 +179,23 @@ class KernelWindow:
         np.divide(self.kernel @ sums, total, out=out, where=total > 0)
         return out
 
-    def effective_size(self) -> Array:
-        """Return (sum w K)^2 / sum w^2 K^2 at each node; of weights by class, the number sampled, w = 1."""
+    def effective_size(self, prob: Array) -> Array:
+        """Return the effective number of samples at each node, for event probabilities in the used bins.
+
+        It is (sum w K)^2 / sum w^2 K^2, and smaller if the probabilities about the node, which count most in
+        the variance, vary more than their mean; of weights by class, the number sampled, w = 1.
+        """
         total, squares = self.total, self.squares
         if self._by_class:
             squares = _gather(self.bin_of, None)[self.used]
             total = self.kernel @ squares
-        spread = self.kernel**2 @ squares
-        size = np.zeros_like(total)
+        square = self.kernel**2
+        spread, variance = square @ squares, square @ (squares * prob * (1.0 - prob))
+        size, ratio = np.zeros_like(total), np.ones_like(total)
         np.divide(total**2, spread, out=size, where=spread > 0)
-        return size
+        mean = self.mean((self.mass * prob)[:, np.newaxis], self.mass[:, np.newaxis])[:, 0]
+        np.divide(mean * (1.0 - mean) * spread, variance, out=ratio, where=variance > 0)
+        return np.asarray(size * np.minimum(ratio, 1.0))
 
     def nearby(self) -> Array:
         """Return the sum of exp(-(t - x)^2 / 2 s^2), in which a prediction at t counts 1."""
@@ -228,16 +236,13 @@ class SmoothCurve:
             residuals * expected / mass,
         )
         self.observed = np.clip(self._curves(events, mass)[:, 0], 0.0, 1.0)
+        self.frequency = window.mean(events, mass)[:, 0]
+        self.effective_size = window.effective_size(expected[:, 0] / window.mass)
         nearby = window.nearby()
         drawn = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
         # a wide kernel would extend the curve beyond the predictions
         drawn &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
         self.observed[~drawn] = np.nan
-
-    @property
-    def effective_size(self) -> Array:
-        """(sum w K)^2 / sum w^2 K^2 at each node."""
-        return self._window.effective_size()
 
     def _curves(self, events: Array, mass: Array) -> Array:
         """Return curves, (nodes, r), for the weights of events and of all samples in the used bins.

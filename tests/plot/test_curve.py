@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.special import expit
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 from sklearn.isotonic import IsotonicRegression
 
 from sklearn_calib._validation import BinarySample, check_binary
@@ -17,7 +17,8 @@ from sklearn_calib.plot._smooth_curve import KernelWindow
 
 def _effective_size(t, p, w, s):
     sample = BinarySample(np.zeros(p.shape[0], dtype=int), p, w, sampling=w is not None)
-    return KernelWindow(t, p, sample, s, reflect=True).effective_size()
+    window = KernelWindow(t, p, sample, s, reflect=True)
+    return window.effective_size(window.x)
 
 
 def sample_of(n=300, seed=0, weights=None):
@@ -37,12 +38,15 @@ def folded_gaussian(t, x, s):
 
 
 def plain_effective_size(t, p, w, s):
-    first = second = 0.0
+    first = second = mean = variance = 0.0
     for i in range(len(p)):
         k = folded_gaussian(t, p[i], s)
         first += w[i] * k
         second += w[i] ** 2 * k**2
-    return first**2 / second
+        mean += w[i] * k * p[i]
+        variance += w[i] ** 2 * k**2 * p[i] * (1 - p[i])
+    mean /= first
+    return first**2 / second * min(mean * (1 - mean) * second / variance, 1.0)
 
 
 @pytest.mark.parametrize(("events", "trials"), [(0, 7), (3, 10), (10, 10), (50, 400)])
@@ -73,6 +77,63 @@ def test_effective_size_against_double_loop(s):
     np.testing.assert_allclose(_effective_size(t, p, w, s), expected, rtol=1e-9)
     expected = [plain_effective_size(u, p, np.ones_like(p), s) for u in t]
     np.testing.assert_allclose(_effective_size(t, p, None, s), expected, rtol=1e-9)
+
+
+def rare_events(seed, n=8000):
+    rng = np.random.default_rng(seed)
+    p = expit(-7.5 + 1.8 * rng.standard_normal(n))
+    return (rng.random(n) < p).astype(int), p
+
+
+@pytest.mark.parametrize("shape", ["wide", "rare"])
+def test_band_of_the_smooth_curve_against_its_definition(shape):
+    """Wilson's interval of the frequency of the window, moved to the curve."""
+    rng = np.random.default_rng(5)
+    p = 0.9 * rng.beta(0.3, 2.0, 400)
+    y, p = ((rng.random(400) < p).astype(int), p) if shape == "wide" else rare_events(1)
+    found = reliability_curve(check_binary(y, p))
+    low, high = np.sort(p)[-1 - int(0.0005 * p.size)] * np.array([1e-3, 1.0])
+    for j in np.flatnonzero(np.isfinite(found.observed))[::60]:
+        t = found.predicted[j]
+        if shape == "wide":
+            kernel = np.array([folded_gaussian(t, x, found.bandwidth) for x in p])
+        else:
+            place = np.log(np.clip(p, low, high) / (1 - np.clip(p, low, high)))
+            kernel = np.exp(-0.5 * ((math.log(t / (1 - t)) - place) / found.bandwidth) ** 2) * (p <= high)
+        total, squares = kernel.sum(), (kernel**2).sum()
+        frequency, mean = kernel @ y / total, kernel @ p / total
+        size = total**2 / squares
+        size *= min(mean * (1 - mean) * squares / (kernel**2 @ (p * (1 - p))), 1.0)
+        shift = min(max(t + frequency - mean, 0.0), 1.0) - frequency
+        limits = wilson_interval(np.array(frequency), np.array(size), 0.95)
+        expected = [min(max(float(limit) + shift, 0.0), 1.0) for limit in limits]
+        width = expected[1] - expected[0]
+        np.testing.assert_allclose(
+            [found.band.lower[j], found.band.upper[j]], expected, atol=0.01 * width, err_msg=f"{t}"
+        )
+
+
+@pytest.mark.parametrize("shape", ["wide", "rare"])
+def test_band_covers_small_calibrated_predictions(shape):
+    """The window of a small prediction holds larger ones, whose outcomes vary more."""
+    level = {"wide": [0.0005, 0.003, 0.04], "rare": [0.0004, 0.001, 0.005]}[shape]
+    held, repetitions = np.zeros(3), 60
+    for seed in range(repetitions):
+        y, p = rare_events(seed)
+        if shape == "wide":
+            rng = np.random.default_rng(seed)
+            p = expit(-4.6 + 2.0 * rng.standard_normal(2000))
+            y = (rng.random(2000) < p).astype(int)
+        lower, upper = reliability_curve(check_binary(y, p)).band.at(level)
+        held += (lower <= level) & (level <= upper)
+    assert (held >= binom.ppf(0.001, repetitions, 0.93)).all(), held
+
+
+def test_the_curve_of_narrow_predictions_ends_on_the_axis():
+    rng = np.random.default_rng(0)
+    for p in (rng.uniform(0.28, 0.3, 3000), np.full(50, 0.2)):
+        found = reliability_curve(check_binary((rng.random(p.size) < p).astype(int), p))
+        assert found.predicted[np.isfinite(found.observed)].max() <= found.edges[-1] + 1e-12
 
 
 def test_the_scale_of_sampling_weights_does_not_matter():
