@@ -354,7 +354,7 @@ def calibration_summary(
 
     with :math:`\psi_c` the first-order influence of cluster c on the estimate and :math:`h_c` its fraction of
     the information, and quantiles are those of Student's t distribution with :math:`1 / \sum_c h_c^2 - 1`
-    degrees of freedom; the interval of O/E is widened as that of the intercept is.
+    degrees of freedom; the interval of O/E is scaled as that of the intercept is.
 
     The smooth curve is a logistic regression on a natural cubic spline of logit(p), whose five knots lie
     at the quantiles .05, .275, .5, .725 and .95 of the predictions [3]_ (fewer if these are tied). A
@@ -418,7 +418,9 @@ def summarize(grouped: GroupedOutcomes, confidence: float, method: str) -> Calib
         # the design effect of the number of events, as for the intercept
         error = LogitOutcomes(uncertain)
         alone = error.standard_errors(error.fit_intercept())[0]
-        inflation = max(1.0, (intercept.upper - intercept.lower) / (2.0 * z * alone))
+        inflation = (intercept.upper - intercept.lower) / (2.0 * z * alone)
+        # weights that are smaller for events, as of case-control samples, make it smaller than 1
+        inflation = inflation if grouped.clusters is None else max(1.0, inflation)
     curve = smooth_frequency(grouped)
     gap = np.abs(grouped.prob - curve)
     negatives = grouped.weight - grouped.positives

@@ -406,3 +406,13 @@ def test_predictions_of_0_and_1_do_not_change_intercept_and_slope():
         certain = calibration_summary([0, 1] * 20, [0, 1, 1, 1] * 10)
     assert str(certain.slope) == str(certain.intercept) == "not determined"
     assert certain.ici == pytest.approx(0.25)
+
+
+def test_ratio_of_a_case_control_sample_has_the_precision_of_its_cases():
+    rng = np.random.default_rng(0)
+    p = 0.04 * rng.random(20_000)
+    y = (rng.random(20_000) < p).astype(int)
+    kept = (y == 1) | (rng.random(20_000) < 0.25)
+    found = calibration_summary(y[kept], p[kept], sample_weight=np.where(y == 1, 1.0, 4.0)[kept])
+    ratio = found.observed_over_expected
+    assert np.log(ratio.upper / ratio.estimate) == pytest.approx(1.96 / np.sqrt(y.sum()), rel=0.05)
