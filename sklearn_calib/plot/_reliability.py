@@ -119,8 +119,9 @@ class ReliabilityDisplay(DisplayMixin):
     number of samples with the rarer outcome. If smooth ECE is smaller, it is the widest of eight bandwidths
     between the two whose leave-one-out Brier score is within one standard error of the best. On logit axes
     and for rare events it is Silverman's rule for the log-odds. The curve is drawn within the range of the
-    predictions where at least five of them, each with weight exp(-d^2 / 2s^2) at distance d, support it. The
-    number in the legend is smooth ECE at its own bandwidth.
+    predictions where at least five of them, each with weight exp(-d^2 / 2s^2) at distance d, support it; on
+    logit axes, where these also let expect at least half an outcome of the rarer kind. The number in the
+    legend is smooth ECE at its own bandwidth.
 
     "isotonic" (CORP [3]_) is constant on blocks of predictions, with straight lines between blocks. It
     decomposes the Brier score into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned"

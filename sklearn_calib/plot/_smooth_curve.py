@@ -27,6 +27,8 @@ _BEYOND = 1.0 / 50
 _HIDDEN = 0.0005
 # The curve is drawn where the kernel weights of the predictions sum to at least this number.
 _NEARBY = 5.0
+# On logit axes it is drawn where at least so many outcomes of the rarer kind are expected among them.
+_RARER = 0.5
 # Nine in ten predictions within this fraction of the axis are smoothed in log-odds, to this fraction of it.
 _CROWDED, _FINEST = 0.1, 1e-3
 
@@ -197,10 +199,10 @@ class KernelWindow:
         np.divide(mean * (1.0 - mean) * spread, variance, out=ratio, where=variance > 0)
         return np.asarray(size * np.minimum(ratio, 1.0))
 
-    def nearby(self) -> Array:
-        """Return the sum of exp(-(t - x)^2 / 2 s^2), in which a prediction at t counts 1."""
+    def nearby(self, mass: Array) -> Array:
+        """Return the sum of exp(-(t - x)^2 / 2 s^2) for weights in used bins; a prediction at t counts 1."""
         unit = float(self.squares.sum() / self.mass.sum())
-        return self.total / unit
+        return np.asarray(self.kernel @ mass / unit)
 
 
 class SmoothCurve:
@@ -238,8 +240,12 @@ class SmoothCurve:
         self.observed = np.clip(self._curves(events, mass)[:, 0], 0.0, 1.0)
         self.frequency = window.mean(events, mass)[:, 0]
         self.effective_size = window.effective_size(expected[:, 0] / window.mass)
-        nearby = window.nearby()
+        nearby = window.nearby(window.mass)
         drawn = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
+        if scale == "logit":
+            # without an event that the predictions let expect, the curve would only fall to the end of the axis
+            rarer = window.nearby(np.minimum(expected, mass - expected)[:, 0])
+            drawn &= rarer >= min(_RARER, 0.5 * float(rarer.max()))
         # a wide kernel would extend the curve beyond the predictions
         drawn &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
         self.observed[~drawn] = np.nan

@@ -373,3 +373,16 @@ def test_isotonic_curve_is_the_isotonic_fit():
         f"MCB = {parts.miscalibration:.4f}, DSC = {parts.discrimination:.4f}, UNC = {parts.uncertainty:.4f}"
     )
     assert curve.band is None
+
+
+def test_logit_curves_end_where_no_event_is_expected():
+    rng = np.random.default_rng(0)
+    h = rng.uniform(-14.0, -4.0, 4000)
+    p = expit(h)
+    curve = reliability_curve(check_binary(rng.random(4000) < p, p), scale="logit")
+    t = np.log(curve.predicted / (1.0 - curve.predicted))
+    kernel = np.exp(-0.5 * ((t[:, np.newaxis] - np.clip(h, -13.8, 13.8)) / curve.bandwidth) ** 2)
+    expected, drawn = kernel @ p, np.isfinite(curve.observed)
+    assert drawn.any()
+    assert expected[drawn].min() >= 0.49
+    assert expected[~drawn].max() <= 0.51
