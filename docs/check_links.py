@@ -38,7 +38,9 @@ def broken_links(site: Path) -> list[str]:
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             anchor = unquote(parts.fragment)
-            if not target.is_file() or (anchor and target in pages and anchor not in pages[target].anchors):
+            if not target.is_file() or (
+                anchor and target in pages and anchor not in pages[target].anchors
+            ):
                 broken.append(f"{path.relative_to(site)}: {link}")
     return broken
 

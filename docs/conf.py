@@ -9,10 +9,9 @@ import tomllib
 import warnings
 from pathlib import Path
 
+import sklearn_calib
 from sphinx.errors import SphinxError
 from sphinx_gallery.sorting import ExplicitOrder
-
-import sklearn_calib
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from check_links import broken_links
@@ -64,7 +63,9 @@ viewcode_line_numbers = True
 
 # formulas are displayed without network access
 mathjax_path = "mathjax/tex-chtml.js"
-MATHJAX = Path(importlib.util.find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
+MATHJAX = (
+    Path(importlib.util.find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
+)
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -168,7 +169,9 @@ def list_objects(app, docname, source):
             Path(app.srcdir, "reference", f"{name}.md").read_text()
             for name in re.findall(r"^reference/(\w+)$", source[0], re.MULTILINE)
         ]
-        tables = "\n".join(tables).replace("   :toctree: ../generated/\n", "").replace("](../", "](")
+        tables = (
+            "\n".join(tables).replace("   :toctree: ../generated/\n", "").replace("](../", "](")
+        )
         source[0] += "\n" + re.sub(r"^#", "##", tables, flags=re.MULTILINE)
 
 
@@ -176,7 +179,9 @@ def add_mathjax(app):
     """Copy the script and the fonts of MathJax for TeX."""
     target = Path(app.outdir, "_static", "mathjax")
     shutil.copytree(
-        MATHJAX / "output" / "chtml" / "fonts", target / "output" / "chtml" / "fonts", dirs_exist_ok=True
+        MATHJAX / "output" / "chtml" / "fonts",
+        target / "output" / "chtml" / "fonts",
+        dirs_exist_ok=True,
     )
     shutil.copy(MATHJAX / "tex-chtml.js", target)
 

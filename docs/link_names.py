@@ -23,7 +23,11 @@ def pages_of_names() -> dict[str, str]:
     for subpackage in SUBPACKAGES:
         for name in importlib.import_module(f"sklearn_calib.{subpackage}").__all__:
             page = f"generated/sklearn_calib.{subpackage}.{name}"
-            found |= {name: page, f"{subpackage}.{name}": page, f"sklearn_calib.{subpackage}.{name}": page}
+            found |= {
+                name: page,
+                f"{subpackage}.{name}": page,
+                f"sklearn_calib.{subpackage}.{name}": page,
+            }
     return found
 
 

@@ -15,13 +15,11 @@ from tempfile import TemporaryDirectory
 
 import matplotlib.pyplot as plt
 import numpy as np
-import run_blocks
 from matplotlib.figure import Figure
 from scipy.special import expit, logit
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
-
 from sklearn_calib import CalibratedClassifier
 from sklearn_calib.datasets import load_solar_flares, make_forecasts
 from sklearn_calib.inference import CombinedTest, CoxTest, TCal, expected_under_calibration
@@ -35,6 +33,8 @@ from sklearn_calib.metrics import (
 )
 from sklearn_calib.plot import ReliabilityDisplay
 
+import run_blocks
+
 SAVED = re.compile(r"savefig\(\"([^\"]+)\"\)")
 STATIC = Path(__file__).resolve().parent / "_static"
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "0.45"
@@ -44,7 +44,9 @@ BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "0.45"
 def digits():
     """Return outcomes, and probabilities of a forest before and after calibration, as in the README."""
     X, digit = load_digits(return_X_y=True)
-    X_train, X_test, y_train, y_test = train_test_split(X, digit >= 5, test_size=0.5, random_state=0)
+    X_train, X_test, y_train, y_test = train_test_split(
+        X, digit >= 5, test_size=0.5, random_state=0
+    )
     forest = RandomForestClassifier(max_depth=3, random_state=0).fit(X_train, y_train)
     calibrated = CalibratedClassifier(forest).fit(X_train, y_train)
     return y_test, forest.predict_proba(X_test)[:, 1], calibrated.predict_proba(X_test)[:, 1]
@@ -54,7 +56,9 @@ def reliability():
     """Draw reliability diagrams before and after calibration."""
     y, before, after = digits()
     figure = Figure(figsize=(11, 6.5), layout="constrained")
-    for ax, when, p in zip(figure.subplots(1, 2), ("Before", "After"), (before, after), strict=True):
+    for ax, when, p in zip(
+        figure.subplots(1, 2), ("Before", "After"), (before, after), strict=True
+    ):
         ReliabilityDisplay.from_predictions(y, p, ax=ax)
         pvalue = CombinedTest(random_state=0).test(y, p).pvalue
         verdict = "miscalibrated" if pvalue < 0.05 else "no evidence of miscalibration"
@@ -84,7 +88,8 @@ def card():
     figure = Figure(figsize=(12, 6.3))
     figure.text(0.05, 0.72, "sklearn_calib", fontsize=52, weight="bold", color=BLUE)
     lines = (
-        "Measure, test, recalibrate and certify\npredicted probabilities.\n\nCompatible with scikit-learn."
+        "Measure, test, recalibrate and certify\npredicted probabilities.\n\n"
+        "Compatible with scikit-learn."
     )
     figure.text(0.05, 0.28, lines, fontsize=25, linespacing=1.4, color="0.2")
     ax = figure.add_axes((0.65, 0.1, 0.32, 0.82))
@@ -112,7 +117,10 @@ def calibration():
         shown = [k for k in range(10) if (bin_of == k).sum() >= 20]
         column[0].plot([0, 1], [0, 1], "--", color=GREY, lw=1)
         column[0].plot(
-            [p[bin_of == k].mean() for k in shown], [y[bin_of == k].mean() for k in shown], "o-", color=BLUE
+            [p[bin_of == k].mean() for k in shown],
+            [y[bin_of == k].mean() for k in shown],
+            "o-",
+            color=BLUE,
         )
         brier = np.mean((y - p) ** 2)
         column[0].set_title(
@@ -141,14 +149,26 @@ def smooth_ece_steps():
         if colour == BLUE:
             left.fill_between(result.grid, gap, color=colour, alpha=0.2)
     left.axhline(0, color=GREY, lw=0.8)
-    left.set(xlabel="prediction t", ylabel="smoothed residual at t", title="1. Smooth the residuals")
+    left.set(
+        xlabel="prediction t", ylabel="smoothed residual at t", title="1. Smooth the residuals"
+    )
     left.legend(fontsize=8)
     widths = np.geomspace(0.005, 0.4, 40)
-    middle.plot(widths, [smooth_ece(y, p, bandwidth=float(s)) for s in widths], color=BLUE, label="smECE$_s$")
+    middle.plot(
+        widths,
+        [smooth_ece(y, p, bandwidth=float(s)) for s in widths],
+        color=BLUE,
+        label="smECE$_s$",
+    )
     middle.plot(widths, widths, "--", color=GREY, label="s")
-    middle.plot(star.bandwidth, star.value, "o", color=ORANGE, label=f"smooth ECE = {star.value:.4f}")
+    middle.plot(
+        star.bandwidth, star.value, "o", color=ORANGE, label=f"smooth ECE = {star.value:.4f}"
+    )
     middle.set(
-        xlabel="bandwidth s", title="2. Find the $s$ that equals the error", ylim=(0, 0.2), xlim=(0, 0.2)
+        xlabel="bandwidth s",
+        title="2. Find the $s$ that equals the error",
+        ylim=(0, 0.2),
+        xlim=(0, 0.2),
     )
     middle.legend(fontsize=8)
     bins = np.arange(2, 61)
@@ -188,7 +208,9 @@ def logit_smoothing():
         left.axhline(value, color=colour, label=f"logit-smoothed, s = {s:g}: {value:.3f}")
     left.set(xlabel="number of bins", title="Two predictions close to 1/2", ylim=(-0.02, 0.85))
     left.legend(fontsize=8, loc="upper center")
-    data = make_forecasts(5000, distribution="u_shaped", distortion="slope", strength=0.6, random_state=0)
+    data = make_forecasts(
+        5000, distribution="u_shaped", distortion="slope", strength=0.6, random_state=0
+    )
     widths = np.geomspace(0.003, 10, 40)
     right.semilogx(
         widths,
@@ -205,7 +227,11 @@ def logit_smoothing():
         label=f"default, s = $n^{{-1/3}}$ = {default:.3f}",
     )
     right.axhline(data.true_ece, ls="--", color=GREY, label=f"true ECE, {data.true_ece:.3f}")
-    right.set(xlabel="bandwidth s, in log-odds", title="An overconfident model, 5000 samples", ylim=(0, None))
+    right.set(
+        xlabel="bandwidth s, in log-odds",
+        title="An overconfident model, 5000 samples",
+        ylim=(0, None),
+    )
     right.legend(fontsize=8)
     return figure
 
@@ -236,14 +262,18 @@ def cutoff_walk():
                     cutoff_calibration_error(data.y_true, data.y_proba)
                     for seed in range(20)
                     for data in [
-                        make_forecasts(int(n), distortion="slope", strength=strength, random_state=seed)
+                        make_forecasts(
+                            int(n), distortion="slope", strength=strength, random_state=seed
+                        )
                     ]
                 ]
             )
             for n in sizes
         ]
         right.loglog(sizes, means, "o-", color=colour, label=f"{name}, mean of 20 samples")
-    right.loglog(sizes, 0.7 / np.sqrt(sizes), "--", color=ORANGE, lw=1, label=r"a line of slope $-1/2$")
+    right.loglog(
+        sizes, 0.7 / np.sqrt(sizes), "--", color=ORANGE, lw=1, label=r"a line of slope $-1/2$"
+    )
     right.set(xlabel="number of samples n", title="Under calibration it decreases as $n^{-1/2}$")
     right.legend(fontsize=8)
     return figure
@@ -258,7 +288,10 @@ def tcal_scales():
     left.plot([0, 1], [0, 1], "--", color=GREY, lw=1)
     for data, colour, name in ((wave, ORANGE, "sine"), (slope, BLUE, "slope")):
         order = np.argsort(data.y_proba)
-        cox, tcal = CoxTest(method="asymptotic").test(data.y_true, data.y_proba), TCal(random_state=0)
+        cox, tcal = (
+            CoxTest(method="asymptotic").test(data.y_true, data.y_proba),
+            TCal(random_state=0),
+        )
         result = tcal.test(data.y_true, data.y_proba)
         left.plot(data.y_proba[order], data.true_proba[order], color=colour, label=name)
         scales = result.scales
@@ -271,7 +304,9 @@ def tcal_scales():
             base=2,
             label=f"{name}: T-Cal p = {result.pvalue:.3f}, Cox p = {cox.pvalue:.2g}",
         )
-    left.set(xlabel="prediction", ylabel="probability of the event", title="Two kinds of miscalibration")
+    left.set(
+        xlabel="prediction", ylabel="probability of the event", title="Two kinds of miscalibration"
+    )
     left.legend(fontsize=8)
     right.axhline(0, color=GREY, lw=0.8)
     right.set(
@@ -333,9 +368,13 @@ def pitfalls():
             seen = slice(0, 100 * (look + 1))
             rejected[run, look] = CoxTest(method="asymptotic").test(y[seen], p[seen]).pvalue < 0.05
     rate = np.maximum.accumulate(rejected, axis=1).mean(axis=0)
-    right.plot(np.arange(1, looks + 1), rate, "o-", ms=4, color=BLUE, label="rejected at least once")
+    right.plot(
+        np.arange(1, looks + 1), rate, "o-", ms=4, color=BLUE, label="rejected at least once"
+    )
     right.axhline(0.05, color=GREY, ls="--", label="nominal level")
-    right.set(xlabel="tests, one per 100 samples", title="Type I error, repeated tests", ylim=(0, None))
+    right.set(
+        xlabel="tests, one per 100 samples", title="Type I error, repeated tests", ylim=(0, None)
+    )
     right.legend(fontsize=8)
     return figure
 

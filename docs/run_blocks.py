@@ -104,7 +104,9 @@ def _same_number(wanted: str, got: str) -> bool:
 
 def main() -> int:
     """Compare the pages named on the command line, or write them."""
-    parser = argparse.ArgumentParser(description="Run the code of the guide and compare its output.")
+    parser = argparse.ArgumentParser(
+        description="Run the code of the guide and compare its output."
+    )
     parser.add_argument("pages", nargs="*", type=Path, default=pages())
     parser.add_argument("--write", action="store_true", help="put what was printed into the pages")
     options = parser.parse_args()
@@ -115,7 +117,11 @@ def main() -> int:
         # some pages write files
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             for block, printed in run(page):
-                if block.output is None or block.output_span is None or agree(block.output, printed):
+                if (
+                    block.output is None
+                    or block.output_span is None
+                    or agree(block.output, printed)
+                ):
                     continue
                 if options.write and DOTS not in block.output.splitlines():
                     start, end = (place + shift for place in block.output_span)

@@ -243,7 +243,7 @@ class SmoothCurve:
         nearby = window.nearby(window.mass)
         drawn = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
         if scale == "logit":
-            # without an event that the predictions let expect, the curve would only fall to the end of the axis
+            # where no event is expected, the curve would only fall to the end of the axis
             rarer = window.nearby(np.minimum(expected, mass - expected)[:, 0])
             drawn &= rarer >= min(_RARER, 0.5 * float(rarer.max()))
         # a wide kernel would extend the curve beyond the predictions
