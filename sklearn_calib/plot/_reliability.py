@@ -120,8 +120,8 @@ class ReliabilityDisplay(DisplayMixin):
     between the two whose leave-one-out Brier score is within one standard error of the best. On logit axes
     and for rare events it is Silverman's rule for the log-odds. The curve is drawn within the range of the
     predictions where at least five of them, each with weight exp(-d^2 / 2s^2) at distance d, support it; on
-    logit axes, where these also let expect at least half an outcome of the rarer kind. The number in the
-    legend is smooth ECE at its own bandwidth.
+    logit axes and for rare events, where these also let expect at least half an outcome of the rarer kind.
+    The number in the legend is smooth ECE at its own bandwidth.
 
     "isotonic" (CORP [3]_) is constant on blocks of predictions, with straight lines between blocks. It
     decomposes the Brier score into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned"

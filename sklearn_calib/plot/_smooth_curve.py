@@ -242,7 +242,7 @@ class SmoothCurve:
         self.effective_size = window.effective_size(expected[:, 0] / window.mass)
         nearby = window.nearby(window.mass)
         drawn = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
-        if scale == "logit":
+        if axis.logit:
             # where no event is expected, the curve would only fall to the end of the axis
             rarer = window.nearby(np.minimum(expected, mass - expected)[:, 0])
             drawn &= rarer >= min(_RARER, 0.5 * float(rarer.max()))

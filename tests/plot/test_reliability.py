@@ -562,7 +562,9 @@ def _brute_statistics(y, p, w, cluster, robust):
         margin = quantile * np.sqrt(((influence / (1 - fraction)) ** 2).sum()) if robust else naive
         lines[name], widths[name] = (fit[-1], fit[-1] - margin, fit[-1] + margin), margin / naive
     events, ratio = w @ y, (w @ y) / (w @ p)
-    inflation = max(1.0, widths["intercept"])
+    inflation = (
+        max(1.0, widths["intercept"]) if np.unique(cluster).shape[0] < y.shape[0] else widths["intercept"]
+    )
     factor = np.exp(z * inflation * np.sqrt((1 - events / w.sum()) / events))
     lines["observed/expected"] = ratio, ratio / factor, ratio * factor
     pairs = np.outer(w[y == 1], w[y == 0])
