@@ -27,7 +27,7 @@ _BEYOND = 1.0 / 50
 _HIDDEN = 0.0005
 # The curve is drawn where the kernel weights of the predictions sum to at least this number.
 _NEARBY = 5.0
-# On logit axes it is drawn where at least so many outcomes of the rarer kind are expected among them.
+# In log-odds it is drawn where at least so many outcomes of the rarer kind are expected among them.
 _RARER = 0.5
 # Nine in ten predictions within this fraction of the axis are smoothed in log-odds, to this fraction of it.
 _CROWDED, _FINEST = 0.1, 1e-3
