@@ -2,6 +2,7 @@
 
 import ctypes
 import resource
+import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -85,12 +86,12 @@ def measure(task: Task, sort: Task, budget: float) -> dict[str, Any]:
 
 
 def allow(seconds: float, memory: float) -> None:
-    """Limit this process to so much more processor time, and to so many more bytes of memory.
+    """Limit this process to so many more seconds, and to so many more bytes of memory.
 
-    The system ends a process that exceeds the first limit by a signal; the second raises MemoryError.
+    The system ends a process that exceeds the first limit by a signal; the second raises MemoryError. The
+    first is elapsed time: under a limit of processor time Linux counts that in ticks of milliseconds.
     """
-    used = int(np.ceil(time.process_time() + seconds))
-    resource.setrlimit(resource.RLIMIT_CPU, (used, resource.RLIM_INFINITY))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     with suppress(OSError, KeyError, ValueError):
         most = _status("VmSize") + int(memory)
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))

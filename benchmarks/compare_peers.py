@@ -5,7 +5,7 @@
 Other packages are installed in a separate virtual environment, created on first use in the user's cache
 folder; all measurements use its Python. The table shows the median processor time of one call, and its ratio
 to ``np.sort`` of as many predictions, measured alternately, with the quartiles of the ratio. A call that
-exceeds the limit of processor time is stopped and shown as "> limit"; larger samples are then not measured.
+exceeds the limit of time is stopped and shown as "> limit"; larger samples are then not measured.
 The exponent is the slope of log time against log n from 10 000 samples on. Memory is the peak that one call
 adds at the largest size, in bytes per sample. Calibrators are fitted to n scores and applied to as many new
 ones.
@@ -13,7 +13,7 @@ ones.
     --sizes 1e3 1e4 ...  numbers of samples
     --only WORD ...      tasks or packages whose name contains one of the words
     --ours               omit other packages
-    --limit 10           processor seconds for one call
+    --limit 10           seconds for one call
     --seconds 0.6        minimum time for each measurement
     --memory 6           gigabytes for one call
     --python PATH        an interpreter with the packages of peers.txt, instead of a new environment
@@ -124,8 +124,8 @@ def ask(python: str, request: dict[str, Any], **environment: str) -> list[dict[s
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=known)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     if done.returncode:
-        stopped = done.returncode == -signal.SIGXCPU
-        why = "the limit of processor time" if stopped else f"code {done.returncode}"
+        stopped = done.returncode == -signal.SIGALRM
+        why = "the limit of time" if stopped else f"code {done.returncode}"
         answers.append({"status": "limit" if stopped else "failed", "message": f"ended with {why}"})
     return answers
 
