@@ -40,6 +40,14 @@ def defaults(parameter):
     }
 
 
+def test_annotations_are_short():
+    """A module without "from __future__ import annotations" shows array-like as a long union."""
+    for subpackage, name, signature in SIGNATURES:
+        for parameter in signature.parameters.values():
+            shown = inspect.formatannotation(parameter.annotation)
+            assert len(shown) <= 120 or subpackage == "plot", (name, shown)
+
+
 def test_random_states():
     found = defaults("random_state")
     assert len(found) > 20

@@ -242,6 +242,14 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
         classes = np.arange(self.classes_.shape[0])
         self.pooled_calibrator_ = fit_clone(or_platt(self.calibrator), scores, codes, weight, classes)
 
+    def _check_scores(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Array:
+        try:
+            return super()._check_scores(X, y, reset=reset)
+        except ValueError as error:
+            if not hasattr(X, "columns") or X.shape[1] == 1:
+                raise
+            raise ValueError(f"{error} If a column holds the groups, pass it as groups=, not in X.") from None
+
     def _calibrated(self, X: Any, groups: Any) -> Array:
         check_is_fitted(self)
         scores = self._check_scores(X, reset=False)

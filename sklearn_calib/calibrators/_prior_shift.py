@@ -1,5 +1,7 @@
 """Correction of probabilities for class frequencies that have changed."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any, Self
 

@@ -44,7 +44,7 @@ class ModelSummary:
     name : str
         Its name.
     estimate : float
-        Its metric on the sample.
+        Its metric on the sample: of a calibration error the raw value, which sampling noise increases.
     null_mean : float
         Mean of the metric if the model were perfectly calibrated: the expected value of a calibration error
         under perfect calibration, or the score expected under the model's own predictions.
@@ -75,7 +75,7 @@ class ModelPair:
     name_a, name_b : str
         The models.
     difference : float
-        Metric of model a minus that of model b.
+        Metric of model a minus that of model b, of calibration errors raw.
     corrected : float
         The bias-corrected difference. Equal to ``difference`` if the metric is not a calibration error.
     lower, upper : float
@@ -128,6 +128,8 @@ class ModelComparison(FrameMixin):
         Name of the metric.
     calibration_error, greater_is_better : bool
         What the metric declares.
+    constant : tuple of str
+        Models whose predictions are all equal.
     """
 
     _rows_in = "models"
@@ -145,6 +147,7 @@ class ModelComparison(FrameMixin):
     greater_is_better: bool = False
     weights: str | None = None
     n_effective: float | None = None
+    constant: tuple[str, ...] = ()
 
     def pairs_to_records(self) -> list[dict[str, Any]]:
         """Return one dict for each test."""
@@ -160,19 +163,22 @@ class ModelComparison(FrameMixin):
         interval = f"{100 * self.confidence:g}% interval"
         # the other columns repeat the value of metrics without bias
         biased = ["expected if calibrated", "bias-corrected"] if self.calibration_error else []
-        models = [["model", "value", *biased, interval, ""]]
+        raw = "raw " if self.calibration_error else ""
+        models = [["model", f"{raw}value", *biased, interval, ""]]
         for row in self.models:
             numbers = map(number_text, (row.estimate, row.null_mean, row.corrected)[: 1 + len(biased)])
             models.append([row.name, *numbers, _interval(row), self._verdict(row)])
         adjusted = len(self.pairs) > 1 and self.correction is not None
         pvalue = f"p ({self.correction})" if adjusted else "p-value"
-        tests = [["a - b", "difference", *biased[1:], interval, pvalue]]
+        tests = [["a - b", f"{raw}difference", *biased[1:], interval, pvalue]]
         for pair in self.pairs:
             numbers = map(number_text, (pair.difference, pair.corrected)[: 1 + len(biased[1:])])
             name = f"{pair.name_a} - {pair.name_b}"
             tests.append([name, *numbers, _interval(pair), f"{pair.adjusted_pvalue:.3g}"])
         better = f"{self.metric}: {'greater' if self.greater_is_better else 'smaller'} is better"
         note = "; p-values are adjusted for the number of tests, intervals are not" if adjusted else ""
+        flat = [name for name in self.best_set if name in self.constant] if self.calibration_error else []
+        note += "".join(f"\n{name} predicts a constant, which does not separate samples" for name in flat)
         return "\n\n".join([better, aligned(models), aligned(tests), self._size() + note])
 
     def _verdict(self, row: ModelSummary) -> str:
@@ -237,7 +243,8 @@ def compare_models(
 
     Two models can be one model before and after calibration. The estimate of a calibration error is biased
     upwards by an amount that depends on the model. A smaller estimate alone, or a bootstrap interval of the
-    difference, is therefore no evidence of better calibration.
+    difference, is therefore no evidence of better calibration. ``print`` shows the raw value, its expected
+    value under perfect calibration, and the bias-corrected value with its interval.
 
     Parameters
     ----------
@@ -429,6 +436,7 @@ def compare_models(
         metric=name_of(metric),
         calibration_error=declaration(metric).calibration_error,
         greater_is_better=declaration(metric).greater_is_better,
+        constant=tuple(names[k] for k in every if not np.ptp(rows.samples[k].p, axis=0).any()),
         **rows.support,
     )
 

@@ -1,5 +1,7 @@
 """Vectorized evaluation of a metric on many samples with the same predictions."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial

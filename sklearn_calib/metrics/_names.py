@@ -1,6 +1,7 @@
 """Metrics given by name."""
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -29,12 +30,24 @@ def metric_names() -> list[str]:
     return sorted({**known_metrics(), **_SCORES})
 
 
+def _similar(given: str) -> str:
+    """Return the metric with these initials, the shortest that contains this, or the most similar one."""
+    plain, names = "".join(filter(str.isalnum, given.lower())), sorted(metric_names(), key=len)
+    initials = [name for name in names if plain == "".join(word[0] for word in name.split("_"))]
+    within = [name for name in names if plain and plain in name.replace("_", "")]
+    return next(iter([*initials, *within, *get_close_matches(given, names, 1)]), "")
+
+
 def as_metric(metric: Any, name: str = "metric") -> Callable[..., float]:
     """Return a metric that is given as a function or by name."""
     if isinstance(metric, str):
         known = {**known_metrics(), **_SCORES}
         if metric not in known:
-            raise ValueError(f"{name}={metric!r} is not the name of a metric. Use one of {metric_names()}.")
+            like = _similar(metric)
+            meant = f" Did you mean {like!r}?" if like else ""
+            raise ValueError(
+                f"{name}={metric!r} is not the name of a metric.{meant} Use one of {metric_names()}."
+            )
         return known[metric]
     if not callable(metric):
         raise TypeError(

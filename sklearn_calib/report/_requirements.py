@@ -62,6 +62,8 @@ class RequirementResult:
     n_needed : float
         If undecided, the number of samples needed to decide if the estimate remained the same; infinite
         if the estimate is at the limit or not determined. NaN if the outcome is decided.
+    expected_outcome : {"pass", "fail", "undecided"}
+        The outcome expected of ``n_needed`` samples; ``outcome`` if it is decided.
     """
 
     name: str
@@ -72,6 +74,7 @@ class RequirementResult:
     upper: float
     n_samples: float
     n_needed: float
+    expected_outcome: str = "undecided"
 
     @property
     def detail(self) -> str:
@@ -84,7 +87,8 @@ class RequirementResult:
             return found
         if np.isinf(self.n_needed):
             return f"{found}; the estimate is at the limit"
-        return f"{found}; about {float(f'{self.n_needed:.2g}'):,.0f} samples needed"
+        shown = "passes" if self.expected_outcome == "pass" else "fails"
+        return f"{found}; about {float(f'{self.n_needed:.2g}'):,.0f} samples would show that it {shown}"
 
 
 @shared_docs
@@ -478,20 +482,21 @@ def _judged(
     """Compare an interval with its limits."""
     value, needed = found.estimate, np.nan
     if low <= found.lower and found.upper <= high:
-        outcome = "pass"
+        outcome = expected = "pass"
     elif found.lower > high or found.upper < low:
-        outcome = "fail"
+        outcome = expected = "fail"
     else:
-        outcome = "undecided"
+        outcome, expected = "undecided", "fail"
         # how much narrower the interval would have to be, on the sides that cross a limit
         above, below = found.upper - value, value - found.lower
         if low < value < high:
-            ratio = max(above / (high - value), below / (value - low))
+            ratio, expected = max(above / (high - value), below / (value - low)), "pass"
         elif value > high:
             ratio = below / (value - high)
         elif value < low:
             ratio = above / (low - value)
         else:
-            ratio = np.inf
+            ratio, expected = np.inf, "undecided"
         needed = float(np.ceil(n_samples * ratio * ratio))
-    return RequirementResult(name, text, outcome, value, found.lower, found.upper, n_samples, needed)
+    ends = found.lower, found.upper
+    return RequirementResult(name, text, outcome, value, *ends, n_samples, needed, expected)

@@ -202,14 +202,15 @@ def verdict(report: ReportNumbers) -> Verdict:
         verb = "contradicts" if report.n_impossible == 1 else "contradict"
         test += f", without {sample_words(report.n_impossible)} that {verb} a prediction of 0 or 1"
     test += " (adjusted)" if report.n_families > 1 else ""
+    noise = ": sampling noise inflates raw values" if error.value > error.estimate else ""
     numbers = (
         f"{_error_name(report)}, bias-corrected: {number(error.estimate)} ({level} confidence interval "
         f"{number(error.lower)} to {number(error.upper)}). Its raw value is {number(error.value)}, where "
         f"{number(error.null_mean)} is expected under perfect calibration ({level} quantile "
-        f"{number(error.null_upper)}): sampling noise inflates raw values. {test}: {p}. {of_classes}The "
-        f"error is graded small if the confidence interval ends below {number(tiny)}, large if it begins "
-        f"above {number(small)} (10% and 20% of the frequency of the rarer outcome, at most {_TINY:g} and "
-        f"{_SMALL:g}), else moderate."
+        f"{number(error.null_upper)}){noise}. {test}: {p}. {of_classes}The error is graded small "
+        f"if the confidence interval ends below {number(tiny)}, large if it begins above {number(small)} "
+        f"(10% and 20% of the frequency of the rarer outcome, at most {_TINY:g} and {_SMALL:g}), else "
+        "moderate."
     )
     parts = report.significant_parts
     named = " and ".join(
@@ -219,7 +220,7 @@ def verdict(report: ReportNumbers) -> Verdict:
     )
     if report.is_significant(report.pvalue):
         grade = "small" if error.upper < tiny else "large" if error.lower > small else "moderate"
-        also = f" Significant by themselves: {named}." if named else ""
+        also = f" Miscalibrated when tested separately: {named}." if named else ""
         title = f"Miscalibrated ({p}); the error is {grade}.{also}"
         return Verdict("slight" if grade == "small" and not named else "off", title, numbers)
     if named:

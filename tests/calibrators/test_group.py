@@ -172,6 +172,17 @@ def test_what_is_refused(groups, message):
         GroupCalibrator().fit([0.2, 0.8, 0.4, 0.6], [0, 1, 0, 1], groups=groups)
 
 
+def test_groups_among_the_scores_are_named():
+    table = pd.DataFrame({"p": [0.2, 0.8, 0.4, 0.6], "group": ["a", "b", "a", "b"]})
+    y = [0, 1, 0, 1]
+    for found in (table, table.assign(group=[1, 0, 1, 0])):
+        with pytest.raises(ValueError, match=r"If a column holds the groups, pass it as groups="):
+            GroupCalibrator().fit(found, y)
+    with pytest.raises(ValueError, match=r"out\.$"):
+        GroupCalibrator().fit(table[["group"]], y)
+    GroupCalibrator().fit(table[["p"]], y, groups=table["group"])
+
+
 def test_groups_of_another_type_than_in_fit_are_refused(data):
     p, y, group, _ = data
     numbers = np.searchsorted(["a", "b", "c"], group)

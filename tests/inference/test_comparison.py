@@ -634,6 +634,20 @@ def test_text_names_the_metric_and_what_is_compared():
     assert lines["worst"].endswith("  worse than bad")
     assert text.endswith("intervals are not")
     assert "best set" not in text
+    assert text.split("\n\n")[1].startswith("model  raw value")
+    assert "raw" not in str(auc)
+
+
+def test_a_constant_in_the_best_set_is_noted():
+    rng = np.random.default_rng(0)
+    p = rng.random(400)
+    y = (rng.random(400) < p).astype(int)
+    models = {"base": np.full(400, 0.5), "low": np.full(400, 0.1), "true": p}
+    errors = compare_models(y, models, n_resamples=59)
+    assert errors.constant == ("base", "low")
+    assert errors.best_set == ("base", "true")
+    assert str(errors).endswith("\nbase predicts a constant, which does not separate samples")
+    assert "constant" not in str(compare_models(y, models, metric="brier_score", n_resamples=59))
 
 
 def classes(n=200, n_classes=4):

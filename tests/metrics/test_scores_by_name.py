@@ -32,6 +32,25 @@ def forecast():
     return y, p, rng.integers(1, 4, 200)
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("auc", "roc_auc"),
+        ("ECE", "expected_calibration_error"),
+        ("brier", "brier_score"),
+        ("logloss", "log_loss"),
+        ("smoth_ece", "smooth_ece"),
+        ("", None),
+        ("accuracy", None),
+    ],
+)
+def test_the_name_that_is_meant_is_suggested(given, meant, forecast):
+    with pytest.raises(ValueError, match=f"metric='{given}' is not the name of a metric") as caught:
+        confidence_interval(*forecast[:2], metric=given)
+    suggested = str(caught.value).partition("Did you mean ")[2].split("?")[0]
+    assert suggested == ("" if meant is None else repr(meant))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_scores_are_those_of_scikit_learn(name, forecast):
     y, p, w = forecast

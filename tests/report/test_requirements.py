@@ -175,6 +175,9 @@ def test_extrapolated_size_by_hand():
     assert second.n_needed == np.ceil(
         1000 * ((second.upper - second.estimate) / (-0.095 - second.estimate)) ** 2
     )
+    assert first.detail.endswith(" samples would show that it passes")
+    assert second.detail.endswith(" samples would show that it fails")
+    assert (first.expected_outcome, second.expected_outcome) == ("pass", "fail")
     # so many samples with the same frequencies decide
     for result, limit, outcome in ((first, 0.105, "pass"), (second, 0.095, "fail")):
         for factor, expected in ((1.2, outcome), (0.8, "undecided")):
@@ -186,6 +189,7 @@ def test_extrapolated_size_by_hand():
     at_limit = np.repeat([1, 0], [1, 3]), np.full(4, 0.5)
     (even,) = judged({"segment_difference": 0.25}, *at_limit, groups=np.zeros(4))
     assert np.isinf(even.n_needed)
+    assert even.expected_outcome == "undecided"
 
 
 def test_what_a_sample_does_not_determine_is_undecided():
@@ -249,7 +253,7 @@ def test_text_markdown_and_junit(sample):
     assert result.outcome == "fail"
     text = str(result)
     assert text.count("\n") == 4
-    assert re.search(r"about [\d,]+ samples needed", text)
+    assert re.search(r"about [\d,]+ samples would show that it (passes|fails)", text)
     table = [line for line in result.to_markdown().splitlines() if line.startswith("|")]
     assert len(table) == 6
     # three cells, whatever the name of a group

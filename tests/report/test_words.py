@@ -205,7 +205,15 @@ def test_classes_ask_for_multiclass_calibrators(multiclass_report):
         for part, name, error in zip(report.classes, "abc", (0.03, 0.1, 0.05), strict=True)
     )
     title = verdict(replace(report, classes=tied)).title
-    assert title.endswith("Significant by themselves: classes b, c and a.")
+    assert title.endswith("Miscalibrated when tested separately: classes b, c and a.")
+
+
+def test_noise_inflates_raw_values_only_above_the_corrected_one(uniform):
+    report = report_of(uniform, uniform)
+    assert "sampling noise inflates raw values" in report.verdict
+    below = replace(report.metrics[0], value=0.5 * report.metrics[0].estimate)
+    found = verdict(replace(report, metrics=(below, *report.metrics[1:]))).detail
+    assert "inflates" not in found
 
 
 def test_a_region_without_a_rejection_is_a_hint():
