@@ -133,22 +133,25 @@ def inverse_probability(rng, n, truth):
     return p[sampled], events[sampled], 1 / (0.05 + 0.95 * p[sampled])
 
 
-def case_control(rng, n, truth):
-    """All events are sampled, and 15% of the others."""
-    p, events = event_probabilities(POPULATION, truth, rng.random(20 * n))
-    y = rng.random(20 * n) < events
-    sampled = np.flatnonzero(y | (rng.random(20 * n) < 0.15))[:n]
-    return p[sampled], y[sampled].astype(float), np.where(y[sampled], 1.0, 1 / 0.15)
+def case_control(rng, n, truth, fraction=0.15):
+    """All events are sampled, and a fraction of the others: 15%, or 5% if events are rare."""
+    population = POPULATION if fraction == 0.15 else RARE
+    p, events = event_probabilities(population, truth, rng.random(40 * n))
+    y = rng.random(40 * n) < events
+    sampled = np.flatnonzero(y | (rng.random(40 * n) < fraction))[:n]
+    return p[sampled], y[sampled].astype(float), np.where(y[sampled], 1.0, 1 / fraction)
 
 
-# Samples with sampling weights of one population.
-POPULATION = "logit-normal, mean -1"
+# Samples with sampling weights of one population, and of one with rare events.
+POPULATION, RARE = "logit-normal, mean -1", "logit-normal, mean -3.5"
 PREDICTIONS[POPULATION] = lambda u: expit(1.5 * ndtri(u) - 1)
+PREDICTIONS[RARE] = lambda u: expit(1.4 * ndtri(u) - 3.5)
 DESIGNS = {
     "lognormal": lognormal,
     "strata 1:10": strata,
     "1 / p": inverse_probability,
     "case-control": case_control,
+    "case-control, rare": partial(case_control, fraction=0.05),
 }
 
 # Metrics, predictions and truths.
@@ -197,7 +200,7 @@ def measure(metrics, predictions, truth, n, repetitions, n_resamples):
                     y, p, metric=METRICS[name], n_resamples=n_resamples, random_state=r, sample_weight=w
                 )
             ends[name][r] = interval.lower, interval.upper
-    population = POPULATION if weighted else predictions
+    population = (RARE if "rare" in predictions else POPULATION) if weighted else predictions
     values = {name: population_value(METRICS[name], population, truth) for name in metrics}
     return lines_of(ends, values, n, predictions, truth, n_resamples)
 

@@ -215,9 +215,15 @@ def sampled_probability(p: Array, class_weights: Array) -> Array:
     An outcome k of weight c_k is sampled with probability proportional to 1 / c_k, so that it has the
     probability p_k / c_k, divided by the sum over all outcomes. ``p`` has K columns, or is that of k = 1.
     """
-    columns = (np.column_stack((1.0 - p, p)) if p.ndim == 1 else p) / class_weights
-    columns /= columns.sum(axis=1, keepdims=True)
-    return columns[:, 1] if p.ndim == 1 else columns
+    share = sampled_share(p, class_weights)
+    found = p / class_weights / share[:, np.newaxis] if p.ndim == 2 else p / class_weights[1] / share
+    return np.asarray(found)
+
+
+def sampled_share(p: Array, class_weights: Array) -> Array:
+    """Return the sum of p_k / c_k over outcomes k: numbers of samples in proportion to the population's."""
+    columns = p if p.ndim == 2 else np.column_stack((1.0 - p, p))
+    return np.asarray((columns / class_weights).sum(axis=1))
 
 
 def as_sampled(sample: Any) -> Any:

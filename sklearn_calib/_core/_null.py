@@ -130,7 +130,7 @@ def draw_outcomes(
     choice, outcome = spawn(generator, 2)
     fraction = weight / weight.sum()
     for first, last in _chunks(n_draws, prob.shape[0], max_elements):
-        trials = choice.multinomial(int(grouped.total), fraction, size=last - first)
+        trials = choice.multinomial(round(grouped.total), fraction, size=last - first)
         drawn_positives = outcome.binomial(trials, prob)
         yield (
             np.ascontiguousarray(trials.T, dtype=np.float64),
@@ -141,7 +141,8 @@ def draw_outcomes(
 def is_light(grouped: GroupedOutcomes) -> bool:
     """Tell whether samples are simulated one by one, which is faster for few of each group."""
     single = grouped.design is None and grouped.clusters is None
-    return single and int(grouped.total) <= _LIGHT * grouped.prob.shape[0]
+    few = single and int(grouped.total) <= _LIGHT * grouped.prob.shape[0]
+    return few and np.array_equal(grouped.weight, np.rint(grouped.weight))
 
 
 class CoupledOutcomes:

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from sklearn_calib._core._clusters import Clusters, clusters_of_classes
-from sklearn_calib._core._grouping import group_outcomes, group_sample, sampled_probability
+from sklearn_calib._core._grouping import group_outcomes, group_sample, sampled_probability, sampled_share
 from sklearn_calib._core._null import MAX_ELEMENTS, sample_labels, spawn
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_frequency_weights, check_option
@@ -74,15 +74,23 @@ class Table:
             return ((0, rows) for rows in self.members)
         return ((k, np.arange(self.y.shape[0])) for k in range(self.prob.shape[1]))
 
-    def simulated(self, truth: Array, n_draws: int, generator: np.random.Generator) -> Draws:
-        """Yield samples with the same predictions and outcomes simulated from ``truth``."""
-        each = self.class_weights
+    def simulated(
+        self, truth: Array, n_draws: int, generator: np.random.Generator, estimated: Array | None = None
+    ) -> Draws:
+        """Yield samples with the same predictions and outcomes simulated from ``truth``.
+
+        If weights depend on the class, the predictions of the population are kept, which are those of the
+        sample if its probabilities are ``estimated``.
+        """
+        each, factor = self.class_weights, np.ones((self.y.shape[0], 1))
+        one = factor
         if each is not None:
+            if estimated is not None:
+                factor = (sampled_share(truth, each) / sampled_share(estimated, each))[:, np.newaxis]
             truth = sampled_probability(truth, each)
-        one = np.ones((self.y.shape[0], 1))
         for drawn in self._outcomes(truth, n_draws, generator):
             if each is not None:
-                yield each[drawn].T, partial(self._of_column, drawn, each[:, np.newaxis])
+                yield each[drawn].T * factor, partial(self._of_column, drawn, np.multiply.outer(each, factor))
             else:
                 count = self.w[:, np.newaxis] if self.w is not None else one
                 yield count, partial(self._of_column, drawn, None if self.w is None else count)

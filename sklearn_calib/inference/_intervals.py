@@ -18,6 +18,7 @@ from sklearn_calib._core._grouping import (
     GroupedOutcomes,
     condensed,
     group_sample,
+    sampled_share,
     support_of,
     weight_words,
 )
@@ -197,6 +198,8 @@ def confidence_interval(
     With sampling weights, samples are drawn together with their weights and sums are weighted; 1/2 is
     multiplied by :math:`\sum w^2 / \sum w`. If weights depend on the outcome alone, outcomes are simulated
     with the probabilities among the samples, in proportion to :math:`p / w_1` and :math:`(1 - p) / w_0`.
+    Their sum is also the rate at which a prediction is sampled; for :math:`\lambda > 0` predictions are drawn
+    at this rate, relative to that of the estimated curve, at which the sample was drawn.
 
     If perfect calibration is not rejected, the lower end is 0. For ``decision_risk_gap``,
     ``calibration_decision_loss`` and ``logit_smoothed_ece``, whose noise depends on the kind of
@@ -411,6 +414,7 @@ class Populations:
         self.grouped, self.n_resamples, self.keep = grouped, n_resamples, keep
         self.seed = int(rng.integers(2**63))
         self.direction = _direction(grouped)
+        self._estimated = self.truth(1.0)
         self._kept: dict[float, list[tuple[NDArray[Any], NDArray[Any]]]] = {}
         self._coupled: CoupledOutcomes | None = None
 
@@ -447,9 +451,9 @@ class Populations:
                 self._coupled = CoupledOutcomes(self.grouped, self.n_resamples, rng, *ends)
             yield from self._coupled.draw(self.truth(multiple))
             return
-        for count, positives in draw_outcomes(
-            self.grouped, self.n_resamples, rng, truth=self.truth(multiple)
-        ):
+        truth = self.truth(multiple)
+        grouped = self._sampled(truth) if multiple else self.grouped
+        for count, positives in draw_outcomes(grouped, self.n_resamples, rng, truth=truth):
             if self.keep:
                 # integers as those of as few bytes as the greatest number needs
                 integers = self.grouped.design is None
@@ -458,6 +462,23 @@ class Populations:
             yield count, positives
         if self.keep:
             self._kept[multiple] = kept
+
+
+    def _sampled(self, truth: Array) -> GroupedOutcomes:
+        """Return the sample with the numbers that are expected of each prediction under ``truth``.
+
+        If weights depend on the outcome, the outcomes decide how often a prediction of the population is
+        sampled. Numbers in the sample are those of the estimated curve.
+        """
+        design = self.grouped.design
+        if design is None or design.class_weights is None or design.clusters is not None:
+            return self.grouped
+        share = sampled_share(truth, design.class_weights) / sampled_share(
+            self._estimated, design.class_weights
+        )
+        count = design.count * share[design.group]
+        count *= design.count.sum() / count.sum()
+        return replace(self.grouped, design=replace(design, count=count))
 
 
 class TablePopulations(Populations):
@@ -472,6 +493,7 @@ class TablePopulations(Populations):
             self.direction[part.rows, part.column] = _direction(part.redrawn.grouped)[part.group]
         if self.table.exclusive:
             self.direction -= self.table.prob * self.direction.sum(axis=1, keepdims=True)
+        self._estimated = self.truth(1.0)
 
     def other_directions(self, redrawn: Redrawn) -> list[Array]:
         """Return also the error of one problem alone: the same mean adds less to the noise of several."""
@@ -505,7 +527,8 @@ class TablePopulations(Populations):
     def samples(self, multiple: float) -> Iterator[tuple[Array, Any]]:
         """Yield samples of the population."""
         rng = np.random.default_rng(self.seed)
-        return self.table.simulated(self.truth(multiple), self.n_resamples, rng)
+        estimated = self._estimated if multiple else None
+        return self.table.simulated(self.truth(multiple), self.n_resamples, rng, estimated)
 
     def _probabilities(self, q: Array) -> Array:
         q = np.clip(q, 0.0, 1.0)

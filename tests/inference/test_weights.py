@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
+from scipy.special import expit, logit, ndtri
 from sklearn.base import clone
 
 from sklearn_calib._core._grouping import group_sample
@@ -22,7 +22,9 @@ from sklearn_calib.inference import (
     SequentialTest,
     SpiegelhalterTest,
     TCal,
+    confidence_interval,
 )
+from sklearn_calib.metrics import smooth_ece
 from tests.inference._properties import check_level
 from tests.inference._registry import TESTS
 
@@ -266,3 +268,21 @@ def test_level(name, null):
     check_level(np.array(pvalues), alpha=0.05)
     if name not in ("smooth", "splitting"):
         assert np.mean(np.array(pvalues) <= 0.1) > 0.04
+
+
+@pytest.mark.thorough
+def test_coverage_of_case_control_samples_of_rare_events():
+    """Of 120, fewer than 108 have a probability of 1.3% at a coverage of .95."""
+    x = ndtri((np.arange(200_000) + 0.5) / 200_000) - 3.5
+    truth, p = expit(x), expit(1.4 * x + 1.4)
+    outcomes = np.repeat([1, 0], x.shape[0])
+    value = smooth_ece(outcomes, np.tile(p, 2), sample_weight=np.concatenate((truth, 1.0 - truth)) * 2.0**30)
+    rng, hits = np.random.default_rng(3), 0
+    weight = 2.0 * np.array([1.0 - truth.mean(), truth.mean()])
+    for _ in range(120):
+        cases = rng.choice(x.shape[0], 750, p=truth / truth.sum())
+        controls = rng.choice(x.shape[0], 750, p=(1.0 - truth) / (1.0 - truth).sum())
+        y, found = np.repeat([1, 0], 750), p[np.concatenate((cases, controls))]
+        interval = confidence_interval(y, found, sample_weight=weight[y], n_resamples=40)
+        hits += interval.lower <= value <= interval.upper
+    assert hits >= 108
