@@ -140,8 +140,8 @@ class BaseCalibrator(
         %(fitted_scores)s
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights; a weight of k is equivalent to k repetitions of the sample, in the same
-            cluster. Samples of weight zero are ignored, except that their labels are included in
-            ``classes_``.
+            cluster. Multiply weights of surveys by the sum of w over the sum of w^2. Samples of weight zero
+            are ignored, except that their labels are included in ``classes_``.
         %(fitted_classes)s
         clusters : array-like of shape (n,) or None, default=None
             Label of the cluster (patient, customer, day) of each sample, within which samples need not be
