@@ -463,7 +463,6 @@ class Populations:
         if self.keep:
             self._kept[multiple] = kept
 
-
     def _sampled(self, truth: Array) -> GroupedOutcomes:
         """Return the sample with the numbers that are expected of each prediction under ``truth``.
 
