@@ -10,6 +10,7 @@ NEEDED = ["README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md",
 NEEDED += ["pyproject.toml", "conftest.py", "hatch_build.py"]
 FOLDERS = ["sklearn_calib", "tests", "docs", "examples", "benchmarks", ".ci"]
 DATA = "sklearn_calib/datasets/data/"
+LICENCES = f"licenses/{DATA}LICENSES.md"
 # nothing else may be shipped: a file of data stands in LICENSES.md
 CODE = (".py", "py.typed")
 LARGEST_WHEEL = 700_000
@@ -20,11 +21,11 @@ def wheel_faults(names: list[str], licences: str, metadata: str) -> list[str]:
     """Return what is wrong with the files of a wheel, and with what it says of itself."""
     inside = [name for name in names if ".dist-info/" not in name]
     faults = [f"{name} does not belong into the wheel" for name in inside if not allowed(name, licences)]
-    wanted = ["sklearn_calib/py.typed", f"{DATA}LICENSES.md", "sklearn_calib/__main__.py"]
-    wanted.append(f"{TEMPLATES}page.html")
+    wanted = ["sklearn_calib/py.typed", "sklearn_calib/__main__.py", f"{TEMPLATES}page.html"]
     faults += [f"the wheel lacks {name}" for name in wanted if name not in inside]
-    if not any(name.endswith(".dist-info/licenses/LICENSE") for name in names):
-        faults.append("the wheel lacks LICENSE")
+    for wanted_end in ("licenses/LICENSE", LICENCES):
+        if not any(name.endswith(f".dist-info/{wanted_end}") for name in names):
+            faults.append(f"the wheel lacks {wanted_end}")
     said = metadata.splitlines()
     wanted = ["License-Expression: BSD-3-Clause", "License-File: LICENSE", f"License-File: {DATA}LICENSES.md"]
     faults += [f"the metadata of the wheel lack {line!r}" for line in wanted if line not in said]
@@ -36,7 +37,7 @@ def allowed(name: str, licences: str) -> bool:
     if not name.startswith("sklearn_calib/") or "test" in Path(name).parts:
         return False
     if name.startswith(DATA):
-        return name == f"{DATA}LICENSES.md" or f"- {name.removeprefix(DATA)}: " in licences
+        return f"- {name.removeprefix(DATA)}: " in licences
     return name.startswith(TEMPLATES) or name.endswith(CODE)
 
 
@@ -66,7 +67,7 @@ def main() -> int:
         for member in archive.infolist():
             sizes["/".join(Path(member.filename).parts[:2])] += member.compress_size
         (head,) = (name for name in packed if name.endswith(".dist-info/METADATA"))
-        texts = (archive.read(name).decode() for name in (f"{DATA}LICENSES.md", head))
+        texts = (archive.read(name).decode() for name in (head.replace("METADATA", LICENCES), head))
         faults = wheel_faults(packed, *texts)
     with tarfile.open(sdist) as tar:
         names = [member.name.split("/", 1)[1] for member in tar.getmembers() if member.isfile()]

@@ -219,6 +219,8 @@ def test_data_that_is_shipped_has_a_licence():
     lines = dict(re.findall(r"^- ([\w.-]+): (.+)$", text, flags=re.MULTILINE))
     assert shipped == {*lines, "LICENSES.md"}
     assert all(re.search(r"doi:\S+, (CC0|CC-BY|CC BY|MIT|BSD)[\w -]*\S", line) for line in lines.values())
+    sources = "10.24432/C5NC77", "10.24432/C5K306", "Copyright (c) 2024 Ben Plaut", "10.7910/DVN/HYP74O"
+    assert [source for source in sources if source not in text] == []
 
 
 def results(name):

@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -53,14 +52,3 @@ def test_mmlu_answers():
     assert (answers.y_true.sum(), answers.larger_correct.sum()) == (3876, 4857)
     assert ((answers.y_proba > 0.25) & (answers.y_proba < 1)).all()
     assert answers.y_proba.mean() == pytest.approx(0.87540758, abs=1e-6)
-
-
-def test_licences_are_shipped():
-    text = files("sklearn_calib.datasets").joinpath("data", "LICENSES.md").read_text(encoding="utf-8")
-    for source in (
-        "10.24432/C5NC77",
-        "10.24432/C5K306",
-        "Copyright (c) 2024 Ben Plaut",
-        "10.7910/DVN/HYP74O",
-    ):
-        assert source in text
