@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 
 _WALK = "sklearn_calib.walk"
+# Height of the bar of the interval, as a fraction of the axes.
+_BAR = 0.02
 
 
 def _strip_height(test: CalibrationTestResult, confidence: float) -> float | None:
@@ -104,9 +106,9 @@ class CutoffDisplay(DisplayMixin):
     Make one with :meth:`from_predictions` or :meth:`from_estimator`. Residuals y - p are summed in the order
     of the predictions. The curve falls where the model overpredicts, rises where it underpredicts, and is
     level where it is calibrated. The error is the distance between its highest and its lowest level, both
-    dotted; the interval between them is shaded and described in the legend. The hatched strip is the null
-    band: under perfect calibration the curve stays within a strip of this height with probability
-    ``confidence``.
+    dotted; the bar on the horizontal axis is the interval between them, described in the legend. The grey
+    strip is the null band: under perfect calibration the curve stays within a strip of this height with
+    probability ``confidence``.
 
     Parameters
     ----------
@@ -250,7 +252,7 @@ class CutoffDisplay(DisplayMixin):
         confidence : float or None, default=0.95
             Probability under perfect calibration that the curve stays within the null band; None for no band.
         show_interval : bool, default=True
-            Whether to shade the interval that attains the error, and to mark its two levels.
+            Whether to mark the interval that attains the error, and its two levels.
         %(named_legend)s
         **line_params : dict
             Properties of the curve, such as ``color`` or ``linewidth``; the interval has the same colour.
@@ -283,17 +285,15 @@ class CutoffDisplay(DisplayMixin):
         low, high = float(walk.min()), float(walk.max())
         if show_interval and first and self.result.value > 0:
             # a single value has no width
-            width = 0.0 if ends[0] < ends[1] else 2.0
-            text = _interval_in_words(self.result)
-            area: dict[str, Any] = {"color": drawn_in, "alpha": 0.15, "zorder": 1, "label": text}
-            self.interval_ = shade(ax, ends, "x", linewidth=width, **area)
+            bar: dict[str, Any] = {"color": drawn_in, "linewidth": 0.0 if ends[0] < ends[1] else 2.0}
+            self.interval_ = shade(ax, ends, "x", _BAR, label=_interval_in_words(self.result), **bar)
             dotted: dict[str, Any] = {"color": drawn_in, "linestyle": ":", "linewidth": 1.2, "zorder": 3}
             self.levels_ = ax.hlines([low, high], 0.0, 1.0, **dotted)
         if height is not None and first:
             bottom = float(np.clip((low + high) / 2.0 - height / 2.0, -height, 0.0))
-            hatched: dict[str, Any] = {"facecolor": "none", "edgecolor": PALE, "hatch": "////"}
-            hatched |= {"linewidth": 0, "zorder": 0.5, "label": f"{100 * (confidence or 0.0):g}% null band"}
-            self.strip_ = shade(ax, (bottom, bottom + height), "y", **hatched)
+            area: dict[str, Any] = {"color": PALE, "alpha": 0.5, "linewidth": 0, "zorder": 0.5}
+            area["label"] = f"{100 * (confidence or 0.0):g}% null band"
+            self.strip_ = shade(ax, (bottom, bottom + height), "y", **area)
         ax.autoscale(axis="y")
         label = "Fraction of samples, ordered by predicted probability"
         if probability:

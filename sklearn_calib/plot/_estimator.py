@@ -66,9 +66,10 @@ def estimator_predictions(estimator: Any, X: Any, pos_label: Any, multiclass: bo
     return {"y_proba": y_proba, "pos_label": pos_label}
 
 
-class AxesMixin:
-    """A display with a ``name`` that is drawn into one matplotlib Axes."""
+class DisplayMixin:
+    """A display in one Axes of predictions, binary or, with ``_multiclass``, also of K classes."""
 
+    _multiclass = False
     name: str | None
     ax_: Axes
     figure_: Figure | SubFigure
@@ -90,12 +91,6 @@ class AxesMixin:
         """Return a legend entry: the name of the model, if there is one, and a text."""
         shown = self.name if name is None else name
         return plain(text if shown is None else f"{shown}: {text}")
-
-
-class DisplayMixin(AxesMixin):
-    """A display with ``from_predictions`` of one model, with ``_multiclass`` also of K classes."""
-
-    _multiclass = False
 
     @classmethod
     def from_estimator(

@@ -1,5 +1,6 @@
 """Access to matplotlib, and the style shared by all displays."""
 
+from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -81,6 +82,17 @@ def new_axes(width: float, height: float, rows: int = 1, columns: int = 1, **par
     return list(axes.ravel())
 
 
+def new_grid(number: int, most: int, width: float, height: float, below: float = 0.0) -> list["Axes"]:
+    """Return axes with the same limits in a new figure, in rows of at most ``most``."""
+    rows = ceil(number / most)
+    columns = ceil(number / rows)
+    shape: dict[str, Any] = {"sharex": True, "sharey": True}
+    axes = new_axes(width * columns, height * rows + below, rows, columns, **shape)
+    for spare in axes[number:]:
+        spare.set_axis_off()
+    return axes[:number]
+
+
 def next_style(ax: "Axes", gid: str) -> tuple[str, Any]:
     """Return the colour and dashes for the next curve marked ``gid`` on these axes."""
     drawn = sum(artist.get_gid() == gid for artist in ax.lines)
@@ -119,15 +131,17 @@ def full_names(line_params: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def shade(ax: "Axes", ends: tuple[float, float], axis: Literal["x", "y"], **patch_params: Any) -> "Rectangle":
-    """Shade the axes between two numbers on one axis, whatever the other axis shows."""
+def shade(
+    ax: "Axes", ends: tuple[float, float], axis: Literal["x", "y"], extent: float = 1.0, **patch_params: Any
+) -> "Rectangle":
+    """Shade the axes between two numbers on one axis, up to a fraction of the other, whatever that shows."""
     from matplotlib.patches import Rectangle
 
     low, width = ends[0], ends[1] - ends[0]
     if axis == "x":
-        patch = Rectangle((low, 0.0), width, 1.0, transform=ax.get_xaxis_transform(), **patch_params)
+        patch = Rectangle((low, 0.0), width, extent, transform=ax.get_xaxis_transform(), **patch_params)
     else:
-        patch = Rectangle((0.0, low), 1.0, width, transform=ax.get_yaxis_transform(), **patch_params)
+        patch = Rectangle((0.0, low), extent, width, transform=ax.get_yaxis_transform(), **patch_params)
     ax.add_patch(patch)
     return patch
 
@@ -210,17 +224,19 @@ class _Raised:
 
 
 def legend_below(ax: "Axes", **legend_params: Any) -> "Legend":
-    """Draw the legend below the axes, in as many columns as fit.
+    """Draw the legend below the axes, in as many columns as fit: lines first, then bands and intervals.
 
     A figure made by :func:`new_axes` grows by it. In a figure without layout engine, axes and legend together
     have the place of the axes.
     """
+    from matplotlib.lines import Line2D
     from matplotlib.transforms import ScaledTranslation
 
     figure = ax.figure.figure
     frame, labels, old = ax.get_window_extent(), ax.xaxis.get_tightbbox(), ax.get_legend()
     gap = 0.0 if labels is None else min(labels.y0 - frame.y0, 0.0) / figure.dpi
     given: dict[str, Any] = {
+        "handles": sorted(ax.get_legend_handles_labels()[0], key=lambda part: not isinstance(part, Line2D)),
         "loc": "upper left",
         "bbox_to_anchor": (0.0, 0.0),
         "bbox_transform": ax.transAxes + ScaledTranslation(0.0, gap, figure.dpi_scale_trans),

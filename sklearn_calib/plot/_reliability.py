@@ -38,7 +38,7 @@ from sklearn_calib.plot._matplotlib import (
     draw_curve,
     full_names,
     legend_below,
-    new_axes,
+    new_grid,
     set_range,
     unless_drawn,
 )
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 
 _CURVE, _HISTOGRAM, _DIAGONAL = "sklearn_calib.reliability", "sklearn_calib.histogram", "perfect calibration"
+_ANNOTATION = "sklearn_calib.annotation"
 # Height of the histogram and its distance from the diagram, as fractions of the axes.
 _HEIGHT, _GAP = 0.13, 0.02
 # Most histograms that are drawn as outlines; height of each of more in its own row.
@@ -404,14 +405,31 @@ def _statistics(sample: BinarySample, confidence: float) -> str:
 
 
 def _annotate(ax: Axes, text: str, line: Line2D) -> None:
-    """Write a text into the upper left corner, or the lower right one if the curve is in the other."""
-    bottom = _height(1) + _GAP if _histogram_of(ax) is not None else 0.0
-    x, y = (line.get_transform() - ax.transAxes).transform(line.get_xydata()).T
-    upper = not ((x < 0.5) & (y > 0.7)).any()
-    place = (0.03, 0.97) if upper else (0.97, bottom + 0.03)
-    box: dict[str, Any] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0.0, "pad": 2.0}
-    aligned: dict[str, Any] = {"va": "top"} if upper else {"va": "bottom", "ha": "right"}
-    ax.text(*place, text, fontsize="small", bbox=box, transform=ax.transAxes, zorder=5, **aligned)
+    """Write the text of each curve into the upper left corner, or the lower right one if the curve is there.
+
+    Each of several begins with the name of the model and has the colour of its curve.
+    """
+    vars(line)["sklearn_calib_annotation"] = text
+    for drawn in [each for each in ax.texts if each.get_gid() == _ANNOTATION]:
+        drawn.remove()
+    shown = [each for each in ax.lines if "sklearn_calib_annotation" in vars(each)]
+    number = sum(each.get_gid() == _CURVE for each in ax.lines)
+    bottom = _height(number) + _GAP if _histogram_of(ax) is not None else 0.0
+    style: dict[str, Any] = {"bbox": {"facecolor": "white", "alpha": 0.7, "linewidth": 0.0, "pad": 2.0}}
+    style |= {"fontsize": "small", "textcoords": "offset points", "zorder": 5, "gid": _ANNOTATION}
+    shifts = [0.0, 0.0]
+    for each in shown:
+        text = vars(each)["sklearn_calib_annotation"]
+        if len(shown) > 1:
+            text = f"{str(each.get_label()).rsplit(': ', 1)[0]}\n{text}"
+            style["color"] = each.get_color()
+        x, y = (each.get_transform() - ax.transAxes).transform(each.get_xydata()).T
+        upper = not ((x < 0.5) & (y > 0.7)).any()
+        place = (0.03, 0.97) if upper else (0.97, bottom + 0.03)
+        style |= {"va": "top", "ha": "left"} if upper else {"va": "bottom", "ha": "right"}
+        drawn = ax.annotate(text, place, (0.0, shifts[upper]), ax.transAxes, **style)
+        size: Any = drawn.get_fontsize()
+        shifts[upper] += (-1.25 if upper else 1.25) * size * (text.count("\n") + 1.5)
 
 
 def _set_limits(ax: Axes, curve: ReliabilityCurve, histogram: bool) -> None:
@@ -606,25 +624,22 @@ def reliability_grid(
         ReliabilityDisplay(reliability_curve(part, shown=shown, **options), name=name) for name, part in parts
     ]
     full_names({key: value for key, value in params.items() if key != "show_histogram"})
-    rows = ceil(len(parts) / _COLUMNS[len(parts) > 6])
-    columns = ceil(len(parts) / rows)
-    axes = new_axes(3.0 * columns, 3.0 * rows + 0.9, rows, columns, sharex=True, sharey=True)
-    for ax in axes[len(parts) :]:
-        ax.set_axis_off()
-    for index, (ax, display) in enumerate(zip(axes, displays, strict=False)):
+    axes = new_grid(len(parts), _COLUMNS[len(parts) > 6], 3.0, 3.0, 0.9)
+    grid: Any = axes[0].get_gridspec()
+    for index, (ax, display) in enumerate(zip(axes, displays, strict=True)):
         display.plot(ax, show_legend=False, **params)
         # below the name, in lines that are no wider than the axes
         title = "\n".join(str(display.line_.get_label()).rsplit(": ", 1)).replace(" not shown", "\nnot shown")
         title = "\n".join(fill(line, _TITLE_WIDTH) for line in title.split("\n"))
         ax.set_title(title, fontsize="small")
         display.line_.set_label("calibration curve")
-        lowest = index + columns >= len(parts)
+        lowest = index + grid.ncols >= len(parts)
         ax.set_xlabel(axis_title("Predicted probability", pos_label) if lowest else "")
         ax.tick_params(labelbottom=lowest)
-        ax.set_ylabel("" if index % columns else axis_title("Observed frequency", pos_label))
+        ax.set_ylabel("" if index % grid.ncols else axis_title("Observed frequency", pos_label))
     if show_legend:
         handles, names = axes[0].get_legend_handles_labels()
-        ncols = len(names) if columns > 2 else 1
+        ncols = len(names) if grid.ncols > 2 else 1
         axes[0].figure.legend(handles, names, loc="outside lower center", ncols=ncols)
     return displays
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import ceil
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -40,7 +39,7 @@ from sklearn_calib.plot._matplotlib import (
     draw_curve,
     full_names,
     legend_below,
-    new_axes,
+    new_grid,
     plain,
     set_range,
     unless_drawn,
@@ -156,57 +155,54 @@ class _ThresholdDisplay(DisplayMixin):
 
         %(self_returned)s
         """
-        panels = len(self.curves) if ax is None and self.reference is not None else 1
-        if panels > 1:
-            given = full_names(line_params)
-            rows = ceil(panels / _COLUMNS)
-            shape: dict[str, Any] = {"sharex": True, "sharey": True}
-            axes = new_axes(3.3 * ceil(panels / rows), 2.8 * rows, rows, ceil(panels / rows), **shape)
+        number = len(self.curves)
+        panels = ax is None and self.reference is not None and number > 1
+        if panels:
+            given, axes = full_names(line_params), new_grid(number, _COLUMNS, 3.3, 2.8)
             self.ax_, self.figure_ = axes[0], axes[0].figure
         else:
             ax, given = self._new_or(ax, 6.4, 4.4, line_params)
-            axes = [ax] * len(self.curves)
-        for spare in axes[len(self.curves) :]:
-            spare.set_axis_off()
+            axes = [ax] * number
         self.lines_, self.bands_ = [], []
         single = self.name if name is None else name
-        opacity = 0.2 if panels > 1 or len(self.curves) <= _FEW else 0.1
-        for ax, (key, curve) in zip(axes, self.curves.items(), strict=False):
-            shown = (single or self._title) if key is None else str(key)
-            label = plain(self._label(shown, curve))
+        area: dict[str, Any] = {"linewidth": 0, "zorder": 2}
+        area["alpha"] = 0.2 if panels or number <= _FEW else 0.1
+        for ax, (key, curve) in zip(axes, self.curves.items(), strict=True):
+            label = plain(self._label((single or self._title) if key is None else str(key), curve))
             drawn = draw_curve(ax, _CURVE, curve.thresholds, curve.value, label, given)
-            low, high = set_range(ax, _CURVE, float(curve.thresholds[0]), float(curve.thresholds[-1]))
             self.lines_.append(drawn)
             if curve.band is not None:
-                area: dict[str, Any] = {"color": drawn.get_color(), "alpha": opacity}
                 area["label"] = unless_drawn(ax, _BANDS[curve.band].format(100 * curve.confidence))
                 limits = curve.thresholds, curve.lower, curve.upper
-                self.bands_.append(ax.fill_between(*limits, linewidth=0, zorder=2, **area))
-            if self.reference is None:
-                continue
-            if not ax.get_ylabel():
-                ax.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
-            ax.set_ylabel(f"Difference in {self._title}" if panels == 1 else f"Difference in\n{self._title}")
-            if panels > 1:
-                parts = label.rsplit(": ", 1)
-                ax.set_title("\n".join(fill(part, _TITLE_WIDTH) for part in parts), fontsize="small")
-        if self.reference is None:
-            self._draw_context(self.ax_, low, high)
-        else:
-            self._limit_differences(self.ax_)
-        for ax in axes:
+                self.bands_.append(ax.fill_between(*limits, color=drawn.get_color(), **area))
+            ends = set_range(ax, _CURVE, *curve.thresholds[[0, -1]].tolist())
             ax.set_xlabel("Decision threshold")
-            if panels > 1:
-                ax.label_outer()
-        if show_legend and panels > 1:
-            handles = [part for part in self.bands_[:1] if part.get_label()]
-            self.ax_.figure.legend(handles=handles, loc="outside lower left", frameon=False, fontsize="small")
+            if self.reference is not None:
+                self._draw_difference(ax)
+        if self.reference is None:
+            self._draw_context(self.ax_, *ends)
+        if panels:
+            self._name_panels(axes, show_legend)
         elif show_legend:
             legend_below(self.ax_)
         return self
 
-    def _limit_differences(self, ax: Axes) -> None:
-        """Set the limits of the vertical axis of differences to a reference."""
+    def _name_panels(self, axes: list[Axes], show_legend: bool) -> None:
+        """Write the legend entry of each curve above its panel."""
+        for ax, line in zip(axes, self.lines_, strict=True):
+            parts = str(line.get_label()).rsplit(": ", 1)
+            ax.set_title("\n".join(fill(part, _TITLE_WIDTH) for part in parts), fontsize="small")
+            ax.set_ylabel(f"Difference in\n{self._title}")
+            ax.label_outer()
+        if show_legend:
+            place: Any = {"loc": "outside lower left", "frameon": False, "fontsize": "small"}
+            self.ax_.figure.legend(handles=self.bands_[:1], **place)
+
+    def _draw_difference(self, ax: Axes) -> None:
+        """Draw the line at 0 of differences to a reference; set label and limits of the vertical axis."""
+        if not ax.get_ylabel():
+            ax.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
+        ax.set_ylabel(f"Difference in {self._title}")
         ax.autoscale(axis="y")
 
 
@@ -396,7 +392,8 @@ class DecisionCurveDisplay(_MeanLossDisplay):
             ax.set_ylim(max(-0.25 * top, min(1.1 * float(values.min()), -0.03 * top)), top)
         ax.set_ylabel("Net benefit")
 
-    def _limit_differences(self, ax: Axes) -> None:
+    def _draw_difference(self, ax: Axes) -> None:
+        super()._draw_difference(ax)
         # a false positive costs t / (1 - t): thresholds near 1 would make all others flat
         limits = [part for curve in self.curves.values() for part in (curve.value, curve.lower, curve.upper)]
         top = 1.1 * float(np.nanquantile(np.abs(limits), _BULK))

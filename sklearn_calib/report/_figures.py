@@ -124,8 +124,8 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
         (
             "Cumulative residuals",
             "Outcomes minus predictions, summed from small to large predictions: where the curve falls, "
-            f"predictions are too high. Hatched: {level_text(report)} null band. The marked interval attains "
-            "the cutoff calibration error.",
+            f"predictions are too high. Grey: {level_text(report)} null band. The bar marks the interval "
+            "that attains the cutoff calibration error.",
             residuals,
         ),
         (

@@ -226,7 +226,8 @@ def test_several_on_shared_axes(forecast):
         assert low < display.line_.get_ydata().min()
         assert high > display.line_.get_ydata().max()
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert [text.split(":")[0] for text in texts if "cutoff" in text] == ["before", "after"]
+    shown = [first.interval_.get_label(), first.strip_.get_label()]
+    assert texts == [first.line_.get_label(), second.line_.get_label(), *shown]
 
 
 def test_errors_name_the_argument(forecast):

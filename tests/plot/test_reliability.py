@@ -219,9 +219,9 @@ def test_two_models_share_axes(forecast):
     assert first.line_.get_color() != second.line_.get_color()
     assert first.line_.get_linestyle() != second.line_.get_linestyle()
     assert first.ax_histogram_ is second.ax_histogram_
-    # diagonal and band are named once
+    # diagonal and band are named once, the band last
     band, after = "95% confidence band (pointwise)", second.line_.get_label()
-    assert texts(first.ax_) == ["perfect calibration", first.line_.get_label(), band, after]
+    assert texts(first.ax_) == ["perfect calibration", first.line_.get_label(), after, band]
 
 
 def test_logit_axes_hold_all_curves_and_scales_do_not_mix(rare, ax):
@@ -477,6 +477,24 @@ def test_the_annotation_leaves_the_curve_its_corner():
         assert not any(box.contains(*point) for point in points)
         histogram = display.ax_histogram_.get_window_extent()
         assert box.y0 >= histogram.y1
+
+
+def test_annotations_of_several_curves_have_their_names_and_colours(forecast):
+    y, p = forecast
+    ax = plt.subplots(figsize=(6, 7), layout="constrained")[1]
+    first = ReliabilityDisplay.from_predictions(y, p, name="a: b", annotate=True, ax=ax)
+    (alone,) = ax.texts
+    assert alone.get_text() == first.annotation
+    ReliabilityDisplay.from_predictions(y, p**1.1, name="no text", ax=ax)
+    more = (ReliabilityDisplay.from_predictions(y, p**power, annotate=True, ax=ax) for power in (0.3, 1.5))
+    displays = [first, *more]
+    ax.figure.canvas.draw()
+    names = ["a: b", *(display.curve.label for display in displays[1:])]
+    expected = [f"{name}\n{display.annotation}" for name, display in zip(names, displays, strict=True)]
+    assert [text.get_text() for text in ax.texts] == expected
+    assert [text.get_color() for text in ax.texts] == [each.line_.get_color() for each in displays]
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert not any(one.overlaps(other) for k, one in enumerate(boxes) for other in boxes[:k])
 
 
 def test_histograms_of_many_models_have_their_own_rows(forecast):

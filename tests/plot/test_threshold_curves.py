@@ -412,4 +412,8 @@ def test_many_bands_are_faint(data):
     assert {band.get_alpha() for band in few.bands_} == {0.2}
     assert {band.get_alpha() for band in many.bands_} == {0.1}
     words = [text.get_text() for text in many.ax_.get_legend().get_texts()]
-    assert sorted(words) == ["0", "1", "2", "3", "95% confidence band (pointwise)"]
+    assert words == ["0", "1", "2", "3", "95% confidence band (pointwise)"]
+    words = [
+        text.get_text() for text in DecisionCurveDisplay.from_predictions(y, p).ax_.get_legend().get_texts()
+    ]
+    assert words == ["net benefit", "treat all", "treat none", "95% confidence band (pointwise)"]
