@@ -261,10 +261,12 @@ def load_solar_flares() -> SolarFlares:
 
 
 def _read(name: str) -> dict[str, list[str]]:
-    # a line holds one column: its name, then its values
+    # two lines for each column: its name and levels, and a character for each value, "#" for the first level
     content = files("sklearn_calib.datasets").joinpath("data", f"{name}.xz").read_bytes()
-    lines = (line.split(",") for line in lzma.decompress(content).decode("utf-8").splitlines())
-    return {column: values for column, *values in lines}
+    lines = iter(lzma.decompress(content).decode("utf-8").splitlines())
+    columns = ((*first.split(","), codes) for first, codes in zip(lines, lines, strict=True))
+    # without codes, the levels are the values
+    return {column: [levels[ord(k) - 35] for k in codes] or levels for column, *levels, codes in columns}
 
 
 def _table(columns: dict[str, list[str]], target: str, description: str) -> LabelledTable:

@@ -66,6 +66,7 @@ def estimator_predictions(estimator: Any, X: Any, pos_label: Any, multiclass: bo
     return {"y_proba": y_proba, "pos_label": pos_label}
 
 
+@shared_docs
 class DisplayMixin:
     """A display in one Axes of predictions, binary or, with ``_multiclass``, also of K classes."""
 
