@@ -133,13 +133,10 @@ class ComparisonDisplay:
 
     Notes
     -----
-    The estimate of a calibration error is biased upward by sampling noise, more so in smaller samples. The
-    interval is for the error without this bias and can therefore lie below the dot. A dot on the tick gives
-    no evidence of miscalibration. For scores such as the Brier score the tick is the score that the model's
-    own predictions imply.
-
-    Each interval is for a single model. Overlapping intervals do not show that two models are equally good:
-    they are evaluated on the same samples, and only the paired tests account for that.
+    The interval is for the error without the upward bias of sampling noise, and can lie below the dot. For
+    scores such as the Brier score the tick is the score that the model's own predictions imply. Overlapping
+    intervals do not show that two models are equally good: only the paired tests account for the common
+    samples.
 
     Letters are a compact letter display [1]_: a pair whose adjusted p-value is at most 1 - ``confidence`` has
     no letter in common, and every other pair at least one.

@@ -143,17 +143,10 @@ class CutoffDisplay(DisplayMixin):
     -----
     At prediction t the curve is the sum of w_i (y_i - p_i) over all samples with p_i <= t, divided by the
     total weight. Its range is :func:`~sklearn_calib.metrics.cutoff_calibration_error`, where references are.
-    With ``x="fraction"``, its slope is the mean residual.
-
-    The strip is not centred at 0, because the error is a range: it is placed to contain as much of the curve
-    as possible, and always its start at 0. The curve leaves it if and only if the test rejects at level
-    1 - ``confidence``. Its height is the critical value of the range: by Monte Carlo simulation if the test
-    has simulated, exact for any sample size, else c sqrt(sum p (1 - p)) / n with the quantile c of the range
-    of Brownian motion (2.497 at 95%). An envelope around 0 would not be a valid test: it can contain a curve
-    whose range is significant.
-
-    If sampling weights depend on the outcome alone (case-control), the p-value is that of the corrected
-    predictions without weights, and there is no strip.
+    The curve leaves the strip if and only if the test rejects at level 1 - ``confidence``. The height of the
+    strip is the critical value of the range: by Monte Carlo simulation if the test has simulated, exact for
+    any sample size, else c sqrt(sum p (1 - p)) / n with the quantile c of the range of Brownian motion (2.497
+    at 95%). docs/plots.md explains where the strip lies. There is none for case-control weights.
 
     Examples
     --------

@@ -5,21 +5,17 @@ in the same bin. If the event probability q is non-decreasing, the number of eve
 j..k is a sum of independent trials none of which has a probability above q(b_k), b_k the largest prediction
 of bin k. A sum of trials is stochastically largest if all have that probability, so the Clopper-Pearson
 lower bound of the pooled frequency is a lower bound of q(b_k), hence of q(x) for all x >= b_k; likewise the
-upper bound holds for all x <= a_j, the smallest prediction of bin j. Bounds are attributed outward, to the
-end of their bins. Wide bins therefore widen the band but never invalidate it.
+upper bound holds for all x <= a_j, the smallest prediction of bin j.
 
 With M intervals of bins in use, each bound at level alpha / (2 M) makes the band
 
     lower(x) = max over intervals with b_k <= x,    upper(x) = min over intervals with a_j >= x
 
-simultaneous at level 1 - alpha in samples of any size (Dimitriadis et al. 2023, who take all intervals of
-all values). In use are all starts, about log(C) lengths in geometric progression, and of the order of
-n^(1/3) bins: fewer intervals have larger levels, and for a thousand samples the band is about 10% narrower.
-Pointwise, at one x, only intervals that end in the last bin below x (or begin in the first bin above it)
-are needed, one of each length, and the level of each bound is alpha over twice the number of lengths.
-
-With sampling weights w, the frequency in an interval counts as one of (sum w)^2 / sum w^2 trials (Kish 1965).
-The band is then asymptotic.
+simultaneous at level 1 - alpha in samples of any size (Dimitriadis et al. 2023). In use are all starts, and
+about log(C) lengths in geometric progression. Pointwise, at one x, only intervals that end in the last bin
+below x (or begin in the first bin above it) are needed, one of each length, and the level of each bound is
+alpha over twice the number of lengths. With sampling weights w, the frequency in an interval counts as one of
+(sum w)^2 / sum w^2 trials (Kish 1965). The band is then asymptotic.
 """
 
 import math

@@ -105,80 +105,31 @@ class ReliabilityDisplay(DisplayMixin):
 
     Notes
     -----
-    **Curves.** The smooth curve is a kernel regression with a Gaussian reflected at the ends of the axis. It
-    is applied to residuals, t + sum K (y - p) / sum K, and clipped to [0, 1]. Appendix A of [1]_ advises
-    against this, since it can leave [0, 1], and draws sum K y / sum K instead, the ``curve`` of
-    :func:`~sklearn_calib.metrics.smooth_ece_result`. But the kernels here are wide, and flatten that curve:
-    that of calibrated predictions leaves the diagonal, above all near 0 and 1. On logit axes outcomes are
-    smoothed, and the kernel is not reflected.
+    The smooth curve is a kernel regression of residuals, t + sum K (y - p) / sum K, clipped to [0, 1], with a
+    Gaussian reflected at the ends of the axis; on logit axes, of outcomes, without reflection. Its bandwidth
+    is at most Silverman's rule, 1.06 sd(p) m^(-1/5) [1]_, m twice the number of samples with the rarer
+    outcome. The number in the legend is smooth ECE at its own bandwidth. "isotonic" (CORP [2]_) decomposes
+    the Brier score into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the
+    event frequency against the mean prediction in bins.
 
-    If nine in ten predictions lie within a tenth of the axis at 0 or 1, as for rare events, residuals are
-    smoothed in log-odds, up to those of a thousandth of the axis, without reflection. This widens the kernel
-    where predictions are sparse.
+    "confidence" bands are pointwise: Wilson's score interval [3]_ of the event frequency of the kernel's
+    window, moved to the curve; exact Clopper-Pearson intervals for bins; and for "isotonic" exact bounds,
+    valid if event probabilities are non-decreasing in the prediction. "consistency" shows pointwise quantiles
+    of the curves of labels simulated from the predictions. "simultaneous" bounds the whole curve of event
+    probabilities, assuming that it is non-decreasing [4]_: where the diagonal leaves the band, perfect
+    calibration is rejected, and where the limits cross, there is evidence that the curve decreases.
+    "bootstrap" shows how much the smooth curve varies; it is not a confidence band for event probabilities.
 
-    The bandwidth is at most Silverman's rule for the predictions, 1.06 sd(p) m^(-1/5) [2]_, m twice the
-    number of samples with the rarer outcome. If smooth ECE is smaller, it is the widest of eight bandwidths
-    between the two whose leave-one-out Brier score is within one standard error of the best. On logit axes
-    and for rare events it is Silverman's rule for the log-odds. The curve is drawn within the range of the
-    predictions where at least five of them, each with weight exp(-d^2 / 2s^2) at distance d, support it; on
-    logit axes and for rare events, where these also let expect at least half an outcome of the rarer kind.
-    The number in the legend is smooth ECE at its own bandwidth.
-
-    "isotonic" (CORP [3]_) is constant on blocks of predictions, with straight lines between blocks. It
-    decomposes the Brier score into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned"
-    shows the event frequency against the mean prediction in bins.
-
-    **Range.** One in 2000 predictions at each end does not determine the axes; the legend says how many are
-    not shown. The axes begin at 0 or end at 1. If the curve leaves this range, both axes are extended, the
-    vertical one alone if it would be more than three times as long. The counts of several displays are those
-    of the widest bins; their axis is logarithmic if they differ more than 50-fold. With more than three
-    curves, each histogram has its own row.
-
-    **Bands.** "confidence" is pointwise. For a smooth curve: Wilson's score interval [4]_ of the event
-    frequency of the kernel's window, f = sum w K y / sum w K, moved by the difference between the curve and
-    f. The number of trials is the effective size (sum w K)^2 / sum w^2 K^2, multiplied by q (1 - q) / v if
-    that is below 1, with q the mean of p weighted by w K, and v that of p (1 - p) weighted by w^2 K^2. It
-    covers the smoothed curve, which differs from the true one where that is curved within a bandwidth
-    (``benchmarks/band_coverage.py``). For bins: the exact Clopper-Pearson interval for the mean event
-    probability of the bin. With ``clusters`` the number of trials is divided by the local design effect, from
-    999 simulations of dependent labels. For "isotonic": at each point, the largest lower and smallest upper
-    bound of exact intervals from neighbouring predictions, at levels adjusted for their number; valid for
-    samples of any size if event probabilities are non-decreasing in the prediction.
-
-    "consistency" simulates all labels from the predictions 999 times, computes the curve anew with the same
-    bandwidth or bins, and shows pointwise quantiles. Parts of a calibrated curve can leave this band, since
-    each point does so with probability 1 - ``confidence``.
-
-    "simultaneous" bounds the whole curve of event probabilities at once, assuming that it is non-decreasing
-    [5]_: exact intervals of pooled frequencies for runs of neighbouring predictions, at levels that add up to
-    1 - ``confidence``, bound the curve to their left from above and to their right from below. It is valid
-    for samples of any size and any distribution of the predictions. Predictions are first binned, regardless
-    of the outcomes, into at most 4.5 n^(1/3) bins of equal mass (and at most 500), and runs have lengths in
-    geometric progression. Where the diagonal leaves the band, perfect calibration is rejected. Where the
-    limits cross, there is evidence that the curve decreases. The legend says both.
-
-    "bootstrap" resamples the samples, or whole clusters, 999 times, computes the smooth curve anew with the
-    same bandwidth, and shows pointwise quantiles, as the diagrams of [1]_ do. It shows how much the curve
-    varies. It is not a confidence band for event probabilities: it does not account for the bias of
-    smoothing, and is too narrow where nearly all outcomes are equal.
-
-    **Weights.** With sampling weights the numbers of trials are effective numbers, (sum w)^2 / sum w^2 of a
-    bin, a kernel window or a run of predictions: the bands "confidence" and "simultaneous" are then
-    asymptotic, and assume that the weight contains no information on the outcome beyond the prediction.
-    Simulated labels keep the weights of their samples, and the bootstrap resamples them with their weights.
-    The histogram shows weighted counts, of weights with mean 1. If weights depend on the outcome alone
-    (case-control), limits are those of the unweighted samples, transformed by Bayes' rule, and exact bands
-    remain exact.
+    One in 2000 predictions at each end does not determine the axes; the legend says how many are not shown.
+    docs/plots.md has the details of bandwidths, axes and bands, and explains what weights change.
 
     References
     ----------
-    .. [1] J. Blasiok and P. Nakkiran (2024). Smooth ECE: Principled Reliability Diagrams via Kernel
-       Smoothing. ICLR. arXiv:2309.12236
-    .. [2] B. W. Silverman (1986). Density Estimation for Statistics and Data Analysis. Chapman and Hall.
-    .. [3] T. Dimitriadis, T. Gneiting and A. I. Jordan (2021). Stable reliability diagrams for probabilistic
+    .. [1] B. W. Silverman (1986). Density Estimation for Statistics and Data Analysis. Chapman and Hall.
+    .. [2] T. Dimitriadis, T. Gneiting and A. I. Jordan (2021). Stable reliability diagrams for probabilistic
        classifiers. PNAS 118. arXiv:2008.03033
-    .. [4] E. B. Wilson (1927). Probable inference, the law of succession, and statistical inference. JASA 22.
-    .. [5] T. Dimitriadis, L. Duembgen, A. Henzi, M. Puke and J. Ziegel (2023). Honest calibration assessment
+    .. [3] E. B. Wilson (1927). Probable inference, the law of succession, and statistical inference. JASA 22.
+    .. [4] T. Dimitriadis, L. Duembgen, A. Henzi, M. Puke and J. Ziegel (2023). Honest calibration assessment
        for binary outcome predictions. Biometrika 110. arXiv:2203.04065
 
     Examples

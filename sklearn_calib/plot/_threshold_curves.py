@@ -344,11 +344,8 @@ class DecisionCurveDisplay(_MeanLossDisplay):
     The net benefit at threshold t is TP/n - FP/n t/(1 - t). Treating all has the net benefit
     :math:`\bar y - (1 - \bar y)\, t / (1 - t)`, treating none 0.
 
-    The axis of differences shows the smallest nine tenths of them: at thresholds near 1 they are large.
-
-    Pointwise bands are the mean plus or minus a normal quantile times its standard error. Simultaneous bands
-    use the quantile of the largest standardized deviation over the thresholds, from random signs of the
-    deviations. Both are approximations for many samples on both sides of a threshold.
+    Pointwise bands are normal. Simultaneous bands use the quantile of the largest standardized deviation over
+    the thresholds, from random signs of the deviations; see docs/plots.md.
 
     Examples
     --------
@@ -419,12 +416,8 @@ class MurphyDisplay(_MeanLossDisplay):
     Notes
     -----
     The elementary score at threshold t [1]_ is 2t for a false positive and 2(1 - t) for a false negative,
-    else 0. With the factor 2 the area under the curve from 0 to 1 is the Brier score [2]_. It is twice the
-    risk of :func:`~sklearn_calib.metrics.decision_risk_result`, and 2(1 - t) times the difference between
-    event rate and net benefit.
-
-    For more than two classes the curve is the mean over the classes, each against the rest, or that of the
-    largest probability. Bands are those of :class:`DecisionCurveDisplay`.
+    else 0. With the factor 2 the area under the curve from 0 to 1 is the Brier score [2]_. Bands are those of
+    :class:`DecisionCurveDisplay`.
 
     References
     ----------
@@ -479,11 +472,9 @@ class DecisionDisplay(_ThresholdDisplay):
     With threshold t, a false positive costs t and a false negative 1 - t, as in
     :func:`~sklearn_calib.metrics.decision_risk_gap`; t is also the ratio of the first cost to their sum.
 
-    Null band: outcomes are simulated from the predictions, and the gap is computed with the best
-    recalibration of each simulated sample. The quantile is pointwise, for a threshold fixed in advance. The
-    p-value accounts for the choice of the threshold: it compares the largest gap over all thresholds with the
-    largest one of each simulated sample. For this, predictions are gathered in 64 n^(1/3) bins that no
-    threshold divides. Sampling weights stay with their samples.
+    The null band is the quantile of the gaps of outcomes simulated from the predictions, for a threshold
+    fixed in advance. The p-value compares the largest gap over all thresholds with the largest one of each
+    simulated sample; see docs/plots.md.
 
     Examples
     --------

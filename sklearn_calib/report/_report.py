@@ -286,42 +286,15 @@ def calibration_report(
 
     Notes
     -----
-    Intervals and null distributions are those of :func:`~sklearn_calib.inference.confidence_interval` and
-    :func:`~sklearn_calib.inference.expected_under_calibration`. The ranges under perfect calibration of
-    observed - expected, intercept, slope and the proper scores are normal, with the variance that the
-    predictions imply, or with ``clusters`` that of the sums over clusters; so are the confidence intervals of
-    the scores.
+    The headline is "Miscalibrated" if a p-value is at most 1 - ``confidence``, or more predictions of exactly
+    0 or 1 are contradicted than rounding explains. p-values are adjusted for up to three families of tests:
+    the primary test, the cutoff tests of the groups, and the segments. A calibrated model is therefore called
+    miscalibrated with probability at most 1 - ``confidence``, if the tests keep their level.
 
-    With more than 4096 distinct predictions, simulations, intervals, slopes and regions use 2048 bins of
-    neighbouring predictions, each represented by its mean; the ICI uses 128 bins for more than 256 distinct
-    predictions. It and the mean error of the classes use a quarter of the resamples, but at least 50. From
-    100 000 samples on, the tests use asymptotic distributions instead of simulations, except with
-    ``clusters``.
-
-    Metrics, tests and regions of multiclass predictions use the confidence, the largest class probability as
-    a forecast that the predicted class is right. In addition, each class is evaluated against the rest. The
-    primary test is the joint :class:`~sklearn_calib.inference.CutoffTest`, the smallest p-value of the
-    classes, their mean and the confidence; its script ``benchmarks/several_classes.py`` compares its power
-    with that of others. It uses fewer simulations if these have more than 2e8 outcomes of classes, at least
-    199. The mean error of more than 10 classes, or 100 000 samples, has no interval.
-
-    The headline is the first of these that applies:
-
-    1. Miscalibrated: a p-value is at most 1 - ``confidence`` after adjustment, or more predictions of exactly
-       0 or 1 are contradicted than rounding explains (binomial test with probability ``rounding``). There are
-       up to three families of tests: the primary test, the cutoff tests of the groups (Holm), and the
-       segments (single-step max-T). With several all p-values are multiplied by their number. The probability
-       that a calibrated model is called miscalibrated is therefore at most 1 - ``confidence``, if the tests
-       keep their level. Adjusted p-values of secondary tests are at least that of the primary one.
-    2. Inconclusive: the primary test does not reject calibration, but a secondary test does, with p-values
-       adjusted by Holm's method among the secondary tests.
-    3. Too few samples to tell: the interval of the smooth ECE contains large errors; or the interval of
-       intercept or slope does not contain the ideal value, or a metric lies outside its range under perfect
-       calibration, without adjustment.
-    4. No evidence of miscalibration.
-
-    The recommended calibrator has the smallest log loss in 5-fold cross-validation, or is simpler with a log
-    loss that is larger by at most one standard error (:class:`~sklearn_calib.calibrators.AutoCalibrator`).
+    With more than 4096 distinct predictions, simulations use 2048 bins of neighbouring predictions. Metrics
+    and regions of multiclass predictions use the confidence, the largest class probability as a forecast that
+    the predicted class is right; the primary test is the joint
+    :class:`~sklearn_calib.inference.CutoffTest`. docs/reports.md has the details.
 
     Examples
     --------

@@ -216,17 +216,8 @@ class CalibrationRequirements:
     -----
     A requirement passes if the two one-sided tests [1]_ of level :math:`\alpha` reject that the value lies
     below and above the limits, that is if the interval with confidence :math:`1 - 2 \alpha` lies within them.
-    For each requirement, the probability of failing although it is met is about :math:`\alpha`; for
-    metrics it can be :math:`2 \alpha` if the limit is below their expected value under perfect calibration.
-
-    Intervals of O/E are those of :func:`~sklearn_calib.metrics.calibration_summary`. Intervals of metrics are
-    those of :func:`~sklearn_calib.inference.confidence_interval`, for calibration errors with neighbouring
-    predictions averaged as in :func:`calibration_report`. "certificate" is the plug-in cutoff calibration
-    error plus and minus the quantile at :math:`1 - \alpha` of the range of the cumulative residuals of
-    bootstrap samples around those of the sample. For each of m segments, the interval contains the constant
-    shifts of the predictions that a score test with continuity correction does not reject at level
-    :math:`2 \alpha / m`. For an undecided requirement, the distances between the estimate and the ends of the
-    interval are extrapolated as :math:`n^{-1/2}`.
+    docs/requirements.md lists the intervals. For an undecided requirement, the distances between the estimate
+    and the ends of the interval are extrapolated as :math:`n^{-1/2}`.
 
     References
     ----------
