@@ -1,6 +1,6 @@
 """Estimates of the inverse temperature of samples of logits: maximum likelihood, and posterior mode."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy.special import expit, logsumexp
@@ -14,8 +14,9 @@ Derivatives = Callable[[float], tuple[float, float]]
 _REACH = 10.0
 _MAX_ITERATIONS = 100
 _LAST_MOVE = 1e-8
-# Size of blocks of logits, so that temporary arrays stay in cache.
+# Size of blocks of logits, so that temporary arrays stay in cache, and least number of samples in each.
 _CHUNK = 1 << 15
+_FEWEST = 512
 # Standard deviation of the normal prior of the logarithm of a shrunk temperature of multiclass problems.
 _PRIOR_DEVIATION = 1.0
 #: Prior odds of more flexible models.
@@ -31,7 +32,7 @@ def fit_inverse_temperature(z: Array, codes: Codes, weight: Array | None) -> flo
         return 1.0
     shift, limits = float(np.log(scale)), _limits(scale)
     separated = not (d > 0.0).any()
-    if separated or float((d.mean(axis=1) * w).sum()) >= 0.0:
+    if separated or float((d.mean(axis=0) * w).sum()) >= 0.0:
         return float(np.exp(limits[separated] - shift))
 
     def slope(theta: float) -> tuple[float, float]:
@@ -49,9 +50,7 @@ def fit_shrunk_temperature(z: Array, codes: Codes, weight: Array | None, known: 
         return 1.0
 
     def loss(beta: float) -> float:
-        size = max(1, _CHUNK // d.shape[1])
-        parts = (slice(start, start + size) for start in range(0, d.shape[0], size))
-        return float(sum(w[part] @ logsumexp(beta * d[part], axis=1) for part in parts))
+        return float(sum(weights @ logsumexp(beta * part, axis=0) for part, weights in _parts(d, w)))
 
     centre = scale if known else USUAL_SLOPE
     beta, posterior = shrunk_temperature(
@@ -83,32 +82,37 @@ def shrunk_temperature(
 
 
 def _sample_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
-    """Return derivative and second derivative of sum_i w_i log sum_k exp(beta d_ik)."""
+    """Return derivative and second derivative of sum_i w_i log sum_k exp(beta d_ki)."""
     first = second = 0.0
-    rows = max(1, _CHUNK // d.shape[1])
-    for start in range(0, d.shape[0], rows):
-        part, weights = d[start : start + rows], w[start : start + rows]
+    for part, weights in _parts(d, w):
         e = beta * part
-        e -= e.max(axis=1, keepdims=True)
+        e -= e.max(axis=0)
         np.exp(e, out=e)
-        total = e.sum(axis=1)
+        total = e.sum(axis=0)
         e *= part
-        mean = e.sum(axis=1) / total
+        mean = e.sum(axis=0) / total
         e *= part
-        variance = e.sum(axis=1) / total - mean * mean
+        variance = e.sum(axis=0) / total - mean * mean
         first += float((weights * mean).sum())
         second += float((weights * variance).sum())
     return first, second
 
 
+def _parts(d: Array, w: Array) -> Iterator[tuple[Array, Array]]:
+    size = max(_FEWEST, _CHUNK // d.shape[0])
+    for start in range(0, d.shape[1], size):
+        yield d[:, start : start + size], w[start : start + size]
+
+
 def _from_truth(z: Array, codes: Codes, weight: Array | None) -> tuple[Array, Array, float]:
     """Return the logits d less that of the true class, over their root mean square; weights; and the latter.
 
-    The loss of a sample is log sum_k exp(beta d_k).
+    The loss of a sample is log sum_k exp(beta d_k). The shape of d is (classes, n): sums over few classes are
+    several times faster by columns.
     """
     n = z.shape[0]
-    w, d = np.ones(n) if weight is None else weight, z - z[np.arange(n), codes][:, np.newaxis]
-    square = np.einsum("ij,ij->i", d, d) / d.shape[1]
+    w, d = np.ones(n) if weight is None else weight, np.subtract(z.T, z[np.arange(n), codes], order="C")
+    square = np.einsum("ki,ki->i", d, d) / d.shape[0]
     scale = float(np.sqrt((square * w).sum() / w.sum()))
     return (d / scale if scale else d), w, scale
 
