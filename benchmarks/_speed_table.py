@@ -209,6 +209,20 @@ def write(run: Run, root: Path) -> None:
     draw(run, root / "docs" / "_static" / "speed.png")
 
 
+def read(root: Path) -> Run:
+    """Return what :func:`write` wrote."""
+    with open(root / "benchmarks" / "results" / "speed.csv", newline="", encoding="utf-8") as file:
+        _, machine, _, features, _, limit = next(table := csv.reader(file))
+        run, rows = Run(machine, features, float(limit)), {}
+        for line in csv.DictReader(file, next(table)):
+            key = line.pop("task"), line.pop("package")
+            row, n = rows.setdefault(key, Row(*key)), int(line.pop("n"))
+            numbers = {name: float(line.pop(name)) for name in list(line) if name not in ("status", "message")}
+            row.cells[n] = Cell(**numbers | line | {"repetitions": int(numbers["repetitions"])})
+    run.sort, run.plain, *run.rows = rows.values()
+    return run
+
+
 def _values(cell: Cell, names: Sequence[str]) -> Iterator[str]:
     for name in names:
         value = getattr(cell, name)

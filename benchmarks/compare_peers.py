@@ -17,7 +17,8 @@ ones.
     --seconds 0.6        minimum time for each measurement
     --memory 6           gigabytes for one call
     --python PATH        an interpreter with the packages of peers.txt, instead of a new environment
-    --write              also write results/speed.csv, results/speed.md and docs/_static/speed.png
+    --write              also write results/speed.csv, results/speed.md and docs/_static/speed.png; with --only,
+                         replace these rows, which must be measured on the same machine
     --smoke              one small size with the running Python and its packages, as a quick check
 """
 
@@ -206,6 +207,10 @@ def main() -> None:
             sys.exit(
                 "nothing is written because calls failed: fix them, and do not edit the sources during a run"
             )
+        if options.only != [""]:
+            known = {(row.task, row.package): row for row in table.rows}
+            table = tables.read(ROOT)
+            table.rows = [known.get((row.task, row.package), row) for row in table.rows]
         tables.write(table, ROOT)
 
 
