@@ -71,32 +71,14 @@ class MatrixScalingCalibrator(AffineCalibrator):
 
     Notes
     -----
-    The loss is convex. It is minimised by Newton's method with conjugate gradients, preconditioned for each
-    class, until no derivative exceeds 1e-9 per unit of weight and of the typical feature, followed by one
-    more step. A product with the Hessian costs O(n K^2). The fit is deterministic, and invariant to the names
-    of the classes, to the order of the samples, and to temperature scaling of all forecasts beforehand. The
-    intercept of a class without weight diverges to minus infinity as the penalty goes to 0. Probabilities are
-    clipped as by :class:`TemperatureCalibrator`.
+    The loss is convex. It is minimised by Newton's method until no derivative exceeds 1e-9 per unit of weight
+    and of the typical feature. A product with the Hessian costs O(n K^2). The fit is deterministic, and
+    invariant to the names of the classes, to the order of the samples, and to temperature scaling of all
+    forecasts beforehand. Probabilities are clipped as by :class:`TemperatureCalibrator`.
 
-    *Choice of the penalty.* With n the total weight, "auto" evaluates the penalties :math:`500/n` times 1e5,
-    1e4, ..., 1 in 3-fold cross-validation, with warm starts and the temperature of all samples. It stops once
-    the loss exceeds the smallest one so far by two standard errors, and then evaluates the best penalty times
-    and divided by the square root of 10. It selects the largest penalty whose held-out log loss exceeds the
-    smallest one by no more than half a standard error of the paired differences. With few samples the map is
-    therefore close to temperature scaling, even with several times as many parameters as samples. Samples
-    that are equal up to the names of the classes, with a total weight of 3 or more, are divided among the
-    folds, so that integer weights are equivalent to repeated samples; non-integer weights should sum to the
-    number of samples.
-
-    *Shrinkage of the temperature.* With ``shrink_temperature=True`` and L the log loss of the inverse
-    temperature :math:`e^\theta`, summed over the samples, :math:`\hat\theta` minimises :math:`L(\theta) +
-    \theta^2 / 2`, the negative log posterior with a standard normal prior. By Laplace's approximation its
-    evidence is :math:`-L(\hat\theta) - \hat\theta^2 / 2 - \tfrac12 \log(1 + L''(\hat\theta))`, and that of
-    the temperature 1 is :math:`-L(0)`. With prior odds of 2 to 1 these give the posterior probability
-    :math:`\pi` of the first, and :math:`\beta = \pi e^{\hat\theta} + 1 - \pi`. With ``link="identity"``,
-    where the unit of the scores is unknown, :math:`\beta` is :math:`2 e^{\hat\theta}` divided by the root
-    mean square of all :math:`z_{ik} - z_{i y_i}`. The estimate is finite under perfect separation, and the
-    influence of the prior decreases as 1/n.
+    With n the total weight, "auto" selects the largest of the penalties :math:`500/n` times 1e5, 1e4, ..., 1
+    whose log loss in 3-fold cross-validation exceeds the smallest one by no more than half a standard error;
+    see docs/fitting.md, also for ``shrink_temperature``.
 
     References
     ----------
@@ -188,31 +170,10 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
 
     Notes
     -----
-    The solver and its cost are those of :class:`MatrixScalingCalibrator`. If all training samples are
-    predicted correctly, the temperature alone would make every forecast certain; the smoothing prevents this.
-
-    *Averaging by evidence.* With ``penalty="auto"`` each of seven maps has a normal prior with mean 0, and
-    these standard deviations of :math:`v_k`, of :math:`M_{jk} \sqrt{K - 1}`, and of :math:`b_k`:
-
-    - vector scaling: (.05, 0, 1), mainly intercepts, for class frequencies that differ from training;
-      (.25, 0, .25); (.5, 0, 1);
-    - matrix scaling: (.5, .5, 1), (.25, .25, .25), (.5, 1, 1), (1, 2, 1).
-
-    With the minimum :math:`L_1` of loss plus :math:`\frac12 \theta^T \Lambda \theta`, :math:`\Lambda` the
-    precisions, the loss :math:`L_0` of the temperature alone, and the second derivative H of the loss at the
-    minimum, Laplace's approximation to the logarithm of the ratio of their evidence is :math:`L_0 - L_1 -
-    \tfrac12 \log\det(I + \Lambda^{-1/2} H \Lambda^{-1/2})` [3]_. With prior odds of 2 to 1 of all seven
-    together, which are equally probable, to the temperature alone, these give posterior probabilities, by
-    which v, M and b are averaged. With more than 250 parameters, H is replaced by its diagonal blocks, one
-    for each class, which overestimates the determinant.
-
-    *More than 30 classes.* The approximation is then poor. The only prior of matrix scaling is (.5, .45, 1),
-    and with more than 200 classes there is none. The maps are first fitted to two thirds of the samples. The
-    sum of the log losses of the other third replaces the negative logarithm of the evidence, and the maps
-    with posterior probabilities above .001 are fitted to all samples.
-
-    The maps are fitted until no derivative exceeds 1e-6, in the units of :class:`MatrixScalingCalibrator`.
-    ``penalty_`` is NaN.
+    The solver and its cost are those of :class:`MatrixScalingCalibrator`. With ``penalty="auto"`` seven maps
+    with normal priors, and the temperature alone, are averaged by their posterior probabilities, from
+    Laplace's approximation of their evidence [3]_, or for more than 30 classes from their log losses on a
+    third of the samples; docs/fitting.md lists the priors. ``penalty_`` is NaN.
 
     References
     ----------

@@ -111,40 +111,13 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     line, which is sufficient for an increasing spline. Each Newton step is then a non-negative least squares
     problem, and coefficients at their bounds do not count in :math:`\nu`.
 
-    *Few samples.* With about a hundred samples two free parameters overfit, and Platt's targets, to which the
-    curve is fitted, keep its probabilities away from 0 and 1. With ``penalty="auto"`` the curve is therefore
-    averaged with a straight line whose slope has a prior. With ``link="logit"`` this line is :math:`f =
-    \beta z`. With :math:`L` the log loss summed over the samples, :math:`\hat\theta` minimises the negative
-    log posterior :math:`L(\theta) + \theta^2 / (2 \sigma^2)` of :math:`\theta = \log\beta`, where
-    :math:`\sigma = \log 2`. By Laplace's approximation [5]_ the log evidence of this model is
-    :math:`-L(\hat\theta) - \hat\theta^2 / (2\sigma^2) - \tfrac12 \log(1 + \sigma^2 L''(\hat\theta))`; that of
-    the uncalibrated scores is :math:`-L(0)`. With prior odds of 2 to 1 they give the posterior probability
-    :math:`\pi` that the scores are miscalibrated; the line has the slope :math:`\beta = \pi e^{\hat\theta} +
-    1 - \pi`, and counts as :math:`\pi` parameters. With ``link="identity"`` the slope is :math:`2
-    e^{\hat\theta}` in the units above, the intercept is optimal for this slope, and the line counts as two
-    parameters. Line and curve are averaged by their Akaike weights, whose losses use the original labels
-    instead of Platt's targets. The influence of the prior decreases as 1/n, and that of a misspecified line
-    exponentially. The probabilities then become :math:`(1 - \epsilon) p + \epsilon \bar y` with
-    :math:`\epsilon = 0.1/n` and :math:`\bar y = (n_1 + 1/2)/(n + 1)`, because :math:`n` samples cannot
-    support much smaller probabilities. With ``link="logit"`` they are then averaged with Platt scaling of the
-    probabilities instead of the log-odds, if both maps increase or both decrease, with weights
-    :math:`\propto \pi e^{-\mathrm{AICc}/4}` and prior odds :math:`\pi` of 2 to 1 for the curve.
-
-    *Outlying scores.* A forecast of exactly 0 or 1 has log-odds of about -37 or 37, and a few such forecasts
-    that are wrong would dominate the fit of a straight line. The excess :math:`d` of scores farther than 2.5
-    units from the middle of the bulk is therefore compressed to :math:`\log(1 + 4d)/4`, in training and in
-    prediction, which preserves the order. If there are few outlying scores, their samples are downweighted by
-    the factor :math:`1 - r\,100/(100 + R)` with :math:`r = 1 - (1+d)^{-2}` and :math:`R` the weighted sum of
-    :math:`r` on that side. The factor depends on the scores alone, and hence does not bias the curve.
-
-    *Extrapolation.* Outside the range of the training scores the curve is continued as a straight line, or as
-    a constant if its slope at the end has the opposite sign of the trend. Probabilities remain in [2**-53, 1
-    - 2**-53].
+    *Few samples.* With ``penalty="auto"`` the curve is averaged with a straight line whose slope has a prior,
+    by the evidence of each [5]_, and the probabilities are moved towards the event rate by 0.1 / n. The
+    excess of scores far from the bulk is compressed by a logarithm, and a few of them are downweighted.
+    Outside the range of the training scores the curve is a straight line. docs/fitting.md has the formulas.
 
     *Cost.* O(n log n) for the sort that groups equal scores. More than 4096 distinct scores are pooled into
-    256 bins of equal width between two knots, each represented by its mean; this changes probabilities by
-    less than 3e-5. The cost of a Newton step is then bounded. Non-integer weights should sum to the number of
-    samples, which AICc and Platt's targets depend on.
+    256 bins of equal width between two knots; this changes probabilities by less than 3e-5.
 
     References
     ----------

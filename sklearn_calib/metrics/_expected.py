@@ -157,25 +157,9 @@ def expected_performance(
 
     *Intervals.* A certificate c states that :math:`|E[(Y - p)\,1\{p \in I\}]| \le c` for all intervals I
     [2]_. The true positives are therefore in :math:`a \pm c` and the false negatives in :math:`b \pm c`, and
-    rates, which are monotone in both, attain their extreme values at :math:`(a \pm c, b \mp c)`. For the log
-    loss and the Brier score, :math:`E[\ell(Y, p)] = E[\ell(p, p)] + E[(Y - p) g(p)]` with monotone g, -logit
-    p or 1 - 2 p; summation by parts bounds the last term by :math:`c (\max g^+ + \max g^-)`. The interval of
-    the AUC is the range of the above expression over all :math:`\pi` and all a(u) that c allows. The last
-    three intervals are valid but not the shortest: they ignore that probabilities of events are in [0, 1],
-    and that of the AUC also ignores ties.
-
-    *Changed distribution.* Let r be the ratio of the densities of the predictions, new over old, with
-    :math:`r \le M`. If r is unimodal, the sets :math:`\{r > z\}` and their intersections with I are
-    intervals. Therefore
-
-    .. math:: |E_{new}[(Y - p)\,1\{p \in I\}]| = \Bigl|\int_0^M E_{old}[(Y - p)\,1\{p \in I,\, r(p) > z\}]\,
-              dz\Bigr| \le c M,
-
-    and :math:`c M` replaces c: a sharper form, for such r, of Proposition 2.2 of [2]_, which gives
-    :math:`4 c M`. For a ratio with several modes, pass :math:`\tfrac12 (r(0) + r(1) + \mathrm{TV}(r))`, with
-    the total variation TV, as ``max_density_ratio``; Proposition 2.2 has :math:`2 \max r + \mathrm{TV}(r)` if
-    :math:`\mathrm{TV}(r) \ge 2 \max r`. A monotone calibrator keeps the ratio unimodal and does not increase
-    its maximum, so that the bound may be that for its scores.
+    rates, which are monotone in both, attain their extreme values at :math:`(a \pm c, b \mp c)`. If
+    the densities of the predictions have a unimodal ratio, new over old, of at most M, c M replaces c.
+    docs/monitoring.md has the derivations.
 
     *Assumption.* The probability of an event given the prediction has not changed since the certificate was
     computed. Unlabelled data cannot show whether this holds. The intervals are for expectations: predictions

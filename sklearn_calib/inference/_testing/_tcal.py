@@ -181,24 +181,15 @@ class TCal(CalibrationTest):
     within a bin are treated as equal if it contains few samples.
 
     The critical values of "theory" are those of Chebyshev's inequality with an upper bound on the variance of
-    T. For at most n bins the bound holds for any predictions. For more it holds if predictions have a bounded
-    density (Assumption 3.1), so that few of them are in the same bin; tied predictions violate it. Where the
-    null variance of T, given the predictions, exceeds the bound, it replaces the bound and ``reason`` says
-    so: the level then holds for any predictions.
+    T, valid for at most n bins, or a bounded density. Where the null variance of T, given the predictions,
+    exceeds the bound, it replaces the bound and ``reason`` says so.
 
     With a ``tolerance`` c, miscalibration adds to a null statistic a mean of at most c^2, and a term linear
     in the outcomes whose variance is at most c^2 / n (2 c^2 / n for K > 2). The tests assume both to be
     attained, at all scales at once, with outcomes simulated from probabilities at distance c from the
     predictions towards the greatest variance; p-values are then conservative, up to a normal approximation
-    of the linear term. "theory" adds the same mean and variance to its bounds. The critical value of Remark 3
-    of [1]_, for c = c0 n^(-2 s / (4 s + K - 1)), is another one: it omits the mean, up to c^2 at the boundary
-    (its eq. 32), so that the test can reject there with probability near 1 for large c0.
-
-    Optimality: for known s and p <= 2, the critical value of Theorem 3.1 detects lp errors of the order
-    n^(-2 s / (4 s + K - 1)), the smallest that any test detects (Theorem 5.2), if the predictions have a
-    density between two positive bounds (Assumption 3.1). For unknown s, (n / sqrt(log n)) replaces n in the
-    rate of Bonferroni (Theorem 3.2). No theorem covers "weighted". If the curve is merely continuous, no test
-    has power against all errors of a given size (Proposition 5.1).
+    of the linear term. "theory" adds the same mean and variance to its bounds. docs/methods/tcal.md compares
+    this with Remark 3 of [1]_, and has the theorems on power.
 
     With ``clusters`` pairs of samples of the same cluster remain in T, whose mean is then not 0. Mean,
     variance and third cumulant of each scale are those of 199 simulated samples with the estimated
