@@ -310,46 +310,21 @@ def compare_models(
 
     **Metrics that are not calibration errors.** A difference :math:`\delta` in the population is rejected if
     few splits have it between :math:`\Delta t_1` and :math:`\Delta t_2` [1]_: the p-value is their fraction,
-    and the interval contains all :math:`\delta` with p-values above 1 - ``confidence``. For an average over
-    samples and :math:`\delta = 0` this is the test that swaps the predictions of the samples (or clusters) in
-    one part: exact at any n if swaps do not change the distribution of the data, and asymptotically valid if
-    the means are equal. Other metrics, such as the area under a ROC curve, are treated as averages, with
-    :math:`\Delta t + (1 - f) (\Delta t_1 - \Delta t_2)` and
-    :math:`\Delta t - f (\Delta t_1 - \Delta t_2)` for :math:`\Delta t_1` and :math:`\Delta t_2`.
+    and the interval contains all :math:`\delta` with p-values above 1 - ``confidence``.
 
-    **Calibration errors.** Squares are compared. Consider the metric as a norm of :math:`\mu + Z`,
-    miscalibration plus noise: the parts have :math:`\mu + Z + (1 - f) e` and :math:`\mu + Z - f e`, with
-    :math:`(f (1 - f))^{1/2} e` distributed as :math:`Z`. Then
+    **Calibration errors.** Squares are compared, after the bias due to noise is subtracted. With
 
     .. math:: C = f t_1^2 + (1 - f) t_2^2 - t^2, \qquad
               L = t_1^2 - t_2^2 - \frac{1 - 2 f}{f (1 - f)} C
 
-    are the bias due to noise and the linear part: for a Euclidean norm :math:`C = f (1 - f) \lVert e
-    \rVert^2` and :math:`L = 2 (\mu + Z)^\top e`. So :math:`t^2 - \bar C` is unbiased for the squared error in
-    the population; no model of the noise is needed. With :math:`\theta = \Delta t^2 - \Delta \bar C`, the
-    simulated differences of equally calibrated models are
-
-    .. math:: \Delta C - \Delta \bar C \pm \bigl[(2 f - 1) \theta + 2 f (1 - f) \kappa \Delta L\bigr],
-              \qquad \kappa^2 = \Bigl(1 -
-              \frac{\operatorname{var} \Delta C}{\operatorname{var} (f (1 - f))^{1/2} \Delta L}\Bigr)_+ ,
-
-    where :math:`\kappa` removes from L a part of the variance that :math:`Z` adds to its slope; with
-    :math:`C = 0` and :math:`\kappa = 1` they are those of a metric that is an average. The interval is
-    obtained by subtracting :math:`\delta` from both parts. Squares are converted to the units of the metric
-    by dividing by the sum of both corrected errors, or by the noise where that is larger; the interval of two
-    nearly calibrated models is therefore one of an attenuated difference. The approximation is best for norms
-    of binned, cutoff or smoothed residuals with fixed parameters; its level is measured in
+    and :math:`\theta = \Delta t^2 - \Delta \bar C`, the simulated differences of equally calibrated models
+    are :math:`\Delta C - \Delta \bar C \pm [(2 f - 1) \theta + 2 f (1 - f) \kappa \Delta L]`.
+    docs/intervals.md derives them, and the factor :math:`\kappa`. The level is measured in
     ``benchmarks/comparison_level.py``.
-
-    Sampling weights stay with their samples; f is then a fraction of their sum.
 
     **Several pairs.** All pairs are evaluated on the same splits. The j-th largest of the statistics
     :math:`|\theta|` divided by the root mean square of its simulated values is compared with the simulated
     maxima of the absolute values of itself and all smaller ones; adjusted p-values do not decrease in j.
-
-    Splits in which the metric is NaN in a part, such as the AUC without events, reject no difference. With k
-    events they are a fraction :math:`2^{1 - k}`: with less than 6 events, or clusters with events, no AUC
-    differs significantly at 5%, and intervals are infinite.
 
     Cost: two evaluations of the metric on n / 2 samples for each model and split, and those of the null
     means.

@@ -378,17 +378,9 @@ def dominance_test(
     dominance hypotheses this is the least favourable case: the tests are conservative where the dominating
     model is better.
 
-    The second term in the denominator is the expected value of the first one if the event probability is t
-    where the decisions differ. Without it, few samples at a threshold close to 0 or 1 would be significant as
-    long as the rare outcome is missing.
-
-    Band: the critical value is the quantile of the largest standardized deviation over thresholds, from
-    random signs of the deviations :math:`d_i(t) - \bar d(t)`. The band covers the whole difference with
-    probability ``confidence`` in large samples.
-
-    With sampling weights, :math:`w_i d_i` replaces :math:`d_i`, and the sum of :math:`w_i^2` where the
-    decisions differ replaces m(t). The predictions of a cluster change places together, and sums over
-    clusters replace :math:`d_i`.
+    The second term in the denominator keeps few samples at a threshold close to 0 or 1 from being significant
+    as long as the rare outcome is missing. The band uses the quantile of the largest standardized deviation
+    over thresholds, from random signs. docs/intervals.md has the details, also for weights and clusters.
 
     For more than two classes the loss of a sample is the mean over the classes (each against the rest), or
     that of the predicted class; of a multilabel target, the mean over the labels. "top-label" is the same

@@ -176,63 +176,24 @@ def confidence_interval(
     -----
     **Inversion.** The interval is found by inverting tests. Let m be the smoothed calibration curve of
     :func:`sklearn_calib.metrics.smooth_ece_result`. Population :math:`\lambda` has predictions distributed as
-    in the sample and event probabilities :math:`p + \lambda (m(p) - p)`, clipped to [0, 1]. Its samples are
-    simulated with the same seed for each :math:`\lambda`. With :math:`\theta` the metric of the population,
-    :math:`q_a` the a-quantile of the metric T of its samples and :math:`\alpha_1 + \alpha_2 = 1 -
-    \text{confidence}`, the population is accepted if
+    in the sample and event probabilities :math:`p + \lambda (m(p) - p)`, clipped to [0, 1]. With
+    :math:`\theta` the metric of the population, :math:`q_a` the a-quantile of the metric T of its simulated
+    samples and :math:`\alpha_1 + \alpha_2 = 1 - \text{confidence}`, the population is accepted if
 
     .. math:: q_{\alpha_1} - \max(\mathrm{E}\, T - \theta, 0) \le \text{estimate} \le q_{1 - \alpha_2}.
 
-    Half of alpha is allocated to each side where :math:`\theta` is well above the null mean, and all of it to
-    the upper side at :math:`\lambda = 0`, where the error cannot be smaller. The bias :math:`\mathrm{E}\, T -
-    \theta` is subtracted because it is 0 in other populations with the same :math:`\theta`, such as constant
-    shifts. Where the estimated curve is mostly noise, these are the least favorable: if all
-    residuals have the same sign, smooth ECE and cutoff calibration error equal the absolute mean residual,
-    whose standard error is larger than that of the metric under perfect calibration. The upper end is
-    therefore at least the metric of :math:`\mathrm{clip}(p + \delta, 0, 1)` at both ends of the score
-    interval with continuity correction [1]_ of the number of events, N,
-
-    .. math:: |\mathrm{E}_\delta N - N| - 1/2 = z_{1 - (\alpha_1 + \alpha_2) / 2}
-        \, (\mathrm{Var}_\delta N)^{1/2}.
-
-    With sampling weights, samples are drawn together with their weights and sums are weighted; 1/2 is
-    multiplied by :math:`\sum w^2 / \sum w`. If weights depend on the outcome alone, outcomes are simulated
-    with the probabilities among the samples, in proportion to :math:`p / w_1` and :math:`(1 - p) / w_0`.
-    Their sum is also the rate at which a prediction is sampled; for :math:`\lambda > 0` predictions are drawn
-    at this rate, relative to that of the estimated curve, at which the sample was drawn.
-
-    If perfect calibration is not rejected, the lower end is 0. For ``decision_risk_gap``,
-    ``calibration_decision_loss`` and ``logit_smoothed_ece``, whose noise depends on the kind of
-    miscalibration more than on its size, the lower end is also at most that along a second path: to log-odds
-    that are halved for the first two, and along the peaks of :math:`m(p) - p` for the third. The coverage
-    with weak miscalibration of these kinds is in ``benchmarks/results/interval_coverage_decisions.md`` and
-    ``interval_coverage_logit.md``. With ``bandwidth="auto"`` the population value of ``logit_smoothed_ece``
-    is its limit for many samples, the ECE.
-
-    **Multiclass targets.** The classes of samples are simulated from their probabilities, and all binary
-    problems of a reduction are evaluated on them. With :math:`d_k = m_k(p_k) - p_k`, the smoothed
-    miscalibration of class k, population :math:`\lambda` has the probabilities
-    :math:`p_k + \lambda (d_k - p_k \sum_j d_j)`, clipped to [0, 1] and divided by their sum. One class, or
-    predicted class, at a time is shifted, and the lower end is also at most that along the path of the most
-    miscalibrated class alone. The predictions stay as they are, so that the level of lower end 0 is exact.
-    Labels of a multilabel target have curves of their own, and are
-    simulated by a Gaussian copula, so that intervals of their mean are not too short if they depend on each
-    other: with residuals e, quantiles :math:`q = \Phi^{-1}(p)` and the normal density :math:`\varphi`, labels
-    a and b have the correlation :math:`\sin(\sum e_a e_b / \sum \varphi(q_a) \varphi(q_b))`, sums over
-    samples. Metrics of the whole vector of probabilities, such as the log loss, have bootstrap intervals. The
-    script ``benchmarks/class_intervals.py`` measures the coverage.
+    The upper end is at least the metric of constant shifts of the predictions that the score interval with
+    continuity correction [1]_ of the number of events contains. If perfect calibration is not rejected, the
+    lower end is 0. docs/intervals.md has the reasons, sampling weights, multiclass and multilabel targets,
+    and the paths of some metrics.
 
     **Bootstrap.** The ends are the :math:`(1 \mp \text{confidence}) / 2` quantiles of the metric of samples
     drawn with replacement from the samples, or from the clusters. Samples on which it is undefined (NaN),
     such as the AUC without events, are left out. The interval is too short if the metric depends on few of
-    them, such as fewer than ten events or errors; fewer than ten samples of a class lead to a warning. If a
-    prediction of exactly 0 or 1 is contradicted, the log loss is infinite in the sample and in the
-    population: so are both ends.
+    them, such as fewer than ten events or errors; fewer than ten samples of a class lead to a warning.
 
     Either method costs five to eleven times ``n_resamples`` evaluations of the metric, many at a time for
-    metrics with a kernel (:class:`~sklearn_calib.metrics.MetricKernel`). For inversion it also pools
-    predictions that the metric can hardly distinguish (see :func:`expected_under_calibration`). Frequencies
-    are counts for each prediction: the cost does not grow with them.
+    metrics with a kernel (:class:`~sklearn_calib.metrics.MetricKernel`).
 
     References
     ----------

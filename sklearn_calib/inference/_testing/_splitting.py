@@ -116,12 +116,8 @@ class SampleSplittingTest(CalibrationTest):
     first, in the second, and in both are permuted separately, which keeps all counts and the dependence of
     the two statistics that are averaged.
 
-    Theorem 6.1 of [1]_ states the minimax rate n^(-2 s / (4 s + K - 1)) of lp errors with p <= 2 for known s,
-    predictions with a density between two positive bounds (Assumption 3.1) and classes of positive frequency
-    (Assumption 6.1). For unknown s Corollary 6.2 requires a two-sample test with the rate of eq. (14). That
-    of Corollary 8.7, Bonferroni over the scales, has it; the largest standardized statistic is not covered.
     Against oscillating miscalibration :class:`TCal` has more power, since the densities use half of the
-    labels (Sec. 6.1 of [1]_).
+    labels (Sec. 6.1 of [1]_). docs/methods/tcal.md has the theorems.
 
     ``statistic`` is that of the part that decided: of the means the one above, of the densities the largest
     standardized one. ``estimate`` is the debiased l2 calibration error of all samples, as in :class:`TCal`,
