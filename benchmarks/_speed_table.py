@@ -217,7 +217,9 @@ def read(root: Path) -> Run:
         for line in csv.DictReader(file, next(table)):
             key = line.pop("task"), line.pop("package")
             row, n = rows.setdefault(key, Row(*key)), int(line.pop("n"))
-            numbers = {name: float(line.pop(name)) for name in list(line) if name not in ("status", "message")}
+            numbers = {
+                name: float(line.pop(name)) for name in list(line) if name not in ("status", "message")
+            }
             row.cells[n] = Cell(**numbers | line | {"repetitions": int(numbers["repetitions"])})
     run.sort, run.plain, *run.rows = rows.values()
     return run

@@ -17,7 +17,7 @@ ones.
     --seconds 0.6        minimum time for each measurement
     --memory 6           gigabytes for one call
     --python PATH        an interpreter with the packages of peers.txt, instead of a new environment
-    --write              also write results/speed.csv, results/speed.md and docs/_static/speed.png; with --only,
+    --write              also write results/speed.csv and speed.md, and docs/_static/speed.png. With --only,
                          replace these rows, which must be measured on the same machine
     --smoke              one small size with the running Python and its packages, as a quick check
 """
