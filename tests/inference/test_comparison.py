@@ -66,6 +66,7 @@ def test_average_is_the_test_of_all_swaps():
     assert result.null_distribution.shape == (2 * 1999,)
 
 
+@pytest.mark.usefixtures("only_pairs")
 def test_sampling_weights_are_swapped_with_their_samples():
     y, a, b = sample(9, seed=3)
     w = np.array([1, 10, 1, 2, 1, 0.5, 3, 1, 10])
@@ -215,6 +216,7 @@ def unequal_null_means(seed):
     return rng.random(200) < p, p, np.full(200, 0.5)
 
 
+@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("draw", [calibrated, unequal_null_means])
 def test_level_of_calibrated_models(draw):
     rejected = [
@@ -331,11 +333,10 @@ def few_events(n_events, seed, n=200):
     return y, a, b
 
 
+@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("n_events", [3, 8])
-def test_level_of_the_auc_with_few_events(n_events, monkeypatch):
+def test_level_of_the_auc_with_few_events(n_events):
     """Splits with all events in one part have no AUC there, and do not reject."""
-    monkeypatch.setattr("sklearn_calib.inference._comparison._one", lambda *_: (0.0, 0.0, 1.0))
-    monkeypatch.setattr("sklearn_calib.inference._paired_samples.PairedSamples.null_mean", lambda *_: 0.0)
     pvalues = [
         paired(*few_events(n_events, seed), metric="roc_auc", n_resamples=99, random_state=seed).pvalue
         for seed in range(100)
@@ -421,6 +422,7 @@ def test_compare_models_keeps_the_good_ones(metric):
     assert result.pairs_to_records()[0]["name_b"] == "noisy"
 
 
+@pytest.mark.usefixtures("only_pairs")
 def test_reference_and_table():
     y, predictions = models()
     result = compare_models(
@@ -530,10 +532,8 @@ GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "predictions": {"a": A, "b": B}}
     ],
 )
 def test_bad_arguments(arguments, error, named):
-    good = GOOD | {"n_resamples": 39}
-    assert compare_models(**good).n_samples == 4
     with pytest.raises(error, match=named):
-        compare_models(**(good | arguments))
+        compare_models(**(GOOD | {"n_resamples": 39} | arguments))
 
 
 def test_bad_arguments_of_several_classes():
@@ -548,6 +548,7 @@ def test_bad_arguments_of_several_classes():
         paired([0, 1, 2, 0, 1], p, 2 * p / 3, metric=log_loss)
 
 
+@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("seed", [5, 6, 7])
 def test_ties_count_whatever_the_unit_of_the_metric(seed):
     # the metric takes few values: differences of parts equal the estimate but for rounding
@@ -567,6 +568,7 @@ def test_ties_count_whatever_the_unit_of_the_metric(seed):
     assert pvalue(1.0, p, q) == pvalue(1.0, q, p)
 
 
+@pytest.mark.usefixtures("only_pairs")
 def test_pooled_splits_of_many_predictions_agree_with_a_plain_loop():
     rng = np.random.default_rng(0)
     p = rng.random(9000)
@@ -607,10 +609,9 @@ def test_eight_models_with_the_default_number_of_resamples(metric):
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("metric", [brier, ece], ids=["brier", "ece"])
-def test_family_wise_error_rate_of_eight_equal_models(metric, monkeypatch):
-    monkeypatch.setattr("sklearn_calib.inference._comparison._one", lambda *_: (0.0, 0.0, 1.0))
-    monkeypatch.setattr("sklearn_calib.inference._paired_samples.PairedSamples.null_mean", lambda *_: 0.0)
+def test_family_wise_error_rate_of_eight_equal_models(metric):
     hits = 0
     for seed in range(300):
         compared = compare_models(*eight(seed), metric=metric, n_resamples=199, random_state=seed)
@@ -657,6 +658,7 @@ def classes(n=200, n_classes=4):
     return y, p, np.sqrt(p) / np.sqrt(p).sum(axis=1, keepdims=True)
 
 
+@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("reduction", ["classwise", "confidence", "top-label"])
 def test_reductions_are_those_of_the_function(reduction):
     """Splits by the kernels of binary problems, and by a call of the metric for each part."""
@@ -674,16 +676,22 @@ def test_reductions_are_those_of_the_function(reduction):
     loop = compare_models(y, models, metric=function, **options).pairs[0]
     np.testing.assert_allclose(found.pairs[0].null_distribution, loop.null_distribution, atol=1e-9)
     assert found.pairs[0].difference == pytest.approx(loop.difference)
-    interval = {"metric": cutoff_calibration_error, "reduction": reduction, "sample_weight": w}
-    expected = confidence_interval(y, p, **interval, random_state=1)
-    row = found.models[0]
-    assert row.estimate == pytest.approx(expected.estimate)
-    near = pytest.approx((expected.lower, expected.upper, expected.corrected), abs=0.02)
-    assert (row.lower, row.upper, row.corrected) == near
     letters = np.array(["a", "b", "c", "d", "e"])[y]
     none = np.column_stack((p, np.zeros(200)))
     given = {"metric": cutoff_calibration_error, "n_resamples": 39, "labels": list("abcde")}
     assert compare_models(letters, {"a": none, "b": none}, **given).pairs[0].pvalue == 1
+
+
+@pytest.mark.parametrize("reduction", ["classwise", "confidence", "top-label"])
+def test_intervals_of_reductions(reduction):
+    y, p, flat = classes()
+    w = np.exp(np.random.default_rng(1).normal(size=200))
+    given = {"metric": cutoff_calibration_error, "reduction": reduction, "sample_weight": w}
+    row = compare_models(y, {"true": p, "flat": flat}, n_resamples=39, **given).models[0]
+    expected = confidence_interval(y, p, random_state=1, **given)
+    assert row.estimate == pytest.approx(expected.estimate)
+    near = pytest.approx((expected.lower, expected.upper, expected.corrected), abs=0.02)
+    assert (row.lower, row.upper, row.corrected) == near
 
 
 def test_multilabel_targets():

@@ -85,6 +85,7 @@ def test_three_classes_and_a_class_that_is_missing():
     assert log([1, 1], [0.5, 0.25]) == pytest.approx(np.log([2, 4]).mean(), rel=1e-12)
 
 
+@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("name", NAMES)
 def test_names_and_functions_give_the_same_inference(name, forecast):
     y, p, _ = forecast
