@@ -21,7 +21,7 @@ if importlib.util.find_spec("hypothesis") is not None:
         derandomize=True,
         deadline=None,
         database=None,
-        max_examples=6,
+        max_examples=4,
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.register_profile("thorough", settings.get_profile("quick"), max_examples=50)

@@ -5,6 +5,6 @@ import pytest
 
 @pytest.fixture
 def only_pairs(monkeypatch):
-    """Leave out the intervals and null means of single models, which take most of the time of a comparison."""
+    """Leave out intervals and null means of single models, which take most of the time of a comparison."""
     monkeypatch.setattr("sklearn_calib.inference._comparison._one", lambda *_: (0.0, 0.0, 1.0))
     monkeypatch.setattr("sklearn_calib.inference._paired_samples.PairedSamples.null_mean", lambda *_: 0.0)

@@ -89,7 +89,7 @@ def numbers_of(model, n_jobs):
     return [fitted.fit(X, y).predict_proba(X)]
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.thorough)])
 def test_workers_give_the_same(backend):
     """Threads or processes, by n_jobs or by the context: rounding at most, as arrays may lie otherwise."""
     X, y = every.features()

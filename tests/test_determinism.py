@@ -20,7 +20,14 @@ ROOT = Path(__file__).resolve().parents[1]
 SEEDED = [entry for entry in entries(displays=False) if "random_state" in entry.names]
 
 
-@pytest.mark.parametrize("entry", SEEDED, ids=lambda entry: entry.name)
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(entry, marks=pytest.mark.thorough if entry.name == "calibration_report" else ())
+        for entry in SEEDED
+    ],
+    ids=lambda entry: entry.name,
+)
 def test_seeds(entry):
     """A seed gives the same numbers, whatever its type; numpy's global state is neither used nor changed."""
 
@@ -51,31 +58,29 @@ def test_other_seeds_give_other_numbers():
         assert any(other != first for other in found), name
 
 
-def all_numbers():
+KINDS = ("metric", "calibrator", "test", "model")
+
+
+def all_numbers(kinds=KINDS):
     """Return what every metric, calibrator, test and model gives, by name."""
     Y, P = every.binary()
-    found = {f"metric_{case.name}": case.call(Y, P) for case in METRICS}
-    for name in every.CALIBRATOR_NAMES:
+    found = {f"metric_{case.name}": case.call(Y, P) for case in METRICS if "metric" in kinds}
+    for name in every.CALIBRATOR_NAMES if "calibrator" in kinds else ():
         calibrator, scores = every.fitted_calibrator(name)
         found[f"calibrator_{name}"] = calibrator.predict_proba(scores)
-    for name, test in every.TEST_MAKERS.items():
+    for name, test in every.TEST_MAKERS.items() if "test" in kinds else ():
         result = test.test(*every.binary(60))
         found[f"test_{name}"] = [result.statistic, result.pvalue, result.estimate]
     X, y = every.features()
-    for name, model in every.META_MAKERS.items():
+    for name, model in every.META_MAKERS.items() if "model" in kinds else ():
         fitted = clone(model).fit(X, y)
         method = "transform" if hasattr(fitted, "transform") else "predict_proba"
         found[f"model_{name}"] = getattr(fitted, method)(X)
     return {name: np.asarray(value, dtype=np.float64) for name, value in found.items()}
 
 
-@pytest.fixture(scope="module")
-def here():
-    return all_numbers()
-
-
 @pytest.mark.thorough
-def test_another_process_gives_the_same(here, tmp_path):
+def test_another_process_gives_the_same(tmp_path):
     """With other hashes of texts, so that nothing depends on the order of a set."""
     path = tmp_path / "numbers.npz"
     code = (
@@ -86,21 +91,26 @@ def test_another_process_gives_the_same(here, tmp_path):
     seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
     environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", code, str(path)], check=True, cwd=ROOT, env=environment)
+    here = all_numbers()
     with np.load(path) as there:
         assert set(there) == set(here)
         for name, value in here.items():
             np.testing.assert_array_equal(there[name], value, err_msg=name)
 
 
-def test_chunk_sizes_change_rounding_at_most(here, monkeypatch):
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind == "metric" else pytest.mark.thorough) for kind in KINDS]
+)
+def test_chunk_sizes_change_rounding_at_most(kind, monkeypatch):
     """Chunks of 16 samples instead of thousands, in every module that has them."""
+    here = all_numbers([kind])
     for info in pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib."):
         module = None if info.name.endswith("__main__") else importlib.import_module(info.name)
         for name in ("CHUNK", "_CHUNK", "_SMALL_CHUNK", "_ROWS", "_SLICE"):
             # small values are not sizes of chunks
             if getattr(module, name, 0) > 64:
                 monkeypatch.setattr(module, name, 16)
-    for name, value in all_numbers().items():
+    for name, value in all_numbers([kind]).items():
         # the bandwidths of many simulated samples are solved to 1e-6, and rounding moves the last steps
         atol = 1e-8 if name == "test_consistency" else 1e-11
         np.testing.assert_allclose(value, here[name], rtol=1e-9, atol=atol, err_msg=name)

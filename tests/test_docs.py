@@ -26,13 +26,18 @@ def load(name):
 guide = load("run_blocks")
 #: Pages whose code takes longer than a second; what it calls has tests of its own.
 SLOW = {
+    "custom_calibrators.md",
+    "dependent_samples.md",
+    "monitoring.md",
     "multilabel.md",
     "pitfalls.md",
     "scale_out.md",
     "sketch.md",
+    "logit_smoothed_ece.md",
     "ads.md",
     "credit.md",
     "language_models.md",
+    "medicine.md",
 }
 
 

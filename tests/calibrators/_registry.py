@@ -187,13 +187,15 @@ CALIBRATORS = [
 ]
 
 
-def once_a_class(cases):
-    """Return the cases as parameters: the first of each class, and in the second tier the others too."""
+def once_a_class(cases, slow=()):
+    """Return the cases as parameters: the first of each class, and in the second tier the slow and others."""
     known = set()
     params = []
     for case in cases:
         kind = type(case.make())
-        params.append(pytest.param(case, marks=[pytest.mark.thorough] if kind in known else []))
+        params.append(
+            pytest.param(case, marks=[pytest.mark.thorough] if kind in known or case.name in slow else [])
+        )
         known.add(kind)
     return params
 

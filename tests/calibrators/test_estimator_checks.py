@@ -72,7 +72,7 @@ def on_columns(calibrator):
     return globals()[name](**calibrator.get_params(deep=False))
 
 
-@pytest.mark.parametrize("case", once_a_class(CALIBRATORS), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", once_a_class(CALIBRATORS, slow={"auto"}), ids=lambda case: case.name)
 def test_passes_the_checks_of_scikit_learn(case):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

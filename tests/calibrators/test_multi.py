@@ -77,7 +77,7 @@ def reference(X, y, w, new, seed):
     return expit(at + np.clip(b, 0, 1) * max(0, 1 - 2 / z2) * found)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_probabilities_are_those_of_the_definition(weighted):
     X, y = segmented(2000)
     new, _ = segmented(200, 1)
@@ -215,6 +215,7 @@ def test_errors_say_what_is_wrong():
         to_json(calibrator)
 
 
+@pytest.mark.thorough
 def test_passes_the_checks_of_scikit_learn():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -58,10 +58,17 @@ def test_loaded_map_is_that_of_the_calibrator(case, n_classes):
         assert (np.diff(loaded.transform(np.sort(scores))) >= 0).all()
 
 
+@pytest.fixture(scope="module")
+def schema():
+    given = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    made = jsonschema.validators.validator_for(given)
+    made.check_schema(given)
+    return made(given)
+
+
 @pytest.mark.parametrize(("case", "n_classes"), CASES, ids=IDS)
-def test_documents_follow_the_published_schema(case, n_classes):
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    jsonschema.validate(fitted(case, n_classes)[1].document, schema)
+def test_documents_follow_the_published_schema(case, n_classes, schema):
+    schema.validate(fitted(case, n_classes)[1].document)
 
 
 def test_schema_is_itself_valid_and_refuses_other_documents():

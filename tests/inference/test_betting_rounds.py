@@ -82,7 +82,10 @@ def test_rounds_of_one_row_are_the_sequential_test():
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("adds_wealth", "expected"), [(False, [1, 1, 1]), (True, [1, 1 + 3, 1 + 3 + 2])])
+@pytest.mark.parametrize(
+    ("adds_wealth", "expected"),
+    [pytest.param(False, [1, 1, 1], marks=pytest.mark.thorough), (True, [1, 1 + 3, 1 + 3 + 2])],
+)
 def test_expectation_over_all_labels(monkeypatch, adds_wealth, expected):
     """Under calibration it is 1, or the capital brought so far; forecasts depend on the batches before."""
     monkeypatch.setattr(_rounds, "BLOCK", 1)

@@ -398,9 +398,11 @@ def dependent_classes(n_clusters, size, rho, rng):
     "test",
     [
         TCal(n_resamples=99, random_state=0),
-        TCal(n_resamples=99, smoothness=1.0, random_state=0),
+        pytest.param(TCal(n_resamples=99, smoothness=1.0, random_state=0), marks=pytest.mark.thorough),
         KernelTest(n_resamples=99, random_state=0),
-        KernelTest(n_resamples=99, bandwidth="adaptive", random_state=0),
+        pytest.param(
+            KernelTest(n_resamples=99, bandwidth="adaptive", random_state=0), marks=pytest.mark.thorough
+        ),
     ],
 )
 def test_several_classes(test):
@@ -468,9 +470,7 @@ def test_intervals_are_wider():
 
 def test_the_percentile_method_resamples_clusters():
     y, p, clusters = dependent(200, 10, 0.4, seed=1)
-    found = confidence_interval(
-        y, p, metric=brier, method="bootstrap", clusters=clusters, random_state=0
-    )
+    found = confidence_interval(y, p, metric=brier, method="bootstrap", clusters=clusters, random_state=0)
     loss = (y - p) ** 2 - np.mean((y - p) ** 2)
     error = np.sqrt(np.square(np.bincount(clusters, loss)).sum()) / y.size
     assert found.upper - found.lower == pytest.approx(2 * 1.96 * error, rel=0.15)
@@ -697,7 +697,7 @@ def test_certificates_of_dependent_samples_are_wider():
         IsotonicCalibrator(),
         PlattCalibrator(),
         HistogramBinningCalibrator(n_bins=8),
-        SplineCalibrator(monotone=True),
+        pytest.param(SplineCalibrator(monotone=True), marks=pytest.mark.thorough),
     ],
 )
 def test_certificates_of_fitted_maps(calibrator):

@@ -213,7 +213,7 @@ def test_drawn_pvalue_tends_to_the_exact_one(n_classes):
         assert found == pytest.approx(exact, abs=4.5 * np.sqrt(exact * (1 - exact) / 3000) + 1e-3)
 
 
-@pytest.mark.parametrize("options", [{}, {"bandwidth": "adaptive"}])
+@pytest.mark.parametrize("options", [{}, pytest.param({"bandwidth": "adaptive"}, marks=pytest.mark.thorough)])
 def test_drawn_level_is_exact_for_tiny_samples(options):
     p = np.array([0.2, 0.4, 0.5, 0.9])
     labels, probability = enumerated(p)

@@ -27,8 +27,15 @@ def problem(n_classes):
 
 
 @every_calibrator
-@pytest.mark.parametrize("ensemble", [True, False])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("ensemble", "weighted"),
+    [
+        (True, True),
+        (False, False),
+        pytest.param(True, False, marks=pytest.mark.thorough),
+        pytest.param(False, True, marks=pytest.mark.thorough),
+    ],
+)
 def test_binary(case, ensemble, weighted):
     X, y, w = problem(2)
     model = CalibratedClassifier(LogisticRegression(), case.make(), cv=3, ensemble=ensemble)

@@ -326,6 +326,7 @@ def coarse_risk(threshold):
     return np.mean(np.array([0.15, 0.1, 0.03, 0.3])[used])
 
 
+@pytest.mark.thorough
 def test_guarantee_where_high_confidence_is_wrong():
     rate = violations(SelectiveClassifier(given(), target=0.164), coarse, coarse_risk, 3000, 60)
     assert rate <= limit(60)

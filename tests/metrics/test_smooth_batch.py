@@ -36,7 +36,7 @@ def test_fixed_points_solve_the_definition(power):
     x, mass = residuals(30, 40, power=power)
     found = _fixed_points(CosineProjection(x), mass, 1.0)
     for j in range(0, 40, 5):
-        expected = brentq(lambda s, j=j: error_by_quadrature(x, mass[:, j], s, 4001) - s, 1e-3, 1)
+        expected = brentq(lambda s, j=j: error_by_quadrature(x, mass[:, j], s, 4001) - s, 1e-3, 1, xtol=1e-7)
         assert found[j] == pytest.approx(expected, abs=2e-6)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import brier_score_loss
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib.inference import (
@@ -148,7 +147,7 @@ def test_marks_of_one_pair(models):
 
 def test_several_metrics(models):
     y, predictions = models
-    metrics = {"cutoff": cutoff_calibration_error, "Brier": brier_score_loss}
+    metrics = {"cutoff": cutoff_calibration_error, "Brier": lambda y, p: np.mean((y - p) ** 2)}
     display = ComparisonDisplay.from_predictions(y, predictions, metrics=metrics, n_resamples=199)
     assert [ax.get_xlabel() for ax in display.axes_] == ["cutoff", "Brier"]
     assert len(display.points_) == len(display.null_means_) == len(display.marks_) == 2

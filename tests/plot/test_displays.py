@@ -121,8 +121,14 @@ def observed(y, p, **params):
 ALL = [*DRAWN, observed]
 
 
-@pytest.mark.parametrize(("size", "layout"), [((6.4, 4.8), None), ((3.2, 3.2), "constrained")])
-@pytest.mark.parametrize("draw", ALL)
+@pytest.mark.parametrize(
+    ("draw", "size", "layout"),
+    [
+        pytest.param(draw, *figure, marks=() if draw in DRAWN[:3] else pytest.mark.thorough)
+        for draw in ALL
+        for figure in (((6.4, 4.8), None), ((3.2, 3.2), "constrained"))
+    ],
+)
 def test_the_legend_lies_below_the_axes_and_within_the_figure(forecast, draw, size, layout):
     figure, ax = plt.subplots(figsize=size, layout=layout)
     draw(*forecast, ax=ax)
@@ -141,7 +147,7 @@ def test_new_figures_grow_by_their_legend(forecast, draw):
     heights = []
     for show_legend in (False, True):
         display = draw(*forecast, show_legend=show_legend)
-        display.figure_.canvas.draw()
+        display.figure_.draw_without_rendering()
         heights.append(display.ax_.get_window_extent().height)
     assert heights[1] == pytest.approx(heights[0], rel=0.03)
 
@@ -235,6 +241,9 @@ def test_names_are_not_mathematics(forecast, draw):
     display = draw(*forecast, name=r"$\undefined{$")
     display.figure_.canvas.draw()
     assert display.line_.get_label().startswith(r"\$\undefined{\$: ")
+
+
+def test_labels_are_not_mathematics(forecast):
     y, p = forecast
     words = np.where(y == 1, "$1$", "$0$")
     display = cutoff(words, p, pos_label="$1$")

@@ -377,7 +377,7 @@ def test_grid_of_groups(forecast, weighted):
 
 
 def test_grid_of_models_on_logit_axes(rare):
-    y, p = rare
+    y, p = (part[:1500] for part in rare)
     displays = reliability_grid(
         y, {"a": p, "b$": p**1.2}, scale="logit", show_legend=False, clusters=np.arange(len(y)) // 3
     )
@@ -542,7 +542,10 @@ def test_shape_of_a_grid(forecast, number, rows, columns):
     assert ax.get_gridspec().get_geometry() == (rows, columns)
 
 
-@pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])
+@pytest.mark.parametrize(
+    "curve",
+    ["binned", *(pytest.param(curve, marks=pytest.mark.thorough) for curve in ("smooth", "isotonic"))],
+)
 def test_the_legend_does_not_overlap_the_axes(one_percent, curve):
     y, p = one_percent
     models = [("a model with a rather long name", p), ("b", p**1.1), ("c", p**0.9), ("d", p / 2)]

@@ -290,7 +290,7 @@ def test_groups(forecast, groups, report):
     assert [part.name for part in weighted.groups] == ["right"]
 
 
-def test_segments():
+def test_segments(one_measure):
     """The headline names a segment that is off; all p-values are multiplied by the number of families."""
     rng = np.random.default_rng(0)
     n = 3000

@@ -104,7 +104,13 @@ def test_dependence_is_noticed(data):
     assert calibration_report(y, p, sample_weight=weight, n_resamples=20).dependence_pvalue <= 0.01
 
 
-@pytest.mark.parametrize("kind", ["common", "rare", "miscalibrated, sorted"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(pytest.param(kind, marks=pytest.mark.thorough) for kind in ("common", "rare")),
+        "miscalibrated, sorted",
+    ],
+)
 def test_false_alarms_of_dependence(kind):
     """At most 1% of independent samples are called dependent, whatever their order and calibration."""
     rng = np.random.default_rng(5)

@@ -90,9 +90,13 @@ def test_the_block_keeps_to_itself(block, many_classes):
 
 
 def test_the_page_is_written(report, page, tmp_path):
-    pytest.importorskip("matplotlib")
+    mpl = pytest.importorskip("matplotlib")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    before, figures = dict(mpl.rcParams), plt.get_fignums()
     path = tmp_path / "report.html"
     assert report.to_html(path) == page
+    assert dict(mpl.rcParams) == before
+    assert plt.get_fignums() == figures
     assert path.read_text(encoding="utf-8") == page
     with pytest.raises(FileNotFoundError):
         report.to_html(tmp_path / "missing" / "report.html")
@@ -111,15 +115,6 @@ def test_without_matplotlib_there_are_no_pictures_and_the_page_says_so(report, m
     assert "<figure" not in page
     assert "No figures: matplotlib is not installed." in page
     assert "smooth ECE" in checked(page).text
-
-
-def test_pictures_leave_the_settings_of_matplotlib_alone(report):
-    mpl = pytest.importorskip("matplotlib")
-    plt = pytest.importorskip("matplotlib.pyplot")
-    before, figures = dict(mpl.rcParams), plt.get_fignums()
-    report.to_html()
-    assert dict(mpl.rcParams) == before
-    assert plt.get_fignums() == figures
 
 
 def test_dict_is_json(report, many_classes):
