@@ -227,7 +227,7 @@ def test_columns_named_by_labels_must_be_sorted_everywhere(library):
         compare_models(labels, {"a": three, "b": three_bad}, n_resamples=39)
 
 
-def test_reports_on_estimators_with_unsorted_classes(data):
+def test_reports_on_estimators_with_unsorted_classes(data, one_measure):
     X, y = data
 
     class Reversed(LogisticRegression):

@@ -223,7 +223,7 @@ def narrow_and_wrong(n, seed):
     return (rng.random(n) < p + 0.2).astype(int), p
 
 
-@pytest.mark.parametrize("cross_fit", [False, True])
+@pytest.mark.parametrize("cross_fit", [False, pytest.param(True, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("data", [class_counts_wrong, constant_and_wrong, narrow_and_wrong])
 def test_wrong_class_counts_are_found(data, cross_fit):
     """What the densities of the predictions within a class do not show: how frequent the class is."""

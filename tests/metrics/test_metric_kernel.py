@@ -213,7 +213,15 @@ def test_reductions_of_a_binary_problem():
     assert evaluator(partial(smooth_ece, reduction="classwise", labels=None), prob, 2.0) is not None
 
 
-@pytest.mark.parametrize("metric", [smooth_ece, *EXACT[:5], logit_smoothed_ece], ids=identity)
+@pytest.mark.parametrize(
+    "metric",
+    [
+        smooth_ece,
+        EXACT[0],
+        *(pytest.param(metric, marks=pytest.mark.thorough) for metric in (*EXACT[1:5], logit_smoothed_ece)),
+    ],
+    ids=identity,
+)
 def test_floor_test_and_interval_are_those_of_the_loop(metric):
     @MetricKernel(calibration_error=True)
     def loop(y_true, y_proba, sample_weight=None):

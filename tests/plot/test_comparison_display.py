@@ -156,7 +156,7 @@ def test_several_metrics(models):
     assert display.axes_[0].get_xlim() != display.axes_[1].get_xlim()
     figure, axes = plt.subplots(1, 3)
     again = display.plot(axes[1:])
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     assert again.axes_ == list(axes[1:])
     assert not axes[0].has_data()
 

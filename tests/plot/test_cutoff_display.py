@@ -195,7 +195,7 @@ def test_nothing_to_show():
     assert wrong.strip_ is None
     assert "1 of 3 predictions of\nexactly 0 or 1 that are contradicted" in wrong.line_.get_label()
     one = CutoffDisplay.from_predictions([1], [0.5])
-    one.figure_.canvas.draw()
+    one.figure_.draw_without_rendering()
     assert one.line_.get_ydata().tolist() == [0.0, 0.5, 0.5]
     weights = CutoffDisplay.from_predictions([0, 1], [0.0, 1.0], sample_weight=[0.5, 0.7])
     assert weights.strip_ is None

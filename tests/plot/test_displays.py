@@ -89,7 +89,7 @@ def test_the_callers_axes_and_style_are_left_alone(forecast, draw):
         np.random.get_state()[1].tolist(),  # noqa: NPY002
     )  # fmt: skip
     display = draw(*forecast, ax=ax, show_legend=False)
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     after = (
         dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect(),
         np.random.get_state()[1].tolist(),  # noqa: NPY002
@@ -132,13 +132,13 @@ ALL = [*DRAWN, observed]
 def test_the_legend_lies_below_the_axes_and_within_the_figure(forecast, draw, size, layout):
     figure, ax = plt.subplots(figsize=size, layout=layout)
     draw(*forecast, ax=ax)
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     legend, labels = ax.get_legend().get_window_extent(), ax.xaxis.get_tightbbox()
     assert -1.0 <= legend.y0 < legend.y1 <= labels.y0 + 1.0
     if layout is None:
         # also if the layout is computed later
         figure.tight_layout()
-        figure.canvas.draw()
+        figure.draw_without_rendering()
         assert ax.get_legend().get_window_extent().y0 >= -1.0
 
 
@@ -239,7 +239,7 @@ def test_from_estimator_is_from_predictions(display):
 @pytest.mark.parametrize("draw", [reliability, cutoff, risk_coverage])
 def test_names_are_not_mathematics(forecast, draw):
     display = draw(*forecast, name=r"$\undefined{$")
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
     assert display.line_.get_label().startswith(r"\$\undefined{\$: ")
 
 
@@ -247,10 +247,10 @@ def test_labels_are_not_mathematics(forecast):
     y, p = forecast
     words = np.where(y == 1, "$1$", "$0$")
     display = cutoff(words, p, pos_label="$1$")
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
     assert display.ax_.get_xlabel() == r"Predicted probability (\$1\$)"
     assert display.name is None
-    comparison(*forecast).figure_.canvas.draw()
+    comparison(*forecast).figure_.draw_without_rendering()
 
 
 @pytest.mark.parametrize(("power", "found"), [(1.0, "no evidence of miscalibration"), (3.0, "miscalibrated")])

@@ -47,7 +47,7 @@ def test_the_history_is_drawn(monitor):
     assert texts == ["evidence", "alert at 100", f"{len(monitor.alerts_)} alerts"]
     assert display.ax_.get_legend().get_title().get_text() == r"\$the model\$"
     assert display.figure_ is display.ax_.figure
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
 
 
 def test_axes_and_lines_of_the_caller(monitor):
@@ -79,7 +79,7 @@ def test_evidence_without_bounds_leaves_the_picture():
     assert shown[2] > high
     assert low < display.alerts_.get_ydata()[0] < high
     assert display.axes_[1].get_xlabel() == "Samples"
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
 
 
 def test_what_cannot_be_drawn(monitor):

@@ -83,7 +83,7 @@ def test_drawn_equals_computed(forecast):
 def test_histogram_counts_the_predictions_below_the_diagram(rare, curve, scale):
     y, p = rare
     display = ReliabilityDisplay.from_predictions(y, p, curve=curve, scale=scale)
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
     histogram, ax = display.ax_histogram_, display.ax_
     patch = histogram.patches[0].get_data()
     np.testing.assert_array_equal(patch.values, display.curve.counts)
@@ -332,7 +332,7 @@ def test_a_handful_of_predictions_can_be_drawn(curve, p):
                 [1] * len(p), p, curve=curve, scale=scale, band=band, ax=ax, show_legend=False
             )
             assert np.isfinite(display.line_.get_ydata()).any()
-        ax.figure.canvas.draw()
+        ax.figure.draw_without_rendering()
 
 
 def test_grid_of_classes_against_the_rest(classes):
@@ -352,7 +352,7 @@ def test_grid_of_classes_against_the_rest(classes):
         "calibration curve",
         "95% confidence intervals (pointwise)",
     ]
-    displays[0].figure_.canvas.draw()
+    displays[0].figure_.draw_without_rendering()
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -388,14 +388,14 @@ def test_grid_of_models_on_logit_axes(rare):
         np.testing.assert_array_equal(display.curve.band.upper, alone.curve.band.upper)
     assert displays[0].ax_.get_xlim() == displays[1].ax_.get_xlim()
     assert not displays[0].figure_.legends
-    displays[0].figure_.canvas.draw()
+    displays[0].figure_.draw_without_rendering()
 
 
 def test_a_grid_of_rare_events_has_one_range_and_titles_within_their_axes(one_percent):
     y, p = one_percent
     models = {"a model with a name that is too long for a line": p, "b": np.minimum(6 * p, 1), "c": p / 2}
     displays = reliability_grid(y, models)
-    displays[0].figure_.canvas.draw()
+    displays[0].figure_.draw_without_rendering()
     edges = [display.curve.edges for display in displays]
     np.testing.assert_array_equal(edges[0], edges[1])
     assert edges[0][[0, -1]] == pytest.approx((0.0, 6 * 0.049))
@@ -414,7 +414,7 @@ def test_counts_of_large_samples_fit_into_default_figures(largest):
     display = ReliabilityDisplay.from_predictions(
         rng.random(1_000) < p, p, sample_weight=np.full(1_000, 2_000), ax=plt.subplots()[1]
     )
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
     assert display.ax_histogram_.get_tightbbox().x0 >= 0.0
 
 
@@ -469,7 +469,7 @@ def test_the_annotation_leaves_the_curve_its_corner():
         display = ReliabilityDisplay.from_predictions(
             (rng.random(400) < p**power).astype(int), p, annotate=True
         )
-        display.figure_.canvas.draw()
+        display.figure_.draw_without_rendering()
         (text,) = display.ax_.texts
         box = text.get_window_extent()
         assert (box.y0 > display.ax_.get_window_extent().y0 + 0.5 * display.ax_.bbox.height) == upper
@@ -516,7 +516,7 @@ def test_histograms_of_many_models_have_their_own_rows(forecast):
         assert np.array_equal(
             np.argsort(values, kind="stable"), np.argsort(display.curve.counts, kind="stable")
         )
-    ax.figure.canvas.draw()
+    ax.figure.draw_without_rendering()
     assert histogram.get_position().height == pytest.approx(5 * 0.045 * ax.get_position().height, rel=1e-3)
     bottom = ax.transAxes.inverted().transform(ax.transData.transform((0.0, 0.0)))[1]
     assert bottom > 5 * 0.045
@@ -554,7 +554,7 @@ def test_the_legend_does_not_overlap_the_axes(one_percent, curve):
         for name, proba in models:
             display = ReliabilityDisplay.from_predictions(y, proba, curve=curve, name=name, ax=ax)
             ax = display.ax_
-        display.figure_.canvas.draw()
+        display.figure_.draw_without_rendering()
         legend = ax.get_legend().get_window_extent()
         labels = ax.xaxis.get_tightbbox()
         assert legend.y1 <= labels.y0 + 1

@@ -229,7 +229,7 @@ def test_risk_gaps_by_hand():
     # acting from .6 on costs .5 * 2 / 4; not acting below .8 costs nothing
     assert gaps([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8], thresholds=[0.5]).value == [0.25]
     perfect = DecisionDisplay.from_predictions([0, 1], [0.0, 1.0], n_resamples=19)
-    perfect.figure_.canvas.draw()
+    perfect.figure_.draw_without_rendering()
     assert perfect.curves[None].upper.max() == 0.0
 
 
@@ -365,7 +365,7 @@ def test_plane_is_the_decomposition(data):
         assert (x[0], height[0]) == pytest.approx((parts.miscalibration, parts.discrimination))
         assert point.get_label() == f"{name}: {parts.score:.3f}"
     # each line of equal score has its score at its end
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
     x, top = display.ax_.get_xlim()[1], display.ax_.get_ylim()[1]
     labels = [text for text in display.ax_.texts if text.get_text()]
     assert len(labels) == len(display.lines_) >= 3

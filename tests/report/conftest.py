@@ -4,15 +4,8 @@ import numpy as np
 import pytest
 
 from sklearn_calib.report import calibration_report
-from sklearn_calib.report._numbers import ERRORS
 
 EVIL = '<script>alert("x")</script>&"\'\n\x1b[31m'
-
-
-@pytest.fixture
-def one_measure(monkeypatch):
-    """Leave out the intervals that a test does not look at: they take most of the time."""
-    monkeypatch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
 
 
 @pytest.fixture(scope="session")

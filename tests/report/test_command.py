@@ -100,7 +100,8 @@ def test_options_reach_the_report(tmp_path, forecast, capsys):
     assert printed([*given, "--text"], capsys) == str(expected)
     assert page.read_text(encoding="utf-8") == expected.to_html()
     assert json.loads(numbers.read_text(encoding="utf-8")) == json.loads(json.dumps(expected.to_dict()))
-    assert printed(given, capsys) == expected.verdict
+    without_page = [path, *COLUMNS, "--pos-label", "0", *options, "--json", str(numbers)]
+    assert printed(without_page, capsys) == expected.verdict
 
 
 def test_it_runs_as_a_program(table, tmp_path):

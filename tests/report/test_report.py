@@ -173,6 +173,7 @@ def test_frequencies_are_repetitions(forecast):
     assert weighted.regions == repeated.regions
 
 
+@pytest.mark.thorough
 def test_many_distinct_predictions_are_averaged_without_loss():
     rng = np.random.default_rng(0)
     p = rng.beta(1, 4, 6000)
@@ -195,7 +196,7 @@ def test_equal_seeds_give_equal_reports(forecast):
     assert str(calibration_report(y, p, n_resamples=20, random_state=drawn.seed)) == str(drawn)
 
 
-def test_multiclass(multiclass, multiclass_report):
+def test_multiclass(multiclass, multiclass_report, one_measure):
     (y, p), report = multiclass, multiclass_report
     right, confidence = (p.argmax(axis=1) == y).astype(int), p.max(axis=1)
     assert report.kind == "confidence"
@@ -367,7 +368,7 @@ def test_odd_samples_are_reported(y, p):
     assert report.to_dict()["n_samples"] == len(y)
 
 
-def test_few_contradicted_predictions_of_0_and_1_are_set_aside():
+def test_few_contradicted_predictions_of_0_and_1_are_set_aside(one_measure):
     y = np.r_[np.arange(300) % 2, 1, 0, 0]
     p = np.r_[np.full(300, 0.5), 0.0, 0.0, 0.0]
     report = calibration_report(y, p, n_resamples=20)
@@ -495,7 +496,7 @@ def test_unknown_key(report):
         report.metric("nothing")
 
 
-def test_many_rows_of_rare_events_are_tested_by_draws():
+def test_many_rows_of_rare_events_are_tested_by_draws(one_measure):
     # asymptotic distributions need events, not only samples
     p, million = [1e-6, 1e-6, 2e-6, 2e-6], 10**6
     times = [1, million, 3, million]

@@ -96,22 +96,32 @@ def test_metrics_are_judged_by_their_interval(sample):
         assert found == (expected.corrected, expected.lower, expected.upper)
 
 
-def test_metrics_of_several_classes_are_judged_by_their_interval():
+def several_classes():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), 300)
     y = (p.cumsum(axis=1) < rng.random((300, 1))).sum(axis=1).clip(0, 2)
-    p = p**2 / (p**2).sum(axis=1, keepdims=True)
-    few = {"n_resamples": 20, "random_state": 3}
-    for reduction in (None, "classwise", "top-label"):
-        given = few | {"reduction": reduction}
-        expected = confidence_interval(y, p, metric="smooth_ece", confidence=0.9, **given)
-        assert expected.lower > 0.001
-        limits = {expected.upper: "pass", (expected.lower + expected.upper) / 2: "undecided"}
-        for limit, outcome in (limits | {expected.lower - 1e-6: "fail"}).items():
-            (result,) = judged({"smooth_ece": limit}, y, p, **given)
-            assert (result.outcome, result.n_samples) == (outcome, 300)
-            found = result.estimate, result.lower, result.upper
-            assert found == (expected.corrected, expected.lower, expected.upper)
+    return y, p**2 / (p**2).sum(axis=1, keepdims=True), {"n_resamples": 20, "random_state": 3}
+
+
+@pytest.mark.parametrize(
+    "reduction",
+    [None, *(pytest.param(name, marks=pytest.mark.thorough) for name in ("classwise", "top-label"))],
+)
+def test_metrics_of_several_classes_are_judged_by_their_interval(reduction):
+    y, p, few = several_classes()
+    given = few | {"reduction": reduction}
+    expected = confidence_interval(y, p, metric="smooth_ece", confidence=0.9, **given)
+    assert expected.lower > 0.001
+    limits = {expected.upper: "pass", (expected.lower + expected.upper) / 2: "undecided"}
+    for limit, outcome in (limits | {expected.lower - 1e-6: "fail"}).items():
+        (result,) = judged({"smooth_ece": limit}, y, p, **given)
+        assert (result.outcome, result.n_samples) == (outcome, 300)
+        found = result.estimate, result.lower, result.upper
+        assert found == (expected.corrected, expected.lower, expected.upper)
+
+
+def test_confidence_is_a_binary_problem():
+    y, p, few = several_classes()
     with pytest.raises(ValueError, match="slope needs a binary problem"):
         judged({"slope": [0.9, 1.1]}, y, p, **few)
     limits = {"slope": [0.9, 1.1], "smooth_ece": 0.01, "certificate": 0.01}
