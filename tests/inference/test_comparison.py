@@ -613,10 +613,10 @@ def test_eight_models_with_the_default_number_of_resamples(metric):
 @pytest.mark.parametrize("metric", [brier, ece], ids=["brier", "ece"])
 def test_family_wise_error_rate_of_eight_equal_models(metric):
     hits = 0
-    for seed in range(300):
+    for seed in range(150):
         compared = compare_models(*eight(seed), metric=metric, n_resamples=199, random_state=seed)
         hits += len(compared.best_set) < 8
-    assert hits <= binom.ppf(0.999, 300, 0.05)
+    assert hits <= binom.ppf(0.999, 150, 0.05)
 
 
 def test_text_names_the_metric_and_what_is_compared():

@@ -135,7 +135,7 @@ def test_coverage_of_bands(band):
     # of uniform calibrated predictions: the integral of x - (1 - x) t / (1 - t) from t to 1
     truth = (1 - tau**2) / 2 - (1 - tau) ** 2 / 2 * tau / (1 - tau)
     inside = []
-    for _ in range(400):
+    for _ in range(200):
         p = rng.random(200)
         y = (rng.random(200) < p).astype(int)
         params = {"thresholds": tau, "band": band, "n_resamples": 199, "random_state": rng}
@@ -144,7 +144,7 @@ def test_coverage_of_bands(band):
         inside.append((curve.lower <= truth) & (truth <= curve.upper))
     inside = np.array(inside)
     found = inside.all(axis=1).mean() if band == "simultaneous" else inside.mean(axis=0)
-    assert (np.abs(found - 0.95) <= 4 * np.sqrt(0.05 * 0.95 / 400)).all()
+    assert (np.abs(found - 0.95) <= 4 * np.sqrt(0.05 * 0.95 / 200)).all()
 
 
 def test_area_of_the_murphy_diagram_is_the_brier_score(data):
