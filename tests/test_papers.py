@@ -168,6 +168,7 @@ def test_the_bound_of_continuity_is_a_total_variation():
     assert logit_smoothed._continuity_bound(np.array([move]), [s])[0] == pytest.approx(variation, rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_cutoff_examples(study):
     for run in (cutoff.relations, cutoff.distance_and_decisions, cutoff.tight_examples, cutoff.sign_testing):
         run(study)

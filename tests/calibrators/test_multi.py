@@ -90,6 +90,7 @@ def test_probabilities_are_those_of_the_definition(weighted):
     assert np.abs(expected - calibrator.calibrator_.transform(new[:, 0])).max() > 0.1
 
 
+@pytest.mark.thorough
 def test_nothing_is_added_where_nothing_is_to_be_gained():
     """Of calibrated data the trees get no weight in nearly all samples, and never much."""
     lost, silent = [], 0

@@ -738,6 +738,7 @@ def test_what_a_fit_has_met_of_a_cluster_does_not_count():
     assert steps.mean(axis=1) == pytest.approx(found.residual, abs=0.3)
 
 
+@pytest.mark.thorough
 def test_coverage_of_certificates_of_dependent_samples():
     covered = 0
     for seed in range(20):

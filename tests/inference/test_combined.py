@@ -119,6 +119,7 @@ def test_harmonic_mean_by_hand():
     assert result.statistic == pytest.approx(3 / (1 / first + 2 / second))
 
 
+@pytest.mark.thorough
 def test_level_is_exact_over_all_labels():
     # all outcomes of six predictions: P(p-value <= alpha) is at most alpha, draws included
     p = np.array([0.2, 0.2, 0.4, 0.45, 0.7, 0.7])

@@ -84,6 +84,7 @@ def test_exact_coverage_with_equal_predictions(prediction, n):
         assert binom.pmf(events, n, truth) @ covered > 0.92
 
 
+@pytest.mark.thorough
 def test_coverage_of_a_shift():
     """Deciles that are 0.05 too low: fewer than 138 of 150 have a probability of 3% at a coverage of .95."""
     hits = 0

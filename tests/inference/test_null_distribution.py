@@ -203,6 +203,7 @@ def test_sampling_weights_of_several_classes():
     assert found.weights == "sampling"
 
 
+@pytest.mark.thorough
 def test_samples_of_several_classes_drawn_by_class():
     """Calibrated in the population, of which one class was sampled in full and the others in part."""
     rng = np.random.default_rng(0)

@@ -66,6 +66,7 @@ def test_response(binary, three, estimator, response_method, expected):
         assert stage.transform(X).shape == (y.shape[0], n_columns)
 
 
+@pytest.mark.thorough
 def test_cross_fitting_rescues_the_calibrator_of_a_random_forest():
     X, y = make_classification(1500, n_features=10, n_informative=3, flip_y=0.3, random_state=0)
     X_new, y_new = X[500:], y[500:]

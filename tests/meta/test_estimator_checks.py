@@ -113,6 +113,7 @@ def test_cross_fit_scorer():
     assert run(CrossFitScorer(LogisticRegression(), cv=3), CROSS_FIT_FAILURES) >= 49
 
 
+@pytest.mark.thorough
 def test_selective_classifier():
     unlike = dict.fromkeys(WEIGHT_CHECKS, "draws samples, of copies otherwise than of weights")
     assert (
