@@ -66,7 +66,7 @@ def _status(name: str) -> int:
 def measure(task: Task, sort: Task, budget: float) -> dict[str, Any]:
     """Time a task alternately with a sort; return times of both, and the peak memory.
 
-    The first call warms up, and is only counted if it takes longer than the budget, or the budget is 0.
+    The first call warms up, and is only counted if it takes longer than four times the budget.
     """
     with PeakMemory() as memory:
         first = clock(task)
@@ -74,13 +74,13 @@ def measure(task: Task, sort: Task, budget: float) -> dict[str, Any]:
         return {"seconds": [first], "sort": [max(clock(sort), 1e-9)], "peak": memory.bytes}
     repeats, sort_repeats = repeats_of(first), repeats_of(clock(sort))
     first_sort = clock(sort, sort_repeats)
-    times = [(first, first_sort)] if first > budget else []
-    least, spent = 1 if times else 3, first if times else 0.0
-    while first <= 4 * budget and (len(times) < least or (spent < budget and len(times) < 51)):
+    if first > 4 * budget:
+        return {"seconds": [first], "sort": [first_sort], "peak": memory.bytes}
+    times: list[tuple[float, float]] = []
+    least, spent = 1 if first > budget else 3, 0.0
+    while len(times) < least or (spent < budget and len(times) < 51):
         times.append((clock(task, repeats), clock(sort, sort_repeats)))
         spent += times[-1][0] * repeats + times[-1][1] * sort_repeats
-    if not times:
-        times.append((first, first_sort))
     seconds, sorted_in = zip(*times, strict=True)
     return {"seconds": seconds, "sort": sorted_in, "peak": memory.bytes}
 
