@@ -1,5 +1,7 @@
 """Bands of reliability curves, and the limits of one frequency."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
