@@ -45,7 +45,7 @@ def test_annotations_are_short():
     for subpackage, name, signature in SIGNATURES:
         for parameter in signature.parameters.values():
             shown = inspect.formatannotation(parameter.annotation)
-            assert len(shown) <= 120 or subpackage == "plot", (name, shown)
+            assert len(shown) <= 120, (name, shown)
 
 
 def test_random_states():
