@@ -328,7 +328,7 @@ def weighting(sample: Any, design_effect: float | None = None) -> dict[str, Any]
 def weight_words(result: Any, *, corrected: bool = True) -> str:
     """Return what a result tells of weights, in words; nothing if there are none."""
     if result.weights == "case-control" and corrected:
-        return "by class (case-control), probabilities corrected"
+        return "by class (case-control), tested as probabilities among the samples"
     if result.weights == "case-control":
         return f"by class (case-control), effective number of samples {result.n_effective:,.0f}"
     if result.weights == "sampling":

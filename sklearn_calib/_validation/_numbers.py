@@ -156,15 +156,22 @@ def warn_of_scale(w: Array) -> None:
     total = float(w.sum())
     size = total / float(w @ w) * total
     small = total < size / _LARGEST_RATIO
-    # whole numbers can be frequencies
-    if small or (total > _LARGEST_RATIO * size and not np.array_equal(w, np.rint(w))):
-        warnings.warn(
-            f"sample_weight sums to {total:.3g}, but the effective number of samples is {size:.0f}. A weight "
-            "of 1 counts as one sample, so that the penalties and priors of calibrators have too "
-            f"{'much' if small else 'little'} influence. Multiply the weights by {size / total:.3g}.",
-            UserWarning,
-            stacklevel=6,
-        )
+    if not (small or total > _LARGEST_RATIO * size):
+        return
+    advice = f"Multiply the weights by {size / total:.3g}"
+    if np.array_equal(w, np.rint(w)):
+        # tables of counts have few rows with many different counts; equal weights can be counts, too
+        different = np.unique(w[w > 0])
+        if different[0] == 1 or not 1 < different.size <= w.size / 10:
+            return
+        advice += "; if a weight of k counts k equal samples, repeat them instead (np.repeat)"
+    warnings.warn(
+        f"sample_weight sums to {total:.3g}, but the effective number of samples is {size:.0f}. A weight "
+        "of 1 counts as one sample, so that the penalties and priors of calibrators have too "
+        f"{'much' if small else 'little'} influence. {advice}.",
+        UserWarning,
+        stacklevel=6,
+    )
 
 
 def check_frequency_weights(w: Array) -> NDArray[np.int64]:

@@ -194,10 +194,10 @@ class CutoffCertificateMixin:
         check_is_fitted(self)
         if weights == "sampling" and hasattr(self, "_fitted_outcomes") and self._weighted:
             raise ValueError(
-                "sample_weight was not 1 everywhere in fit, but sampling weights (the default, "
-                "weights='sampling') have no certificate. Pass weights='frequency' if a weight of k stands "
-                "for k samples; else use the upper limit of confidence_interval with "
-                "metric='cutoff_calibration_error' and the weights, for samples that fit did not use."
+                "sample_weight was not 1 everywhere in fit, but certificates count samples: sampling weights "
+                "(the default, weights='sampling') are not supported. Use the upper limit of "
+                "confidence_interval with metric='cutoff_calibration_error' and the weights, for samples "
+                "that fit did not use. Pass weights='frequency' only if a weight of k counts k equal samples."
             )
         if method == "fitted":
             n_resamples = check_resamples(n_resamples, confidence)

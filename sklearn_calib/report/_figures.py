@@ -100,6 +100,9 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
     if report.positive not in ("", "1"):
         axis += f" ({plain(one_line(report.positive, 40))})"
 
+    # CutoffDisplay draws none for weights by class
+    band = f"Grey: {level_text(report)} null band. " if points.class_weights is None else ""
+
     def reliability(ax: Axes) -> None:
         scale: Any = "logit" if at_end else "probability"
         ReliabilityDisplay.from_predictions(points.y, points.p, scale=scale, ax=ax, **options)
@@ -124,8 +127,8 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
         (
             "Cumulative residuals",
             "Outcomes minus predictions, summed from small to large predictions: where the curve falls, "
-            f"predictions are too high. Grey: {level_text(report)} null band. The bar marks the interval "
-            "that attains the cutoff calibration error.",
+            "predictions are too high. "
+            f"{band}The bar marks the interval that attains the cutoff calibration error.",
             residuals,
         ),
         (

@@ -35,6 +35,8 @@ _MATERIAL = 0.01
 _WIDTH = 100
 # The headline and the findings name at most so many classes or groups.
 _MOST_NAMED = 3
+# Longer names are cut there.
+_LONGEST = 200
 # The text lists at most so many classes or groups: those with the smallest p-values.
 _MOST_PARTS = 20
 
@@ -254,7 +256,7 @@ def verdict(report: ReportNumbers) -> Verdict:
 
 def listed(names: list[str], most: int) -> str:
     """Return the first names as "a, b and 2 more", or apart by semicolons if one contains "and"."""
-    shown = [one_line(name, 40) for name in names[:most]]
+    shown = [one_line(name, _LONGEST) for name in names[:most]]
     shown += [f"{len(names) - most} more"] * (len(names) > most)
     if any(" and " in name for name in shown):
         return "; ".join(shown)
@@ -310,7 +312,7 @@ def _part_words(of: str, part: ReportPart, report: ReportNumbers) -> str:
             f"{_error(part.predicted, part.observed, kind)}: {probability(part.predicted)} predicted, "
             f"{probability(part.observed)} observed, {sample_words(part.n_samples)}"
         )
-    return f"{_capital(of)} {one_line(part.name, 40)}: {text} (adjusted {pvalue_words(part.adjusted)})."
+    return f"{_capital(of)} {one_line(part.name, _LONGEST)}: {text} (adjusted {pvalue_words(part.adjusted)})."
 
 
 def _contradicted(report: ReportNumbers) -> str:
@@ -427,6 +429,11 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
     level = verdict(report).level
     off = [part.name for of, part in report.significant_parts if of == "group"] * (len(report.groups) > 1)
     groups = f"{listed(off, 5)} {'is' if len(off) == 1 else 'are'} significantly miscalibrated" if off else ""
+    found = [of for of, _ in report.significant_parts]
+    by_features = [
+        "MultiCalibrator corrects segments by their features: make_pipeline(CrossFitScorer(model, "
+        "passthrough=True), MultiCalibrator()).fit(X, y), where X has the features of training samples."
+    ] * ("segment" in found and report.kind == "binary")
     p, differ = pvalue_words(report.groups_pvalue), off and report.is_significant(report.groups_pvalue)
     if level == "fine":
         lines = ["Do not recalibrate: a calibrator would fit noise."]
@@ -444,25 +451,26 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
             "The miscalibration is significant but small. Recalibrate only if decisions depend on such "
             f"differences. {_calibrator(report)}"
         ]
-    elif {of for of, _ in report.significant_parts} == {"segment"}:
+    elif set(found) == {"segment"}:
         lines = [
-            "Confirm the segments on new samples. A calibrator of the score alone cannot correct them: "
-            "MultiCalibrator uses the features, too."
+            "Confirm the segments on new samples. A calibrator of the score alone cannot correct them.",
+            *by_features,
         ]
     else:
-        name, how = "calibrator", f"Recalibrate. {_calibrator(report)}"
+        name = report.selection.chosen if report.selection else "calibrator"
+        how = f"Recalibrate. {_calibrator(report)}"
+        fit = f"CalibratedClassifier(model, {name}) uses cross-validation on the training samples"
         if differ:
-            name, how = "GroupCalibrator()", f"Groups differ ({p}): {groups}. "
-            how += (
-                "Recalibrate with GroupCalibrator, which fits a map for each group, shrunk to a pooled one."
-            )
-        elif report.selection is not None:
-            name = report.selection.chosen
+            how = f"Groups differ ({p}): {groups}. Recalibrate with GroupCalibrator, which fits a map for "
+            how += "each group, shrunk to a pooled one."
+            pooled = "" if report.kind == "binary" else "TemperatureCalibrator()"
+            fit = f"calibrator = GroupCalibrator({pooled}).fit(p, y, groups=groups), then "
+            fit += "calibrator.predict_proba(p, groups=groups)"
         lines = [
             how,
             "Fit it on samples that the model was not trained on, never on the samples of this report: "
-            f"CalibratedClassifier(model, {name}) uses cross-validation on the training samples. Then repeat "
-            "this report on new samples.",
+            f"{fit}. Then repeat this report on new samples.",
+            *by_features,
         ]
     if report.n_impossible and level != "off":
         least = f"{report.rounding:.2g}"

@@ -105,3 +105,19 @@ def test_weights_that_are_not_on_the_scale_of_counts(factor, influence):
         warnings.simplefilter("error")
         SplineCalibrator().fit(p, y, weights)
         SplineCalibrator().fit(p, y, np.full(200, 1000))
+
+
+def test_weights_of_few_strata_are_sampling_weights_even_if_they_are_whole_numbers():
+    rng = np.random.default_rng(0)
+    p = rng.random(1500)
+    y, weights = (rng.random(1500) < p).astype(int), rng.choice([12, 50], 1500)
+    factor = weights.sum() / (weights**2).sum()
+    words = f"Multiply the weights by {factor:.3g}; if a weight of k counts k equal samples, repeat them"
+    with pytest.warns(UserWarning, match=words):
+        SplineCalibrator().fit(p, y, weights)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SplineCalibrator().fit(np.repeat(p, weights), np.repeat(y, weights))
+        # counts of a table: many different ones, or some of 1
+        SplineCalibrator().fit(p, y, rng.integers(2, 1000, 1500))
+        SplineCalibrator().fit(p, y, np.where(weights == 12, 1, 50))

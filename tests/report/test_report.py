@@ -308,7 +308,8 @@ def test_segments(one_measure):
     # calibrated on average, so that the segment alone is significant
     assert report.pvalue == min(1.0, 2 * report.tests[0].result.pvalue) > 0.05
     assert name in report.verdict
-    assert "MultiCalibrator" in report.advice[0]
+    pipeline = "make_pipeline(CrossFitScorer(model, passthrough=True), MultiCalibrator()).fit(X, y)"
+    assert pipeline in report.advice[1]
     assert any(line.startswith(f"Segment {name}: the model underpredicts by") for line in report.findings)
     assert "multiplied by 2, because segments are tested, too" in " ".join(str(report).split())
     assert "Columns left out: nothing (all values are missing)." in " ".join(str(report).split())
@@ -580,6 +581,23 @@ def test_weights_by_class_correct_the_probabilities(one_measure):
         rows = (1 - (1 - p) ** 1.5 >= region.lower) & (1 - (1 - p) ** 1.5 <= region.upper)
         assert region.observed == pytest.approx(np.average(y[rows], weights=w[rows]))
         assert region.gap < 0
+
+
+def test_the_caption_of_weights_by_class_mentions_no_null_band(one_measure):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.1, 0.9, 400)
+    y = (rng.random(400) < p).astype(int)
+    report = calibration_report(y, p, sample_weight=np.where(y, 1.0, 3.0), n_resamples=20)
+    assert "by class (case-control), tested as probabilities among the samples" in " ".join(
+        str(report).split()
+    )
+    assert "null band" not in report.to_html()
+    assert (
+        "predictions are too high. Grey: 95% null band. The bar"
+        in calibration_report(y, p, n_resamples=20).to_html()
+    )
 
 
 def test_weights_by_class_of_several_classes(one_measure):

@@ -1,5 +1,6 @@
 """Words of a report, against models whose error is known, and of numbers one by one."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.calibrators import PlattCalibrator
+from sklearn_calib.calibrators import GroupCalibrator, PlattCalibrator
 from sklearn_calib.metrics import IntervalEstimate, calibration_summary
 from sklearn_calib.report import ReportRegion, calibration_report
 from sklearn_calib.report._numbers import differences_pvalue
@@ -162,7 +163,33 @@ def test_groups_that_differ_are_named(uniform):
     groups = np.where(np.arange(2500) % 2, "good", "bad")
     report = report_of(np.where(groups == "bad", uniform**2, uniform), uniform, groups=groups)
     assert report.advice[0].startswith("Groups differ (p < 0.0001): bad is significantly miscalibrated.")
-    assert "CalibratedClassifier(model, GroupCalibrator())" in report.advice[1]
+    # the recommended calls, as printed
+    fit, predict = re.findall(
+        r"(?:Group)?[Cc]alibrator(?:\(\).fit|.predict_proba)\([^)]*\)", report.advice[1]
+    )
+    y = (np.random.default_rng(1).random(2500) < np.where(groups == "bad", uniform**2, uniform)).astype(int)
+    given = {"p": uniform, "y": y, "groups": groups, "GroupCalibrator": GroupCalibrator}
+    given["calibrator"] = eval(fit, given)
+    found = eval(predict, given)[:, 1]
+    assert np.abs(found - np.where(groups == "bad", uniform**2, uniform)).mean() < 0.03
+
+
+def test_long_names_of_segments_and_the_correction_by_features():
+    rng = np.random.default_rng(0)
+    status = rng.choice(["Married-civ-spouse-or-partner", "Never-married"], 6000)
+    work = rng.choice(["Exec-managerial-and-professional", "Other-service"], 6000)
+    p = rng.uniform(0.1, 0.9, 6000)
+    off = (status == "Never-married") == (work == "Other-service")
+    features = {"marital-status": status, "occupation": work}
+    report = report_of(p + np.where(off, -0.1, 0.1), p, features=features)
+    names = [str(segment) for segment in report.segments.segments]
+    assert max(map(len, names)) > 70
+    text = " ".join(report.findings)
+    assert all(f"Segment {name}: the model" in text for name in names[:3])
+    assert all(name in report.verdict for name in names[:3])
+    assert any("passthrough=True), MultiCalibrator()).fit(X, y)" in line for line in report.advice)
+    plain = report_of(p + np.where(off, -0.1, 0.1), p)
+    assert "MultiCalibrator" not in str(plain)
 
 
 def test_groups_with_the_same_error_do_not_differ():
