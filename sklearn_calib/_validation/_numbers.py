@@ -160,9 +160,9 @@ def warn_of_scale(w: Array) -> None:
         return
     advice = f"Multiply the weights by {size / total:.3g}"
     if np.array_equal(w, np.rint(w)):
-        # tables of counts have few rows with many different counts; equal weights can be counts, too
+        # tables of counts have few samples of each count; equal weights can be counts, too
         different = np.unique(w[w > 0])
-        if different[0] == 1 or not 1 < different.size <= w.size / 10:
+        if different[0] == 1 or not 1 < different.size <= w.size / 50:
             return
         advice += "; if a weight of k counts k equal samples, repeat them instead (np.repeat)"
     warnings.warn(
