@@ -375,7 +375,6 @@ class Populations:
         self.grouped, self.n_resamples, self.keep = grouped, n_resamples, keep
         self.seed = int(rng.integers(2**63))
         self.direction = _direction(grouped)
-        self._estimated = self.truth(1.0)
         self._kept: dict[float, list[tuple[NDArray[Any], NDArray[Any]]]] = {}
         self._coupled: CoupledOutcomes | None = None
 
@@ -428,15 +427,12 @@ class Populations:
         """Return the sample with the numbers that are expected of each prediction under ``truth``.
 
         If weights depend on the outcome, the outcomes decide how often a prediction of the population is
-        sampled. Numbers in the sample are those of the estimated curve.
+        sampled. The weight of a prediction is its number in the population.
         """
         design = self.grouped.design
         if design is None or design.class_weights is None or design.clusters is not None:
             return self.grouped
-        share = sampled_share(truth, design.class_weights) / sampled_share(
-            self._estimated, design.class_weights
-        )
-        count = design.count * share[design.group]
+        count = (self.grouped.weight * sampled_share(truth, design.class_weights))[design.group]
         count *= design.count.sum() / count.sum()
         return replace(self.grouped, design=replace(design, count=count))
 
