@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ from sklearn_calib.plot._bands import (
 )
 from sklearn_calib.plot._monotone_band import monotone_band, squared_weights
 from sklearn_calib.plot._simulated import SimulatedOutcomes
-from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, shown_range
+from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, moved, shown_range
 
 # Number of bins of the histogram of the predictions.
 _HISTOGRAM = 50
@@ -144,6 +145,9 @@ class _Estimate:
     #: Event frequencies of windows or bins, effective numbers of samples, and limits of such frequencies.
     frequency: Array | None = None
     size: Array | None = None
+    #: What is added to frequencies, or to their log-odds, in the curve.
+    shift: Any = 0.0
+    in_log_odds: bool = False
     limits: Callable[[Array, Array, float], tuple[Array, Array]] | None = None
     bandwidth: float | None = None
     decomposition: ScoreDecomposition | None = None
@@ -217,15 +221,16 @@ def reliability_curve(
 
         frequency, size = made.frequency, made.size
         if band == "confidence" and frequency is not None and size is not None and made.limits is not None:
-            shift = made.observed - frequency
+            shift, in_log_odds = made.shift, made.in_log_odds
             if sample.clusters is not None:
                 # two events and two non-events more: points without either vary, too
                 truth, mean = ((x * size + 2.0) / (size + 4.0) for x in (made.observed, frequency))
-                curves = _transformed(simulate(truth)[1] - shift[:, np.newaxis], rates)
+                curves = moved(simulate(truth)[1].T, -shift, in_log_odds).T
+                curves = _transformed(curves, rates)
                 size = np.minimum(size, effective_size(_transformed(mean, rates), curves, confidence))
             back = None if rates is None else 1.0 / rates
             lower, upper = (
-                np.clip(_transformed(limit, back) + shift, 0.0, 1.0)
+                np.clip(moved(_transformed(limit, back), shift, in_log_odds), 0.0, 1.0)
                 for limit in made.limits(_transformed(frequency, rates), size, confidence)
             )
             found = ReliabilityBand(band, confidence, made.predicted, lower, upper, bars=bars)
@@ -281,6 +286,8 @@ def _smooth(sample: BinarySample, scale: str, shown: tuple[float, float]) -> _Es
         redraw,
         frequency=curve.frequency,
         size=curve.effective_size,
+        shift=curve.shift,
+        in_log_odds=curve.in_log_odds,
         limits=wilson_interval,
         bandwidth=curve.bandwidth,
     )

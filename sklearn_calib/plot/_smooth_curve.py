@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct, idct
 from scipy.special import expit
+from scipy.special import logit as log_odds
 
 from sklearn_calib._core._grouping import group_starts
 from sklearn_calib._core._links import logit
@@ -55,6 +56,11 @@ def beyond(low: float, high: float) -> str:
     return f"above {high:.3g}" if low == 0.0 else f"below {low:.3g}"
 
 
+def moved(prob: Array, shift: Array, in_log_odds: bool) -> Array:
+    """Return probabilities plus a shift, or with a shift of their log-odds."""
+    return np.asarray(expit(log_odds(prob) + shift) if in_log_odds else prob + shift)
+
+
 class UnitAxis:
     """The range shown of the axis of a diagram, moved to [0, 1], and the samples in it.
 
@@ -74,13 +80,17 @@ class UnitAxis:
         self.sample = sample if inside.all() or not inside.any() else sample.take(inside)
         self.origin, self.length = low, high - low
         if self.logit:
-            x = np.clip(logit(self.sample.p), *self._ends)
+            x = self.log_odds(self.sample.p)
             self.origin, self.length = float(x.min()), max(float(np.ptp(x)), shortest)
 
     def locate(self, p: Array) -> Array:
         """Return the places of predictions."""
-        x = np.clip(logit(p), *self._ends) if self.logit else p
+        x = self.log_odds(p) if self.logit else p
         return np.clip((x - self.origin) / self.length, 0.0, 1.0)
+
+    def log_odds(self, p: Array) -> Array:
+        """Return log-odds, moved to the ends of the axis if they lie beyond."""
+        return np.clip(logit(p), *self._ends)
 
     def probability(self, place: Array) -> Array:
         """Return the predictions at places."""
@@ -231,14 +241,13 @@ class SmoothCurve:
             _gather(window.bin_of, each if inner.w is None else inner.w * each)[window.used, np.newaxis]
             for each in (inner.y, inner.p)
         )
-        # residuals are smoothed instead of outcomes: a wide kernel would flatten the curve at its ends
-        mass, residuals = window.mass[:, np.newaxis], scale == "probability"
-        self._diagonal, self._expected = (
-            residuals * self.predicted[:, np.newaxis],
-            residuals * expected / mass,
-        )
-        self.observed = np.clip(self._curves(events, mass)[:, 0], 0.0, 1.0)
+        mass, self.in_log_odds = window.mass[:, np.newaxis], axis.logit
+        self._expected = expected / mass
         self.frequency = window.mean(events, mass)[:, 0]
+        self.shift = self._shift(mass)[:, 0]
+        self.observed = np.clip(moved(self.frequency, self.shift, axis.logit), 0.0, 1.0)
+        if not axis.logit:
+            self.shift = self.observed - self.frequency
         self.effective_size = window.effective_size(expected[:, 0] / window.mass)
         nearby = window.nearby(window.mass)
         drawn = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
@@ -250,13 +259,13 @@ class SmoothCurve:
         drawn &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
         self.observed[~drawn] = np.nan
 
-    def _curves(self, events: Array, mass: Array) -> Array:
-        """Return curves, (nodes, r), for the weights of events and of all samples in the used bins.
+    def _shift(self, mass: Array) -> Array:
+        """Return the nodes less the mean predictions in their windows, (nodes, r), or those of log-odds.
 
-        They are not clipped to [0, 1].
+        A wide kernel would flatten the mean outcome at the ends of the curve, as it flattens this mean.
         """
-        mean = self._window.mean(events - self._expected * mass, mass)
-        return np.asarray(self._diagonal + mean)
+        mean, nodes = self._window.mean(self._expected * mass, mass), self.predicted[:, np.newaxis]
+        return np.asarray(log_odds(nodes) - self._axis.log_odds(mean) if self.in_log_odds else nodes - mean)
 
     def smooth(self, prob: Array, weight: Array, sums: Array) -> Array:
         """Return curves for weights and sums of labels, (groups, r), at the predictions ``prob``."""
@@ -268,6 +277,8 @@ class SmoothCurve:
             out[bin_of[starts]] = np.add.reduceat(values, starts, axis=0)
             return out[self._window.used]
 
-        found = self._curves(gathered(sums), gathered(weight))
+        mass = gathered(weight)
+        # not clipped to [0, 1]
+        found = moved(self._window.mean(gathered(sums), mass), self._shift(mass), self.in_log_odds)
         found[np.isnan(self.observed)] = np.nan
         return found

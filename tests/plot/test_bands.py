@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.special import logit
+from scipy.special import expit, logit
 from scipy.stats import binom, binomtest
 from sklearn.isotonic import IsotonicRegression
 
@@ -182,14 +182,16 @@ def test_bootstrap_band_is_that_of_resampled_rows(size, scale):
     x = made.predicted[known]
     if scale == "logit":
         kernel = np.exp(-0.5 * ((logit(x)[:, None] - logit(p)) / made.bandwidth) ** 2)
-        x, r = 0.0, y
     else:
         kernel = sum(np.exp(-0.5 * ((x[:, None] - u) / made.bandwidth) ** 2) for u in (p, -p, 2 - p))
-        r = y - p
     n, curves = code[-1] + 1, []
     for _ in range(1500):
         times = np.bincount(rng.integers(n, size=n), minlength=n)[code]
-        curves.append(np.clip(x + kernel @ (times * r) / (kernel @ times), 0, 1))
+        outcome, mean = (kernel @ (times * part) / (kernel @ times) for part in (y, p))
+        if scale == "logit":
+            curves.append(expit(logit(outcome) + logit(x) - logit(mean)))
+        else:
+            curves.append(np.clip(x + outcome - mean, 0, 1))
     for limit, level in ((made.band.lower, 0.05), (made.band.upper, 0.95)):
         np.testing.assert_allclose(limit[known], np.quantile(curves, level, axis=0), atol=0.03)
     assert made.band.kind == "bootstrap"

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 from scipy.stats import binom, binomtest
 from sklearn.isotonic import IsotonicRegression
 
@@ -87,7 +87,7 @@ def rare_events(seed, n=8000):
 
 @pytest.mark.parametrize("shape", ["wide", "rare"])
 def test_band_of_the_smooth_curve_against_its_definition(shape):
-    """Wilson's interval of the frequency of the window, moved to the curve."""
+    """Wilson's interval of the frequency of the window, moved to the curve; of rare events in log-odds."""
     rng = np.random.default_rng(5)
     p = 0.9 * rng.beta(0.3, 2.0, 400)
     y, p = ((rng.random(400) < p).astype(int), p) if shape == "wide" else rare_events(1)
@@ -104,9 +104,13 @@ def test_band_of_the_smooth_curve_against_its_definition(shape):
         frequency, mean = kernel @ y / total, kernel @ p / total
         size = total**2 / squares
         size *= min(mean * (1 - mean) * squares / (kernel**2 @ (p * (1 - p))), 1.0)
-        shift = min(max(t + frequency - mean, 0.0), 1.0) - frequency
-        limits = wilson_interval(np.array(frequency), np.array(size), 0.95)
-        expected = [min(max(float(limit) + shift, 0.0), 1.0) for limit in limits]
+        limits = [float(limit) for limit in wilson_interval(np.array(frequency), np.array(size), 0.95)]
+        if shape == "wide":
+            shift = min(max(t + frequency - mean, 0.0), 1.0) - frequency
+            expected = [min(max(limit + shift, 0.0), 1.0) for limit in limits]
+        else:
+            ratio = t / (1 - t) * (1 - mean) / mean
+            expected = [limit * ratio / (1 - limit + limit * ratio) for limit in limits]
         width = expected[1] - expected[0]
         np.testing.assert_allclose(
             [found.band.lower[j], found.band.upper[j]], expected, atol=0.01 * width, err_msg=f"{t}"
@@ -199,7 +203,9 @@ def test_smooth_curve_on_the_logit_axis_is_a_kernel_regression(weighted):
     t = np.log(curve.predicted / (1 - curve.predicted))
     kernel = w * np.exp(-0.5 * ((t[:, None] - x) / curve.bandwidth) ** 2)
     shown = np.isfinite(curve.observed)
-    np.testing.assert_allclose(curve.observed[shown], (kernel @ y / kernel.sum(axis=1))[shown], atol=2e-3)
+    outcome, mean = (kernel @ part / kernel.sum(axis=1) for part in (y, expit(x)))
+    expected = expit(logit(outcome) + t - logit(mean))
+    np.testing.assert_allclose(curve.observed[shown], expected[shown], atol=2e-3)
     assert curve.counts.sum() == pytest.approx(w.sum())
 
 
@@ -328,7 +334,8 @@ def test_rare_events_are_smoothed_in_log_odds_up_to_a_thousandth_of_the_axis():
     assert curve.bandwidth == pytest.approx(1.06 * x.std() * (2 * y.sum()) ** -0.2)
     t = curve.predicted
     kernel = np.exp(-0.5 * ((np.log(t / (1 - t))[:, None] - x) / curve.bandwidth) ** 2)
-    expected = np.clip(t + kernel @ (y - p) / kernel.sum(axis=1), 0.0, 1.0)
+    outcome, mean = (kernel @ part / kernel.sum(axis=1) for part in (y, p))
+    expected = expit(logit(outcome) + logit(t) - np.maximum(logit(mean), least))
     shown = np.isfinite(curve.observed)
     np.testing.assert_allclose(curve.observed[shown], expected[shown], atol=2e-2 * high)
     # one event of a sparse tail does not make a peak
