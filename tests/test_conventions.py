@@ -42,7 +42,7 @@ def defaults(parameter):
 
 def test_annotations_are_short():
     """A module without "from __future__ import annotations" shows array-like as a long union."""
-    for subpackage, name, signature in SIGNATURES:
+    for _, name, signature in SIGNATURES:
         for parameter in signature.parameters.values():
             shown = inspect.formatannotation(parameter.annotation)
             assert len(shown) <= 120, (name, shown)

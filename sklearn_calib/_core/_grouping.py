@@ -134,6 +134,12 @@ class GroupedOutcomes:
         return float(self.weight.sum())
 
     @property
+    def chance(self) -> Array:
+        """Event probabilities among the samples, where they differ from those in the population."""
+        by_class = None if self.design is None else self.design.class_weights
+        return self.prob if by_class is None else sampled_probability(self.prob, by_class)
+
+    @property
     def residual(self) -> Array:
         """Weighted residual sum of each group, positives - weight * prob."""
         return self.positives - self.weight * self.prob
@@ -404,7 +410,8 @@ def _group_design(
     count, positives = np.add.reduceat(ones, cells), np.add.reduceat(ones * y[order], cells)
     group, clusters, of_groups = (np.cumsum(new_group) - 1)[cells], None, None
     if codes is not None:
-        clusters = _clusters(y[order], prob[cells], np.cumsum(new_cell) - 1, ones, codes[order])
+        chance = prob if class_weights is None else sampled_probability(prob, class_weights)
+        clusters = _clusters(y[order], chance[cells], np.cumsum(new_cell) - 1, ones, codes[order])
         of_groups = replace(clusters, group=group[clusters.group])
     design = Design(group, weight[cells], count, positives, clusters, class_weights)
     return GroupedOutcomes(prob[new_group], *design.weigh(count, positives), of_groups, design)

@@ -50,6 +50,11 @@ class Table:
     class_weights: Array | None = None
 
     @property
+    def chance(self) -> Array:
+        """Probabilities among the samples, where they differ from those in the population."""
+        return self.prob if self.class_weights is None else sampled_probability(self.prob, self.class_weights)
+
+    @property
     def exclusive(self) -> bool:
         """Whether exactly one of the columns occurs in each row."""
         return self.y.ndim == 1
@@ -211,7 +216,8 @@ def check_table(
     if reduction == "top-label":
         members = tuple(part.members for part in split_classes(y, p, reduction) if part.members is not None)
         ((_, y, p, _),) = split_classes(y, p, "confidence")
-    found = None if codes is None else clusters_of_classes(y, p, codes)
+    among = p if by_class is None else sampled_probability(p, by_class)
+    found = None if codes is None else clusters_of_classes(y, among, codes)
     if reduction == "top-label":
         y, p = y[:, np.newaxis], p[:, np.newaxis]
     return Table(y, p, found, members, w, first.sampling, by_class)

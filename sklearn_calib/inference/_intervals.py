@@ -254,7 +254,7 @@ def confidence_interval(
     grouped = redrawn.grouped
     if clusters is not None and grouped.clusters is None:
         found = replace(found, **single_clusters(sample.total))
-    return replace(found, **support_of(sample, grouped.clusters, grouped.prob))
+    return replace(found, **support_of(sample, grouped.clusters, grouped.chance))
 
 
 class SharedIntervals:
@@ -268,7 +268,7 @@ class SharedIntervals:
     def __init__(self, sample: BinarySample, confidence: float, n_resamples: int, seed: int) -> None:
         self.sample, self.confidence, self.n_resamples, self.seed = sample, confidence, n_resamples, seed
         self.grouped = group_sample(sample)
-        self.support = support_of(sample, self.grouped.clusters, self.grouped.prob)
+        self.support = support_of(sample, self.grouped.clusters, self.grouped.chance)
         self.populations = self._populations(n_resamples, DISTINCT, keep=True)
 
     def interval(self, metric: Metric) -> ConfidenceInterval:
@@ -326,7 +326,7 @@ def _bootstrap(
         ends = np.quantile(draws, [alpha / 2, 1 - alpha / 2], method="weibull")
         if clusters is not None:
             ends = redrawn.estimate + clusters.widening(alpha) * (ends - redrawn.estimate)
-    known = dependence_of(clusters, redrawn.grouped.prob)
+    known = dependence_of(clusters, redrawn.grouped.chance)
     low, high = ends.tolist()
     return ConfidenceInterval(
         redrawn.estimate, low, high, confidence, null_mean=float("nan"), method="bootstrap", **known
@@ -347,7 +347,7 @@ def inverted(redrawn: Redrawn, populations: Populations, confidence: float) -> C
         null_mean=path.null_mean,
         method="inversion",
         corrected=float(min(max(path.corrected(), low), high)),
-        **dependence_of(redrawn.grouped.clusters, redrawn.grouped.prob),
+        **dependence_of(redrawn.grouped.clusters, redrawn.grouped.chance),
     )
 
 
@@ -469,9 +469,9 @@ class TablePopulations(Populations):
 
     def shifts(self, alpha: float) -> list[Array]:
         """Return the probabilities if those of one problem are shifted."""
-        out = []
-        for part in self.parts:
-            for truth in shifted(part.grouped, alpha):
+        out, gaps = [], self._gaps()
+        for part, gap in zip(self.parts, gaps, strict=True):
+            for truth in shifted(part.grouped, alpha, gap):
                 q = self.table.prob.copy()
                 if self.table.exclusive:
                     rest = 1.0 - q[:, part.column]
@@ -479,6 +479,19 @@ class TablePopulations(Populations):
                 q[part.rows, part.column] = truth[part.group]
                 out.append(self._probabilities(q))
         return out
+
+    def _gaps(self) -> list[Array | None]:
+        """Return simulated sums of residuals of each problem, if there are weights or clusters."""
+        table = self.table
+        if table.clusters is None and not table.sampling:
+            return [None] * len(self.parts)
+        draws = table.simulated(table.prob, _SHIFT_DRAWS, np.random.default_rng(0))
+        gaps: list[list[Array]] = [[] for _ in self.parts]
+        for count, positives in draws:
+            for part, found in zip(self.parts, gaps, strict=True):
+                rest = positives(part.column) - count * table.prob[:, part.column, np.newaxis]
+                found.append(rest[part.rows].sum(axis=0))
+        return [np.concatenate(found) for found in gaps]
 
     def samples(self, multiple: float) -> Iterator[tuple[Array, Any]]:
         """Yield samples of the population."""
@@ -602,20 +615,25 @@ def _direction(grouped: GroupedOutcomes) -> Array:
     return direction
 
 
-def shifted(grouped: GroupedOutcomes, alpha: float) -> list[Array]:
-    """Return event probabilities shifted to either end of the score interval of the number of events."""
+def shifted(grouped: GroupedOutcomes, alpha: float, gap: Array | None = None) -> list[Array]:
+    """Return event probabilities shifted to either end of the score interval of the number of events.
+
+    ``gap`` are simulated sums of residuals, if they do not follow from ``grouped``.
+    """
     events, z, design = grouped.positives.sum(), -ndtri(alpha / 2.0), grouped.design
-    if grouped.clusters is not None:
-        # the quantile of the number of events, in standard deviations of that of independent ones
+    deviation = np.sqrt(grouped.variance.sum())
+    least = z if gap is None else 0.0
+    if gap is None and grouped.clusters is not None:
         draws = draw_null(grouped, _SHIFT_DRAWS, np.random.default_rng(0))
         prob = grouped.prob[:, np.newaxis]
-        gap = np.abs(np.concatenate([(events - count * prob).sum(axis=0) for count, events in draws]))
-        deviation = np.sqrt(grouped.variance.sum())
-        z = max(z, float(np.quantile(gap, 1.0 - alpha)) / deviation) if deviation > 0.0 else z
-    # half a sample, or half of its weight, on average over the weight
+        gap = np.concatenate([(events - count * prob).sum(axis=0) for count, events in draws])
+    if gap is not None and deviation > 0.0:
+        # the quantile of the number of events, in standard deviations of that of independent ones
+        z = max(least, float(np.quantile(np.abs(gap), 1.0 - alpha)) / deviation)
+    # half of what one outcome adds to the sum of residuals
     jump = 0.5
     if design is not None and design.class_weights is not None:
-        jump *= float(design.class_weights[::-1] @ (events, grouped.total - events) / grouped.total)
+        jump *= float(design.class_weights @ (events, grouped.total - events) / grouped.total)
     elif design is not None:
         jump *= float(design.squares.sum()) / grouped.total
 

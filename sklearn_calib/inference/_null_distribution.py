@@ -197,5 +197,5 @@ def null_distribution_of(
         confidence=confidence,
         n_resamples=n_resamples,
         values=values,
-        **dependence_of(redrawn.grouped.clusters, redrawn.grouped.prob),
+        **dependence_of(redrawn.grouped.clusters, redrawn.grouped.chance),
     )

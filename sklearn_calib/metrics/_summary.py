@@ -402,7 +402,7 @@ def calibration_summary(
     found = summarize(grouped, confidence, method)
     if clusters is not None and sample.clusters is None:
         found = replace(found, **single_clusters(grouped.samples.total))
-    return replace(found, **support_of(given, grouped.clusters, grouped.prob))
+    return replace(found, **support_of(given, grouped.clusters, grouped.chance))
 
 
 def summarize(grouped: GroupedOutcomes, confidence: float, method: str) -> CalibrationSummary:
@@ -445,7 +445,7 @@ def summarize(grouped: GroupedOutcomes, confidence: float, method: str) -> Calib
         curve=curve,
         n_contradicted=n_contradicted,
         n_extreme=n_extreme,
-        **dependence_of(grouped.clusters, grouped.prob),
+        **dependence_of(grouped.clusters, grouped.chance),
     )
 
 

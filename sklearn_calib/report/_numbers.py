@@ -652,7 +652,7 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     step("regions of predictions")
     regions = find_regions(grouped, budget.confidence, budget.n_draws, budget.generator)
     predicted, observed = _frequencies(grouped)
-    support = support_of(sample, grouped.clusters, grouped.prob)
+    support = support_of(sample, grouped.clusters, grouped.chance)
     samples = grouped.samples
     return {
         "n_samples": samples.total,

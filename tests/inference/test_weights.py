@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy.special import expit, logit, ndtri
+from scipy.stats import binomtest
 from sklearn.base import clone
 
 from sklearn_calib._core._grouping import group_sample
@@ -286,3 +287,40 @@ def test_coverage_of_case_control_samples_of_rare_events():
         interval = confidence_interval(y, found, sample_weight=weight[y], n_resamples=40)
         hits += interval.lower <= value <= interval.upper
     assert hits >= 108
+
+
+def test_dependence_of_case_control_samples_is_that_of_the_samples():
+    """Clusters and weights by class: as the corrected probabilities without weights."""
+    rng = np.random.default_rng(0)
+    p, codes = expit(rng.normal(-2.5, 1.0, 3000)), np.repeat(np.arange(120), 25)
+    y = (rng.random(3000) < p).astype(int)
+    kept = (y == 1) | (rng.random(3000) < 0.15)
+    y, p, codes, w = y[kept], p[kept], codes[kept], np.where(y == 1, 1.0, 1 / 0.15)[kept]
+    corrected = p / (p + 0.15 * (1 - p))
+    given = {"metric": "cutoff_calibration_error", "n_resamples": 20, "clusters": codes}
+    found = confidence_interval(y, p, sample_weight=w, **given)
+    assert found.design_effect == pytest.approx(confidence_interval(y, corrected, **given).design_effect)
+    assert found.design_effect < 1.3
+    alone = confidence_interval(y, p, sample_weight=w, **given | {"clusters": None})
+    assert found.upper < 1.5 * alone.upper
+
+
+def test_clusters_of_weighted_classes_hardly_widen_the_interval_if_they_are_independent():
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet([6.0, 2.0, 0.5], 4000)
+    y = (rng.random(4000)[:, np.newaxis] > p.cumsum(axis=1)).sum(axis=1)
+    kept = rng.random(4000) < np.array([0.05, 0.4, 1.0])[y]
+    y, p, w = y[kept], p[kept], np.array([20.0, 2.5, 1.0])[y[kept]]
+    given = {"metric": "cutoff_calibration_error", "reduction": "classwise", "n_resamples": 20}
+    alone = confidence_interval(y, p, sample_weight=w, **given)
+    codes = rng.integers(0, y.size // 5, y.size)
+    assert confidence_interval(y, p, sample_weight=w, clusters=codes, **given).upper < 1.5 * alone.upper
+
+
+def test_upper_end_of_equal_predictions_in_a_case_control_sample():
+    """The error is abs(prevalence - p), and the number of cases binomial: its exact interval, transformed."""
+    y, p, w = np.repeat([1, 0], 300), np.full(600, 0.02), np.repeat([0.02, 1.98], 300)
+    found = confidence_interval(y, p, metric="cutoff_calibration_error", sample_weight=w)
+    fraction = binomtest(300, 600).proportion_ci(0.95).low
+    prevalence = fraction * 0.02 / (fraction * 0.02 + (1 - fraction) * 1.98)
+    assert found.upper == pytest.approx(0.02 - prevalence, rel=0.05)
