@@ -106,11 +106,12 @@ class ReliabilityDisplay(DisplayMixin):
     Notes
     -----
     The smooth curve is a kernel regression of residuals, t + sum K (y - p) / sum K, clipped to [0, 1], with a
-    Gaussian reflected at the ends of the axis; on logit axes, of outcomes, without reflection. Its bandwidth
-    is at most Silverman's rule, 1.06 sd(p) m^(-1/5) [1]_, m twice the number of samples with the rarer
-    outcome. The number in the legend is smooth ECE at its own bandwidth. "isotonic" (CORP [2]_) decomposes
-    the Brier score into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the
-    event frequency against the mean prediction in bins.
+    Gaussian reflected at the ends of the axis; on logit axes and for rare events, in log-odds and without
+    reflection, expit(logit(t) + logit(sum K y / sum K) - logit(sum K p / sum K)). Its bandwidth is at most
+    Silverman's rule, 1.06 sd(p) m^(-1/5) [1]_, m twice the number of samples with the rarer outcome. The
+    number in the legend is smooth ECE at its own bandwidth. "isotonic" (CORP [2]_) decomposes the Brier score
+    into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency
+    against the mean prediction in bins.
 
     "confidence" bands are pointwise: Wilson's score interval [3]_ of the event frequency of the kernel's
     window, moved to the curve; exact Clopper-Pearson intervals for bins; and for "isotonic" exact bounds,
