@@ -257,7 +257,7 @@ class SmoothCurve:
             drawn &= rarer >= min(_RARER, 0.5 * float(rarer.max()))
         # a wide kernel would extend the curve beyond the predictions
         drawn &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
-        self.observed[~drawn] = np.nan
+        self.observed[~drawn] = self.shift[~drawn] = np.nan
 
     def _shift(self, mass: Array) -> Array:
         """Return the nodes less the mean predictions in their windows, (nodes, r), or those of log-odds.

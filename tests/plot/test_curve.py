@@ -393,3 +393,24 @@ def test_logit_curves_end_where_no_event_is_expected():
     assert drawn.any()
     assert expected[drawn].min() >= 0.49
     assert expected[~drawn].max() <= 0.51
+
+
+def test_the_band_on_logit_axes_ends_with_the_curve():
+    y, p = rare_events(2)
+    found = reliability_curve(check_binary(y, p), scale="logit")
+    np.testing.assert_array_equal(np.isnan(found.band.lower), np.isnan(found.observed))
+    assert np.isnan(found.observed).any()
+
+
+@pytest.mark.parametrize("scale", ["logit", "probability"])
+def test_calibrated_curves_of_rare_events_stay_on_the_diagonal(scale):
+    at, curves, inside = np.array([0.02, 0.05, 0.1]), [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        p = expit(-5.9 + 1.6 * rng.standard_normal(20_000))
+        found = reliability_curve(check_binary((rng.random(p.size) < p).astype(int), p), scale=scale)
+        curves.append(np.interp(at, found.predicted, found.observed))
+        lower, upper = found.band.at(at)
+        inside.append((lower <= at) & (at <= upper))
+    np.testing.assert_allclose(np.mean(curves, axis=0), at, rtol=0.06)
+    assert np.mean(inside) >= 0.85
