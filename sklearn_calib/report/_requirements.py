@@ -39,6 +39,8 @@ from sklearn_calib.report._words import one_line
 _RATIO = "observed_over_expected"
 _SUMMARY = ("slope", "intercept", _RATIO)
 _SEGMENTS = "segment_difference"
+# Intervals that would have to be so many times narrower are undecided for any number of samples.
+_AT_LIMIT = 100.0
 
 
 @dataclass(frozen=True)
@@ -478,15 +480,18 @@ def _judged(
         outcome = expected = "fail"
     else:
         outcome, expected = "undecided", "fail"
-        # how much narrower the interval would have to be, on the sides that cross a limit
-        above, below = found.upper - value, value - found.lower
-        if low < value < high:
-            ratio, expected = max(above / (high - value), below / (value - low)), "pass"
-        elif value > high:
-            ratio = below / (value - high)
-        elif value < low:
-            ratio = above / (low - value)
-        else:
+        given = np.array([found.lower, value, found.upper, low, high])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # the interval of a ratio is symmetric in its logarithm
+            lower, middle, upper, low, high = np.log(given) if name == _RATIO else given
+            # how much narrower the interval would have to be, on the sides that cross a limit
+            above, below = upper - middle, middle - lower
+            if low < middle < high:
+                ratio, expected = max(above / (high - middle), below / (middle - low)), "pass"
+            else:
+                ratio = max(below / (middle - high), above / (low - middle))
+        # or no estimate, or one at the limit
+        if not 0.0 < ratio < _AT_LIMIT:
             ratio, expected = np.inf, "undecided"
         needed = float(np.ceil(n_samples * ratio * ratio))
     ends = found.lower, found.upper

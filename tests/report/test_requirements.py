@@ -76,6 +76,24 @@ def test_without_events_observed_over_expected_is_undecided():
     assert (result.outcome, result.detail) == ("undecided", "not determined by 50 samples")
 
 
+def test_number_of_samples_that_decides_on_observed_over_expected():
+    """115 events where 100 are expected: the interval is symmetric in the logarithm."""
+    limits = {"observed_over_expected": [0.0, 1.1]}
+    (result,) = judged(limits, np.arange(1000) < 115, np.full(1000, 0.1))
+    assert (result.outcome, result.expected_outcome) == ("undecided", "fail")
+    for factor, outcome in ((0.97, "undecided"), (1.03, "fail")):
+        n = round(factor * result.n_needed)
+        (again,) = judged(limits, np.arange(n) < round(0.115 * n), np.full(n, 0.1))
+        assert again.outcome == outcome
+
+
+def test_an_estimate_next_to_a_limit_is_undecided_for_any_number_of_samples():
+    y, p = np.tile([0, 1], 500), np.full(1000, 0.5)
+    (result,) = judged({"observed_over_expected": [0.9, 1.0 + 1e-9]}, y, p)
+    assert (result.outcome, result.expected_outcome, result.n_needed) == ("undecided", "undecided", np.inf)
+    assert "at the limit" in result.detail
+
+
 def test_observed_over_expected_uses_predictions_of_0_and_1():
     y, p = np.tile([1, 0, 1, 0], 50), np.tile([0.0, 0.2, 1.0, 0.6], 50)
     (result,) = judged({"observed_over_expected": [0.8, 1.25]}, y, p)
