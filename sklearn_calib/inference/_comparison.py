@@ -196,6 +196,7 @@ class ModelComparison(FrameMixin):
                 ("metric", f"{self.metric}, {'greater' if self.greater_is_better else 'smaller'} is better"),
                 ("best set", "" if self.reference is not None else ", ".join(self.best_set)),
                 ("reference", self.reference or ""),
+                ("constant predictions", ", ".join(self.constant)),
                 ("correction", self.correction or ""),
                 ("confidence", f"{100 * self.confidence:g}%"),
                 ("samples", self._size()),
