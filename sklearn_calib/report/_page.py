@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 _MOST_PARTS = 200
-_CODE = re.compile(r"\b(\w+(?:Calibrator|Classifier)(?:\([^()]*(?:\(\))?\))?|pos_label)")
+_CODE = re.compile(
+    r"\b(make_pipeline\(.*?\)\.fit\([^()]*\)|calibrator\.predict_proba\([^()]*\)|pos_label|"
+    r"(?:calibrator = )?\w+(?:Calibrator|Classifier)(?:\([^()]*(?:\(\))?\))?(?:\.fit\([^()]*\))?)"
+)
 # The small graph of a metric: width, and the margin for its mark.
 _WIDTH, _EDGE = 150.0, 6.0
 

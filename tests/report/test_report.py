@@ -316,8 +316,10 @@ def test_segments(one_measure):
     assert max(map(len, str(report).splitlines())) <= 100
     assert report.to_dict()["segments"]["segments"][0]["segment"] == name
     pytest.importorskip("jinja2")
-    page = checked(report.to_html())
+    html = report.to_html()
+    page = checked(html)
     assert {"age <= 30 and region = south", "Segments"} <= set(page.text)
+    assert f"<code>{pipeline}</code>" in html
     calibrated = calibration_report((rng.random(n) < p).astype(int), p, features=X, n_resamples=20)
     assert not calibrated.miscalibrated
     assert "no evidence of miscalibration (" in calibrated.to_html()
