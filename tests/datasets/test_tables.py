@@ -37,7 +37,7 @@ def test_bank_marketing():
     bank = load_bank_marketing()
     assert bank.X.shape == (7536, 6)
     assert bank.y.sum() == 881
-    assert (np.diff(bank.date) >= np.timedelta64(0)).all()
+    assert (np.diff(bank.date) >= np.timedelta64(0, "D")).all()
     assert (str(bank.date[0]), str(bank.date[-1])) == ("2008-05-05", "2010-11-17")
     assert bank.categories["contact"] == ("cellular", "telephone", "unknown")
     assert bank.column("age")[:2].tolist() == [54, 36]

@@ -16,9 +16,14 @@ from tests._optional import duckdb
 from tests.export._fitted import CASES, IDS, data, fingerprint, fitted, new_scores
 
 
+#: Connections of a test, which it need not close.
+OPENED = []
+
+
 def sqlite(columns):
     """Return a connection with a table of scores, and with ln, exp and sqrt if SQLite was built without."""
     connection = sqlite3.connect(":memory:")
+    OPENED.append(connection)
     try:
         connection.execute("SELECT ln(exp(sqrt(1.0)))")
     except sqlite3.OperationalError:
