@@ -15,7 +15,6 @@ from sklearn_calib.export import ExportedCalibrator, from_json, to_json, to_sql
 from tests._optional import duckdb
 from tests.export._fitted import CASES, IDS, data, fingerprint, fitted, new_scores
 
-
 #: Connections of a test, which it need not close.
 OPENED = []
 
