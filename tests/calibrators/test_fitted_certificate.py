@@ -276,7 +276,7 @@ def test_holds_as_often_as_it_says():
 @pytest.mark.thorough
 def test_holds_as_often_as_it_says_for_all():
     """A proportion below what chance explains would refute the claim; at 90%, over all truths."""
-    repetitions = 60
+    repetitions = 40
     results = list(fitted_study([300], repetitions, 0.9, 39, seed=4))
     found = {(row["truth"], row["calibrator"]) for row in results}
     assert len(found) == (len(TRUTHS) + len(SHAPES)) * len(FITTED)

@@ -220,7 +220,7 @@ def rejections(test, n_runs, seed, sample):
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["classes", "weights", "clusters", "labels"])
 def test_level(kind):
-    n_runs = 150 if kind == "clusters" else 400
+    n_runs = 150 if kind == "clusters" else 250
 
     def sample(rng):
         p = rng.dirichlet([2.0, 1.0, 0.3], size=120)

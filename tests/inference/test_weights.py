@@ -260,7 +260,7 @@ LEVELS = {
 @pytest.mark.parametrize("null", ["samples", "population"])
 def test_level(name, null):
     rng, pvalues = np.random.default_rng(9), []
-    for _ in range(400):
+    for _ in range(250):
         y, p, w = strata(rng, 300, 4.0)
         if null == "samples":
             y = (rng.random(300) < p).astype(int)
