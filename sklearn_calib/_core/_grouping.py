@@ -70,8 +70,7 @@ class Design:
 
     def samples(self, prob: Array) -> GroupedOutcomes:
         """Return the cells, whose predictions can be tied, from the event probability of each prediction."""
-        if self.class_weights is not None:
-            prob = sampled_probability(prob, self.class_weights)
+        prob = sampled_probability(prob, self.class_weights)
         return GroupedOutcomes(
             prob[self.group], self.count, self.positives, self.clusters, events=self.events
         )
@@ -136,8 +135,7 @@ class GroupedOutcomes:
     @property
     def chance(self) -> Array:
         """Event probabilities among the samples, where they differ from those in the population."""
-        by_class = None if self.design is None else self.design.class_weights
-        return self.prob if by_class is None else sampled_probability(self.prob, by_class)
+        return sampled_probability(self.prob, None if self.design is None else self.design.class_weights)
 
     @property
     def residual(self) -> Array:
@@ -215,18 +213,21 @@ class GroupedOutcomes:
         )
 
 
-def sampled_probability(p: Array, class_weights: Array) -> Array:
+def sampled_probability(p: Array, class_weights: Array | None) -> Array:
     """Return the probabilities of outcomes among samples whose weights depend on the outcome alone.
 
     An outcome k of weight c_k is sampled with probability proportional to 1 / c_k, so that it has the
     probability p_k / c_k, divided by the sum over all outcomes. ``p`` has K columns, or is that of k = 1.
+    Without class weights it is returned.
     """
-    share = sampled_share(p, class_weights)
-    found = p / class_weights / share[:, np.newaxis] if p.ndim == 2 else p / class_weights[1] / share
+    if class_weights is None:
+        return p
+    rate = sampling_rate(p, class_weights)
+    found = p / class_weights / rate[:, np.newaxis] if p.ndim == 2 else p / class_weights[1] / rate
     return np.asarray(found)
 
 
-def sampled_share(p: Array, class_weights: Array) -> Array:
+def sampling_rate(p: Array, class_weights: Array) -> Array:
     """Return the sum of p_k / c_k over outcomes k: numbers of samples in proportion to the population's."""
     columns = p if p.ndim == 2 else np.column_stack((1.0 - p, p))
     return np.asarray((columns / class_weights).sum(axis=1))
@@ -410,7 +411,7 @@ def _group_design(
     count, positives = np.add.reduceat(ones, cells), np.add.reduceat(ones * y[order], cells)
     group, clusters, of_groups = (np.cumsum(new_group) - 1)[cells], None, None
     if codes is not None:
-        chance = prob if class_weights is None else sampled_probability(prob, class_weights)
+        chance = sampled_probability(prob, class_weights)
         clusters = _clusters(y[order], chance[cells], np.cumsum(new_cell) - 1, ones, codes[order])
         of_groups = replace(clusters, group=group[clusters.group])
     design = Design(group, weight[cells], count, positives, clusters, class_weights)

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from sklearn_calib._core._clusters import Clusters, clusters_of_classes
-from sklearn_calib._core._grouping import group_outcomes, group_sample, sampled_probability, sampled_share
+from sklearn_calib._core._grouping import group_outcomes, group_sample, sampled_probability, sampling_rate
 from sklearn_calib._core._null import MAX_ELEMENTS, sample_labels, spawn
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_frequency_weights, check_option
@@ -52,7 +52,7 @@ class Table:
     @property
     def chance(self) -> Array:
         """Probabilities among the samples, where they differ from those in the population."""
-        return self.prob if self.class_weights is None else sampled_probability(self.prob, self.class_weights)
+        return sampled_probability(self.prob, self.class_weights)
 
     @property
     def exclusive(self) -> bool:
@@ -88,16 +88,15 @@ class Table:
         sample if its probabilities are ``estimated``.
         """
         each, factor = self.class_weights, np.ones((self.y.shape[0], 1))
-        one = factor
         if each is not None:
             if estimated is not None:
-                factor = (sampled_share(truth, each) / sampled_share(estimated, each))[:, np.newaxis]
+                factor = (sampling_rate(truth, each) / sampling_rate(estimated, each))[:, np.newaxis]
             truth = sampled_probability(truth, each)
         for drawn in self._outcomes(truth, n_draws, generator):
             if each is not None:
                 yield each[drawn].T * factor, partial(self._of_column, drawn, np.multiply.outer(each, factor))
             else:
-                count = self.w[:, np.newaxis] if self.w is not None else one
+                count = self.w[:, np.newaxis] if self.w is not None else factor
                 yield count, partial(self._of_column, drawn, None if self.w is None else count)
 
     def bootstrapped(self, n_draws: int, generator: np.random.Generator) -> Draws:
@@ -216,8 +215,7 @@ def check_table(
     if reduction == "top-label":
         members = tuple(part.members for part in split_classes(y, p, reduction) if part.members is not None)
         ((_, y, p, _),) = split_classes(y, p, "confidence")
-    among = p if by_class is None else sampled_probability(p, by_class)
-    found = None if codes is None else clusters_of_classes(y, among, codes)
+    found = None if codes is None else clusters_of_classes(y, sampled_probability(p, by_class), codes)
     if reduction == "top-label":
         y, p = y[:, np.newaxis], p[:, np.newaxis]
     return Table(y, p, found, members, w, first.sampling, by_class)

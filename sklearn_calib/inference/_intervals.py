@@ -18,7 +18,7 @@ from sklearn_calib._core._grouping import (
     GroupedOutcomes,
     condensed,
     group_sample,
-    sampled_share,
+    sampling_rate,
     support_of,
     weight_words,
 )
@@ -432,7 +432,7 @@ class Populations:
         design = self.grouped.design
         if design is None or design.class_weights is None or design.clusters is not None:
             return self.grouped
-        count = (self.grouped.weight * sampled_share(truth, design.class_weights))[design.group]
+        count = (self.grouped.weight * sampling_rate(truth, design.class_weights))[design.group]
         count *= design.count.sum() / count.sum()
         return replace(self.grouped, design=replace(design, count=count))
 
