@@ -1,4 +1,4 @@
-"""The two tiers of tests, and doctests of optional libraries."""
+"""The three tiers of tests, and doctests of optional libraries."""
 
 import importlib.util
 import os
@@ -34,31 +34,38 @@ DRAWS = re.compile(r"from sklearn_calib\.plot import .*(Display|Panel)")
 READS = re.compile(r"from sklearn_calib\.sketch import .*sketch_file")
 
 
+TIERS = {
+    "thorough": "simulations and wide property tests, run before a change lands",
+    "weekly": "simulations of levels, power and coverage, run once a week",
+}
+
+
 def pytest_addoption(parser):
-    """Add the option of the second tier."""
+    """Add the options of the second and third tier."""
     parser.addoption(
         "--thorough",
         action="store_true",
         help="run the tests marked as thorough too, and property tests with more examples",
     )
+    parser.addoption("--weekly", action="store_true", help="run the tests marked as weekly too")
 
 
 def pytest_configure(config):
-    """Register the mark of the second tier; let hypothesis try more examples there."""
-    config.addinivalue_line("markers", "thorough: long simulation, run only with --thorough")
+    """Register the marks of the tiers; let hypothesis try more examples in the second."""
+    for tier, content in TIERS.items():
+        config.addinivalue_line("markers", f"{tier}: {content}, only with --{tier}")
     chosen = config.getoption("--hypothesis-profile", default=None)
     if config.getoption("--thorough") and chosen is None and importlib.util.find_spec("hypothesis"):
         settings.load_profile("thorough")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out the second tier unless it is asked for."""
-    if config.getoption("--thorough"):
-        return
-    left_out = [item for item in items if item.get_closest_marker("thorough")]
+    """Leave out the second and third tier unless they are asked for."""
+    absent = [tier for tier in TIERS if not config.getoption(f"--{tier}")]
+    left_out = {item for item in items if any(item.get_closest_marker(tier) for tier in absent)}
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_runtest_setup(item):
