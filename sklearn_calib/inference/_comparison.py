@@ -154,6 +154,12 @@ class ModelComparison(FrameMixin):
         left_out = "null_distribution"
         return [{key: value for key, value in vars(pair).items() if key != left_out} for pair in self.pairs]
 
+    def _shown_models(self) -> list[dict[str, Any]]:
+        left_out = () if self.has_intervals else ("null_mean", "corrected", "lower", "upper")
+        return [
+            {key: value for key, value in vars(row).items() if key not in left_out} for row in self.models
+        ]
+
     def _size(self) -> str:
         clusters = "" if self.n_clusters is None else f", {self.n_clusters} clusters"
         weights = f"; {weight_words(self, corrected=False)}" if self.weights else ""
@@ -161,25 +167,36 @@ class ModelComparison(FrameMixin):
 
     def __str__(self) -> str:
         interval = f"{100 * self.confidence:g}% interval"
-        # the other columns repeat the value of metrics without bias
-        biased = ["expected if calibrated", "bias-corrected"] if self.calibration_error else []
         raw = "raw " if self.calibration_error else ""
-        models = [["model", f"{raw}value", *biased, interval, ""]]
+        # the other columns repeat the value of metrics without bias
+        numbers = {"estimate": f"{raw}value"}
+        if self.calibration_error:
+            numbers |= {"null_mean": "expected if calibrated", "corrected": "bias-corrected"}
+        if not self.has_intervals:
+            numbers = {"estimate": numbers["estimate"]}
+        ends = [interval] if self.has_intervals else []
+        models = [["model", *numbers.values(), *ends, ""]]
         for row in self.models:
-            numbers = map(number_text, (row.estimate, row.null_mean, row.corrected)[: 1 + len(biased)])
-            models.append([row.name, *numbers, _interval(row), self._verdict(row)])
+            values = [number_text(getattr(row, key)) for key in numbers]
+            models.append([row.name, *values, *[_interval(row) for _ in ends], self._verdict(row)])
         adjusted = len(self.pairs) > 1 and self.correction is not None
         pvalue = f"p ({self.correction})" if adjusted else "p-value"
-        tests = [["a - b", f"{raw}difference", *biased[1:], interval, pvalue]]
+        biased = ["bias-corrected"] if self.calibration_error else []
+        tests = [["a - b", f"{raw}difference", *biased, interval, pvalue]]
         for pair in self.pairs:
-            numbers = map(number_text, (pair.difference, pair.corrected)[: 1 + len(biased[1:])])
+            values = [number_text(value) for value in (pair.difference, pair.corrected)[: 1 + len(biased)]]
             name = f"{pair.name_a} - {pair.name_b}"
-            tests.append([name, *numbers, _interval(pair), f"{pair.adjusted_pvalue:.3g}"])
+            tests.append([name, *values, _interval(pair), f"{pair.adjusted_pvalue:.3g}"])
         better = f"{self.metric}: {'greater' if self.greater_is_better else 'smaller'} is better"
         note = "; p-values are adjusted for the number of tests, intervals are not" if adjusted else ""
         flat = [name for name in self.best_set if name in self.constant] if self.calibration_error else []
         note += "".join(f"\n{name} predicts a constant, which does not separate samples" for name in flat)
         return "\n\n".join([better, aligned(models), aligned(tests), self._size() + note])
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether the intervals of single models were computed."""
+        return not all(np.isnan(row.lower) for row in self.models)
 
     def _verdict(self, row: ModelSummary) -> str:
         """Return the result of the tests of one model."""
@@ -201,7 +218,7 @@ class ModelComparison(FrameMixin):
                 ("confidence", f"{100 * self.confidence:g}%"),
                 ("samples", self._size()),
             ],
-            [("models", self.models), ("tests", self.pairs_to_records())],
+            [("models", self._shown_models()), ("tests", self.pairs_to_records())],
             unfolded=True,
         )
 
@@ -233,6 +250,7 @@ def compare_models(
     confidence: float = 0.95,
     n_resamples: int = 999,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    intervals: bool = True,
     sample_weight: ArrayLike | None = None,
     weights: Literal["sampling", "frequency"] = "sampling",
     clusters: ArrayLike | None = None,
@@ -274,6 +292,9 @@ def compare_models(
         Number of random splits, at least 1 / (1 - ``confidence``) - 1, also with many models. No p-value is
         smaller than 1 / (1 + ``n_resamples``) [2]_.
     %(random_state)s
+    intervals : bool, default=True
+        Whether to compute the null mean, the bias-corrected value and the interval of each single model. They
+        take most of the time and are NaN without; the tests of the pairs are the same.
     %(inference_weight)s
     clusters : array-like of shape (n,) or None, default=None
         Label of the cluster of each sample. Clusters, which are independent, are not divided by the splits.
@@ -327,8 +348,8 @@ def compare_models(
     :math:`|\theta|` divided by the root mean square of its simulated values is compared with the simulated
     maxima of the absolute values of itself and all smaller ones; adjusted p-values do not decrease in j.
 
-    Cost: two evaluations of the metric on n / 2 samples for each model and split, and those of the null
-    means.
+    Cost: two evaluations of the metric on n / 2 samples for each model and split; with ``intervals``, for
+    each model also those of its null mean and of :func:`confidence_interval`.
 
     References
     ----------
@@ -375,8 +396,10 @@ def compare_models(
 
     values = [rows.value(metric, k, names[k]) for k in every]
     splits = Splits.draw(metric, rows, n_resamples, generator)
-    null_means = [rows.null_mean(metric, k, generator) for k in every]
-    intervals = [_one(metric, rows, splits, k, confidence, generator) for k in every]
+    single = np.full((len(names), 4), np.nan)
+    if intervals:
+        single[:, 0] = [rows.null_mean(metric, k, generator) for k in every]
+        single[:, 1:] = [_one(metric, rows, splits, k, confidence, generator) for k in every]
     contrasts = [splits.of_pair(a, b) for a, b in tested]
     pvalues = [contrast.pvalue for contrast in contrasts]
     adjusted = pvalues if correction is None else adjusted_pvalues(contrasts)
@@ -397,9 +420,7 @@ def compare_models(
         )
         if pvalue <= tail + 1e-12:
             worse.add(a if (contrast.estimate > 0) != declaration(metric).greater_is_better else b)
-    models = tuple(
-        ModelSummary(names[k], values[k], null_means[k], *intervals[k], k not in worse) for k in every
-    )
+    models = tuple(ModelSummary(names[k], values[k], *map(float, single[k]), k not in worse) for k in every)
     return ModelComparison(
         models=models,
         pairs=tuple(pairs),

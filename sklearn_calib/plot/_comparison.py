@@ -198,6 +198,11 @@ class ComparisonDisplay:
         )
         for found in comparisons.values():
             check_result(found, ModelComparison, "Pass the result of compare_models().")
+            if not found.has_intervals:
+                raise ValueError(
+                    "result was made with intervals=False and has no intervals to draw. "
+                    "Pass the result of compare_models(..., intervals=True)."
+                )
         return cls(comparisons).plot(ax, **plot_params)
 
     @classmethod
