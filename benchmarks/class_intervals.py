@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from _options import parser_of
+from _population import population_value
 from interval_coverage import lines_of, summary, write
 from scipy.special import expit, ndtri, softmax
 
@@ -59,8 +60,8 @@ def simulate(kind, truth, n, rng):
     return (rng.random((n, 1)) > np.cumsum(q, axis=1)[:, :-1]).sum(axis=1), p
 
 
-def population_value(metric, reduction, kind, truth, n=100_000):
-    """Return the metric of a large population, both outcomes of each problem weighted."""
+def reduced_value(metric, reduction, kind, truth, n=100_000):
+    """Return the metric of a large population."""
     p = predictions_of(kind, n, np.random.default_rng(0))
     q, top = TRUTHS[truth](p), p.argmax(axis=1)
     rows = np.arange(n)
@@ -71,13 +72,7 @@ def population_value(metric, reduction, kind, truth, n=100_000):
     else:
         of_class = [np.flatnonzero(top == k) for k in range(p.shape[1])]
         problems = [(len(m) / n, p[m, k], q[m, k]) for k, m in enumerate(of_class)]
-    value = 0.0
-    for weight, probability, events in problems:
-        events = np.rint(events * 2.0**38)
-        outcome = np.repeat([1, 0], len(events))
-        both = np.concatenate([events, 2.0**38 - events])
-        value += weight * metric(outcome, np.tile(probability, 2), sample_weight=both)
-    return value
+    return sum(weight * population_value(metric, *problem) for weight, *problem in problems)
 
 
 def measure(kind, truth, n, repetitions, n_resamples):
@@ -86,7 +81,7 @@ def measure(kind, truth, n, repetitions, n_resamples):
     names = list(product(METRICS, reductions))
     ends = {f"{metric}, {reduction}": np.empty((repetitions, 2)) for metric, reduction in names}
     values = {
-        f"{metric}, {reduction}": population_value(METRICS[metric], reduction, kind, truth)
+        f"{metric}, {reduction}": reduced_value(METRICS[metric], reduction, kind, truth)
         for metric, reduction in names
     }
     for r in range(repetitions):

@@ -20,6 +20,7 @@ from functools import partial
 
 import numpy as np
 from _options import parser_of
+from _population import population_value
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
@@ -50,10 +51,7 @@ Draw = Callable[[np.random.Generator, int], Sample]
 
 def population(metric, predicted):
     """Return the metric for uniform true probabilities and predictions that are a function of them."""
-    events = np.rint(GRID * 2.0**38)
-    weight = np.concatenate([events, 2.0**38 - events])
-    p = predicted(GRID)
-    return metric(np.repeat([1, 0], GRID.shape[0]), np.tile(p, 2), sample_weight=weight)
+    return population_value(metric, predicted(GRID), GRID)
 
 
 def tempered(slope, shift=0.0):
@@ -122,7 +120,7 @@ def measure(metric, draw, difference, n, repetitions, n_resamples):
         rng = np.random.default_rng([n, r])
         y, a, b = draw(rng, n)
         (pair,) = compare_models(
-            y, {"a": a, "b": b}, metric=metric, n_resamples=n_resamples, random_state=rng
+            y, {"a": a, "b": b}, metric=metric, n_resamples=n_resamples, random_state=rng, intervals=False
         ).pairs
         hits += [
             pair.pvalue <= 0.05,
@@ -172,26 +170,22 @@ def clusters_and_families(metrics, repetitions, n_resamples):
     # warnings about few clusters are expected
     warnings.filterwarnings("ignore", category=UserWarning)
     for name in metrics:
+        common = {"metric": METRICS[name], "n_resamples": n_resamples, "intervals": False}
         for draw in (dependent_twins, shifted_both_ways):
             for kind in ("10 x 30", "Pareto"):
                 hits = 0
                 for r in range(repetitions):
                     rng = np.random.default_rng([3, r])
                     y, a, b, clusters = draw(kind, rng)
-                    options = {"metric": METRICS[name], "n_resamples": n_resamples, "random_state": rng}
-                    hits += (
-                        compare_models(y, {"a": a, "b": b}, clusters=clusters, **options).pairs[0].pvalue
-                        <= 0.05
-                    )
+                    options = common | {"random_state": rng, "clusters": clusters}
+                    hits += compare_models(y, {"a": a, "b": b}, **options).pairs[0].pvalue <= 0.05
                 print(f"{name:<18}{draw.__name__:<20}{kind:<10}{hits / repetitions:9.3f}", flush=True)
         for shift in (0.0, 0.5):
             out = worst = 0
             for r in range(repetitions):
                 rng = np.random.default_rng([4, r])
                 y, models = eight(rng, shift)
-                best = compare_models(
-                    y, models, metric=METRICS[name], n_resamples=n_resamples, random_state=rng
-                ).best_set
+                best = compare_models(y, models, **common, random_state=rng).best_set
                 worst += 0 not in best
                 out += len(best) < 8 if shift == 0 else any(k not in best for k in range(1, 8))
             print(

@@ -4,28 +4,29 @@
     python benchmarks/error_rates.py power      rejection rates at level .05 if they are not
 
 Under the null hypothesis every rejection is a type I error: the rate should not exceed the level except by
-chance. A rate that exceeds it by more than three standard errors is marked with *, and replaced by that of
-new samples; only tests that are documented as asymptotic or approximate may exceed the level again. All tests
-are applied to the same samples.
+chance. A rate that exceeds it by more than three standard errors is replaced by that of twice as many new
+samples; only tests that are documented as asymptotic or approximate may exceed the level again. All tests
+are applied to the same samples; of the recommended ones "level" applies five times as many.
 
     --sizes 50 200 1000         numbers of observations ("level" only; "power" has n = 1000)
     --repetitions 1000          samples for each table
     --only WORD ...             tests with this name, or if there is none, whose name contains the word
     --jobs 1                    processes
-    --csv PATH                  write the table; "level" keeps other rows of an existing table
+    --csv PATH                  write the table
     --figure PATH               plot it
-    --draw                      plot an existing table of --csv, without simulations
     --smoke                     few samples, as a quick check
 """
 
 import argparse
 import csv
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _error_figures import RECOMMENDED, draw_level, draw_power
 from _options import parser_of
 from joblib import Parallel, delayed
 from scipy import special
@@ -163,14 +164,6 @@ MOST_ROWS = {
 }
 
 
-#: Tests in the figures, by kind. Variants of these are in the tables.
-KINDS = {
-    "recommended": ["combined", "T-Cal", "cutoff"],
-    "general": ["kernel", "kernel, adaptive", "smooth ECE, redrawn", "sample splitting", "sequential"],
-    "parametric, bins": ["Cox", "Spiegelhalter", "Hosmer-Lemeshow"],
-}
-RECOMMENDED = KINDS["recommended"]
-
 #: Tests without a column of power, which is measured elsewhere or not of interest.
 NOT_FOR_USE = (
     "T-Cal, theory",
@@ -235,85 +228,42 @@ def rates(column: np.ndarray) -> tuple[list[float], list[bool]]:
 
 def level(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
-    for index, (distribution_name, distribution) in enumerate(NULLS.items()):
-        for n in options.sizes:
-            names = chosen(options.only, distribution_name, n)
-            if not names:
-                continue
-            repetitions = options.repetitions
-            values = simulate(distribution, None, (index, n), repetitions, names, options.jobs)
-            columns = dict(zip(names, values.T, strict=True))
+    for (index, (distribution_name, distribution)), n in product(enumerate(NULLS.items()), options.sizes):
+        names = chosen(options.only, distribution_name, n)
+        for group, factor in ((RECOMMENDED, 5), ([name for name in TESTS if name not in RECOMMENDED], 1)):
+            tested = [name for name in names if name in group]
+            values = simulate(
+                distribution, None, (index, n), factor * options.repetitions, tested, options.jobs
+            )
+            columns = dict(zip(tested, values.T, strict=True))
             # all tests share their samples, so that an unusual set of them would affect all
             doubtful = [name for name, column in columns.items() if any(rates(column)[1])]
-            fresh = {}
-            if doubtful:
-                again = simulate(distribution, None, (50 + index, n), 2 * repetitions, doubtful, options.jobs)
-                fresh = dict(zip(doubtful, again.T, strict=True))
-            print(f"\nn = {n}, predictions {distribution_name}, {repetitions} samples")
-            print(f"  {'':<44}" + "".join(f"{level:>9.2f}" for level in LEVELS))
-            for name, column in columns.items():
-                for part, label in (
-                    (column, name),
-                    (fresh.get(name), "  again, with twice as many fresh samples"),
-                ):
-                    if part is None:
-                        continue
-                    found, beyond = rates(part)
-                    cells = "".join(
-                        f"{r:8.3f}{'*' if mark else ' '}" for r, mark in zip(found, beyond, strict=True)
-                    )
-                    print(f"  {label:<44}{cells}", flush=True)
-                used = fresh.get(name, column)
-                found, beyond = rates(used)
+            again = simulate(distribution, None, (50 + index, n), 2 * len(values), doubtful, options.jobs)
+            for name, column in (columns | dict(zip(doubtful, again.T, strict=True))).items():
+                found, beyond = rates(column)
                 rows.append(
-                    {"test": name, "predictions": distribution_name, "n": n, "samples": used.shape[0]}
+                    {"test": name, "predictions": distribution_name, "n": n, "samples": column.shape[0]}
                     | {f"at_{level:g}": f"{r:.4f}" for r, level in zip(found, LEVELS, strict=True)}
                     | {"exceeds": "yes" if any(beyond) else "no"}
                 )
-    report_exceeding(rows)
+                print("".join(f"{value!s:<{32 if key == 'test' else 14}}" for key, value in rows[-1].items()))
+    rows.sort(
+        key=lambda row: (list(NULLS).index(row["predictions"]), row["n"], list(TESTS).index(row["test"]))
+    )
+    exceeding = [row for row in rows if row["exceeds"] == "yes"]
+    print(f"{len(exceeding)} of {len(rows)} rates exceed a level by more than three standard errors")
     if options.csv:
-        rows = kept(options.csv, rows)
-        write_csv(
-            options.csv.with_name(f"{options.csv.stem}_exceeded.csv"),
-            [{k: v for k, v in row.items() if k != "exceeds"} for row in rows if row["exceeds"] == "yes"],
-            [key for key in rows[0] if key != "exceeds"],
-        )
+        path = options.csv.with_name(f"{options.csv.stem}_exceeded.csv")
+        write_csv(path, exceeding, [key for key in rows[0] if key != "exceeds"])
     return rows
-
-
-def kept(path: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of an existing table, with new ones in their places, in the order of the tables."""
-
-    def key(row: dict[str, Any]) -> tuple[int, int, int]:
-        return list(NULLS).index(row["predictions"]), int(row["n"]), list(TESTS).index(row["test"])
-
-    old: list[dict[str, Any]] = []
-    if path.exists():
-        with path.open(newline="", encoding="utf-8") as file:
-            old = [{**row, "n": int(row["n"])} for row in csv.DictReader(file)]
-    table = {key(row): row for row in [*old, *rows]}
-    return [table[place] for place in sorted(table)]
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]], heads: Sequence[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, heads, lineterminator="\n")
+        writer = csv.DictWriter(file, heads, lineterminator="\n", extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows)
-
-
-def report_exceeding(rows: Sequence[dict[str, Any]]) -> None:
-    """Print the tests that exceed a level, and the size from which they no longer do."""
-    exceeding = [row for row in rows if row["exceeds"] == "yes"]
-    print(f"\n{len(exceeding)} of {len(rows)} rows exceed a level by more than three standard errors")
-    for test, distribution in dict.fromkeys((row["test"], row["predictions"]) for row in exceeding):
-        largest = max(
-            row["n"] for row in exceeding if (row["test"], row["predictions"]) == (test, distribution)
-        )
-        larger = sorted(n for n in {row["n"] for row in rows} if n > largest)
-        holds = f"holds from n = {larger[0]}" if larger else "does not hold yet at the largest n"
-        print(f"  {test}, {distribution}: {holds}")
 
 
 def power(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -346,118 +296,12 @@ def power(options: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
-def read_csv(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a table of :func:`write_csv`."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return [row | ({"n": int(row["n"])} if "n" in row else {}) for row in csv.DictReader(file)]
-
-
-def places(names: Collection[str]) -> dict[str, float]:
-    """Return the height of each test in a figure, with a gap between the kinds."""
-    height, found = 0.0, {}
-    for tests in KINDS.values():
-        shown = [test for test in tests if test in names]
-        found |= {test: height + k for k, test in enumerate(shown)}
-        height += len(shown) + 0.6
-    return found
-
-
-def name_tests(ax: Any, place: dict[str, float]) -> None:
-    """Write names and kinds of the tests at the left, the recommended ones in bold and on a ground."""
-    ax.set_yticks(list(place.values()), list(place))
-    ax.set_ylim(max(place.values()) + 0.5, -0.5)
-    ax.tick_params(axis="y", length=0)
-    for label in ax.get_yticklabels():
-        label.set_weight("bold" if label.get_text() in RECOMMENDED else "normal")
-    for kind, tests in KINDS.items():
-        shown = [place[test] for test in tests if test in place]
-        middle = (min(shown) + max(shown)) / 2
-        turned: dict[str, Any] = {"rotation": 90, "ha": "center", "va": "center", "fontsize": 9}
-        turned |= {"xytext": (-155, 0), "textcoords": "offset points", "color": "0.35"}
-        ax.annotate(kind, (0.0, middle), xycoords=("axes fraction", "data"), **turned)
-
-
-def draw_level(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Plot the rates at level .05 of each test by simulation and of its approximation, for each n."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    tests = {row["test"] for row in rows}
-    place = places(tests)
-    sizes = sorted({row["n"] for row in rows})
-    shape: dict[str, Any] = {"sharex": True, "sharey": True, "layout": "constrained"}
-    figure, axes = plt.subplots(1, 2, figsize=(9.0, 0.33 * len(place) + 1.6), **shape)
-    for ax, ending, title in zip(axes, ("", ", asymptotic"), ("Default", 'method="asymptotic"'), strict=True):
-        ax.set_title(title, fontsize=10)
-        ax.axvline(0.05, color="0.3", lw=1, zorder=1)
-        for k, (n, color) in enumerate(zip(sizes, ("#9ecae1", "#4292c6", "#08306b"), strict=False)):
-            offset = 0.22 * (k - (len(sizes) - 1) / 2)
-            points = [
-                (float(row["at_0.05"]), height + offset)
-                for test, height in place.items()
-                for row in rows
-                if (row["n"], row["test"]) == (n, test + ending)
-            ]
-            ax.plot(*np.transpose(points), "o", ms=4, color=color, mew=0, label=f"n = {n}", clip_on=False)
-        for height in (place[test] for test in place if f"{test}{ending}" in tests):
-            ax.axhspan(height - 0.42, height + 0.42, color="0.95", zorder=0)
-        ax.set_xlabel("rejection rate, level 0.05")
-        ax.tick_params(axis="y", length=0)
-        ax.spines[["top", "right", "left"]].set_visible(False)
-    highest = max(float(row["at_0.05"]) for row in rows if row["test"].removesuffix(", asymptotic") in place)
-    axes[0].set_xlim(0, 1.03 * highest)
-    name_tests(axes[0], place)
-    axes[1].tick_params(axis="y", labelleft=False)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(sizes), frameon=False)
-    figure.savefig(path, dpi=120)
-
-
-def draw_power(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Plot the power of the tests as a heat map with numbers."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    heads = list(ALTERNATIVES)
-    place = places({row["test"] for row in rows})
-    shown = {row["test"]: [float(row[head] or "nan") for head in heads] for row in rows}
-    best = np.nanmax([shown[test] for test in place], axis=0)
-    figure, ax = plt.subplots(figsize=(10.5, 0.36 * len(place) + 2.2), layout="constrained")
-    for test, height in place.items():
-        limits = (-0.5, len(heads) - 0.5, height + 0.5, height - 0.5)
-        ax.imshow([shown[test]], cmap="Blues", vmin=0, vmax=1.2, aspect="auto", extent=limits)
-        for j, value in enumerate(shown[test]):
-            if np.isfinite(value):
-                color = "white" if value > 0.75 else "black"
-                weight = "bold" if value >= best[j] - 0.03 else "normal"
-                ax.text(
-                    j,
-                    height,
-                    f"{value:.2f}",
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                    color=color,
-                    weight=weight,
-                )
-    ax.set_xlim(-0.5, len(heads) - 0.5)
-    ax.spines[:].set_visible(False)
-    ax.set_xticks(range(len(heads)), heads, rotation=35, ha="right")
-    name_tests(ax, place)
-    figure.savefig(path, dpi=120)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = parser_of(__doc__, repetitions=1000, jobs=1, sizes=[50, 200, 1000])
     parser.add_argument("what", nargs="?", choices=["level", "power"])
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--figure", type=Path)
-    parser.add_argument("--draw", action="store_true")
     options = parser.parse_args(arguments)
     if options.smoke:
         options.sizes, options.repetitions = [50], 2
@@ -466,8 +310,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for what, measure, draw in (("level", level, draw_level), ("power", power, draw_power)):
         if options.what not in (what, None):
             continue
-        rows = read_csv(options.csv) if options.draw else measure(options)
-        if options.csv and not options.draw:
+        rows = measure(options)
+        if options.csv:
             write_csv(options.csv, rows, list(rows[0]))
         if options.figure:
             options.figure.parent.mkdir(parents=True, exist_ok=True)

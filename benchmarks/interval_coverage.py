@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 from _options import parser_of
+from _population import population_value
 from scipy.special import expit, logit, ndtri
 from scipy.stats import beta
 
@@ -174,14 +175,6 @@ def event_probabilities(predictions, truth, u):
     return p, TRUTHS[truth](p, u, predictions == "2% events")
 
 
-def population_value(metric, predictions, truth):
-    """Return the metric of a fine grid of quantiles, both outcomes of each weighted."""
-    p, events = event_probabilities(predictions, truth, (np.arange(20_000) + 0.5) / 20_000)
-    events = np.rint(events * 2.0**38)
-    weight = np.concatenate([events, 2.0**38 - events])
-    return metric(np.repeat([1, 0], p.shape[0]), np.tile(p, 2), sample_weight=weight)
-
-
 def measure(metrics, predictions, truth, n, repetitions, n_resamples):
     """Return one line of the table for each metric."""
     ends = {name: np.empty((repetitions, 2)) for name in metrics}
@@ -201,7 +194,8 @@ def measure(metrics, predictions, truth, n, repetitions, n_resamples):
                 )
             ends[name][r] = interval.lower, interval.upper
     population = (RARE if "rare" in predictions else POPULATION) if weighted else predictions
-    values = {name: population_value(METRICS[name], population, truth) for name in metrics}
+    of_quantiles = event_probabilities(population, truth, (np.arange(20_000) + 0.5) / 20_000)
+    values = {name: population_value(METRICS[name], *of_quantiles) for name in metrics}
     return lines_of(ends, values, n, predictions, truth, n_resamples)
 
 
