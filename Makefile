@@ -17,7 +17,7 @@ test: install
 	$(BIN)/python -m pytest -n auto
 
 thorough: install
-	$(BIN)/python -m pytest -n auto --thorough
+	$(BIN)/python -m pytest -n auto --thorough --weekly
 
 coverage: install
 	$(BIN)/python -m pytest -q -n auto --cov --cov-report=term
