@@ -396,10 +396,10 @@ def compare_models(
 
     values = [rows.value(metric, k, names[k]) for k in every]
     splits = Splits.draw(metric, rows, n_resamples, generator)
-    single = np.full((len(names), 4), np.nan)
+    single = [(np.nan, np.nan, np.nan, np.nan) for _ in every]
     if intervals:
-        single[:, 0] = [rows.null_mean(metric, k, generator) for k in every]
-        single[:, 1:] = [_one(metric, rows, splits, k, confidence, generator) for k in every]
+        null_means = [rows.null_mean(metric, k, generator) for k in every]
+        single = [(null_means[k], *_one(metric, rows, splits, k, confidence, generator)) for k in every]
     contrasts = [splits.of_pair(a, b) for a, b in tested]
     pvalues = [contrast.pvalue for contrast in contrasts]
     adjusted = pvalues if correction is None else adjusted_pvalues(contrasts)
@@ -420,7 +420,7 @@ def compare_models(
         )
         if pvalue <= tail + 1e-12:
             worse.add(a if (contrast.estimate > 0) != declaration(metric).greater_is_better else b)
-    models = tuple(ModelSummary(names[k], values[k], *map(float, single[k]), k not in worse) for k in every)
+    models = tuple(ModelSummary(names[k], values[k], *single[k], k not in worse) for k in every)
     return ModelComparison(
         models=models,
         pairs=tuple(pairs),
