@@ -109,15 +109,15 @@ def equal(labels):
 
 
 def test_draws_have_the_moments_that_are_computed():
-    y, p = sample(300, 3)
+    y, p = sample(150, 3)
     m = np.array([2.0, 4.0, 8.0, 16.0])
     cells = nested_alcoves(p, m)
     moments = class_moments(cells, y, p, np.ones(y.shape[0]))
-    drawn = simulated_statistics(cells, y, p, np.ones(y.shape[0]), equal, 6000, np.random.default_rng(0))
+    drawn = simulated_statistics(cells, y, p, np.ones(y.shape[0]), equal, 3000, np.random.default_rng(0))
     np.testing.assert_allclose(drawn[0], moments.statistic, atol=1e-13)
     drawn = drawn[1:]
     z = drawn / np.sqrt(moments.variance)
-    assert np.abs(z.mean(axis=0)).max() < 4 / np.sqrt(6000)
+    assert np.abs(z.mean(axis=0)).max() < 4 / np.sqrt(3000)
     np.testing.assert_allclose(z.var(axis=0), 1.0, atol=0.12)
     covariance = np.array([np.cov(drawn[:, k : k + 2].T)[0, 1] for k in range(3)])
     np.testing.assert_allclose(covariance, moments.covariance[:3], rtol=0.25)
@@ -151,36 +151,17 @@ def test_pvalue_tends_to_the_exact_one():
     assert found == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 20_000))
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("n_classes", [3, 10])
-@pytest.mark.parametrize(
-    "test",
-    [
-        TCal(n_resamples=39),
-        TCal(smoothness=0.5, n_resamples=39),
-        TCal(n_resamples=39, reduction="confidence"),
-    ],
-    ids=["weighted", "fixed", "confidence"],
-)
-def test_level(test, n_classes):
-    pvalues = []
-    for seed in range(200):
-        y, p = sample(80, n_classes, seed, concentration=0.3)
-        pvalues.append(test.set_params(random_state=seed).test(y, p).pvalue)
-    check_level(pvalues, alpha=0.1, least=0.04)
-
-
 def test_asymptotic_agrees_with_monte_carlo():
-    for seed in range(2):
-        y, p = sample(2000, 3, seed, power=1.05)
-        drawn = TCal(n_resamples=1999, random_state=0).test(y, p)
-        smooth = TCal(method="asymptotic").test(y, p)
-        assert smooth.pvalue == pytest.approx(drawn.pvalue, abs=0.05)
+    y, p = sample(1000, 3, power=1.1)
+    drawn = TCal(n_resamples=799, random_state=0).test(y, p)
+    smooth = TCal(method="asymptotic").test(y, p)
+    assert 0.05 < drawn.pvalue < 0.95
+    assert smooth.pvalue == pytest.approx(drawn.pvalue, abs=0.05)
 
 
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
 def test_power(method):
-    y, p = sample(2000, 3, power=1.6)
+    y, p = sample(1000, 3, power=1.8)
     assert TCal(method=method, n_resamples=199, random_state=0).test(y, p).rejects(0.01)
     assert TCal(method="theory").test(*sample(20_000, 3, power=3.0)).rejects()
 
@@ -295,10 +276,10 @@ def test_most_uncertain_probabilities_keep_their_distance():
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic", "theory"])
 def test_tolerance_is_monotone_and_starts_at_the_simple_test(method):
     rng = np.random.default_rng(0)
-    p = rng.uniform(size=800)
-    y = (rng.random(800) < np.clip(p + 0.12, 0, 1)).astype(int)
+    p = rng.uniform(size=600)
+    y = (rng.random(600) < np.clip(p + 0.12, 0, 1)).astype(int)
     pvalues = [
-        TCal(method=method, tolerance=tolerance, n_resamples=499, random_state=0).test(y, p).pvalue
+        TCal(method=method, tolerance=tolerance, n_resamples=199, random_state=0).test(y, p).pvalue
         for tolerance in (0, 1e-9, 0.03, 0.08, 0.2)
     ]
     assert pvalues[0] == pytest.approx(pvalues[1], abs=1e-6)
