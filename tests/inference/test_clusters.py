@@ -62,6 +62,20 @@ def dependent(n_clusters, size, rho, seed, shift=0.0):
     return y[order].astype(int), p[order], clusters[order]
 
 
+def runs(thorough, weekly):
+    """Parameters of simulations of two tiers."""
+    return [
+        pytest.param(thorough, marks=pytest.mark.thorough),
+        pytest.param(weekly, marks=pytest.mark.weekly),
+    ]
+
+
+def few_clusters(kind, rng):
+    """Return ten clusters of 30 samples, or 25 of unequal sizes."""
+    size = np.full(10, 30) if kind == "equal" else np.rint(10 + 10 * rng.pareto(1.2, 25)).astype(int)
+    return np.repeat(np.arange(size.size), np.minimum(size, 400))
+
+
 def brier(y_true, y_proba):
     """The Brier score without the checks of scikit-learn's, which take most of its time."""
     return float(np.mean((y_true - y_proba) ** 2))
@@ -258,19 +272,18 @@ def dependence_in_large_clusters(rng):
     return np.append(y, other), np.append(p, q), np.append(clusters, 10 + small)
 
 
-@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("draw", [repeated, eight_clusters, dependence_in_large_clusters])
-def test_level_of_tests_with_clusters(draw):
+@pytest.mark.parametrize("n_runs", runs(80, 200))
+def test_level_of_tests_with_clusters(draw, n_runs):
     tests = ("tcal", "cutoff", "intercept", "slope")
     hits = np.zeros(5)
-    for seed in range(200):
+    for seed in range(n_runs):
         y, p, clusters = draw(np.random.default_rng(seed))
-        combined = CombinedTest(components=tests, n_resamples=99, random_state=seed).test(
-            y, p, clusters=clusters
-        )
-        hits += np.array([*(part.pvalue for part in combined.scales), combined.pvalue]) <= 0.05
-    assert hits.max() <= binom.ppf(0.999, 200, 0.06)
+        combined = CombinedTest(components=tests, n_resamples=99, random_state=seed)
+        result = combined.test(y, p, clusters=clusters)
+        hits += np.array([*(part.pvalue for part in result.scales), result.pvalue]) <= 0.05
+    assert hits.max() <= binom.ppf(0.999, n_runs, 0.06)
 
 
 def test_without_clusters_it_is():
@@ -524,21 +537,20 @@ def test_the_summary_has_intervals_of_the_sandwich():
     assert (single.slope, single.n_clusters, single.n_effective) == (alone.slope, y.size, y.size)
 
 
-@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:clusters has 10 distinct")
 @pytest.mark.parametrize("kind", ["equal", "unequal"])
-def test_intervals_of_the_intercept_cover_with_few_clusters(kind):
+@pytest.mark.parametrize("n_runs", runs(60, 200))
+def test_intervals_of_the_intercept_cover_with_few_clusters(kind, n_runs):
     covered = 0
-    for seed in range(200):
+    for seed in range(n_runs):
         rng = np.random.default_rng(seed)
-        size = np.full(10, 30) if kind == "equal" else np.rint(10 + 10 * rng.pareto(1.2, 25)).astype(int)
-        clusters = np.repeat(np.arange(size.size), np.minimum(size, 400))
+        clusters = few_clusters(kind, rng)
         p = expit(1.2 * rng.normal(size=clusters.size))
-        latent = np.sqrt(0.2) * rng.normal(size=size.size)[clusters]
+        latent = np.sqrt(0.2) * rng.normal(size=clusters.max() + 1)[clusters]
         y = (latent + np.sqrt(0.8) * rng.normal(size=p.size) > -ndtri(p)).astype(int)
         interval = calibration_summary(y, p, clusters=clusters).intercept
         covered += interval.lower <= 0 <= interval.upper
-    assert covered >= binom.ppf(0.001, 200, 0.95)
+    assert covered >= binom.ppf(0.001, n_runs, 0.95)
 
 
 # ---- bad input
@@ -640,27 +652,32 @@ def test_clusters_are_swapped_whole():
     assert found.pvalue == pytest.approx(share, abs=0.05)
 
 
-@pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore:clusters has 10 distinct")
-@pytest.mark.filterwarnings("ignore:Only . clusters contain")
+@pytest.mark.filterwarnings("ignore:clusters has 10 distinct", "ignore:Only . clusters contain")
 @pytest.mark.usefixtures("only_pairs")
-@pytest.mark.parametrize("kind", ["equal", "unequal"])
-@pytest.mark.parametrize("metric", ["brier_score", "cutoff_calibration_error"])
-def test_level_of_comparisons_with_few_clusters(kind, metric):
+@pytest.mark.parametrize(
+    ("kind", "metric", "n_runs"),
+    [
+        pytest.param("equal", "cutoff_calibration_error", 80, marks=pytest.mark.thorough),
+        pytest.param("unequal", "brier_score", 80, marks=pytest.mark.thorough),
+        *(
+            pytest.param(kind, metric, 300, marks=pytest.mark.weekly)
+            for kind in ("equal", "unequal")
+            for metric in ("brier_score", "cutoff_calibration_error")
+        ),
+    ],
+)
+def test_level_of_comparisons_with_few_clusters(kind, metric, n_runs):
     rejected = 0
-    for seed in range(300):
+    for seed in range(n_runs):
         rng = np.random.default_rng(seed)
-        size = np.full(10, 30) if kind == "equal" else np.rint(10 + 10 * rng.pareto(1.2, 25)).astype(int)
-        clusters = np.repeat(np.arange(size.size), np.minimum(size, 400))
-        effects = rng.normal(size=(3, size.size))[:, clusters]
+        clusters = few_clusters(kind, rng)
+        effects = rng.normal(size=(3, clusters.max() + 1))[:, clusters]
         shared, *own = rng.normal(size=(3, clusters.size))
         y = (rng.random(clusters.size) < expit(1.3 * shared + effects[0])).astype(int)
         a, b = (expit(1.3 * shared + 0.5 * (o + e)) for o, e in zip(own, effects[1:], strict=True))
-        (pair,) = compare_models(
-            y, {"a": a, "b": b}, metric=metric, n_resamples=199, random_state=seed, clusters=clusters
-        ).pairs
-        rejected += pair.pvalue <= 0.05
-    assert rejected <= binom.ppf(0.999, 300, 0.05)
+        given = {"metric": metric, "n_resamples": 199, "random_state": seed, "clusters": clusters}
+        rejected += compare_models(y, {"a": a, "b": b}, **given).pairs[0].pvalue <= 0.05
+    assert rejected <= binom.ppf(0.999, n_runs, 0.05)
 
 
 # ---- certificates
@@ -734,14 +751,14 @@ def test_what_a_fit_has_met_of_a_cluster_does_not_count():
 @pytest.mark.thorough
 def test_coverage_of_certificates_of_dependent_samples():
     covered = 0
-    for seed in range(20):
+    for seed in range(12):
         y, p, clusters = dependent(60, 20, 0.3, seed)
         calibrator = IsotonicCalibrator().fit(p, y, clusters=clusters)
         x = np.sort(expit(1.2 * np.random.default_rng(seed).normal(size=20_000)))
         f = calibrator.transform(x)
         walk = np.cumsum(x - f)[np.append(f[1:] != f[:-1], True)] / x.size
         covered += max(walk.max(), 0) - min(walk.min(), 0) <= calibrator.cutoff_certificate().upper
-    assert covered >= binom.ppf(0.001, 20, 0.95)
+    assert covered >= binom.ppf(0.001, 12, 0.95)
 
 
 def test_clusters_reach_the_calibrator_of_a_classifier():

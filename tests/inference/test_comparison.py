@@ -484,14 +484,14 @@ def test_interval_by_half_samples_covers():
         return cutoff_calibration_error(y_true, y_proba)
 
     hits = 0
-    for seed in range(30):
+    for seed in range(16):
         y, predictions = models(200, 100 + seed)
         result = compare_models(
             y, predictions, metric=cutoff, n_resamples=59, confidence=0.9, random_state=seed
         )
         squared = result.models[2]
         hits += squared.lower <= 1 / 6 <= squared.upper
-    assert binom.cdf(hits, 30, 0.9) > 1e-3
+    assert binom.cdf(hits, 16, 0.9) > 1e-3
 
 
 A, B = [0.1, 0.2, 0.3, 0.4], [0.5] * 4
@@ -597,15 +597,18 @@ def test_eight_models_with_the_default_number_of_resamples():
     assert all(pair.adjusted_pvalue <= 0.05 for pair in worse)
 
 
-@pytest.mark.thorough
 @pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("metric", [brier, ece], ids=["brier", "ece"])
-def test_family_wise_error_rate_of_eight_equal_models(metric):
+@pytest.mark.parametrize(
+    "n_runs",
+    [pytest.param(50, marks=pytest.mark.thorough), pytest.param(150, marks=pytest.mark.weekly)],
+)
+def test_family_wise_error_rate_of_eight_equal_models(metric, n_runs):
     hits = 0
-    for seed in range(150):
+    for seed in range(n_runs):
         compared = compare_models(*eight(seed), metric=metric, n_resamples=199, random_state=seed)
         hits += len(compared.best_set) < 8
-    assert hits <= binom.ppf(0.999, 150, 0.05)
+    assert hits <= binom.ppf(0.999, n_runs, 0.05)
 
 
 def test_text_names_the_metric_and_what_is_compared():

@@ -47,19 +47,31 @@ METRICS = [
 ]
 
 
+def hits(metric, truth, draw, n_runs, **options):
+    """Return how many intervals of drawn samples contain the true value."""
+    found = 0
+    for seed in range(n_runs):
+        y, p = draw(seed)
+        interval = confidence_interval(y, p, metric=metric, random_state=seed, **options)
+        found += interval.lower - 1e-6 <= truth <= interval.upper + 1e-6
+    return found
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("metric", METRICS, ids=["smooth_ece", "cutoff", "debiased_l2", "kernel"])
-@pytest.mark.parametrize(("slope", "least"), [(1.0, 19), (0.5, 18)])
+@pytest.mark.parametrize(("slope", "least"), [(1.0, 9), (0.5, 9)])
 def test_coverage(metric, slope, least):
-    # 24 samples: fewer than `least` hits have probability below 1 % at a coverage of .93
-    truth = population(metric, slope)
-    hits = 0
-    for seed in range(24):
-        interval = confidence_interval(
-            *sample(slope=slope, seed=seed), metric=metric, n_resamples=50, random_state=seed
-        )
-        hits += interval.lower - 1e-6 <= truth <= interval.upper + 1e-6
-    assert hits >= least
+    # of 12, fewer than 9 have a probability of .8% at a coverage of .93
+    draw = partial(sample, 400, slope)
+    assert hits(metric, population(metric, slope), draw, 12, n_resamples=50) >= least
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("metric", METRICS, ids=["smooth_ece", "cutoff", "debiased_l2", "kernel"])
+@pytest.mark.parametrize("slope", [1.0, 0.5])
+def test_coverage_of_many_samples(metric, slope):
+    draw = partial(sample, 400, slope)
+    assert hits(metric, population(metric, slope), draw, 100, n_resamples=50) >= binom.ppf(0.01, 100, 0.93)
 
 
 @pytest.mark.parametrize(("prediction", "n"), [(0.3, 16), (0.1, 22)])
@@ -86,18 +98,14 @@ def test_exact_coverage_with_equal_predictions(prediction, n):
 
 @pytest.mark.thorough
 def test_coverage_of_a_shift():
-    """Deciles that are 0.05 too low: fewer than 138 of 150 have a probability of 3% at a coverage of .95."""
-    hits = 0
-    for seed in range(150):
+    """Deciles that are 0.05 too low: fewer than 54 of 60 have a probability of 3% at a coverage of .95."""
+
+    def draw(seed):
         rng = np.random.default_rng(seed)
         p = rng.integers(0, 10, 200) / 10 + 0.05
-        y = rng.random(200) < p + 0.05
-        interval = confidence_interval(
-            y, p, metric=cutoff_calibration_error, n_resamples=40, random_state=seed
-        )
-        assert interval.upper > interval.null_mean
-        hits += interval.lower - 1e-9 <= 0.05 <= interval.upper + 1e-9
-    assert hits >= 138
+        return rng.random(200) < p + 0.05, p
+
+    assert hits(cutoff_calibration_error, 0.05, draw, 60, n_resamples=40) >= 54
 
 
 def test_upper_end_is_that_of_a_score_interval_if_the_estimate_is_zero():
@@ -388,7 +396,10 @@ def bump(rng, n):
     return p, np.clip(p + 0.25 * np.exp(-((p - 0.3) ** 2) / 0.005), 0, 1)
 
 
-@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("n_runs", "least"),
+    [pytest.param(40, 33, marks=pytest.mark.thorough), pytest.param(120, 104, marks=pytest.mark.weekly)],
+)
 @pytest.mark.parametrize(
     ("metric", "simulate"),
     [
@@ -398,19 +409,18 @@ def bump(rng, n):
     ],
     ids=["gap", "decision loss", "logit"],
 )
-def test_coverage_of_weak_miscalibration_with_much_noise(metric, simulate):
-    """Of 120, fewer than 104 have a probability of 1.5% at a coverage of .92."""
+def test_coverage_of_weak_miscalibration_with_much_noise(metric, simulate, n_runs, least):
+    """Fewer hits have a probability of 1% or 1.5% at a coverage of .92."""
     p, truth = simulate(np.random.default_rng(0), 40_000)
     weight = np.rint(np.concatenate([truth, 1 - truth]) * 2**38)
     value = metric(np.repeat([1, 0], p.size), np.tile(p, 2), sample_weight=weight)
-    hits = 0
-    for seed in range(120):
+
+    def draw(seed):
         rng = np.random.default_rng(seed)
         p, truth = simulate(rng, 200)
-        y = (rng.random(200) < truth).astype(int)
-        interval = confidence_interval(y, p, metric=metric, n_resamples=40, random_state=seed)
-        hits += interval.lower <= value <= interval.upper
-    assert hits >= 104
+        return (rng.random(200) < truth).astype(int), p
+
+    assert hits(metric, value, draw, n_runs, n_resamples=40) >= least
 
 
 def accuracy(y, p, sample_weight=None):
@@ -427,13 +437,20 @@ OTHERS = {
 }
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("name", "n"),
-    [(name, n) for name in OTHERS for n in (200, 1000) if (name, n) != ("area_under_risk_coverage", 1000)],
+    ("name", "n", "n_runs"),
+    [
+        *(pytest.param(name, 200, 60, marks=pytest.mark.thorough) for name in OTHERS),
+        *(
+            pytest.param(name, n, 200, marks=pytest.mark.weekly)
+            for name in OTHERS
+            for n in (200, 1000)
+            if (name, n) != ("area_under_risk_coverage", 1000)
+        ),
+    ],
 )
-def test_coverage_of_metrics_that_are_not_calibration_errors(name, n):
-    """Of 200, 181 to 197 have a probability of 99.5% at a coverage of .95."""
+def test_coverage_of_metrics_that_are_not_calibration_errors(name, n, n_runs):
+    """The number of hits has a probability of 99.5% at a coverage of .95."""
     u = (np.arange(20_000) + 0.5) / 20_000
     fine = beta.ppf(u, 2, 3)
     weight = expit(1.6 * logit(fine))
@@ -441,14 +458,14 @@ def test_coverage_of_metrics_that_are_not_calibration_errors(name, n):
     truth = metric(
         np.repeat([1, 0], u.size), np.tile(fine, 2), sample_weight=np.concatenate([weight, 1 - weight])
     )
-    hits = 0
-    for seed in range(200):
+
+    def draw(seed):
         rng = np.random.default_rng(seed)
         p = rng.beta(2, 3, n)
-        y = (rng.random(n) < expit(1.6 * logit(p))).astype(int)
-        interval = confidence_interval(y, p, metric=metric, n_resamples=40, random_state=seed)
-        hits += interval.lower <= truth <= interval.upper
-    assert 181 <= hits <= 197
+        return (rng.random(n) < expit(1.6 * logit(p))).astype(int), p
+
+    low, high = binom.ppf([0.0025, 0.9975], n_runs, 0.95)
+    assert low <= hits(metric, truth, draw, n_runs, n_resamples=40) <= high
 
 
 def test_intervals_of_metrics_that_are_not_calibration_errors():
@@ -597,20 +614,18 @@ def test_confidence_is_a_binary_problem():
     assert found.estimate == pytest.approx(smooth_ece(y, two, reduction="top-label"), abs=1e-5)
 
 
-@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("n_runs", "least"),
+    [pytest.param(30, 24, marks=pytest.mark.thorough), pytest.param(80, 68, marks=pytest.mark.weekly)],
+)
 @pytest.mark.parametrize("reduction", ["classwise", "top-label"])
-def test_coverage_of_several_classes(reduction):
-    """The error of mixed classes at K = 3; fewer than 68 of 80 have a probability below .001 at .95."""
+def test_coverage_of_several_classes(reduction, n_runs, least):
+    """The error of mixed classes at K = 3; fewer hits have a probability below .001 at .95."""
     y, p = classes(200_000, temperature=0.6, seed=999)
     truth = cutoff_calibration_error(y, p, reduction=reduction)
-    hits = 0
-    for seed in range(80):
-        y, p = classes(temperature=0.6, seed=seed)
-        found = confidence_interval(
-            y, p, metric=cutoff_calibration_error, reduction=reduction, n_resamples=50, random_state=seed
-        )
-        hits += found.lower <= truth <= found.upper
-    assert hits >= 68
+    draw = partial(classes, 300, 3, 0.6)
+    given = {"reduction": reduction, "n_resamples": 50}
+    assert hits(cutoff_calibration_error, truth, draw, n_runs, **given) >= least
 
 
 def test_labels_that_are_equal_have_the_interval_of_one():

@@ -162,7 +162,7 @@ def test_fast_forms_are_those_of_the_matrix(s):
 @pytest.mark.thorough
 def test_no_matrix_of_all_pairs():
     rng = np.random.default_rng(0)
-    for n, n_columns, s in ((20_000, 1, 1e-5), (20_000, 1, 0.1), (8000, 3, 0.3)):
+    for n, n_columns, s in ((20_000, 1, 0.1), (8000, 3, 0.3)):
         points, x = np.sort(rng.uniform(size=(n, n_columns)), axis=0), rng.normal(size=(2, n))
         tracemalloc.start()
         _kernel.kernel_form(points, s)(x)

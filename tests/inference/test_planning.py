@@ -148,21 +148,31 @@ def reached(quantiles, goal, n, repetitions):
     return np.mean(found), np.std(found) / np.sqrt(repetitions)
 
 
-@pytest.mark.thorough
+QUANTILES = {
+    "uniform": lambda u: u,
+    "logit-normal": lambda u: expit(1.5 * norm.ppf(u) - 1),
+    "deciles": lambda u: np.floor(10 * u) / 10 + 0.05,
+}
+GOALS = [{"slope": 0.8}, {"slope": 1.3}, {"shift": 0.3}, {"wave": (0.15, 2)}, {"bound": 0.05}, {"width": 0.1}]
+
+
 @pytest.mark.parametrize(
-    "quantiles",
-    [lambda u: u, lambda u: expit(1.5 * norm.ppf(u) - 1), lambda u: np.floor(10 * u) / 10 + 0.05],
-    ids=["uniform", "logit-normal", "deciles"],
+    ("goal", "name", "repetitions"),
+    [
+        *(
+            pytest.param(goal, list(QUANTILES)[k % 3], 20 if k == 5 else 120, marks=pytest.mark.thorough)
+            for k, goal in enumerate(GOALS)
+        ),
+        *(
+            pytest.param(goal, name, 60 if "width" in goal else 400, marks=pytest.mark.weekly)
+            for goal in GOALS
+            for name in QUANTILES
+        ),
+    ],
 )
-@pytest.mark.parametrize(
-    "goal",
-    [{"slope": 0.8}, {"slope": 1.3}, {"shift": 0.3}, {"wave": (0.15, 2)}, {"bound": 0.05}, {"width": 0.1}],
-    ids=lambda goal: next(iter(goal)),
-)
-def test_simulations_need_within_ten_percent_of_the_planned_size(goal, quantiles):
-    pilot = quantiles((np.arange(2000) + 0.5) / 2000)
-    n = required_n_samples(pilot, **goal)
-    repetitions = 60 if "width" in goal else 400
+def test_simulations_need_within_ten_percent_of_the_planned_size(goal, name, repetitions):
+    quantiles = QUANTILES[name]
+    n = required_n_samples(quantiles((np.arange(2000) + 0.5) / 2000), **goal)
     below, error_below = reached(quantiles, goal, int(0.9 * n), repetitions)
     above, error_above = reached(quantiles, goal, int(np.ceil(1.1 * n)), repetitions)
     if "width" in goal:

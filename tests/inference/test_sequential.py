@@ -91,10 +91,10 @@ def test_what_has_not_started_is_kept():
 @pytest.mark.thorough
 def test_level_at_every_time():
     rng = np.random.default_rng(7)
-    repetitions, ever = 300, []
+    repetitions, ever = 150, []
     for i in range(repetitions):
-        p = rng.uniform(size=2000) if i % 2 else expit(3 * rng.normal(size=2000))
-        ever.append(SequentialTest().test(rng.random(2000) < p, p).pvalue)
+        p = rng.uniform(size=1200) if i % 2 else expit(3 * rng.normal(size=1200))
+        ever.append(SequentialTest().test(rng.random(1200) < p, p).pvalue)
     for alpha in (0.05, 0.2):
         hits = int(np.sum(np.array(ever) <= alpha))
         assert binom.sf(hits - 1, repetitions, alpha) > 1e-3, hits
@@ -360,14 +360,14 @@ def test_clusters_must_follow_each_other():
 @pytest.mark.thorough
 def test_level_with_clusters():
     rejections = 0
-    for seed in range(200):
+    for seed in range(100):
         rng = np.random.default_rng(seed)
         clusters = np.repeat(np.arange(50), 20)
         p = rng.uniform(size=1000)
         effect = 0.6 * rng.normal(size=50)[clusters]
         y = (effect + 0.8 * rng.normal(size=1000) < ndtri(p)).astype(int)
         rejections += SequentialTest().test(y, p, clusters=clusters).pvalue <= 0.1
-    assert rejections <= binom.ppf(0.999, 200, 0.1)
+    assert rejections <= binom.ppf(0.999, 100, 0.1)
 
 
 def test_single_samples():
