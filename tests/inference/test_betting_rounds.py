@@ -94,10 +94,10 @@ def test_expectation_over_all_labels(monkeypatch, adds_wealth, expected):
     """Under calibration it is 1, or the capital brought so far; forecasts depend on the batches before."""
     monkeypatch.setattr(_rounds, "BLOCK", 1)
     total = np.zeros(3)
-    for labels in itertools.product((0, 1), repeat=7):
+    for labels in itertools.product((0, 1), repeat=6):
         y = np.array(labels)
         second = [0.2, 0.9] if sum(labels[:3]) % 2 else [0.6, 0.61]
-        p = np.array([0.3, 0.97, 0.02, *second, 0.5, 0.3 if labels[3] else 0.7])
+        p = np.array([0.3, 0.97, 0.02, *second, 0.3 if labels[3] else 0.7])
         probability = np.prod(np.where(y == 1, p, 1 - p))
         total += probability * played(y, p, [3, 5], adds_wealth=adds_wealth, lives=(1.0, INF))
     np.testing.assert_allclose(total, expected, rtol=1e-10)

@@ -47,12 +47,6 @@ def test_a_bound_by_simulated_walks():
         assert np.quantile(ranges, 0.9) + np.quantile(ranges, 0.7) + 1 / n == pytest.approx(0.05, rel=0.05)
 
 
-def test_tied_predictions_need_fewer_samples_for_a_bound():
-    tied = required_n_samples(np.repeat(DECILES, 5), bound=0.02)
-    smooth = required_n_samples(np.random.default_rng(0).permutation(np.arange(1000) / 1000), bound=0.02)
-    assert tied < 0.95 * smooth
-
-
 def test_a_wave_is_detected_at_the_planned_size():
     n = required_n_samples(uniform(), wave=(0.25, 2), n_resamples=99)
     rng, found = np.random.default_rng(0), 0

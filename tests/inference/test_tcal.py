@@ -270,8 +270,8 @@ def test_weighted_statistic(method):
 @pytest.mark.parametrize("combine", ["weighted", "bonferroni"])
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
 def test_power(combine, method):
-    test = TCal(method=method, n_resamples=299, combine=combine)
-    rejected = [test.test(*wave(np.random.default_rng(seed), 1500, 4)).rejects() for seed in range(4)]
+    test = TCal(method=method, n_resamples=399, combine=combine)
+    rejected = [test.test(*wave(np.random.default_rng(seed), 1500, 4)).rejects() for seed in range(3)]
     assert all(rejected)
 
 
