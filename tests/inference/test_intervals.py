@@ -172,7 +172,7 @@ def test_metric_that_checks_its_weights():
 
 def test_low_end_is_zero_where_noise_explains_the_estimate():
     y, p = sample(200)
-    interval = confidence_interval(y, p, metric=smooth_ece, random_state=0)
+    interval = confidence_interval(y, p, metric=smooth_ece, n_resamples=80, random_state=0)
     assert interval.lower == pytest.approx(0, abs=1e-6)
     assert interval.upper > interval.estimate / 2
     # the mean under calibration, drawn directly
@@ -571,8 +571,10 @@ def test_maps_of_any_kind_need_ties(metric):
         confidence_interval(y, p, metric=kept)
     with pytest.raises(ValueError, match="Round the predictions"):
         compare_models(y, {"a": tied, "b": p}, metric=kept)
+    if metric is decision_risk_gap:
+        models = {"a": tied, "b": tied[::-1]}
+        assert compare_models(y, models, metric=kept, n_resamples=19, confidence=0.9).pairs
     assert confidence_interval(y, tied, metric=kept, n_resamples=20).lower < 0.02
-    assert compare_models(y, {"a": tied, "b": tied[::-1]}, metric=kept, n_resamples=19, confidence=0.9).pairs
     assert expected_under_calibration(None, p, metric=kept, n_resamples=20).mean > 0.05
 
 

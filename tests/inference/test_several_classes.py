@@ -123,7 +123,7 @@ def test_smallest_pvalue_of_the_same_labels():
 def test_adjusted_pvalues_and_ties():
     # of few different values: ties of p-values go by the statistic
     rng = np.random.default_rng(0)
-    for _ in range(15):
+    for _ in range(10):
         p = predictions(rng, 40, 4)
         result = CutoffTest(n_resamples=19).test(labels_of(rng, p), p, labels=range(4))
         pairs = [(part.adjusted_pvalue, part.pvalue) for part in result.scales]
