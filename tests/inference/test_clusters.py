@@ -715,7 +715,7 @@ def test_certificates_of_dependent_samples_are_wider():
     ],
 )
 def test_certificates_of_fitted_maps(calibrator):
-    y, p, clusters = dependent(60, 8, 0.4, seed=3)
+    y, p, clusters = dependent(100, 10, 0.4, seed=3)
     alone = clone(calibrator).fit(p, y)
     found = clone(calibrator).fit(p, y, clusters=clusters)
     assert np.array_equal(found.transform(p), alone.transform(p))
