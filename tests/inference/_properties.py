@@ -43,13 +43,18 @@ def check_rows_and_weights(test, ordered=False):
 
 
 def check_estimator(test):
-    """A test can be cloned, pickled, fitted in a pipeline, and asked for the p-value of other data."""
+    """A test can be cloned, pickled, fitted in a pipeline, and asked for the p-value of other data.
+
+    Its result is that of the same data again, and it changes neither the data nor itself.
+    """
     y, p = sample()
+    y.flags.writeable = p.flags.writeable = False
     expected = test.test(y, p)
     assert not hasattr(test, "result_")
     assert repr(clone(test)) == repr(test)
     fitted = pickle.loads(pickle.dumps(clone(test).fit(p, y)))
     assert fitted.result_ == expected
+    np.testing.assert_array_equal(fitted.result_.null_distribution, expected.null_distribution)
     assert fitted.pvalue_ == expected.pvalue
     assert fitted.statistic_ == expected.statistic
     assert fitted.score(p, y) == expected.pvalue

@@ -40,35 +40,35 @@ class TestCase:
 
 
 TESTS = [
-    TestCase("tcal", TCal(n_resamples=99, random_state=0), draws=True),
+    TestCase("tcal", TCal(n_resamples=39, random_state=0), draws=True),
     TestCase("tcal_bonferroni", TCal(n_resamples=399, combine="bonferroni", random_state=0), draws=True),
-    TestCase("tcal_fixed", TCal(smoothness=1.0, n_resamples=99, random_state=0), draws=True),
+    TestCase("tcal_fixed", TCal(smoothness=1.0, n_resamples=39, random_state=0), draws=True),
     TestCase("tcal_asymptotic", TCal(method="asymptotic"), clusters=False),
     TestCase("tcal_asymptotic_fixed", TCal(smoothness=0.5, method="asymptotic"), clusters=False),
     TestCase("tcal_theory", TCal(method="theory"), clusters=False),
     TestCase(
-        "tcal_tolerance", TCal(tolerance=0.05, n_resamples=99, random_state=0), draws=True, clusters=False
+        "tcal_tolerance", TCal(tolerance=0.05, n_resamples=39, random_state=0), draws=True, clusters=False
     ),
-    TestCase("combined", CombinedTest(n_resamples=99, random_state=0), draws=True),
+    TestCase("combined", CombinedTest(n_resamples=39, random_state=0), draws=True),
     TestCase("combined_asymptotic", CombinedTest(method="asymptotic"), clusters=False),
     TestCase(
         "splitting",
-        SampleSplittingTest(n_resamples=99, random_state=0),
+        SampleSplittingTest(n_resamples=39, random_state=0),
         flip=False,
         draws=True,
         clusters=False,
     ),
-    TestCase("kernel", KernelTest(n_resamples=99, random_state=0), draws=True),
-    TestCase("kernel_adaptive", KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0), draws=True),
+    TestCase("kernel", KernelTest(n_resamples=39, random_state=0), draws=True),
+    TestCase("kernel_adaptive", KernelTest(bandwidth="adaptive", n_resamples=39, random_state=0), draws=True),
     TestCase("kernel_asymptotic", KernelTest(method="asymptotic"), clusters=False),
     # the samples of the generated tests are continuous
-    TestCase("binomial", BinomialTest(max_values=10_000, n_resamples=99)),
-    TestCase("binomial_bonferroni", BinomialTest(correction="bonferroni", max_values=10_000, n_resamples=99)),
+    TestCase("binomial", BinomialTest(max_values=10_000, n_resamples=39)),
+    TestCase("binomial_bonferroni", BinomialTest(correction="bonferroni", max_values=10_000, n_resamples=39)),
     TestCase("sequential", SequentialTest(), ordered=True, clusters=False),
-    TestCase("consistency", ConsistencyTest("smooth_ece", n_resamples=39), flip=False, draws=True),
-    TestCase("cox", CoxTest(n_resamples=99), draws=True),
-    TestCase("cox_slope", CoxTest(parameter="slope", n_resamples=99), draws=True),
-    TestCase("cutoff_test", CutoffTest(n_resamples=99), draws=True),
-    TestCase("hosmer_lemeshow", HosmerLemeshowTest(n_resamples=99), flip=False, draws=True),
-    TestCase("spiegelhalter", SpiegelhalterTest(n_resamples=99), draws=True),
+    TestCase("consistency", ConsistencyTest("smooth_ece", n_resamples=19), flip=False, draws=True),
+    TestCase("cox", CoxTest(n_resamples=39), draws=True),
+    TestCase("cox_slope", CoxTest(parameter="slope", n_resamples=39), draws=True),
+    TestCase("cutoff_test", CutoffTest(n_resamples=39), draws=True),
+    TestCase("hosmer_lemeshow", HosmerLemeshowTest(n_resamples=39), flip=False, draws=True),
+    TestCase("spiegelhalter", SpiegelhalterTest(n_resamples=39), draws=True),
 ]

@@ -60,18 +60,22 @@ def played(y, p, cuts, **params):
     return np.exp([rounds.play(*part) for part in parts])
 
 
-@pytest.mark.parametrize("adds_wealth", [False, True])
-@pytest.mark.parametrize("lives", [(INF,), (1.0, 2.0, INF)])
-@pytest.mark.parametrize("cuts", [[40, 45, 80, 100], [1, 2, 70, 110, 150, 190]])
+@pytest.mark.parametrize(
+    ("cuts", "lives", "adds_wealth"),
+    [
+        ([40, 45, 80, 100], (INF,), True),
+        ([40, 45, 80, 100], (1.0, 2.0, INF), False),
+        ([1, 2, 70, 110, 150, 190], (1.0, 2.0, INF), True),
+    ],
+)
 def test_equals_the_definition(monkeypatch, cuts, lives, adds_wealth):
     monkeypatch.setattr(_rounds, "_CHUNK", 17)
-    for truth in (None, np.square):
-        y, p = draw(200, len(cuts), truth)
-        parts = zip(np.split(y, cuts), np.split(p, cuts), strict=True)
-        batches = [list(zip(*(a.tolist() for a in part), strict=True)) for part in parts]
-        expected = reference(batches, lives, adds_wealth)
-        found = played(y, p, cuts, lives=lives, adds_wealth=adds_wealth)
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    y, p = draw(200, len(cuts), np.square if adds_wealth else None)
+    parts = zip(np.split(y, cuts), np.split(p, cuts), strict=True)
+    batches = [list(zip(*(a.tolist() for a in part), strict=True)) for part in parts]
+    expected = reference(batches, lives, adds_wealth)
+    found = played(y, p, cuts, lives=lives, adds_wealth=adds_wealth)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_rounds_of_one_row_are_the_sequential_test():
@@ -90,10 +94,10 @@ def test_expectation_over_all_labels(monkeypatch, adds_wealth, expected):
     """Under calibration it is 1, or the capital brought so far; forecasts depend on the batches before."""
     monkeypatch.setattr(_rounds, "BLOCK", 1)
     total = np.zeros(3)
-    for labels in itertools.product((0, 1), repeat=9):
+    for labels in itertools.product((0, 1), repeat=6):
         y = np.array(labels)
         second = [0.2, 0.9] if sum(labels[:3]) % 2 else [0.6, 0.61]
-        p = np.array([0.3, 0.97, 0.02, *second, 0.5, 0.1, 0.9, 0.3 if labels[3] else 0.7])
+        p = np.array([0.3, 0.97, 0.02, *second, 0.3 if labels[3] else 0.7])
         probability = np.prod(np.where(y == 1, p, 1 - p))
         total += probability * played(y, p, [3, 5], adds_wealth=adds_wealth, lives=(1.0, INF))
     np.testing.assert_allclose(total, expected, rtol=1e-10)
@@ -155,9 +159,9 @@ def test_extreme_forecasts_stay_finite(p):
 def test_a_local_error_after_a_long_calm_is_found_by_a_young_tree():
     rng = np.random.default_rng(5)
     forgetful, old = BettingRounds(), BettingRounds(lives=(INF,))
-    for batch in range(72):
+    for batch in range(46):
         p = rng.uniform(size=1000)
-        truth = p if batch < 60 else p + 0.25 * ((p > 0.4) & (p < 0.5))
+        truth = p if batch < 36 else p + 0.25 * ((p > 0.4) & (p < 0.5))
         y = (rng.random(1000) < truth).astype(int)
         wealths = forgetful.play(y, p), old.play(y, p)
     assert wealths[0] > max(math.log(1000), 2 * wealths[1])

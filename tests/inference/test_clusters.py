@@ -62,6 +62,20 @@ def dependent(n_clusters, size, rho, seed, shift=0.0):
     return y[order].astype(int), p[order], clusters[order]
 
 
+def runs(thorough, weekly):
+    """Parameters of simulations of two tiers."""
+    return [
+        pytest.param(thorough, marks=pytest.mark.thorough),
+        pytest.param(weekly, marks=pytest.mark.weekly),
+    ]
+
+
+def few_clusters(kind, rng):
+    """Return ten clusters of 30 samples, or 25 of unequal sizes."""
+    size = np.full(10, 30) if kind == "equal" else np.rint(10 + 10 * rng.pareto(1.2, 25)).astype(int)
+    return np.repeat(np.arange(size.size), np.minimum(size, 400))
+
+
 def brier(y_true, y_proba):
     """The Brier score without the checks of scikit-learn's, which take most of its time."""
     return float(np.mean((y_true - y_proba) ** 2))
@@ -85,14 +99,14 @@ def test_simulated_outcomes_have_the_probabilities_and_the_covariance_of_the_cop
     prob, rho = np.array([0.02, 0.3, 0.9]), 0.4
     group, code = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 0, 1, 0])
     sample = grouped(prob, group, code, np.full(5, count), rho)
-    drawn = np.hstack(list(draw_positives(sample, 40_000, np.random.default_rng(0)))).astype(float)
+    drawn = np.hstack(list(draw_positives(sample, 10_000, np.random.default_rng(0)))).astype(float)
     weight = sample.weight
-    assert drawn.mean(axis=1) == pytest.approx(weight * prob, abs=5 * np.sqrt(weight.max() ** 2 / 4 / 40_000))
+    assert drawn.mean(axis=1) == pytest.approx(weight * prob, abs=5 * np.sqrt(weight.max() ** 2 / 4 / 10_000))
     both = multivariate_normal([0, 0], [[1, rho], [rho, 1]])
     for a, b in ((0, 1), (0, 2), (1, 2)):
         shared = np.intersect1d(code[group == a], code[group == b]).size * count**2
         expected = shared * (both.cdf(ndtri(prob[[a, b]])) - prob[a] * prob[b])
-        assert np.cov(drawn[a], drawn[b])[0, 1] == pytest.approx(expected, abs=0.03 * count**2)
+        assert np.cov(drawn[a], drawn[b])[0, 1] == pytest.approx(expected, abs=0.015 * count**2)
 
 
 def test_slopes_that_differ_keep_the_probabilities():
@@ -100,7 +114,7 @@ def test_slopes_that_differ_keep_the_probabilities():
     sample = grouped(prob, np.arange(4), np.zeros(4, int), np.ones(4), 0.2)
     known = replace(sample.clusters.dependence, slope=np.array([0.8]), slope_probability=np.ones(1))
     sample = replace(sample, clusters=replace(sample.clusters, dependence=known))
-    drawn = np.hstack(list(draw_positives(sample, 40_000, np.random.default_rng(0)))).astype(float)
+    drawn = np.hstack(list(draw_positives(sample, 10_000, np.random.default_rng(0)))).astype(float)
     assert drawn.mean(axis=1) == pytest.approx(prob, abs=0.01)
     # the latent correlation of samples a and b
     x = np.array([-2.0, 0.0, 1.0, 2.0])
@@ -131,9 +145,9 @@ def test_the_design_effect_is_the_ratio_of_variances():
     prob = np.sort(rng.uniform(size=60))
     code = rng.integers(6, size=60)
     sample = grouped(prob, np.arange(60), code, np.ones(60), 0.3)
-    drawn = np.hstack(list(draw_positives(sample, 20_000, rng)))
+    drawn = np.hstack(list(draw_positives(sample, 8000, rng)))
     expected = drawn.sum(axis=0).var() / (prob * (1 - prob)).sum()
-    assert sample.clusters.design_effect(prob) == pytest.approx(expected, rel=0.04)
+    assert sample.clusters.design_effect(prob) == pytest.approx(expected, rel=0.06)
 
 
 # ---- the estimated dependence
@@ -141,7 +155,7 @@ def test_the_design_effect_is_the_ratio_of_variances():
 
 def likelihood(rho, tables):
     """Likelihood of clusters of (p, count, positives), integrated over a common shift."""
-    z = np.linspace(-9, 9, 1001)
+    z = np.linspace(-9, 9, 401)
     density = np.exp(-z * z / 2)
     total = 0.0
     for shift in np.linspace(-5, 5, 101):
@@ -236,10 +250,10 @@ QUICK = {"binomial", "cox", "cutoff_test", "consistency"}
 def test_dependence_is_no_miscalibration(case):
     """Without clusters most of these runs reject at 5%."""
     rejected = 0
-    for seed in range(15):
+    for seed in range(6):
         y, p, clusters = dependent(40, 25, 0.4, seed)
         rejected += case.test.test(y, p, clusters=clusters).rejects()
-    assert rejected <= binom.ppf(0.9999, 15, 0.05)
+    assert rejected <= binom.ppf(0.9999, 6, 0.05)
 
 
 def repeated(rng):
@@ -258,36 +272,35 @@ def dependence_in_large_clusters(rng):
     return np.append(y, other), np.append(p, q), np.append(clusters, 10 + small)
 
 
-@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("draw", [repeated, eight_clusters, dependence_in_large_clusters])
-def test_level_of_tests_with_clusters(draw):
+@pytest.mark.parametrize("n_runs", runs(80, 200))
+def test_level_of_tests_with_clusters(draw, n_runs):
     tests = ("tcal", "cutoff", "intercept", "slope")
     hits = np.zeros(5)
-    for seed in range(200):
+    for seed in range(n_runs):
         y, p, clusters = draw(np.random.default_rng(seed))
-        combined = CombinedTest(components=tests, n_resamples=99, random_state=seed).test(
-            y, p, clusters=clusters
-        )
-        hits += np.array([*(part.pvalue for part in combined.scales), combined.pvalue]) <= 0.05
-    assert hits.max() <= binom.ppf(0.999, 200, 0.06)
+        combined = CombinedTest(components=tests, n_resamples=99, random_state=seed)
+        result = combined.test(y, p, clusters=clusters)
+        hits += np.array([*(part.pvalue for part in result.scales), result.pvalue]) <= 0.05
+    assert hits.max() <= binom.ppf(0.999, n_runs, 0.06)
 
 
 def test_without_clusters_it_is():
-    rejected = [CutoffTest(random_state=0).test(*dependent(40, 25, 0.4, s)[:2]).rejects() for s in range(15)]
-    assert sum(rejected) >= 6
+    test = CutoffTest(n_resamples=99, random_state=0)
+    assert sum(test.test(*dependent(40, 25, 0.4, seed)[:2]).rejects() for seed in range(8)) > 3
 
 
 @every_test
 def test_miscalibration_is_found(case):
-    y, p, clusters = dependent(200, 5, 0.1, seed=0)
-    result = case.test.test(y, p**2, clusters=clusters)
+    y, p, clusters = dependent(100, 5, 0.1, seed=0)
+    result = case.test.test(y, p**2.5, clusters=clusters)
     assert result.pvalue <= 0.05
-    assert result.n_clusters == 200
+    assert result.n_clusters == 100
     assert 1 < result.design_effect < 2
-    assert result.n_effective == 1000 / result.design_effect
-    assert "200 (design effect 1." in str(result)
-    assert "200 (design effect 1." in result._repr_html_()
+    assert result.n_effective == 500 / result.design_effect
+    assert "100 (design effect 1." in str(result)
+    assert "100 (design effect 1." in result._repr_html_()
 
 
 @every_test
@@ -325,19 +338,18 @@ def test_contradicted_predictions():
     assert result.n_clusters == 30
 
 
-@every_test
+@pytest.mark.parametrize(
+    ("test", "n_classes"),
+    [
+        *((case.test, 2) for case in TESTS if case.clusters),
+        (TCal(n_resamples=19), 3),
+        (KernelTest(n_resamples=19), 3),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:clusters has 10 distinct", "ignore:y_proba contains only 0 and 1")
-def test_certain_predictions_with_clusters(case):
-    y, clusters = np.arange(40) % 2, np.repeat(np.arange(10), 4)
-    result = case.test.test(y, y.astype(float), clusters=clusters)
-    assert (result.pvalue, result.n_clusters, result.design_effect) == (1.0, 10, 1.0)
-
-
-@pytest.mark.parametrize("test", [TCal(), KernelTest()], ids=["tcal", "kernel"])
-@pytest.mark.filterwarnings("ignore:clusters has 10 distinct")
-def test_certain_predictions_of_several_classes_with_clusters(test):
-    y, clusters = np.arange(40) % 3, np.repeat(np.arange(10), 4)
-    result = test.test(y, np.eye(3)[y], clusters=clusters)
+def test_certain_predictions_with_clusters(test, n_classes):
+    y, clusters = np.arange(40) % n_classes, np.repeat(np.arange(10), 4)
+    result = test.test(y, np.eye(n_classes)[y], clusters=clusters)
     assert (result.pvalue, result.n_clusters, result.design_effect) == (1.0, 10, 1.0)
 
 
@@ -377,9 +389,9 @@ def test_simulated_labels_have_the_probabilities_and_depend():
     clusters = clusters_of_classes(np.zeros(4, int), p, code)
     for rho, same in ((0.0, 0.38), (0.9, 0.8)):
         known = replace(clusters, dependence=Dependence(np.array([rho]), np.ones(1)))
-        labels = np.concatenate(list(sample_labels(p, 8000, rng, known)))
+        labels = np.concatenate(list(sample_labels(p, 6000, rng, known)))
         frequency = (labels[:, :, None] == np.arange(3)).mean(axis=0)
-        assert frequency == pytest.approx(p, abs=5 * 0.5 / np.sqrt(8000))
+        assert frequency == pytest.approx(p, abs=4 * 0.5 / np.sqrt(6000))
         assert np.mean(labels[:, 0] == labels[:, 1]) >= same - 0.02
         # the chance that independent labels agree is .2^2 + .3^2 + .5^2
         assert np.mean(labels[:, 0] == labels[:, 3]) == pytest.approx(0.38, abs=0.02)
@@ -408,12 +420,12 @@ def dependent_classes(n_clusters, size, rho, rng):
 def test_several_classes(test):
     rng = np.random.default_rng(1)
     rejected = 0
-    for _ in range(5):
-        y, p, clusters = dependent_classes(30, 8, 0.5, rng)
+    for _ in range(2):
+        y, p, clusters = dependent_classes(20, 6, 0.5, rng)
         result = test.test(y, p, clusters=clusters)
         rejected += result.rejects()
-        assert 1.5 < result.design_effect < 7
-    assert rejected <= 2
+        assert 1.5 < result.design_effect < 6
+    assert rejected <= 1
     y, p, clusters = dependent_classes(60, 4, 0.1, rng)
     sharp = p**3 / (p**3).sum(axis=1, keepdims=True)
     assert test.test(y, sharp, clusters=clusters).pvalue <= 0.01
@@ -454,8 +466,8 @@ def test_values_are_tested_together():
 
 def test_intervals_are_wider():
     y, p, clusters = dependent(60, 20, 0.3, seed=0)
-    given = {"n_resamples": 60, "random_state": 0}
-    for metric in ("smooth_ece", "cutoff_calibration_error", "expected_calibration_error"):
+    given = {"n_resamples": 30, "random_state": 0}
+    for metric in ("cutoff_calibration_error", "expected_calibration_error"):
         alone = confidence_interval(y, p, metric=metric, **given)
         found = confidence_interval(y, p, metric=metric, clusters=clusters, **given)
         assert found.upper > 1.2 * alone.upper
@@ -463,8 +475,7 @@ def test_intervals_are_wider():
         assert (found.n_clusters, alone.n_clusters) == (60, None)
         assert found.n_effective == pytest.approx(1200 / found.design_effect)
         assert "clusters: 60 (design effect" in str(found)
-    single = confidence_interval(y, p, metric="smooth_ece", clusters=np.arange(y.size), **given)
-    alone = confidence_interval(y, p, metric="smooth_ece", **given)
+    single = confidence_interval(y, p, metric=metric, clusters=np.arange(y.size), **given)
     assert (single.lower, single.upper, single.design_effect) == (alone.lower, alone.upper, 1)
 
 
@@ -478,7 +489,7 @@ def test_the_percentile_method_resamples_clusters():
 
 def test_expected_values_under_calibration():
     y, p, clusters = dependent(60, 20, 0.3, seed=2)
-    given = {"metric": "smooth_ece", "n_resamples": 300, "random_state": 0}
+    given = {"metric": "cutoff_calibration_error", "n_resamples": 300, "random_state": 0}
     alone = expected_under_calibration(None, p, **given)
     found = expected_under_calibration(y, p, clusters=clusters, **given)
     assert found.mean > alone.mean
@@ -530,21 +541,20 @@ def test_the_summary_has_intervals_of_the_sandwich():
     assert (single.slope, single.n_clusters, single.n_effective) == (alone.slope, y.size, y.size)
 
 
-@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:clusters has 10 distinct")
 @pytest.mark.parametrize("kind", ["equal", "unequal"])
-def test_intervals_of_the_intercept_cover_with_few_clusters(kind):
+@pytest.mark.parametrize("n_runs", runs(60, 200))
+def test_intervals_of_the_intercept_cover_with_few_clusters(kind, n_runs):
     covered = 0
-    for seed in range(200):
+    for seed in range(n_runs):
         rng = np.random.default_rng(seed)
-        size = np.full(10, 30) if kind == "equal" else np.rint(10 + 10 * rng.pareto(1.2, 25)).astype(int)
-        clusters = np.repeat(np.arange(size.size), np.minimum(size, 400))
+        clusters = few_clusters(kind, rng)
         p = expit(1.2 * rng.normal(size=clusters.size))
-        latent = np.sqrt(0.2) * rng.normal(size=size.size)[clusters]
+        latent = np.sqrt(0.2) * rng.normal(size=clusters.max() + 1)[clusters]
         y = (latent + np.sqrt(0.8) * rng.normal(size=p.size) > -ndtri(p)).astype(int)
         interval = calibration_summary(y, p, clusters=clusters).intercept
         covered += interval.lower <= 0 <= interval.upper
-    assert covered >= binom.ppf(0.001, 200, 0.95)
+    assert covered >= binom.ppf(0.001, n_runs, 0.95)
 
 
 # ---- bad input
@@ -621,17 +631,16 @@ def models(n_clusters, size, seed):
 @pytest.mark.parametrize("metric", [brier, "cutoff_calibration_error"])
 def test_comparisons_respect_clusters(metric):
     given = {"metric": metric, "n_resamples": 39, "random_state": 0}
-    y, a, b, clusters = models(20, 60, 0)
+    y, a, b, clusters = models(60, 10, 9)
     compared = compare_models(y, {"a": a, "b": b}, clusters=clusters, **given)
-    assert compared.n_clusters == 20
-    assert "20 clusters" in str(compared)
-    (found,), (alone,) = compared.pairs, compare_models(y, {"a": a, "b": b}, **given).pairs
+    assert compared.n_clusters == 60
+    assert "60 clusters" in str(compared)
+    without = compare_models(y, {"a": a, "b": b}, **given)
+    (found,), (alone,) = compared.pairs, without.pairs
     assert found.null_distribution.std() > 1.3 * alone.null_distribution.std()
     assert found.difference == alone.difference
-    y, a, b, clusters = models(60, 10, 9)
+    assert compare_models(y, {"a": a, "b": b}, clusters=np.arange(y.size), **given) == without
     assert compare_models(y, {"a": a, "b": 1 - a}, clusters=clusters, **given).pairs[0].pvalue < 0.3
-    single = compare_models(y, {"a": a, "b": b}, clusters=np.arange(y.size), **given)
-    assert single == compare_models(y, {"a": a, "b": b}, **given)
 
 
 def test_clusters_are_swapped_whole():
@@ -647,34 +656,39 @@ def test_clusters_are_swapped_whole():
     assert found.pvalue == pytest.approx(share, abs=0.05)
 
 
-@pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore:clusters has 10 distinct")
-@pytest.mark.filterwarnings("ignore:Only . clusters contain")
+@pytest.mark.filterwarnings("ignore:clusters has 10 distinct", "ignore:Only . clusters contain")
 @pytest.mark.usefixtures("only_pairs")
-@pytest.mark.parametrize("kind", ["equal", "unequal"])
-@pytest.mark.parametrize("metric", ["brier_score", "cutoff_calibration_error"])
-def test_level_of_comparisons_with_few_clusters(kind, metric):
+@pytest.mark.parametrize(
+    ("kind", "metric", "n_runs"),
+    [
+        pytest.param("equal", "cutoff_calibration_error", 80, marks=pytest.mark.thorough),
+        pytest.param("unequal", "brier_score", 80, marks=pytest.mark.thorough),
+        *(
+            pytest.param(kind, metric, 300, marks=pytest.mark.weekly)
+            for kind in ("equal", "unequal")
+            for metric in ("brier_score", "cutoff_calibration_error")
+        ),
+    ],
+)
+def test_level_of_comparisons_with_few_clusters(kind, metric, n_runs):
     rejected = 0
-    for seed in range(300):
+    for seed in range(n_runs):
         rng = np.random.default_rng(seed)
-        size = np.full(10, 30) if kind == "equal" else np.rint(10 + 10 * rng.pareto(1.2, 25)).astype(int)
-        clusters = np.repeat(np.arange(size.size), np.minimum(size, 400))
-        effects = rng.normal(size=(3, size.size))[:, clusters]
+        clusters = few_clusters(kind, rng)
+        effects = rng.normal(size=(3, clusters.max() + 1))[:, clusters]
         shared, *own = rng.normal(size=(3, clusters.size))
         y = (rng.random(clusters.size) < expit(1.3 * shared + effects[0])).astype(int)
         a, b = (expit(1.3 * shared + 0.5 * (o + e)) for o, e in zip(own, effects[1:], strict=True))
-        (pair,) = compare_models(
-            y, {"a": a, "b": b}, metric=metric, n_resamples=199, random_state=seed, clusters=clusters
-        ).pairs
-        rejected += pair.pvalue <= 0.05
-    assert rejected <= binom.ppf(0.999, 300, 0.05)
+        given = {"metric": metric, "n_resamples": 199, "random_state": seed, "clusters": clusters}
+        rejected += compare_models(y, {"a": a, "b": b}, **given).pairs[0].pvalue <= 0.05
+    assert rejected <= binom.ppf(0.999, n_runs, 0.05)
 
 
 # ---- certificates
 
 
 def test_certificates_of_dependent_samples_are_wider():
-    y, p, clusters = dependent(200, 10, 0.4, seed=0)
+    y, p, clusters = dependent(100, 10, 0.4, seed=0)
     given = {"calibrator": "passthrough", "method": "fitted"}
     alone = CertifiedCalibrator(**given).fit(p, y)
     found = CertifiedCalibrator(**given).fit(p, y, clusters=clusters)
@@ -695,7 +709,7 @@ def test_certificates_of_dependent_samples_are_wider():
     "calibrator",
     [
         IsotonicCalibrator(),
-        PlattCalibrator(),
+        pytest.param(PlattCalibrator(), marks=pytest.mark.thorough),
         HistogramBinningCalibrator(n_bins=8),
         pytest.param(SplineCalibrator(monotone=True), marks=pytest.mark.thorough),
     ],
@@ -729,26 +743,26 @@ def test_what_a_fit_has_met_of_a_cluster_does_not_count():
     y, f = np.tile(np.arange(4), 20) == 0, np.repeat(value, size)
     y[size:] = ~y[size:]
     found = group_outcomes(y.astype(int), f, None, code)
-    steps = np.hstack(list(fitted_steps(found, 20_000, np.random.default_rng(0))))
+    steps = np.hstack(list(fitted_steps(found, 5000, np.random.default_rng(0))))
     rate = (size * value + 0.5) / (size + 1)
-    plain = np.hstack(list(draw_positives(replace(found, prob=rate), 20_000, np.random.default_rng(1))))
+    plain = np.hstack(list(draw_positives(replace(found, prob=rate), 5000, np.random.default_rng(1))))
     # each block holds a quarter of the events of its clusters: 2 of 8 are used
     factor = np.sqrt(1 / (1 - 2 / 8))
-    assert steps.std(axis=1) == pytest.approx(factor * plain.std(axis=1), rel=0.03)
+    assert steps.std(axis=1) == pytest.approx(factor * plain.std(axis=1), rel=0.04)
     assert steps.mean(axis=1) == pytest.approx(found.residual, abs=0.3)
 
 
 @pytest.mark.thorough
 def test_coverage_of_certificates_of_dependent_samples():
     covered = 0
-    for seed in range(20):
+    for seed in range(12):
         y, p, clusters = dependent(60, 20, 0.3, seed)
         calibrator = IsotonicCalibrator().fit(p, y, clusters=clusters)
         x = np.sort(expit(1.2 * np.random.default_rng(seed).normal(size=20_000)))
         f = calibrator.transform(x)
         walk = np.cumsum(x - f)[np.append(f[1:] != f[:-1], True)] / x.size
         covered += max(walk.max(), 0) - min(walk.min(), 0) <= calibrator.cutoff_certificate().upper
-    assert covered >= binom.ppf(0.001, 20, 0.95)
+    assert covered >= binom.ppf(0.001, 12, 0.95)
 
 
 def test_clusters_reach_the_calibrator_of_a_classifier():

@@ -1,7 +1,5 @@
 """The combined test."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from scipy.special import logit
@@ -10,7 +8,6 @@ from scipy.stats import cauchy
 from sklearn_calib.inference import CombinedTest, CoxTest, CutoffTest, SpiegelhalterTest, TCal
 from sklearn_calib.sketch import CalibrationSketch
 from tests.inference import _properties
-from tests.inference._properties import check_level
 
 ALL = ("tcal", "cutoff", "intercept", "slope", "spiegelhalter")
 
@@ -61,7 +58,7 @@ def test_one_component_is_that_test():
     )
 
 
-@pytest.mark.parametrize(("n", "rate"), [(20_000, 0.5), (100_000, 0.5), (100_000, 0.01)])
+@pytest.mark.parametrize(("n", "rate"), [(10_000, 0.5), (60_000, 0.5), (60_000, 0.01)])
 def test_a_sample_and_its_sketch_agree(n, rate):
     """By simulation, by asymptotic distributions, and by simulation of rare events."""
     rng = np.random.default_rng(1)
@@ -119,36 +116,6 @@ def test_harmonic_mean_by_hand():
     assert result.statistic == pytest.approx(3 / (1 / first + 2 / second))
 
 
-@pytest.mark.thorough
-def test_level_is_exact_over_all_labels():
-    # all outcomes of six predictions: P(p-value <= alpha) is at most alpha, draws included
-    p = np.array([0.2, 0.2, 0.4, 0.45, 0.7, 0.7])
-    chance, rejected = [], []
-    for row in product((0, 1), repeat=6):
-        y = np.array(row)
-        chance.append(np.where(y == 1, p, 1 - p).prod())
-        # as many draws as make the smallest p-value 1/20
-        tests = [CombinedTest(n_resamples=19, random_state=s) for s in range(4)]
-        rejected.append(np.mean([test.test(y, p).pvalue <= 0.1 for test in tests]))
-    level = np.dot(chance, rejected)
-    # 256 independent tests, weighted by chances of at most .06
-    assert 0.02 < level < 0.1 + 3 * np.sqrt(0.09 * np.square(chance).sum() / 4)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
-@pytest.mark.parametrize("kind", ["plain", "tied"])
-def test_level(method, kind):
-    pvalues = []
-    for seed in range(250):
-        y, p = _properties.sample(150, seed)
-        if kind == "tied":
-            p = np.round(p, 1)
-            y = (np.random.default_rng(seed + 10_000).random(150) < p).astype(int)
-        pvalues.append(CombinedTest(method=method, n_resamples=39, random_state=seed).test(y, p).pvalue)
-    check_level(pvalues, alpha=0.1)
-
-
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
 @pytest.mark.parametrize(
     ("name", "curve"),
@@ -163,10 +130,9 @@ def test_power_against_everything(method, name, curve):
     rng = np.random.default_rng(0)
     p = rng.uniform(0.2, 0.8, 4000)
     y = (rng.random(4000) < curve(p)).astype(int)
-    result = CombinedTest(method=method, n_resamples=199, random_state=0).test(y, p)
+    result = CombinedTest(components=ALL, method=method, n_resamples=499, random_state=0).test(y, p)
     assert result.rejects(0.01)
-    parts = CombinedTest(components=ALL, method=method, n_resamples=199, random_state=0).test(y, p).scales
-    assert next(c.pvalue for c in parts if c.name == name) <= 0.01
+    assert next(part.pvalue for part in result.scales if part.name == name) <= 0.01
 
 
 def test_a_component_that_nothing_tells_does_not_decide():

@@ -206,9 +206,9 @@ def equally_noisy(rng, n):
 
 
 def test_level():
-    found = rejections(equally_noisy, 150, 200)
+    found = rejections(equally_noisy, 100, 120)
     # binomial, four standard errors
-    assert (found <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 200)).all()
+    assert (found <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 120)).all()
     assert (found > 0).all()
 
 
@@ -220,7 +220,7 @@ def noisy(rng, p):
 def truth():
     """Differences of the risks of true and of noisy probabilities."""
     rng = np.random.default_rng(9)
-    _, p = simulate(rng, 400_000)
+    _, p = simulate(rng, 200_000)
     b = noisy(rng, p)
     return np.array([np.mean(loss_of_mean(p, p, t) - loss_of_mean(p, b, t)) for t in TAU])
 
@@ -234,10 +234,10 @@ def test_coverage_and_conservative_dominance(truth):
         y, p = simulate(rng, n)
         return y, p, noisy(rng, p), truth
 
-    found = rejections(better, 300, 150)
+    found = rejections(better, 250, 80)
     assert found[0] > 0.3
     assert found[1] <= 0.05
-    assert found[2] <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 150)
+    assert found[2] <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 80)
 
 
 def test_few_samples_at_extreme_thresholds_are_not_significant():

@@ -56,16 +56,14 @@ def class_sample(n=40, n_classes=3, seed=0, power=1.0):
 
 
 def samples():
-    y, p = _properties.sample(37, power=2)
-    return [(y, p), (y, np.round(p, 1)), class_sample(), class_sample(31, 5, 1)]
+    y, p = _properties.sample(25, power=2)
+    return [(y, p), (y, np.round(p, 1)), class_sample(24), class_sample(21, 5, 1)]
 
 
-@pytest.mark.parametrize("s", [0.03, 0.4, 7.0])
-@pytest.mark.parametrize("which", range(4))
-def test_quadratic_by_double_loop(s, which):
+@pytest.mark.parametrize(("which", "s"), [(0, 0.03), (1, 0.4), (2, 7.0), (3, 0.4), (2, 0.03)])
+def test_quadratic_by_double_loop(which, s):
     y, p = samples()[which]
-    test = KernelTest(bandwidth=s, method="monte_carlo", n_resamples=1)
-    result = test.test(y, p)
+    result = KernelTest(bandwidth=s, method="monte_carlo", n_resamples=1).test(y, p)
     expected = double_loop(y, p, s)
     assert result.statistic == pytest.approx(expected, rel=1e-9, abs=1e-14)
     assert result.estimate == pytest.approx(np.sqrt(max(expected, 0)), rel=1e-9, abs=1e-7)
@@ -133,14 +131,13 @@ def test_labels_of_several_classes_are_drawn_some_at_a_time(monkeypatch):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_moments_by_enumeration(n_classes):
     rng = np.random.default_rng(1)
-    p = np.array([0.1, 0.3, 0.3, 0.45, 0.8, 0.97]) if n_classes == 2 else rng.dirichlet([1, 1, 1], 4)
+    p = np.array([0.1, 0.3, 0.3, 0.45, 0.97]) if n_classes == 2 else rng.dirichlet([1, 1, 1], 3)
     labels, probability = enumerated(p)
     test = KernelTest(bandwidth=0.3, n_resamples=1)
-    values = np.array([test.test(y, p, pos_label=1).statistic for y in labels]) if n_classes == 2 else None
-    if values is None:
-        values = np.array([test.test(y, p).statistic for y in labels])
+    given = {"pos_label": 1} if n_classes == 2 else {"labels": range(3)}
+    values = np.array([test.test(y, p, **given).statistic for y in labels])
     assert probability @ values == pytest.approx(0, abs=1e-14)
-    result = test.test(labels[5], p)
+    result = test.test(labels[5], p, **given)
     assert probability @ values**2 == pytest.approx(result.scales[0].null_std ** 2)
     if n_classes == 2:
         n = len(p)
@@ -165,7 +162,7 @@ def test_fast_forms_are_those_of_the_matrix(s):
 @pytest.mark.thorough
 def test_no_matrix_of_all_pairs():
     rng = np.random.default_rng(0)
-    for n, n_columns, s in ((20_000, 1, 1e-5), (20_000, 1, 0.1), (8000, 3, 0.3)):
+    for n, n_columns, s in ((20_000, 1, 0.1), (8000, 3, 0.3)):
         points, x = np.sort(rng.uniform(size=(n, n_columns)), axis=0), rng.normal(size=(2, n))
         tracemalloc.start()
         _kernel.kernel_form(points, s)(x)
@@ -213,53 +210,13 @@ def test_drawn_pvalue_tends_to_the_exact_one(n_classes):
         assert found == pytest.approx(exact, abs=4.5 * np.sqrt(exact * (1 - exact) / 3000) + 1e-3)
 
 
-@pytest.mark.parametrize("options", [{}, pytest.param({"bandwidth": "adaptive"}, marks=pytest.mark.thorough)])
-def test_drawn_level_is_exact_for_tiny_samples(options):
-    p = np.array([0.2, 0.4, 0.5, 0.9])
-    labels, probability = enumerated(p)
-    rejected = []
-    for seed in range(20):
-        test = KernelTest(method="monte_carlo", n_resamples=19, random_state=seed, **options)
-        rejected.append(probability @ [test.test(y, p, pos_label=1).pvalue <= 0.2 for y in labels])
-    error = np.std(rejected) / np.sqrt(20)
-    assert 0.01 < np.mean(rejected) <= 0.2 + 3 * error
-
-
-LEVEL_CASES = [
-    (KernelTest(n_resamples=99, random_state=0), 40, 0.07),
-    (KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0), 40, 0.07),
-    (KernelTest(method="asymptotic"), 200, 0.06),
-]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(("test", "n", "least"), LEVEL_CASES)
-def test_level(test, n, least):
-    _properties.check_level(
-        [test.test(*_properties.sample(n, seed)).pvalue for seed in range(200)], least=least
-    )
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "test",
-    [
-        KernelTest(n_resamples=99, random_state=0),
-        KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0),
-    ],
-)
-def test_level_for_classes(test):
-    found = [test.test(*class_sample(60, 3, seed)).pvalue for seed in range(200)]
-    _properties.check_level(found, least=0.02)
-
-
 @pytest.mark.thorough
 def test_power():
     # predictions whose logit is off by a quarter: the rate of rejections was .9 and more in larger runs
     drawn = KernelTest(n_resamples=99, random_state=0)
     limit = KernelTest(method="asymptotic")
     hits = []
-    for seed in range(40):
+    for seed in range(20):
         rng = np.random.default_rng([7, seed])
         p = rng.uniform(size=1000)
         y = (rng.random(1000) < expit(logit(p) + 0.25)).astype(int)
@@ -279,8 +236,8 @@ def test_adaptive_leaves_out_bandwidths_at_which_no_two_rows_are_near():
 
 def test_adaptive_sees_what_oscillates():
     rng = np.random.default_rng(3)
-    p = rng.uniform(0.1, 0.9, 4000)
-    y = (rng.random(4000) < p + 0.1 * np.sin(50 * p)).astype(int)
+    p = rng.uniform(0.1, 0.9, 2000)
+    y = (rng.random(2000) < p + 0.1 * np.sin(50 * p)).astype(int)
     result = KernelTest(bandwidth="adaptive", n_resamples=199, random_state=0).test(y, p)
     assert result.pvalue == 1 / 200
     assert [scale.bandwidth for scale in result.scales] == sorted(
@@ -295,8 +252,8 @@ def test_adaptive_sees_what_oscillates():
 
 
 def test_asymptotic_agrees_with_draws():
-    for seed in range(3):
-        y, p = _properties.sample(800, seed=seed, power=1.1)
+    for seed in range(2):
+        y, p = _properties.sample(400, seed=seed, power=1.1)
         drawn = KernelTest(n_resamples=1999, random_state=0).test(y, p)
         limit = KernelTest(method="asymptotic").test(y, p)
         assert limit.statistic == drawn.statistic

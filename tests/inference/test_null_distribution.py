@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.metrics import brier_score_loss
 
 from sklearn_calib.inference import NullDistribution, expected_under_calibration
 from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
@@ -13,6 +12,12 @@ from sklearn_calib.metrics._names import as_metric
 from tests.inference import _properties
 
 brier_score = as_metric("brier_score")
+
+
+def brier(y_true, y_proba):
+    """The Brier score without the checks of scikit-learn's, which take most of its time."""
+    return float(np.mean((y_true - y_proba) ** 2))
+
 
 METRICS = [cutoff_calibration_error, smooth_ece, partial(expected_calibration_error, n_bins=5)]
 
@@ -34,16 +39,10 @@ def test_moments_by_enumeration(metric):
 
 def test_brier_score_by_hand():
     # one prediction of .2: loss .04 with probability .8, else .64
-    null = expected_under_calibration(
-        None, [0.2], metric=brier_score_loss_of_any, n_resamples=400, random_state=0
-    )
+    null = expected_under_calibration(None, [0.2], metric=brier, n_resamples=400, random_state=0)
     assert set(np.round(null.values, 12)) == {0.04, 0.64}
     assert null.mean == pytest.approx(0.16, abs=4 * 0.24 / np.sqrt(400))
     assert null.quantile == pytest.approx(0.64)
-
-
-def brier_score_loss_of_any(y_true, y_proba):
-    return brier_score_loss(y_true, y_proba, pos_label=1)
 
 
 def test_cutoff_tends_to_its_closed_form():
@@ -57,7 +56,7 @@ def test_cutoff_tends_to_its_closed_form():
 def test_quantile_is_exceeded_as_often_as_it_says():
     rng = np.random.default_rng(5)
     exceeded = []
-    for seed in range(200):
+    for seed in range(100):
         p = rng.random(30)
         y = (rng.random(30) < p).astype(int)
         null = expected_under_calibration(
@@ -85,7 +84,7 @@ def test_weights_are_repetition(metric):
 def test_sampling_weights_and_weights_by_class():
     rng = np.random.default_rng(1)
     p = np.round(rng.uniform(0.1, 0.9, 40), 1)
-    w, n = rng.uniform(0.2, 3.0, 40), 4000
+    w, n = rng.uniform(0.2, 3.0, 40), 1000
     null = expected_under_calibration(
         None, p, metric="cutoff_calibration_error", sample_weight=w, n_resamples=n
     )
@@ -103,16 +102,17 @@ def test_sampling_weights_and_weights_by_class():
         drawn = rng.random(40) < p / (p + (1 - p) / 5)
         values.append(cutoff_calibration_error(drawn, p, sample_weight=np.where(drawn, 1.0, 5.0)))
     assert null.weights == "case-control"
-    assert null.mean == pytest.approx(np.mean(values), rel=0.05)
+    assert null.mean == pytest.approx(np.mean(values), abs=4.5 * np.std(values) * np.sqrt(2 / n))
 
 
 def test_columns_seed_and_words():
     _, p = _properties.sample(30)
-    null = expected_under_calibration(None, p, metric=smooth_ece, random_state=3)
+    metric = cutoff_calibration_error
+    null = expected_under_calibration(None, p, metric=metric, random_state=3)
     assert null == expected_under_calibration(
-        None, np.column_stack((1 - p, p)), metric=smooth_ece, random_state=3
+        None, np.column_stack((1 - p, p)), metric=metric, random_state=3
     )
-    assert null != expected_under_calibration(None, p, metric=smooth_ece, random_state=4)
+    assert null != expected_under_calibration(None, p, metric=metric, random_state=4)
     assert isinstance(null, NullDistribution)
     assert null.values.shape == (999,)
     assert str(null).startswith(
@@ -179,15 +179,15 @@ def test_several_classes_by_enumeration(metric, reduction):
             value.append(sum(w * metric(events.astype(int), q) for w, events, q in parts))
     mean = np.average(value, weights=probability)
     deviation = np.sqrt(np.average((value - mean) ** 2, weights=probability))
-    found = expected_under_calibration(None, p, metric=metric, reduction=reduction, n_resamples=9999)
-    assert found.mean == pytest.approx(mean, abs=4 * deviation / 100)
+    found = expected_under_calibration(None, p, metric=metric, reduction=reduction, n_resamples=2499)
+    assert found.mean == pytest.approx(mean, abs=4 * deviation / 50)
     assert found.std == pytest.approx(deviation, rel=0.05)
 
 
 def test_multilabel_null_mean_is_that_of_its_columns():
     rng = np.random.default_rng(0)
-    p = rng.random((200, 3))
-    y = (rng.random((200, 1)) < p).astype(int)
+    p = rng.random((60, 3))
+    y = (rng.random((60, 1)) < p).astype(int)
     found = expected_under_calibration(y, p, metric="smooth_ece", n_resamples=499)
     means = [expected_under_calibration(None, q, metric="smooth_ece", n_resamples=499).mean for q in p.T]
     assert found.mean == pytest.approx(np.mean(means), rel=0.05)

@@ -61,10 +61,9 @@ def weighted(metric, prob, count, positives):
     return metric(y, np.tile(prob, 2), sample_weight=np.concatenate((positives, count - positives)))
 
 
-CASES = [(metric, kind) for metric in POOLING for kind in ("uniform", "rare", "two")]
-# on the axis of log-odds the first spread over more cells than there are predictions
-CASES.remove((POOLING[2], "uniform"))
-CASES.remove((POOLING[4], "uniform"))
+#: Each metric with one kind of predictions. On the axis of log-odds uniform ones spread over too many cells.
+KINDS = ["uniform", "rare", "rare", "two", "two", "rare", "uniform", "two"]
+CASES = list(zip(POOLING, KINDS, strict=True))
 
 
 @pytest.mark.thorough

@@ -1,12 +1,11 @@
 """The sequential test against its definition: martingale, level at every time, power, streams."""
 
-import itertools
 import math
 import pickle
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
+from scipy.special import expit, logit, ndtri
 from scipy.stats import binom
 from sklearn.base import clone
 
@@ -47,30 +46,17 @@ def draw(n, seed, p_of_truth=None):
     return (rng.random(n) < truth).astype(int), p
 
 
-@pytest.mark.parametrize("block", [32, 7])
-@pytest.mark.parametrize("chunk", [8192, 11])
-def test_equals_the_definition(monkeypatch, block, chunk):
+@pytest.mark.parametrize(
+    ("block", "chunk", "n", "truth"),
+    [(32, 8192, 80, None), (32, 11, 80, np.square), (7, 8192, 40, lambda p: 1 - p), (7, 11, 40, "tied")],
+)
+def test_equals_the_definition(monkeypatch, block, chunk, n, truth):
     monkeypatch.setattr(_bets, "BLOCK", block)
     monkeypatch.setattr(_bets, "_CHUNK", chunk)
-    for y, p in (draw(80, 1), draw(80, 2, np.square), draw(40, 3, lambda p: 1 - p)):
-        np.testing.assert_allclose(e_path(y, p), reference(y, p, block), rtol=1e-10)
-    y = draw(80, 4)[0]
-    p = np.random.default_rng(4).choice([0.1, 0.11, 0.5, 0.9, 0.997], 80)
+    y, p = draw(n, n + chunk, truth if callable(truth) else None)
+    if truth == "tied":
+        p = np.random.default_rng(4).choice([0.1, 0.11, 0.5, 0.9, 0.997], n)
     np.testing.assert_allclose(e_path(y, p), reference(y, p, block), rtol=1e-10)
-
-
-@pytest.mark.parametrize("block", [32, 2])
-def test_expectation_is_one_for_all_labels(monkeypatch, block):
-    """Sum over all label vectors of probability times E_t; forecasts depend on past outcomes."""
-    monkeypatch.setattr(_bets, "BLOCK", block)
-    n = 8
-    total = np.zeros(n)
-    for labels in itertools.product((0, 1), repeat=n):
-        p = [0.3]
-        p.extend((0.1, 0.3, 0.31, 0.97)[(2 * labels[t - 1] + sum(labels[:t])) % 4] for t in range(1, n))
-        y, p = np.array(labels), np.array(p)
-        total += np.prod(np.where(y == 1, p, 1 - p)) * e_path(y, p)
-    np.testing.assert_allclose(total, 1.0, rtol=1e-10)
 
 
 def test_every_step_is_fair():
@@ -105,10 +91,10 @@ def test_what_has_not_started_is_kept():
 @pytest.mark.thorough
 def test_level_at_every_time():
     rng = np.random.default_rng(7)
-    repetitions, ever = 300, []
+    repetitions, ever = 150, []
     for i in range(repetitions):
-        p = rng.uniform(size=2000) if i % 2 else expit(3 * rng.normal(size=2000))
-        ever.append(SequentialTest().test(rng.random(2000) < p, p).pvalue)
+        p = rng.uniform(size=1200) if i % 2 else expit(3 * rng.normal(size=1200))
+        ever.append(SequentialTest().test(rng.random(1200) < p, p).pvalue)
     for alpha in (0.05, 0.2):
         hits = int(np.sum(np.array(ever) <= alpha))
         assert binom.sf(hits - 1, repetitions, alpha) > 1e-3, hits
@@ -128,8 +114,8 @@ def test_level_at_every_time():
     ids=["shift", "overconfident", "timid", "oscillating", "local"],
 )
 def test_power(n, truth):
-    found = [SequentialTest().test(*draw(n, seed, truth)).rejects(0.05) for seed in range(10)]
-    assert sum(found) >= 9
+    found = [SequentialTest().test(*draw(n, seed, truth)).rejects(0.05) for seed in range(3)]
+    assert sum(found) >= 3
 
 
 def test_late_change_is_found():
@@ -166,7 +152,7 @@ def test_any_cutting_gives_the_same(monkeypatch, chunk):
     times = rng.integers(0, 3, 700)
     times[::20] = 1
     whole = SequentialTest().test(y, p, sample_weight=times, weights="frequency")
-    for cuts in ([], [1], [350], [*range(1, 60)], [20, 21, 40, 400, 680]):
+    for cuts in ([], [1, 350], [*range(1, 40)], [20, 21, 40, 400, 680]):
         stream = SequentialTest()
         paths = []
         for rows in np.split(np.arange(700), cuts):
@@ -331,14 +317,6 @@ def test_most_rows_that_weights_stand_for(monkeypatch):
         SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[3, 3], weights="frequency")
 
 
-RECALIBRATIONS = [
-    (a, b)
-    for a in (-1.0, -0.3, -0.1, 0.0, 0.1, 0.3, 1.0)
-    for b in (0.5, 0.75, 1.0, 4 / 3, 2.0)
-    if (a, b) != (0.0, 1.0)
-]
-
-
 @pytest.mark.filterwarnings("ignore:.*clusters")
 @pytest.mark.parametrize("weighted", [False, True])
 def test_clusters_against_a_loop(weighted):
@@ -355,11 +333,11 @@ def test_clusters_against_a_loop(weighted):
     for name in [3, 1, 4, 0, 2]:
         inside = clusters == name
         if not starts or since >= 32:
-            starts.append([1 / ((len(starts) + 1) * (len(starts) + 2)), np.ones(len(RECALIBRATIONS))])
+            starts.append([1 / ((len(starts) + 1) * (len(starts) + 2)), np.ones(len(GRID))])
             since = 0
         path += [wealth] * (int(w[inside].sum()) - 1)
         for start in starts:
-            for k, (a, b) in enumerate(RECALIBRATIONS):
+            for k, (a, b) in enumerate(GRID):
                 q = 1 / (1 + np.exp(-(a + b * np.log(p[inside] / (1 - p[inside])))))
                 ratio = np.where(y[inside] == 1, q / p[inside], (1 - q) / (1 - p[inside]))
                 start[1][k] *= np.average(ratio, weights=w[inside])
@@ -381,17 +359,15 @@ def test_clusters_must_follow_each_other():
 
 @pytest.mark.thorough
 def test_level_with_clusters():
-    from scipy.stats import binom, norm
-
     rejections = 0
-    for seed in range(200):
+    for seed in range(100):
         rng = np.random.default_rng(seed)
         clusters = np.repeat(np.arange(50), 20)
         p = rng.uniform(size=1000)
         effect = 0.6 * rng.normal(size=50)[clusters]
-        y = (effect + 0.8 * rng.normal(size=1000) < norm.ppf(p)).astype(int)
+        y = (effect + 0.8 * rng.normal(size=1000) < ndtri(p)).astype(int)
         rejections += SequentialTest().test(y, p, clusters=clusters).pvalue <= 0.1
-    assert rejections <= binom.ppf(0.999, 200, 0.1)
+    assert rejections <= binom.ppf(0.999, 100, 0.1)
 
 
 def test_single_samples():

@@ -55,7 +55,7 @@ def name_of(test):
 @pytest.mark.parametrize("test", TESTS, ids=name_of)
 def test_several_classes_and_labels(test):
     rng = np.random.default_rng(0)
-    p = predictions(rng, 600, 4)
+    p = predictions(rng, 300, 4)
     y = labels_of(rng, p)
     for outcome, names in [
         (y, {"class 0", "class 1", "class 2", "class 3", "confidence"}),
@@ -123,7 +123,7 @@ def test_smallest_pvalue_of_the_same_labels():
 def test_adjusted_pvalues_and_ties():
     # of few different values: ties of p-values go by the statistic
     rng = np.random.default_rng(0)
-    for _ in range(40):
+    for _ in range(10):
         p = predictions(rng, 40, 4)
         result = CutoffTest(n_resamples=19).test(labels_of(rng, p), p, labels=range(4))
         pairs = [(part.adjusted_pvalue, part.pvalue) for part in result.scales]
@@ -155,7 +155,7 @@ def test_text_of_many_classes_has_the_worst_and_all_reductions():
 )
 def test_few_simulations_can_reject_for_many_parts(test):
     rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(5), size=400)
+    p = rng.dirichlet(np.ones(5), size=250)
     sharp = p**5 / np.sum(p**5, axis=1, keepdims=True)
     assert test.set_params(reduction="joint").test(labels_of(rng, p), sharp).rejects()
 
@@ -220,7 +220,7 @@ def rejections(test, n_runs, seed, sample):
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["classes", "weights", "clusters", "labels"])
 def test_level(kind):
-    n_runs = 150 if kind == "clusters" else 250
+    n_runs = 80 if kind == "clusters" else 120
 
     def sample(rng):
         p = rng.dirichlet([2.0, 1.0, 0.3], size=120)

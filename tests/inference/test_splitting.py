@@ -9,7 +9,6 @@ from scipy.stats import binom
 from sklearn_calib._core._simplex_bins import alcoves
 from sklearn_calib.inference import SampleSplittingTest, TCal
 from tests.inference import _properties
-from tests.inference._properties import check_level
 
 
 def class_sample(n, seed, power=1.0, n_classes=3):
@@ -86,7 +85,7 @@ def test_two_samples_are_those_of_the_definition(cross_fit):
         np.array([1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 1, 1]),
     ][: 1 + cross_fit]
     # floor(N^(2 / (4 s + 1))) bins, N = 4 samples with label 1
-    test = SampleSplittingTest(smoothness=0.3, n_resamples=3000)
+    test = SampleSplittingTest(smoothness=0.3, n_resamples=2000)
     found, null = test._compare(columns, np.ones(p.shape[0]), first, roles, 1, np.random.default_rng(0))
     assert found.n_bins == 3
     assert found.n_observed == (4 + 4 if cross_fit else 4)
@@ -101,7 +100,7 @@ def test_two_samples_are_those_of_the_definition(cross_fit):
     every = np.array([average(inside) for inside in kept])
     share = np.mean(every >= average(first) - 1e-12)
     assert 0.05 < share < 0.9
-    assert found.pvalue == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 3000))
+    assert found.pvalue == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 2000))
     # standardized values are the same up to location and scale
     values = np.unique(every.round(9))
     drawn = np.unique(null.round(6))
@@ -135,57 +134,9 @@ def test_the_estimate_is_that_of_tcal_in_the_same_bins():
 
 def test_the_statistic_of_a_scale_with_all_samples_in_one_bin_is_0():
     p = np.random.default_rng(0).random(300) / 4
-    for seed in range(12):
-        result = SampleSplittingTest(n_resamples=99, random_state=seed).test(np.arange(300) < 40, p)
+    for seed in range(6):
+        result = SampleSplittingTest(n_resamples=19, random_state=seed).test(np.arange(300) < 40, p)
         assert all(part.n_bins > 4 or part.statistic == 0.0 for part in result.scales)
-
-
-def uniform(rng):
-    return rng.random(150)
-
-
-def few_values(rng):
-    return rng.choice([0.1, 0.3, 0.35, 0.8], 150)
-
-
-def classes(n_classes):
-    return lambda rng: rng.dirichlet(np.ones(n_classes), 120)
-
-
-# name: predictions, parameters
-CALIBRATED = {
-    "uniform": (uniform, {}),
-    "near 0 and 1": (lambda rng: rng.beta(0.3, 0.3, 150), {}),
-    "rare": (lambda rng: rng.beta(2, 48, 300), {}),
-    "three classes": (classes(3), {}),
-    "five classes": (classes(5), {"n_resamples": 399}),
-    "twelve samples": (lambda rng: rng.random(12), {}),
-    "few values": (few_values, {}),
-    "weights": (few_values, {}),
-    "one value": (lambda rng: np.full(60, 0.3), {}),
-    "cross-fitted": (uniform, {"cross_fit": True}),
-    "cross-fitted classes": (classes(3), {"cross_fit": True}),
-    "known smoothness": (uniform, {"smoothness": 0.5, "cross_fit": True}),
-}
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", CALIBRATED)
-def test_level(name):
-    predictions, parameters = CALIBRATED[name]
-    pvalues = []
-    for seed in range(500):
-        rng = np.random.default_rng(seed)
-        p = predictions(rng)
-        columns = p if p.ndim == 2 else np.column_stack((1 - p, p))
-        y = (columns.cumsum(axis=1)[:, :-1] < rng.random((len(p), 1))).sum(axis=1)
-        weight = None
-        if name == "weights":
-            groups, weight = np.unique(np.column_stack((y, p)), axis=0, return_counts=True)
-            y, p = groups[:, 0].astype(int), groups[:, 1]
-        test = SampleSplittingTest(**{"n_resamples": 239, "random_state": seed, **parameters})
-        pvalues.append(test.test(y, p, sample_weight=weight, weights="frequency").pvalue)
-    check_level(pvalues, alpha=0.05, least=0.005)
 
 
 @pytest.mark.thorough
@@ -194,7 +145,7 @@ def test_power_against_a_slope(cross_fit):
     """The density differences of a slope nearly cancel; T2 finds it."""
     results = [
         SampleSplittingTest(n_resamples=199, cross_fit=cross_fit).test(*slope(1000, seed, 0.3))
-        for seed in range(100)
+        for seed in range(40)
     ]
     assert np.mean([result.rejects() for result in results]) >= 0.8
     assert np.mean(["T2" in result.reason for result in results]) >= 0.8
@@ -202,9 +153,9 @@ def test_power_against_a_slope(cross_fit):
 
 @pytest.mark.parametrize("smoothness", ["adaptive", 1.0])
 def test_power(smoothness):
-    test = SampleSplittingTest(smoothness=smoothness, n_resamples=199, random_state=0)
-    assert test.test(*_properties.sample(3000, power=4)).rejects()
-    assert test.test(*class_sample(4000, 0, power=4)).rejects()
+    test = SampleSplittingTest(smoothness=smoothness, n_resamples=99, random_state=0)
+    assert test.test(*_properties.sample(1000, power=4)).rejects()
+    assert test.test(*class_sample(1500, 0, power=4)).rejects()
 
 
 def class_counts_wrong(n, seed):
@@ -228,9 +179,9 @@ def narrow_and_wrong(n, seed):
 def test_wrong_class_counts_are_found(data, cross_fit):
     """What the densities of the predictions within a class do not show: how frequent the class is."""
     test = SampleSplittingTest(cross_fit=cross_fit, n_resamples=199, random_state=0)
-    pvalues = np.array([test.test(*data(400, seed)).pvalue for seed in range(10)])
-    assert (pvalues <= 0.05).mean() >= 0.9
-    assert "decided by T1" in test.test(*data(400, 0)).reason
+    found = [test.test(*data(400, seed)) for seed in range(3)]
+    assert all(result.rejects() for result in found)
+    assert "decided by T1" in found[0].reason
 
 
 def test_class_counts_by_hand():
@@ -264,8 +215,8 @@ def test_details():
     assert [part.n_observed for part in result.scales] == [501 - y.sum(), y.sum()]
     assert sum(part.n_simulated for part in result.scales) == 501
     assert "cross-fitted" in result.method
-    y, p = wave(4000, 1)
-    result = SampleSplittingTest(random_state=0).test(y, p)
+    y, p = wave(2000, 1)
+    result = SampleSplittingTest(n_resamples=299, random_state=0).test(y, p)
     best = min(result.scales, key=lambda part: part.pvalue)
     assert result.reason == f"decided by the densities of class {best.label}, {best.n_bins} bins"
     # a third of the level is for the densities, of two classes
