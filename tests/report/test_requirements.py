@@ -116,8 +116,8 @@ def test_metrics_are_judged_by_their_interval(sample):
 
 def several_classes():
     rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(3), 300)
-    y = (p.cumsum(axis=1) < rng.random((300, 1))).sum(axis=1).clip(0, 2)
+    p = rng.dirichlet(np.ones(3), 150)
+    y = (p.cumsum(axis=1) < rng.random((150, 1))).sum(axis=1).clip(0, 2)
     return y, p**2 / (p**2).sum(axis=1, keepdims=True), {"n_resamples": 20, "random_state": 3}
 
 
@@ -133,7 +133,7 @@ def test_metrics_of_several_classes_are_judged_by_their_interval(reduction):
     limits = {expected.upper: "pass", (expected.lower + expected.upper) / 2: "undecided"}
     for limit, outcome in (limits | {expected.lower - 1e-6: "fail"}).items():
         (result,) = judged({"smooth_ece": limit}, y, p, **given)
-        assert (result.outcome, result.n_samples) == (outcome, 300)
+        assert (result.outcome, result.n_samples) == (outcome, 150)
         found = result.estimate, result.lower, result.upper
         assert found == (expected.corrected, expected.lower, expected.upper)
 
@@ -153,7 +153,7 @@ def test_confidence_is_a_binary_problem():
 
 
 def test_certificate_by_a_plain_bootstrap(sample):
-    y, p = sample
+    y, p = sample[0][:600], sample[1][:600]
     (result,) = judged({"certificate": 0.02}, y, p)
     order = np.argsort(p, kind="stable")
     p, y = p[order], y[order]
@@ -458,7 +458,7 @@ def within_level(shown, repetitions):
     return shown <= 0.05 * repetitions + 3 * np.sqrt(0.05 * 0.95 * repetitions)
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 @pytest.mark.parametrize("quantiles", [UNIFORM, LOGIT_NORMAL], ids=["uniform", "logit-normal"])
 @pytest.mark.parametrize("n", [300, 2000])
 @pytest.mark.parametrize("name", ["slope 1.15", "slope 0.85", "intercept 0.3", "intercept -0.3"])
@@ -477,7 +477,7 @@ def test_level_of_lines_at_the_edge(name, n, quantiles):
     assert shown > 0.01 * 400 if n == 2000 else True
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 @pytest.mark.parametrize("rate", [0.02, 0.3], ids=["rare", "common"])
 @pytest.mark.parametrize("ratio", [0.8, 1.25])
 def test_level_of_observed_over_expected_at_the_edge(ratio, rate):
@@ -505,7 +505,7 @@ def population_error(name, quantiles, truth):
     return bound.population(truth(p))
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 @pytest.mark.parametrize("quantiles", [UNIFORM, LOGIT_NORMAL], ids=["uniform", "logit-normal"])
 @pytest.mark.parametrize("curve", ["shift", "slope", "wave"])
 @pytest.mark.parametrize("name", ["smooth_ece", "cutoff_calibration_error", "certificate"])
@@ -519,7 +519,7 @@ def test_level_of_errors_at_the_edge(name, curve, quantiles):
     assert within_level(shown, 100), shown
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 @pytest.mark.parametrize("rare", [False, True], ids=["common", "rare"])
 @pytest.mark.parametrize("side", [-1, 1])
 def test_level_of_segments_at_the_edge(side, rare):
