@@ -34,19 +34,25 @@ def test_the_verdict_of_the_paper_on_two_points():
 
 
 def test_the_verdict_on_a_large_sample():
-    rng = np.random.default_rng(0)
-    h = rng.normal(1.5, 2.0, 50_000)
-    y = (rng.uniform(size=h.size) < expit(0.7 * h)).astype(int)
-    first = BinningDisplay.from_predictions(y, expit(0.9 * h))
-    display = BinningDisplay.from_predictions(y, expit(h), ax=first.ax_)
+    # two rows for each of 300 log-odds, whose weights are the frequencies of the outcomes
+    h = np.repeat(np.linspace(-4.0, 7.0, 300), 2)
+    y = np.tile([0, 1], 300)
+    w = np.exp(-0.5 * ((h - 1.5) / 2.0) ** 2) * np.where(y == 1, expit(0.7 * h), expit(-0.7 * h))
+    display = BinningDisplay.from_predictions(y, expit(h), sample_weight=w)
     assert display.smoothed_line_.get_label().endswith(": the bins make little difference")
-    other = BinningDisplay.from_predictions(y, expit(0.7 * h), ax=display.ax_)
+    other = BinningDisplay.from_predictions(y, expit(0.7 * h), sample_weight=w, ax=display.ax_)
     assert other.bins_matter
     assert display.ax_.get_ylim()[1] > display.smoothed.max() > other.smoothed.max()
     assert other.line_.get_color() == other.smoothed_line_.get_color() != display.line_.get_color()
 
 
 def test_rounding_errors_do_not_matter():
+    assert not BinningDisplay(np.zeros(100), np.append(np.zeros(99), 9e-10)).bins_matter
+    assert BinningDisplay(np.zeros(100), np.append(np.zeros(99), 2e-9)).bins_matter
+
+
+@pytest.mark.thorough
+def test_errors_of_perfect_predictions_are_rounding_errors():
     display = BinningDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 1.0])
     assert 0.0 < display.smoothed.max() < 1e-9
     assert not display.bins_matter

@@ -64,15 +64,15 @@ def title(display):
 
 
 @pytest.mark.parametrize(
-    "test",
+    ("test", "power"),
     [
-        TCal(n_resamples=199, random_state=0),
-        CutoffTest(method="monte_carlo", n_resamples=199, random_state=0),
-        ConsistencyTest(cutoff_calibration_error, n_resamples=199, random_state=0),
+        (TCal(n_resamples=199, random_state=0), 1.0),
+        (TCal(n_resamples=199, random_state=0), 2.0),
+        (CutoffTest(method="monte_carlo", n_resamples=199, random_state=0), 1.1),
+        (ConsistencyTest(cutoff_calibration_error, n_resamples=199, random_state=0), 1.1),
+        (ConsistencyTest(cutoff_calibration_error, n_resamples=199, random_state=0), 2.0),
     ],
-    ids=["tcal", "cutoff", "consistency"],
 )
-@pytest.mark.parametrize("power", [1.0, 1.1, 2.0])
 def test_the_dark_bars_are_the_pvalue(forecast, test, power):
     y, p = forecast
     result = test.test(y, p**power)
@@ -89,11 +89,26 @@ def test_the_dark_bars_are_the_pvalue(forecast, test, power):
     assert title(display).startswith(f"{result.test}: ")
 
 
-@pytest.mark.parametrize("tail", ["upper", "lower", "two-sided"])
 @pytest.mark.parametrize(
-    "observed", [-1.0, 0.25, *(pytest.param(value, marks=pytest.mark.thorough) for value in (2.0, 40.0))]
+    ("kind", "tail", "observed"),
+    [
+        ("normal", "upper", 0.25),
+        ("normal", "two-sided", -1.0),
+        ("integers", "lower", -1.0),
+        ("integers", "two-sided", 2.0),
+        ("constant", "upper", 2.0),
+        ("constant", "lower", 0.25),
+        ("skewed", "upper", 40.0),
+        ("skewed", "two-sided", 0.25),
+        ("positive", "lower", 0.25),
+        ("positive", "upper", 0.25),
+        *(
+            pytest.param(kind, tail, observed, marks=pytest.mark.thorough)
+            for kind in ("normal", "integers", "constant", "skewed", "positive")
+            for tail, observed in (("upper", -1.0), ("lower", 2.0), ("lower", 40.0), ("two-sided", 40.0))
+        ),
+    ],
 )
-@pytest.mark.parametrize("kind", ["normal", "integers", "constant", "skewed", "positive"])
 def test_every_simulation_is_drawn_once(tail, observed, kind):
     rng = np.random.default_rng(1)
     draws = {
@@ -119,17 +134,16 @@ def test_ties_up_to_rounding():
 
 
 @pytest.mark.parametrize(
-    ("test", "distribution"),
+    ("test", "distribution", "power"),
     [
-        (CutoffTest(method="asymptotic"), "distribution of the range of Brownian motion"),
-        (SpiegelhalterTest(method="asymptotic"), "normal distribution"),
-        (CoxTest(method="asymptotic"), "chi-squared distribution, 2 df"),
-        (CoxTest(parameter="slope", method="asymptotic"), "chi-squared distribution, 1 df"),
-        (HosmerLemeshowTest(n_bins=7, method="asymptotic"), "chi-squared distribution, 7 df"),
+        (CutoffTest(method="asymptotic"), "distribution of the range of Brownian motion", 1.2),
+        (SpiegelhalterTest(method="asymptotic"), "normal distribution", 0.9),
+        (SpiegelhalterTest(method="asymptotic"), "normal distribution", 1.2),
+        (CoxTest(method="asymptotic"), "chi-squared distribution, 2 df", 1.0),
+        (CoxTest(parameter="slope", method="asymptotic"), "chi-squared distribution, 1 df", 0.9),
+        (HosmerLemeshowTest(n_bins=7, method="asymptotic"), "chi-squared distribution, 7 df", 1.0),
     ],
-    ids=["cutoff", "spiegelhalter", "cox", "cox_slope", "hosmer_lemeshow"],
 )
-@pytest.mark.parametrize("power", [1.0, 0.9, 1.2])
 def test_the_dark_area_is_the_pvalue(forecast, test, distribution, power):
     y, p = forecast
     result = test.test(y, p**power)

@@ -88,7 +88,7 @@ def test_legends_name_the_bands_once(data, display):
     y, p, _ = data
 
     def names(**params):
-        ax = display.from_predictions(y, {"a": p, "b": p**2}, **params).ax_
+        ax = display.from_predictions(y, {"a": p, "b": p**2}, n_resamples=39, **params).ax_
         return [text.get_text() for text in ax.get_legend().get_texts() if "band" in text.get_text()]
 
     assert names() == ["95% confidence band (pointwise)"]
@@ -127,7 +127,7 @@ def test_simultaneous_bands_are_wider(data):
     assert MurphyDisplay.from_predictions(y, p, band=None).bands_ == []
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 @pytest.mark.parametrize("band", ["pointwise", "simultaneous"])
 def test_coverage_of_bands(band):
     rng = np.random.default_rng(0)
@@ -229,7 +229,6 @@ def test_risk_gaps_by_hand():
     # acting from .6 on costs .5 * 2 / 4; not acting below .8 costs nothing
     assert gaps([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8], thresholds=[0.5]).value == [0.25]
     perfect = DecisionDisplay.from_predictions([0, 1], [0.0, 1.0], n_resamples=19)
-    perfect.figure_.draw_without_rendering()
     assert perfect.curves[None].upper.max() == 0.0
 
 
@@ -259,9 +258,9 @@ def test_null_distribution_of_gaps_by_enumeration():
     observed = [0, 1, 0, 0, 0]
     largest = max(reference_gap(observed, p, w, t) for t in THREE)
     pvalue = sum(chance for chance, found in distribution if max(found) >= largest - 1e-12)
-    for weight in (None, np.full(5, 0.3)):
-        curve = gaps(observed, p, thresholds=THREE, n_resamples=8000, sample_weight=weight)
-        assert curve.pvalue == pytest.approx(pvalue, abs=4 * 0.5 / np.sqrt(8000))
+    for weight, n in ((None, 6000), (np.full(5, 0.3), 2000)):
+        curve = gaps(observed, p, thresholds=THREE, n_resamples=n, sample_weight=weight)
+        assert curve.pvalue == pytest.approx(pvalue, abs=4 * 0.5 / np.sqrt(n))
         for k, quantile in enumerate(curve.upper):
             beyond = sum(chance for chance, found in distribution if found[k] > quantile + 1e-9)
             assert beyond <= 0.05 + 0.015
@@ -272,7 +271,7 @@ def test_weights_stay_with_their_samples():
     # one sample outweighs all others: it is acted upon, which costs .5 without event, with probability .4
     p, w = np.array([0.3, 0.6, 0.8]), np.array([0.5, 1e6 + 0.5, 0.5])
     null = [
-        gaps([0, 1, 1], p, thresholds=[0.5], n_resamples=4000, sample_weight=w, confidence=c).upper[0]
+        gaps([0, 1, 1], p, thresholds=[0.5], n_resamples=2000, sample_weight=w, confidence=c).upper[0]
         for c in (0.56, 0.64)
     ]
     np.testing.assert_allclose(null, [0.0, 0.5], atol=1e-5)
@@ -293,7 +292,7 @@ def test_order_and_repetitions_of_weighted_samples(data):
     assert weighted.pvalue == repeated.pvalue
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 def test_level_of_the_pvalue():
     rng = np.random.default_rng(0)
     p = rng.beta(0.7, 0.9, 80)

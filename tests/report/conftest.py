@@ -50,6 +50,12 @@ def no_matplotlib(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", refuse)
 
 
+@pytest.fixture
+def no_class_intervals(monkeypatch):
+    """Leave out the intervals of the mean over classes, as in reports on large samples."""
+    monkeypatch.setattr("sklearn_calib.report._numbers._MOST_INTERVALS", 2)
+
+
 @pytest.fixture(scope="session")
 def multiclass():
     """Overconfident predictions of three classes."""

@@ -112,7 +112,7 @@ def test_it_runs_as_a_program(tmp_path):
     assert json.loads(numbers.read_text(encoding="utf-8"))["name"] == "predictions.csv"
 
 
-def test_columns_of_classes_are_named(tmp_path, capsys):
+def test_columns_of_classes_are_named(tmp_path, no_class_intervals, capsys):
     rng = np.random.default_rng(0)
     p = rng.multinomial(8, [0.3, 0.3, 0.4], 60) / 8
     for names, classes in ((["c", "a", "b"], np.array(list("abc"))), (["20", "3", "10"], [3, 10, 20])):

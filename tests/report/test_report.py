@@ -217,7 +217,7 @@ def test_multiclass(multiclass, multiclass_report):
     assert "confidence p " in str(report)
 
 
-def test_names_of_classes_and_two_families(multiclass, one_measure):
+def test_names_of_classes_and_two_families(multiclass, one_measure, no_class_intervals):
     """Columns are those of the sorted names; with groups there are two families of tests."""
     y, p = multiclass[0][:150], multiclass[1][:150]
     given = np.array(["c", "a", "b"])[y], p[:, [1, 2, 0]]
@@ -263,16 +263,17 @@ def test_errors_of_all_classes_have_intervals(multiclass, multiclass_report):
     assert (line.lower, line.upper) == pytest.approx((loss.mean() - half, loss.mean() + half), rel=1e-6)
 
 
-def test_large_samples_of_classes_are_simulated_less_often(multiclass, one_measure, monkeypatch):
+def test_large_samples_of_classes_are_simulated_less_often(
+    multiclass, one_measure, no_class_intervals, monkeypatch
+):
     monkeypatch.setattr("sklearn_calib.report._numbers._MOST_OUTCOMES", 250 * 300)
-    monkeypatch.setattr("sklearn_calib.report._numbers._MOST_INTERVALS", 2)
     y, p = multiclass
     report = calibration_report(y[:100], p[:100], n_resamples=80)
     assert report.tests[0].result.null_distribution.size == 250
     assert np.isnan(report.metric("smooth_ece_classwise").lower)
 
 
-def test_infinite_log_loss_of_all_classes(one_measure):
+def test_infinite_log_loss_of_all_classes(one_measure, no_class_intervals):
     p = np.tile([[1.0, 0.0, 0.0], [0.2, 0.3, 0.5]], (30, 1))
     report = calibration_report(np.tile([0, 1, 1, 2, 0, 0], 10), p, n_resamples=20)
     # 30 samples with two zeros each; of their outcomes 0, 1, 0 a third is contradicted
@@ -360,7 +361,7 @@ def test_without_significant_segments(one_measure, no_matplotlib):
     assert few.segments.n_tested == 0
 
 
-def test_from_estimator(one_measure):
+def test_from_estimator(one_measure, no_class_intervals):
     X, y = load_iris(return_X_y=True)
     X = X + np.random.default_rng(0).normal(0, 1.0, X.shape)
     model = LogisticRegression().fit(X[::2], y[::2])
@@ -617,7 +618,7 @@ def test_weights_by_class_correct_the_probabilities(one_measure):
         assert region.gap < 0
 
 
-def test_weights_by_class_of_several_classes(one_measure):
+def test_weights_by_class_of_several_classes(one_measure, no_class_intervals):
     """The report is that of the sampled classes, with the probabilities corrected."""
     rng = np.random.default_rng(0)
     p = rng.dirichlet([1.0, 1.0, 3.0], 1000)

@@ -142,7 +142,7 @@ def test_a_group_of_one_cluster_is_not_tested(data):
     assert report.groups[1].pvalue == 1.0
 
 
-def test_several_classes():
+def test_several_classes(no_class_intervals):
     rng = np.random.default_rng(2)
     P = (rng.multinomial(17, [0.3, 0.3, 0.4], 150) + 1) / 20
     y = np.array([rng.choice(3, p=row) for row in P])
