@@ -214,7 +214,7 @@ def consistency(sample, curve, **options):
 def test_consistency_band_is_that_of_redrawn_samples(curve):
     """Redraw labels in a loop, compute each curve anew, take quantiles: the same up to simulation."""
     sample = sample_of(250, truth=lambda p: p**1.5, digits=2)
-    made = consistency(sample, curve, n_resamples=2999, n_bins=7, random_state=1)
+    made = consistency(sample, curve, n_resamples=999, n_bins=7, random_state=1)
     band = made.band
     rng = np.random.default_rng(9)
     draws = []
@@ -223,7 +223,7 @@ def test_consistency_band_is_that_of_redrawn_samples(curve):
     kernel = sum(
         np.exp(-0.5 * ((x[:, None] - image) / (made.bandwidth or 1)) ** 2) for image in (p, -p, 2 - p)
     )
-    for _ in range(600):
+    for _ in range(400):
         y = (rng.random(250) < p).astype(int)
         if curve == "smooth":
             draws.append(np.clip(x + kernel @ (y - p) / kernel.sum(axis=1), 0, 1))

@@ -15,7 +15,7 @@ def test_both_curves_are_those_of_the_metrics():
     p = rng.dirichlet([1, 1, 1], 300)
     y = rng.integers(0, 3, 300)
     given = {"reduction": "confidence", "sample_weight": rng.integers(1, 3, 300)}
-    display = BinningDisplay.from_predictions(y, p, name="net", **given)
+    display = BinningDisplay.from_predictions(y, p, name="net", **given, show_legend=False)
     for m in (1, 7, 100):
         assert display.line_.get_ydata()[m - 1] == expected_calibration_error(y, p, n_bins=m, **given)
         smoothed = logit_smoothed_ece(y, p, bandwidth=1 / m, **given)
@@ -27,7 +27,7 @@ def test_both_curves_are_those_of_the_metrics():
 
 def test_the_verdict_of_the_paper_on_two_points():
     # odd numbers of bins do not separate the two predictions
-    display = BinningDisplay.from_predictions([0, 1], expit([-5e-4, 5e-4]))
+    display = BinningDisplay.from_predictions([0, 1], expit([-5e-4, 5e-4]), show_legend=False)
     assert display.binned[9::2].min() > 0.499
     assert display.binned[10::2].max() < 0.001
     assert display.bins_matter

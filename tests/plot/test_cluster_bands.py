@@ -106,12 +106,12 @@ def test_exact_bands_need_independent_samples(params):
 def test_strip_of_the_cutoff_display_is_that_of_the_test():
     for seed in range(2):
         y, p, clusters = dependent(seed, truth=lambda p: p**1.15)
-        display = CutoffDisplay.from_predictions(y, p, clusters=clusters, n_resamples=199)
+        display = CutoffDisplay.from_predictions(y, p, clusters=clusters, n_resamples=199, show_legend=False)
         test = CutoffTest(n_resamples=199, random_state=0).test(y, p, clusters=clusters)
         assert display.test.pvalue == test.pvalue
         height = display.strip_.get_height()
         assert (display.result.value > height) == (test.pvalue <= 0.05)
-        alone = CutoffDisplay.from_predictions(y, p, n_resamples=199).strip_.get_height()
+        alone = CutoffDisplay.from_predictions(y, p, n_resamples=199, show_legend=False).strip_.get_height()
         assert height > 1.2 * alone
         plt.close(display.figure_)
 

@@ -101,7 +101,7 @@ def test_letters_by_their_definition():
         display = ComparisonDisplay({"error": graph(names, parted)}).plot(ax, show_legend=False)
         return dict(zip(names, texts(display), strict=True))
 
-    for _ in range(25):
+    for _ in range(20):
         names = list("uvwxyz"[: rng.integers(3, 7)])
         share = rng.random()
         parted = {pair for pair in combinations(names, 2) if rng.random() < share}
@@ -148,7 +148,7 @@ def test_marks_of_one_pair(models):
 def test_several_metrics(models):
     y, predictions = models
     metrics = {"cutoff": cutoff_calibration_error, "Brier": lambda y, p: np.mean((y - p) ** 2)}
-    display = ComparisonDisplay.from_predictions(y, predictions, metrics=metrics, n_resamples=49)
+    display = ComparisonDisplay.from_predictions(y, predictions, metrics=metrics, n_resamples=20)
     assert [ax.get_xlabel() for ax in display.axes_] == ["cutoff", "Brier"]
     assert len(display.points_) == len(display.null_means_) == len(display.marks_) == 2
     assert display.axes_[0].get_ylim() == display.axes_[1].get_ylim()
@@ -173,7 +173,7 @@ def test_from_estimators(many, only_pairs):
     metric: Any = cutoff_calibration_error
     if many:
         metric = partial(metric, reduction="confidence", labels=[0, 1, 2])
-    params = {"metrics": {"ECE": metric}, "n_resamples": 39}
+    params = {"metrics": {"ECE": metric}, "n_resamples": 39, "show_legend": False}
     display = ComparisonDisplay.from_estimators({"LR": a, "NB": b}, X, words, **params)
     expected = ComparisonDisplay.from_predictions(
         words, {"LR": a.predict_proba(X), "NB": b.predict_proba(X)}, **params

@@ -63,7 +63,7 @@ def test_drawn_equals_definition(forecast, weighted):
 
 def test_a_case_by_hand():
     # residuals -.2 at .2; -.8 + .2 at .8; .1 at .9: the walk is 0, -.05, -.2, -.175
-    display = CutoffDisplay.from_predictions([0, 0, 1, 1], [0.2, 0.8, 0.8, 0.9])
+    display = CutoffDisplay.from_predictions([0, 0, 1, 1], [0.2, 0.8, 0.8, 0.9], show_legend=False)
     x, walk = display.line_.get_data()
     np.testing.assert_allclose(x, [0.0, 0.2, 0.8, 0.9, 1.0])
     np.testing.assert_allclose(walk, [0.0, -0.05, -0.2, -0.175, -0.175])
@@ -109,13 +109,13 @@ def test_height_of_the_strip():
     p = rng.random(15_000)
     y = (rng.random(15_000) < p).astype(int)
     result = cutoff_result(y, p)
-    display = CutoffDisplay.from_predictions(y, p)
+    display = CutoffDisplay.from_predictions(y, p, show_legend=False)
     deviation = np.sqrt((p * (1 - p)).sum()) / 15_000
     height = display.strip_.get_bbox().height
     assert height == pytest.approx(2.4977 * deviation, rel=1e-4)
     assert brownian_range_tail(height / deviation) == pytest.approx(0.05, rel=1e-6)
     drawn = CutoffTest(method="monte_carlo", n_resamples=999, random_state=0).test(y, p)
-    found = CutoffDisplay(result, test=drawn).plot().strip_.get_bbox().height
+    found = CutoffDisplay(result, test=drawn).plot(show_legend=False).strip_.get_bbox().height
     assert found == pytest.approx(height, rel=0.06)
     # the critical draw is the 50th from above of 999
     critical = np.sort(drawn.null_distribution)[-50] * deviation
@@ -125,8 +125,10 @@ def test_height_of_the_strip():
 def test_whole_weights_are_repetitions(forecast):
     y, p = forecast
     times = np.random.default_rng(0).integers(0, 4, 300)
-    weighted = CutoffDisplay.from_predictions(y, p, sample_weight=times, weights="frequency")
-    repeated = CutoffDisplay.from_predictions(np.repeat(y, times), np.repeat(p, times))
+    weighted = CutoffDisplay.from_predictions(
+        y, p, sample_weight=times, weights="frequency", show_legend=False
+    )
+    repeated = CutoffDisplay.from_predictions(np.repeat(y, times), np.repeat(p, times), show_legend=False)
     np.testing.assert_allclose(weighted.line_.get_data(), repeated.line_.get_data(), atol=1e-15)
     assert weighted.line_.get_label() == repeated.line_.get_label()
     assert weighted.interval_.get_label() == repeated.interval_.get_label()
@@ -158,7 +160,7 @@ def test_the_strip_of_sampling_weights_decides_as_the_test(forecast):
 def test_case_control_weights_have_a_pvalue_and_no_strip(forecast):
     y, p = forecast
     w = np.where(y == 1, 0.3, 2.0)
-    display = CutoffDisplay.from_predictions(y, p, sample_weight=w)
+    display = CutoffDisplay.from_predictions(y, p, sample_weight=w, show_legend=False)
     corrected = p / 0.3 / (p / 0.3 + (1 - p) / 2.0)
     assert display.test.pvalue == CutoffTest(random_state=0).test(y, corrected).pvalue
     assert display.strip_ is None
@@ -204,16 +206,16 @@ def test_what_is_not_asked_for_is_not_drawn(forecast):
 
 
 def test_nothing_to_show():
-    perfect = CutoffDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 1.0])
+    perfect = CutoffDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 1.0], show_legend=False)
     assert perfect.interval_ is None
     assert perfect.strip_ is None
     assert perfect.line_.get_label() == "cutoff error 0.000, no evidence of miscalibration (p = 1)"
-    wrong = CutoffDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 0.0])
+    wrong = CutoffDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 0.0], show_legend=False)
     assert wrong.strip_ is None
     assert "1 of 3 predictions of\nexactly 0 or 1 that are contradicted" in wrong.line_.get_label()
-    one = CutoffDisplay.from_predictions([1], [0.5])
+    one = CutoffDisplay.from_predictions([1], [0.5], show_legend=False)
     assert one.line_.get_ydata().tolist() == [0.0, 0.5, 0.5]
-    weights = CutoffDisplay.from_predictions([0, 1], [0.0, 1.0], sample_weight=[0.5, 0.7])
+    weights = CutoffDisplay.from_predictions([0, 1], [0.0, 1.0], sample_weight=[0.5, 0.7], show_legend=False)
     assert weights.strip_ is None
 
 

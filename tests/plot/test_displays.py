@@ -214,17 +214,19 @@ def test_from_estimator_is_from_predictions(display):
     X, y = load_breast_cancer(return_X_y=True)
     words = np.where(y == 1, "good", "bad")
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[::2], words[::2])
-    X, words = X[1::2], words[1::2]
+    X, words = X[1:200:2], words[1:200:2]
+    hidden = {"show_legend": False}
     weight = np.random.default_rng(0).integers(1, 4, len(words))
     proba = model.predict_proba(X)
     for label, column in [(None, 1), ("bad", 0)]:
-        drawn = display.from_estimator(model, X, words, pos_label=label, sample_weight=weight)
+        given = {"sample_weight": weight, **hidden}
+        drawn = display.from_estimator(model, X, words, pos_label=label, **given)
         known = ("bad", "good")[column]
-        expected = display.from_predictions(words, proba[:, column], pos_label=known, sample_weight=weight)
+        expected = display.from_predictions(words, proba[:, column], pos_label=known, **given)
         np.testing.assert_array_equal(drawn.line_.get_data(), expected.line_.get_data())
         assert drawn.line_.get_label().startswith("Pipeline: ")
     # the estimator knows the classes of a test set with one class only
-    display.from_estimator(model, X[words == "good"], words[words == "good"])
+    display.from_estimator(model, X[words == "good"], words[words == "good"], **hidden)
     with pytest.raises(ValueError, match="pos_label='ugly' is not among the classes"):
         display.from_estimator(model, X, words, pos_label="ugly")
     with pytest.raises(TypeError, match="estimator must have predict_proba, which RidgeClassifier lacks"):
@@ -240,18 +242,19 @@ def test_from_estimator_is_from_predictions(display):
 
 @pytest.mark.parametrize("draw", [reliability, cutoff, risk_coverage])
 def test_names_are_not_mathematics(forecast, draw):
-    display = draw(*forecast, name=r"$\undefined{$")
+    display = draw(*forecast, name=r"$\undefined{$", show_legend=False)
     assert display.line_.get_label().startswith(r"\$\undefined{\$: ")
 
 
 def test_labels_are_not_mathematics(forecast):
     y, p = forecast
     words = np.where(y == 1, "$1$", "$0$")
-    display = cutoff(words, p, pos_label="$1$")
+    display = cutoff(words, p, pos_label="$1$", show_legend=False)
     display.figure_.draw_without_rendering()
     assert display.ax_.get_xlabel() == r"Predicted probability (\$1\$)"
     assert display.name is None
-    names = [label.get_text() for label in comparison(*forecast).ax_.get_yticklabels()]
+    models = comparison(*forecast, show_legend=False)
+    names = [label.get_text() for label in models.ax_.get_yticklabels()]
     assert names == [r"\$a\$", "b"]
 
 
@@ -260,7 +263,7 @@ def test_headlines_state_the_finding_and_its_pvalue(power, found):
     rng = np.random.default_rng(3)
     p = rng.random(300)
     y = (rng.random(300) < p**power).astype(int)
-    walk = CutoffDisplay.from_predictions(y, p)
+    walk = CutoffDisplay.from_predictions(y, p, n_resamples=199, show_legend=False)
     assert walk.line_.get_label().endswith(f"{found} (p = {walk.test.pvalue:.2g})")
     tested = TestDisplay.from_result(walk.test)
     title = tested.ax_.get_legend().get_title().get_text()
@@ -271,6 +274,8 @@ def test_classes_are_printed_as_a_person_writes_them():
     X, y = np.arange(40.0)[:, np.newaxis], np.repeat([3, 7], 20)
     model = LogisticRegression().fit(X, y)
     for cls in (ReliabilityDisplay, CutoffDisplay):
-        assert cls.from_estimator(model, X, y).ax_.get_xlabel() == "Predicted probability (7)"
-        display = cls.from_predictions(y, model.predict_proba(X)[:, 0], pos_label=np.int64(3))
+        drawn = cls.from_estimator(model, X, y, show_legend=False)
+        assert drawn.ax_.get_xlabel() == "Predicted probability (7)"
+        p = model.predict_proba(X)[:, 0]
+        display = cls.from_predictions(y, p, pos_label=np.int64(3), show_legend=False)
         assert display.ax_.get_xlabel() == "Predicted probability (3)"

@@ -150,7 +150,7 @@ def test_axes_show_the_predictions_of_a_rare_event(one_percent, curve, sure):
 
 def test_the_smooth_curve_of_a_rare_event_is_a_kernel_regression(one_percent):
     y, p = one_percent
-    curve = ReliabilityDisplay.from_predictions(y, p).curve
+    curve = ReliabilityDisplay.from_predictions(y, p, show_legend=False).curve
     y, p = y[4:], p[4:]
     s = curve.bandwidth
     events = 2 * y.sum()
@@ -186,12 +186,12 @@ def test_axes_hold_the_curves_of_all_displays(one_percent):
 
 
 def test_labels_of_bins_and_of_the_isotonic_curve(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, curve="binned", n_bins=8)
+    display = ReliabilityDisplay.from_predictions(*forecast, curve="binned", n_bins=8, show_legend=False)
     assert display.line_.get_label() == f"ECE = {expected_calibration_error(*forecast, n_bins=8):.3f}"
     segments = np.array(display.band_.get_segments())
     limits = np.column_stack((display.curve.band.lower, display.curve.band.upper))
     np.testing.assert_array_equal(segments[:, :, 1], limits)
-    display = ReliabilityDisplay.from_predictions(*forecast, curve="isotonic", name="a")
+    display = ReliabilityDisplay.from_predictions(*forecast, curve="isotonic", name="a", show_legend=False)
     parts = score_decomposition(*forecast)
     assert display.line_.get_label() == (
         f"a: MCB = {parts.miscalibration:.4f}\nDSC = {parts.discrimination:.4f}, "
@@ -199,7 +199,7 @@ def test_labels_of_bins_and_of_the_isotonic_curve(forecast):
     )
 
 
-def test_legends_say_what_the_bands_show(forecast):
+def test_labels_say_what_the_bands_show(forecast):
     y, p = forecast
     rng = np.random.default_rng(0)
     uniform = rng.random(2000)
@@ -216,9 +216,9 @@ def test_legends_say_what_the_bands_show(forecast):
             "95% confidence band (simultaneous), limits cross\nexcludes the diagonal",
         ),
     ):
-        display = ReliabilityDisplay.from_predictions(outcome, prediction, band=band)
+        given = {"band": band, "show_legend": False, "show_histogram": False}
+        display = ReliabilityDisplay.from_predictions(outcome, prediction, **given)
         assert display.band_.get_label() == text
-        assert text in texts(display.ax_)
 
 
 def test_two_models_share_axes(forecast):
@@ -237,7 +237,7 @@ def test_logit_axes_hold_all_curves_and_scales_do_not_mix(rare, ax):
     y, p = rare
     limits = []
     for power in (1.0, 0.5, 1.5):
-        ReliabilityDisplay.from_predictions(y, p**power, scale="logit", ax=ax)
+        ReliabilityDisplay.from_predictions(y, p**power, scale="logit", ax=ax, show_legend=False)
         limits.append(ax.get_xlim())
         inside = p[(p > 0) & (p < 1)] ** power
         assert limits[-1][0] < max(inside.min(), 1e-6)
@@ -258,12 +258,12 @@ def test_parts_can_be_left_out(forecast):
 
 
 def test_line_properties_are_passed_on_and_colour_shared(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, c="red", lw=0.5, label="mine")
+    display = ReliabilityDisplay.from_predictions(*forecast, c="red", lw=0.5, label="mine", show_legend=False)
     assert display.line_.get_linewidth() == 0.5
     assert display.line_.get_label() == "mine"
     for artist in (display.band_, display.ax_histogram_.patches[0]):
         assert mpl.colors.to_hex(np.ravel(artist.get_facecolor())[:4]) == "#ff0000"
-    again = display.plot(name="b")
+    again = display.plot(name="b", show_legend=False)
     assert again is display
     assert display.line_.get_label().startswith("b: ")
 
@@ -271,11 +271,13 @@ def test_line_properties_are_passed_on_and_colour_shared(forecast):
 def test_labels_and_columns(forecast):
     y, p = forecast
     words = np.array(["no", "yes"])[y]
-    plain = ReliabilityDisplay.from_predictions(y, np.column_stack((1 - p, p)))
-    named = ReliabilityDisplay.from_predictions(pd.Series(words), pd.Series(p), pos_label="yes")
+    plain = ReliabilityDisplay.from_predictions(y, np.column_stack((1 - p, p)), show_legend=False)
+    named = ReliabilityDisplay.from_predictions(
+        pd.Series(words), pd.Series(p), pos_label="yes", show_legend=False
+    )
     np.testing.assert_array_equal(named.curve.observed, plain.curve.observed)
     assert named.ax_.get_xlabel() == "Predicted probability (yes)"
-    flipped = ReliabilityDisplay.from_predictions(words, 1 - p, pos_label="no").curve
+    flipped = ReliabilityDisplay.from_predictions(words, 1 - p, pos_label="no", show_legend=False).curve
     np.testing.assert_allclose(flipped.observed[::-1], 1 - plain.curve.observed, atol=1e-6)
     np.testing.assert_allclose(flipped.band.lower[::-1], 1 - plain.curve.band.upper, atol=1e-6)
 
@@ -288,13 +290,19 @@ def test_cross_validation_gives_the_pooled_predictions(container):
     results = cross_validate(GaussianNB(), X, y, cv=folds, return_estimator=True, return_indices=True)
     rng = np.random.default_rng(0)
     weight, clusters = rng.integers(0, 3, len(y)), np.arange(len(y)) // 2
-    found = ReliabilityDisplay.from_cv_results(results, X, y, sample_weight=weight, clusters=clusters)
+    found = ReliabilityDisplay.from_cv_results(
+        results, X, y, sample_weight=weight, clusters=clusters, show_legend=False
+    )
     p = cross_val_predict(GaussianNB(), X, y, cv=folds, method="predict_proba")[:, 1]
-    expected = ReliabilityDisplay.from_predictions(y == "good", p, sample_weight=weight, clusters=clusters)
+    expected = ReliabilityDisplay.from_predictions(
+        y == "good", p, sample_weight=weight, clusters=clusters, show_legend=False
+    )
     np.testing.assert_allclose(found.curve.observed, expected.curve.observed, rtol=1e-9)
     np.testing.assert_allclose(found.curve.band.lower, expected.curve.band.lower, atol=0.03)
     assert found.line_.get_label().startswith("GaussianNB: smECE")
-    bad = ReliabilityDisplay.from_cv_results(results, X, y, pos_label="bad", curve="binned", name="folds")
+    bad = ReliabilityDisplay.from_cv_results(
+        results, X, y, pos_label="bad", curve="binned", name="folds", show_legend=False
+    )
     assert bad.ax_.get_xlabel() == "Predicted probability (bad)"
 
 
@@ -373,7 +381,7 @@ def test_grid_of_groups(forecast, weighted):
     groups = pd.Series(np.where(y == 1, "events", "mixed")).mask(np.arange(300) < 60, "mixed")
     weight = np.random.default_rng(0).integers(0, 3, 300) if weighted else None
     options = {"sample_weight": weight, "weights": "frequency", "pos_label": "yes"}
-    displays = reliability_grid(words, p, groups=groups, **options)
+    displays = reliability_grid(words, p, groups=groups, **options, show_legend=False)
     for display, name in zip(displays, ("events", "mixed"), strict=True):
         rows = (groups == name).to_numpy()
         part = None if weight is None else weight[rows]
@@ -381,7 +389,9 @@ def test_grid_of_groups(forecast, weighted):
         assert display.name == f"{name} (n = {size})"
         assert display.curve.error == pytest.approx(smooth_ece(y[rows], p[rows], sample_weight=part))
     if weighted:
-        displays = reliability_grid(words, p, groups=groups, **options | {"weights": "sampling"})
+        displays = reliability_grid(
+            words, p, groups=groups, **options | {"weights": "sampling"}, show_legend=False
+        )
         assert displays[0].name == f"events (n = {(weight[(groups == 'events')] > 0).sum()})"
         assert displays[0].ax_histogram_.get_ylabel().startswith("Weighted\ncount")
 
@@ -401,7 +411,7 @@ def test_grid_of_models_on_logit_axes(rare):
 
 def grid_of_rare_events(y, p):
     models = {"a model with a name that is too long for a line": p, "b": np.minimum(6 * p, 1), "c": p / 2}
-    return reliability_grid(y, models)
+    return reliability_grid(y, models, show_legend=False)
 
 
 @pytest.mark.thorough
@@ -440,7 +450,7 @@ def test_a_grid_of_seven():
     p = rng.dirichlet(np.ones(7), 200)
     y = (p.cumsum(axis=1) > rng.random((200, 1))).argmax(axis=1)
     given = {"curve": "binned", "band": None, "show_histogram": False}
-    figure = reliability_grid(y, p, labels=range(7), **given)[0].figure_
+    figure = reliability_grid(y, p, labels=range(7), **given, show_legend=False)[0].figure_
     # the eighth place of the grid is empty
     assert [ax.axison for ax in figure.axes] == [True] * 7 + [False]
     assert [ax.get_xlabel() != "" for ax in figure.axes] == [False] * 3 + [True] * 4 + [False]
@@ -489,7 +499,7 @@ def test_annotation_of_the_clinical_numbers(kind):
 
 
 def test_nothing_is_annotated_by_default(forecast):
-    assert not ReliabilityDisplay.from_predictions(*forecast).ax_.texts
+    assert not ReliabilityDisplay.from_predictions(*forecast, show_legend=False).ax_.texts
 
 
 def test_the_annotation_leaves_the_curve_its_corner():
