@@ -7,7 +7,7 @@ from scipy.special import expit
 from sklearn_calib.metrics import expected_calibration_error, logit_smoothed_ece
 from sklearn_calib.plot import BinningDisplay
 
-pytest.importorskip("matplotlib").use("Agg")
+pytest.importorskip("matplotlib")
 
 
 def test_both_curves_are_those_of_the_metrics():

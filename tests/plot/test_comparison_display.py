@@ -20,8 +20,6 @@ from sklearn_calib.inference import (
 from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
 from sklearn_calib.plot import ComparisonDisplay
 
-mpl = pytest.importorskip("matplotlib")
-mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 

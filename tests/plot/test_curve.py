@@ -124,16 +124,6 @@ def test_the_curve_of_narrow_predictions_ends_on_the_axis():
         assert found.predicted[np.isfinite(found.observed)].max() <= found.edges[-1] + 1e-12
 
 
-def test_the_scale_of_sampling_weights_does_not_matter():
-    y, p = sample_of().y, sample_of().p
-    w = np.random.default_rng(1).exponential(size=p.shape[0])
-    for curve in ("smooth", "binned"):
-        one, other = (
-            reliability_curve(check_binary(y, p, u, weights="sampling"), curve).band for u in (w, 1e-3 * w)
-        )
-        np.testing.assert_allclose(one.upper - one.lower, other.upper - other.lower, rtol=1e-5)
-
-
 def reflected(t, p, s):
     """Return the Gaussian kernel of p at t, reflected at 0 and 1."""
     return sum(np.exp(-0.5 * ((t[:, None] - each) / s) ** 2) for each in (p, -p, 2.0 - p))

@@ -8,8 +8,6 @@ from sklearn_calib.metrics import cutoff_result
 from sklearn_calib.plot import CutoffDisplay
 from tests._references import brownian_range_tail
 
-mpl = pytest.importorskip("matplotlib")
-mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 

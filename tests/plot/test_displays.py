@@ -28,7 +28,6 @@ from sklearn_calib.plot import (
 )
 
 mpl = pytest.importorskip("matplotlib")
-mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 

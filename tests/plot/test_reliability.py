@@ -22,7 +22,6 @@ from sklearn_calib.plot._curve import reliability_curve
 from tests._optional import pandas as pd
 
 mpl = pytest.importorskip("matplotlib")
-mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 CURVES = pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])

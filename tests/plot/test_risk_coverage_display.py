@@ -11,8 +11,7 @@ from sklearn_calib import SelectiveClassifier
 from sklearn_calib.metrics import risk_coverage_curve
 from sklearn_calib.plot import RiskCoverageDisplay
 
-mpl = pytest.importorskip("matplotlib")
-mpl.use("Agg")
+pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,7 @@ from sklearn_calib.inference import (
 from sklearn_calib.metrics import cutoff_calibration_error
 from sklearn_calib.plot import TestDisplay
 
-mpl = pytest.importorskip("matplotlib")
-mpl.use("Agg")
+pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")

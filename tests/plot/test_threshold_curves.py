@@ -23,8 +23,6 @@ from sklearn_calib.plot import (
     ScoreDecompositionDisplay,
 )
 
-mpl = pytest.importorskip("matplotlib")
-mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 THREE = [0.2, 0.5, 0.7]
