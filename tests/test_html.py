@@ -5,7 +5,6 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
-import pytest
 
 from sklearn_calib._html import MOST_ROWS, result_html
 from sklearn_calib.inference import (
@@ -72,57 +71,51 @@ def numbers(text):
     return re.findall(r"\d+(?:\.\d+)?(?:e[-+]\d+)?", text)
 
 
-rng = np.random.default_rng(0)
-P = rng.uniform(size=200)
-Y = (rng.uniform(size=200) < P**1.5).astype(int)
-RESULTS = {
-    "tcal": TCal(n_resamples=99, random_state=0).test(Y, P),
-    "cutoff_test": CutoffTest(n_resamples=99, random_state=0).test(Y, P),
-    "cox": CoxTest().test(Y, P),
-    "impossible": CoxTest().test([0, 1, 1], [0.2, 0.0, 0.7]),
-    "floor": expected_under_calibration(
-        None, P, metric=cutoff_calibration_error, n_resamples=50, random_state=0
-    ),
-    "interval": confidence_interval(Y, P, metric=cutoff_calibration_error, n_resamples=20, random_state=0),
-    "cutoff": cutoff_result(Y, P),
-    "decision": decision_risk_result(Y, P),
-    "expected": expected_performance(P, certificate=0.02, max_density_ratio=2.0),
-    "expected_alone": expected_performance(P),
-    "smooth": smooth_ece_result(Y, P),
-    "decomposition": score_decomposition(Y, P),
-    "distance": distance_from_calibration(Y, P),
-    "summary": calibration_summary(Y, P),
-    "summary_of_one_class": calibration_summary([0, 0], [0.1, 0.2]),
-}
+def results():
+    """Results of each kind, by name."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=200)
+    y = (rng.uniform(size=200) < p**1.5).astype(int)
+    few = {"metric": cutoff_calibration_error, "n_resamples": 20, "random_state": 0}
+    return {
+        "tcal": TCal(n_resamples=99, random_state=0).test(y, p),
+        "cutoff_test": CutoffTest(n_resamples=99, random_state=0).test(y, p),
+        "cox": CoxTest().test(y, p),
+        "impossible": CoxTest().test([0, 1, 1], [0.2, 0.0, 0.7]),
+        "floor": expected_under_calibration(None, p, **few),
+        "interval": confidence_interval(y, p, **few),
+        "cutoff": cutoff_result(y, p),
+        "decision": decision_risk_result(y, p),
+        "expected": expected_performance(p, certificate=0.02, max_density_ratio=2.0),
+        "expected_alone": expected_performance(p),
+        "smooth": smooth_ece_result(y, p),
+        "decomposition": score_decomposition(y, p),
+        "distance": distance_from_calibration(y, p),
+        "summary": calibration_summary(y, p),
+        "summary_of_one_class": calibration_summary([0, 0], [0.1, 0.2]),
+    }
 
 
-@pytest.mark.parametrize("name", RESULTS)
-def test_the_same_facts_as_the_text(name):
-    result = RESULTS[name]
-    page = Page(result._repr_html_())
-    text, facts = str(result), " | ".join(page.facts())
-    assert sorted(set(numbers(text))) == sorted(set(numbers(facts)))
-    # every value of the block is in the text, word for word but for spaces
-    for row in page.rows:
-        assert all(word in text for word in row[1].split())
-
-
-@pytest.mark.parametrize("name", RESULTS)
-def test_nothing_is_loaded_or_run(name):
-    html = RESULTS[name]._repr_html_()
-    page = Page(html)
-    assert set(page.tags) <= {
-        "div", "table", "thead", "tbody", "tr", "th", "td", "details", "summary"
-    }  # fmt: skip
-    assert {key for key, _ in page.attributes} <= {"style", "scope"}
-    assert "url(" not in html
-    assert "//" not in html
-    # no colour of its own, so that dark pages keep theirs
-    for key, style in page.attributes:
-        if key == "style":
-            declared = dict(item.split(":", 1) for item in style.strip(";").split(";"))
-            assert declared.get("color", "inherit") == "inherit"
-            assert declared.get("background", "none") == "none"
+def test_the_same_facts_as_the_text_and_nothing_is_loaded_or_run():
+    for name, result in results().items():
+        html = result._repr_html_()
+        page = Page(html)
+        text, facts = str(result), " | ".join(page.facts())
+        assert sorted(set(numbers(text))) == sorted(set(numbers(facts))), name
+        # every value of the block is in the text, word for word but for spaces
+        for row in page.rows:
+            assert all(word in text for word in row[1].split()), name
+        tags = {"div", "table", "thead", "tbody", "tr", "th", "td", "details", "summary"}
+        assert set(page.tags) <= tags, name
+        assert {key for key, _ in page.attributes} <= {"style", "scope"}, name
+        assert "url(" not in html
+        assert "//" not in html
+        # no colour of its own, so that dark pages keep theirs
+        for key, style in page.attributes:
+            if key == "style":
+                declared = dict(item.split(":", 1) for item in style.strip(";").split(";"))
+                assert declared.get("color", "inherit") == "inherit", name
+                assert declared.get("background", "none") == "none", name
 
 
 def test_everything_is_escaped():

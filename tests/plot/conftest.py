@@ -1,6 +1,12 @@
+import importlib.util
 import sys
 
 import pytest
+
+if importlib.util.find_spec("matplotlib") is not None:
+    import matplotlib
+
+    matplotlib.use("Agg")
 
 
 @pytest.fixture(autouse=True)

@@ -44,7 +44,7 @@ def test_consistency_bands_are_wider(curve):
     assert band.kind == "consistency"
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 @pytest.mark.parametrize("kind", ["smooth", "binned"])
 @pytest.mark.parametrize("band", ["confidence", "consistency"])
 def test_coverage(kind, band):
@@ -90,7 +90,7 @@ def test_bins_without_events_have_an_interval():
 def test_band_where_the_curve_is_clipped_contains_rare_events():
     """Without a clipped point's own uncertainty the band has no width there and misses 1 in 150."""
     at, inside = np.array([0.12, 0.88]), []
-    for seed in range(12):
+    for seed in range(4):
         data = dependent(seed, n_clusters=500, size=4, rho=0.2, truth=steep)
         lower, upper = curve_of(data).band.at(at)
         inside.append((lower <= steep(at)) & (steep(at) <= upper))
@@ -104,14 +104,14 @@ def test_exact_bands_need_independent_samples(params):
 
 
 def test_strip_of_the_cutoff_display_is_that_of_the_test():
-    for seed in range(4):
+    for seed in range(2):
         y, p, clusters = dependent(seed, truth=lambda p: p**1.15)
-        display = CutoffDisplay.from_predictions(y, p, clusters=clusters, n_resamples=199)
+        display = CutoffDisplay.from_predictions(y, p, clusters=clusters, n_resamples=199, show_legend=False)
         test = CutoffTest(n_resamples=199, random_state=0).test(y, p, clusters=clusters)
         assert display.test.pvalue == test.pvalue
         height = display.strip_.get_height()
         assert (display.result.value > height) == (test.pvalue <= 0.05)
-        alone = CutoffDisplay.from_predictions(y, p, n_resamples=199).strip_.get_height()
+        alone = CutoffDisplay.from_predictions(y, p, n_resamples=199, show_legend=False).strip_.get_height()
         assert height > 1.2 * alone
         plt.close(display.figure_)
 

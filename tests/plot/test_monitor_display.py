@@ -6,8 +6,6 @@ import pytest
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.plot import MonitorDisplay
 
-mpl = pytest.importorskip("matplotlib")
-mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 DAYS = np.arange("2024-03-01", "2024-03-13", dtype="datetime64[D]")

@@ -11,8 +11,7 @@ from sklearn_calib import SelectiveClassifier
 from sklearn_calib.metrics import risk_coverage_curve
 from sklearn_calib.plot import RiskCoverageDisplay
 
-mpl = pytest.importorskip("matplotlib")
-mpl.use("Agg")
+pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +22,7 @@ def forecast():
 
 
 def test_the_curve_and_its_band(forecast):
-    display = RiskCoverageDisplay.from_predictions(*forecast, name="model", confidence=0.9)
+    display = RiskCoverageDisplay.from_predictions(*forecast, name="model", confidence=0.9, show_legend=False)
     curve = risk_coverage_curve(*forecast)
     np.testing.assert_array_equal(display.line_.get_xdata(), curve.coverage)
     np.testing.assert_array_equal(display.line_.get_ydata(), curve.risk)
@@ -35,7 +34,7 @@ def test_the_curve_and_its_band(forecast):
         exact = binomtest(round(risk * accepted), accepted).proportion_ci(0.9)
         assert (heights.min(), heights.max()) == pytest.approx((exact.low, exact.high), abs=1e-9)
     assert display.point_ is None
-    assert RiskCoverageDisplay(curve).plot().band_ is None
+    assert RiskCoverageDisplay(curve).plot(show_legend=False).band_ is None
     with pytest.raises(ValueError, match="threshold must be at least 0"):
         RiskCoverageDisplay(curve).plot(threshold=-1.0)
 
@@ -62,7 +61,7 @@ def test_the_point_of_a_selective_classifier(risk):
     selective = SelectiveClassifier(FrozenEstimator(model), risk=risk, target=0.13, random_state=0)
     selective.fit(X[500:2000], y[500:2000])
     X, y = X[2000:], y[2000:]
-    display = RiskCoverageDisplay.from_estimator(selective, X, y)
+    display = RiskCoverageDisplay.from_estimator(selective, X, y, show_legend=False)
     accepted = selective.accepts(X)
     wrong = (selective.predict(X) != y)[accepted]
     (coverage,), (found,) = display.point_.get_data()
@@ -70,14 +69,14 @@ def test_the_point_of_a_selective_classifier(risk):
     assert 0 < coverage < 1
     with pytest.warns(UserWarning, match="always abstains"):
         selective.set_params(target=1e-6).fit(X, y)
-    assert RiskCoverageDisplay.from_estimator(selective, X, y).point_ is None
+    assert RiskCoverageDisplay.from_estimator(selective, X, y, show_legend=False).point_ is None
 
 
 def test_several_classes_and_a_single_threshold():
     X, y = load_iris(return_X_y=True)
     model = LogisticRegression(max_iter=500).fit(X, y)
-    display = RiskCoverageDisplay.from_estimator(model, X, y, confidence=0.95)
+    display = RiskCoverageDisplay.from_estimator(model, X, y, confidence=0.95, show_legend=False)
     assert display.line_.get_label().startswith("LogisticRegression: AURC = ")
-    one = RiskCoverageDisplay.from_predictions([0, 1, 1], [0.7, 0.7, 0.7])
+    one = RiskCoverageDisplay.from_predictions([0, 1, 1], [0.7, 0.7, 0.7], show_legend=False)
     assert one.line_.get_marker() == "o"
     assert (one.line_.get_xdata(), one.line_.get_ydata()) == (1.0, pytest.approx(1 / 3))

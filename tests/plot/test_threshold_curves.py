@@ -23,8 +23,6 @@ from sklearn_calib.plot import (
     ScoreDecompositionDisplay,
 )
 
-mpl = pytest.importorskip("matplotlib")
-mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 THREE = [0.2, 0.5, 0.7]
@@ -41,7 +39,7 @@ def data():
 def test_decision_curve_is_the_net_benefit(data, weights):
     y, p, w = data
     w = {None: None, "whole": w, "any": w / 3}[weights]
-    display = DecisionCurveDisplay.from_predictions(y, p, sample_weight=w)
+    display = DecisionCurveDisplay.from_predictions(y, p, sample_weight=w, show_legend=False)
     tau, value = display.lines_[0].get_data()
     np.testing.assert_allclose(tau, np.arange(1, 100) / 100)
     np.testing.assert_allclose(value, [net_benefit(y, p, threshold=t, sample_weight=w) for t in tau])
@@ -56,7 +54,7 @@ def test_the_axis_has_the_range_of_the_thresholds(data, display):
     y, p, _ = data
 
     def shown(y, p, **params):
-        drawn = display.from_predictions(y, p, band=None, **params)
+        drawn = display.from_predictions(y, p, band=None, show_legend=False, **params)
         left, right = drawn.ax_.get_xlim()
         x, height = drawn.lines_[0].get_data()
         low, high = drawn.ax_.get_ylim()
@@ -78,8 +76,9 @@ def test_the_axis_has_the_range_of_the_thresholds(data, display):
         np.testing.assert_allclose(x, low + (high - low) * np.arange(1, 100) / 100)
         assert low - 0.01 < left < x[0] < x[-1] < right < high + 0.01
     # two displays: the range of both
-    ax = display.from_predictions(y, p, thresholds=[0.1, 0.2]).ax_
-    display.from_predictions(y, p, thresholds=[0.5, 0.6], ax=ax)
+    given = {"n_resamples": 39, "show_legend": False}
+    ax = display.from_predictions(y, p, thresholds=[0.1, 0.2], **given).ax_
+    display.from_predictions(y, p, thresholds=[0.5, 0.6], ax=ax, **given)
     assert ax.get_xlim() == pytest.approx((0.09, 0.61))
 
 
@@ -88,7 +87,7 @@ def test_legends_name_the_bands_once(data, display):
     y, p, _ = data
 
     def names(**params):
-        ax = display.from_predictions(y, {"a": p, "b": p**2}, **params).ax_
+        ax = display.from_predictions(y, {"a": p, "b": p**2}, n_resamples=39, **params).ax_
         return [text.get_text() for text in ax.get_legend().get_texts() if "band" in text.get_text()]
 
     assert names() == ["95% confidence band (pointwise)"]
@@ -99,7 +98,7 @@ def test_legends_name_the_bands_once(data, display):
 def test_pointwise_band_is_that_of_a_mean(data):
     y, p, w = data
     given = {"thresholds": [0.3], "sample_weight": w}
-    display = DecisionCurveDisplay.from_predictions(y, p, weights="frequency", **given)
+    display = DecisionCurveDisplay.from_predictions(y, p, weights="frequency", **given, show_legend=False)
     again = np.repeat(np.arange(300), w)
     benefit = np.where(y == 1, 1.0, -3 / 7)[again] * (p[again] >= 0.3)
     error = benefit.std() / np.sqrt(len(again))
@@ -109,7 +108,7 @@ def test_pointwise_band_is_that_of_a_mean(data):
     assert curve.upper[0] == pytest.approx(benefit.mean() + 1.959964 * error)
     assert display.lines_[0].get_marker() == "o"
     # of sampling weights, the error of a ratio
-    curve = DecisionCurveDisplay.from_predictions(y, p, **given).curves[None]
+    curve = DecisionCurveDisplay.from_predictions(y, p, **given, show_legend=False).curves[None]
     benefit = np.where(y == 1, 1.0, -3 / 7) * (p >= 0.3)
     error = np.sqrt(np.sum(w**2 * (benefit - curve.value[0]) ** 2)) / w.sum()
     assert curve.upper[0] - curve.value[0] == pytest.approx(1.959964 * error)
@@ -119,15 +118,15 @@ def test_simultaneous_bands_are_wider(data):
     y, p, _ = data
     bands = {}
     for band in ("pointwise", "simultaneous"):
-        curve = MurphyDisplay.from_predictions(y, p, band=band).curves[None]
+        curve = MurphyDisplay.from_predictions(y, p, band=band, show_legend=False).curves[None]
         bands[band] = curve.upper - curve.lower
     ratio = bands["simultaneous"] / bands["pointwise"]
     np.testing.assert_allclose(ratio, ratio[0])
     assert 1.3 < ratio[0] < 1.8
-    assert MurphyDisplay.from_predictions(y, p, band=None).bands_ == []
+    assert MurphyDisplay.from_predictions(y, p, band=None, show_legend=False).bands_ == []
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 @pytest.mark.parametrize("band", ["pointwise", "simultaneous"])
 def test_coverage_of_bands(band):
     rng = np.random.default_rng(0)
@@ -151,7 +150,9 @@ def test_area_of_the_murphy_diagram_is_the_brier_score(data):
     y, p, w = data
     p = np.round(p, 3)
     tau = (np.arange(2000) + 0.5) / 2000
-    curve = MurphyDisplay.from_predictions(y, p, sample_weight=w, thresholds=tau).curves[None]
+    curve = MurphyDisplay.from_predictions(y, p, sample_weight=w, thresholds=tau, show_legend=False).curves[
+        None
+    ]
     assert curve.value.mean() == pytest.approx(brier_score_loss(y, p, sample_weight=w), abs=1e-6)
 
 
@@ -210,7 +211,9 @@ def test_risk_gap_equals_its_definition():
     p = np.round(rng.beta(0.7, 0.9, 60), 2)
     y, w = (rng.random(60) < p**1.5).astype(int), rng.random(60)
     tau = np.array([0.1, 0.33, 0.5, 0.7])
-    display = DecisionDisplay.from_predictions(y, p, sample_weight=w, thresholds=tau[::-1], n_resamples=19)
+    display = DecisionDisplay.from_predictions(
+        y, p, sample_weight=w, thresholds=tau[::-1], n_resamples=19, show_legend=False
+    )
     x, gap = display.lines_[0].get_data()
     np.testing.assert_array_equal(x, tau)
     expected = [reference_gap(y, p, w, t) for t in tau]
@@ -228,8 +231,7 @@ def test_risk_gap_equals_its_definition():
 def test_risk_gaps_by_hand():
     # acting from .6 on costs .5 * 2 / 4; not acting below .8 costs nothing
     assert gaps([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8], thresholds=[0.5]).value == [0.25]
-    perfect = DecisionDisplay.from_predictions([0, 1], [0.0, 1.0], n_resamples=19)
-    perfect.figure_.draw_without_rendering()
+    perfect = DecisionDisplay.from_predictions([0, 1], [0.0, 1.0], n_resamples=19, show_legend=False)
     assert perfect.curves[None].upper.max() == 0.0
 
 
@@ -259,9 +261,9 @@ def test_null_distribution_of_gaps_by_enumeration():
     observed = [0, 1, 0, 0, 0]
     largest = max(reference_gap(observed, p, w, t) for t in THREE)
     pvalue = sum(chance for chance, found in distribution if max(found) >= largest - 1e-12)
-    for weight in (None, np.full(5, 0.3)):
-        curve = gaps(observed, p, thresholds=THREE, n_resamples=8000, sample_weight=weight)
-        assert curve.pvalue == pytest.approx(pvalue, abs=4 * 0.5 / np.sqrt(8000))
+    for weight, n in ((None, 4000), (np.full(5, 0.3), 1000)):
+        curve = gaps(observed, p, thresholds=THREE, n_resamples=n, sample_weight=weight)
+        assert curve.pvalue == pytest.approx(pvalue, abs=4 * 0.5 / np.sqrt(n))
         for k, quantile in enumerate(curve.upper):
             beyond = sum(chance for chance, found in distribution if found[k] > quantile + 1e-9)
             assert beyond <= 0.05 + 0.015
@@ -272,7 +274,7 @@ def test_weights_stay_with_their_samples():
     # one sample outweighs all others: it is acted upon, which costs .5 without event, with probability .4
     p, w = np.array([0.3, 0.6, 0.8]), np.array([0.5, 1e6 + 0.5, 0.5])
     null = [
-        gaps([0, 1, 1], p, thresholds=[0.5], n_resamples=4000, sample_weight=w, confidence=c).upper[0]
+        gaps([0, 1, 1], p, thresholds=[0.5], n_resamples=1000, sample_weight=w, confidence=c).upper[0]
         for c in (0.56, 0.64)
     ]
     np.testing.assert_allclose(null, [0.0, 0.5], atol=1e-5)
@@ -293,7 +295,7 @@ def test_order_and_repetitions_of_weighted_samples(data):
     assert weighted.pvalue == repeated.pvalue
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 def test_level_of_the_pvalue():
     rng = np.random.default_rng(0)
     p = rng.beta(0.7, 0.9, 80)
@@ -334,8 +336,8 @@ def test_estimators_and_bad_input(display, data):
     if display is DecisionDisplay:
         X, y, label = X[y > 0], y[y > 0], 2
     model = LogisticRegression(max_iter=999).fit(X[:, :2], y)
-    drawn = display.from_estimator(model, X[:, :2], y)
-    expected = display.from_predictions(y, model.predict_proba(X[:, :2]), pos_label=label)
+    drawn = display.from_estimator(model, X[:, :2], y, show_legend=False)
+    expected = display.from_predictions(y, model.predict_proba(X[:, :2]), pos_label=label, show_legend=False)
     for one, other in zip(drawn.ax_.lines, expected.ax_.lines, strict=True):
         np.testing.assert_array_equal(one.get_ydata(), other.get_ydata())
     y, p, _ = data

@@ -1,5 +1,7 @@
 """Reports that several files look at, made once."""
 
+import builtins
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ EVIL = '<script>alert("x")</script>&"\'\n\x1b[31m'
 @pytest.fixture(scope="session")
 def forecast():
     rng = np.random.default_rng(0)
-    p = rng.beta(2, 3, 600)
+    p = rng.beta(2, 3, 600).round(3)
     return (rng.random(600) < p**1.4).astype(int), p
 
 
@@ -22,7 +24,7 @@ def groups():
 
 @pytest.fixture(scope="session")
 def report(forecast, groups):
-    return calibration_report(*forecast, n_resamples=40, random_state=3, name=EVIL, groups=groups)
+    return calibration_report(*forecast, n_resamples=20, random_state=3, name=EVIL, groups=groups)
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +35,25 @@ def page(report):
 @pytest.fixture(scope="session")
 def block(report):
     return report._repr_html_()
+
+
+@pytest.fixture
+def no_matplotlib(monkeypatch):
+    """Pages without figures, which take most of the time."""
+    importing = builtins.__import__
+
+    def refuse(name, *args, **kwargs):
+        if name.split(".")[0] == "matplotlib":
+            raise ImportError(name)
+        return importing(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+
+
+@pytest.fixture
+def no_class_intervals(monkeypatch):
+    """Leave out the intervals of the mean over classes, as in reports on large samples."""
+    monkeypatch.setattr("sklearn_calib.report._numbers._MOST_INTERVALS", 2)
 
 
 @pytest.fixture(scope="session")
@@ -54,10 +75,15 @@ def multiclass_report(multiclass):
 def many_classes():
     """Report on 25 classes with long names."""
     rng = np.random.default_rng(1)
-    p = rng.dirichlet(np.full(25, 0.3), 600)
-    y = (p.cumsum(axis=1) < rng.random(600)[:, np.newaxis]).sum(axis=1).clip(0, 24)
+    p = rng.dirichlet(np.full(25, 0.3), 300)
+    y = (p.cumsum(axis=1) < rng.random(300)[:, np.newaxis]).sum(axis=1).clip(0, 24)
     labels = [f"class {k:02} with a name that is rather long, as names of classes are" for k in range(25)]
     extreme = p**3
     return calibration_report(
         np.array(labels)[y], extreme / extreme.sum(axis=1, keepdims=True), labels=labels, n_resamples=20
     )
+
+
+@pytest.fixture(scope="session")
+def classes_block(many_classes):
+    return many_classes._repr_html_()

@@ -1,6 +1,5 @@
 """The report as text, as a page and as a block: fits, stands alone, is well formed, and escapes."""
 
-import builtins
 import json
 import re
 import sys
@@ -49,22 +48,22 @@ def test_the_page_is_well_formed_and_self_contained(report, page):
     assert "<metadata" not in page
 
 
-def test_classes_are_shown_worst_first(many_classes):
+def test_classes_are_shown_worst_first(many_classes, classes_block):
     pytest.importorskip("matplotlib")
     worst = [part.name for part in sorted(many_classes.classes, key=lambda part: part.pvalue)]
     assert worst != [part.name for part in many_classes.classes]
     pvalues = {part.name: part.pvalue for part in many_classes.classes}
     section = str(many_classes).split("worst first\n")[1]
     listed = [name for line in section.splitlines() for name in worst if line[2:].startswith(name[:16])]
-    html = many_classes.to_html()
-    drawn = re.findall(r">(class \d\d)[^<]*</text>", html.split('class="wide"')[1].split("</figure>")[0])
+    figure = classes_block.split('class="wide"')[1]
+    drawn = re.findall(r">(class \d\d)[^<]*</text>", figure.split("</figure>")[0])
     assert (len(listed), len(drawn)) == (20, 12)
     by_number = {name[:8]: pvalues[name] for name in worst}
     for shown in (listed, drawn):
         found = [by_number[name[:8]] for name in shown]
         assert found == sorted(pvalues.values())[: len(found)]
     # the others are named below the diagrams
-    caption = html.split('class="wide"')[1].split("<figcaption>")[1].split("</figcaption>")[0]
+    caption = figure.split("<figcaption>")[1].split("</figcaption>")[0]
     assert caption.count("class 0") + caption.count("class 1") + caption.count("class 2") == 12
     assert "and 1 more, with larger p-values" in caption
 
@@ -77,7 +76,7 @@ def test_texts_of_the_user_are_escaped(page, block):
     assert "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;" in page
 
 
-def test_the_block_keeps_to_itself(block, many_classes):
+def test_the_block_keeps_to_itself(block, classes_block):
     style = re.search(r"<style>(.*?)</style>", block, flags=re.DOTALL)[1]
     without_media = re.sub(r"@media[^{]*\{", "", style)
     selectors = re.findall(r"([^{}]+)\{[^{}]*\}", without_media)
@@ -85,7 +84,7 @@ def test_the_block_keeps_to_itself(block, many_classes):
     for selector in selectors:
         for one in selector.split(","):
             assert one.strip().startswith(".sklearn-calib-report")
-    first, second = checked(block), checked(many_classes._repr_html_())
+    first, second = checked(block), checked(classes_block)
     assert not set(first.ids) & set(second.ids)
 
 
@@ -98,19 +97,14 @@ def test_the_page_is_written(report, page, tmp_path):
     assert dict(mpl.rcParams) == before
     assert plt.get_fignums() == figures
     assert path.read_text(encoding="utf-8") == page
+
+
+def test_a_missing_folder_is_named(report, no_matplotlib, tmp_path):
     with pytest.raises(FileNotFoundError):
         report.to_html(tmp_path / "missing" / "report.html")
 
 
-def test_without_matplotlib_there_are_no_pictures_and_the_page_says_so(report, monkeypatch):
-    importing = builtins.__import__
-
-    def refuse(name, *args, **kwargs):
-        if name.split(".")[0] == "matplotlib":
-            raise ImportError(name)
-        return importing(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+def test_without_matplotlib_there_are_no_pictures_and_the_page_says_so(report, no_matplotlib):
     page = report.to_html()
     assert "<figure" not in page
     assert "No figures: matplotlib is not installed." in page
@@ -139,10 +133,26 @@ def test_without_jinja2_the_page_is_refused_and_a_notebook_shows_text(report, mo
     _templates.cache_clear()
 
 
-def test_labels_of_classes_do_not_reach_matplotlib_as_mathematics(forecast):
+@pytest.fixture(scope="module")
+def labelled():
+    """Report and page of labels with dollars and weights by class."""
+    pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
-    y = np.where(forecast[0][:60] == 1, "$\\frac{1}$ z", "$A$")
-    found = calibration_report(y, forecast[1][:60], pos_label="$\\frac{1}$ z", n_resamples=20)
-    page = found.to_html(title="Häuser")
-    assert "<title>Häuser</title>" in page
-    assert "Predicted probability ($\\frac{1}$ z)" in page
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.1, 0.9, 200).round(2)
+    y = (rng.random(200) < p).astype(int)
+    labels, w = np.array(["$A$", "$\\frac{1}$ z"])[y], np.where(y, 1.0, 3.0)
+    found = calibration_report(labels, p, pos_label="$\\frac{1}$ z", sample_weight=w, n_resamples=20)
+    return found, found.to_html(title="Häuser")
+
+
+def test_labels_of_classes_do_not_reach_matplotlib_as_mathematics(labelled):
+    assert "<title>Häuser</title>" in labelled[1]
+    assert "Predicted probability ($\\frac{1}$ z)" in labelled[1]
+
+
+def test_the_caption_of_weights_by_class_mentions_no_null_band(labelled, page):
+    text = " ".join(str(labelled[0]).split())
+    assert "by class (case-control), tested as probabilities among the samples" in text
+    assert "null band" not in labelled[1]
+    assert "predictions are too high. Grey: 95% null band. The bar" in page

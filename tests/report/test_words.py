@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, chi2
 
-from sklearn_calib._validation import BinarySample
+from sklearn_calib._validation import check_binary
 from sklearn_calib.calibrators import GroupCalibrator, PlattCalibrator
 from sklearn_calib.metrics import IntervalEstimate, calibration_summary
 from sklearn_calib.report import ReportRegion, calibration_report
-from sklearn_calib.report._numbers import differences_pvalue
-from sklearn_calib.report._words import probability, region_words, verdict
+from sklearn_calib.report._numbers import ERRORS, differences_pvalue
+from sklearn_calib.report._words import probability, region_words, verdict, warnings
 from tests._optional import pandas as pd
 
 pytestmark = pytest.mark.usefixtures("one_measure")
@@ -29,7 +29,14 @@ def report_of(truth, p, seed=1, **given):
 
 @pytest.fixture(scope="module")
 def uniform():
-    return np.random.default_rng(42).uniform(0.02, 0.98, 2500)
+    return np.random.default_rng(42).uniform(0.02, 0.98, 2500).round(2)
+
+
+@pytest.fixture(scope="module")
+def calibrated(uniform):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
+        return report_of(uniform, uniform)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +92,8 @@ def test_a_known_region_in_words(uniform):
     assert verdict(report).level == "off"
 
 
-def test_calibrated_predictions(uniform):
-    report = report_of(uniform, uniform)
+def test_calibrated_predictions(calibrated):
+    report = calibrated
     assert not report.miscalibrated
     assert verdict(report).level in ("fine", "open")
     assert report.verdict.startswith(f"No evidence of miscalibration (p = {report.pvalue:.2g})")
@@ -121,7 +128,7 @@ def test_waves_ask_for_more_than_a_line(uniform):
 
 
 def test_small_but_certain_errors_are_called_slight():
-    p = np.random.default_rng(0).uniform(0.3, 0.7, 400)
+    p = np.random.default_rng(0).uniform(0.3, 0.7, 400).round(3)
     times = np.full(400, 5000)
     events = np.random.default_rng(1).binomial(times, p + 0.002)
     report = calibration_report(
@@ -141,18 +148,22 @@ def test_small_but_certain_errors_are_called_slight():
     [
         (4, 500, "Only 4 of 500 samples are events: only large errors"),
         (460, 500, "Only 40 of 500 samples are non-events"),
-        (75, 150, "Only 75 of 150 samples are events"),
-        (0, 50, "All 50 samples have the same outcome"),
+        (75, 150, "Only 75 of 150 samples are events: confidence intervals are wide"),
     ],
 )
-def test_few_events(events, n, words):
-    y = (np.arange(n) < events).astype(int)
-    p = np.clip(np.full(n, events / n) + np.linspace(-0.001, 0.001, n), 0.0005, 0.9995)
-    assert any(text.startswith(words) for text in calibration_report(y, p, n_resamples=20).warnings)
+def test_few_events(events, n, words, calibrated):
+    (text,) = warnings(replace(calibrated, n_samples=float(n), n_events=float(events)))
+    assert text.startswith(words)
+
+
+def test_a_single_outcome():
+    p = np.linspace(-0.001, 0.001, 50).clip(0.0005)
+    found = calibration_report(np.zeros(50, dtype=int), p, n_resamples=20).warnings
+    assert any(text.startswith("All 50 samples have the same outcome") for text in found)
 
 
 def test_predictions_that_tell_nothing():
-    p = np.random.default_rng(0).uniform(0.45, 0.55, 800)
+    p = np.random.default_rng(0).uniform(0.45, 0.55, 800).round(2)
     report = report_of(np.full(800, 0.5), p)
     assert any("no evidence that the predictions discriminate" in text for text in report.warnings)
     constant = report_of(np.full(100, 0.5), np.full(100, 0.5))
@@ -176,9 +187,9 @@ def test_groups_that_differ_are_named(uniform):
 
 def test_long_names_of_segments_and_the_correction_by_features():
     rng = np.random.default_rng(0)
-    status = rng.choice(["Married-civ-spouse-or-partner", "Never-married"], 6000)
-    work = rng.choice(["Exec-managerial-and-professional", "Other-service"], 6000)
-    p = rng.uniform(0.1, 0.9, 6000)
+    status = rng.choice(["Married-civ-spouse-or-partner", "Never-married"], 3000)
+    work = rng.choice(["Exec-managerial-and-professional", "Other-service"], 3000)
+    p = rng.uniform(0.1, 0.9, 3000).round(2)
     off = (status == "Never-married") == (work == "Other-service")
     features = {"marital-status": status, "occupation": work}
     report = report_of(p + np.where(off, -0.1, 0.1), p, features=features)
@@ -188,14 +199,13 @@ def test_long_names_of_segments_and_the_correction_by_features():
     assert all(f"Segment {name}: the model" in text for name in names[:3])
     assert all(name in report.verdict for name in names[:3])
     assert any("passthrough=True), MultiCalibrator()).fit(X, y)" in line for line in report.advice)
-    plain = report_of(p + np.where(off, -0.1, 0.1), p)
-    assert "MultiCalibrator" not in str(plain)
+    assert "MultiCalibrator" not in str(replace(report, segments=None))
 
 
 def test_groups_with_the_same_error_do_not_differ():
     """The larger of two groups is significantly miscalibrated, the other is too small to show it."""
     rng = np.random.default_rng(0)
-    p = rng.uniform(0.1, 0.9, 3300)
+    p = rng.uniform(0.1, 0.9, 3300).round(2)
     groups = np.where(np.arange(3300) < 300, "B", "A")
     report = report_of(sigmoid(np.log(p / (1 - p)) + 0.25), p, groups=groups)
     assert [part.name for _, part in report.significant_parts] == ["A"]
@@ -205,20 +215,21 @@ def test_groups_with_the_same_error_do_not_differ():
     assert f"{words} (p = {report.groups_pvalue:.2g})." in report.advice
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.8])
-def test_level_and_power_of_the_test_of_differences(shift):
-    """Three groups of different predictions, with the same slope and, but for one, the same intercept."""
-    found = []
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        groups = rng.choice(3, 500, p=(0.6, 0.3, 0.1))
-        x = rng.normal(groups - 1.0, 1.0)
-        y = (rng.random(500) < sigmoid(0.3 + 0.7 * x + shift * (groups == 1))).astype(int)
-        p = sigmoid(x)
-        parts = [(str(g), BinarySample(y[groups == g], p[groups == g], None)) for g in range(3)]
-        found.append(differences_pvalue(parts, calibration_summary(y, p), None))
-    rejected = np.sum(np.array(found) <= 0.05)
-    assert rejected > 100 if shift else binom.cdf(rejected, 200, 0.05) < 0.999
+def test_differences_by_a_score_test():
+    """The score of separate lines of the groups at the common line, by the information of all of them."""
+    rng = np.random.default_rng(0)
+    groups = rng.choice(3, 400, p=(0.6, 0.3, 0.1))
+    p = sigmoid(rng.normal(groups - 1.0, 1.0))
+    y = (rng.random(400) < p ** (1 + 0.3 * (groups == 1))).astype(int)
+    parts = [(str(g), check_binary(y[groups == g], p[groups == g])) for g in range(3)]
+    summary = calibration_summary(y, p)
+    x = np.column_stack((np.ones(400), np.log(p / (1 - p))))
+    q = sigmoid(x @ [summary.slope_intercept.estimate, summary.slope.estimate])
+    X = np.hstack([x * (groups == g)[:, np.newaxis] for g in range(3)])
+    score = X.T @ (y - q)
+    statistic = score @ np.linalg.solve((X.T * (q * (1 - q))) @ X, score)
+    assert differences_pvalue(parts, summary, None) == pytest.approx(chi2.sf(statistic, 4), rel=1e-6)
+    assert differences_pvalue(parts, summary, 1.5) == pytest.approx(chi2.sf(statistic / 1.5, 4), rel=1e-6)
 
 
 def test_classes_ask_for_multiclass_calibrators(multiclass_report):
@@ -235,8 +246,8 @@ def test_classes_ask_for_multiclass_calibrators(multiclass_report):
     assert title.endswith("Miscalibrated when tested separately: classes b, c and a.")
 
 
-def test_noise_inflates_raw_values_only_above_the_corrected_one(uniform):
-    report = report_of(uniform, uniform)
+def test_noise_inflates_raw_values_only_above_the_corrected_one(calibrated):
+    report = calibrated
     assert "sampling noise inflates raw values" in report.verdict
     below = replace(report.metrics[0], value=0.5 * report.metrics[0].estimate)
     found = verdict(replace(report, metrics=(below, *report.metrics[1:]))).detail
@@ -257,20 +268,20 @@ def test_a_region_without_a_rejection_is_a_hint():
 def test_a_miscalibrated_group_is_named():
     """It underpredicts by 16 percentage points, and all samples together do not show it."""
     rng = np.random.default_rng(2)
-    p = rng.beta(2, 3, 2000)
+    p = rng.beta(2, 3, 2000).round(2)
     groups = np.where(np.arange(2000) < 100, "B", "A")
     y = (rng.random(2000) < np.where(groups == "B", p + 0.16, p)).astype(int)
-    report = calibration_report(y, p, groups=groups, n_resamples=40)
+    report = calibration_report(y, p, groups=groups, n_resamples=20)
     assert report.pvalue > 0.05
     assert report.miscalibrated
     (_, part) = report.groups
     assert report.verdict.startswith(f"Miscalibrated: group B (adjusted p = {part.adjusted:.2g}).")
     assert report.findings[0].startswith("Group B: the model underpredicts by ")
-    assert report.advice[0].startswith("Groups differ (p = 0.0057): B is significantly")
+    assert report.advice[0].startswith(f"Groups differ (p = {report.groups_pvalue:.2g}): B is significantly")
     assert "Do not recalibrate" not in str(report)
 
 
-def test_intervals_without_the_ideal_value_are_too_few_samples(uniform):
+def test_intervals_without_the_ideal_value_are_too_few_samples(calibrated):
     """Primary tests that do not reject, and an interval of slope or intercept, or a metric, that does."""
     p = np.random.default_rng(5).uniform(size=60)
     report = report_of(sigmoid(0.5 * np.log(p / (1 - p))), p, seed=34)
@@ -282,7 +293,7 @@ def test_intervals_without_the_ideal_value_are_too_few_samples(uniform):
     assert report.advice[0].startswith("Collect more samples")
     # secondary tests are not significant unless the primary test is
     assert min(test.adjusted for test in report.tests[1:]) >= report.pvalue
-    fine = report_of(uniform, uniform)
+    fine = calibrated
     assert verdict(fine).level == "fine"
     tests = list(fine.tests)
     tests[3] = replace(tests[3], result=replace(tests[3].result, pvalue=0.004))
@@ -305,7 +316,7 @@ def test_intervals_without_the_ideal_value_are_too_few_samples(uniform):
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_calibrated_predictions_are_rarely_called_miscalibrated(n_classes):
     """The familywise level of the headline, with tests of all samples, four groups, and classes."""
@@ -329,7 +340,7 @@ def verbalised(seed, n=1000):
     return (rng.random(n) < truth).astype(int), np.round(20 * shown) / 20
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.thorough) for k in range(1, 20))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.thorough) for k in range(1, 6))])
 def test_verbalised_confidences_ask_for_a_spline(seed):
     y, p = verbalised(seed)
     report = calibration_report(y, p, n_resamples=20)
@@ -362,20 +373,20 @@ def test_reversed_predictions(uniform):
 
 
 def test_one_sample_is_singular():
-    report = calibration_report([1], [0.5], n_resamples=50)
+    report = calibration_report([1], [0.5], n_resamples=20)
     assert "1 sample is compatible" in str(report)
 
 
 def test_names_that_contain_and_are_set_apart():
     rng = np.random.default_rng(0)
-    X = rng.integers(0, 2, (8000, 2))
-    p = np.full(8000, 0.5) + rng.uniform(-0.1, 0.1, 8000)
+    X = rng.integers(0, 2, (2000, 2))
+    p = rng.uniform(0.4, 0.6, 2000).round(2)
     shift = np.where(X[:, 0] == 1, np.where(X[:, 1] == 1, 0.3, 0.0), np.where(X[:, 1] == 1, 0.0, -0.3))
-    y = (rng.random(8000) < p + shift).astype(int)
+    y = (rng.random(2000) < p + shift).astype(int)
     report = calibration_report(
         y, p, features=pd.DataFrame(X.astype(str), columns=["a", "b"]), n_resamples=20
     )
     names = [str(each) for each in report.segments.segments[:2]]
     assert all(" and " in name for name in names)
     text = " ".join(str(report).split())
-    assert any(f"segments {'; '.join(order)}" in text for order in (names, names[::-1])), text[:400]
+    assert any(f"segments {'; '.join(order)}" in text for order in (names, names[::-1]))
