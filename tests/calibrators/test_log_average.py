@@ -10,7 +10,6 @@ from sklearn.metrics import log_loss
 from sklearn.utils import get_tags
 
 from sklearn_calib.calibrators import (
-    IsotonicCalibrator,
     LogAverageCalibrator,
     MatrixScalingCalibrator,
     OneVsRestCalibrator,
@@ -149,15 +148,6 @@ def test_for_two_classes_log_odds_are_averaged(data):
     found = LogAverageCalibrator(both, weights=[3, 1]).fit(p, y, w).transform(p)
     odds = [np.log(q / (1 - q)) for q in (one.fit(p, y, w).transform(p) for one in both)]
     np.testing.assert_allclose(np.log(found / (1 - found)), (3 * odds[0] + odds[1]) / 4, rtol=1e-8)
-
-
-def test_zeros_are_no_veto():
-    p, y = np.array([0.1, 0.2, 0.8, 0.9]), np.array([0, 0, 1, 1])
-    isotonic = IsotonicCalibrator()
-    found = LogAverageCalibrator([isotonic, PlattCalibrator()]).fit(p, y).transform(p)
-    assert isotonic.fit(p, y).transform(p).tolist() == [0, 0, 1, 1]
-    assert 0 < found.min() < 1e-6
-    assert 1 - 1e-6 < found.max() < 1
 
 
 def test_kinds_of_scores(data):

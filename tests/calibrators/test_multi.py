@@ -79,9 +79,10 @@ def reference(X, y, w, new, seed):
 
 @pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_probabilities_are_those_of_the_definition(weighted):
-    X, y = segmented(2000)
+    n = 1000 if weighted else 2000
+    X, y = segmented(n)
     new, _ = segmented(200, 1)
-    w = np.random.default_rng(2).uniform(0.5, 1.5, 2000) if weighted else np.ones(2000)
+    w = np.random.default_rng(2).uniform(0.5, 1.5, n) if weighted else np.ones(n)
     calibrator = MultiCalibrator().fit(X, y, w if weighted else None)
     seed = int(np.random.default_rng(0).integers(2**31))
     assert 0.5 < calibrator.weight_ < 1
@@ -118,16 +119,16 @@ def test_few_samples_are_left_to_the_curve():
 
 
 def test_containers_categories_and_missing_values():
-    X, y = segmented(2000)
+    X, y = segmented(1000, error=2.5)
     names = np.array(["red", "green", None], dtype=object)[X[:, 2].astype(int)]
-    frame = pd.DataFrame({"score": X[:, 0], "age": X[:, 1], "kind": names}, index=np.arange(2000) + 7)
+    frame = pd.DataFrame({"score": X[:, 0], "age": X[:, 1], "kind": names}, index=np.arange(1000) + 7)
     frame.loc[frame.index[::9], "age"] = np.nan
-    expected = MultiCalibrator().fit(frame, y).predict_proba(frame)
+    calibrator = MultiCalibrator().fit(frame, y)
+    expected = calibrator.predict_proba(frame)
     assert np.abs(expected[:, 1] - SplineCalibrator().fit(X[:, 0], y).transform(X[:, 0])).max() > 0.1
     for table in (frame.to_numpy(), frame.astype({"kind": "category"}), pl.from_pandas(frame)):
         found = MultiCalibrator().fit(table, y)
         np.testing.assert_array_equal(found.predict_proba(table), expected)
-    calibrator = MultiCalibrator().fit(frame, y)
     # the order of the samples is immaterial in prediction, and an unknown category has no effect of its own
     new = frame.assign(kind=frame["kind"].replace("red", "unknown"))[::-1]
     found = calibrator.predict_proba(new)[::-1]
@@ -138,15 +139,15 @@ def test_containers_categories_and_missing_values():
 
 def test_odd_features():
     """A constant, a column that is missing, a category for each sample, infinite numbers, dates, flags."""
-    X, y = segmented(2000)
+    X, y = segmented(1200, error=2.0)
     day = np.datetime64("2026-01-01") + X[:, 1].astype(int)
     table = {
         "score": X[:, 0],
-        "constant": np.ones(2000),
-        "missing": np.full(2000, np.nan),
-        "nothing": np.full(2000, None),
-        "name": [f"sample {k}" for k in range(2000)],
-        "infinite": np.where(np.arange(2000) % 2, np.inf, -np.inf),
+        "constant": np.ones(1200),
+        "missing": np.full(1200, np.nan),
+        "nothing": np.full(1200, None),
+        "name": [f"sample {k}" for k in range(1200)],
+        "infinite": np.where(np.arange(1200) % 2, np.inf, -np.inf),
         "day": day,
         "kind": X[:, 2] == 1,
     }
