@@ -202,7 +202,7 @@ def once_a_class(cases, slow=(), structures=False):
     for case in cases:
         kind = type(case.make())
         first = kind not in known or (structures and case.name in STRUCTURES)
-        late = case.name not in STRUCTURES if structures else not first or case.name in slow
+        late = (case.name not in STRUCTURES if structures else not first) or case.name in slow
         if first or not structures:
             params.append(pytest.param(case, marks=[pytest.mark.thorough] if late else [], id=case.name))
         known.add(kind)

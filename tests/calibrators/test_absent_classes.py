@@ -57,7 +57,13 @@ def sample(n=120, k=4, absent=1):
     return softmax(2.0 * logits, axis=1), codes
 
 
-@pytest.mark.parametrize("name", [*ABLE, *COMPOSED])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.thorough] if name == "auto" else [])
+        for name in (*ABLE, *COMPOSED)
+    ],
+)
 def test_a_class_may_be_absent(name):
     calibrator = (ABLE | COMPOSED)[name]
     proba, codes = sample()

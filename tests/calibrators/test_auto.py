@@ -168,12 +168,12 @@ def test_result_is_the_chosen_calibrator_fitted_to_all_rows():
 )
 def test_finds_the_simplest_family_that_holds_the_truth(truth, expected):
     rng = np.random.default_rng(1)
-    p = rng.uniform(0.02, 0.98, 6000)
-    y = (rng.random(6000) < truth(p)).astype(int)
+    p = rng.uniform(0.02, 0.98, 3000)
+    y = (rng.random(3000) < truth(p)).astype(int)
     assert AutoCalibrator().fit(p, y).selection_.chosen in expected
 
 
-@pytest.mark.parametrize("link", ["logit", "identity"])
+@pytest.mark.parametrize("link", [pytest.param("logit", marks=pytest.mark.thorough), "identity"])
 def test_several_classes(link):
     rng = np.random.default_rng(0)
     z = 3 * rng.standard_normal((300, 3))
@@ -195,7 +195,7 @@ def test_several_classes(link):
     np.testing.assert_allclose(found.predict_proba(X), expected, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.thorough)])
 def test_no_outcome_is_impossible_by_default(n_classes):
     """Confident forecasts that a temperature below 1 sharpens further, and new ones of exactly 0 and 1."""
     rng = np.random.default_rng(0)

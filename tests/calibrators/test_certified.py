@@ -168,7 +168,7 @@ def errors_over_the_target(sizes, repetitions, confidence):
 
 
 def test_the_target_is_met():
-    found = errors_over_the_target([60], 8, 0.9)
+    found = errors_over_the_target([60], 7, 0.9)
     assert {(method, 60, "just above the target") for method in ("asymptotic", "fitted")} <= found
 
 

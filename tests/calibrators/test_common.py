@@ -135,7 +135,7 @@ def test_equal_scores_give_the_event_rate(case):
     np.testing.assert_allclose(calibrator.transform(np.array([0.5])), 0.5, atol=tolerance)
 
 
-@calibrators_with("multiclass")
+@calibrators_with("multiclass", slow={"auto"})
 def test_several_classes(case, classes):
     proba, y, w = classes
     labels = np.array(["a", "b", "c"])[y]

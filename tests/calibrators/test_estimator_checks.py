@@ -84,7 +84,7 @@ OF_EACH_CLASS = {
 }
 
 
-@pytest.mark.parametrize("case", once_a_class(CALIBRATORS))
+@pytest.mark.parametrize("case", once_a_class(CALIBRATORS, slow={"auto"}))
 def test_passes_the_checks_of_each_class(case):
     names = []
     with warnings.catch_warnings():
@@ -97,7 +97,7 @@ def test_passes_the_checks_of_each_class(case):
     assert set(names) == OF_EACH_CLASS
 
 
-@calibrators_with(structures=True)
+@calibrators_with(structures=True, slow={"platt", "log_average_binary", "certified"})
 def test_passes_the_checks_of_scikit_learn(case):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

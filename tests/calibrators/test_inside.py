@@ -73,7 +73,7 @@ def test_separated_classes(case):
     assert_inside(case.make().fit(p, p.astype(int)).predict_proba(np.array(ENDS)))
 
 
-@pytest.mark.parametrize("case", once_a_class([case for case in INNER if case.multiclass]))
+@pytest.mark.parametrize("case", once_a_class([case for case in INNER if case.multiclass], slow={"auto"}))
 def test_several_classes(case):
     rng = np.random.default_rng(1)
     logits = 12 * rng.standard_normal((80, 4))

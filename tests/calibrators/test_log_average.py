@@ -33,7 +33,7 @@ def members():
     return [OneVsRestCalibrator(PlattCalibrator()), MatrixScalingCalibrator(), TemperatureCalibrator()]
 
 
-@pytest.mark.parametrize("weights", [None, [1, 2, 0.5], [0, 0, 3]])
+@pytest.mark.parametrize("weights", [None, [1, 2, 0.5]])
 def test_is_the_normalised_geometric_mean(weights, data):
     p, y, w = data
     found = LogAverageCalibrator(members(), weights=weights).fit(p, y, w)
@@ -81,13 +81,13 @@ def test_the_default_for_several_classes(weighted, data):
 def test_thirty_samples_hardly_spoil_a_calibrated_model():
     """The expected log loss of true probabilities of three classes, which the samples may separate."""
     lost = 0.0
-    for seed in range(10):
+    for seed in range(5):
         rng = np.random.default_rng(seed)
         z = 4 * rng.standard_normal((530, 3))
         y = (z[:30] + rng.gumbel(size=(30, 3))).argmax(axis=1)
         p = softmax(z, axis=1)
         q = LogAverageCalibrator().fit(p[:30], y).predict_proba(p[30:])
-        lost += np.mean((p[30:] * np.log(p[30:] / q)).sum(axis=1)) / 10
+        lost += np.mean((p[30:] * np.log(p[30:] / q)).sum(axis=1)) / 5
     assert 0 < lost < 0.04
 
 
@@ -97,7 +97,7 @@ def test_thirty_samples_hardly_spoil_a_calibrated_model():
 def test_shifted_class_frequencies_and_slopes(n, n_classes, slopes):
     """Biases of the classes; with slopes vector scaling is the truth, for so many classes with fewer maps."""
     lost = np.zeros(2)
-    for seed in range(5):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         y = rng.integers(n_classes, size=n + 2000)
         y[:n_classes] = np.arange(n_classes)
@@ -112,7 +112,7 @@ def test_shifted_class_frequencies_and_slopes(n, n_classes, slopes):
             other = OneVsRestCalibrator(PlattCalibrator())
         for place, one in enumerate((LogAverageCalibrator(), other)):
             found = one.fit(p[:n], y[:n]).predict_proba(p[n:])
-            lost[place] += log_loss(y[n:], found, labels=np.arange(n_classes)) / 5
+            lost[place] += log_loss(y[n:], found, labels=np.arange(n_classes)) / 2
     assert lost[0] < lost[1]
 
 

@@ -79,8 +79,8 @@ def reference(X, y, w, new, seed):
 
 @pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_probabilities_are_those_of_the_definition(weighted):
-    n = 1000 if weighted else 2000
-    X, y = segmented(n)
+    n = 700 if weighted else 2000
+    X, y = segmented(n, error=2.5)
     new, _ = segmented(200, 1)
     w = np.random.default_rng(2).uniform(0.5, 1.5, n) if weighted else np.ones(n)
     calibrator = MultiCalibrator().fit(X, y, w if weighted else None)
@@ -119,9 +119,9 @@ def test_few_samples_are_left_to_the_curve():
 
 
 def test_containers_categories_and_missing_values():
-    X, y = segmented(1000, error=2.5)
+    X, y = segmented(600, error=3.5)
     names = np.array(["red", "green", None], dtype=object)[X[:, 2].astype(int)]
-    frame = pd.DataFrame({"score": X[:, 0], "age": X[:, 1], "kind": names}, index=np.arange(1000) + 7)
+    frame = pd.DataFrame({"score": X[:, 0], "age": X[:, 1], "kind": names}, index=np.arange(600) + 7)
     frame.loc[frame.index[::9], "age"] = np.nan
     calibrator = MultiCalibrator().fit(frame, y)
     expected = calibrator.predict_proba(frame)
@@ -139,15 +139,15 @@ def test_containers_categories_and_missing_values():
 
 def test_odd_features():
     """A constant, a column that is missing, a category for each sample, infinite numbers, dates, flags."""
-    X, y = segmented(1200, error=2.0)
+    X, y = segmented(800, error=2.5)
     day = np.datetime64("2026-01-01") + X[:, 1].astype(int)
     table = {
         "score": X[:, 0],
-        "constant": np.ones(1200),
-        "missing": np.full(1200, np.nan),
-        "nothing": np.full(1200, None),
-        "name": [f"sample {k}" for k in range(1200)],
-        "infinite": np.where(np.arange(1200) % 2, np.inf, -np.inf),
+        "constant": np.ones(800),
+        "missing": np.full(800, np.nan),
+        "nothing": np.full(800, None),
+        "name": [f"sample {k}" for k in range(800)],
+        "infinite": np.where(np.arange(800) % 2, np.inf, -np.inf),
         "day": day,
         "kind": X[:, 2] == 1,
     }
@@ -161,18 +161,18 @@ def test_odd_features():
 
 
 def test_samples_of_weight_zero_are_ignored():
-    X, y = segmented(1200)
-    weight = np.ones(1200)
-    weight[900:], X[900:, 1], y[900:] = 0, 99, 1
+    X, y = segmented(700, error=3.0)
+    weight = np.ones(700)
+    weight[500:], X[500:, 1], y[500:] = 0, 99, 1
     calibrator = MultiCalibrator().fit(X, y, weight)
     np.testing.assert_array_equal(
-        calibrator.predict_proba(X[:900]),
-        MultiCalibrator().fit(X[:900], y[:900], np.ones(900)).predict_proba(X[:900]),
+        calibrator.predict_proba(X[:500]),
+        MultiCalibrator().fit(X[:500], y[:500], np.ones(500)).predict_proba(X[:500]),
     )
 
 
 def test_any_score_and_labels():
-    X, y = segmented(900)
+    X, y = segmented(500, error=3.0)
     margins = np.column_stack([3 * logit(X[:, 0]), X[:, 1:]])
     calibrator = MultiCalibrator(PlattCalibrator(link="identity"), random_state=1)
     calibrator.fit(margins, np.array(["no", "yes"])[y])
@@ -210,7 +210,7 @@ def test_errors_say_what_is_wrong():
         MultiCalibrator(SplineCalibrator).fit(X, y)
     with pytest.raises(ValueError, match="passthrough=True"):
         CalibratedClassifier(LogisticRegression(), MultiCalibrator()).fit(X, y)
-    calibrator = MultiCalibrator().fit(*segmented(900))
+    calibrator = MultiCalibrator().fit(*segmented(400))
     with pytest.raises(ValueError, match=r"X\[:, 1\] must contain numbers, as in fit.*'old'"):
         calibrator.predict_proba(np.array([[0.5, "old", 1]], dtype=object))
     with pytest.raises(TypeError, match="MultiCalibrator depends on features"):

@@ -145,7 +145,7 @@ def test_black_box_solves_the_confusion_matrix():
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "repetitions"), [(4, 60), pytest.param(2, 400, marks=pytest.mark.thorough)]
+    ("n_classes", "repetitions"), [(4, 25), pytest.param(2, 400, marks=pytest.mark.weekly)]
 )
 def test_two_standard_errors_cover_the_true_frequencies(n_classes, repetitions):
     """Normal features; the scores are calibrated, distorted, or calibrated again from labelled samples."""

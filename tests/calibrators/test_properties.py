@@ -19,6 +19,8 @@ SYMMETRIC = np.concatenate([[0.0, 2.0**-53], np.arange(1, 64) / 64, [1 - 2.0**-5
 few = settings(max_examples=3 if settings.default.max_examples < 20 else settings.default.max_examples // 3)
 #: Fits of this one take long, and its members have the laws.
 SLOW = {"auto"}
+#: These are made for several classes, for which their laws are tested in the first tier.
+SEVERAL = {"auto", "vector", "matrix", "structured_matrix", "dirichlet", "log_average"}
 
 binary = _strategies.samples(both=True)
 #: Probabilities with finite log-odds of moderate size, for maps whose fit may stop short of infinity.
@@ -28,7 +30,7 @@ inner = st.one_of(
 
 
 @pytest.mark.filterwarnings("ignore:.*so that the constant event rate is used")
-@calibrators_with(slow=SLOW)
+@calibrators_with(slow=SEVERAL)
 @few
 @given(sample=binary, data=st.data())
 def test_rows(case, sample, data):
@@ -49,7 +51,7 @@ def test_rows(case, sample, data):
     np.testing.assert_allclose(alone, found[::10], rtol=1e-13, atol=1e-13)
 
 
-@calibrators_with(without="drawn")
+@calibrators_with(without="drawn", slow=SEVERAL)
 @few
 @given(sample=_strategies.samples(p=inner, both=True))
 def test_weight_is_repetition(case, sample):
@@ -92,7 +94,7 @@ def test_exceptions_are_exceptions(case):
     """What the registry says of scales and of another fit is seen on one of these samples."""
     rng = np.random.default_rng(8)
     many = (0.01 + 0.98 * rng.beta(0.7, 0.7, 1000)).round(3)
-    some = np.repeat(rng.random(110), 20)
+    some = np.repeat(rng.random(60), 20)
     tiny = np.tile([2.0**-10, 2.0**-9, 2.0**-20], 4)
     remote = np.append(np.full(22, 0.08), [0.001, 0.5])
     right = np.array([0.2, 0.3, 0.8, 0.9])
@@ -101,7 +103,7 @@ def test_exceptions_are_exceptions(case):
         (tiny, np.tile([0, 0, 1], 4)),
         (remote, np.append(np.zeros(23, dtype=int), 1)),
         (right, np.array([0, 0, 1, 1])),
-        (some, (np.repeat(rng.random(110), 20) < 0.3 + 0.4 * some).astype(int)),
+        (some, (np.repeat(rng.random(60), 20) < 0.3 + 0.4 * some).astype(int)),
         (many, (rng.random(1000) < 0.25 + 0.5 * many**2).astype(int)),
     ):
         found = case.make().fit(p, y).transform(p)
@@ -126,7 +128,7 @@ def test_ranking_is_kept(case, sample):
     assert steps.min() >= -2e-16 or (turns and steps.max() <= 2e-16)
 
 
-@calibrators_with("flip")
+@calibrators_with("flip", slow=SEVERAL)
 @few
 @given(sample=_strategies.samples(p=inner, both=True))
 def test_flip(case, sample):

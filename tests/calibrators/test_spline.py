@@ -295,8 +295,8 @@ def test_many_forecasts_of_zero_and_one_are_believed():
 
 def test_pooling_changes_little(monkeypatch):
     rng = np.random.default_rng(1)
-    p = expit(rng.standard_t(3, 10_000))
-    y = (rng.random(10_000) < p**2).astype(int)
+    p = expit(rng.standard_t(3, 30_000))
+    y = (rng.random(30_000) < p**2).astype(int)
     pooled = SplineCalibrator().fit(p, y).transform(p)
     monkeypatch.setattr(_spline, "_MOST_GROUPS", 10**6)
     assert np.abs(SplineCalibrator().fit(p, y).transform(p) - pooled).max() < 3e-5

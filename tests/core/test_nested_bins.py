@@ -46,9 +46,9 @@ def as_array(moments):
 
 SMALL = {
     "spread": np.array([0.03, 0.11, 0.13, 0.62, 0.63, 0.97]),
-    "ties": np.array([0.2, 0.2, 0.2, 0.7, 0.7, 0.71, 0.71]),
-    "ends": np.array([0.0, 0.001, 0.5, 0.5, 0.75, 0.999, 1.0]),
-    "close": 0.3 + np.array([0.0, 1e-9, 2e-9, 1e-4, 2e-4, 0.3, 0.31]),
+    "ties": np.array([0.2, 0.2, 0.2, 0.7, 0.7, 0.71]),
+    "ends": np.array([0.0, 0.001, 0.5, 0.5, 0.999, 1.0]),
+    "close": 0.3 + np.array([0.0, 1e-9, 2e-9, 1e-4, 0.3, 0.31]),
 }
 
 
@@ -232,7 +232,7 @@ def test_statistics_of_many_samples(kind, n):
 @pytest.mark.parametrize("n", [2, 5, 150, 9000])
 @pytest.mark.parametrize("kind", ["spread", "few values", "one heap", "rare events"])
 def test_one_sample_is_summed_as_many_are(kind, n):
-    for seed in range(1 if n > 1000 else 4):
+    for seed in range(1 if n > 1000 else 2):
         rng = np.random.default_rng(seed)
         grouped = grouped_sample(kind, max(n, 4 + (kind == "rare events")), rng)
         many = NestedBins(grouped, 27).statistic_around(grouped.prob)(grouped.positives[:, np.newaxis])[0]

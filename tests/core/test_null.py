@@ -191,7 +191,7 @@ def test_draws_of_a_design_weigh_each_sample(name):
 @pytest.mark.parametrize("name", DESIGNS)
 def test_resampled_designs_keep_weight_and_outcome_together(name):
     sample, grouped = designed(name)
-    n = 2000
+    n = 1500
     for truth in (None, np.full(grouped.prob.shape, 0.5)):
         count, positives = joined(draw_outcomes(grouped, n, np.random.default_rng(0), truth=truth))
         prob = grouped.prob if truth is None else truth

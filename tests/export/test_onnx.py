@@ -74,18 +74,18 @@ def models(n_classes):
 
 
 @pytest.mark.parametrize(
-    ("name", "n_classes"),
-    [(name, 2 + place % 2) for place, name in enumerate(models(2))] + [("ensemble", 3), ("geometric", 2)],
+    ("name", "n_classes", "dtype"),
+    [(name, 2 + place % 2, list(ACCURACY)[place // 2 % 2]) for place, name in enumerate(models(2))]
+    + [("ensemble", 3, "float64"), ("geometric", 2, "float32")],
 )
-def test_pipelines(name, n_classes):
+def test_pipelines(name, n_classes, dtype):
     X, y = make_classification(120, 5, n_informative=4, n_redundant=0, n_classes=n_classes, random_state=0)
     X = X.astype(np.float32).astype(np.float64)
     y = np.array(["no", "perhaps", "yes"])[y]
     model = models(n_classes)[name].fit(X, y)
-    for dtype in ACCURACY:
-        labels, proba = run(to_onnx(model, dtype=dtype), X=X.astype(dtype))
-        assert np.abs(proba - model.predict_proba(X)).max() <= ACCURACY[dtype]
-        assert (labels == model.predict(X)).mean() > 0.99
+    labels, proba = run(to_onnx(model, dtype=dtype), X=X.astype(dtype))
+    assert np.abs(proba - model.predict_proba(X)).max() <= ACCURACY[dtype]
+    assert (labels == model.predict(X)).mean() > 0.99
 
 
 def test_approximated_members_keep_the_tolerance():
@@ -154,14 +154,13 @@ def test_all_back_ends_clip_the_same_scores(calibrator):
     np.testing.assert_allclose(loaded.transform(new, **given), wanted, rtol=0, atol=1e-4)
     columns = {"id": list(range(10)), "p": [*ROUNDED, *OUTSIDE], "g": ["a"] * 10}
     named = {"group": "g"} if grouped else {}
-    for database in (sqlite, duck):
-        for sql in (
-            to_sql(calibrator, table="scores", keep=["id"], **named),
-            f"SELECT id, {to_sql(calibrator, **named)} FROM scores",
-        ):
-            found = query(database(columns), sql)[:, 0]
-            np.testing.assert_allclose(found[:6], wanted, rtol=0, atol=1e-4)
-            assert np.isnan(found[6:]).all()
+    for database, sql in (
+        (sqlite, to_sql(calibrator, table="scores", keep=["id"], **named)),
+        (duck, f"SELECT id, {to_sql(calibrator, **named)} FROM scores"),
+    ):
+        found = query(database(columns), sql)[:, 0]
+        np.testing.assert_allclose(found[:6], wanted, rtol=0, atol=1e-4)
+        assert np.isnan(found[6:]).all()
     inputs = {"groups": np.array([["a"]] * 11, dtype=object)} if grouped else {}
     inputs["scores"] = np.array([*ROUNDED, *OUTSIDE, np.nan])[:, np.newaxis]
     found = run(to_onnx(calibrator, dtype="float64"), **inputs)[1][:, 1]

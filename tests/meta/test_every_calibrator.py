@@ -20,7 +20,7 @@ N = 160
 #: Every calibrator once for each fold with weights, or once for all folds without.
 TURNS = [
     pytest.param(*param.values, bool(place % 2), marks=param.marks, id=param.id)
-    for place, param in enumerate(once_a_class(CALIBRATORS))
+    for place, param in enumerate(once_a_class(CALIBRATORS, slow={"auto"}))
 ]
 
 
@@ -46,7 +46,7 @@ def test_binary(case, each_fold):
     assert np.mean((proba[:, 1] - event) ** 2) < event.var() * (1.01 if case.constant else 0.9)
 
 
-@calibrators_with("multiclass")
+@calibrators_with("multiclass", slow={"auto"})
 def test_several_classes(case):
     X, y, _ = problem(3)
     response = "decision_function" if case.log_odds else "predict_proba"
