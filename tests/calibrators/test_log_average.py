@@ -52,7 +52,7 @@ def test_is_the_normalised_geometric_mean(weights, data):
     assert log_loss(y, found.predict_proba(p)) <= np.average(losses, weights=a) + 1e-12
 
 
-@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("weighted", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_the_default_for_several_classes(weighted, data):
     p, y, w = data
     w = w if weighted else np.ones(200)

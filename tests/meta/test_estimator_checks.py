@@ -103,6 +103,7 @@ def test_classifiers_of_several_labels(base, link, reason):
     assert run(CalibratedClassifier(base, PlattCalibrator(link=link), cv=3), unlike) >= 58
 
 
+@pytest.mark.thorough
 def test_cross_fit_scorer():
     assert run(CrossFitScorer(LogisticRegression(), cv=3), CROSS_FIT_FAILURES) >= 49
 
