@@ -187,21 +187,30 @@ CALIBRATORS = [
 ]
 
 
-def once_a_class(cases, slow=()):
-    """Return the cases as parameters: the first of each class, and in the second tier the slow and others."""
+#: One calibrator of every structure: steps, a curve, several classes, members, groups, parts of the samples.
+STRUCTURES = {"isotonic", "platt", "temperature", "log_average_binary", "group", "certified"}
+
+
+def once_a_class(cases, slow=(), structures=False):
+    """Return the cases as parameters: the first of each class, and in the second tier the slow and others.
+
+    With ``structures``, for what the base class does for all, parameters of a class do not matter, and the
+    first tier has one calibrator of every structure.
+    """
     known = set()
     params = []
     for case in cases:
         kind = type(case.make())
-        params.append(
-            pytest.param(case, marks=[pytest.mark.thorough] if kind in known or case.name in slow else [])
-        )
+        first = kind not in known or (structures and case.name in STRUCTURES)
+        late = (case.name not in STRUCTURES if structures else not first) or case.name in slow
+        if first or not structures:
+            params.append(pytest.param(case, marks=[pytest.mark.thorough] if late else [], id=case.name))
         known.add(kind)
     return params
 
 
-def calibrators_with(flag=None, without=None):
+def calibrators_with(flag=None, without=None, **options):
     """Return the parameter ``case`` for the calibrators with one property and without another."""
     chosen = [case for case in CALIBRATORS if flag is None or getattr(case, flag)]
     chosen = [case for case in chosen if without is None or not getattr(case, without)]
-    return pytest.mark.parametrize("case", once_a_class(chosen), ids=lambda case: case.name)
+    return pytest.mark.parametrize("case", once_a_class(chosen, **options))

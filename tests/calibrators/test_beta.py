@@ -78,7 +78,7 @@ SAMPLES = ["plain", "confident", "narrow", "ties", "rare", "reversed", "hill", "
 @pytest.mark.parametrize(
     ("name", "n"),
     # of 12 000 rows a coarse solution is the start
-    [*((name, n) for name in SAMPLES for n in (30, 400)), ("plain", 12_000)],
+    [*((name, 30 if place % 2 else 400) for place, name in enumerate(SAMPLES)), ("plain", 12_000)],
 )
 def test_agrees_with_a_general_optimiser(parameters, name, n):
     rng = np.random.default_rng(n)
@@ -97,7 +97,7 @@ def test_agrees_with_a_general_optimiser(parameters, name, n):
 def test_recovers_the_map_of_beta_distributed_scores():
     """The derivation of the paper: log-odds of two beta densities."""
     rng = np.random.default_rng(2)
-    n = 200_000
+    n = 50_000
     p = np.concatenate([rng.beta(4, 1.5, n), rng.beta(1.2, 3, n)])
     y = np.repeat([1, 0], n)
     calibrator = BetaCalibrator().fit(p, y)

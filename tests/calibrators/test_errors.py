@@ -27,12 +27,12 @@ from sklearn_calib.calibrators import (
     VectorScalingCalibrator,
     VennAbersCalibrator,
 )
-from tests.calibrators._registry import CALIBRATORS
+from tests.calibrators._registry import CALIBRATORS, calibrators_with
 
 P = np.array([0.1, 0.4, 0.6, 0.9])
 Y = np.array([0, 1, 0, 1])
 
-every_calibrator = pytest.mark.parametrize("case", CALIBRATORS, ids=lambda case: case.name)
+every_calibrator = calibrators_with()
 
 
 BAD_INPUT = [
@@ -59,27 +59,24 @@ def test_bad_input_is_named(case):
     for X, y, w, message in BAD_INPUT:
         with pytest.raises(ValueError, match=message):
             case.make().fit(X, y, w)
-
-
-@every_calibrator
-def test_sparse_scores_are_refused(case):
     with pytest.raises(TypeError, match="X is a sparse matrix"):
         case.make().fit(csr_array(P[:, None]), Y)
 
 
 @pytest.mark.filterwarnings("ignore:.*so that the constant event rate is used")
 @every_calibrator
-@pytest.mark.parametrize("method", ["transform", "predict_proba", "predict"])
-def test_scores_are_checked_again_when_predicting(case, method):
-    with pytest.raises(NotFittedError):
-        getattr(case.make(), method)(P)
-    call = getattr(case.make().fit(P, Y), method)
-    with pytest.raises(ValueError, match="X contains NaN at index 0"):
-        call([np.nan])
-    with pytest.raises(
-        ValueError, match=r"X has 2 features, but .* is expecting 1 features .* Pass the output of the same"
-    ):
-        call([[0.3, 0.7]])
+def test_scores_are_checked_again_when_predicting(case):
+    fitted, message = (
+        case.make().fit(P, Y),
+        "X has 2 features, but .* is expecting 1 features .* Pass the outp",
+    )
+    for method in ("transform", "predict_proba", "predict"):
+        with pytest.raises(NotFittedError):
+            getattr(case.make(), method)(P)
+        with pytest.raises(ValueError, match="X contains NaN at index 0"):
+            getattr(fitted, method)([np.nan])
+        with pytest.raises(ValueError, match=message):
+            getattr(fitted, method)([[0.3, 0.7]])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from benchmarks.certificate_coverage import FITTED, SHAPES, TRUTHS, certified, dense, fitted_study, flat
+from benchmarks.certificate_coverage import FITTED, SHAPES, TRUTHS, certified, fitted_study
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import draw_outcomes
 from sklearn_calib.calibrators import (
@@ -14,22 +14,17 @@ from sklearn_calib.calibrators import (
     HistogramBinningCalibrator,
     IsotonicCalibrator,
     OneVsRestCalibrator,
-    PlattCalibrator,
     SmoothedCalibrator,
 )
 from sklearn_calib.calibrators._certificate import pooled_outcomes
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
-from tests.calibrators._registry import CALIBRATORS
-
-monotone_calibrators = pytest.mark.parametrize(
-    "case", [case for case in CALIBRATORS if case.monotone], ids=lambda case: case.name
-)
+from tests.calibrators._registry import calibrators_with
 
 
-def sample(n=240, seed=0, reverse=False):
+def sample(n=240, seed=0):
     rng = np.random.default_rng(seed)
     p = np.round(rng.random(n), 2)
-    y = (rng.random(n) < 0.1 + 0.6 * (1 - p if reverse else p)).astype(int)
+    y = (rng.random(n) < 0.1 + 0.6 * p).astype(int)
     return p, y
 
 
@@ -83,14 +78,19 @@ def bound_by_loops(value, y, weight, draws, seed, *, any_order=False):
     return min(1.0, (quantile + 1.0) / n)
 
 
-@monotone_calibrators
-@pytest.mark.parametrize("few", [False, True])
-def test_against_loops(case, few):
+@calibrators_with("monotone")
+def test_against_loops(case):
     p, y = sample()
-    p = np.round(p, 1)
-    if few:
-        y = np.where(np.cumsum(y) <= 3, y, 0)
-    calibrator = case.make().fit(p, y)
+    assert_bound_of_loops(case.make(), np.round(p, 1), y)
+
+
+def test_against_loops_with_few_events():
+    p, y = sample()
+    assert_bound_of_loops(IsotonicCalibrator(), np.round(p, 1), np.where(np.cumsum(y) <= 3, y, 0))
+
+
+def assert_bound_of_loops(calibrator, p, y):
+    calibrator.fit(p, y)
     certificate = calibrator.cutoff_certificate(n_resamples=19, random_state=5)
     value = calibrator.transform(np.sort(p))
     outcome = y[np.argsort(p, kind="stable")]
@@ -128,7 +128,7 @@ def test_one_block_by_hand():
     assert certificate.upper == pytest.approx((14 * math.sqrt(200 / 199) + 1) / 200, abs=1e-12)
 
 
-@monotone_calibrators
+@calibrators_with("monotone")
 def test_weights_are_copies(case):
     p, y = sample(150)
     w = np.random.default_rng(1).integers(0, 4, 150)
@@ -141,14 +141,6 @@ def test_weights_are_copies(case):
     two = case.make().fit(np.repeat(p, w), np.repeat(y, w)).cutoff_certificate(n_resamples=39, random_state=0)
     assert one.n_samples == two.n_samples == w.sum()
     assert one.upper == pytest.approx(two.upper, abs=1e-6)
-
-
-def test_a_decreasing_map_is_certified_as_its_mirror():
-    p, y = sample(400, reverse=True)
-    one, two = (PlattCalibrator(link="identity").fit(s, y) for s in (p, -p))
-    assert one.slope_ < 0 < two.slope_
-    certificates = [c.cutoff_certificate().upper for c in (one, two)]
-    assert certificates[0] == pytest.approx(certificates[1], abs=1e-12)
 
 
 @pytest.mark.parametrize("calibrator", [IsotonicCalibrator(), HistogramBinningCalibrator()], ids=repr)
@@ -165,17 +157,6 @@ def test_has_no_jumps_at_few_events(calibrator):
     assert np.abs(np.diff(np.log(bounds))).max() < np.log(1.25)
     # an upper 95% limit for the rate of one event in 300 samples is 4.74 / 300
     assert 4.74 - 1 < 300 * bounds[0] < 30
-
-
-def test_holds_for_few_events():
-    """At 95%, with six expected events among 300 samples, most of them at the highest scores."""
-    truth = dense(lambda p: np.minimum(1, 66 / 300 * p**10), flat, 300)
-    rng = np.random.default_rng(5)
-    rows = [
-        certified(truth, IsotonicCalibrator(), *truth.draw(300, rng), 0.95, 39, False) for _ in range(150)
-    ]
-    held = sum(row["fitted"] >= row["error"] for row in rows)
-    assert held >= binom.ppf(1e-3, 150, 0.95)
 
 
 def test_bad_input():
@@ -267,13 +248,13 @@ def test_holds_as_often_as_it_says():
     rng = np.random.default_rng(11)
     rows = [
         certified(SHAPES["linear"], IsotonicCalibrator(), *SHAPES["linear"].draw(200, rng), 0.8, 99, False)
-        for _ in range(150)
+        for _ in range(60)
     ]
     errors, bounds = (np.array([row[key] for row in rows]) for key in ("error", "fitted"))
-    assert binom.ppf(1e-4, 150, 0.8) <= np.sum(bounds >= errors) <= binom.ppf(1 - 1e-4, 150, 0.8)
+    assert binom.ppf(1e-4, 60, 0.8) <= np.sum(bounds >= errors) <= binom.ppf(1 - 1e-4, 60, 0.8)
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 def test_holds_as_often_as_it_says_for_all():
     """A proportion below what chance explains would refute the claim; at 90%, over all truths."""
     repetitions = 40

@@ -13,7 +13,7 @@ from sklearn_calib.calibrators import (
     TemperatureCalibrator,
 )
 from sklearn_calib.export import from_json, to_json
-from tests.calibrators._registry import CALIBRATORS
+from tests.calibrators._registry import CALIBRATORS, once_a_class
 
 RNG = np.random.default_rng(0)
 SCORES = np.round(RNG.random(300), 3)
@@ -22,7 +22,7 @@ MONOTONE = [case for case in CALIBRATORS if case.monotone and not case.constant]
 
 
 @pytest.mark.parametrize("falling", [False, True])
-@pytest.mark.parametrize("case", MONOTONE, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", once_a_class(MONOTONE))
 def test_round_trip(case, falling):
     """The ends are the scores at which the definition holds, and their neighbours those where it fails."""
     calibrator = case.make().fit(SCORES, 1 - LABELS if falling else LABELS)

@@ -10,7 +10,6 @@ from sklearn.metrics import log_loss
 from sklearn.utils import get_tags
 
 from sklearn_calib.calibrators import (
-    IsotonicCalibrator,
     LogAverageCalibrator,
     MatrixScalingCalibrator,
     OneVsRestCalibrator,
@@ -34,7 +33,7 @@ def members():
     return [OneVsRestCalibrator(PlattCalibrator()), MatrixScalingCalibrator(), TemperatureCalibrator()]
 
 
-@pytest.mark.parametrize("weights", [None, [1, 2, 0.5], [0, 0, 3]])
+@pytest.mark.parametrize("weights", [None, [1, 2, 0.5]])
 def test_is_the_normalised_geometric_mean(weights, data):
     p, y, w = data
     found = LogAverageCalibrator(members(), weights=weights).fit(p, y, w)
@@ -53,7 +52,7 @@ def test_is_the_normalised_geometric_mean(weights, data):
     assert log_loss(y, found.predict_proba(p)) <= np.average(losses, weights=a) + 1e-12
 
 
-@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("weighted", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_the_default_for_several_classes(weighted, data):
     p, y, w = data
     w = w if weighted else np.ones(200)
@@ -82,13 +81,13 @@ def test_the_default_for_several_classes(weighted, data):
 def test_thirty_samples_hardly_spoil_a_calibrated_model():
     """The expected log loss of true probabilities of three classes, which the samples may separate."""
     lost = 0.0
-    for seed in range(10):
+    for seed in range(5):
         rng = np.random.default_rng(seed)
         z = 4 * rng.standard_normal((530, 3))
         y = (z[:30] + rng.gumbel(size=(30, 3))).argmax(axis=1)
         p = softmax(z, axis=1)
         q = LogAverageCalibrator().fit(p[:30], y).predict_proba(p[30:])
-        lost += np.mean((p[30:] * np.log(p[30:] / q)).sum(axis=1)) / 10
+        lost += np.mean((p[30:] * np.log(p[30:] / q)).sum(axis=1)) / 5
     assert 0 < lost < 0.04
 
 
@@ -98,7 +97,7 @@ def test_thirty_samples_hardly_spoil_a_calibrated_model():
 def test_shifted_class_frequencies_and_slopes(n, n_classes, slopes):
     """Biases of the classes; with slopes vector scaling is the truth, for so many classes with fewer maps."""
     lost = np.zeros(2)
-    for seed in range(5):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         y = rng.integers(n_classes, size=n + 2000)
         y[:n_classes] = np.arange(n_classes)
@@ -113,7 +112,7 @@ def test_shifted_class_frequencies_and_slopes(n, n_classes, slopes):
             other = OneVsRestCalibrator(PlattCalibrator())
         for place, one in enumerate((LogAverageCalibrator(), other)):
             found = one.fit(p[:n], y[:n]).predict_proba(p[n:])
-            lost[place] += log_loss(y[n:], found, labels=np.arange(n_classes)) / 5
+            lost[place] += log_loss(y[n:], found, labels=np.arange(n_classes)) / 2
     assert lost[0] < lost[1]
 
 
@@ -149,15 +148,6 @@ def test_for_two_classes_log_odds_are_averaged(data):
     found = LogAverageCalibrator(both, weights=[3, 1]).fit(p, y, w).transform(p)
     odds = [np.log(q / (1 - q)) for q in (one.fit(p, y, w).transform(p) for one in both)]
     np.testing.assert_allclose(np.log(found / (1 - found)), (3 * odds[0] + odds[1]) / 4, rtol=1e-8)
-
-
-def test_zeros_are_no_veto():
-    p, y = np.array([0.1, 0.2, 0.8, 0.9]), np.array([0, 0, 1, 1])
-    isotonic = IsotonicCalibrator()
-    found = LogAverageCalibrator([isotonic, PlattCalibrator()]).fit(p, y).transform(p)
-    assert isotonic.fit(p, y).transform(p).tolist() == [0, 0, 1, 1]
-    assert 0 < found.min() < 1e-6
-    assert 1 - 1e-6 < found.max() < 1
 
 
 def test_kinds_of_scores(data):

@@ -73,25 +73,27 @@ def chosen_plainly(proba, codes, weight):
     return min(sorted(floors), key=lambda f: loss_of_temperature(proba, codes, weight, f) + price[f])
 
 
+def wildly_wrong():
+    proba, codes, _ = exaggerated(30.0, 400)
+    wrong = softmax(np.tile([[0.0, -600.0, -650.0]], (5, 1)))
+    return np.vstack([proba, wrong]), np.append(codes, [2, 2, 2, 2, 2])
+
+
 CASES = {
-    "exaggerated, 30": exaggerated(30.0)[:2],
-    "exaggerated, 200": exaggerated(200.0)[:2],
-    "a few wildly wrong": (
-        np.vstack([exaggerated(30.0)[0], softmax(np.tile([[0.0, -600.0, -650.0]], (5, 1)))]),
-        np.append(exaggerated(30.0)[1], [2, 2, 2, 2, 2]),
-    ),
-    "forest of ten": forest(10)[:2],
-    "forest of a thousand": forest(1000)[:2],
+    "exaggerated, 30": (lambda: exaggerated(30.0, 400), True),
+    "exaggerated, 200": (lambda: exaggerated(200.0, 400), False),
+    "a few wildly wrong": (wildly_wrong, True),
+    "forest of ten": (lambda: forest(10, 300), False),
+    "forest of a thousand": (lambda: forest(1000, 300), True),
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_the_floor_is_that_of_a_plain_search(case):
-    proba, codes = CASES[case]
+@pytest.mark.parametrize(("draw_case", "weighted"), CASES.values(), ids=CASES)
+def test_the_floor_is_that_of_a_plain_search(draw_case, weighted):
+    proba, codes, *_ = draw_case()
     weight = np.random.default_rng(1).integers(1, 4, len(codes)).astype(float)
-    for w in (None, weight):
-        expected = chosen_plainly(proba, codes, np.ones(len(codes)) if w is None else w)
-        assert chosen(proba, codes, w) == expected
+    expected = chosen_plainly(proba, codes, weight if weighted else np.ones(len(codes)))
+    assert chosen(proba, codes, weight if weighted else None) == expected
 
 
 def test_nothing_tiny_nothing_chosen():

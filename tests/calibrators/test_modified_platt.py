@@ -76,15 +76,6 @@ def test_paper_tolerance_cannot_reject_small_samples():
     assert large > 1 > small
 
 
-def test_fallback_is_the_event_rate():
-    rng = np.random.default_rng(1)
-    p = rng.random(300)
-    y = (rng.random(300) < 0.3).astype(int)
-    w = rng.integers(1, 4, 300)
-    mean = ModifiedPlattCalibrator(tolerance=0).fit(p, y, w).transform(p)
-    np.testing.assert_allclose(mean, np.average(y, weights=w), rtol=1e-15)
-
-
 def test_weights_that_are_not_counts_use_their_effective_number():
     p, y, w = rows(0.3)
     w[0] = 0.6

@@ -21,6 +21,12 @@ from tests._optional import pandas as pd
 from tests._optional import polars as pl
 
 
+@pytest.fixture
+def two_rounds(monkeypatch):
+    """Leave out most of the trees where a test does not look at them: they take most of the time."""
+    monkeypatch.setattr("sklearn_calib.calibrators._multi._ROUNDS", 2)
+
+
 def segmented(n, seed=0, error=1.5):
     """Scores, an age, a category (0, 1, 2), and outcomes that differ for the young of category 1."""
     rng = np.random.default_rng(seed)
@@ -29,7 +35,7 @@ def segmented(n, seed=0, error=1.5):
     return np.column_stack([p, age, kind]), y.astype(int)
 
 
-def reference(X, y, w, new, seed):
+def reference(X, y, w, new, seed, rounds):
     """Return the probabilities of new samples from the definition, of features with few values."""
 
     def grow(rows, f, n_trees):
@@ -50,7 +56,7 @@ def reference(X, y, w, new, seed):
     Z, Z_new = np.column_stack([X[:, 1:], start]), np.column_stack([new[:, 1:], at])
     folds = list(StratifiedKFold(5, shuffle=True, random_state=seed).split(Z, y))
     per_fold, full, found = [start.copy() for _ in folds], start.copy(), np.zeros(len(new))
-    for _ in range(12):
+    for _ in range(rounds):
         losses, models = np.zeros(26), []
         for (train, test), f in zip(folds, per_fold, strict=True):
             models.append(grow(train, f, 25))
@@ -78,14 +84,17 @@ def reference(X, y, w, new, seed):
 
 
 @pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.thorough), True])
-def test_probabilities_are_those_of_the_definition(weighted):
-    X, y = segmented(2000)
+def test_probabilities_are_those_of_the_definition(weighted, monkeypatch):
+    n, rounds = (700, 3) if weighted else (2000, 12)
+    if weighted:
+        monkeypatch.setattr("sklearn_calib.calibrators._multi._ROUNDS", rounds)
+    X, y = segmented(n, error=2.5)
     new, _ = segmented(200, 1)
-    w = np.random.default_rng(2).uniform(0.5, 1.5, 2000) if weighted else np.ones(2000)
+    w = np.random.default_rng(2).uniform(0.5, 1.5, n) if weighted else np.ones(n)
     calibrator = MultiCalibrator().fit(X, y, w if weighted else None)
     seed = int(np.random.default_rng(0).integers(2**31))
     assert 0.5 < calibrator.weight_ < 1
-    expected = reference(X, y, w, new, seed)
+    expected = reference(X, y, w, new, seed, rounds)
     np.testing.assert_allclose(calibrator.predict_proba(new)[:, 1], expected, atol=1e-6)
     assert np.abs(expected - calibrator.calibrator_.transform(new[:, 0])).max() > 0.1
 
@@ -117,17 +126,17 @@ def test_few_samples_are_left_to_the_curve():
         np.testing.assert_array_equal(calibrator.predict_proba(scores), curve.predict_proba(scores[:, 0]))
 
 
-def test_containers_categories_and_missing_values():
-    X, y = segmented(2000)
+def test_containers_categories_and_missing_values(two_rounds):
+    X, y = segmented(600, error=3.5)
     names = np.array(["red", "green", None], dtype=object)[X[:, 2].astype(int)]
-    frame = pd.DataFrame({"score": X[:, 0], "age": X[:, 1], "kind": names}, index=np.arange(2000) + 7)
+    frame = pd.DataFrame({"score": X[:, 0], "age": X[:, 1], "kind": names}, index=np.arange(600) + 7)
     frame.loc[frame.index[::9], "age"] = np.nan
-    expected = MultiCalibrator().fit(frame, y).predict_proba(frame)
+    calibrator = MultiCalibrator().fit(frame, y)
+    expected = calibrator.predict_proba(frame)
     assert np.abs(expected[:, 1] - SplineCalibrator().fit(X[:, 0], y).transform(X[:, 0])).max() > 0.1
     for table in (frame.to_numpy(), frame.astype({"kind": "category"}), pl.from_pandas(frame)):
         found = MultiCalibrator().fit(table, y)
         np.testing.assert_array_equal(found.predict_proba(table), expected)
-    calibrator = MultiCalibrator().fit(frame, y)
     # the order of the samples is immaterial in prediction, and an unknown category has no effect of its own
     new = frame.assign(kind=frame["kind"].replace("red", "unknown"))[::-1]
     found = calibrator.predict_proba(new)[::-1]
@@ -136,17 +145,17 @@ def test_containers_categories_and_missing_values():
     assert found.shape == expected.shape
 
 
-def test_odd_features():
+def test_odd_features(two_rounds):
     """A constant, a column that is missing, a category for each sample, infinite numbers, dates, flags."""
-    X, y = segmented(2000)
+    X, y = segmented(800, error=2.5)
     day = np.datetime64("2026-01-01") + X[:, 1].astype(int)
     table = {
         "score": X[:, 0],
-        "constant": np.ones(2000),
-        "missing": np.full(2000, np.nan),
-        "nothing": np.full(2000, None),
-        "name": [f"sample {k}" for k in range(2000)],
-        "infinite": np.where(np.arange(2000) % 2, np.inf, -np.inf),
+        "constant": np.ones(800),
+        "missing": np.full(800, np.nan),
+        "nothing": np.full(800, None),
+        "name": [f"sample {k}" for k in range(800)],
+        "infinite": np.where(np.arange(800) % 2, np.inf, -np.inf),
         "day": day,
         "kind": X[:, 2] == 1,
     }
@@ -159,19 +168,19 @@ def test_odd_features():
     assert abs((logit(found) - logit(X[:, 0]))[~off].mean()) < 0.2
 
 
-def test_samples_of_weight_zero_are_ignored():
-    X, y = segmented(1200)
-    weight = np.ones(1200)
-    weight[900:], X[900:, 1], y[900:] = 0, 99, 1
+def test_samples_of_weight_zero_are_ignored(two_rounds):
+    X, y = segmented(700, error=3.0)
+    weight = np.ones(700)
+    weight[500:], X[500:, 1], y[500:] = 0, 99, 1
     calibrator = MultiCalibrator().fit(X, y, weight)
     np.testing.assert_array_equal(
-        calibrator.predict_proba(X[:900]),
-        MultiCalibrator().fit(X[:900], y[:900], np.ones(900)).predict_proba(X[:900]),
+        calibrator.predict_proba(X[:500]),
+        MultiCalibrator().fit(X[:500], y[:500], np.ones(500)).predict_proba(X[:500]),
     )
 
 
-def test_any_score_and_labels():
-    X, y = segmented(900)
+def test_any_score_and_labels(two_rounds):
+    X, y = segmented(500, error=3.0)
     margins = np.column_stack([3 * logit(X[:, 0]), X[:, 1:]])
     calibrator = MultiCalibrator(PlattCalibrator(link="identity"), random_state=1)
     calibrator.fit(margins, np.array(["no", "yes"])[y])
@@ -193,7 +202,7 @@ def test_after_any_classifier():
     assert search.fit(X, y).predict_proba(X).shape == (900, 2)
 
 
-def test_errors_say_what_is_wrong():
+def test_errors_say_what_is_wrong(two_rounds):
     X, y = segmented(300)
     cases = [
         (X[:, :1], y, "passthrough=True"),
@@ -209,7 +218,7 @@ def test_errors_say_what_is_wrong():
         MultiCalibrator(SplineCalibrator).fit(X, y)
     with pytest.raises(ValueError, match="passthrough=True"):
         CalibratedClassifier(LogisticRegression(), MultiCalibrator()).fit(X, y)
-    calibrator = MultiCalibrator().fit(*segmented(900))
+    calibrator = MultiCalibrator().fit(*segmented(400))
     with pytest.raises(ValueError, match=r"X\[:, 1\] must contain numbers, as in fit.*'old'"):
         calibrator.predict_proba(np.array([[0.5, "old", 1]], dtype=object))
     with pytest.raises(TypeError, match="MultiCalibrator depends on features"):

@@ -6,7 +6,6 @@ from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils.estimator_checks import check_estimator
 
 from sklearn_calib import CalibratedClassifier
 from sklearn_calib.calibrators import (
@@ -89,12 +88,3 @@ def test_inside_a_calibrated_classifier(n_classes):
         else:
             expected = OneVsRestCalibrator(Shift()).fit(inner[test], labels[test], w[test]).transform(inner)
         np.testing.assert_allclose(pair.predict_proba(X), expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore")
-def test_checks_of_scikit_learn():
-    model = CalibratedClassifier(LogisticRegression(), Shift(), ensemble=False)
-    results = check_estimator(model, on_skip=None, on_fail=None)
-    assert {each["check_name"]: each["exception"] for each in results if each["status"] == "failed"} == {}
-    assert sum(each["status"] == "passed" for each in results) > 50

@@ -5,11 +5,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_calib.calibrators import (
-    BaseCalibrator,
     IsotonicCalibrator,
     PlattCalibrator,
     ScalingBinningCalibrator,
 )
+from tests.calibrators._own import Keeper
 
 
 @pytest.fixture
@@ -45,26 +45,13 @@ def test_without_division_step_by_step(data, calibrator, n_bins, unit):
     np.testing.assert_allclose(result.part_sizes_, w.sum(), rtol=1e-12)
 
 
-class Keeper(BaseCalibrator):
-    """Remembers what it was fitted to and what it was asked, and maps every score to its square."""
-
-    def _score_kind(self):
-        return "probability"
-
-    def _fit_scores(self, scores, codes, weight):
-        self.given_ = scores.copy(), codes.copy(), weight
-
-    def _map_scores(self, scores):
-        return scores**2
-
-
 @pytest.mark.parametrize("n_bins", [2, 5])
 def test_with_division_step_by_step(n_bins):
     """With distinct scores the parts can be told: one fits, and the means of the bins tell the others."""
     rng = np.random.default_rng(0)
     p = rng.permutation(np.arange(1, 91) / 91)
     y = np.arange(90) % 3 // 2
-    found = ScalingBinningCalibrator(Keeper(), n_bins=n_bins, random_state=3).fit(p, y)
+    found = ScalingBinningCalibrator(Keeper(np.square), n_bins=n_bins, random_state=3).fit(p, y)
     scores, codes, weight = found.calibrator_.given_
     assert weight is None
     assert np.bincount(codes).tolist() == [20, 10]

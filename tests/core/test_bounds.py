@@ -69,17 +69,19 @@ def test_quantiles_of_the_worst_case():
     assert quantiles == pytest.approx([2.6298, 2.8641, 3.3523], abs=5e-5)
 
 
-@pytest.mark.parametrize("base_rate", [1e-4, 0.02, 0.3, 0.5, 0.9])
-@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.999, 1 - 1e-8])
+@pytest.mark.parametrize(
+    ("confidence", "base_rate"),
+    [(0.5, 1e-4), (0.9, 0.02), (0.999, 0.02), (0.9, 0.3), (1 - 1e-8, 0.5), (0.5, 0.9)],
+)
 def test_quantile_inverts_the_tail(confidence, base_rate):
     x = bridge_ranges_quantile(confidence, base_rate)
     assert bridge_ranges_sf(x, base_rate) == pytest.approx(1 - confidence, rel=1e-6)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+@pytest.mark.parametrize("confidence", [0.5, 0.999])
 def test_one_half_is_the_worst_base_rate(confidence):
-    rates = np.linspace(0, 0.5, 26)
+    rates = np.linspace(0, 0.5, 11)
     quantiles = [bridge_ranges_quantile(confidence, float(rate)) for rate in rates]
     assert (np.diff(quantiles) > 0).all()
     mirrored = [bridge_ranges_quantile(confidence, float(1 - rate)) for rate in rates]
@@ -110,7 +112,7 @@ def deviation_over_intervals(t, low, high):
 def test_margin_covers_the_deviation_of_samples(base_rate):
     """The sum of both classes' deviations exceeds the 90 % margin in about one sample of ten."""
     rng = np.random.default_rng(0)
-    n, draws = 1500, 2000
+    n, draws = 1500, 700
     margin = cutoff_bound(n, 0.9, base_rate=base_rate)
     sure = cutoff_bound(n, 0.9, "dkw")
     sums = []

@@ -31,7 +31,7 @@ def by_enumeration(values, weights):
     return min(float(weights @ np.abs(values - np.array(d))) for d in levels)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_is_the_best_of_all_sequences(seed):
     rng = np.random.default_rng(seed)
     values, weights = rng.integers(0, 4, 7) / 3, rng.random(7)
@@ -41,7 +41,7 @@ def test_is_the_best_of_all_sequences(seed):
 
 
 def test_agrees_with_a_heap():
-    for seed in range(60):
+    for seed in range(24):
         rng = np.random.default_rng(seed)
         m = int(rng.integers(1, 120))
         noise = rng.normal(size=m)
@@ -56,8 +56,8 @@ def test_agrees_with_a_heap():
 def test_long_walks():
     rng = np.random.default_rng(0)
     for drift in (0.0, 0.05, 1.0, -1.0):
-        values = np.abs(np.cumsum(rng.normal(drift, 1.0, 20_000)))
-        weights = rng.random(20_000)
+        values = np.abs(np.cumsum(rng.normal(drift, 1.0, 8000)))
+        weights = rng.random(8000)
         assert monotone_distance(values, weights) == pytest.approx(by_heap(values, weights), rel=1e-10)
 
 

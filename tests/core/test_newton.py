@@ -1,5 +1,6 @@
 """Logistic regression on few columns against its definition, written as plain sums."""
 
+import itertools
 from math import exp, fsum, log1p
 
 import numpy as np
@@ -30,8 +31,9 @@ def problem(seed, n, k):
     return columns, weight, weight * rng.beta(0.4, 0.4, n), rng.normal(size=n)
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("n", [5, 60, 9000])
+@pytest.mark.parametrize(
+    ("seed", "n"), [*itertools.product(range(4), [5, 60]), (0, 9000), (1, 9000), (2, 9000)]
+)
 def test_derivatives_vanish_at_the_solution(seed, n):
     k = 1 + seed % 4
     columns, weight, positives, offset = problem(seed, n, k)

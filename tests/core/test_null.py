@@ -36,7 +36,7 @@ def all_positives(grouped, n_draws, seed=0, **options):
 
 @pytest.mark.parametrize("grouped", [SINGLE, LIGHT, HEAVY], ids=["single", "light", "heavy"])
 def test_positives_are_binomial(grouped):
-    n = 20000
+    n = 8000
     drawn = all_positives(grouped, n)
     mean = grouped.weight * grouped.prob
     variance = mean * (1 - grouped.prob)
@@ -68,7 +68,7 @@ def test_chunks_do_not_matter(grouped):
 
 @pytest.mark.parametrize("grouped", [SINGLE, LIGHT, HEAVY], ids=["single", "light", "heavy"])
 def test_redrawn_samples(grouped):
-    n_draws, n = 4000, grouped.total
+    n_draws, n = 2000, grouped.total
     pairs = list(draw_outcomes(grouped, n_draws, np.random.default_rng(1)))
     count, positives = (np.concatenate(part, axis=1) for part in zip(*pairs, strict=True))
     np.testing.assert_array_equal(count.sum(axis=0), n)
@@ -191,7 +191,7 @@ def test_draws_of_a_design_weigh_each_sample(name):
 @pytest.mark.parametrize("name", DESIGNS)
 def test_resampled_designs_keep_weight_and_outcome_together(name):
     sample, grouped = designed(name)
-    n = 4000
+    n = 1500
     for truth in (None, np.full(grouped.prob.shape, 0.5)):
         count, positives = joined(draw_outcomes(grouped, n, np.random.default_rng(0), truth=truth))
         prob = grouped.prob if truth is None else truth

@@ -12,7 +12,7 @@ DISTRIBUTIONS = ["uniform", "u_shaped", "peaked", "rare", "grid", "saturated"]
 DISTORTIONS = ["none", "slope", "shift", "sine"]
 
 
-def distorted(p, distortion, strength, periods=1):
+def distorted(p, distortion, strength, periods):
     """The documented g(p) for one p."""
     if distortion == "none":
         return p
@@ -25,12 +25,21 @@ def distorted(p, distortion, strength, periods=1):
     return odds / (1 + odds)
 
 
+#: Distortions with their default strengths, and with others.
+DISTORTED = [("none", 0.0, {}), ("slope", 0.5, {}), ("shift", 0.5, {}), ("sine", 0.15, {})]
+DISTORTED += [
+    (name, strength, {"strength": strength}) for name, strength in (("slope", 2.0), ("shift", -1.5))
+]
+DISTORTED.append(("sine", 0.4, {"strength": 0.4, "periods": 5}))
+
+
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-@pytest.mark.parametrize("distortion", DISTORTIONS)
-def test_truth_is_the_documented_distortion(distribution, distortion):
-    data = make_forecasts(300, distribution=distribution, distortion=distortion, random_state=0)
-    default = {"none": 0.0, "slope": 0.5, "shift": 0.5, "sine": 0.15}[distortion]
-    expected = [distorted(p, distortion, default) for p in data.y_proba.tolist()]
+@pytest.mark.parametrize(("distortion", "strength", "given"), DISTORTED)
+def test_truth_is_the_documented_distortion(distribution, distortion, strength, given):
+    data = make_forecasts(300, distribution=distribution, distortion=distortion, random_state=0, **given)
+    periods = given.get("periods", 1)
+    expected = [distorted(p, distortion, strength, periods) for p in data.y_proba.tolist()]
+    assert distortion == "none" or f"{distortion} {strength:g}" in str(data)
     np.testing.assert_allclose(data.true_proba, expected, rtol=1e-12, atol=1e-15)
     assert data.y_proba.shape == data.y_true.shape == (300,)
     assert data.y_true.dtype == np.int64
@@ -39,18 +48,6 @@ def test_truth_is_the_documented_distortion(distribution, distortion):
     gap = np.mean([abs(a - b) for a, b in zip(expected, data.y_proba, strict=True)])
     assert data.true_ece == pytest.approx(gap)
     assert (data.true_ece == 0) is (distortion == "none")
-
-
-@pytest.mark.parametrize(
-    ("distortion", "strength", "periods"), [("slope", 2.0, 1), ("shift", -1.5, 1), ("sine", 0.4, 5)]
-)
-def test_strength_and_periods_are_used(distortion, strength, periods):
-    data = make_forecasts(
-        500, distortion=distortion, strength=strength, periods=periods, random_state=np.random.default_rng(1)
-    )
-    expected = [distorted(p, distortion, strength, periods) for p in data.y_proba.tolist()]
-    np.testing.assert_allclose(data.true_proba, expected, rtol=1e-12, atol=1e-15)
-    assert f"{distortion} {strength:g}" in str(data)
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)

@@ -5,13 +5,36 @@ import json
 from functools import cache
 
 import numpy as np
+import pytest
 
 from sklearn_calib.export import from_json, to_json
-from tests.calibrators._registry import CALIBRATORS
+from tests.calibrators._registry import CALIBRATORS, once_a_class
 
 N = 600
 CASES = [(case, 2) for case in CALIBRATORS] + [(case, 3) for case in CALIBRATORS if case.multiclass]
 IDS = [f"{case.name}-{n_classes}" for case, n_classes in CASES]
+#: Cases with every kind of map; the others are left to ``pytest --thorough``.
+KINDS = {"isotonic-2", "isotonic_step-2", "platt_identity-2", "beta-2", "prior_shift-2", "spline-2"}
+KINDS |= {"spline_identity-2", "matrix_identity-3", "structured_matrix-3", "dirichlet-3"}
+KINDS |= {"one_vs_rest_isotonic-3", "log_average-3", "auto-3"}
+
+
+def cases(fast):
+    """Return the cases as parameters, those that are not ``fast`` for the second tier."""
+    return pytest.mark.parametrize(
+        ("case", "n_classes"),
+        [
+            pytest.param(*case, id=name, marks=[] if name in fast else [pytest.mark.thorough])
+            for case, name in zip(CASES, IDS, strict=True)
+        ],
+    )
+
+
+every_kind = cases(KINDS)
+#: Every class with two classes, and every kind of map with three.
+every_class = cases(
+    {f"{param.id}-2" for param in once_a_class(CALIBRATORS, slow={"auto"}) if not param.marks} | KINDS
+)
 
 
 @cache

@@ -1,12 +1,10 @@
 """ONNX: the numbers of the estimators, for calibrators alone and as parts of pipelines."""
 
 import importlib.util
-import re
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -26,8 +24,8 @@ from sklearn_calib.calibrators import (
 )
 from sklearn_calib.export import from_json, register_onnx_converters, to_json, to_onnx, to_sql
 from tests._optional import onnxruntime, skl2onnx
-from tests.export._fitted import CASES, IDS, data, fitted, new_scores
-from tests.export.test_sql import KINDS, duck, query, sqlite
+from tests.export._fitted import data, every_kind, fitted, new_scores
+from tests.export.test_sql import duck, query, sqlite
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("skl2onnx") is None, reason="skl2onnx is not installed"),
@@ -42,24 +40,18 @@ def run(model, **inputs):
     return session.run(None, inputs)
 
 
-@pytest.mark.parametrize("dtype", ACCURACY)
-@pytest.mark.parametrize(
-    ("case", "n_classes"),
-    [
-        pytest.param(*case, id=name, marks=[] if name in KINDS else [pytest.mark.thorough])
-        for case, name in zip(CASES, IDS, strict=True)
-    ],
-)
-def test_calibrators(case, n_classes, dtype):
+@every_kind
+def test_calibrators(case, n_classes):
     _, loaded = fitted(case, n_classes)
-    scores = new_scores(case, n_classes, 300).astype(dtype)
-    columns = scores[:, np.newaxis] if n_classes == 2 else scores
-    labels, proba = run(to_onnx(loaded, dtype=dtype), scores=columns)
-    wanted = loaded.predict_proba(scores.astype(np.float64))
-    assert proba.dtype == dtype
-    assert np.abs(proba - wanted).max() <= ACCURACY[dtype]
-    clear = np.sort(wanted, axis=1)[:, -2:] @ [-1.0, 1.0] > 1e-6
-    np.testing.assert_array_equal(labels[clear], loaded.predict(scores.astype(np.float64))[clear])
+    for dtype, accuracy in ACCURACY.items():
+        scores = new_scores(case, n_classes, 100).astype(dtype)
+        columns = scores[:, np.newaxis] if n_classes == 2 else scores
+        labels, proba = run(to_onnx(loaded, dtype=dtype), scores=columns)
+        wanted = loaded.predict_proba(scores.astype(np.float64))
+        assert proba.dtype == dtype
+        assert np.abs(proba - wanted).max() <= accuracy
+        clear = np.sort(wanted, axis=1)[:, -2:] @ [-1.0, 1.0] > 1e-6
+        np.testing.assert_array_equal(labels[clear], loaded.predict(scores.astype(np.float64))[clear])
 
 
 def models(n_classes):
@@ -81,17 +73,19 @@ def models(n_classes):
     }
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("name", list(models(2)))
-def test_pipelines(name, n_classes):
-    X, y = make_classification(200, 5, n_informative=4, n_redundant=0, n_classes=n_classes, random_state=0)
+@pytest.mark.parametrize(
+    ("name", "n_classes", "dtype"),
+    [(name, 2 + place % 2, list(ACCURACY)[place // 2 % 2]) for place, name in enumerate(models(2))]
+    + [("ensemble", 3, "float64"), ("geometric", 2, "float32")],
+)
+def test_pipelines(name, n_classes, dtype):
+    X, y = make_classification(120, 5, n_informative=4, n_redundant=0, n_classes=n_classes, random_state=0)
     X = X.astype(np.float32).astype(np.float64)
     y = np.array(["no", "perhaps", "yes"])[y]
     model = models(n_classes)[name].fit(X, y)
-    for dtype in ACCURACY:
-        labels, proba = run(to_onnx(model, dtype=dtype), X=X.astype(dtype))
-        assert np.abs(proba - model.predict_proba(X)).max() <= ACCURACY[dtype]
-        assert (labels == model.predict(X)).mean() > 0.99
+    labels, proba = run(to_onnx(model, dtype=dtype), X=X.astype(dtype))
+    assert np.abs(proba - model.predict_proba(X)).max() <= ACCURACY[dtype]
+    assert (labels == model.predict(X)).mean() > 0.99
 
 
 def test_approximated_members_keep_the_tolerance():
@@ -115,8 +109,7 @@ def test_frozen_classifier_and_converters_of_skl2onnx():
     np.testing.assert_allclose(run(found, X=X)[1], model.predict_proba(X), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(("labels", "kind"), [(["a", "b"], object), ([3, 7], np.int64)])
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(("n_classes", "labels", "kind"), [(2, ["a", "b"], object), (3, [3, 7], np.int64)])
 def test_groups(n_classes, labels, kind):
     scores, y = data(n_classes)
     groups = np.array(labels)[np.arange(len(scores)) % 2]
@@ -161,17 +154,16 @@ def test_all_back_ends_clip_the_same_scores(calibrator):
     np.testing.assert_allclose(loaded.transform(new, **given), wanted, rtol=0, atol=1e-4)
     columns = {"id": list(range(10)), "p": [*ROUNDED, *OUTSIDE], "g": ["a"] * 10}
     named = {"group": "g"} if grouped else {}
-    for database in (sqlite, duck):
-        for sql in (
-            to_sql(calibrator, table="scores", keep=["id"], **named),
-            f"SELECT id, {to_sql(calibrator, **named)} FROM scores",
-        ):
-            found = query(database(columns), sql)[:, 0]
-            np.testing.assert_allclose(found[:6], wanted, rtol=0, atol=1e-4)
-            assert np.isnan(found[6:]).all()
-    inputs = {"groups": np.array([["a"]] * 10, dtype=object)} if grouped else {}
-    scores = np.array([*ROUNDED, *OUTSIDE])[:, np.newaxis]
-    found = run(to_onnx(calibrator, dtype="float64"), scores=scores, **inputs)[1][:, 1]
+    for database, sql in (
+        (sqlite, to_sql(calibrator, table="scores", keep=["id"], **named)),
+        (duck, f"SELECT id, {to_sql(calibrator, **named)} FROM scores"),
+    ):
+        found = query(database(columns), sql)[:, 0]
+        np.testing.assert_allclose(found[:6], wanted, rtol=0, atol=1e-4)
+        assert np.isnan(found[6:]).all()
+    inputs = {"groups": np.array([["a"]] * 11, dtype=object)} if grouped else {}
+    inputs["scores"] = np.array([*ROUNDED, *OUTSIDE, np.nan])[:, np.newaxis]
+    found = run(to_onnx(calibrator, dtype="float64"), **inputs)[1][:, 1]
     np.testing.assert_allclose(found[:6], wanted, rtol=0, atol=1e-4)
     assert np.isnan(found[6:]).all()
     for value in OUTSIDE:
@@ -193,16 +185,6 @@ def test_rows_of_scores_are_clipped_and_checked_in_all_back_ends():
     for proba in (*found, run(to_onnx(calibrator, dtype="float64"), scores=rows)[1]):
         np.testing.assert_allclose(proba[:3], wanted, rtol=0, atol=1e-12)
         assert np.isnan(proba[3]).all()
-
-
-def test_scores_out_of_range_give_nan():
-    loaded = from_json(to_json(PlattCalibrator().fit(*data(2))))
-    scores = np.array([[0.5], [-0.1], [1.1], [np.nan], [1.0 + 1e-7], [-1e-7]], dtype=np.float32)
-    proba = run(to_onnx(loaded), scores=scores)[1]
-    assert np.isnan(proba[:, 1]).tolist() == [False, True, True, True, False, False]
-    several = from_json(to_json(TemperatureCalibrator().fit(*data(3))))
-    scores = np.array([[0.2, 0.3, 0.5], [-0.2, 0.7, 0.5]], dtype=np.float32)
-    assert np.isnan(run(to_onnx(several), scores=scores)[1]).tolist() == [[False] * 3, [True] * 3]
 
 
 def test_groups_that_are_no_integers_are_refused():
@@ -236,19 +218,6 @@ def test_what_skl2onnx_does_not_convert_is_named():
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_histogram_boosting_is_converted_or_named():
-    X, y = make_classification(100, random_state=0)
-    boosting = HistGradientBoostingClassifier(max_iter=2)
-    model = CalibratedClassifier(boosting, PlattCalibrator(), cv=2).fit(X, y)
-    try:
-        _, proba = run(to_onnx(model), X=X.astype(np.float32))
-    except ValueError as error:
-        assert re.match("skl2onnx .* cannot convert HistGradientBoostingClassifier", str(error))  # noqa: PT017
-    else:
-        np.testing.assert_allclose(proba, model.predict_proba(X.astype(np.float32)), atol=1e-5)
 
 
 @pytest.mark.parametrize("link", ["logit", "identity"])

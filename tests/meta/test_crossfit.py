@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier, StackingClassifier
+from sklearn.ensemble import StackingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
@@ -21,16 +21,6 @@ from sklearn_calib.calibrators import IsotonicCalibrator
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
 from tests._optional import pandas as pd
 from tests._optional import polars as pl
-
-
-def binned_error(y, p, n_bins=10):
-    """Expected calibration error over equal-width bins, from the definition."""
-    error = 0.0
-    for j in range(n_bins):
-        inside = (p >= j / n_bins) & ((p < (j + 1) / n_bins) | (j == n_bins - 1))
-        if inside.any():
-            error += inside.mean() * abs(y[inside].mean() - p[inside].mean())
-    return error
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
@@ -64,34 +54,6 @@ def test_response(binary, three, estimator, response_method, expected):
         assert stage.fit_transform(X, y).shape == (y.shape[0], n_columns)
         assert stage.response_method_ == expected
         assert stage.transform(X).shape == (y.shape[0], n_columns)
-
-
-@pytest.mark.thorough
-def test_cross_fitting_rescues_the_calibrator_of_a_random_forest():
-    X, y = make_classification(1500, n_features=10, n_informative=3, flip_y=0.3, random_state=0)
-    X_new, y_new = X[500:], y[500:]
-    X, y = X[:500], y[:500]
-
-    class InSample(TransformerMixin, BaseEstimator):
-        """The naive stage, which hands on its scores of its own training rows."""
-
-        def fit(self, X, y):
-            self.forest_ = RandomForestClassifier(50, random_state=0).fit(X, y)
-            return self
-
-        def transform(self, X):
-            return self.forest_.predict_proba(X)[:, [1]]
-
-    forest = RandomForestClassifier(50, random_state=0)
-    naive, cross_fitted = (
-        make_pipeline(stage, IsotonicCalibrator()).fit(X, y).predict_proba(X_new)[:, 1]
-        for stage in (InSample(), CrossFitScorer(forest))
-    )
-    raw = forest.fit(X, y).predict_proba(X_new)[:, 1]
-    naive_error, error = binned_error(y_new, naive), binned_error(y_new, cross_fitted)
-    assert naive_error > 4 * error
-    assert naive_error > 4 * binned_error(y_new, raw)
-    assert error < 0.05
 
 
 def test_pipeline_equals_one_calibrator_for_all_folds(binary, three):

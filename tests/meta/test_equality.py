@@ -18,7 +18,7 @@ from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.meta import CalibratedClassifier
 from tests._sklearn import calibrates_log_odds
 
-ESTIMATORS = [LogisticRegression(), GaussianNB(), LinearSVC(random_state=0)]
+LOGISTIC, BAYES, SVC = LogisticRegression(), GaussianNB(), LinearSVC(random_state=0)
 
 
 class SigmoidOfSklearn(ClassifierMixin, BaseEstimator):
@@ -76,19 +76,28 @@ def problem(n_classes, seed=0):
     return X, y, X_new
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize(("weighted", "ensemble"), [(False, True), (True, False)])
-@pytest.mark.parametrize(
-    ("method", "calibrator"),
-    [
-        ("isotonic", IsotonicCalibrator()),
-        ("sigmoid", SigmoidOfSklearn()),
-        ("sigmoid", PlattCalibrator(link="identity")),
-    ],
-    ids=["isotonic", "sigmoid", "platt"],
-)
-def test_equals_sklearn(estimator, n_classes, weighted, ensemble, method, calibrator, monkeypatch):
+#: Classifiers, numbers of classes, weights, whether each fold has a calibrator, and calibrators, in pairs.
+DESIGN = [
+    (LOGISTIC, 2, True, False, "isotonic"),
+    (LOGISTIC, 3, False, True, "sigmoid"),
+    (LOGISTIC, 2, False, True, "platt"),
+    (BAYES, 3, False, True, "isotonic"),
+    (BAYES, 2, True, False, "sigmoid"),
+    (BAYES, 3, True, False, "platt"),
+    (SVC, 3, True, False, "isotonic"),
+    (SVC, 2, False, True, "sigmoid"),
+    (SVC, 3, True, False, "platt"),
+]
+CALIBRATORS = {
+    "isotonic": IsotonicCalibrator(),
+    "sigmoid": SigmoidOfSklearn(),
+    "platt": PlattCalibrator(link="identity"),
+}
+
+
+@pytest.mark.parametrize(("estimator", "n_classes", "weighted", "ensemble", "name"), DESIGN)
+def test_equals_sklearn(estimator, n_classes, weighted, ensemble, name, monkeypatch):
+    calibrator, method = CALIBRATORS[name], "isotonic" if name == "isotonic" else "sigmoid"
     log_odds = calibrates_log_odds() and hasattr(estimator, "predict_proba")
     if log_odds and isinstance(calibrator, SigmoidOfSklearn):
         pytest.skip(
@@ -113,11 +122,13 @@ def test_equals_sklearn(estimator, n_classes, weighted, ensemble, method, calibr
     np.testing.assert_array_equal(ours.predict(X_new), theirs.predict(X_new))
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS[:2], ids=lambda e: type(e).__name__)
-@pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
-    ("method", "scores", "calibrator"),
-    [("isotonic", Probabilities, IsotonicCalibrator()), ("sigmoid", LogOdds, PlattCalibrator())],
+    ("estimator", "n_classes", "method", "scores", "calibrator"),
+    [
+        (LOGISTIC, 2, "isotonic", Probabilities, IsotonicCalibrator()),
+        (LOGISTIC, 3, "sigmoid", LogOdds, PlattCalibrator()),
+        (BAYES, 2, "sigmoid", LogOdds, PlattCalibrator()),
+    ],
 )
 def test_equals_sklearn_with_probabilities_preferred(
     estimator, n_classes, method, scores, calibrator, monkeypatch
@@ -131,8 +142,7 @@ def test_equals_sklearn_with_probabilities_preferred(
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("ensemble", ["auto", True])
+@pytest.mark.parametrize(("n_classes", "ensemble"), [(2, "auto"), (3, True)])
 def test_equals_sklearn_when_frozen(n_classes, ensemble):
     X, y, X_new = problem(n_classes)
     frozen = FrozenEstimator(GaussianNB().fit(X[:120], y[:120]))

@@ -66,13 +66,11 @@ def run(estimator, expected_failures=None):
                 # gives repeated samples one score; of a matrix product the last bit may differ between them,
                 # and the knots of the spline are not those of ties then
                 (CalibratedClassifier(GaussianNB(), cv=3), 58),
-                (CalibratedClassifier(LogisticRegression(), PlattCalibrator(), cv=3, ensemble=False), 60),
-                (CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=3, ensemble=False), 58),
                 (CalibratedClassifier(LogisticRegression(), LogisticRegression(), cv=3), 60),
             )
         ),
     ],
-    ids=["passthrough", "isotonic", "default", "platt-pooled", "dense-estimator", "classifier"],
+    ids=["passthrough", "isotonic", "default", "classifier"],
 )
 def test_calibrated_classifier(model, at_least):
     assert run(model) >= at_least
@@ -87,9 +85,7 @@ SEVERAL_LABELS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("base", "link", "reason"), SEVERAL_LABELS, ids=["tree", "neighbours", "ridge", "forest"]
-)
+@pytest.mark.parametrize(("base", "link", "reason"), SEVERAL_LABELS[::2], ids=["tree", "ridge"])
 def test_a_sample_has_one_label_whatever_the_classifier_takes(base, link, reason):
     model = CalibratedClassifier(base, PlattCalibrator(link=link), cv=3)
     assert get_tags(base).classifier_tags.multi_label
@@ -101,14 +97,13 @@ def test_a_sample_has_one_label_whatever_the_classifier_takes(base, link, reason
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("base", "link", "reason"), SEVERAL_LABELS, ids=["tree", "neighbours", "ridge", "forest"]
-)
+@pytest.mark.parametrize(("base", "link", "reason"), SEVERAL_LABELS[1:3], ids=["neighbours", "ridge"])
 def test_classifiers_of_several_labels(base, link, reason):
     unlike = dict.fromkeys(WEIGHT_CHECKS, reason) if reason else {}
     assert run(CalibratedClassifier(base, PlattCalibrator(link=link), cv=3), unlike) >= 58
 
 
+@pytest.mark.thorough
 def test_cross_fit_scorer():
     assert run(CrossFitScorer(LogisticRegression(), cv=3), CROSS_FIT_FAILURES) >= 49
 
@@ -126,7 +121,7 @@ def test_selective_classifier():
     "check",
     [
         check_get_feature_names_out_error,
-        check_global_output_transform_pandas,
+        pytest.param(check_global_output_transform_pandas, marks=pytest.mark.thorough),
         check_set_output_transform,
         check_set_output_transform_pandas,
         check_transformer_get_feature_names_out,

@@ -14,32 +14,28 @@ from sklearn_calib.calibrators import (
     PlattCalibrator,
 )
 from sklearn_calib.meta import CalibratedClassifier
-from tests.calibrators._registry import CALIBRATORS, once_a_class
+from tests.calibrators._registry import CALIBRATORS, calibrators_with, once_a_class
 
-every_calibrator = pytest.mark.parametrize("case", once_a_class(CALIBRATORS), ids=lambda case: case.name)
+N = 160
+#: Every calibrator once for each fold with weights, or once for all folds without.
+TURNS = [
+    pytest.param(*param.values, bool(place % 2), marks=param.marks, id=param.id)
+    for place, param in enumerate(once_a_class(CALIBRATORS, slow={"auto"}))
+]
 
 
 def problem(n_classes):
     X, y = make_classification(
-        400, n_features=6, n_informative=4, n_classes=n_classes, class_sep=1.5, flip_y=0.1, random_state=0
+        N, n_features=6, n_informative=4, n_classes=n_classes, class_sep=1.5, flip_y=0.1, random_state=0
     )
-    return X, np.array(["c", "a", "b"])[y], np.random.default_rng(0).integers(0, 3, 400)
+    return X, np.array(["c", "a", "b"])[y], np.random.default_rng(0).integers(0, 3, N)
 
 
-@every_calibrator
-@pytest.mark.parametrize(
-    ("ensemble", "weighted"),
-    [
-        (True, True),
-        (False, False),
-        pytest.param(True, False, marks=pytest.mark.thorough),
-        pytest.param(False, True, marks=pytest.mark.thorough),
-    ],
-)
-def test_binary(case, ensemble, weighted):
+@pytest.mark.parametrize(("case", "each_fold"), TURNS)
+def test_binary(case, each_fold):
     X, y, w = problem(2)
-    model = CalibratedClassifier(LogisticRegression(), case.make(), cv=3, ensemble=ensemble)
-    model.fit(X, y, **({"sample_weight": w} if weighted else {}))
+    model = CalibratedClassifier(LogisticRegression(), case.make(), cv=3, ensemble=each_fold)
+    model.fit(X, y, **({"sample_weight": w} if each_fold else {}))
     proba = model.predict_proba(X)
     assert model.classes_.tolist() == ["a", "c"]
     assert ((proba >= 0) & (proba <= 1)).all()
@@ -50,16 +46,15 @@ def test_binary(case, ensemble, weighted):
     assert np.mean((proba[:, 1] - event) ** 2) < event.var() * (1.01 if case.constant else 0.9)
 
 
-@every_calibrator
+@calibrators_with("multiclass", slow={"auto"})
 def test_several_classes(case):
     X, y, _ = problem(3)
-    calibrator = case.make() if case.multiclass else OneVsRestCalibrator(case.make())
     response = "decision_function" if case.log_odds else "predict_proba"
     model = CalibratedClassifier(
-        LogisticRegression(), calibrator, response_method=response, cv=3, ensemble=False
+        LogisticRegression(), case.make(), response_method=response, cv=3, ensemble=False
     ).fit(X, y)
     proba = model.predict_proba(X)
-    assert proba.shape == (400, 3)
+    assert proba.shape == (N, 3)
     assert ((proba >= 0) & (proba <= 1)).all()
     np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-14)
 

@@ -125,7 +125,7 @@ def plain_threshold(P, y, weight, risk, target, alpha, seed, positive=1):
 )
 def test_threshold_by_plain_loops(risk, target, n_classes):
     found = []
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         P = np.round(rng.dirichlet(np.full(n_classes, 0.5), 150), 2)
         P[:, -1] = np.abs(1 - P[:, :-1].sum(axis=1))
@@ -281,8 +281,8 @@ def calibrated(n, rng):
 def test_guarantee_by_simulation():
     # accepted are those with p >= t and p <= 1 - t, whose mean error is (1 - t) / 2
     model = SelectiveClassifier(given(), target=0.2)
-    rate = violations(model, calibrated, lambda t: (1 - t) / 2 if t > 0.5 else 0.25, 400, 120)
-    assert rate <= limit(120)
+    rate = violations(model, calibrated, lambda t: (1 - t) / 2 if t > 0.5 else 0.25, 400, 60)
+    assert rate <= limit(60)
 
 
 @pytest.mark.thorough
@@ -301,7 +301,7 @@ def test_few_fits_abstain_where_a_quarter_of_the_samples_meets_the_target():
     assert np.mean(coverage) > 0.4 * 0.25
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 def test_level_where_all_confidences_have_the_risk_of_the_target():
     """The worst case: any accepted sample is a violation, which has a probability of almost 0.05."""
     rng, accepted = np.random.default_rng(0), 0
@@ -327,12 +327,6 @@ def coarse_risk(threshold):
     return np.mean(np.array([0.15, 0.1, 0.03, 0.3])[used])
 
 
-@pytest.mark.thorough
-def test_guarantee_where_high_confidence_is_wrong():
-    rate = violations(SelectiveClassifier(given(), target=0.164), coarse, coarse_risk, 3000, 60)
-    assert rate <= limit(60)
-
-
 def cost_risk(threshold):
     # expected costs of the decisions are p / 4 for 0 and (1 - p) / 16, in units of the highest
     p = (np.arange(20000) + 0.5) / 20000
@@ -341,7 +335,7 @@ def cost_risk(threshold):
     return expected[used].mean()
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 @pytest.mark.parametrize("n", [1000, 4000])
 def test_guarantee_by_long_simulation(n):
     for model, make, risk in (
@@ -365,7 +359,7 @@ def test_in_a_pipeline_and_a_search():
     def coverage(model, X, y):
         return model[-1].accepts(model[:-1].transform(X)).mean()
 
-    targets = [0.1, 0.15, 0.25]
+    targets = [0.1, 0.25]
     search = GridSearchCV(pipe, {"selectiveclassifier__target": targets}, scoring=coverage, cv=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -378,9 +372,9 @@ def test_in_a_pipeline_and_a_search():
 
 def test_metadata_routing():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((2000, 2))
-    y = (X[:, 0] + 0.7 * rng.standard_normal(2000) > 0).astype(int)
-    weight = rng.integers(1, 4, 2000)
+    X = rng.standard_normal((1000, 2))
+    y = (X[:, 0] + 0.7 * rng.standard_normal(1000) > 0).astype(int)
+    weight = rng.integers(1, 4, 1000)
     plain = SelectiveClassifier(LogisticRegression(), target=0.12, random_state=0, weights="frequency")
     expected = clone(plain).fit(X, y, sample_weight=weight)
     assert 0.5 < expected.threshold_ < 1
