@@ -107,12 +107,12 @@ CALIBRATOR_NAMES = [*CALIBRATOR_MAKERS, *SEVERAL_MAKERS]
 
 
 def _report():
-    y, p = binary()
-    return report.calibration_report(y, p, groups=_groups(), n_resamples=20, random_state=0)
+    y, p = binary(60)
+    return report.calibration_report(y, p, groups=_groups()[:60], n_resamples=20, random_state=0)
 
 
 def _report_of_classes():
-    return report.calibration_report(*several(), n_resamples=20, random_state=0)
+    return report.calibration_report(*several(45), n_resamples=20, random_state=0)
 
 
 def _comparison():

@@ -61,7 +61,7 @@ def test_intervals_hold_for_every_truth_that_the_certificate_allows(c):
     weight /= weight.sum()
     found = expected_performance(p, threshold=0.5, certificate=c, sample_weight=weight)
     sums = intervals(9) * weight
-    for _ in range(60):
+    for _ in range(20):
         # a vertex of the set of truths that the certificate allows, or a point between two
         truths = [
             linprog(
