@@ -49,6 +49,9 @@ class Later(ModuleType):
     """A library that is imported when a test first asks it for something."""
 
     def __getattr__(self, name: str) -> Any:
+        # pytest asks what it collects for its own marks
+        if name.startswith(("_", "pytest")):
+            raise AttributeError(name)
         return getattr(import_module(self.__name__), name)
 
 

@@ -175,7 +175,10 @@ def test_named_columns_must_be_sorted(library):
     )
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    "library",
+    ["pandas", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("polars", "pyarrow"))],
+)
 def test_columns_named_by_labels_must_be_sorted_everywhere(library):
     module = pytest.importorskip(library)
     make = module.table if library == "pyarrow" else module.DataFrame
@@ -206,14 +209,15 @@ def test_columns_named_by_labels_must_be_sorted_everywhere(library):
         compare_models(labels, {"a": three, "b": three_bad}, n_resamples=39)
 
 
-def test_reports_on_estimators_with_unsorted_classes(data, one_measure):
+@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.thorough)])
+def test_reports_on_estimators_with_unsorted_classes(data, one_measure, n_classes):
     X, y = data
 
     class Reversed(LogisticRegression):
         def predict_proba(self, X):
             return super().predict_proba(X)[:, ::-1]
 
-    labels = np.array(["a", "b", "c"])[y + (X[:, 0] > 1)]
+    labels = np.array(["a", "b", "c"])[np.minimum(y + (X[:, 0] > 1), n_classes - 1)]
     model, other = LogisticRegression().fit(X, labels), Reversed().fit(X, labels)
     other.classes_ = other.classes_[::-1]
     found, expected = (

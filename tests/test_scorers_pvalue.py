@@ -96,7 +96,7 @@ def test_several_classes(binary, three):
 
 @pytest.mark.parametrize(
     "test",
-    [TCal(n_resamples=49), CutoffTest(n_resamples=49), ConsistencyTest(smooth_ece, n_resamples=49)],
+    [TCal(n_resamples=39), CutoffTest(n_resamples=39), ConsistencyTest(smooth_ece, n_resamples=39)],
     ids=lambda test: type(test).__name__,
 )
 def test_random_tests_repeat_themselves(binary, test):

@@ -111,7 +111,7 @@ def test_construction_is_checked(kwargs, error, message):
 
 @pytest.mark.parametrize("proper", ["neg_log_loss", "neg_brier_score"])
 def test_calibration_alone_selects_the_base_rate_and_the_rule_does_not(proper):
-    X, y = make_classification(300, 10, n_informative=4, n_redundant=4, flip_y=0.05, random_state=0)
+    X, y = make_classification(600, 10, n_informative=4, n_redundant=4, flip_y=0.05, random_state=0)
     pipe = Pipeline([("model", DummyClassifier())])
     grid = {"model": [DummyClassifier(strategy="prior"), GaussianNB(), LogisticRegression()]}
     ece = "neg_expected_calibration_error"

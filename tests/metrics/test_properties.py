@@ -41,6 +41,7 @@ def test_rows(case, sample, data):
 
 
 @every_metric
+@_strategies.fewer
 @given(sample=_strategies.samples(), pairs=st.lists(st.sampled_from(["ab", "ba"]), min_size=1, max_size=1))
 def test_names_and_precision(case, sample, pairs):
     y, p, w = sample
@@ -58,6 +59,7 @@ def test_names_and_precision(case, sample, pairs):
 
 
 @pytest.mark.parametrize("case", [case for case in METRICS if case.scale_free], ids=lambda case: case.name)
+@_strategies.fewer
 @given(sample=_strategies.samples(w=_strategies.weights), power=st.integers(-200, 200))
 def test_any_weights(case, sample, power):
     y, p, w = sample

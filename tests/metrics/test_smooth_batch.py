@@ -23,7 +23,7 @@ def error_by_quadrature(x, mass, s, nodes=20_001):
 
 
 def test_errors_are_the_integrals():
-    x, mass = residuals(40, 6)
+    x, mass = residuals(20, 6)
     s = np.array([0.02, 0.03, 0.1, 0.5, 0.04, 1.0])
     errors = smoothed_errors(CosineProjection(x)(mass, 0.02), s)
     expected = [error_by_quadrature(x, mass[:, j], s[j]) for j in range(6)]

@@ -67,7 +67,7 @@ def test_tests(case, exact):
 @pytest.mark.parametrize("metric", [smooth_ece, calibration_loss])
 def test_intervals_and_null_distributions(metric, exact):
     y, p, (y_weighted, p_weighted, w) = exact
-    settings = {"metric": metric, "n_resamples": 19}
+    settings = {"metric": metric, "n_resamples": 20}
     counted = settings | {"sample_weight": w, "weights": "frequency"}
     assert_close(
         confidence_interval(y_weighted, p_weighted, **counted),
