@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from sklearn_calib import CalibratedClassifier, CrossFitScorer
-from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, SmoothedCalibrator
+from sklearn_calib.calibrators import SmoothedCalibrator
 from sklearn_calib.inference import TCal
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.scorers import PValueScorer, get_scorer
@@ -73,13 +73,6 @@ def test_randomized_predictions_in_threads():
         np.testing.assert_array_equal(found, expected)
 
 
-MODELS = {
-    "ensemble": CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=3),
-    "pooled": CalibratedClassifier(LogisticRegression(), PlattCalibrator(), cv=3, ensemble=False),
-    "cross_fit": CrossFitScorer(LogisticRegression(), cv=3),
-}
-
-
 def numbers_of(model, n_jobs):
     X, y = every.features()
     fitted = clone(model).set_params(n_jobs=n_jobs)
@@ -93,7 +86,8 @@ def test_workers_give_the_same(backend):
     """Threads or processes, by n_jobs or by the context: rounding at most, as arrays may lie otherwise."""
     X, y = every.features()
     p_value = PValueScorer(TCal(n_resamples=19, random_state=0))
-    for name, model in MODELS.items():
+    for name in ("ensemble", "pooled", "cross_fit"):
+        model = every.META_MAKERS[name]
         expected = numbers_of(model, 1)
         with parallel_config(backend=backend):
             found = numbers_of(model, 2)
@@ -103,9 +97,9 @@ def test_workers_give_the_same(backend):
             np.testing.assert_allclose(two, one, rtol=1e-12, atol=1e-14, err_msg=name)
             np.testing.assert_allclose(three, one, rtol=1e-12, atol=1e-14, err_msg=name)
     for scorer in (get_scorer("neg_smooth_ece"), p_value):
-        alone = cross_val_score(MODELS["ensemble"], X, y, scoring=scorer, cv=2)
+        alone = cross_val_score(every.META_MAKERS["ensemble"], X, y, scoring=scorer, cv=2)
         with parallel_config(backend=backend):
-            shared = cross_val_score(MODELS["ensemble"], X, y, scoring=scorer, cv=2, n_jobs=2)
+            shared = cross_val_score(every.META_MAKERS["ensemble"], X, y, scoring=scorer, cv=2, n_jobs=2)
         np.testing.assert_allclose(shared, alone, rtol=1e-9, atol=1e-12)
 
 
