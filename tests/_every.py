@@ -98,8 +98,9 @@ META_MAKERS = {
 }
 
 
+@cache
 def fitted_calibrator(name):
-    """Return a fitted calibrator and the scores that it was fitted to."""
+    """Return a fitted calibrator and the scores that it was fitted to; not to be changed."""
     maker = CALIBRATOR_MAKERS.get(name) or SEVERAL_MAKERS[name]
     y, scores = several() if name in SEVERAL_MAKERS else binary()
     return maker().fit(scores, y), scores

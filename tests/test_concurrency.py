@@ -3,7 +3,6 @@
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
 from threading import Event
 
@@ -23,7 +22,6 @@ from tests import _every as every
 
 ROOT = Path(__file__).resolve().parents[1]
 N_THREADS = 4
-fitted_calibrator = cache(every.fitted_calibrator)
 
 
 def at_once(calls):
@@ -47,7 +45,7 @@ def _switch_often():
 @pytest.mark.parametrize("name", every.CALIBRATOR_NAMES)
 def test_calibrators_predict_in_threads(name):
     """One fitted calibrator, four threads with different rows."""
-    calibrator, scores = fitted_calibrator(name)
+    calibrator, scores = every.fitted_calibrator(name)
     parts = [scores[k::N_THREADS] for k in range(N_THREADS)]
     calls = [lambda rows=rows: calibrator.predict_proba(rows) for rows in parts]
     calls += [lambda rows=rows: calibrator.transform(rows) for rows in parts]

@@ -24,7 +24,6 @@ from tests import _every as every
 
 ROOT = Path(__file__).resolve().parents[1]
 STAMP = "_sklearn_calib_version"
-fitted_calibrator = cache(every.fitted_calibrator)
 result = cache(lambda name: every.RESULT_MAKERS[name]())
 
 
@@ -72,7 +71,7 @@ def ways(names):
 
 @ways(every.CALIBRATOR_NAMES)
 def test_calibrators(name, chosen):
-    calibrator, scores = fitted_calibrator(name)
+    calibrator, scores = every.fitted_calibrator(name)
     proba, transformed = calibrator.predict_proba(scores), calibrator.transform(scores)
     for way in chosen:
         loaded = way(calibrator)
@@ -117,7 +116,7 @@ def test_results(name, chosen):
 
 
 def test_no_public_estimator_or_result_is_left_out():
-    made = [fitted_calibrator(name)[0] for name in every.CALIBRATOR_NAMES]
+    made = [every.fitted_calibrator(name)[0] for name in every.CALIBRATOR_NAMES]
     made += [fitted_model(name) for name in every.META_MAKERS] + list(every.TEST_MAKERS.values())
     made += [result(name) for name in every.RESULT_MAKERS] + list(SCORERS.values())
     made.append(BestCalibrated(calibration="mean_test_a", proper="mean_test_b"))
@@ -170,7 +169,7 @@ def test_a_stream_goes_on_after_loading(way):
 def test_arrays_that_are_mapped_read_only(tmp_path):
     """What workers get from joblib: no method writes into what was fitted."""
     for name in every.CALIBRATOR_NAMES:
-        calibrator, scores = fitted_calibrator(name)
+        calibrator, scores = every.fitted_calibrator(name)
         path = tmp_path / f"{name}.joblib"
         joblib.dump(calibrator, path)
         loaded = joblib.load(path, mmap_mode="r")
@@ -197,7 +196,7 @@ def saved_by(version, estimator, monkeypatch):
 
 @pytest.mark.parametrize("version", ["0.0.9", "7.3.1", "0.1.0.dev99", None, "no version"])
 def test_other_versions_warn_and_load(version, monkeypatch):
-    calibrator, scores = fitted_calibrator("platt")
+    calibrator, scores = every.fitted_calibrator("platt")
     data = saved_by(version, calibrator, monkeypatch)
     with pytest.warns(SavedVersionWarning) as caught:
         loaded = pickle.loads(data)
@@ -221,7 +220,7 @@ def test_other_versions_warn_and_load(version, monkeypatch):
 
 def test_skops_goes_through_the_same_gate(monkeypatch):
     skops = pytest.importorskip("skops.io")
-    calibrator, _ = fitted_calibrator("platt")
+    calibrator, _ = every.fitted_calibrator("platt")
     with monkeypatch.context() as patch:
         patch.setattr("sklearn_calib._persistence.__version__", "0.0.9")
         data = skops.dumps(calibrator)

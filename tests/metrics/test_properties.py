@@ -72,6 +72,7 @@ def test_any_weights(case, sample, power):
 @pytest.mark.parametrize(
     "case", [case for case in METRICS if case.flip_symmetric], ids=lambda case: case.name
 )
+@_strategies.fewer
 @given(sample=_strategies.samples(p=_strategies.symmetric))
 def test_flip(case, sample):
     y, p, w = sample

@@ -57,13 +57,13 @@ def test_batches_equal_one_fit_bit_for_bit(inner, weighted):
     "inner", [SplineCalibrator(), PlattCalibrator(), SplineCalibrator(monotone=True)], ids=str
 )
 def test_near_the_plain_calibrator(inner):
-    y, p = rows(4000, 3)
+    y, p = rows(1500, 3)
     plain = clone(inner).fit(p, y)
     found = StreamingCalibrator(inner).fit(p, y)
     np.testing.assert_allclose(found.transform(GRID), plain.transform(GRID), atol=2e-5)
     # without rounding it is the same: predictions that are multiples of the cells' width
     exact = np.round(p * 1024) / 1024
-    w = np.random.default_rng(4).integers(1, 5, 4000)
+    w = np.random.default_rng(4).integers(1, 5, 1500)
     expected = clone(inner).fit(exact, y, w).transform(GRID)
     np.testing.assert_allclose(
         StreamingCalibrator(inner).fit(exact, y, w).transform(GRID), expected, rtol=1e-9
