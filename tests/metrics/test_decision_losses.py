@@ -150,11 +150,11 @@ def test_the_biased_square_of_the_kernel_error_is_truthful():
     ],
 )
 def test_pooled_predictions_have_the_same_null_distribution(metric):
-    p = np.random.default_rng(0).beta(0.5, 2.0, 5_000)
-    pooled = expected_under_calibration(None, p, metric=metric, n_resamples=60, random_state=0)
+    p = np.random.default_rng(0).beta(0.5, 2.0, 20_000)
+    pooled = expected_under_calibration(None, p, metric=metric, n_resamples=30, random_state=0)
     rng = np.random.default_rng(1)
-    plain = [metric((rng.random(5_000) < p).astype(int), p) for _ in range(60)]
-    error = np.std(plain) * np.sqrt(2 / 60)
+    plain = [metric((rng.random(20_000) < p).astype(int), p) for _ in range(30)]
+    error = np.std(plain) * np.sqrt(2 / 30)
     assert abs(pooled.mean - np.mean(plain)) < 3 * error
 
 

@@ -131,6 +131,7 @@ def test_many_predictions():
     y = (rng.random(200) < 0.5 + 0.4 * np.sin(12 * p)).astype(int)
     exact = lower_distance_to_calibration(y, p, n_bins=200)
     coarse = distance_from_calibration(y, p, n_bins=50)
+    assert coarse.lower == max(coarse.transport - coarse.resolution, coarse.smooth / 2)
     assert abs(coarse.transport - exact) <= coarse.resolution + 0.5 / 200
     assert 0.5 / 50 < coarse.resolution <= 1 / 50 + 0.5 / 50
     grouped = group_outcomes(y, p)
