@@ -154,7 +154,11 @@ def of_estimator(cls, X):
     # a table of features is checked by the model
     for method in ("transform", "predict_proba", "predict") if X is P else ():
         if hasattr(cls, method):
-            yield Entry(f"{name}.{method}", getattr(cls(**good).fit(X, Y), method), {"X": P})
+            later = with_signature(
+                getattr(cls(**good), method),
+                lambda method=method, **given: getattr(cls(**good).fit(X, Y), method)(**given),
+            )
+            yield Entry(f"{name}.{method}", later, {"X": P})
 
 
 def with_signature(known, call):

@@ -6,12 +6,27 @@ need no pandas.
 
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, NoReturn
 
 import pytest
 
-__all__ = ["duckdb", "jsonschema", "onnxruntime", "pandas", "polars", "pyplot", "skl2onnx"]
+__all__ = [
+    "dask",
+    "dask_array",
+    "distributed",
+    "duckdb",
+    "feather",
+    "jsonschema",
+    "onnxruntime",
+    "pandas",
+    "parquet",
+    "polars",
+    "pyarrow",
+    "pyplot",
+    "skl2onnx",
+]
 
 
 class Missing:
@@ -30,13 +45,22 @@ class Missing:
         pytest.skip(f"{self._name.split('.')[0]} is not installed")
 
 
+class Later(ModuleType):
+    """A library that is imported when a test first asks it for something."""
+
+    def __getattr__(self, name: str) -> Any:
+        # pytest asks what it collects for its own marks
+        if name.startswith(("_", "pytest")):
+            raise AttributeError(name)
+        return getattr(import_module(self.__name__), name)
+
+
 def optional(name: str) -> ModuleType | Missing:
-    try:
-        return import_module(name)
-    except ImportError:
-        return Missing(name)
+    return Missing(name) if find_spec(name.partition(".")[0]) is None else Later(name)
 
 
 pandas, polars, pyplot = optional("pandas"), optional("polars"), optional("matplotlib.pyplot")
 duckdb, jsonschema = optional("duckdb"), optional("jsonschema")
 onnxruntime, skl2onnx = optional("onnxruntime"), optional("skl2onnx")
+dask, dask_array, distributed = optional("dask"), optional("dask.array"), optional("distributed")
+pyarrow, feather, parquet = optional("pyarrow"), optional("pyarrow.feather"), optional("pyarrow.parquet")

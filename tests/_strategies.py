@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 #: More examples for a distribution that is not repeated for every row of a registry.
 more = settings(max_examples=4 * settings.default.max_examples)
 
+#: Half as many for what repeats a law in other words.
+fewer = settings(max_examples=settings.default.max_examples // 2)
+
 #: Twenty and more predictions of exactly 0 or 1, which the ends of the interval can make, are warned of.
 certain_predictions = pytest.mark.filterwarnings("ignore:y_proba contains only 0 and 1:UserWarning")
 

@@ -10,30 +10,34 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_calib.calibrators import PlattCalibrator
 from sklearn_calib.meta import CalibratedClassifier
 from tests._every import (
-    CALIBRATOR_MAKERS,
+    CALIBRATOR_NAMES,
     META_MAKERS,
     SEVERAL_MAKERS,
     TEST_MAKERS,
     binary,
     differs,
     features,
+    fitted_calibrator,
     several,
 )
 
-CASES = {
-    # the fit of what has been exported changes nothing
-    **{name: (make, binary) for name, make in CALIBRATOR_MAKERS.items() if name != "exported"},
-    **{name: (make, several) for name, make in SEVERAL_MAKERS.items()},
-    **{name: (lambda test=test: clone(test), binary) for name, test in TEST_MAKERS.items()},
-    **{name: (lambda model=model: clone(model), features) for name, model in META_MAKERS.items()},
-}
+# the fit of what has been exported changes nothing
+NAMES = [name for name in (*CALIBRATOR_NAMES, *TEST_MAKERS, *META_MAKERS) if name != "exported"]
 
 
-@pytest.mark.parametrize("name", CASES)
+def fitted(name):
+    """Return a fitted estimator that may be changed, and what it was fitted to."""
+    if name in CALIBRATOR_NAMES:
+        y, _ = several() if name in SEVERAL_MAKERS else binary()
+        estimator, X = fitted_calibrator(name)
+        return copy.deepcopy(estimator), X, y
+    X, y = features() if name in META_MAKERS else binary()[::-1]
+    return clone((META_MAKERS | TEST_MAKERS)[name]).fit(X, y), X, y
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_refit_that_is_refused(name):
-    make, data = CASES[name]
-    X, y = data() if data is features else data()[::-1]
-    estimator = make().fit(X, y)
+    estimator, X, y = fitted(name)
     before = copy.deepcopy(vars(estimator))
     with pytest.raises(ValueError, match=r"\by\b|y_true|samples"):
         estimator.fit(X[:60], y[:59])

@@ -3,7 +3,6 @@
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
 from threading import Event
 
@@ -15,25 +14,23 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from sklearn_calib import CalibratedClassifier, CrossFitScorer
-from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, SmoothedCalibrator
+from sklearn_calib.calibrators import SmoothedCalibrator
 from sklearn_calib.inference import TCal
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.scorers import PValueScorer, get_scorer
 from tests import _every as every
 
 ROOT = Path(__file__).resolve().parents[1]
-N_THREADS = 8
-fitted_calibrator = cache(every.fitted_calibrator)
+N_THREADS = 4
 
 
 def at_once(calls):
-    """Run functions in threads at the same time, each more than once; return their results in order."""
+    """Run functions in threads at the same time, each twice; return their results in order."""
     with ThreadPoolExecutor(N_THREADS) as pool:
-        rounds = [[pool.submit(call) for call in calls] for _ in range(3)]
-        found = [[future.result() for future in futures] for futures in rounds]
-    for again in found[1:]:
-        assert every.differs(found[0], again) is None
-    return found[0]
+        rounds = [[pool.submit(call) for call in calls] for _ in range(2)]
+        first, again = ([future.result() for future in futures] for futures in rounds)
+    assert every.differs(first, again) is None
+    return first
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +44,8 @@ def _switch_often():
 
 @pytest.mark.parametrize("name", every.CALIBRATOR_NAMES)
 def test_calibrators_predict_in_threads(name):
-    """One fitted calibrator, eight threads with different rows."""
-    calibrator, scores = fitted_calibrator(name)
+    """One fitted calibrator, four threads with different rows."""
+    calibrator, scores = every.fitted_calibrator(name)
     parts = [scores[k::N_THREADS] for k in range(N_THREADS)]
     calls = [lambda rows=rows: calibrator.predict_proba(rows) for rows in parts]
     calls += [lambda rows=rows: calibrator.transform(rows) for rows in parts]
@@ -74,13 +71,6 @@ def test_randomized_predictions_in_threads():
         np.testing.assert_array_equal(found, expected)
 
 
-MODELS = {
-    "ensemble": CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=3),
-    "pooled": CalibratedClassifier(LogisticRegression(), PlattCalibrator(), cv=3, ensemble=False),
-    "cross_fit": CrossFitScorer(LogisticRegression(), cv=3),
-}
-
-
 def numbers_of(model, n_jobs):
     X, y = every.features()
     fitted = clone(model).set_params(n_jobs=n_jobs)
@@ -94,7 +84,8 @@ def test_workers_give_the_same(backend):
     """Threads or processes, by n_jobs or by the context: rounding at most, as arrays may lie otherwise."""
     X, y = every.features()
     p_value = PValueScorer(TCal(n_resamples=19, random_state=0))
-    for name, model in MODELS.items():
+    for name in ("ensemble", "pooled", "cross_fit"):
+        model = every.META_MAKERS[name]
         expected = numbers_of(model, 1)
         with parallel_config(backend=backend):
             found = numbers_of(model, 2)
@@ -104,9 +95,9 @@ def test_workers_give_the_same(backend):
             np.testing.assert_allclose(two, one, rtol=1e-12, atol=1e-14, err_msg=name)
             np.testing.assert_allclose(three, one, rtol=1e-12, atol=1e-14, err_msg=name)
     for scorer in (get_scorer("neg_smooth_ece"), p_value):
-        alone = cross_val_score(MODELS["ensemble"], X, y, scoring=scorer, cv=2)
+        alone = cross_val_score(every.META_MAKERS["ensemble"], X, y, scoring=scorer, cv=2)
         with parallel_config(backend=backend):
-            shared = cross_val_score(MODELS["ensemble"], X, y, scoring=scorer, cv=2, n_jobs=2)
+            shared = cross_val_score(every.META_MAKERS["ensemble"], X, y, scoring=scorer, cv=2, n_jobs=2)
         np.testing.assert_allclose(shared, alone, rtol=1e-9, atol=1e-12)
 
 
@@ -131,7 +122,7 @@ def test_a_monitor_is_read_while_it_is_updated():
 
     def update():
         reading.wait()
-        for _ in range(80):
+        for _ in range(45):
             p = rng.random(10)
             monitor.update(rng.random(10) < p**3, p)
 
@@ -157,4 +148,4 @@ def test_a_monitor_is_read_while_it_is_updated():
         readers = [pool.submit(read) for _ in range(2)]
         updates.result()
         assert sum(reader.result() for reader in readers) > 20
-    assert monitor.n_samples_seen_ == 810
+    assert monitor.n_samples_seen_ == 460

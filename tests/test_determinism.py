@@ -17,20 +17,14 @@ from tests._entries import entries
 from tests._registry import METRICS
 
 ROOT = Path(__file__).resolve().parents[1]
-SEEDED = [entry for entry in entries(displays=False) if "random_state" in entry.names]
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        pytest.param(entry, marks=pytest.mark.thorough if entry.name == "calibration_report" else ())
-        for entry in SEEDED
-    ],
-    ids=lambda entry: entry.name,
-)
-def test_seeds(entry):
-    """A seed gives the same numbers, whatever its type; numpy's global state is neither used nor changed."""
+def seeded():
+    """Return the entries that draw random numbers, by name."""
+    return {entry.name: entry for entry in entries(displays=False) if "random_state" in entry.names}
 
+
+def assert_the_seed_decides(entry):
     def call(seed):
         return entry.call(**{**entry.good, "random_state": seed})
 
@@ -42,14 +36,29 @@ def test_seeds(entry):
     np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
 
 
+@pytest.mark.usefixtures("only_pairs")
+def test_seeds():
+    """A seed gives the same numbers, whatever its type; numpy's global state is neither used nor changed."""
+    assert len(seeded()) > 15
+    for name, entry in seeded().items():
+        if name != "calibration_report":
+            assert_the_seed_decides(entry)
+
+
+@pytest.mark.thorough
+def test_seeds_of_a_report():
+    assert_the_seed_decides(seeded()["calibration_report"])
+
+
 def without_seed(found):
     """Return a result, or what a fitted estimator has learned, without the seed itself."""
     known = vars(found) if hasattr(found, "get_params") else {"result": found}
     return {name: value for name, value in known.items() if name != "random_state"}
 
 
+@pytest.mark.usefixtures("only_pairs")
 def test_other_seeds_give_other_numbers():
-    drawn = {entry.name: entry for entry in SEEDED}
+    drawn = seeded()
     for name in ("CutoffTest.test", "confidence_interval", "compare_models", "make_forecasts"):
         entry = drawn[name.removesuffix(".test") + "()" if name.endswith(".test") else name]
         # a single p-value can be equal by chance
@@ -66,7 +75,8 @@ def all_numbers(kinds=KINDS):
     Y, P = every.binary()
     found = {f"metric_{case.name}": case.call(Y, P) for case in METRICS if "metric" in kinds}
     for name in every.CALIBRATOR_NAMES if "calibrator" in kinds else ():
-        calibrator, scores = every.fitted_calibrator(name)
+        # fitted anew, not the one that all tests share
+        calibrator, scores = every.fitted_calibrator.__wrapped__(name)
         found[f"calibrator_{name}"] = calibrator.predict_proba(scores)
     for name, test in every.TEST_MAKERS.items() if "test" in kinds else ():
         result = test.test(*every.binary(60))

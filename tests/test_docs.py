@@ -24,15 +24,25 @@ def load(name):
 
 
 guide = load("run_blocks")
-#: Pages whose code takes longer than a second; what it calls has tests of its own.
+#: Pages whose code takes longer than a third of a second; what it calls has tests of its own.
 SLOW = {
+    "README.md",
+    "calibrators.md",
+    "certificates.md",
     "custom_calibrators.md",
     "dependent_samples.md",
+    "deployment.md",
+    "explaining.md",
     "monitoring.md",
     "multilabel.md",
     "pitfalls.md",
+    "planning.md",
+    "requirements.md",
     "scale_out.md",
+    "segments.md",
     "sketch.md",
+    "stability.md",
+    "start.md",
     "logit_smoothed_ece.md",
     "ads.md",
     "credit.md",
@@ -43,10 +53,9 @@ SLOW = {
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md"]
-    + [
+    [
         pytest.param(page, marks=[pytest.mark.thorough] if page.name in SLOW else [])
-        for page in guide.pages()
+        for page in (ROOT / "README.md", *guide.pages())
     ],
     ids=lambda page: str(page.relative_to(ROOT)),
 )

@@ -45,7 +45,14 @@ def _usual(kind):
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in CALIBRATORS if case.multiclass], ids=lambda case: case.name
+    "case",
+    [
+        # that chooses among the others
+        pytest.param(case, marks=pytest.mark.thorough if case.name == "auto" else ())
+        for case in CALIBRATORS
+        if case.multiclass
+    ],
+    ids=lambda case: case.name,
 )
 def test_extreme_scores_of_several_classes(case):
     y, rows = every.several()

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.thorough
-
 ROOT = Path(__file__).resolve().parents[1]
 
 #: Bytes allocated at the peak of a call, as a multiple of those of its input, at most.
@@ -108,7 +106,13 @@ def peak(build, n):
 
 
 @pytest.mark.parametrize(
-    ("family", "name"), [(family, name) for family, found in FAMILIES.items() for name in found]
+    ("family", "name"),
+    [
+        # one of each family before a change lands, all of them once a week
+        pytest.param(family, name, marks=pytest.mark.weekly if k else pytest.mark.thorough)
+        for family, found in FAMILIES.items()
+        for k, name in enumerate(found)
+    ],
 )
 def test_peak_is_within_the_multiple(family, name):
     if family == "displays":

@@ -115,6 +115,7 @@ def test_a_population_is_a_sample_with_every_outcome():
     assert expected_calibration_error(**distribution) == pytest.approx(0.4125)
 
 
+@pytest.mark.thorough
 def test_closed_forms_of_smooth_ece(study):
     smooth_ece.closed_forms(study, Canvas())
     smooth_ece.discontinuity(study, Canvas())
@@ -210,6 +211,7 @@ def test_moments_of_example_3_3():
     assert calibrated["null_std"] == pytest.approx(0.00110873, abs=5e-9)
 
 
+@pytest.mark.thorough
 def test_bias_of_the_estimates_of_tcal(study):
     tcal.failure(study)
     tcal.estimation(study, Canvas())

@@ -33,7 +33,7 @@ class Sample:
     new_rows: np.ndarray
 
 
-@pytest.fixture(scope="module", params=[300, 3000])
+@pytest.fixture(scope="module", params=[300, pytest.param(3000, marks=pytest.mark.thorough)])
 def sample(request):
     n = request.param
     old, new = (
@@ -54,7 +54,7 @@ def sample(request):
 @pytest.mark.parametrize("mode", ["ensemble", "one", "frozen", "weights", "three classes"])
 def test_calibrated_classifiers_of_scikit_learn(method, calibrator, tolerance, mode):
     X, y = make_classification(
-        600, n_informative=5, n_classes=3 if mode == "three classes" else 2, random_state=0
+        400, n_informative=5, n_classes=3 if mode == "three classes" else 2, random_state=0
     )
     if method == "sigmoid" and calibrates_log_odds():
         # probabilities of 0 are clipped to 2**-52 there, to 2**-53 here

@@ -24,7 +24,6 @@ from tests import _every as every
 
 ROOT = Path(__file__).resolve().parents[1]
 STAMP = "_sklearn_calib_version"
-fitted_calibrator = cache(every.fitted_calibrator)
 result = cache(lambda name: every.RESULT_MAKERS[name]())
 
 
@@ -56,46 +55,57 @@ def by_skops(value):
     return skops.loads(data, trusted=unknown)
 
 
-WAYS = [by_pickle, by_joblib, copy.deepcopy, *([by_skops] if find_spec("skops") else [])]
+OTHER_WAYS = [by_joblib, copy.deepcopy, *([by_skops] if find_spec("skops") else [])]
+WAYS = [by_pickle, *OTHER_WAYS]
 
 
-@pytest.mark.parametrize("name", every.CALIBRATOR_NAMES)
-def test_calibrators(name):
-    calibrator, scores = fitted_calibrator(name)
+def ways(names):
+    """Parametrise by names, each with pickle and another way; every name with every way is thorough."""
+    pairs = [
+        pytest.param(name, [by_pickle, OTHER_WAYS[k % len(OTHER_WAYS)]], id=name)
+        for k, name in enumerate(names)
+    ]
+    everything = [pytest.param(name, WAYS, id=f"{name}-all", marks=pytest.mark.thorough) for name in names]
+    return pytest.mark.parametrize(("name", "chosen"), pairs + everything)
+
+
+@ways(every.CALIBRATOR_NAMES)
+def test_calibrators(name, chosen):
+    calibrator, scores = every.fitted_calibrator(name)
     proba, transformed = calibrator.predict_proba(scores), calibrator.transform(scores)
-    for way in WAYS:
+    for way in chosen:
         loaded = way(calibrator)
         assert every.differs(calibrator, loaded) is None
         np.testing.assert_array_equal(loaded.predict_proba(scores), proba)
         np.testing.assert_array_equal(loaded.transform(scores), transformed)
 
 
-@pytest.mark.parametrize("name", every.META_MAKERS)
-def test_classifiers(name):
+@ways(every.META_MAKERS)
+def test_classifiers(name, chosen):
     X, _ = every.features()
     model = fitted_model(name)
     method = "transform" if hasattr(model, "transform") else "predict_proba"
-    for way in WAYS:
+    for way in chosen:
         loaded = way(model)
         np.testing.assert_array_equal(getattr(loaded, method)(X), getattr(model, method)(X))
         assert repr(loaded) == repr(model)
 
 
-@pytest.mark.parametrize("name", every.TEST_MAKERS)
-def test_tests_of_calibration(name):
+@ways(every.TEST_MAKERS)
+def test_tests_of_calibration(name, chosen):
     y, p = every.binary(60)
     test = clone(every.TEST_MAKERS[name]).fit(p, y)
-    for way in WAYS:
+    for way in chosen:
         loaded = way(test)
         assert every.differs(test.result_, loaded.result_) is None
         assert loaded.score(p, y) == test.pvalue_
         assert str(loaded.result_) == str(test.result_)
 
 
-@pytest.mark.parametrize("name", every.RESULT_MAKERS)
-def test_results(name):
+@ways(every.RESULT_MAKERS)
+def test_results(name, chosen):
     found = result(name)
-    for way in WAYS:
+    for way in chosen:
         loaded = way(found)
         if name != "pairs":  # pairs hold classifiers of scikit-learn, which are compared by what they predict
             assert every.differs(found, loaded) is None
@@ -106,27 +116,26 @@ def test_results(name):
 
 
 def test_no_public_estimator_or_result_is_left_out():
-    made = [fitted_calibrator(name)[0] for name in every.CALIBRATOR_NAMES]
+    made = [every.fitted_calibrator(name)[0] for name in every.CALIBRATOR_NAMES]
     made += [fitted_model(name) for name in every.META_MAKERS] + list(every.TEST_MAKERS.values())
-    made += [result(name) for name in every.RESULT_MAKERS] + [scorer for _, scorer in SCORERS]
+    made += [result(name) for name in every.RESULT_MAKERS] + list(SCORERS.values())
     made.append(BestCalibrated(calibration="mean_test_a", proper="mean_test_b"))
     kinds = {type(part) for part in every.parts(made)}
     missing = (every.public_estimators() | every.public_dataclasses()) - kinds
     assert {kind.__name__ for kind in missing} == set(), "add what makes them to tests/_every.py"
 
 
-SCORERS = [(name, get_scorer(name)) for name in get_scorer_names() if "calib" in name or "ece" in name]
-SCORERS += [
-    ("multi", MultiScorer(["neg_smooth_ece", "neg_brier_score"])),
-    ("p-value", PValueScorer(TCal(n_resamples=19, random_state=0))),
-]
+SCORERS = {name: get_scorer(name) for name in get_scorer_names() if "calib" in name or "ece" in name} | {
+    "multi": MultiScorer(["neg_smooth_ece", "neg_brier_score"]),
+    "p-value": PValueScorer(TCal(n_resamples=19, random_state=0)),
+}
 
 
-@pytest.mark.parametrize(("name", "scorer"), SCORERS, ids=[name for name, _ in SCORERS])
-def test_scorers(name, scorer):
+@ways(SCORERS)
+def test_scorers(name, chosen):
     X, y = every.features()
-    model = fitted_model("pooled")
-    for way in WAYS:
+    model, scorer = fitted_model("pooled"), SCORERS[name]
+    for way in chosen:
         loaded = way(scorer)
         assert loaded(model, X, y) == scorer(model, X, y)
         assert repr(loaded) == repr(scorer)
@@ -160,7 +169,7 @@ def test_a_stream_goes_on_after_loading(way):
 def test_arrays_that_are_mapped_read_only(tmp_path):
     """What workers get from joblib: no method writes into what was fitted."""
     for name in every.CALIBRATOR_NAMES:
-        calibrator, scores = fitted_calibrator(name)
+        calibrator, scores = every.fitted_calibrator(name)
         path = tmp_path / f"{name}.joblib"
         joblib.dump(calibrator, path)
         loaded = joblib.load(path, mmap_mode="r")
@@ -187,7 +196,7 @@ def saved_by(version, estimator, monkeypatch):
 
 @pytest.mark.parametrize("version", ["0.0.9", "7.3.1", "0.1.0.dev99", None, "no version"])
 def test_other_versions_warn_and_load(version, monkeypatch):
-    calibrator, scores = fitted_calibrator("platt")
+    calibrator, scores = every.fitted_calibrator("platt")
     data = saved_by(version, calibrator, monkeypatch)
     with pytest.warns(SavedVersionWarning) as caught:
         loaded = pickle.loads(data)
@@ -211,7 +220,7 @@ def test_other_versions_warn_and_load(version, monkeypatch):
 
 def test_skops_goes_through_the_same_gate(monkeypatch):
     skops = pytest.importorskip("skops.io")
-    calibrator, _ = fitted_calibrator("platt")
+    calibrator, _ = every.fitted_calibrator("platt")
     with monkeypatch.context() as patch:
         patch.setattr("sklearn_calib._persistence.__version__", "0.0.9")
         data = skops.dumps(calibrator)

@@ -7,16 +7,16 @@ from sklearn_calib import calibrators, inference, metrics, plot, report
 from tests._optional import pandas as pd
 
 RNG = np.random.default_rng(0)
-P = RNG.random(200)
-Y = (RNG.random(200) < P).astype(int)
-CLASSES = RNG.dirichlet(np.ones(3), 200)
+P = RNG.random(80)
+Y = (RNG.random(80) < P).astype(int)
+CLASSES = RNG.dirichlet(np.ones(3), 80)
 MODELS = {"a": P, "b": P**2}
 TABLES = {
-    "comparison": (lambda: inference.compare_models(Y, MODELS, n_resamples=99), "name", 2),
+    "comparison": (lambda: inference.compare_models(Y, MODELS, n_resamples=39), "name", 2),
     "dominance": (lambda: inference.dominance_test(Y, MODELS, thresholds=[0.2, 0.5]), "difference", 2),
     "test": (lambda: inference.TCal(random_state=0).test(Y, P), "pvalue", None),
     "classes": (lambda: inference.CutoffTest().test(CLASSES.argmax(axis=1), CLASSES), "pvalue", None),
-    "cutoff": (lambda: metrics.cutoff_result(Y, P), "walk", 200),
+    "cutoff": (lambda: metrics.cutoff_result(Y, P), "walk", 80),
     "risk": (lambda: metrics.decision_risk_result(Y, P, thresholds=[0.2, 0.5]), "gap", 2),
     "coverage": (lambda: metrics.risk_coverage_curve(Y, P), "risk", None),
     "smooth": (lambda: metrics.smooth_ece_result(Y, P), "density", None),

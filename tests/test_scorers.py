@@ -95,6 +95,13 @@ def test_a_fold_with_one_class_is_judged_as_part_of_the_whole(binary, labels, on
     rows = y == model.classes_[only]
     expected = np.mean(model.predict_proba(X[rows])[:, 1] - only)
     assert CalibrationScorer(bias)(model, X[rows], y[rows]) == pytest.approx(-expected)
+
+
+@pytest.mark.parametrize("only", [0, 1])
+def test_every_name_judges_a_fold_with_one_class(binary, only):
+    X, codes = binary
+    y = np.array(LABELS["strings"])[codes]
+    model, rows = GaussianNB().fit(X, y), np.flatnonzero(codes == only)[:40]
     for name in get_scorer_names():
         assert np.isfinite(get_scorer(name)(model, X[rows], y[rows])), name
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.metrics import get_scorer_names as sklearn_get_scorer_names
+from sklearn.naive_bayes import GaussianNB
 
 import sklearn_calib.scorers as scorers
+from sklearn_calib._compat import register_scorers
 from sklearn_calib.scorers import CalibrationScorer, PValueScorer, get_scorer, get_scorer_names
 
 
@@ -45,10 +47,19 @@ def test_names_are_registered_with_scikit_learn_and_none_is_overridden():
     assert not {"neg_l2_calibration_error"} & set(get_scorer_names())
 
 
+def test_names_reach_what_was_imported_before(monkeypatch):
+    import sklearn.metrics._scorer as table
+    from sklearn.feature_selection import SequentialFeatureSelector
+
+    monkeypatch.setattr(table, "_SCORERS", dict(table._SCORERS))
+    register_scorers({"neg_x": lambda estimator, X, y: 0.0})
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    selector = SequentialFeatureSelector(GaussianNB(), scoring="neg_x", n_features_to_select=1, cv=2)
+    assert selector.fit(X, np.arange(20) % 2).get_support().sum() == 1
+
+
 def test_registration_never_fails_and_never_overrides(monkeypatch):
     import sklearn.metrics._scorer as table
-
-    from sklearn_calib._compat import register_scorers
 
     register_scorers({"accuracy": unweighted})
     assert sklearn_get_scorer("accuracy") is not unweighted

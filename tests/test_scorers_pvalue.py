@@ -54,7 +54,7 @@ def three():
 
 @pytest.mark.parametrize("case", TESTS, ids=lambda case: case.name)
 def test_is_the_pvalue_of_the_test(binary, case):
-    X, y = binary
+    X, y = (values[:100] for values in binary)
     model = LogisticRegression().fit(X, y)
     expected = case.test.test(y, model.predict_proba(X)[:, 1]).pvalue
     assert PValueScorer(case.test)(model, X, y) == expected
@@ -96,7 +96,7 @@ def test_several_classes(binary, three):
 
 @pytest.mark.parametrize(
     "test",
-    [TCal(n_resamples=99), CutoffTest(), ConsistencyTest(smooth_ece, n_resamples=99)],
+    [TCal(n_resamples=39), CutoffTest(n_resamples=39), ConsistencyTest(smooth_ece, n_resamples=39)],
     ids=lambda test: type(test).__name__,
 )
 def test_random_tests_repeat_themselves(binary, test):

@@ -115,10 +115,10 @@ def test_calibration_alone_selects_the_base_rate_and_the_rule_does_not(proper):
     pipe = Pipeline([("model", DummyClassifier())])
     grid = {"model": [DummyClassifier(strategy="prior"), GaussianNB(), LogisticRegression()]}
     ece = "neg_expected_calibration_error"
-    alone = GridSearchCV(pipe, grid, scoring=scorers.neg_expected_calibration_error, cv=5).fit(X, y)
+    alone = GridSearchCV(pipe, grid, scoring=scorers.neg_expected_calibration_error, cv=3).fit(X, y)
     assert isinstance(alone.best_params_["model"], DummyClassifier)
     scoring = MultiScorer([ece, proper, "roc_auc"])
     search = GridSearchCV(
-        pipe, grid, scoring=scoring, refit=BestCalibrated(calibration=ece, proper=proper), cv=5
+        pipe, grid, scoring=scoring, refit=BestCalibrated(calibration=ece, proper=proper), cv=3
     ).fit(X, y)
     assert isinstance(search.best_params_["model"], LogisticRegression)

@@ -199,7 +199,7 @@ def test_rare_events_have_a_score_on_every_fold():
     np.testing.assert_allclose(scores[f"test_{NAME}"], by_hand(GaussianNB(), X, y, KFold(3)))
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.thorough)])
 def test_weights_are_routed(data, routing, n_jobs):
     X, y = data
     w = np.random.default_rng(0).integers(1, 4, y.shape[0])

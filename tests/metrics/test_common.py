@@ -11,7 +11,7 @@ every_metric = pytest.mark.parametrize("case", METRICS, ids=lambda case: case.na
 
 @every_metric
 def test_balanced_constant_prediction(case):
-    for y in ([0, 1], [1, 0], [0] * 50 + [1] * 50, [1] * 50 + [0] * 50, [0, 1] * 50):
+    for y in ([1, 0], [0] * 50 + [1] * 50, [0, 1] * 50):
         value = case.call(y, [0.5] * len(y))
         if case.zero_when_balanced:
             assert value == 0.0
@@ -121,7 +121,7 @@ MEANS = [case for case in METRICS if case.name not in DEBIASED]
 def test_mean_judgements_are_as_good_as_judgements(case, judged):
     p, count, one_by_one, repeated = judged
     y, w = count / JUDGEMENTS, np.full(60, JUDGEMENTS)
-    for reduction in ("classwise", "confidence", "top-label"):
+    for reduction in ("classwise", ("confidence", "top-label")[MEANS.index(case) % 2]):
         expected = case.call(one_by_one, repeated, reduction=reduction)
         assert case.call(y, p, sample_weight=w, reduction=reduction) == pytest.approx(expected, abs=1e-8)
         if case.scale_free:

@@ -31,12 +31,12 @@ def test_walk():
     assert "too low" in str(result)
 
 
-def test_exact_for_a_million_rows_in_fixed_point():
+def test_exact_for_many_rows_in_fixed_point():
     rng = np.random.default_rng(0)
-    for p in (rng.random(1_000_000), np.round(rng.random(1_000_000), 3)):
-        y = (rng.random(1_000_000) < p).astype(int)
+    for p in (rng.random(300_000), np.round(rng.random(300_000), 3)):
+        y = (rng.random(300_000) < p).astype(int)
         walk = np.cumsum(np.bincount(np.unique(p, return_inverse=True)[1], weights=y - p))
-        expected = (max(walk.max(), 0) - min(walk.min(), 0)) / 1e6
+        expected = (max(walk.max(), 0) - min(walk.min(), 0)) / 3e5
         assert cutoff_calibration_error(y, p) == pytest.approx(expected, abs=1e-12)
 
 
@@ -137,7 +137,7 @@ def test_bootstrap_margin():
     rng = np.random.default_rng(1)
     y, p = np.tile(y, 100), np.tile(p, 100)
     ranges = []
-    for _ in range(600):
+    for _ in range(400):
         rows = rng.integers(0, n, n)
         steps = [
             (y[rows] - p[rows])[p[rows] == value].sum() - (y - p)[p == value].sum() for value in np.unique(p)

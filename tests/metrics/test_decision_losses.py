@@ -23,7 +23,7 @@ from tests._references import decision_gap, isotonic_by_extremes
 
 def samples():
     rng = np.random.default_rng(5)
-    for n in (1, 2, 5, 9, 14):
+    for n in (1, 2, 5, 9):
         for decimals in (1, 3):
             p = np.round(rng.random(n), decimals)
             yield rng.integers(0, 2, n), p, rng.integers(1, 4, n).astype(float)
@@ -151,20 +151,20 @@ def test_the_biased_square_of_the_kernel_error_is_truthful():
 )
 def test_pooled_predictions_have_the_same_null_distribution(metric):
     p = np.random.default_rng(0).beta(0.5, 2.0, 20_000)
-    pooled = expected_under_calibration(None, p, metric=metric, n_resamples=60, random_state=0)
+    pooled = expected_under_calibration(None, p, metric=metric, n_resamples=30, random_state=0)
     rng = np.random.default_rng(1)
-    plain = [metric((rng.random(20_000) < p).astype(int), p) for _ in range(60)]
-    error = np.std(plain) * np.sqrt(2 / 60)
+    plain = [metric((rng.random(20_000) < p).astype(int), p) for _ in range(30)]
+    error = np.std(plain) * np.sqrt(2 / 30)
     assert abs(pooled.mean - np.mean(plain)) < 3 * error
 
 
 def test_intervals_of_the_new_errors():
     rng = np.random.default_rng(0)
-    p = rng.random(2000)
-    y = rng.random(2000) < p**2
+    p = rng.random(500)
+    y = rng.random(500) < p**2
     # the gap at t of the population is the integral of t - x^2 from t to sqrt(t), largest at t = 0.375
     found = confidence_interval(
-        y, p, metric=partial(decision_risk_gap, threshold="max"), n_resamples=100, random_state=0
+        y, p, metric=partial(decision_risk_gap, threshold="max"), n_resamples=40, random_state=0
     )
     t = np.linspace(0, 1, 10_001)
     assert found.lower < np.max(2 / 3 * t**1.5 - t**2 + t**3 / 3) < found.upper

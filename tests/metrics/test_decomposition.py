@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib.metrics import calibration_loss, refinement_loss, score_decomposition
+from tests._references import isotonic_by_extremes
 
 SCORES = ["brier", "log_loss"]
 
@@ -29,29 +30,12 @@ def mean_score(y, p, w, score):
     return float(np.dot(w, losses) / np.sum(w))
 
 
-def min_max(y, p, w):
-    """The isotonic fit: the largest over lower ends of the smallest over upper ends of the mean between."""
-    values = np.unique(p)
-    return np.array(
-        [
-            max(
-                min(
-                    np.average(y[(p >= low) & (p <= high)], weights=w[(p >= low) & (p <= high)])
-                    for high in values[values >= q]
-                )
-                for low in values[values <= q]
-            )
-            for q in p
-        ]
-    )
-
-
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("seed", range(4))
 def test_isotonic_parts(score, seed):
     y, p, w = sample(seed)
     found = score_decomposition(y, p, sample_weight=w, pos_label=1, score=score)
-    fit = min_max(y, p, w)
+    fit = isotonic_by_extremes(y, p, w)
     base = np.full(y.shape[0], np.average(y, weights=w))
     original, refined, alone = (mean_score(y, q, w, score) for q in (p, fit, base))
     assert found.score == pytest.approx(original, abs=1e-12)

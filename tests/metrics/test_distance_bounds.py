@@ -60,7 +60,7 @@ def sample(seed, largest=25):
     return y, p, rng.integers(1, 5, n)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_equals_the_dense_program(seed):
     y, p, w = sample(seed)
     value = lower_distance_to_calibration(y, p, sample_weight=w, pos_label=1, n_bins=30)
@@ -78,7 +78,7 @@ def test_few_distinct_predictions():
     assert constant.lower == pytest.approx(2 / 3 - 0.253)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_interval_error_by_enumeration(seed):
     y, p, w = sample(seed, largest=10)
     value = interval_calibration_error(y, p, sample_weight=w, pos_label=1)
@@ -109,9 +109,9 @@ def test_the_text_contains_the_error_of_the_grid():
 
 def test_finer_grids_approach_from_above():
     y, p, _ = sample(7, largest=60)
-    fine = lower_distance_to_calibration(y, p, pos_label=1, n_bins=960)
+    fine = lower_distance_to_calibration(y, p, pos_label=1, n_bins=480)
     before = np.inf
-    for n_bins in (60, 120, 240, 480):
+    for n_bins in (60, 120, 240):
         value = lower_distance_to_calibration(y, p, pos_label=1, n_bins=n_bins)
         assert fine - 1e-9 <= value <= min(fine + 0.5 / n_bins, before) + 1e-9
         before = value
@@ -127,14 +127,15 @@ def test_only_more_predictions_than_bins_are_gathered():
 def test_many_predictions():
     """Gathering moves the lower distance by no more than it says, and the interval error only upwards."""
     rng = np.random.default_rng(0)
-    p = rng.random(400)
-    y = (rng.random(400) < 0.5 + 0.4 * np.sin(12 * p)).astype(int)
-    exact = lower_distance_to_calibration(y, p, n_bins=400)
+    p = rng.random(200)
+    y = (rng.random(200) < 0.5 + 0.4 * np.sin(12 * p)).astype(int)
+    exact = lower_distance_to_calibration(y, p, n_bins=200)
     coarse = distance_from_calibration(y, p, n_bins=50)
-    assert abs(coarse.transport - exact) <= coarse.resolution + 0.5 / 400
+    assert coarse.lower == max(coarse.transport - coarse.resolution, coarse.smooth / 2)
+    assert abs(coarse.transport - exact) <= coarse.resolution + 0.5 / 200
     assert 0.5 / 50 < coarse.resolution <= 1 / 50 + 0.5 / 50
     grouped = group_outcomes(y, p)
-    full = interval_error(grouped, 400)
+    full = interval_error(grouped, 200)
     assert full == interval_calibration_error(y, p)
     for cells in (20, 100):
         assert full <= interval_error(grouped, cells) <= full + 2 / cells
@@ -156,7 +157,6 @@ def test_bad_input(function):
         function([0, 1], [0.2, 0.3], n_bins=0)
     with pytest.raises(ValueError, match="n_bins"):
         function([0, 1], [0.2, 0.3], n_bins=10_001)
-    function([0], [0.0], pos_label=1, n_bins=10_000)
     with pytest.raises(TypeError, match="n_bins"):
         function([0, 1], [0.2, 0.3], n_bins=1.5)
     with pytest.raises(ValueError, match="y_proba"):

@@ -38,15 +38,13 @@ def sample(n_classes, n=40):
 @pytest.mark.parametrize("debias", [True, False])
 @pytest.mark.parametrize("s", [1.0, 0.05])
 def test_equals_a_double_loop(debias, s):
-    y, p = sample(2)
     options = {"debias": debias, "bandwidth": s}
-    expected = by_pairs(y - p[:, 1], p[:, 1], s, debias)
-    assert kce(y, p, squared=True, **options) == pytest.approx(expected, abs=1e-12)
-    assert kce(y, p, **options) == pytest.approx(math.sqrt(max(expected, 0)), abs=1e-9)
-    y, p = sample(4)
-    expected = by_pairs(np.eye(4)[y] - p, p, s, debias)
-    assert kce(y, p, squared=True, **options) == pytest.approx(expected, abs=1e-12)
-    assert kce(y, p, **options) == pytest.approx(math.sqrt(max(expected, 0)), abs=1e-9)
+    for n_classes in (2, 4):
+        y, p = sample(n_classes)
+        residuals, places = (y - p[:, 1], p[:, 1]) if n_classes == 2 else (np.eye(4)[y] - p, p)
+        expected = by_pairs(residuals, places, s, debias)
+        assert kce(y, p, squared=True, **options) == pytest.approx(expected, abs=1e-12)
+        assert kce(y, p, **options) == pytest.approx(math.sqrt(max(expected, 0)), abs=1e-9)
 
 
 def test_weights_are_repetitions_of_several_classes():

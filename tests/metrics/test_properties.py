@@ -41,6 +41,7 @@ def test_rows(case, sample, data):
 
 
 @every_metric
+@_strategies.fewer
 @given(sample=_strategies.samples(), pairs=st.lists(st.sampled_from(["ab", "ba"]), min_size=1, max_size=1))
 def test_names_and_precision(case, sample, pairs):
     y, p, w = sample
@@ -58,6 +59,7 @@ def test_names_and_precision(case, sample, pairs):
 
 
 @pytest.mark.parametrize("case", [case for case in METRICS if case.scale_free], ids=lambda case: case.name)
+@_strategies.fewer
 @given(sample=_strategies.samples(w=_strategies.weights), power=st.integers(-200, 200))
 def test_any_weights(case, sample, power):
     y, p, w = sample
@@ -70,6 +72,7 @@ def test_any_weights(case, sample, power):
 @pytest.mark.parametrize(
     "case", [case for case in METRICS if case.flip_symmetric], ids=lambda case: case.name
 )
+@_strategies.fewer
 @given(sample=_strategies.samples(p=_strategies.symmetric))
 def test_flip(case, sample):
     y, p, w = sample
@@ -79,11 +82,11 @@ def test_flip(case, sample):
 
 @every_metric
 @pytest.mark.parametrize(
-    "p", [0.0, 1 / 3, 1 - 2.0**-53, *(pytest.param(p, marks=pytest.mark.thorough) for p in (5e-324, 1.0))]
+    "p", [1 / 3, *(pytest.param(p, marks=pytest.mark.thorough) for p in (0.0, 5e-324, 1 - 2.0**-53, 1.0))]
 )
 def test_many_rows_of_one_value(case, p):
     n = 150_000
-    for y in (np.arange(n) % 2, (np.arange(n) % 1000 == 0).astype(int), np.ones(n, dtype=int)):
+    for y in (np.arange(n) % 2, (np.arange(n) % 1000 == 0).astype(int)):
         value = case.call(y, np.full(n, p), pos_label=1)
         few = case.call([0, 1], [p, p], sample_weight=[n - y.sum(), y.sum()], pos_label=1)
         assert value == near(few, abs=1e-6)

@@ -21,7 +21,7 @@ def sample(seed=0, n=30):
     return y, p, rng.integers(1, 4, p.shape[0]).astype(float)
 
 
-@pytest.mark.parametrize("s", [1e-3, 2e-3, 5e-3, 0.01, 0.03, 0.1, 0.2, 0.5, 1.0])
+@pytest.mark.parametrize("s", [1e-3, 5e-3, 0.03, 0.2, 1.0])
 def test_fixed_bandwidth_is_the_definition(s):
     y, p, w = sample()
     assert smooth_ece(y, p, sample_weight=w, bandwidth=s) == pytest.approx(
@@ -29,7 +29,7 @@ def test_fixed_bandwidth_is_the_definition(s):
     )
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_automatic_bandwidth_is_the_fixed_point(seed):
     y, p, w = sample(seed)
     result = smooth_ece_result(y, p, sample_weight=w)
@@ -77,7 +77,7 @@ def test_cosine_residual(k, a, s):
 
 def test_does_not_increase_with_the_bandwidth():
     # Lemma 1
-    for seed in range(5):
+    for seed in range(2):
         y, p, w = sample(seed)
         values = [smooth_ece(y, p, sample_weight=w, bandwidth=s) for s in np.geomspace(1e-3, 2, 40)]
         assert (np.diff(values) <= 1e-7).all()
@@ -94,8 +94,8 @@ def test_perfect_groups_have_no_error_at_any_scale():
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 def test_curve_and_density(scale):
     rng = np.random.default_rng(2)
-    p = rng.beta(2, 3, 500)
-    y = (rng.random(500) < p**1.4).astype(int)
+    p = rng.beta(2, 3, 150)
+    y = (rng.random(150) < p**1.4).astype(int)
     result = smooth_ece_result(y, p, scale=scale)
     assert result.scale == scale
     assert (np.diff(result.grid) > 0).all()
@@ -111,19 +111,19 @@ def test_curve_and_density(scale):
         point = axis[j : j + 1]
         if scale == "probability":
             top = folded_gaussian_sum(point, x, y.astype(float), result.bandwidth)[0]
-            bottom = folded_gaussian_sum(point, x, np.ones(500), result.bandwidth)[0]
+            bottom = folded_gaussian_sum(point, x, np.ones(150), result.bandwidth)[0]
         else:
             kernel = norm.pdf(point[0], x, result.bandwidth)
             top, bottom = kernel @ y, kernel.sum()
         assert result.curve[j] == pytest.approx(top / bottom, abs=1e-5)
-        assert result.density[j] == pytest.approx(bottom / 500, abs=1e-5)
+        assert result.density[j] == pytest.approx(bottom / 150, abs=1e-5)
 
 
-@pytest.mark.parametrize("s", [1e-3, 0.02, 0.1, 0.5, 3.0])
+@pytest.mark.parametrize("s", [pytest.param(1e-3, marks=pytest.mark.thorough), 0.02, 3.0])
 def test_area_below_the_curve_is_its_definition(s):
     # eq. 7 by quadrature, and Lemma 10
     random, p, w = sample(2)
-    t = np.linspace(0, 1, 5_001 if s > 0.01 else 100_001)
+    t = np.linspace(0, 1, 5_001 if s > 0.01 else 50_001)
     # without events near 0, or non-events near 1, the curve touches the diagonal at the ends
     for y in (random, (p > 0.5).astype(int)):
         events, mass = (folded_gaussian_sum(t, p, part, s) for part in (w * y, w))

@@ -289,10 +289,10 @@ def test_the_curve_finds_the_truth():
 
 
 def test_intervals_cover():
-    """Of 200 samples, about 95 % of the intervals hold the true intercept and slope."""
+    """Of 100 samples, about 95 % of the intervals hold the true intercept and slope."""
     rng = np.random.default_rng(1)
     hits = np.zeros(2)
-    for _ in range(200):
+    for _ in range(100):
         x = rng.normal(size=150)
         y = rng.random(150) < 1 / (1 + np.exp(-(0.4 + 0.7 * x)))
         found = calibration_summary(y, 1 / (1 + np.exp(-x)))
@@ -301,7 +301,7 @@ def test_intervals_cover():
             found.slope.lower <= 0.7 <= found.slope.upper,
         ]
     # 0.95 +- 4 standard errors
-    assert (np.abs(hits / 200 - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 200)).all()
+    assert (np.abs(hits / 100 - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 100)).all()
 
 
 def test_borders():

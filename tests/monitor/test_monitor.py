@@ -406,7 +406,7 @@ def test_dependent_batches_raise_no_false_alarms():
 def test_dependent_batches_detect_a_drift():
     rng = np.random.default_rng(3)
     made = CalibrationMonitor(dependent_batches=True, **ALL)
-    for _ in range(150):
+    for _ in range(80):
         made.update(*clustered(rng, rho=0.1, truth=too_high))
     assert made.alarmed_
     with pytest.raises(TypeError, match="dependent_batches"):

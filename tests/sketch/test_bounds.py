@@ -56,7 +56,7 @@ def predictions(kind, rng, n):
     return 0.3 + 0.002 * rng.random(n)
 
 
-@pytest.fixture(params=[(kind, seed) for kind in KINDS for seed in (0, 1)], ids=str)
+@pytest.fixture(scope="module", params=[(kind, k % 2) for k, kind in enumerate(KINDS)], ids=str)
 def case(request):
     kind, seed = request.param
     rng, precision, n = np.random.default_rng(seed), 8 + seed, 700
@@ -109,13 +109,13 @@ def test_cutoff(case):
     assert found - step(case) - ROUNDING <= exact <= found + 2 * case.heaviest + step(case) + ROUNDING
 
 
-@pytest.mark.parametrize("n_bins", [1, 2, 16, 256])
+@pytest.mark.parametrize("n_bins", [1, 16, 256])
 def test_bins_with_edges_on_cells_are_exact(case, n_bins):
     metric = partial(metrics.expected_calibration_error, n_bins=n_bins)
     assert abs(of_sketch(metric, case.sketch) - case.exact(metric)) <= step(case) + ROUNDING
 
 
-@pytest.mark.parametrize("n_bins", [10, 15, 7])
+@pytest.mark.parametrize("n_bins", [10, 7])
 def test_other_bins_lose_the_cells_that_an_edge_divides(case, n_bins):
     metric = partial(metrics.expected_calibration_error, n_bins=n_bins)
     edges = located(np.arange(1, n_bins) / n_bins, case.sketch.precision)
@@ -130,7 +130,7 @@ def test_bins_of_equal_mass(case, n_bins):
     assert abs(of_sketch(metric, case.sketch) - case.exact(metric)) <= bound
 
 
-@pytest.mark.parametrize("bandwidth", [0.01, 0.05, 0.3])
+@pytest.mark.parametrize("bandwidth", [0.01, 0.3])
 def test_smooth_errors_at_one_scale(case, bandwidth):
     steep = math.sqrt(2 / math.pi) / bandwidth
     metric = partial(metrics.smooth_ece, bandwidth=bandwidth)

@@ -6,6 +6,7 @@ import signal
 import time
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -18,12 +19,9 @@ from sklearn_calib import CalibratedClassifier, CrossFitScorer
 from sklearn_calib.calibrators import AutoCalibrator, IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.scorers import get_scorer
 from sklearn_calib.sketch import CalibrationSketch, sketch_dask
+from tests._optional import dask, distributed
 
 pytestmark = pytest.mark.thorough
-
-dask = pytest.importorskip("dask")
-distributed = pytest.importorskip("distributed")
-joblib = pytest.importorskip("joblib")
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,9 @@ import pytest
 
 from sklearn_calib.sketch import CalibrationSketch, sketch_batches, sketch_file
 from sklearn_calib.sketch._files import Columns, table_files
+from tests._optional import Missing, feather, parquet, pyarrow
 
-pyarrow = pytest.importorskip("pyarrow", reason="pyarrow reads files")
-feather = pytest.importorskip("pyarrow.feather")
-parquet = pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.skipif(isinstance(pyarrow, Missing), reason="pyarrow reads files")
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -88,7 +87,7 @@ def test_random_tables_are_read_as_by_the_csv_module(tmp_path):
     words = ["a", "a b", '"', "x\ny", ",", "1", "7.5", "ü", "x\r\ny", "'"]
     numbers = ["0.5", "1", "0", "1e-7", "+0.5", "0.1234567890123456789", "4.9e-324", ".25", "1."]
     path = tmp_path / "a.csv"
-    for _ in range(60):
+    for _ in range(20):
         pair = rng.choice(words, size=2, replace=False)
         cells = [[rng.choice(pair), rng.choice(numbers), rng.choice(words)] for _ in range(40)]
         stream = io.StringIO(newline="")
@@ -136,12 +135,11 @@ def test_errors_late_in_a_file_name_the_row(tmp_path, rows, message):
 def test_the_row_of_an_error_many_blocks_down(tmp_path):
     path = tmp_path / "a.csv"
     for last, message in (
-        (b"0,7", "row 300002 of column 'p' is 7"),
-        (b"\xff,0.5", "row 300002 of column 'y' contains bytes that are not UTF-8"),
-        (b"0,x", "row 300002 of column 'p' is 'x', not a number"),
-        (b'"0,0.5', "row 300002 has 1 cells, but the header has 2; .* close all quotes"),
+        (b"0,7", "row 200002 of column 'p' is 7"),
+        (b"\xff,0.5", "row 200002 of column 'y' contains bytes that are not UTF-8"),
+        (b'"0,0.5', "row 200002 has 1 cells, but the header has 2; .* close all quotes"),
     ):
-        path.write_bytes(b"y,p\n" + b"1,0.5\n" * 300_000 + last + b"\n" + b"1,0.5\n" * 100_000)
+        path.write_bytes(b"y,p\n" + b"1,0.5\n" * 200_000 + last + b"\n" + b"1,0.5\n" * 100_000)
         with pytest.raises(ValueError, match=message):
             sketch_file(path, y="y", p="p")
 
@@ -253,13 +251,13 @@ def test_labels_keep_their_kind_over_files(cells, positive, tmp_path):
      (0, 1, None), (-1.0, 1.0, None), (9, 10, 10), (False, True, None)],
 )  # fmt: skip
 def test_labels_may_come_in_any_order(negative, positive, shown, tmp_path):
-    p = np.array([0.125, 0.25, 0.5, 0.625])
-    for order in itertools.product([0, 1], repeat=4):
+    p = np.array([0.125, 0.25, 0.5])
+    for order in itertools.product([0, 1], repeat=3):
         y = np.array(order)
         if len(set(order)) < 2:
             continue
         table = pyarrow.table({"y": np.where(y, positive, negative), "p": p})
-        for size in (1, 2, 3):
+        for size in (1, 2):
             feather.write_feather(table, tmp_path / "a.feather", chunksize=size)
             found = sketch_file(tmp_path, y="y", p="p")
             assert found == CalibrationSketch().update(y, p)
@@ -361,7 +359,7 @@ print(sketch_file(large, y="y", p="p").n_samples, peak() - one)
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 @pytest.mark.parametrize("kind", ["csv", "parquet", "feather"])
 def test_memory_does_not_grow_with_the_file(tmp_path, kind):
     """A file of 4.5 million rows (72 MB as arrays) takes little more than one of 1.5 million."""

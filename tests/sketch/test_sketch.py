@@ -172,7 +172,7 @@ def test_weighted_sample_against_a_dictionary_of_cells():
 def test_predictions_with_two_decimals_are_exact(unit, tmp_path):
     """Through batches of all sizes, merges, a window, and files."""
     rng = np.random.default_rng(0)
-    p = rng.integers(0, 101, 20_000) / 100
+    p = rng.integers(0, 101, 5_000) / 100
     y, w = (rng.random(p.shape[0]) < p**1.2).astype(int), unit * rng.integers(1, 4, p.shape[0])
     parts = [sketch_of(*part) for part in batches(y, p, w, number=30)]
     found = {"whole": sketch_of(y, p, w), "parts": sum(parts), "window": WindowedSketch(10**6, n_slots=10)}
@@ -183,7 +183,7 @@ def test_predictions_with_two_decimals_are_exact(unit, tmp_path):
     found["dict"] = WindowedSketch.from_dict(json.loads(json.dumps(found["window"].to_dict())))
     # small batches without weights take another way
     unweighted = CalibrationSketch()
-    for part in np.array_split(np.arange(p.shape[0]), 300):
+    for part in np.array_split(np.arange(p.shape[0]), 75):
         unweighted.update(y[part], p[part])
     for n_bins in (10, 15, 20):
         exact = expected_calibration_error(y, p, sample_weight=w, n_bins=n_bins)

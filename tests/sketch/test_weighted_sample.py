@@ -24,13 +24,13 @@ def sample(p, rng):
 @pytest.fixture(scope="module")
 def exact():
     rng = np.random.default_rng(0)
-    return sample(rng.integers(1, 256, 400) / 256, rng)
+    return sample(rng.integers(1, 256, 200) / 256, rng)
 
 
 @pytest.fixture(scope="module")
 def rounded():
     rng = np.random.default_rng(0)
-    return sample(np.concatenate((rng.random(360), rng.choice([0.1, 0.5, 0.75], 40))), rng)
+    return sample(np.concatenate((rng.random(180), rng.choice([0.1, 0.5, 0.75], 20))), rng)
 
 
 def assert_close(found, expected):
@@ -60,14 +60,14 @@ def test_tests(case, exact):
     y, p, (y_weighted, p_weighted, w) = exact
     found = case.test.test(y_weighted, p_weighted, sample_weight=w, weights="frequency")
     expected = case.test.test(y, p)
-    assert found.n_samples == expected.n_samples == 400
+    assert found.n_samples == expected.n_samples == 200
     assert_close((found.statistic, found.pvalue), (expected.statistic, expected.pvalue))
 
 
 @pytest.mark.parametrize("metric", [smooth_ece, calibration_loss])
 def test_intervals_and_null_distributions(metric, exact):
     y, p, (y_weighted, p_weighted, w) = exact
-    settings = {"metric": metric, "n_resamples": 39}
+    settings = {"metric": metric, "n_resamples": 20}
     counted = settings | {"sample_weight": w, "weights": "frequency"}
     assert_close(
         confidence_interval(y_weighted, p_weighted, **counted),
@@ -94,10 +94,10 @@ def test_calibrators(case, exact):
 
 def test_displays(exact):
     plt = pytest.importorskip("matplotlib.pyplot")
-    from sklearn_calib.plot import CutoffDisplay, DecisionDisplay, ReliabilityDisplay, RiskCoverageDisplay
+    from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay
 
     y, p, (y_weighted, p_weighted, w) = exact
-    for display in (CutoffDisplay, DecisionDisplay, ReliabilityDisplay, RiskCoverageDisplay):
+    for display in (CutoffDisplay, ReliabilityDisplay):
         pair = (
             display.from_predictions(y, p),
             display.from_predictions(y_weighted, p_weighted, sample_weight=w, weights="frequency"),
