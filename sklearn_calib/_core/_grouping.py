@@ -46,8 +46,10 @@ class ClassEvents:
     def positives(self, labels: NDArray[Any]) -> Array:
         """Return the number of events of each group, (groups, r), for labels (r, n)."""
         events = labels[:, self.rows] == self.event
-        counts = np.add.reduceat(events, group_starts(self.group), axis=1, dtype=np.float64)
-        return np.ascontiguousarray(counts.T)
+        starts = group_starts(self.group)
+        if starts.shape[0] < self.group.shape[0]:
+            events = np.add.reduceat(events, starts, axis=1, dtype=np.float64)
+        return np.ascontiguousarray(events.T, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,9 @@
 import numpy as np
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
-from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._testing._base import CalibrationTestResult, result_of
-from sklearn_calib.inference._testing._simulated import TIE, SimulatedTest, simulated, simulates, spread_of
-from sklearn_calib.inference._testing._tails import brownian_range_sf
+from sklearn_calib.inference._testing._simulated import SimulatedTest, Statistic, spread_of
 from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_ranges
 
 #: Effective size from which "auto" uses the asymptotic distribution.
@@ -86,40 +83,22 @@ class CutoffTest(SimulatedTest):
       ...
     """
 
-    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+    _name = "cutoff test"
+
+    def _statistic(self, sample: BinarySample) -> Statistic:
         grouped = group_sample(sample)
-        walk = residual_walk(grouped)
+        walk, variance = residual_walk(grouped), grouped.variance
         reach = float(np.ptp(walk))
-        variance = grouped.variance
         deviation = float(np.sqrt(variance.sum() * spread_of(grouped).own))
-        null = None
-        large = sample.clusters is None and _effective_size(variance) >= LARGE
-        simulate = simulates(self.method, large, sample.clusters)
-        if deviation == 0.0:
-            statistic, pvalue = (np.inf if reach > 0.0 else 0.0), 1.0
-            method, reason = "exact", "no information: every prediction is 0 or 1"
-        else:
-            statistic = reach / deviation
-            reason = _where(grouped, walk)
-            if simulate:
-                expected = (grouped.weight * grouped.prob)[:, np.newaxis]
-                null = simulated(
-                    self, grouped, lambda positives: walk_ranges(positives - expected) / deviation
-                )
-                pvalue = monte_carlo_pvalue(statistic, null, TIE)
-                method = f"{self.n_resamples} simulations"
-            else:
-                pvalue, method = brownian_range_sf(statistic), "asymptotic"
-        return result_of(
-            grouped,
-            test="cutoff test",
-            statistic=statistic,
-            pvalue=pvalue,
+        known = deviation == 0.0
+        return Statistic(
+            (np.inf if reach > 0.0 else 0.0) if known else reach / deviation,
+            None if known else lambda residual: walk_ranges(residual) / deviation,
+            null="brownian range",
+            large=_effective_size(variance) >= LARGE,
             estimate=reach / grouped.total,
-            method=method,
-            null_distribution=null,
-            reason=reason,
-            asymptotic_null="brownian range" if method == "asymptotic" else "",
+            reason="no information: every prediction is 0 or 1" if known else _where(grouped, walk),
+            method="exact" if known else "asymptotic",
         )
 
 

@@ -6,19 +6,9 @@ import numpy as np
 
 from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import group_sample
-from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option, check_size
-from sklearn_calib.inference._testing._base import CalibrationTestResult, result_of
-from sklearn_calib.inference._testing._simulated import (
-    MOST_SIMULATED,
-    TIE,
-    SimulatedTest,
-    simulated,
-    simulates,
-    spread_of,
-)
-from sklearn_calib.inference._testing._tails import chi2_sf
+from sklearn_calib.inference._testing._simulated import MOST_SIMULATED, SimulatedTest, Statistic, spread_of
 
 
 class HosmerLemeshowTest(SimulatedTest):
@@ -102,50 +92,39 @@ class HosmerLemeshowTest(SimulatedTest):
         check_option(self.strategy, "strategy", ("quantile", "uniform"))
         super()._check_parameters()
 
-    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+    _name = "Hosmer-Lemeshow test"
+
+    def _statistic(self, sample: BinarySample) -> Statistic:
         grouped = group_sample(sample)
         starts = bin_starts(grouped, int(self.n_bins), self.strategy)
-        terms = (
-            grouped.weight,
-            grouped.weight * grouped.prob,
-            grouped.weight * (1.0 - grouped.prob),
-            grouped.residual,
+        weight, p = grouped.weight, grouped.prob
+        count, events, others, gap = (
+            np.add.reduceat(term, starts)
+            for term in (weight, weight * p, weight * (1.0 - p), grouped.residual)
         )
-        count, events, others, gap = (np.add.reduceat(term, starts) for term in terms)
+        # n_b m_b (1 - m_b)
         variance = events * others / count
         if grouped.design is not None:
             # the sum of w^2 replaces that of w
             variance *= np.add.reduceat(grouped.design.squares, starts) / count * spread_of(grouped).own
-        counts = variance > 0.0
-        df = int(np.count_nonzero(counts))
-        null, asymptotic_null, method = None, "", f"asymptotic, chi-squared with {df} df"
+        used = variance > 0.0
+        df = int(np.count_nonzero(used))
 
-        def statistics(positives: Array) -> Array:
-            difference = np.add.reduceat(positives, starts, axis=0)[counts] - events[counts, np.newaxis]
-            return np.asarray((difference**2 / variance[counts, np.newaxis]).sum(axis=0))
+        def of(residual: Array) -> Array:
+            gaps = np.add.reduceat(residual, starts, axis=0)[used]
+            return np.asarray((gaps**2 / variance[used, np.newaxis]).sum(axis=0))
 
-        statistic = float(statistics(grouped.positives[:, np.newaxis])[0])
-        if df:
-            if simulates(self.method, grouped.total > MOST_SIMULATED, grouped.clusters):
-                null = simulated(self, grouped, statistics, power=1.0)
-                pvalue, method = monte_carlo_pvalue(statistic, null, TIE), f"{self.n_resamples} simulations"
-            else:
-                pvalue, asymptotic_null = chi2_sf(statistic, df), f"chi2({df})"
-            fewest = float(np.minimum(events, others)[counts].min())
-            reason = f"fewest expected events or non-events in a bin: {fewest:.3g}"
-        else:
-            pvalue, reason = 1.0, "no information: every prediction is 0 or 1"
-        if (gap[~counts] != 0.0).any():
-            # a gap without variance is an outcome of probability zero
-            statistic = np.inf
-        return result_of(
-            grouped,
-            test="Hosmer-Lemeshow test",
-            statistic=statistic,
-            pvalue=pvalue,
+        fewest = np.minimum(events, others)[used].min(initial=np.inf)
+        reason = f"fewest expected events or non-events in a bin: {fewest:.3g}"
+        # a gap without variance is an outcome of probability zero
+        impossible = (gap[~used] != 0.0).any()
+        return Statistic(
+            np.inf if impossible else float(of(grouped.residual[:, np.newaxis])[0]),
+            of if df else None,
+            null=f"chi2({df})",
+            large=grouped.total > MOST_SIMULATED,
             estimate=float(np.sqrt((gap**2 / count).sum() / grouped.total)),
-            method=method,
-            null_distribution=null,
-            reason=reason,
-            asymptotic_null=asymptotic_null,
+            reason=reason if df else "no information: every prediction is 0 or 1",
+            method=f"asymptotic, chi-squared with {df} df",
+            power=1.0,
         )

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._clusters import dependence_of
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
-from sklearn_calib._core._null import draw_positives
+from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -20,7 +21,8 @@ from sklearn_calib._validation import (
     check_randomness,
     check_size,
 )
-from sklearn_calib.inference._testing._base import CalibrationTest
+from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._testing._tails import null_tail
 
 _METHODS = ("auto", "asymptotic", "monte_carlo")
 
@@ -37,10 +39,37 @@ MOST_SIMULATED = 10_000
 _LARGE, _LARGE_VARIANCE = 100_000.0, 2000.0
 
 
+@dataclass(frozen=True, eq=False)
+class Statistic:
+    """The formula of a test for one sample, with what its result says.
+
+    ``of`` maps residual sums of the groups, (groups, r), to r values of the statistic; None if the
+    predictions contain no information. Values far from 0 are evidence; asymptotically the absolute value has
+    the distribution ``null`` of :func:`null_tail`, on which "auto" relies if the sample is ``large``.
+    With sampling weights, simulated values are multiplied by the ``power`` of the ratio of variances
+    ``spread``.
+    """
+
+    value: float
+    of: Callable[[Array], Array] | None
+    null: str
+    large: bool
+    estimate: float
+    reason: str
+    method: str = "asymptotic"
+    spread: Spread | None = None
+    power: float = 0.5
+
+
 class SimulatedTest(CalibrationTest):
-    """Base class of tests of simulated or asymptotic p-values."""
+    """Base class of tests of simulated or asymptotic p-values.
+
+    A test is its ``_statistic``; how samples are simulated, weighted and counted is said here.
+    """
 
     _knows_clusters = _knows_sampling = True
+    _name = ""
+    _tail = "upper"
 
     def __init__(
         self,
@@ -63,6 +92,43 @@ class SimulatedTest(CalibrationTest):
         check_option(self.method, "method", _METHODS)
         check_size(self.n_resamples, "n_resamples")
         check_randomness(self.random_state)
+
+    def _statistic(self, sample: BinarySample) -> Statistic:
+        raise AssertionError("a test defines _statistic or _test_sample")
+
+    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+        found = self._statistic(sample)
+        null, method, asymptotic_null, pvalue, clustered = None, found.method, "", 1.0, {}
+        simulate = simulates(self.method, found.large, sample.clusters)
+        if found.of is not None and simulate:
+            grouped, of = group_sample(sample), found.of
+            spreads = () if found.spread is None else (found.spread,)
+            # residuals have no rounding error where outcomes are almost certain
+            expected = (grouped.weight * grouped.prob)[:, np.newaxis]
+            null = simulated(
+                self, grouped, lambda positives: of(positives - expected), *spreads, power=found.power
+            )
+            pvalue = monte_carlo_pvalue(abs(found.value), np.abs(null), TIE)
+            method = f"{self.n_resamples} simulations{', two-sided' if self._tail == 'two-sided' else ''}"
+        elif found.of is not None:
+            pvalue, asymptotic_null = null_tail(found.null, found.value), found.null
+        if sample.clusters is not None:
+            grouped = group_sample(sample)
+            clustered = dependence_of(grouped.clusters, grouped.prob)
+        return CalibrationTestResult(
+            test=self._name,
+            null_hypothesis="P(Y = 1 | p) = p",
+            statistic=found.value,
+            pvalue=pvalue,
+            estimate=found.estimate,
+            method=method,
+            n_samples=round(sample.total),
+            null_distribution=null,
+            reason=found.reason,
+            tail=self._tail,
+            asymptotic_null=asymptotic_null,
+            **clustered,
+        )
 
 
 def is_large(sample: BinarySample) -> bool:

@@ -5,21 +5,16 @@ import math
 import numpy as np
 
 from sklearn_calib._core._binning import slices
-from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import group_sample
-from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._testing._base import CalibrationTestResult
 from sklearn_calib.inference._testing._simulated import (
     MOST_SIMULATED,
-    TIE,
     SimulatedTest,
     Spread,
-    simulated,
-    simulates,
+    Statistic,
     spread_of,
 )
-from sklearn_calib.inference._testing._tails import normal_two_sided
 
 # A mean excess below this is rounding.
 _ROUNDING = 1e-15
@@ -76,54 +71,38 @@ class SpiegelhalterTest(SimulatedTest):
     -0.905, p-value 0.530
     """
 
-    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+    _name = "Spiegelhalter's z"
+    _tail = "two-sided"
+
+    def _statistic(self, sample: BinarySample) -> Statistic:
         excess = variance = 0.0
         for rows in slices(sample.p.shape[0]):
-            prob = sample.p[rows]
-            covariate = 1.0 - 2.0 * prob
-            weighted = covariate if sample.w is None else sample.w[rows] * covariate
-            excess += float((sample.y[rows] - prob) @ weighted)
-            if sample.w is not None and sample.sampling:
-                covariate = weighted
-            variance += float((prob * (1.0 - prob) * covariate) @ weighted)
-        spread = Spread()
-        if sample.sampling:
-            spread = spread_of(group_sample(sample), lambda p: 1.0 - 2.0 * p)
+            p, w = sample.p[rows], sample.weights[rows]
+            u = 1.0 - 2.0 * p
+            excess += float((sample.y[rows] - p) @ (w * u))
+            variance += float((p * (1.0 - p) * (w if sample.sampling else 1.0) * u) @ (w * u))
+        spread = spread_of(group_sample(sample), lambda p: 1.0 - 2.0 * p) if sample.sampling else Spread()
         deviation = math.sqrt(variance * spread.own)
-        null, method, asymptotic_null, clustered = None, "asymptotic, normal, two-sided", "", {}
-        if deviation > 0.0:
-            statistic = excess / deviation
-            if simulates(self.method, sample.total > MOST_SIMULATED, sample.clusters):
-                grouped = group_sample(sample)
-                covariate = (1.0 - 2.0 * grouped.prob) / deviation
-                # residuals have no rounding error where outcomes are almost certain
-                mean = (grouped.weight * grouped.prob)[:, np.newaxis]
-                null = simulated(self, grouped, lambda positives: covariate @ (positives - mean), spread)
-                pvalue = monte_carlo_pvalue(abs(statistic), np.abs(null), TIE)
-                method = f"{self.n_resamples} simulations, two-sided"
-            else:
-                pvalue, asymptotic_null = normal_two_sided(statistic), "normal"
-            direction = "above" if excess > 0.0 else "below"
-            expected = abs(excess) <= _ROUNDING * sample.total
-            reason = "Brier score as expected" if expected else f"Brier score {direction} its expectation"
-        else:
-            # an excess without variance is an outcome of probability zero
-            statistic, pvalue = (np.inf if excess > 0.0 else 0.0), 1.0
+        direction = "above" if excess > 0.0 else "below"
+        expected = abs(excess) <= _ROUNDING * sample.total
+        reason = "Brier score as expected" if expected else f"Brier score {direction} its expectation"
+        if deviation == 0.0:
             reason = "no information: every prediction is 0, 1/2 or 1"
-        if sample.clusters is not None:
-            grouped = group_sample(sample)
-            clustered = dependence_of(grouped.clusters, grouped.prob)
-        return CalibrationTestResult(
-            test="Spiegelhalter's z",
-            null_hypothesis="P(Y = 1 | p) = p",
-            statistic=statistic,
-            pvalue=pvalue,
+            # an excess without variance is an outcome of probability zero
+            value, of = np.inf if excess > 0.0 else 0.0, None
+        else:
+            value = excess / deviation
+
+            def of(residual: Array) -> Array:
+                return ((1.0 - 2.0 * group_sample(sample).prob) / deviation) @ residual
+
+        return Statistic(
+            value,
+            of,
+            null="normal",
+            large=sample.total > MOST_SIMULATED,
             estimate=excess / sample.total,
-            method=method,
-            n_samples=round(sample.total),
-            null_distribution=null,
             reason=reason,
-            tail="two-sided",
-            asymptotic_null=asymptotic_null,
-            **clustered,
+            method="asymptotic, normal, two-sided",
+            spread=spread,
         )

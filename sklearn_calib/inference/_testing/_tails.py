@@ -28,6 +28,13 @@ def normal_two_sided(z: float) -> float:
     return max(float(erfc(abs(z) / math.sqrt(2.0))), _TINY)
 
 
+def null_tail(distribution: str, x: float) -> float:
+    """Return the tail probability of an ``asymptotic_null`` from ``x`` on; of "normal", of both tails."""
+    if distribution == "normal":
+        return normal_two_sided(x)
+    return brownian_range_sf(x) if distribution == "brownian range" else chi2_sf(x, _degrees(distribution))
+
+
 def gamma_sf(z: Array, skewness: Array) -> Array:
     """Return P(Z >= z) for Z of mean 0, variance 1 and given skewness, by a shifted gamma distribution.
 
@@ -62,10 +69,14 @@ def null_density(distribution: str, x: Array) -> Array:
     if distribution == "brownian range":
         terms = (-1.0) ** (_TERMS - 1.0) * _TERMS**2 * null_density("normal", np.multiply.outer(x, _TERMS))
         return np.where(x < _SMALLEST_RANGE, 0.0, 8.0 * terms.sum(axis=1))
+    half = _degrees(distribution) / 2.0
+    return np.exp((half - 1.0) * np.log(x) - 0.5 * x - half * math.log(2.0) - gammaln(half))
+
+
+def _degrees(distribution: str) -> int:
     chi2 = re.fullmatch(r"chi2\(([1-9][0-9]*)\)", distribution)
     if chi2 is None:
         raise ValueError(
             f"asymptotic_null must be 'normal', 'chi2(k)' or 'brownian range', got {distribution!r}."
         )
-    half = int(chi2[1]) / 2.0
-    return np.exp((half - 1.0) * np.log(x) - 0.5 * x - half * math.log(2.0) - gammaln(half))
+    return int(chi2[1])
