@@ -197,6 +197,10 @@ class GroupedOutcomes:
             self.prob[inside], self.weight[inside], self.positives[inside], clusters, design, events
         )
 
+    def frequencies(self) -> tuple[float, float]:
+        """Return mean prediction and event frequency."""
+        return float(self.weight @ self.prob) / self.total, float(self.positives.sum()) / self.total
+
     def contradictions(self) -> tuple[float, float]:
         """Return how many samples contradict a prediction of exactly 0 or 1, and how many have one."""
         negatives = self.weight - self.positives
