@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from sklearn_calib._core._grouping import as_sampled, group_sample
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._recalibration import LogitOutcomes
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import BinarySample, check_binary, samples_of_groups
 
 
@@ -55,7 +55,7 @@ def group_differences_test(
     groups: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
-    weights: Literal["sampling", "frequency"] = "sampling",
+    weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> GroupDifferences:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._grouping import GroupedOutcomes, balanced_bins, group_sample, group_starts
 from sklearn_calib._core._null import draw_positives
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import check_binary, check_fraction, check_generator, check_resamples
 from sklearn_calib.inference._testing._simulated import spread_of
 
@@ -77,7 +77,7 @@ def find_regions(
     n_resamples: int = 999,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     sample_weight: ArrayLike | None = None,
-    weights: Literal["sampling", "frequency"] = "sampling",
+    weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> tuple[Region, ...]:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core._grouping import as_sampled
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._progress import Progress
+from sklearn_calib._typing import Weights
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -226,7 +227,7 @@ def calibration_report(
     groups: ArrayLike | None = None,
     features: Any = None,
     sample_weight: ArrayLike | None = None,
-    weights: str = "sampling",
+    weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
     labels: ArrayLike | None = None,
