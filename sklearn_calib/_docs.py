@@ -233,10 +233,9 @@ weights : {"sampling", "frequency"}, default="sampling"
     (case-control samples) are recognised. "frequency": a weight of k, a whole number, stands for k samples,
     as in summaries and tables of counts.""",
     "counted_weight": """\
-weights : {"sampling", "frequency"}, default="sampling"
-    What weights mean. "frequency": a weight of k, a whole number, stands for k samples. "sampling": a sample
-    stands for others that were not drawn; this is not supported here, where samples are counted, so that
-    weights other than 0 and 1 raise an error.""",
+weights : "frequency" or None, default=None
+    What weights mean. "frequency": a weight of k, a whole number, stands for k samples. None: only weights of
+    0 and 1. Sampling weights are not supported here, where samples are counted.""",
     "dependence": """\
 n_clusters : int or None
     Number of clusters; None if samples were taken to be independent.

@@ -21,11 +21,11 @@ CHUNK = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
-class ClassEvents:
-    """Which labels of a multiclass sample are the events of grouped outcomes.
+class EventLabels:
+    """Which labels of a multiclass sample are the events of a binary sample, or of grouped outcomes.
 
-    The event of sample ``rows[i]``, of group ``group[i]``, is the label ``event[i]``; groups are sorted.
-    Simulated events are those of ``labels``, which other grouped outcomes share.
+    The event of sample ``rows[i]``, of group ``group[i]``, is the label ``event[i]``; groups are sorted, and
+    in a binary sample they are its samples. Simulated events are those of ``labels``, which others share.
     """
 
     labels: Any
@@ -33,15 +33,15 @@ class ClassEvents:
     event: NDArray[np.intp]
     group: NDArray[np.intp]
 
-    def moved(self, place: NDArray[np.intp]) -> ClassEvents:
+    def moved(self, place: NDArray[np.intp]) -> EventLabels:
         """Return the events with group ``place[g]`` in place of g."""
         return replace(self, group=place[self.group])
 
-    def taken(self, groups: NDArray[np.bool_]) -> ClassEvents:
+    def taken(self, groups: NDArray[np.bool_]) -> EventLabels:
         """Return the events of a subset of the groups."""
         kept = groups[self.group]
         group = (np.cumsum(groups) - 1)[self.group[kept]]
-        return ClassEvents(self.labels, self.rows[kept], self.event[kept], group)
+        return EventLabels(self.labels, self.rows[kept], self.event[kept], group)
 
     def positives(self, labels: NDArray[Any]) -> Array:
         """Return the number of events of each group, (groups, r), for labels (r, n)."""
@@ -68,7 +68,7 @@ class Design:
     positives: Array
     clusters: Clusters | None = None
     class_weights: Array | None = None
-    events: ClassEvents | None = None
+    events: EventLabels | None = None
 
     def samples(self, prob: Array) -> GroupedOutcomes:
         """Return the cells, whose predictions can be tied, from the event probability of each prediction."""
@@ -127,7 +127,7 @@ class GroupedOutcomes:
     positives: Array
     clusters: Clusters | None = None
     design: Design | None = None
-    events: ClassEvents | None = None
+    events: EventLabels | None = None
 
     @property
     def total(self) -> float:
@@ -196,6 +196,10 @@ class GroupedOutcomes:
         return GroupedOutcomes(
             self.prob[inside], self.weight[inside], self.positives[inside], clusters, design, events
         )
+
+    def frequencies(self) -> tuple[float, float]:
+        """Return mean prediction and event frequency."""
+        return float(self.weight @ self.prob) / self.total, float(self.positives.sum()) / self.total
 
     def contradictions(self) -> tuple[float, float]:
         """Return how many samples contradict a prediction of exactly 0 or 1, and how many have one."""
@@ -308,12 +312,26 @@ def group_sample(sample: Any) -> GroupedOutcomes:
     found: GroupedOutcomes | None = sample.cache.get("grouped")
     if found is not None:
         return found
-    if sample.clusters is None and not sample.sampling:
-        return group_outcomes(sample.y, sample.p, sample.w)
     given = sample.y, sample.p, sample.w, sample.clusters
     found = _group_design(*given, sample.class_weights) if sample.sampling else group_outcomes(*given)
-    sample.cache["grouped"] = found
+    if sample.events is not None:
+        found = _with_events(found, sample)
+    if sample.clusters is not None or sample.sampling or sample.events is not None:
+        sample.cache["grouped"] = found
     return found
+
+
+def _with_events(grouped: GroupedOutcomes, sample: Any) -> GroupedOutcomes:
+    """Return grouped outcomes whose simulated events are those of the labels of the sample."""
+    # cells of equal predictions and, if these are sampling weights, of equal weights
+    order = np.lexsort((sample.weights, sample.p))
+    p, w = sample.p[order], sample.weights[order]
+    new = np.append(False, (p[1:] != p[:-1]) | (w[1:] != w[:-1]))
+    rows, event = sample.events.rows[order], sample.events.event[order]
+    events = EventLabels(sample.events.labels, rows, event, np.cumsum(new))
+    if grouped.design is None:
+        return replace(grouped, events=events)
+    return replace(grouped, design=replace(grouped.design, events=events))
 
 
 def support_of(sample: Any, clusters: Clusters | None, prob: Array) -> dict[str, Any]:

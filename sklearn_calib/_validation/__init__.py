@@ -28,6 +28,7 @@ from sklearn_calib._validation._numbers import (
     LARGEST_SCORE,
     ROUNDING,
     ROW_SUM_TOLERANCE,
+    check_counting,
     check_counts,
     check_frequency_weights,
     check_length,

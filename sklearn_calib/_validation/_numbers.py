@@ -191,14 +191,19 @@ def check_frequency_weights(w: Array) -> NDArray[np.int64]:
     return times.astype(np.int64)
 
 
-def check_counts(w: Array, weights: str) -> NDArray[np.int64]:
+def check_counting(weights: str | None) -> None:
+    """Raise unless ``weights`` is "frequency" or None, where weights can only count samples."""
+    if weights is not None:
+        check_option(weights, "weights", ("frequency",), "None")
+
+
+def check_counts(w: Array, weights: str | None) -> NDArray[np.int64]:
     """Return numbers of samples as int64; raise if ``weights`` are not declared to be such."""
-    frequency = check_option(weights, "weights", ("sampling", "frequency")) == "frequency"
-    if not (frequency or np.isin(w, (0.0, 1.0)).all()):
+    check_counting(weights)
+    if weights is None and not np.isin(w, (0.0, 1.0)).all():
         raise ValueError(
-            "sample_weight has other values than 0 and 1, but sampling weights (the default, "
-            "weights='sampling') are not supported here, where samples are counted. Pass weights='frequency' "
-            "if a weight of k stands for k samples."
+            "sample_weight has other values than 0 and 1, but sampling weights are not supported here, where "
+            "samples are counted. Pass weights='frequency' if a weight of k stands for k samples."
         )
     return check_frequency_weights(w)
 

@@ -49,6 +49,8 @@ class _Weighted:
     sampling: bool = field(default=False, kw_only=True)
     # the sampling weight of each class, if weights depend on the class alone
     class_weights: Array | None = field(default=None, kw_only=True)
+    # simulated outcomes are these events of labels that other samples share; subsets have their own
+    events: Any = field(default=None, kw_only=True)
     # what is computed from the sample once
     cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -74,7 +76,7 @@ class _Weighted:
         if clusters is not None:
             # without gaps
             clusters = np.unique(clusters[index], return_inverse=True)[1]
-        return replace(self, y=self.y[index], p=self.p[index], w=w, clusters=clusters)
+        return replace(self, y=self.y[index], p=self.p[index], w=w, clusters=clusters, events=None)
 
 
 @dataclass(frozen=True, eq=False)

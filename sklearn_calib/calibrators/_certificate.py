@@ -18,8 +18,9 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group
 from sklearn_calib._core._null import draw_outcomes
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text
-from sklearn_calib._typing import Array, Codes
+from sklearn_calib._typing import Array, Codes, CountingWeights
 from sklearn_calib._validation import (
+    check_counting,
     check_fraction,
     check_generator,
     check_option,
@@ -132,7 +133,7 @@ class CutoffCertificateMixin:
         *,
         n_resamples: int = 999,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
-        weights: str = "sampling",
+        weights: CountingWeights = None,
     ) -> CutoffCertificate:
         r"""Return an upper confidence bound of the cutoff calibration error of the map on new data.
 
@@ -161,9 +162,9 @@ class CutoffCertificateMixin:
         n_resamples : int, default=999
             Number of bootstrap samples of "fitted"; at least 1 / (1 - ``confidence``) - 1.
         %(random_state)s
-        weights : {"sampling", "frequency"}, default="sampling"
+        weights : "frequency" or None, default=None
             What ``sample_weight`` of ``fit`` meant. "frequency": a weight of k, a whole number, stands for k
-            independent samples. "sampling": a sample stands for others that were not drawn. Such fits have no
+            independent samples. None: only weights of 0 and 1. Fits with sampling weights have no
             certificate; use the upper limit of :func:`sklearn_calib.inference.confidence_interval` for
             samples that were not used in the fit.
 
@@ -190,14 +191,13 @@ class CutoffCertificateMixin:
         check_option(method, "method", CERTIFICATE_METHODS)
         check_size(n_resamples, "n_resamples")
         check_randomness(random_state)
-        check_option(weights, "weights", ("sampling", "frequency"))
+        check_counting(weights)
         check_is_fitted(self)
-        if weights == "sampling" and hasattr(self, "_fitted_outcomes") and self._weighted:
+        if weights is None and hasattr(self, "_fitted_outcomes") and self._weighted:
             raise ValueError(
                 "sample_weight was not 1 everywhere in fit, but certificates count samples: sampling weights "
-                "(the default, weights='sampling') are not supported. Use the upper limit of "
-                "confidence_interval with metric='cutoff_calibration_error' and the weights, for samples "
-                "that fit did not use. Pass weights='frequency' only if a weight of k counts k equal samples."
+                "are not supported. Use the upper limit of confidence_interval with "
+                "metric='cutoff_calibration_error' and the weights, for samples that fit did not use. Pass weights='frequency' only if a weight of k counts k equal samples."
             )
         if method == "fitted":
             n_resamples = check_resamples(n_resamples, confidence)

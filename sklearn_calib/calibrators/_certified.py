@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._maps import Step, through
-from sklearn_calib._typing import Array, Codes
+from sklearn_calib._typing import Array, Codes, CountingWeights
 from sklearn_calib._validation import (
     check_counts,
     check_fraction,
@@ -141,7 +141,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         confidence: float = 0.95,
         method: str = "asymptotic",
         random_state: Any = 0,
-        weights: str = "sampling",
+        weights: CountingWeights = None,
     ) -> None:
         self.calibrator = calibrator
         self.target = target

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._maps import OneVsRest
-from sklearn_calib._typing import Array, Codes
+from sklearn_calib._typing import Array, Codes, CountingWeights
 from sklearn_calib._validation import check_fraction, check_frequency_weights, check_generator
 from sklearn_calib.calibrators._base import (
     BaseCalibrator,
@@ -98,7 +98,7 @@ class OneVsRestCalibrator(BaseCalibrator):
         *,
         n_resamples: int = 999,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
-        weights: str = "sampling",
+        weights: CountingWeights = None,
     ) -> CutoffCertificate:
         """Return a simultaneous bound of the cutoff calibration errors of all calibrators on new data.
 

@@ -8,9 +8,11 @@ from sklearn_calib.inference._comparison import (
     compare_models,
 )
 from sklearn_calib.inference._dominance import DominanceResult, dominance_test
+from sklearn_calib.inference._group_differences import GroupDifferences, group_differences_test
 from sklearn_calib.inference._intervals import ConfidenceInterval, confidence_interval
 from sklearn_calib.inference._null_distribution import NullDistribution, expected_under_calibration
 from sklearn_calib.inference._planning import required_n_samples
+from sklearn_calib.inference._regions import Region, find_regions
 from sklearn_calib.inference._segments import (
     MulticalibrationResult,
     Segment,
@@ -42,6 +44,7 @@ __all__ = [
     "CoxTest",
     "CutoffTest",
     "DominanceResult",
+    "GroupDifferences",
     "HosmerLemeshowTest",
     "KernelScale",
     "KernelTest",
@@ -50,6 +53,7 @@ __all__ = [
     "ModelSummary",
     "MulticalibrationResult",
     "NullDistribution",
+    "Region",
     "SampleSplittingTest",
     "Segment",
     "SegmentsResult",
@@ -65,7 +69,9 @@ __all__ = [
     "confidence_interval",
     "dominance_test",
     "expected_under_calibration",
+    "find_regions",
     "find_segments",
+    "group_differences_test",
     "multicalibration_error",
     "required_n_samples",
 ]

@@ -15,7 +15,7 @@ from sklearn_calib._core._grouping import weight_words
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import (
     check_fraction,
     check_generator,
@@ -252,7 +252,7 @@ def compare_models(
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     intervals: bool = True,
     sample_weight: ArrayLike | None = None,
-    weights: Literal["sampling", "frequency"] = "sampling",
+    weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
     reduction: Literal["classwise", "confidence", "top-label"] | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from sklearn_calib._core._null import MAX_ELEMENTS, monte_carlo_pvalue, tail_ran
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import (
     check_fraction,
     check_generator,
@@ -317,7 +317,7 @@ def dominance_test(
     n_resamples: int = 999,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     sample_weight: ArrayLike | None = None,
-    weights: Literal["sampling", "frequency"] = "sampling",
+    weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
     reduction: Reduction = "classwise",

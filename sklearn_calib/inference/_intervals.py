@@ -25,7 +25,7 @@ from sklearn_calib._core._grouping import (
 from sklearn_calib._core._null import MAX_KEPT, CoupledOutcomes, draw_null, draw_outcomes, is_light
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import (
     BinarySample,
     check_fraction,
@@ -127,7 +127,7 @@ def confidence_interval(
     n_resamples: int = 200,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     sample_weight: ArrayLike | None = None,
-    weights: Literal["sampling", "frequency"] = "sampling",
+    weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
     reduction: Literal["classwise", "confidence", "top-label"] | None = None,

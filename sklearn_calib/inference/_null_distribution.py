@@ -12,7 +12,7 @@ from sklearn_calib._core._clusters import cluster_words, dependence_of
 from sklearn_calib._core._grouping import weight_words, weighting
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import (
     check_fraction,
     check_generator,
@@ -79,7 +79,7 @@ def expected_under_calibration(
     n_resamples: int = 999,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     sample_weight: ArrayLike | None = None,
-    weights: str = "sampling",
+    weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
     reduction: Literal["classwise", "confidence", "top-label"] | None = None,

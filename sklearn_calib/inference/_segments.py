@@ -18,7 +18,7 @@ from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue, sample_labels, tail_rank
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, pvalue_text, pvalue_words, result_html, text_html
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -590,7 +590,7 @@ def find_segments(
     n_resamples: int = 999,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     sample_weight: ArrayLike | None = None,
-    weights: str = "sampling",
+    weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
     reduction: Reduction = "classwise",
@@ -735,7 +735,7 @@ def multicalibration_error(
     n_resamples: int = 999,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     sample_weight: ArrayLike | None = None,
-    weights: str = "sampling",
+    weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
     reduction: Reduction = "classwise",

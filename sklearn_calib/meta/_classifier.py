@@ -19,7 +19,7 @@ from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import UNUSED, routing_enabled, slice_metadata
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, CountingWeights
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators import CutoffCertificate
 from sklearn_calib.calibrators._base import inside, may_be_certain
@@ -387,7 +387,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         *,
         n_resamples: int = 999,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
-        weights: str = "sampling",
+        weights: CountingWeights = None,
     ) -> CutoffCertificate:
         """Return an upper confidence bound of the cutoff calibration error of the calibrated classifier.
 

@@ -18,7 +18,7 @@ from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import safe_indexing, slice_metadata
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
-from sklearn_calib._typing import Array, Codes
+from sklearn_calib._typing import Array, Codes, CountingWeights
 from sklearn_calib._validation import (
     check_counts,
     check_fraction,
@@ -233,7 +233,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         abstain_label: Any = None,
         validation_fraction: float = 0.25,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
-        weights: str = "sampling",
+        weights: CountingWeights = None,
     ) -> None:
         self.estimator = estimator
         self.target = target

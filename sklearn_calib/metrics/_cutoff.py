@@ -20,7 +20,7 @@ from sklearn_calib._core._null import bootstrap_counts
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import (
     BinarySample,
     check_binary,
@@ -305,7 +305,7 @@ def cutoff_result(
     y_proba: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
-    weights: Literal["sampling", "frequency"] = "sampling",
+    weights: Weights = "sampling",
     pos_label: Any = None,
 ) -> CutoffResult:
     """Compute the cutoff calibration error with the attaining interval, cumulative residuals and margins.

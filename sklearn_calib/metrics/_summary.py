@@ -26,7 +26,7 @@ from sklearn_calib._core._smooth_logistic import smooth_frequency
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import (
     check_binary,
     check_fraction,
@@ -308,7 +308,7 @@ def calibration_summary(
     confidence: float = 0.95,
     method: Literal["wald", "profile"] = "wald",
     sample_weight: ArrayLike | None = None,
-    weights: Literal["sampling", "frequency"] = "sampling",
+    weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> CalibrationSummary:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import CountingWeights
 from sklearn_calib._validation import (
     check_counts,
     check_flag,
@@ -218,7 +219,7 @@ class CalibrationMonitor:
         y_proba: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
-        weights: str = "sampling",
+        weights: CountingWeights = None,
         time: Any = None,
     ) -> list[CalibrationAlert]:
         """Add the next batch, of any size. The order within a batch does not matter.

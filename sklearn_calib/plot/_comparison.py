@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import pvalue_words
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import check_generator
 from sklearn_calib.inference import ModelComparison, compare_models
 from sklearn_calib.metrics._names import as_metric
@@ -217,7 +217,7 @@ class ComparisonDisplay:
         confidence: float = 0.95,
         n_resamples: int = 999,
         sample_weight: ArrayLike | None = None,
-        weights: Literal["sampling", "frequency"] = "sampling",
+        weights: Weights = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,

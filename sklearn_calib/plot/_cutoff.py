@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from sklearn_calib._core._null import tail_rank
 from sklearn_calib._html import number_text
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import (
     check_fraction,
     check_option,
@@ -190,7 +190,7 @@ class CutoffDisplay(DisplayMixin):
         *,
         n_resamples: int = 999,
         sample_weight: ArrayLike | None = None,
-        weights: Literal["sampling", "frequency"] = "sampling",
+        weights: Weights = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,

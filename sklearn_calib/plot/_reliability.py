@@ -17,6 +17,7 @@ from sklearn_calib._compat import safe_indexing
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text
+from sklearn_calib._typing import Weights
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -181,7 +182,7 @@ class ReliabilityDisplay(DisplayMixin):
         scale: Literal["probability", "logit"] = "probability",
         annotate: bool = False,
         sample_weight: ArrayLike | None = None,
-        weights: Literal["sampling", "frequency"] = "sampling",
+        weights: Weights = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
         name: str | None = None,
@@ -519,7 +520,7 @@ def reliability_grid(
     *,
     groups: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-    weights: Literal["sampling", "frequency"] = "sampling",
+    weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
     labels: ArrayLike | None = None,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._html import number_text
+from sklearn_calib._typing import Weights
 from sklearn_calib._validation import (
     as_array,
     check_fraction,
@@ -102,7 +103,7 @@ class RiskCoverageDisplay(DisplayMixin):
         y_proba: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
-        weights: Literal["sampling", "frequency"] = "sampling",
+        weights: Weights = "sampling",
         pos_label: Any = None,
         reduction: Reduction = "confidence",
         labels: ArrayLike | None = None,

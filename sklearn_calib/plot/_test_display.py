@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri
 
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import check_fraction
 from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, SequentialTestResult
 from sklearn_calib.inference._names import as_test
@@ -153,7 +153,7 @@ class TestDisplay(DisplayMixin):
         *,
         test: str | CalibrationTest,
         sample_weight: ArrayLike | None = None,
-        weights: Literal["sampling", "frequency"] = "sampling",
+        weights: Weights = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
         labels: ArrayLike | None = None,

@@ -15,7 +15,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, pvalue_words
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import (
     check_binary,
     check_fraction,
@@ -233,7 +233,7 @@ class _MeanLossDisplay(_ThresholdDisplay):
         band: Literal["pointwise", "simultaneous"] | None = "pointwise",
         n_resamples: int = 999,
         sample_weight: ArrayLike | None = None,
-        weights: Literal["sampling", "frequency"] = "sampling",
+        weights: Weights = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
         labels: ArrayLike | None = None,
@@ -503,7 +503,7 @@ class DecisionDisplay(_ThresholdDisplay):
         band: Literal["null"] | None = "null",
         n_resamples: int = 999,
         sample_weight: ArrayLike | None = None,
-        weights: Literal["sampling", "frequency"] = "sampling",
+        weights: Weights = "sampling",
         pos_label: Any = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         name: str | None = None,

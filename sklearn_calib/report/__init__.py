@@ -1,6 +1,6 @@
 """Calibration reports: metrics, tests, findings and figures for one set of predictions."""
 
-from sklearn_calib.report._numbers import ReportMetric, ReportPart, ReportRegion, ReportTest
+from sklearn_calib.report._numbers import ReportMetric, ReportPart, ReportTest
 from sklearn_calib.report._report import CalibrationReport, calibration_report
 from sklearn_calib.report._requirements import (
     CalibrationRequirements,
@@ -13,7 +13,6 @@ __all__ = [
     "CalibrationRequirements",
     "ReportMetric",
     "ReportPart",
-    "ReportRegion",
     "ReportTest",
     "RequirementResult",
     "RequirementsResult",

@@ -7,23 +7,19 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import bdtrc, expit, xlog1py, xlogy
-from scipy.stats import chi2, norm, t
+from scipy.special import expit, xlog1py, xlogy
+from scipy.stats import norm, t
 from sklearn.model_selection import PredefinedSplit
 
 from sklearn_calib._core._grouping import (
     GroupedOutcomes,
     as_sampled,
-    balanced_bins,
     condensed,
     group_sample,
-    group_starts,
     support_of,
 )
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._multiple import adjust_pvalues
-from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_option, least_resamples
 from sklearn_calib.calibrators import (
@@ -41,6 +37,7 @@ from sklearn_calib.inference import (
     CombinedTest,
     CoxTest,
     CutoffTest,
+    Region,
     Segment,
     SegmentsResult,
     SpiegelhalterTest,
@@ -49,10 +46,12 @@ from sklearn_calib.inference import (
     expected_under_calibration,
     find_segments,
 )
+from sklearn_calib.inference._data_checks import contradiction_pvalue
 from sklearn_calib.inference._intervals import SharedIntervals
 from sklearn_calib.inference._null_distribution import null_distribution_of
 from sklearn_calib.inference._redraw import Redrawn
-from sklearn_calib.inference._testing._simulated import is_large, spread_of
+from sklearn_calib.inference._regions import scan_regions
+from sklearn_calib.inference._testing._simulated import is_large
 from sklearn_calib.metrics import (
     CalibrationSummary,
     ScoreDecomposition,
@@ -148,41 +147,6 @@ class ReportTest:
 
 
 @dataclass(frozen=True)
-class ReportRegion:
-    """An interval of predictions that is miscalibrated.
-
-    Attributes
-    ----------
-    lower, upper : float
-        Its smallest and largest prediction.
-    predicted, observed : float
-        Mean prediction and event frequency.
-    n_samples : float
-        Number of samples.
-    worst_lower, worst_upper : float
-        Smallest and largest prediction of the subinterval with the largest error of the same sign that is
-        significant by itself; often the whole interval.
-    worst_predicted, worst_observed : float
-        Mean prediction and event frequency there.
-    """
-
-    lower: float
-    upper: float
-    predicted: float
-    observed: float
-    n_samples: float
-    worst_lower: float
-    worst_upper: float
-    worst_predicted: float
-    worst_observed: float
-
-    @property
-    def gap(self) -> float:
-        """Observed minus predicted: negative if the model overpredicts."""
-        return self.observed - self.predicted
-
-
-@dataclass(frozen=True)
 class ReportPart:
     """One class against the rest, or one group of samples.
 
@@ -203,7 +167,7 @@ class ReportPart:
     adjusted : float
         The same, adjusted for the number of parts, by the joint test of classes or Holm's method for groups,
         and multiplied by the number of families of tests.
-    region : ReportRegion or None
+    region : Region or None
         The interval of predictions with the largest error, if one is significant.
     """
 
@@ -217,7 +181,7 @@ class ReportPart:
     null_upper: float
     pvalue: float
     adjusted: float
-    region: ReportRegion | None
+    region: Region | None
 
 
 def _part_of(row: Segment) -> ReportPart:
@@ -251,7 +215,7 @@ class ReportNumbers:
     metrics: tuple[ReportMetric, ...] = field(repr=False)
     tests: tuple[ReportTest, ...] = field(repr=False)
     pvalue: float
-    regions: tuple[ReportRegion, ...] = field(repr=False)
+    regions: tuple[Region, ...] = field(repr=False)
     residual_pvalue: float = field(repr=False)
     classes: tuple[ReportPart, ...] = field(repr=False)
     groups: tuple[ReportPart, ...] = field(repr=False)
@@ -303,126 +267,6 @@ class ReportNumbers:
     def contradicts(self) -> bool:
         """Whether more predictions of exactly 0 or 1 are contradicted than rounding explains."""
         return self.is_significant(contradiction_pvalue(self.n_impossible, self.n_certain, self.rounding))
-
-
-# With more distinct predictions than this, simulations use bins of neighbouring predictions.
-_MOST_DISTINCT = 4096
-
-# A region consists of whole bins of neighbouring predictions; outcomes are simulated in finer ones.
-_REGION_BINS, _FINER = 64, 32
-_MOST_REGIONS = 6
-# Neighbouring regions of one sign are merged if the gap is at most this fraction of the result.
-_BRIDGE = 0.1
-# Regions have at least this null variance: below it a single unexpected event would decide.
-_LEAST_VARIANCE = 3.0
-
-
-def find_regions(
-    grouped: GroupedOutcomes, confidence: float, n_resamples: int, generator: np.random.Generator
-) -> tuple[ReportRegion, ...]:
-    r"""Return disjoint miscalibrated intervals in increasing order, with familywise level 1 - ``confidence``.
-
-    Candidates are all runs of up to 64 bins of neighbouring predictions. With residual sum S and variance V
-    of a run, and V_0 of all, the statistic is :math:`|S|/\sqrt V - \sqrt{2 \log(e V_0/V)}`, which puts short
-    and long runs on an equal footing [1]_. A run is significant if it exceeds the quantile of the maximum
-    over all runs for simulated outcomes. The significant run with the largest statistic is chosen, then the
-    largest that does not overlap, and so on; neighbours of one sign are merged. In each, the significant run
-    with the largest mean residual is reported too.
-
-    References
-    ----------
-    .. [1] L. Dümbgen and V. G. Spokoiny (2001). Multiscale testing of qualitative hypotheses. Annals of
-       Statistics 29.
-    """
-    # by-class weights: the distinct predictions as they were sampled, in the same order
-    by_class = grouped.design is not None and grouped.design.class_weights is not None
-    counted, grouped = grouped, grouped.samples if by_class else grouped
-    if grouped.variance.sum() <= 0.0:
-        return ()
-    index = np.unique(balanced_bins(grouped, _REGION_BINS), return_inverse=True)[1]
-    n_bins = int(index[-1]) + 1
-    small, place = grouped, index
-    if grouped.prob.shape[0] > _MOST_DISTINCT:
-        # each bin is divided into finer ones, from whose means outcomes are simulated
-        fine = group_starts(balanced_bins(grouped, _FINER * _REGION_BINS))
-        small, place = grouped.pooled(fine), index[fine]
-    first, last = np.triu_indices(n_bins)
-    spread = _over_runs(np.bincount(place, weights=small.variance), first, last)
-    kept = spread >= min(_LEAST_VARIANCE, 0.5 * float(spread.max()))
-    first, last, spread = first[kept], last[kept], spread[kept]
-    ratio = spread_of(small)
-    scale = np.sqrt(spread * ratio.own)
-    penalty = np.sqrt(2.0 * (1.0 + np.log(spread.max() / spread)))
-    expected = np.bincount(place, weights=small.weight * small.prob)[:, np.newaxis]
-    starts = np.flatnonzero(np.diff(place, prepend=-1))
-    highest = []
-    for positives in draw_positives(small.samples, n_resamples, generator):
-        drawn = np.add.reduceat(small.weigh(positives), starts, axis=0, dtype=np.float64)
-        sums = np.abs(_over_runs(drawn - expected, first, last)) * ratio.relative(positives) ** 0.5
-        highest.append((sums / scale[:, np.newaxis] - penalty[:, np.newaxis]).max(axis=0))
-    limit = float(np.quantile(np.concatenate(highest), confidence, method="weibull"))
-    signed = _over_runs(np.bincount(index, weights=grouped.residual), first, last)
-    statistic = np.abs(signed) / scale - penalty
-    off = statistic > limit
-    first, last, signed, statistic = first[off], last[off], signed[off], statistic[off]
-    rows = _over_runs(np.bincount(index, weights=grouped.weight), first, last)
-    count = counted.weight
-    if counted.design is not None:
-        count = np.bincount(counted.design.group, counted.design.count).astype(np.float64)
-    regions = []
-    for low, high, sign in _disjoint(first, last, signed, statistic)[:_MOST_REGIONS]:
-        inside = np.flatnonzero((first >= low) & (last <= high) & (signed * sign > 0))
-        worst = inside[np.argmax(np.abs(signed[inside]) / rows[inside])]
-        found: list[float] = []
-        for start, end in ((low, high), (first[worst], last[worst])):
-            chosen = (index >= start) & (index <= end)
-            part = GroupedOutcomes(counted.prob[chosen], counted.weight[chosen], counted.positives[chosen])
-            found += [
-                float(part.prob[0]),
-                float(part.prob[-1]),
-                *_frequencies(part),
-                float(count[chosen].sum()),
-            ]
-        regions.append(ReportRegion(*found[:-1]))
-    return tuple(sorted(regions, key=lambda region: region.lower))
-
-
-def _disjoint(
-    first: NDArray[np.intp], last: NDArray[np.intp], signed: Array, statistic: Array
-) -> list[tuple[int, int, float]]:
-    """Return disjoint runs (first, last, residual sum), the largest sums first.
-
-    They are chosen by their statistics. Then neighbours of one sign that (nearly) touch are merged, if that
-    run is significant too.
-    """
-    taken: list[tuple[int, int, float]] = []
-    for run in np.argsort(-statistic, kind="stable").tolist():
-        low, high = int(first[run]), int(last[run])
-        if all(high < other_low or low > other_high for other_low, other_high, _ in taken):
-            taken.append((low, high, float(signed[run])))
-    runs = set(zip(first.tolist(), last.tolist(), strict=True))
-    merged: list[tuple[int, int, float]] = []
-    for low, high, total in sorted(taken):
-        if merged and merged[-1][2] * total > 0 and (merged[-1][0], high) in runs:
-            start, end, before = merged[-1]
-            if low - end - 1 <= _BRIDGE * (high - start + 1):
-                merged.pop()
-                low, total = start, before + total
-        merged.append((low, high, total))
-    return sorted(merged, key=lambda run: -abs(run[2]))
-
-
-def _over_runs(values: NDArray[Any], first: NDArray[np.intp], last: NDArray[np.intp]) -> Array:
-    """Return the sums of rows first, ..., last."""
-    below = np.insert(np.cumsum(values, axis=0), 0, 0.0, axis=0)
-    out: Array = below[last + 1] - below[first]
-    return out
-
-
-def _frequencies(grouped: GroupedOutcomes) -> tuple[float, float]:
-    """Return mean prediction and event frequency."""
-    total = grouped.total
-    return float(grouped.weight @ grouped.prob) / total, float(grouped.positives.sum()) / total
 
 
 #: The calibration errors of a report: key, name, function.
@@ -650,8 +494,8 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     step("what remains after recalibration")
     residual_pvalue = _after_recalibration(sample, summary, budget)
     step("regions of predictions")
-    regions = find_regions(grouped, budget.confidence, budget.n_draws, budget.generator)
-    predicted, observed = _frequencies(grouped)
+    regions = scan_regions(grouped, budget.confidence, budget.n_draws, budget.generator)
+    predicted, observed = grouped.frequencies()
     support = support_of(sample, grouped.clusters, grouped.chance)
     samples = grouped.samples
     return {
@@ -683,74 +527,6 @@ def merged(sample: BinarySample) -> BinarySample:
     if sample.clusters is not None or sample.sampling:
         return sample
     return BinarySample(*condensed(group_sample(sample)).rows())
-
-
-# Lags, and most samples, of the test of dependence; rarer than this, dependence is reported.
-_LAGS, _MOST_IN_ORDER, _N_PERMUTATIONS, DEPENDENCE_LEVEL = 5, 100_000, 299, 0.01
-
-
-def serial_dependence(sample: BinarySample, seed: int) -> float:
-    r"""Return the p-value of a test of positive autocorrelation of the residuals in the order of samples.
-
-    Residuals are centred within 20 bins of predictions, so that miscalibration of sorted predictions does not
-    count. The statistic is :math:`S = \sum_{k=1}^5 \sum_i r_i r_{i+k}`; the p-value comes from permutations
-    if that of the normal distribution is below 0.05. NaN if the order tells nothing: for frequencies, or
-    sorted outcomes.
-    """
-    y, p = sample.y[:_MOST_IN_ORDER], sample.p[:_MOST_IN_ORDER]
-    n, steps = y.shape[0], np.diff(y)
-    if (
-        (sample.w is not None and not sample.sampling)
-        or n <= 2 * _LAGS
-        or (steps >= 0).all()
-        or (steps <= 0).all()
-    ):
-        return _NAN
-    residual = y - p
-    bins = 20 * np.searchsorted(np.sort(p), p) // n
-    sums, counts = np.bincount(bins, residual), np.bincount(bins)
-    residual -= (sums / np.maximum(counts, 1))[bins]
-    squares = float(residual @ residual)
-
-    def statistic(r: Array) -> float:
-        return sum(float(r[k:] @ r[:-k]) for k in range(1, _LAGS + 1))
-
-    if squares == 0.0:
-        return _NAN
-    observed = statistic(residual)
-    pvalue = float(norm.sf((observed / squares + _LAGS / n) * (n / _LAGS) ** 0.5))
-    if pvalue > 0.05:
-        return pvalue
-    generator = np.random.default_rng(seed)
-    drawn = np.array([statistic(generator.permutation(residual)) for _ in range(_N_PERMUTATIONS)])
-    return monte_carlo_pvalue(observed, drawn)
-
-
-def contradiction_pvalue(n_impossible: float, n_certain: float, rounding: float) -> float:
-    """Return the probability of as many contradictions if 0 and 1 were rounded by at most ``rounding``.
-
-    It is P(B >= n_impossible) for a binomial variable B with ``n_certain`` trials.
-    """
-    if not n_impossible:
-        return 1.0
-    return float(bdtrc(n_impossible - 1.0, int(n_certain), rounding))
-
-
-# Steps of rounded predictions, as numbers of steps in [0, 1]; their errors in single precision are smaller.
-_FEWEST_STEPS, _MOST_STEPS, _STEP_ERROR = 10, 10_000, 1e-7
-
-
-def largest_rounded(p: Array, n_samples: float) -> float:
-    """Return the largest probability that may have been rounded to 0.
-
-    This is half the largest step of which all predictions are multiples, if it is at most 1/10 and divides 1,
-    and at least 1 / (2 n).
-    """
-    values = np.unique(p)
-    for n_steps in range(max(1, values.shape[0] - 1), _MOST_STEPS + 1):
-        if np.abs(values - np.rint(values * n_steps) / n_steps).max() <= _STEP_ERROR:
-            return max(0.5 / n_samples, 0.5 / n_steps if n_steps >= _FEWEST_STEPS else 0.0)
-    return 0.5 / n_samples
 
 
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> list[ReportTest]:
@@ -823,52 +599,6 @@ def _after_recalibration(sample: BinarySample, summary: CalibrationSummary, budg
     parts = ("tcal", "cutoff")
     test = CombinedTest(components=parts, n_resamples=budget.n_draws, random_state=budget.seed)
     return test._run(as_sampled(merged(sample))).pvalue
-
-
-def differences_pvalue(
-    groups: Sequence[tuple[str, BinarySample]], summary: CalibrationSummary, design_effect: float | None
-) -> float:
-    r"""Return the p-value of a test that all groups have the same calibration intercept and slope.
-
-    With x = (1, logit p), the residuals r and variances v after logistic recalibration of all samples, score
-    :math:`u_g = \sum x r` and information :math:`V_g = \sum v x x'` of group g, and their sums u and V, the
-    statistic is :math:`(\sum_g u_g' V_g^{-1} u_g - u' V^{-1} u) / \max(1, d)` with the design effect d. It
-    has a chi-squared distribution with the rank of all V_g minus that of V. With sampling weights and the
-    variances :math:`S_g = \sum w^2 v x x'`, d is multiplied by
-    :math:`(\sum_g \mathrm{tr} V_g^{-1} S_g - \mathrm{tr} V^{-1} S)` / rank [1]_. NaN for a single group, and
-    where the slope is not determined.
-
-    References
-    ----------
-    .. [1] J. N. K. Rao and A. J. Scott (1981). The analysis of categorical data from complex sample surveys.
-       Journal of the American Statistical Association 76.
-    """
-    parameters = np.array([summary.slope_intercept.estimate, summary.slope.estimate])
-    if len(groups) < 2 or not np.isfinite(parameters).all():
-        return _NAN
-    parts = []
-    for _, sample in groups:
-        # predictions of exactly 0 and 1 have no finite log-odds
-        sample = sample.take((sample.p > 0.0) & (sample.p < 1.0))
-        x = np.column_stack((np.ones_like(sample.p), logit(sample.p)))
-        sample = as_sampled(replace(sample, p=expit(x @ parameters)))
-        w, v = sample.weights, sample.p * (1.0 - sample.p)
-        squares = w * w if sample.sampling else w
-        parts.append((x.T @ (w * (sample.y - sample.p)), (x.T * (w * v)) @ x, (x.T * (squares * v)) @ x))
-    within = sum(_score_statistic(*part) for part in parts)
-    statistic, effect, rank = within - _score_statistic(*(sum(each) for each in zip(*parts, strict=True)))
-    if not rank:
-        return _NAN
-    return float(chi2.sf(statistic / (effect / rank) / max(1.0, design_effect or 1.0), rank))
-
-
-def _score_statistic(score: Array, information: Array, variance: Array) -> Array:
-    """Return u' V^- u, tr V^- S and the rank of V."""
-    values, vectors = np.linalg.eigh(information)
-    kept = values > 1e-10 * values[-1]
-    values, vectors = values[kept], vectors[:, kept]
-    squares = (vectors.T @ score) ** 2, ((vectors.T @ variance) * vectors.T).sum(axis=1)
-    return np.array([*(np.sum(each / values) for each in squares), kept.sum()])
 
 
 # The calibrators that are compared by cross-validation, from the simplest to the most flexible.
@@ -963,8 +693,8 @@ def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
     small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
     bound = Redrawn(smooth_ece, small, weighted=bool((small.weight != 1).any()))
     null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)
-    regions = find_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)
-    predicted, observed = _frequencies(grouped)
+    regions = scan_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)
+    predicted, observed = grouped.frequencies()
     return ReportPart(
         name=name,
         n_samples=grouped.samples.total,

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core._grouping import as_sampled
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._progress import Progress
+from sklearn_calib._typing import Weights
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -27,6 +28,8 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
+from sklearn_calib.inference._data_checks import largest_rounded, serial_dependence
+from sklearn_calib.inference._group_differences import differences_of
 from sklearn_calib.inference._segments import feature_columns
 from sklearn_calib.metrics._reductions import check_problem, class_samples
 from sklearn_calib.plot._estimator import estimator_predictions
@@ -38,14 +41,11 @@ from sklearn_calib.report._numbers import (
     class_metrics,
     class_test,
     counts_of,
-    differences_pvalue,
     examine,
     examine_classes,
     examine_groups,
     examine_segments,
-    largest_rounded,
     select_calibrator,
-    serial_dependence,
     with_adjusted,
 )
 from sklearn_calib.report._words import advice, findings, report_dict, report_text, verdict, warnings
@@ -91,7 +91,7 @@ class CalibrationReport(ReportNumbers):
     selection : CalibratorSelection or None
         Cross-validated comparison of the calibrators among which the report recommends one, if it is
         miscalibrated; None for more than 20 classes or fewer than five samples of an outcome.
-    regions : tuple of ReportRegion
+    regions : tuple of Region
         Intervals of predictions that are significantly miscalibrated.
     residual_pvalue : float
         p-value of a test after correcting intercept and slope; NaN if these are not determined.
@@ -227,7 +227,7 @@ def calibration_report(
     groups: ArrayLike | None = None,
     features: Any = None,
     sample_weight: ArrayLike | None = None,
-    weights: str = "sampling",
+    weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
     labels: ArrayLike | None = None,
@@ -357,6 +357,7 @@ def calibration_report(
             segments = examine_segments(given, budget, n_families, sample_weight=sample_weight, **more)
     untested = clusters is not None or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
     pvalue, found["tests"] = with_adjusted(found["tests"], n_families)
+    fitted = np.array([found["summary"].slope_intercept.estimate, found["summary"].slope.estimate])
     report = CalibrationReport(
         name="" if name is None else str(name),
         kind="confidence" if several else "binary",
@@ -367,7 +368,7 @@ def calibration_report(
         classes=classes,
         groups=group_lines,
         segments=segments,
-        groups_pvalue=differences_pvalue(parts, found["summary"], found["design_effect"]),
+        groups_pvalue=differences_of([part for _, part in parts], fitted, found["design_effect"]).pvalue,
         confidence=float(confidence),
         n_resamples=budget.n_resamples,
         seed=seed,

@@ -17,6 +17,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, condensed, group_samp
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
+from sklearn_calib._typing import Weights
 from sklearn_calib._validation import (
     BinarySample,
     check_integer,
@@ -295,7 +296,7 @@ class CalibrationRequirements:
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        weights: str = "sampling",
+        weights: Weights = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
         reduction: str | None = None,

@@ -9,16 +9,15 @@ import numpy as np
 from sklearn_calib._core._clusters import cluster_words
 from sklearn_calib._core._grouping import contradiction_words, weight_words
 from sklearn_calib._html import number_text, pvalue_text, pvalue_words
+from sklearn_calib.inference import Region
 from sklearn_calib.inference._comparison import aligned
+from sklearn_calib.inference._data_checks import DEPENDENCE_LEVEL, contradiction_pvalue
 from sklearn_calib.report._numbers import (
-    DEPENDENCE_LEVEL,
     ReportMetric,
     ReportNumbers,
     ReportPart,
-    ReportRegion,
     ReportTest,
     badness,
-    contradiction_pvalue,
     holm,
 )
 
@@ -142,7 +141,7 @@ def _error(predicted: float, observed: float, kind: str) -> str:
     return f"the model {what} by {points} percentage point{'' if points == '1' else 's'}"
 
 
-def region_words(region: ReportRegion, kind: str = "binary") -> str:
+def region_words(region: Region, kind: str = "binary") -> str:
     """Return an interval of predictions as a sentence, with signs and sizes."""
     span = _span(region.lower, region.upper)
     text = (

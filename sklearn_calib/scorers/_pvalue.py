@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._typing import Weights
 from sklearn_calib.scorers._forecast import Array, Forecast, ForecastScorer, Reduction
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class PValueScorer(ForecastScorer, BaseEstimator):
         *,
         pos_label: Any = None,
         response_method: str | Sequence[str] = "predict_proba",
-        weights: Literal["sampling", "frequency"] = "sampling",
+        weights: Weights = "sampling",
     ) -> None:
         self.test = test
         self.pos_label = pos_label

@@ -12,17 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import group_sample
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, CountingWeights
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     as_array,
     as_samples,
     check_binary,
+    check_counting,
+    check_counts,
     check_fraction,
     check_frequency_weights,
     check_sorted,
     check_two_labels,
+    check_weights,
     shape_of,
 )
 from sklearn_calib.inference._betting._bets import BettingStream, binned_cutoff_error
@@ -211,13 +214,45 @@ class SequentialTest(CalibrationTest):
     def _test_sample(self, sample: BinarySample) -> SequentialTestResult:
         return _advance(BettingStream(), sample) if sample.clusters is None else _play_clusters(sample)
 
-    def fit(
+    def test(  # type: ignore[override]
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        weights: CountingWeights = None,
+        clusters: ArrayLike | None = None,
+        pos_label: Any = None,
+        labels: ArrayLike | None = None,
+    ) -> CalibrationTestResult:
+        """Test whether the predictions are perfectly calibrated; nothing is stored.
+
+        Parameters
+        ----------
+        y_true, y_proba, clusters, pos_label, labels
+            As :meth:`CalibrationTest.test`, of two classes and in temporal order.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Non-negative weights.
+        %(counted_weight)s
+
+        Returns
+        -------
+        SequentialTestResult
+            The result.
+        """
+        check_counting(weights)
+        if sample_weight is not None:
+            check_counts(check_weights(sample_weight, shape_of(y_true, "y_true")[0]), weights)
+        given = {"clusters": clusters, "pos_label": pos_label, "labels": labels}
+        return super().test(y_true, y_proba, sample_weight=sample_weight, weights="frequency", **given)
+
+    def fit(  # type: ignore[override]
         self,
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        weights: str = "sampling",
+        weights: CountingWeights = None,
         clusters: ArrayLike | None = None,
     ) -> Self:
         """Reset the test, run it on the first part of a stream, and store the result.
@@ -230,8 +265,8 @@ class SequentialTest(CalibrationTest):
             Outcomes.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies; k stands for the sample repeated k times in its place.
-        weights : {"sampling", "frequency"}, default="sampling"
-            What the weights mean; unequal sampling weights are not supported.
+        weights : "frequency" or None, default=None
+            "frequency": a weight of k, a whole number, stands for k samples. None: only weights of 0 and 1.
         clusters : None
             Not supported by a stream that is continued: pass them to :meth:`test`.
 
@@ -254,7 +289,7 @@ class SequentialTest(CalibrationTest):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        weights: str = "sampling",
+        weights: CountingWeights = None,
         classes: ArrayLike | None = None,
     ) -> Self:
         """Continue or begin the stream; the e-values do not depend on how it is divided into calls.
@@ -267,7 +302,7 @@ class SequentialTest(CalibrationTest):
             Outcomes.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies.
-        weights : {"sampling", "frequency"}, default="sampling"
+        weights : "frequency" or None, default=None
             As for :meth:`fit`.
         %(two_labels)s
 
@@ -290,14 +325,14 @@ class SequentialTest(CalibrationTest):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
-        weights: str,
+        weights: CountingWeights,
     ) -> Self:
         self._check_parameters()
         check_known(y, classes)
-        sample = check_binary(y, X, sample_weight, classes[1], weights=weights)
-        # weights that are equal in a part of the stream can differ in others
-        if weights == "sampling" and sample_weight is not None and (np.asarray(sample_weight) != 1).any():
-            self._refuse_sampling()
+        check_counting(weights)
+        sample = check_binary(y, X, sample_weight, classes[1], weights="frequency")
+        if sample.w is not None:
+            check_counts(sample.w, weights)
         result = _advance(stream, sample)
         self._stream, self.classes_ = stream, classes
         shape = shape_of(X, "X")

@@ -26,7 +26,7 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import result_html
 from sklearn_calib._persistence import VersionStamped
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -264,7 +264,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         y_proba: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
-        weights: str = "sampling",
+        weights: Weights = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
         labels: ArrayLike | None = None,
@@ -384,7 +384,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        weights: str = "sampling",
+        weights: Weights = "sampling",
         clusters: ArrayLike | None = None,
     ) -> Self:
         """Run the test and store its result.
@@ -433,7 +433,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        weights: str = "sampling",
+        weights: Weights = "sampling",
         clusters: ArrayLike | None = None,
     ) -> float:
         """Return the p-value on other data; the object need not be fitted.

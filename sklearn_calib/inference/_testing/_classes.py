@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._clusters import clusters_of_classes
-from sklearn_calib._core._grouping import ClassEvents, group_sample
+from sklearn_calib._core._grouping import EventLabels
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import SharedLabels
 from sklearn_calib._typing import Array
@@ -120,7 +120,7 @@ def test_parts(test: Any, sample: ClassSample) -> Any:
         sample = replace(sample.take(repeated(sample)[0]), w=None)
     parts = list(_parts(sample, reduction))
     if shares:
-        _share_labels(parts, sample)
+        parts = _sharing_labels(parts, sample)
     if len(parts) == 1:
         return replace(test._test_sample(parts[0].sample), null_hypothesis=null_hypothesis)
     results = []
@@ -179,26 +179,19 @@ def _parts(sample: ClassSample, reduction: str) -> Iterator[_Part]:
             yield _Part(name, label, weight, part, members)
 
 
-def _share_labels(parts: list[_Part], sample: ClassSample) -> None:
-    """Let the grouped outcomes of all parts read their simulated events from the same labels."""
+def _sharing_labels(parts: list[_Part], sample: ClassSample) -> list[_Part]:
+    """Return parts whose simulated events are those of the same labels."""
     clusters = None
     if sample.clusters is not None:
         clusters = clusters_of_classes(sample.y, sample.p, sample.clusters)
     labels, top = SharedLabels(sample.p, clusters), sample.p.argmax(axis=1)
+    found = []
     for k, part in enumerate(parts):
         rows = np.arange(sample.y.shape[0]) if part.members is None else part.members
         event = np.full(rows.shape[0], k) if part.name.startswith("class ") else top[rows]
-        # groups of equal predictions, and of equal weights if these are sampling weights
-        p, w = part.sample.p, part.sample.weights
-        order = np.lexsort((w, p))
-        new = (np.diff(p[order]) != 0.0) | (np.diff(w[order]) != 0.0)
-        events = ClassEvents(labels, rows[order], event[order], np.append(0, np.cumsum(new)))
-        grouped = group_sample(part.sample)
-        if grouped.design is None:
-            grouped = replace(grouped, events=events)
-        else:
-            grouped = replace(grouped, design=replace(grouped.design, events=events))
-        part.sample.cache["grouped"] = grouped
+        events = EventLabels(labels, rows, event, np.arange(rows.shape[0]))
+        found.append(replace(part, sample=replace(part.sample, events=events)))
+    return found
 
 
 def _combined(
