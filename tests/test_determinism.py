@@ -36,7 +36,6 @@ def assert_the_seed_decides(entry):
     np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_seeds():
     """A seed gives the same numbers, whatever its type; numpy's global state is neither used nor changed."""
     assert len(seeded()) > 15
@@ -56,7 +55,6 @@ def without_seed(found):
     return {name: value for name, value in known.items() if name != "random_state"}
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_other_seeds_give_other_numbers():
     drawn = seeded()
     for name in ("CutoffTest.test", "confidence_interval", "compare_models", "make_forecasts"):

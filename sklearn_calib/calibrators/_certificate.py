@@ -197,7 +197,8 @@ class CutoffCertificateMixin:
             raise ValueError(
                 "sample_weight was not 1 everywhere in fit, but certificates count samples: sampling weights "
                 "are not supported. Use the upper limit of confidence_interval with "
-                "metric='cutoff_calibration_error' and the weights, for samples that fit did not use. Pass weights='frequency' only if a weight of k counts k equal samples."
+                "metric='cutoff_calibration_error' and the weights, for samples that fit did not use. Pass "
+                "weights='frequency' only if a weight of k counts k equal samples."
             )
         if method == "fitted":
             n_resamples = check_resamples(n_resamples, confidence)

@@ -165,7 +165,7 @@ def test_bad_input():
     for call, message in (
         (lambda: isotonic.cutoff_certificate(method="sharp"), "method must be one of 'fitted', 'asymptotic'"),
         (lambda: isotonic.cutoff_certificate(n_resamples=18), "n_resamples >= 19"),
-        (lambda: isotonic.cutoff_certificate(weights="counts"), "weights must be one of 'sampling'"),
+        (lambda: isotonic.cutoff_certificate(weights="counts"), "weights must be one of 'frequency' or None"),
         (lambda: isotonic.cutoff_certificate(1.5), "confidence must lie strictly between 0 and 1"),
         (lambda: binned.cutoff_certificate(method="dkw"), "need not be monotone, .* Use method='fitted'"),
         (

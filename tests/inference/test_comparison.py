@@ -19,6 +19,8 @@ from sklearn_calib.metrics import (
     net_benefit,
 )
 
+compare_pairs = partial(compare_models, intervals=False)
+
 ece = partial(expected_calibration_error, n_bins=5)
 
 
@@ -51,7 +53,24 @@ def every_swap(metric, y, a, b):
 
 
 def paired(y, a, b, **options):
-    return compare_models(y, {"a": a, "b": b}, **options).pairs[0]
+    return compare_pairs(y, {"a": a, "b": b}, **options).pairs[0]
+
+
+@pytest.mark.parametrize("metric", ["cutoff_calibration_error", "brier_score"])
+def test_intervals_of_single_models_are_optional(metric):
+    y, a, b = sample(40)
+    given = {"metric": metric, "n_resamples": 59}
+    pairs, whole = compare_pairs(y, {"a": a, "b": b}, **given), compare_models(y, {"a": a, "b": b}, **given)
+    assert str(pairs.pairs) == str(whole.pairs)
+    assert pairs.best_set == whole.best_set
+    for row, other in zip(pairs.models, whole.models, strict=True):
+        assert row.estimate == other.estimate
+        assert np.isnan([row.null_mean, row.corrected, row.lower, row.upper]).all()
+        assert np.isfinite([other.null_mean, other.corrected, other.lower, other.upper]).all()
+    assert (pairs.has_intervals, whole.has_intervals) == (False, True)
+    first = str(pairs).split("\n\n")[1]
+    assert "interval" not in first
+    assert "nan" not in str(pairs) + pairs._repr_html_()
 
 
 def test_average_is_the_test_of_all_swaps():
@@ -66,7 +85,6 @@ def test_average_is_the_test_of_all_swaps():
     assert result.null_distribution.shape == (2 * 1999,)
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_sampling_weights_are_swapped_with_their_samples():
     y, a, b = sample(9, seed=3)
     w = np.array([1, 10, 1, 2, 1, 0.5, 3, 1, 10])
@@ -74,7 +92,7 @@ def test_sampling_weights_are_swapped_with_their_samples():
     everything = np.array([np.dot(signs, d) for signs in itertools.product([1, -1], repeat=9)])
     share = np.mean(np.abs(everything) >= abs(d.sum()) - 1e-12)
     options = {"metric": "brier_score", "n_resamples": 1999, "sample_weight": w}
-    found = compare_models(y, {"a": a, "b": b}, **options)
+    found = compare_pairs(y, {"a": a, "b": b}, **options)
     assert found.pairs[0].difference == pytest.approx(d.sum())
     assert found.pairs[0].pvalue == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 2000))
     gaps = np.abs(found.pairs[0].null_distribution[:, np.newaxis] - everything).min(axis=1)
@@ -100,7 +118,7 @@ def test_sampling_weights_are_swapped_with_their_samples():
     # several classes
     rng = np.random.default_rng(1)
     p, q = rng.dirichlet(np.ones(3), (2, 40))
-    found = compare_models(rng.integers(0, 3, 40), {"p": p, "q": q}, **options, metric="log_loss")
+    found = compare_pairs(rng.integers(0, 3, 40), {"p": p, "q": q}, **options, metric="log_loss")
     assert found.weights == "sampling"
 
 
@@ -192,7 +210,6 @@ def unequal_null_means(seed):
     return rng.random(200) < p, p, np.full(200, 0.5)
 
 
-@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("draw", [calibrated, unequal_null_means])
 def test_level_of_calibrated_models(draw):
     rejected = [
@@ -245,7 +262,7 @@ def test_same_model_twice(metric):
     if metric is brier:
         # nor is it the pair that decides about others
         models = {"a": a, "rounded": a * (1 + 1e-15), "inverse": 1 - b}
-        found = compare_models(y, models, metric=metric, n_resamples=59).pairs
+        found = compare_pairs(y, models, metric=metric, n_resamples=59).pairs
         assert [pair.adjusted_pvalue for pair in found] == [1, 1 / 60, 1 / 60]
 
 
@@ -308,7 +325,6 @@ def few_events(n_events, seed, n=200):
     return y, a, b
 
 
-@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("n_events", [3, 8])
 def test_level_of_the_auc_with_few_events(n_events):
     """Splits with all events in one part have no AUC there, and do not reject."""
@@ -397,10 +413,9 @@ def test_compare_models_keeps_the_good_ones(metric):
     assert result.pairs_to_records()[0]["name_b"] == "noisy"
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_reference_and_table():
     y, predictions = models()
-    result = compare_models(
+    result = compare_pairs(
         y,
         predictions,
         metric=ece,
@@ -415,7 +430,7 @@ def test_reference_and_table():
     assert list(result.to_frame()["name"]) == list(predictions)
     assert all(row["adjusted_pvalue"] >= row["pvalue"] for row in result.pairs_to_records())
     assert "p (max-t)" in str(result)
-    plain = compare_models(y, predictions, metric=ece, correction=None, n_resamples=99)
+    plain = compare_pairs(y, predictions, metric=ece, correction=None, n_resamples=99)
     assert all(pair.adjusted_pvalue == pair.pvalue for pair in plain.pairs)
     assert "p-value" in str(plain)
 
@@ -424,12 +439,12 @@ def test_a_larger_net_benefit_is_better():
     y, predictions = models(2000)
     pair = {"true": predictions["true"], "never": np.zeros(2000)}
     for metric in ("net_benefit", partial(net_benefit, threshold=0.4)):
-        compared = compare_models(y, pair, metric=metric, n_resamples=59)
+        compared = compare_pairs(y, pair, metric=metric, n_resamples=59)
         assert compared.best_set == ("true",)
         assert compared.pairs[0].corrected == pytest.approx(compared.pairs[0].difference)
         assert compared.pairs[0].lower > 0
     pair["never"] = np.full(2000, 0.3)
-    assert compare_models(y, pair, metric="roc_auc", n_resamples=59).best_set == ("true",)
+    assert compare_pairs(y, pair, metric="roc_auc", n_resamples=59).best_set == ("true",)
 
 
 def test_a_metric_declares_whether_greater_values_are_better():
@@ -438,10 +453,10 @@ def test_a_metric_declares_whether_greater_values_are_better():
 
     y, predictions = models(500)
     pair = {"true": predictions["true"], "never": np.zeros(500)}
-    assert compare_models(y, pair, metric=gain, n_resamples=59).best_set == ("never",)
+    assert compare_pairs(y, pair, metric=gain, n_resamples=59).best_set == ("never",)
     MetricKernel(greater_is_better=True)(gain)
     for metric in (gain, partial(gain, factor=2.0)):
-        assert compare_models(y, pair, metric=metric, n_resamples=59).best_set == ("true",)
+        assert compare_pairs(y, pair, metric=metric, n_resamples=59).best_set == ("true",)
 
 
 def test_interval_of_one_model():
@@ -524,7 +539,6 @@ def test_bad_arguments_of_several_classes():
         paired([0, 1, 2, 0, 1], p, 2 * p / 3, metric=log_loss)
 
 
-@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("seed", [5, 6])
 def test_ties_count_whatever_the_unit_of_the_metric(seed):
     # the metric takes few values: differences of parts equal the estimate but for rounding
@@ -543,7 +557,6 @@ def test_ties_count_whatever_the_unit_of_the_metric(seed):
     assert pvalue(1.0, p, q) == pvalue(0.3, p, q) == pvalue(7.0, q, p)
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_pooled_splits_of_many_predictions_agree_with_a_plain_loop():
     rng = np.random.default_rng(0)
     p = rng.random(9000)
@@ -575,14 +588,13 @@ def eight(seed, worst=None):
 
 
 def test_eight_models_with_the_default_number_of_resamples():
-    compared = compare_models(*eight(0, worst=3), metric=brier)
+    compared = compare_pairs(*eight(0, worst=3), metric=brier)
     assert len(compared.pairs) == 28
     assert compared.best_set == tuple(f"m{k}" for k in range(8) if k != 3)
     worse = [pair for pair in compared.pairs if "m3" in (pair.name_a, pair.name_b)]
     assert all(pair.adjusted_pvalue <= 0.05 for pair in worse)
 
 
-@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("metric", [brier, ece], ids=["brier", "ece"])
 @pytest.mark.parametrize(
     "n_runs",
@@ -591,7 +603,7 @@ def test_eight_models_with_the_default_number_of_resamples():
 def test_family_wise_error_rate_of_eight_equal_models(metric, n_runs):
     hits = 0
     for seed in range(n_runs):
-        compared = compare_models(*eight(seed), metric=metric, n_resamples=199, random_state=seed)
+        compared = compare_pairs(*eight(seed), metric=metric, n_resamples=199, random_state=seed)
         hits += len(compared.best_set) < 8
     assert hits <= binom.ppf(0.999, n_runs, 0.05)
 
@@ -618,17 +630,16 @@ def test_text_names_the_metric_and_what_is_compared():
     assert "raw" not in str(auc)
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_a_constant_in_the_best_set_is_noted():
     rng = np.random.default_rng(0)
     p = rng.random(400)
     y = (rng.random(400) < p).astype(int)
     models = {"base": np.full(400, 0.5), "low": np.full(400, 0.1), "true": p}
-    errors = compare_models(y, models, n_resamples=59)
+    errors = compare_pairs(y, models, n_resamples=59)
     assert errors.constant == ("base", "low")
     assert errors.best_set == ("base", "true")
     assert str(errors).endswith("\nbase predicts a constant, which does not separate samples")
-    assert "constant" not in str(compare_models(y, models, metric="brier_score", n_resamples=59))
+    assert "constant" not in str(compare_pairs(y, models, metric="brier_score", n_resamples=59))
 
 
 def classes(n=120, n_classes=4):
@@ -638,7 +649,6 @@ def classes(n=120, n_classes=4):
     return y, p, np.sqrt(p) / np.sqrt(p).sum(axis=1, keepdims=True)
 
 
-@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("reduction", ["classwise", "confidence", "top-label"])
 def test_reductions_are_those_of_the_function(reduction):
     """Splits by the kernels of binary problems, and by a call of the metric for each part."""
@@ -652,14 +662,14 @@ def test_reductions_are_those_of_the_function(reduction):
     w = np.exp(np.random.default_rng(1).normal(size=120))
     options = {"n_resamples": 39, "sample_weight": w}
     models = {"true": p, "flat": flat}
-    found = compare_models(y, models, metric=cutoff_calibration_error, reduction=reduction, **options)
-    loop = compare_models(y, models, metric=function, **options).pairs[0]
+    found = compare_pairs(y, models, metric=cutoff_calibration_error, reduction=reduction, **options)
+    loop = compare_pairs(y, models, metric=function, **options).pairs[0]
     np.testing.assert_allclose(found.pairs[0].null_distribution, loop.null_distribution, atol=1e-9)
     assert found.pairs[0].difference == pytest.approx(loop.difference)
     letters = np.array(["a", "b", "c", "d", "e"])[y]
     none = np.column_stack((p, np.zeros(120)))
     given = {"metric": cutoff_calibration_error, "n_resamples": 39, "labels": list("abcde")}
-    assert compare_models(letters, {"a": none, "b": none}, **given).pairs[0].pvalue == 1
+    assert compare_pairs(letters, {"a": none, "b": none}, **given).pairs[0].pvalue == 1
 
 
 @pytest.mark.parametrize("reduction", ["classwise", "confidence", "top-label"])

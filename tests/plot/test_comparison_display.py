@@ -160,7 +160,7 @@ def test_several_metrics(models):
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_from_estimators(many, only_pairs):
+def test_from_estimators(many):
     X, y = (load_iris if many else load_breast_cancer)(return_X_y=True)
     words = np.array([f"class {label}" for label in y])
     rng = np.random.default_rng(0)
@@ -216,6 +216,9 @@ def test_errors_name_the_argument(models, compared):
         draw(predictions | {"true": predictions["true"] + 1.0})
     with pytest.raises(TypeError, match="result must be a ModelComparison, got float"):
         ComparisonDisplay.from_result(0.3)
+    without = compare_models(y, predictions, metric="brier_score", n_resamples=19, intervals=False)
+    with pytest.raises(ValueError, match=r"no intervals to draw.*intervals=True"):
+        ComparisonDisplay.from_result(without)
     other = replace(compared, models=compared.models[:2])
     with pytest.raises(ValueError, match="comparisons compares different models"):
         ComparisonDisplay.from_result({"a": compared, "b": other})

@@ -22,6 +22,7 @@ from sklearn_calib.inference import (
     expected_under_calibration,
     find_segments,
 )
+from sklearn_calib.inference._data_checks import contradiction_pvalue, largest_rounded
 from sklearn_calib.metrics import (
     calibration_loss,
     calibration_summary,
@@ -33,7 +34,7 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.report import CalibrationReport, calibration_report
-from sklearn_calib.report._numbers import ERRORS, contradiction_pvalue, largest_rounded
+from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import segment_words
 from tests._references import holm
 from tests.report._page import checked

@@ -8,9 +8,10 @@ from scipy.stats import binom, norm, t
 
 from sklearn_calib._validation import BinarySample, check_binary
 from sklearn_calib.inference import CombinedTest, CutoffTest, expected_under_calibration
+from sklearn_calib.inference._data_checks import serial_dependence
 from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.report import calibration_report
-from sklearn_calib.report._numbers import ERRORS, serial_dependence
+from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import warnings
 
 pytestmark = pytest.mark.usefixtures("one_measure")

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom, chi2
+from scipy.stats import binom
 
-from sklearn_calib._validation import check_binary
 from sklearn_calib.calibrators import GroupCalibrator, PlattCalibrator
-from sklearn_calib.metrics import IntervalEstimate, calibration_summary
-from sklearn_calib.report import ReportRegion, calibration_report
-from sklearn_calib.report._numbers import ERRORS, differences_pvalue
+from sklearn_calib.inference import Region
+from sklearn_calib.metrics import IntervalEstimate
+from sklearn_calib.report import calibration_report
+from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import probability, region_words, verdict, warnings
 from tests._optional import pandas as pd
 
@@ -79,7 +79,7 @@ def test_probability(value, text):
     ],
 )
 def test_region_words(region, text):
-    assert region_words(ReportRegion(*map(float, region))) == text
+    assert region_words(Region(*map(float, region))) == text
 
 
 def test_a_known_region_in_words(uniform):
@@ -213,23 +213,6 @@ def test_groups_with_the_same_error_do_not_differ():
     assert report.advice[0].startswith("Recalibrate. Of")
     words = "Of the groups, A is significantly miscalibrated, but there is no evidence that groups differ"
     assert f"{words} (p = {report.groups_pvalue:.2g})." in report.advice
-
-
-def test_differences_by_a_score_test():
-    """The score of separate lines of the groups at the common line, by the information of all of them."""
-    rng = np.random.default_rng(0)
-    groups = rng.choice(3, 400, p=(0.6, 0.3, 0.1))
-    p = sigmoid(rng.normal(groups - 1.0, 1.0))
-    y = (rng.random(400) < p ** (1 + 0.3 * (groups == 1))).astype(int)
-    parts = [(str(g), check_binary(y[groups == g], p[groups == g])) for g in range(3)]
-    summary = calibration_summary(y, p)
-    x = np.column_stack((np.ones(400), np.log(p / (1 - p))))
-    q = sigmoid(x @ [summary.slope_intercept.estimate, summary.slope.estimate])
-    X = np.hstack([x * (groups == g)[:, np.newaxis] for g in range(3)])
-    score = X.T @ (y - q)
-    statistic = score @ np.linalg.solve((X.T * (q * (1 - q))) @ X, score)
-    assert differences_pvalue(parts, summary, None) == pytest.approx(chi2.sf(statistic, 4), rel=1e-6)
-    assert differences_pvalue(parts, summary, 1.5) == pytest.approx(chi2.sf(statistic / 1.5, 4), rel=1e-6)
 
 
 def test_classes_ask_for_multiclass_calibrators(multiclass_report):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import group_sample
-from sklearn_calib._typing import Array, CountingWeights
+from sklearn_calib._typing import Array, CountingWeights, Weights
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -214,13 +214,13 @@ class SequentialTest(CalibrationTest):
     def _test_sample(self, sample: BinarySample) -> SequentialTestResult:
         return _advance(BettingStream(), sample) if sample.clusters is None else _play_clusters(sample)
 
-    def test(  # type: ignore[override]
+    def test(
         self,
         y_true: ArrayLike,
         y_proba: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
-        weights: CountingWeights = None,
+        weights: Weights | None = None,
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
         labels: ArrayLike | None = None,
@@ -240,19 +240,19 @@ class SequentialTest(CalibrationTest):
         SequentialTestResult
             The result.
         """
-        check_counting(weights)
+        weights = _counting(weights)
         if sample_weight is not None:
             check_counts(check_weights(sample_weight, shape_of(y_true, "y_true")[0]), weights)
         given = {"clusters": clusters, "pos_label": pos_label, "labels": labels}
         return super().test(y_true, y_proba, sample_weight=sample_weight, weights="frequency", **given)
 
-    def fit(  # type: ignore[override]
+    def fit(
         self,
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        weights: CountingWeights = None,
+        weights: Weights | None = None,
         clusters: ArrayLike | None = None,
     ) -> Self:
         """Reset the test, run it on the first part of a stream, and store the result.
@@ -289,7 +289,7 @@ class SequentialTest(CalibrationTest):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        weights: CountingWeights = None,
+        weights: Weights | None = None,
         classes: ArrayLike | None = None,
     ) -> Self:
         """Continue or begin the stream; the e-values do not depend on how it is divided into calls.
@@ -325,11 +325,11 @@ class SequentialTest(CalibrationTest):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
-        weights: CountingWeights,
+        weights: Weights | None,
     ) -> Self:
         self._check_parameters()
         check_known(y, classes)
-        check_counting(weights)
+        weights = _counting(weights)
         sample = check_binary(y, X, sample_weight, classes[1], weights="frequency")
         if sample.w is not None:
             check_counts(sample.w, weights)
@@ -343,6 +343,13 @@ class SequentialTest(CalibrationTest):
             self.e_value_ = float(np.exp(result.log_e_value))
         self.n_samples_ = result.n_samples
         return self
+
+
+def _counting(weights: Weights | None) -> CountingWeights:
+    """Return what weights mean; "sampling", the default of other tests, allows 0 and 1 only."""
+    found = None if weights == "sampling" else weights
+    check_counting(found)
+    return found
 
 
 def check_known(y: ArrayLike, known: NDArray[Any], classes: ArrayLike | None = None) -> NDArray[Any]:

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib.report._numbers import find_regions
+from sklearn_calib.inference import find_regions
 
 
 def regions_of(y, p, w=None, seed=0, confidence=0.95):
-    grouped = group_outcomes(np.asarray(y, dtype=np.int64), np.asarray(p, dtype=float), w)
-    return find_regions(grouped, confidence, 199, np.random.default_rng(seed))
+    options = {"confidence": confidence, "n_resamples": 199, "random_state": seed, "pos_label": 1}
+    return find_regions(np.asarray(y, dtype=int), p, sample_weight=w, weights="frequency", **options)
 
 
 def test_a_region_that_overpredicts_is_found():
