@@ -1,5 +1,6 @@
 """The scripts that build and check the package: what they refuse, and whether what they name exists."""
 
+import importlib.machinery
 import importlib.util
 import re
 import shutil
@@ -11,14 +12,16 @@ from types import SimpleNamespace
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ["run", "copy", "package", "matrix", "mutate"]
+SCRIPTS = ["run", "copy", "package", "matrix"]
 if not (ROOT / ".ci").is_dir():
     pytest.skip("the scripts are not beside the tests", allow_module_level=True)
 
 
 def load(name, folder=".ci"):
     """Import a script, by default of the hidden folder."""
-    spec = importlib.util.spec_from_file_location(f"ci_{name}", ROOT / folder / f"{name}.py")
+    path = ROOT / folder / name
+    loader = importlib.machinery.SourceFileLoader(f"ci_{name}", str(path if path.is_file() else f"{path}.py"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -38,6 +41,20 @@ def test_quick_tests_of_the_matrix_exist():
     quick = re.search(r"^QUICK=\(\n(.*?)^\)", text, flags=re.MULTILINE | re.DOTALL)[1].split()
     assert len(quick) > 10
     assert [path for path in quick if not (ROOT / path).exists()] == []
+
+
+def test_mutants_apply_once_and_are_in_every_subpackage():
+    mutate = load("mutate")
+    # it exits if one does not apply
+    mutants = mutate.read_mutants()
+    assert len(mutants) >= 60
+    assert len(set(mutants)) == len(mutants)
+    folders = {path.parent.name for path in (ROOT / "sklearn_calib").glob("*/__init__.py")}
+    assert folders - {Path(file).parts[1] for file, _, _ in mutants} == set()
+    patterns = [
+        pattern for folder in folders for pattern in mutate.TESTS_OF.get(folder, [f"tests/{folder}/*"])
+    ]
+    assert [pattern for pattern in patterns if not list(ROOT.glob(f"{pattern}.py"))] == []
 
 
 def test_a_release_is_written_everywhere_it_is_said(tmp_path):
