@@ -32,11 +32,6 @@ def page(report):
     return report.to_html()
 
 
-@pytest.fixture(scope="session")
-def block(report):
-    return report._repr_html_()
-
-
 @pytest.fixture
 def no_matplotlib(monkeypatch):
     """Pages without figures, which take most of the time."""
@@ -60,8 +55,8 @@ def no_class_intervals(monkeypatch):
 def multiclass():
     """Overconfident predictions of three classes."""
     rng = np.random.default_rng(1)
-    p = rng.dirichlet([0.6, 0.6, 0.6], 500)
-    y = (p.cumsum(axis=1) < rng.random(500)[:, np.newaxis]).sum(axis=1).clip(0, 2)
+    p = rng.dirichlet([0.6, 0.6, 0.6], 300)
+    y = (p.cumsum(axis=1) < rng.random(300)[:, np.newaxis]).sum(axis=1).clip(0, 2)
     extreme = p**2.5
     return y, extreme / extreme.sum(axis=1, keepdims=True)
 

@@ -105,11 +105,11 @@ def test_options_reach_the_report(tmp_path, forecast, no_matplotlib, capsys):
 
 
 def test_it_runs_as_a_program(tmp_path):
-    table, numbers = write(tmp_path / "predictions.csv", TABLE.split()[1:]), tmp_path / "r.json"
-    command = [sys.executable, "-m", "sklearn_calib", "report", table, *REPORT, "--json", str(numbers)]
+    command = [sys.executable, "-m", "sklearn_calib", "report", str(tmp_path / "no.csv"), *REPORT]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(numbers.read_text(encoding="utf-8"))["name"] == "predictions.csv"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("sklearn_calib: error: ")
+    assert "No such file" in done.stderr
 
 
 def test_columns_of_classes_are_named(tmp_path, no_class_intervals, capsys):
@@ -306,7 +306,7 @@ def quoted(cell):
     return '"' + cell.replace('"', '""') + '"'
 
 
-def test_harmful_texts_are_shown_as_text(tmp_path, capsys):
+def test_harmful_texts_are_shown_as_text(tmp_path, no_matplotlib, capsys):
     """Names of files, columns, labels, groups and the model reach the page, the JSON and the terminal."""
     header = ",".join(quoted(name) for name in (EVILS[0], EVILS[1], EVILS[4]))
     rows = [

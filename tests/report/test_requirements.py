@@ -92,8 +92,8 @@ def test_observed_over_expected_uses_predictions_of_0_and_1():
 
 def several_classes():
     rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(3), 150)
-    y = (p.cumsum(axis=1) < rng.random((150, 1))).sum(axis=1).clip(0, 2)
+    p = rng.dirichlet(np.ones(3), 100)
+    y = (p.cumsum(axis=1) < rng.random((100, 1))).sum(axis=1).clip(0, 2)
     return y, p**2 / (p**2).sum(axis=1, keepdims=True), {"n_resamples": 20, "random_state": 3}
 
 
@@ -104,7 +104,7 @@ def several_classes():
 def test_metrics_are_judged_by_their_interval(reduction, sample):
     y, p, given = several_classes()
     if reduction == "binary":
-        y, p = sample[0][:150], sample[1][:150] ** 3
+        y, p = sample[0][:100], sample[1][:100] ** 3
     else:
         given["reduction"] = reduction
     expected = confidence_interval(y, p, metric="smooth_ece", confidence=0.9, **given)
@@ -112,7 +112,7 @@ def test_metrics_are_judged_by_their_interval(reduction, sample):
     limits = {expected.upper: "pass", expected.upper - 1e-6: "undecided", expected.lower - 1e-6: "fail"}
     for limit, outcome in limits.items():
         (result,) = judged({"smooth_ece": limit}, y, p, **given)
-        assert (result.outcome, result.n_samples) == (outcome, 150)
+        assert (result.outcome, result.n_samples) == (outcome, 100)
         found = result.estimate, result.lower, result.upper
         assert found == (expected.corrected, expected.lower, expected.upper)
 

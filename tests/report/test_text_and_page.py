@@ -68,23 +68,23 @@ def test_classes_are_shown_worst_first(many_classes, classes_block):
     assert "and 1 more, with larger p-values" in caption
 
 
-def test_texts_of_the_user_are_escaped(page, block):
-    for html in (page, block):
+def test_texts_of_the_user_are_escaped(page, report, no_matplotlib):
+    for html in (page, report._repr_html_()):
         assert "<script" not in html
         assert "\x1b" not in html
         checked(html)
     assert "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;" in page
 
 
-def test_the_block_keeps_to_itself(block, classes_block):
-    style = re.search(r"<style>(.*?)</style>", block, flags=re.DOTALL)[1]
+def test_the_block_keeps_to_itself(page, classes_block):
+    style = re.search(r"<style>(.*?)</style>", classes_block, flags=re.DOTALL)[1]
     without_media = re.sub(r"@media[^{]*\{", "", style)
     selectors = re.findall(r"([^{}]+)\{[^{}]*\}", without_media)
     assert len(selectors) > 30
     for selector in selectors:
         for one in selector.split(","):
             assert one.strip().startswith(".sklearn-calib-report")
-    first, second = checked(block), checked(classes_block)
+    first, second = checked(page), checked(classes_block)
     assert not set(first.ids) & set(second.ids)
 
 
@@ -141,14 +141,14 @@ def labelled():
     rng = np.random.default_rng(0)
     p = rng.uniform(0.1, 0.9, 200).round(2)
     y = (rng.random(200) < p).astype(int)
-    labels, w = np.array(["$A$", "$\\frac{1}$ z"])[y], np.where(y, 1.0, 3.0)
-    found = calibration_report(labels, p, pos_label="$\\frac{1}$ z", sample_weight=w, n_resamples=20)
+    labels, w = np.array(["$A$", "$\\frac{1}$ <z>"])[y], np.where(y, 1.0, 3.0)
+    found = calibration_report(labels, p, pos_label="$\\frac{1}$ <z>", sample_weight=w, n_resamples=20)
     return found, found.to_html(title="Häuser")
 
 
 def test_labels_of_classes_do_not_reach_matplotlib_as_mathematics(labelled):
     assert "<title>Häuser</title>" in labelled[1]
-    assert "Predicted probability ($\\frac{1}$ z)" in labelled[1]
+    assert "Predicted probability ($\\frac{1}$ <z>)" in checked(labelled[1]).text
 
 
 def test_the_caption_of_weights_by_class_mentions_no_null_band(labelled, page):
