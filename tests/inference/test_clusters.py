@@ -628,6 +628,7 @@ def models(n_clusters, size, seed):
     return y.astype(int), expit(logits + 0.4), expit(logits - 0.4), clusters
 
 
+@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("metric", [brier, "cutoff_calibration_error"])
 def test_comparisons_respect_clusters(metric):
     given = {"metric": metric, "n_resamples": 39, "random_state": 0}
@@ -643,6 +644,7 @@ def test_comparisons_respect_clusters(metric):
     assert compare_models(y, {"a": a, "b": 1 - a}, clusters=clusters, **given).pairs[0].pvalue < 0.3
 
 
+@pytest.mark.usefixtures("only_pairs")
 def test_clusters_are_swapped_whole():
     y, a, b, clusters = models(5, 20, 0)
     with warnings.catch_warnings():
