@@ -25,6 +25,7 @@ from tests._optional import polars as pl
 def two_rounds(monkeypatch):
     """Leave out most of the trees where a test does not look at them: they take most of the time."""
     monkeypatch.setattr("sklearn_calib.calibrators._multi._ROUNDS", 2)
+    monkeypatch.setattr("sklearn_calib.calibrators._multi._TREES", 12)
 
 
 def segmented(n, seed=0, error=1.5):
@@ -35,7 +36,7 @@ def segmented(n, seed=0, error=1.5):
     return np.column_stack([p, age, kind]), y.astype(int)
 
 
-def reference(X, y, w, new, seed, rounds):
+def reference(X, y, w, new, seed, rounds, trees):
     """Return the probabilities of new samples from the definition, of features with few values."""
 
     def grow(rows, f, n_trees):
@@ -57,9 +58,9 @@ def reference(X, y, w, new, seed, rounds):
     folds = list(StratifiedKFold(5, shuffle=True, random_state=seed).split(Z, y))
     per_fold, full, found = [start.copy() for _ in folds], start.copy(), np.zeros(len(new))
     for _ in range(rounds):
-        losses, models = np.zeros(26), []
+        losses, models = np.zeros(trees + 1), []
         for (train, test), f in zip(folds, per_fold, strict=True):
-            models.append(grow(train, f, 25))
+            models.append(grow(train, f, trees))
             for k, step in enumerate([np.zeros(len(test)), *models[-1].staged_predict(Z[test])]):
                 losses[k] += (
                     len(test)
@@ -85,16 +86,17 @@ def reference(X, y, w, new, seed, rounds):
 
 @pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_probabilities_are_those_of_the_definition(weighted, monkeypatch):
-    n, rounds = (700, 3) if weighted else (2000, 12)
+    n, rounds, trees = (700, 3, 12) if weighted else (2000, 12, 25)
     if weighted:
         monkeypatch.setattr("sklearn_calib.calibrators._multi._ROUNDS", rounds)
+        monkeypatch.setattr("sklearn_calib.calibrators._multi._TREES", trees)
     X, y = segmented(n, error=2.5)
     new, _ = segmented(200, 1)
     w = np.random.default_rng(2).uniform(0.5, 1.5, n) if weighted else np.ones(n)
     calibrator = MultiCalibrator().fit(X, y, w if weighted else None)
     seed = int(np.random.default_rng(0).integers(2**31))
     assert 0.5 < calibrator.weight_ < 1
-    expected = reference(X, y, w, new, seed, rounds)
+    expected = reference(X, y, w, new, seed, rounds, trees)
     np.testing.assert_allclose(calibrator.predict_proba(new)[:, 1], expected, atol=1e-6)
     assert np.abs(expected - calibrator.calibrator_.transform(new[:, 0])).max() > 0.1
 

@@ -89,7 +89,7 @@ def test_another_fit_changes_nothing(case, sample):
 
 
 @pytest.mark.filterwarnings("ignore:.*so that the constant event rate is used")
-@calibrators_with()
+@calibrators_with(slow={"smoothed"})
 def test_exceptions_are_exceptions(case):
     """What the registry says of scales and of another fit is seen on one of these samples."""
     rng = np.random.default_rng(8)
