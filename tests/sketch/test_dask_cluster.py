@@ -27,9 +27,11 @@ pytestmark = pytest.mark.thorough
 @pytest.fixture(scope="module")
 def client():
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    # brings the options of a cluster with it
+    start = distributed.LocalCluster
     # whether a part is stolen by an idle worker depends on the clock
     with dask.config.set({"distributed.scheduler.work-stealing": False}):
-        cluster = distributed.LocalCluster(**options)
+        cluster = start(**options)
     with cluster, distributed.Client(cluster) as client:
         yield client
 
