@@ -628,10 +628,9 @@ def models(n_clusters, size, seed):
     return y.astype(int), expit(logits + 0.4), expit(logits - 0.4), clusters
 
 
-@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("metric", [brier, "cutoff_calibration_error"])
 def test_comparisons_respect_clusters(metric):
-    given = {"metric": metric, "n_resamples": 39, "random_state": 0}
+    given = {"intervals": False, "metric": metric, "n_resamples": 39, "random_state": 0}
     y, a, b, clusters = models(60, 10, 9)
     compared = compare_models(y, {"a": a, "b": b}, clusters=clusters, **given)
     assert compared.n_clusters == 60
@@ -644,12 +643,13 @@ def test_comparisons_respect_clusters(metric):
     assert compare_models(y, {"a": a, "b": 1 - a}, clusters=clusters, **given).pairs[0].pvalue < 0.3
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_clusters_are_swapped_whole():
     y, a, b, clusters = models(5, 20, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        (found,) = compare_models(y, {"a": a, "b": b}, metric="brier_score", clusters=clusters).pairs
+        (found,) = compare_models(
+            y, {"a": a, "b": b}, metric="brier_score", clusters=clusters, intervals=False
+        ).pairs
     loss = np.bincount(clusters, (y - a) ** 2 - (y - b) ** 2) / y.size
     swapped = loss @ np.array(np.meshgrid(*[[1, -1]] * 5)).reshape(5, -1)
     values = np.unique(np.round(found.null_distribution, 10))

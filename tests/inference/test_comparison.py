@@ -73,7 +73,6 @@ def test_intervals_of_single_models_are_optional(metric):
     assert "nan" not in str(pairs) + pairs._repr_html_()
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_average_is_the_test_of_all_swaps():
     y, a, b = sample(7, seed=3)
     everything = every_swap(brier, y, a, b)
@@ -123,7 +122,6 @@ def test_sampling_weights_are_swapped_with_their_samples():
     assert found.weights == "sampling"
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_interval_of_an_average_holds_the_means_of_subsets():
     # Hartigan: a value is rejected if few splits have it between the means of both parts
     y, a, b = sample(9, seed=1)
@@ -139,7 +137,6 @@ def test_interval_of_an_average_holds_the_means_of_subsets():
     assert (result.lower, result.upper) == pytest.approx(expected, abs=0.05 * (expected[1] - expected[0]))
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_average_is_the_paired_t_test():
     y, a, b = sample(800)
     loss_a, loss_b = (y - a) ** 2, (y - b) ** 2
@@ -246,7 +243,6 @@ def test_pvalue_is_the_inversion_of_the_interval(metric, n_resamples):
         assert result.lower <= result.upper
 
 
-@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("metric", [cutoff_calibration_error, brier], ids=["cutoff", "brier"])
 def test_antisymmetry(metric):
     y, a, b = sample(50)
@@ -258,7 +254,6 @@ def test_antisymmetry(metric):
     assert (back.lower, back.upper) == pytest.approx((-forward.upper, -forward.lower))
 
 
-@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.parametrize("metric", [ece, brier], ids=["ece", "brier"])
 def test_same_model_twice(metric):
     y, a, b = sample(50)
@@ -286,7 +281,6 @@ def test_weights_are_repetition():
     np.testing.assert_array_equal(*draws)
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_labels_columns_and_seed():
     y, a, b = sample(50)
     expected = paired(y, a, b, metric=ece, n_resamples=59, random_state=1)
@@ -344,7 +338,6 @@ def test_level_of_the_auc_with_few_events(n_events):
         assert min(pvalues) > 0.25 - 4 * np.sqrt(0.25 * 0.75 / 99)
 
 
-@pytest.mark.usefixtures("only_pairs")
 @pytest.mark.filterwarnings("ignore:Only")
 def test_clusters_with_events_in_few_of_them():
     y, a, b = few_events(9, seed=0)
@@ -361,12 +354,11 @@ def auc_or_nan(y_true, y_proba):
     return np.mean(events[:, np.newaxis] > others) if events.size and others.size else np.nan
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_adjusted_pvalues_of_averages_by_hand():
     """Each split changes the signs of all differences: the greatest absolute statistic is compared."""
     y, a, b = sample(40, seed=1)
     c = np.clip(a + np.random.default_rng(0).normal(0, 0.1, 40), 0.01, 0.99)
-    compared = compare_models(y, {"a": a, "b": b, "c": c}, metric=brier, n_resamples=199)
+    compared = compare_pairs(y, {"a": a, "b": b, "c": c}, metric=brier, n_resamples=199)
     draws = np.array([pair.null_distribution[:199] for pair in compared.pairs])
     spread = np.array([np.sqrt(np.mean(pair.null_distribution**2)) for pair in compared.pairs])
     statistic = np.abs([pair.difference for pair in compared.pairs]) / spread
@@ -443,7 +435,6 @@ def test_reference_and_table():
     assert "p-value" in str(plain)
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_a_larger_net_benefit_is_better():
     y, predictions = models(2000)
     pair = {"true": predictions["true"], "never": np.zeros(2000)}
@@ -456,7 +447,6 @@ def test_a_larger_net_benefit_is_better():
     assert compare_pairs(y, pair, metric="roc_auc", n_resamples=59).best_set == ("true",)
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_a_metric_declares_whether_greater_values_are_better():
     def gain(y_true, y_proba, factor=1.0):
         return -factor * brier(y_true, y_proba)
@@ -597,7 +587,6 @@ def eight(seed, worst=None):
     return y, {f"m{k}": 1 / (1 + np.exp(-row)) for k, row in enumerate(logits)}
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_eight_models_with_the_default_number_of_resamples():
     compared = compare_pairs(*eight(0, worst=3), metric=brier)
     assert len(compared.pairs) == 28
@@ -695,14 +684,13 @@ def test_intervals_of_reductions(reduction):
     assert (row.lower, row.upper, row.corrected) == near
 
 
-@pytest.mark.usefixtures("only_pairs")
 def test_multilabel_targets():
     y, p, flat = classes(200)
     y, flat = (y[:, np.newaxis] == np.arange(4)).astype(int), np.minimum(1.2 * flat, 1.0)
     given = {"metric": cutoff_calibration_error, "n_resamples": 39}
-    found = compare_models(y, {"true": p, "flat": flat}, **given)
+    found = compare_pairs(y, {"true": p, "flat": flat}, **given)
     errors = [np.mean([cutoff_calibration_error(y[:, k], q[:, k]) for k in range(4)]) for q in (p, flat)]
     assert found.pairs[0].difference == pytest.approx(errors[0] - errors[1])
     assert found.best_set == ("true",)
     with pytest.raises(ValueError, match="needs mutually exclusive classes"):
-        compare_models(y, {"true": p, "flat": flat}, **given, reduction="confidence")
+        compare_pairs(y, {"true": p, "flat": flat}, **given, reduction="confidence")
