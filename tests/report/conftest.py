@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib.report import calibration_report
+from sklearn_calib.report._numbers import ERRORS
 
 EVIL = '<script>alert("x")</script>&"\'\n\x1b[31m'
 
@@ -74,9 +75,12 @@ def many_classes():
     y = (p.cumsum(axis=1) < rng.random(300)[:, np.newaxis]).sum(axis=1).clip(0, 24)
     labels = [f"class {k:02} with a name that is rather long, as names of classes are" for k in range(25)]
     extreme = p**3
-    return calibration_report(
-        np.array(labels)[y], extreme / extreme.sum(axis=1, keepdims=True), labels=labels, n_resamples=20
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
+        patch.setattr("sklearn_calib.report._numbers._MOST_INTERVALS", 2)
+        return calibration_report(
+            np.array(labels)[y], extreme / extreme.sum(axis=1, keepdims=True), labels=labels, n_resamples=20
+        )
 
 
 @pytest.fixture(scope="session")

@@ -157,8 +157,8 @@ def test_few_distinct_predictions_are_tested_one_by_one(one_measure):
 
 
 def test_frequencies_are_repetitions(forecast):
-    y, p = forecast[0][:80], forecast[1][:80]
-    times = np.random.default_rng(0).integers(0, 4, 80)
+    y, p = forecast[0][:50], forecast[1][:50]
+    times = np.random.default_rng(0).integers(0, 4, 50)
     weighted = calibration_report(y, p, sample_weight=times, weights="frequency", n_resamples=20)
     repeated = calibration_report(np.repeat(y, times), np.repeat(p, times), n_resamples=20)
     assert weighted.n_samples == repeated.n_samples == times.sum()
@@ -191,7 +191,7 @@ def test_many_distinct_predictions_are_averaged_without_loss():
 
 
 def test_equal_seeds_give_equal_reports(forecast, one_measure):
-    y, p = forecast[0][:60], forecast[1][:60]
+    y, p = forecast[0][:40], forecast[1][:40]
     first, second, other = (calibration_report(y, p, n_resamples=20, random_state=seed) for seed in (7, 7, 8))
     assert str(first) == str(second) != str(other)
     drawn = calibration_report(y, p, n_resamples=20, random_state=np.random.default_rng(0))

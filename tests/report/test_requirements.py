@@ -94,7 +94,7 @@ def several_classes():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), 100)
     y = (p.cumsum(axis=1) < rng.random((100, 1))).sum(axis=1).clip(0, 2)
-    return y, p**2 / (p**2).sum(axis=1, keepdims=True), {"n_resamples": 20, "random_state": 3}
+    return y, p**4 / (p**4).sum(axis=1, keepdims=True), {"n_resamples": 20, "random_state": 3}
 
 
 @pytest.mark.parametrize(
