@@ -1,7 +1,7 @@
 """List the benchmarks that import a file that was changed: python .ci/affected.py [BASE].
 
-Without a base commit, or if it is unknown, or if pyproject.toml was changed, every benchmark is listed. An import of a
-name from a package is followed to the file that defines the name.
+Without a base commit, or if it is unknown, or if pyproject.toml was changed, every benchmark is listed. An
+import of a name from a package is followed to the file that defines the name.
 """
 
 import ast

@@ -56,6 +56,7 @@ GOOD = {
 }
 #: Good arguments of single functions and classes.
 SPECIAL = {
+    "group_differences_test": {"groups": np.arange(N) % 2},
     "TestDisplay": {"test": inference.SpiegelhalterTest()},
     **{f"SequentialTest.{method}": {"weights": "frequency"} for method in ("fit", "test", "partial_fit")},
     "StreamingCalibrator": {"calibrator": calibrators.PlattCalibrator(), "half_life": 10.0},

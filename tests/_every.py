@@ -151,6 +151,7 @@ RESULT_MAKERS = {
     "segments": lambda: inference.find_segments(
         {"group": _groups()}, *binary(), segments=[0], n_resamples=39
     ),
+    "group_differences": lambda: inference.group_differences_test(*binary(), groups=_groups()),
     "multicalibration": lambda: inference.multicalibration_error(
         {"group": _groups()}, *binary(), n_resamples=39
     ),

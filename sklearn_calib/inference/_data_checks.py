@@ -71,6 +71,12 @@ def largest_rounded(p: Array, n_samples: float) -> float:
     """
     values = np.unique(p)
     for n_steps in range(max(1, values.shape[0] - 1), _MOST_STEPS + 1):
-        if np.abs(values - np.rint(values * n_steps) / n_steps).max() <= _STEP_ERROR:
+        # nearly always, a few values tell
+        if _are_multiples(values[:16], n_steps) and _are_multiples(values, n_steps):
             return max(0.5 / n_samples, 0.5 / n_steps if n_steps >= _FEWEST_STEPS else 0.0)
     return 0.5 / n_samples
+
+
+def _are_multiples(values: Array, n_steps: int) -> bool:
+    """Tell whether all values are multiples of 1 / ``n_steps``."""
+    return bool(np.abs(values - np.rint(values * n_steps) / n_steps).max() <= _STEP_ERROR)

@@ -52,8 +52,8 @@ class GroupDifferences:
 def group_differences_test(
     y_true: ArrayLike,
     y_proba: ArrayLike,
-    groups: ArrayLike,
     *,
+    groups: ArrayLike,
     sample_weight: ArrayLike | None = None,
     weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
@@ -109,9 +109,9 @@ def group_differences_test(
     >>> rng = np.random.default_rng(0)
     >>> p, group = rng.uniform(size=1000), np.arange(1000) % 2
     >>> y = rng.uniform(size=1000) < np.where(group == 1, p**2, p)
-    >>> print(group_differences_test(y, p, group).degrees_of_freedom)
+    >>> print(group_differences_test(y, p, groups=group).degrees_of_freedom)
     2
-    >>> bool(group_differences_test(y, p, group).pvalue < 0.01)
+    >>> bool(group_differences_test(y, p, groups=group).pvalue < 0.01)
     True
     """
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)

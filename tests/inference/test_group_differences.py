@@ -21,14 +21,16 @@ def test_score_test_of_separate_lines():
     X = np.hstack([x * (groups == g)[:, np.newaxis] for g in range(3)])
     score = X.T @ (y - q)
     statistic = score @ np.linalg.solve((X.T * (q * (1 - q))) @ X, score)
-    found = group_differences_test(y, p, groups)
+    found = group_differences_test(y, p, groups=groups)
     assert (found.degrees_of_freedom, found.n_groups) == (4, 3)
     assert found.statistic == pytest.approx(statistic, rel=1e-6)
     assert found.pvalue == pytest.approx(chi2.sf(statistic, 4), rel=1e-6)
     assert str(found).startswith("differences between 3 groups: p-value ")
-    repeated = [np.repeat(values, 2) for values in (y, p, groups)]
-    weighted = group_differences_test(y, p, groups, sample_weight=np.full(400, 2), weights="frequency")
-    assert weighted.statistic == pytest.approx(group_differences_test(*repeated).statistic)
+    y, p, groups = (np.repeat(values, 2) for values in (y, p, groups))
+    weighted = group_differences_test(y, p, groups=groups, sample_weight=np.full(400, 2), weights="frequency")
+    assert weighted.statistic == pytest.approx(
+        group_differences_test(*repeated, groups=np.repeat(groups, 2)).statistic
+    )
 
 
 def test_dependence_within_clusters_divides_the_statistic():
@@ -36,9 +38,9 @@ def test_dependence_within_clusters_divides_the_statistic():
     rng = np.random.default_rng(0)
     p = rng.uniform(0.1, 0.9, 300)
     y, groups = (rng.random(300) < p).astype(int), rng.integers(2, size=300)
-    alone = group_differences_test(y, p, groups)
-    twice = [np.repeat(values, 2) for values in (y, p, groups)]
-    found = group_differences_test(*twice, clusters=np.repeat(np.arange(300), 2))
+    alone = group_differences_test(y, p, groups=groups)
+    y, p, groups, clusters = (np.repeat(values, 2) for values in (y, p, groups, np.arange(300)))
+    found = group_differences_test(y, p, groups=groups, clusters=clusters)
     assert found.statistic == pytest.approx(alone.statistic, rel=0.1)
 
 
@@ -50,12 +52,12 @@ def test_level(weighted):
         p = rng.uniform(0.05, 0.95, 300)
         y, groups = rng.random(300) < expit(0.3 + 0.7 * logit(p)), rng.integers(3, size=300)
         w = rng.exponential(size=300) + 0.2 if weighted else None
-        rejected += group_differences_test(y, p, groups, sample_weight=w).pvalue <= 0.05
+        rejected += group_differences_test(y, p, groups=groups, sample_weight=w).pvalue <= 0.05
     assert binom.ppf(0.001, 300, 0.05) <= rejected <= binom.ppf(0.999, 300, 0.05)
 
 
 def test_undetermined():
-    assert np.isnan(group_differences_test([0, 1, 1], [0.2, 0.4, 0.9], ["a", "a", "a"]).pvalue)
-    assert np.isnan(group_differences_test([0, 1, 1, 0], [0.5] * 4, [0, 0, 1, 1]).pvalue)
+    assert np.isnan(group_differences_test([0, 1, 1], [0.2, 0.4, 0.9], groups=["a", "a", "a"]).pvalue)
+    assert np.isnan(group_differences_test([0, 1, 1, 0], [0.5] * 4, groups=[0, 0, 1, 1]).pvalue)
     with pytest.raises(ValueError, match="groups"):
-        group_differences_test([0, 1], [0.2, 0.4], [0])
+        group_differences_test([0, 1], [0.2, 0.4], groups=[0])

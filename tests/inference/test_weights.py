@@ -204,7 +204,7 @@ def test_contradicted_samples_are_counted_and_left_out():
 
 def test_what_counts_samples_refuses():
     y, p, w = drawn(30, 7)
-    with pytest.raises(ValueError, match=r"SequentialTest counts samples .* weights='frequency'"):
+    with pytest.raises(ValueError, match=r"samples are counted.* weights='frequency'"):
         SequentialTest().test(y, p, sample_weight=w)
     with pytest.raises(ValueError, match="whole numbers"):
         CutoffTest().test(y, p, sample_weight=w, weights="frequency")
