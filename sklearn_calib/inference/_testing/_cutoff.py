@@ -93,7 +93,7 @@ class CutoffTest(SimulatedTest):
         known = deviation == 0.0
         return Statistic(
             (np.inf if reach > 0.0 else 0.0) if known else reach / deviation,
-            None if known else lambda residual: walk_ranges(residual) / deviation,
+            None if known else lambda residual, _: walk_ranges(residual) / deviation,
             null="brownian range",
             large=_effective_size(variance) >= LARGE,
             estimate=reach / grouped.total,

@@ -110,7 +110,7 @@ class HosmerLemeshowTest(SimulatedTest):
         used = variance > 0.0
         df = int(np.count_nonzero(used))
 
-        def of(residual: Array) -> Array:
+        def of(residual: Array, _: Array) -> Array:
             gaps = np.add.reduceat(residual, starts, axis=0)[used]
             return np.asarray((gaps**2 / variance[used, np.newaxis]).sum(axis=0))
 
@@ -119,7 +119,7 @@ class HosmerLemeshowTest(SimulatedTest):
         # a gap without variance is an outcome of probability zero
         impossible = (gap[~used] != 0.0).any()
         return Statistic(
-            np.inf if impossible else float(of(grouped.residual[:, np.newaxis])[0]),
+            np.inf if impossible else float(of(grouped.residual[:, np.newaxis], p)[0]),
             of if df else None,
             null=f"chi2({df})",
             large=grouped.total > MOST_SIMULATED,

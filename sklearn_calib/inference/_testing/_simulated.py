@@ -43,15 +43,15 @@ _LARGE, _LARGE_VARIANCE = 100_000.0, 2000.0
 class Statistic:
     """The formula of a test for one sample, with what its result says.
 
-    ``of`` maps residual sums of the groups, (groups, r), to r values of the statistic; None if the
-    predictions contain no information. Values far from 0 are evidence; asymptotically the absolute value has
-    the distribution ``null`` of :func:`null_tail`, on which "auto" relies if the sample is ``large``.
-    With sampling weights, simulated values are multiplied by the ``power`` of the ratio of variances
-    ``spread``.
+    ``of`` maps residual sums of the groups, (groups, r), and their predictions, (groups,), to r values of the
+    statistic; None if the predictions contain no information. Values far from 0 are evidence. Asymptotically
+    the absolute value has the distribution ``null`` of :func:`null_tail`, on which "auto" relies if the
+    sample is ``large``. With sampling weights, simulated values are multiplied by the ``power`` of the ratio
+    of variances ``spread``.
     """
 
     value: float
-    of: Callable[[Array], Array] | None
+    of: Callable[[Array, Array], Array] | None
     null: str
     large: bool
     estimate: float
@@ -105,9 +105,11 @@ class SimulatedTest(CalibrationTest):
             spreads = () if found.spread is None else (found.spread,)
             # residuals have no rounding error where outcomes are almost certain
             expected = (grouped.weight * grouped.prob)[:, np.newaxis]
-            null = simulated(
-                self, grouped, lambda positives: of(positives - expected), *spreads, power=found.power
-            )
+
+            def values(positives: Array) -> Array:
+                return of(positives - expected, grouped.prob)
+
+            null = simulated(self, grouped, values, *spreads, power=found.power)
             pvalue = monte_carlo_pvalue(abs(found.value), np.abs(null), TIE)
             method = f"{self.n_resamples} simulations{', two-sided' if self._tail == 'two-sided' else ''}"
         elif found.of is not None:

@@ -6,7 +6,6 @@ import numpy as np
 
 from sklearn_calib._core._binning import slices
 from sklearn_calib._core._grouping import group_sample
-from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._testing._simulated import (
     MOST_SIMULATED,
@@ -77,28 +76,21 @@ class SpiegelhalterTest(SimulatedTest):
     def _statistic(self, sample: BinarySample) -> Statistic:
         excess = variance = 0.0
         for rows in slices(sample.p.shape[0]):
-            p, w = sample.p[rows], sample.weights[rows]
-            u = 1.0 - 2.0 * p
-            excess += float((sample.y[rows] - p) @ (w * u))
-            variance += float((p * (1.0 - p) * (w if sample.sampling else 1.0) * u) @ (w * u))
+            p, u = sample.p[rows], 1.0 - 2.0 * sample.p[rows]
+            weighted = u if sample.w is None else sample.w[rows] * u
+            excess += float((sample.y[rows] - p) @ weighted)
+            variance += float((p * (1.0 - p) * (weighted if sample.sampling else u)) @ weighted)
         spread = spread_of(group_sample(sample), lambda p: 1.0 - 2.0 * p) if sample.sampling else Spread()
         deviation = math.sqrt(variance * spread.own)
         direction = "above" if excess > 0.0 else "below"
         expected = abs(excess) <= _ROUNDING * sample.total
         reason = "Brier score as expected" if expected else f"Brier score {direction} its expectation"
-        if deviation == 0.0:
+        if known := deviation == 0.0:
             reason = "no information: every prediction is 0, 1/2 or 1"
-            # an excess without variance is an outcome of probability zero
-            value, of = np.inf if excess > 0.0 else 0.0, None
-        else:
-            value = excess / deviation
-
-            def of(residual: Array) -> Array:
-                return ((1.0 - 2.0 * group_sample(sample).prob) / deviation) @ residual
-
         return Statistic(
-            value,
-            of,
+            # an excess without variance is an outcome of probability zero
+            (np.inf if excess > 0.0 else 0.0) if known else excess / deviation,
+            None if known else lambda residual, p: ((1.0 - 2.0 * p) / deviation) @ residual,
             null="normal",
             large=sample.total > MOST_SIMULATED,
             estimate=excess / sample.total,
