@@ -32,6 +32,7 @@ def imports(path: Path) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
+@cache
 def file_of(module: str, folder: Path) -> Path | None:
     """Return the file of a module beside a script or in the checkout; None if it belongs to a library."""
     for start in (folder, ROOT):
@@ -42,17 +43,23 @@ def file_of(module: str, folder: Path) -> Path | None:
     return None
 
 
-def followed(path: Path, module: str, name: str) -> Iterator[Path]:
-    """Yield the files that an import leads to."""
-    target = file_of(f"{module}.{name}" if name else module, path.parent) or file_of(module, path.parent)
+def followed(folder: Path, module: str, name: str) -> Iterator[Path]:
+    """Yield the files that an import in a file of a folder leads to."""
+    target = file_of(f"{module}.{name}" if name else module, folder) or file_of(module, folder)
     if target is None:
         return
     if target.name == "__init__.py" and name:
         sources = [source for source, found in imports(target) if found == name and source != module]
         if sources:
-            yield from followed(target, sources[0], name)
+            yield from followed(target.parent, sources[0], name)
             return
     yield target
+
+
+@cache
+def targets(path: Path) -> tuple[Path, ...]:
+    """Return the files of the checkout that a file imports."""
+    return tuple(target for each in imports(path) for target in followed(path.parent, *each))
 
 
 def reached(script: Path) -> set[Path]:
@@ -64,7 +71,7 @@ def reached(script: Path) -> set[Path]:
         path = waiting.pop()
         if path not in found:
             found.add(path)
-            waiting += [target for each in imports(path) for target in followed(path, *each)]
+            waiting += targets(path)
     return found
 
 

@@ -118,3 +118,17 @@ def test_actions_are_pinned_by_hash():
     ]
     assert used
     assert [line for line in used if not re.search(r"@[0-9a-f]{40} # v\d", line)] == []
+
+
+def test_benchmarks_are_run_that_import_what_changed():
+    affected = load("affected")
+    reached = {script.stem: affected.reached(script) for script in affected.benchmarks()}
+    package = ROOT / "sklearn_calib"
+    # through names that packages pass on
+    assert package / "inference" / "_testing" / "_tcal.py" in reached["error_rates"]
+    assert package / "_core" / "_nested_bins.py" in reached["error_rates"]
+    assert ROOT / "benchmarks" / "_population.py" in reached["interval_coverage"]
+    assert package / "plot" / "_reliability.py" not in reached["error_rates"]
+    assert package / "report" / "_report.py" in reached["speed"]
+    assert affected.changed("") is None
+    assert affected.changed("no such commit") is None
