@@ -241,8 +241,9 @@ class SequentialTest(CalibrationTest):
             The result.
         """
         weights = _counting(weights)
-        if sample_weight is not None:
-            check_counts(check_weights(sample_weight, shape_of(y_true, "y_true")[0]), weights)
+        shape = shape_of(y_true, "y_true")
+        if sample_weight is not None and shape:
+            check_counts(check_weights(sample_weight, shape[0]), weights)
         given = {"clusters": clusters, "pos_label": pos_label, "labels": labels}
         return super().test(y_true, y_proba, sample_weight=sample_weight, weights="frequency", **given)
 
@@ -347,7 +348,7 @@ class SequentialTest(CalibrationTest):
 
 def _counting(weights: Weights | None) -> CountingWeights:
     """Return what weights mean; "sampling", the default of other tests, allows 0 and 1 only."""
-    found = None if weights == "sampling" else weights
+    found = None if isinstance(weights, str) and weights == "sampling" else weights
     check_counting(found)
     return found
 
