@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.thorough
-
 mpl = pytest.importorskip("matplotlib", reason="the examples draw")
 EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*/plot_*.py"))
 MOST_LINES = 60
@@ -25,6 +23,8 @@ def pyplot(monkeypatch):
     plt.close("all")
 
 
+# the documentation is built from the output of the same scripts before a change lands
+@pytest.mark.weekly
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path, pyplot, capsys):
     before = dict(mpl.rcParams)
