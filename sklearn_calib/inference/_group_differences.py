@@ -117,8 +117,8 @@ def group_differences_test(
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
     samples = [part for _, part in samples_of_groups(sample, groups, sample_weight)]
     grouped = group_sample(sample)
-    data, parameters = LogitOutcomes(grouped.uncertain()), np.full(2, np.nan)
-    if grouped.uncertain().prob.size and not data.constant:
+    uncertain, parameters = grouped.uncertain(), np.full(2, np.nan)
+    if uncertain.prob.size and not (data := LogitOutcomes(uncertain)).constant:
         fitted = data.fit_both()
         parameters = np.array([fitted.intercept, fitted.slope])
     effect = dependence_of(grouped.clusters, grouped.chance).get("design_effect")
