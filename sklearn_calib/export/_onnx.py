@@ -263,6 +263,10 @@ def _scores(ops: _Onnx, operator: Any, estimator: Any, method: str, classes: NDA
 
     while isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
+    if isinstance(estimator, MeanClassifier):
+        members = estimator.estimators
+        tables = [_scores(ops, operator, member, method, classes) for member in members]
+        return reduce(add, tables) * (1.0 / len(members))
     if not np.array_equal(getattr(estimator, "classes_", classes), classes):
         raise ValueError(f"The classes of {type(estimator).__name__} are not sorted. Sort them.")
     last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
