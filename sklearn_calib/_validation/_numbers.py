@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._weights import kish_size
 from sklearn_calib._typing import Array
 from sklearn_calib._validation._arrays import as_array, missing_values
 from sklearn_calib._validation._parameters import check_option
@@ -152,9 +153,8 @@ def check_weights(sample_weight: ArrayLike, n_samples: int, name: str = "sample_
 
 def warn_of_scale(w: Array) -> None:
     """Warn if the sum of weights is far from the number of samples for which they stand."""
-    # (sum w)^2 / sum w^2 (Kish 1965); weights that decay exponentially sum to half of it
-    total = float(w.sum())
-    size = total / float(w @ w) * total
+    # weights that decay exponentially sum to half of it
+    total, size = float(w.sum()), kish_size(w)
     small = total < size / _LARGEST_RATIO
     if not (small or total > _LARGEST_RATIO * size):
         return
