@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._clusters import Clusters, dependence, dependence_of
+from sklearn_calib._core._weights import kish_size
 from sklearn_calib._typing import Array
 
 #: Samples processed at a time, so that the temporaries of a pass over the data stay in cache.
@@ -347,9 +348,7 @@ def weighting(sample: Any, design_effect: float | None = None) -> dict[str, Any]
     if not sample.sampling:
         return {"weights": "frequency"}
     kind = "sampling" if sample.class_weights is None else "case-control"
-    # Kish (1965)
-    size = float(sample.w.sum() ** 2 / (sample.w @ sample.w))
-    return {"weights": kind, "n_effective": size / (design_effect or 1.0)}
+    return {"weights": kind, "n_effective": kish_size(sample.w) / (design_effect or 1.0)}
 
 
 def weight_words(result: Any, *, corrected: bool = True) -> str:

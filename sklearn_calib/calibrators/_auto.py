@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._links import EPS
 from sklearn_calib._core._maps import Average, Softmax
+from sklearn_calib._core._weights import whole_numbers
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import result_html
 from sklearn_calib._progress import Progress

@@ -1,7 +1,6 @@
 """The two-step procedure for any calibrator: fit on one half of the samples, certify on the other."""
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from sklearn_calib._validation import (
     check_probabilities,
     check_randomness,
     check_resamples,
+    warn_user,
 )
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.calibrators._certificate import (
@@ -267,7 +267,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
                 f"{self.target_:.3g} - {self.margin_:.3g}"
             )
             more = "Pass more samples, a better calibrator, or a larger target."
-        warnings.warn(f"{reason}, so that the constant event rate is used. {more}", stacklevel=7)
+        warn_user(f"{reason}, so that the constant event rate is used. {more}")
 
     def _certificate(
         self, confidence: float, method: str, n_resamples: int, generator: np.random.Generator

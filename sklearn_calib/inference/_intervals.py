@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
@@ -33,6 +32,7 @@ from sklearn_calib._validation import (
     check_option,
     check_resamples,
     check_size,
+    warn_user,
 )
 from sklearn_calib.inference._class_redraw import (
     Reduced,
@@ -231,11 +231,9 @@ def confidence_interval(
     redrawn = redrawn_of(metric, sample, found_reduction, pool=not bootstrap, population=True)
     if bootstrap:
         if redrawn.rarer < _FEWEST_EVENTS:
-            warnings.warn(
+            warn_user(
                 f"The rarer class has only {redrawn.rarer:g} samples. Bootstrap intervals are too short with "
                 f"fewer than {_FEWEST_EVENTS}; use more samples.",
-                UserWarning,
-                stacklevel=2,
             )
         found = _bootstrap(redrawn, confidence, n_resamples, rng)
     elif isinstance(redrawn, Whole):

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_array
 from scipy.special import expit
 
-from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._links import clip_probability, logit
 from sklearn_calib._core._smoothing import NODES_PER_SCALE, integrate_absolute_rows
+from sklearn_calib._core._weights import effective_size
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option, check_positive

@@ -32,7 +32,7 @@ from sklearn_calib.metrics._decomposition import decompose
 from sklearn_calib.plot._bands import (
     ReliabilityBand,
     clopper_pearson,
-    effective_size,
+    equivalent_trials,
     pointwise_band,
     wilson_interval,
 )
@@ -227,7 +227,7 @@ def reliability_curve(
                 truth, mean = ((x * size + 2.0) / (size + 4.0) for x in (made.observed, frequency))
                 curves = moved(simulate(truth)[1].T, -shift, in_log_odds).T
                 curves = _transformed(curves, rates)
-                size = np.minimum(size, effective_size(_transformed(mean, rates), curves, confidence))
+                size = np.minimum(size, equivalent_trials(_transformed(mean, rates), curves, confidence))
             back = None if rates is None else 1.0 / rates
             lower, upper = (
                 np.clip(moved(_transformed(limit, back), shift, in_log_odds), 0.0, 1.0)
@@ -285,7 +285,7 @@ def _smooth(sample: BinarySample, scale: str, shown: tuple[float, float]) -> _Es
         curve.sample,
         redraw,
         frequency=curve.frequency,
-        size=curve.effective_size,
+        size=curve.local_size,
         shift=curve.shift,
         in_log_odds=curve.in_log_odds,
         limits=wilson_interval,
