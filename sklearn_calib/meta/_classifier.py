@@ -126,8 +126,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         frozen estimator, a precomputed kernel matrix, folds in order of time, and if a class is absent from
         a held-out part where a calibrator would be fitted.
     average : {"probability", "log"}, default="probability"
-        How the probabilities of several pairs (``ensemble=True``) are averaged: arithmetic mean, as in scikit-learn, or
-        normalised geometric mean; for binary problems the latter averages log-odds. "log" with
+        How the probabilities of several pairs (``ensemble=True``) are averaged: arithmetic mean, as in
+        scikit-learn, or normalised geometric mean; for binary problems the latter averages log-odds. "log" with
         ``VennAbersCalibrator()`` is the cross Venn-Abers predictor for the log loss, "probability" with
         ``VennAbersCalibrator(loss="brier")`` that for the Brier score.
     n_jobs : int or None, default=None
@@ -140,8 +140,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     ensemble_ : {"joint", True, False}
         What has been fitted.
     calibrated_classifiers_ : list of CalibratedPair
-        The pairs whose probabilities are averaged, one for "joint" and False; each has ``estimator``, ``calibrator``,
-        ``response_method``, ``scores(X)`` and ``predict_proba(X)``.
+        The pairs whose probabilities are averaged, one for "joint" and False; each has ``estimator``,
+        ``calibrator``, ``response_method``, ``scores(X)`` and ``predict_proba(X)``.
     estimators_ : list
         The fitted classifiers of the pairs; of "joint" all whose scores are averaged.
     calibrators_ : list
@@ -160,7 +160,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     Notes
     -----
     With ``IsotonicCalibrator()`` or ``PlattCalibrator(link="identity")`` and ``ensemble=True`` (or False) the
-    probabilities are those of ``CalibratedClassifierCV`` of scikit-learn 1.9; for later ones see docs/migration/scikit_learn.md.
+    probabilities are those of ``CalibratedClassifierCV`` of scikit-learn 1.9; for later ones see
+    docs/migration/scikit_learn.md.
 
     *Metadata.* Without metadata routing, ``sample_weight`` is passed to the estimator and the calibrator
     (with a warning if the ``fit`` of one of them does not accept it), ``groups`` to the splitter,
@@ -287,8 +288,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             if ensemble == "joint":
                 if few:
                     raise ValueError(
-                        f"ensemble='joint' needs at least {FEWEST_PARTS} folds, and a sample of every class in "
-                        f"each, but there are {len(folds)}. Pass a larger cv, or ensemble=False."
+                        f"ensemble='joint' needs at least {FEWEST_PARTS} folds, and a sample of every class "
+                        f"in each, but there are {len(folds)}. Pass a larger cv, or ensemble=False."
                     )
                 check_folds(halves, target, trained, None)
                 return "joint", halves
@@ -491,25 +492,27 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             The bound.
         """
         check_is_fitted(self)
-        calibrators = self.calibrators_
-        if len(calibrators) > 1:
-            raise ValueError(
-                f"A certificate needs a single calibrator, but {len(calibrators)} are averaged. Fit with "
-                "ensemble=False, or calibrate FrozenEstimator(fitted_classifier) on samples that it was not "
-                "trained on."
+        calibrator, *others = self.calibrators_
+        certify: Any = getattr(calibrator, "cutoff_certificate", None)
+        missing = []
+        if others or self.ensemble_ == "joint":
+            missing.append(
+                "a single classifier (ensemble=False, or FrozenEstimator(fitted_classifier) with samples that "
+                f"it was not trained on), but ensemble_ is {self.ensemble_!r}"
             )
-        certify = getattr(calibrators[0], "cutoff_certificate", None)
         if certify is None:
-            name = "'passthrough'" if is_passthrough(calibrators[0]) else type(calibrators[0]).__name__
-            raise ValueError(
-                f"calibrator={name} has no certificate. Use a monotone binary calibrator, such as "
-                "IsotonicCalibrator() or PlattCalibrator()."
+            name = "'passthrough'" if is_passthrough(calibrator) else type(calibrator).__name__
+            missing.append(
+                "a monotone binary calibrator, such as IsotonicCalibrator(), PlattCalibrator() or "
+                f"SplineCalibrator(monotone=True), but that of the fit is {name}"
             )
+        if missing:
+            raise ValueError(f"A certificate needs {'; and '.join(missing)}.")
         bound: CutoffCertificate = certify(
             confidence, method, n_resamples=n_resamples, random_state=random_state, weights=weights
         )
         estimator = self._base_estimator()
-        if self._resolve_ensemble(estimator) or isinstance(estimator, FrozenEstimator):
+        if self.ensemble_ or isinstance(estimator, FrozenEstimator):
             return bound
         note = "approximate for the model fitted to all samples, because the scores are those of the folds"
         return replace(bound, note="; ".join(filter(None, (note, bound.note))))
@@ -555,6 +558,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     def _resolve_ensemble(self, estimator: Any) -> bool | str:
         """Return the checked ``ensemble``, False in place of "auto" if there can be one model only."""
         pairwise = get_tags(estimator).input_tags.pairwise
+        mode: bool | str
         if isinstance(self.ensemble, str):
             mode = check_option(self.ensemble, "ensemble", ("auto", "joint"), "True or False")
         elif isinstance(self.ensemble, bool | np.bool_):
@@ -566,8 +570,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             return False if pairwise or frozen else "auto"
         if mode and pairwise:
             raise ValueError(
-                f"ensemble={mode!r} cannot be combined with a precomputed kernel matrix, because the model of "
-                "a fold uses only some of its columns. Use ensemble=False."
+                f"ensemble={mode!r} cannot be combined with a precomputed kernel matrix, because the model "
+                "of a fold uses only some of its columns. Use ensemble=False."
             )
         if mode == "joint" and frozen:
             raise ValueError(

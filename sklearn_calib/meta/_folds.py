@@ -49,7 +49,9 @@ def split(X: Any, target: Target, cv: Any, metadata: dict[str, Any]) -> list[Fol
     return folds
 
 
-def check_folds(folds: Sequence[Fold], target: Target, trained: Flags | None, calibrated: Flags | None) -> None:
+def check_folds(
+    folds: Sequence[Fold], target: Target, trained: Flags | None, calibrated: Flags | None
+) -> None:
     """Raise an error if a class is absent from one of the folds.
 
     ``trained`` and ``calibrated`` mark the samples with positive weight for the estimator and the calibrator:

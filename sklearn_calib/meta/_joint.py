@@ -120,7 +120,9 @@ def _merged(folds: Sequence[Fold]) -> list[Fold]:
 
 def _left_out(folds: Sequence[Fold]) -> Fold:
     """Return the fold that holds out the samples of several."""
-    train = reduce(lambda left, right: np.intersect1d(left, right, assume_unique=True), [f.train for f in folds])
+    train = reduce(
+        lambda left, right: np.intersect1d(left, right, assume_unique=True), [f.train for f in folds]
+    )
     return Fold(train, np.sort(np.concatenate([fold.test for fold in folds])))
 
 
