@@ -14,6 +14,8 @@ from sklearn_calib._core._smoothing import TAIL, WIDEST_SCALE
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.metrics._smooth import smooth_result
+from sklearn_calib.plot._bands import wilson_interval
+from sklearn_calib.plot._simulated import SimulatedOutcomes
 
 # Log-odds beyond which predictions are moved to the ends of a logit axis: 1e-6.
 FAR = 13.8
@@ -56,7 +58,7 @@ def beyond(low: float, high: float) -> str:
     return f"above {high:.3g}" if low == 0.0 else f"below {low:.3g}"
 
 
-def moved(prob: Array, shift: Array, in_log_odds: bool) -> Array:
+def moved(prob: Array, shift: Array | float, in_log_odds: bool) -> Array:
     """Return probabilities plus a shift, or with a shift of their log-odds."""
     return np.asarray(expit(log_odds(prob) + shift) if in_log_odds else prob + shift)
 
@@ -218,8 +220,13 @@ class KernelWindow:
 class SmoothCurve:
     """Kernel regression of the outcome on the prediction, on the axis of the diagram.
 
-    The curve is NaN where it has too few samples; ``error`` is smooth ECE at its own bandwidth.
+    The curve is NaN where it has too few samples; ``error`` is smooth ECE, which has its own bandwidth. At
+    each point the curve is the event ``frequency`` in the kernel's window, of effectively ``size`` samples,
+    plus a ``shift``, of log-odds if ``in_log_odds``.
     """
+
+    bin_of = None
+    limits = staticmethod(wilson_interval)
 
     def __init__(self, sample: BinarySample, scale: str, shown: tuple[float, float]) -> None:
         smoothed = "crowded" if scale == "probability" and _is_crowded(sample, shown) else scale
@@ -227,6 +234,7 @@ class SmoothCurve:
         self.sample = inner = axis.sample
         place = axis.locate(inner.p)
         result = smooth_result(sample, "auto", scale)
+        self.error_name = "smECE" if scale == "probability" else "logit smECE"
         self.error, width = result.value, max(result.bandwidth / axis.length, 1.0 / _NODES)
         rule = _silverman(place, inner, 1.0 / _NODES)
         # smooth ECE is a probability, not a length on an axis of log-odds
@@ -248,7 +256,7 @@ class SmoothCurve:
         self.observed = np.clip(moved(self.frequency, self.shift, axis.logit), 0.0, 1.0)
         if not axis.logit:
             self.shift = self.observed - self.frequency
-        self.effective_size = window.effective_size(expected[:, 0] / window.mass)
+        self.size = window.effective_size(expected[:, 0] / window.mass)
         nearby = window.nearby(window.mass)
         drawn = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
         if axis.logit:
@@ -267,18 +275,23 @@ class SmoothCurve:
         mean, nodes = self._window.mean(self._expected * mass, mass), self.predicted[:, np.newaxis]
         return np.asarray(log_odds(nodes) - self._axis.log_odds(mean) if self.in_log_odds else nodes - mean)
 
-    def smooth(self, prob: Array, weight: Array, sums: Array) -> Array:
-        """Return curves for weights and sums of labels, (groups, r), at the predictions ``prob``."""
-        bin_of = _bins(self._axis.locate(prob))
+    def curves(self, outcomes: SimulatedOutcomes, weight: Array, positives: Array) -> tuple[Array, Array]:
+        """Return the points of the curves of r simulated samples, and the curves, (points, r)."""
+        bin_of = _bins(self._axis.locate(outcomes.prob))
         starts = group_starts(bin_of)
 
         def gathered(values: Array) -> Array:
-            out = np.zeros((BINS, values.shape[1]))
-            out[bin_of[starts]] = np.add.reduceat(values, starts, axis=0)
-            return out[self._window.used]
+            sums = np.zeros((BINS, values.shape[1]))
+            sums[bin_of[starts]] = np.add.reduceat(values, starts, axis=0)
+            return sums[self._window.used]
 
         mass = gathered(weight)
         # not clipped to [0, 1]
-        found = moved(self._window.mean(gathered(sums), mass), self._shift(mass), self.in_log_odds)
-        found[np.isnan(self.observed)] = np.nan
-        return found
+        curves = moved(self._window.mean(gathered(positives), mass), self._shift(mass), self.in_log_odds)
+        curves[np.isnan(self.observed)] = np.nan
+        return self.predicted, curves
+
+    def spread(self, values: Array, outcomes: SimulatedOutcomes) -> Array:
+        """Return values at the points of the curve as values at the predictions of simulated outcomes."""
+        known = np.isfinite(values)
+        return np.interp(outcomes.prob, self.predicted[known], values[known])
