@@ -294,7 +294,7 @@ def _confidence_band(
     """
     class_weights, size = sample.class_weights, curve.size
     if sample.clusters is not None:
-        # two events and two non-events more: points without either vary, too
+        # with two more events and two more non-events, so that points with only one outcome vary, too
         truth, mean = ((x * size + 2.0) / (size + 4.0) for x in (curve.observed, curve.frequency))
         outcomes = SimulatedOutcomes(group_sample(curve.sample), _BINS, curve.bin_of)
         outcomes.set_truth(curve.spread(truth, outcomes))

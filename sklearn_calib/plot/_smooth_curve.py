@@ -103,8 +103,8 @@ class UnitAxis:
 def _is_crowded(sample: BinarySample, shown: tuple[float, float]) -> bool:
     """Return whether nearly all predictions are near 0 or near 1, compared with the range shown."""
     place = (sample.p - shown[0]) / (shown[1] - shown[0])
-    near = [each for each, end in ((place, shown[0] == 0.0), (1.0 - place, shown[1] == 1.0)) if end]
-    return any(np.average(each > _CROWDED, weights=sample.w) < _CROWDED for each in near)
+    distances = [x for x, end in ((place, shown[0] == 0.0), (1.0 - place, shown[1] == 1.0)) if end]
+    return any(np.average(x > _CROWDED, weights=sample.w) < _CROWDED for x in distances)
 
 
 def _squared_weights(sample: BinarySample) -> Array | None:
@@ -142,12 +142,12 @@ def _cross_validated(place: Array, sample: BinarySample, narrow: float, wide: fl
     losses = np.empty((_CANDIDATES, 2, int(used.sum())))
     for s, loss in zip(widths, losses, strict=True):
         damping = np.exp(-0.5 * (math.pi * s * np.arange(BINS)) ** 2)
-        near, sums = (idct(damping * dct(part))[used] for part in (mass, events))
-        # the weight of a prediction in its own estimate
-        itself = 1.0 + np.exp(-2.0 * (middle / s) ** 2) + np.exp(-2.0 * ((1.0 - middle) / s) ** 2)
-        itself = (itself / (math.sqrt(2.0 * math.pi) * s * BINS))[used] * (squares[used] / mass[used])
-        rest = np.maximum(near - itself, 1e-12 * total)
-        loss[:] = ((near - sums) / rest) ** 2, (sums / rest) ** 2
+        total_near, events_near = (idct(damping * dct(part))[used] for part in (mass, events))
+        # the weight of a prediction in the estimate at its own place, which is left out
+        left_out = 1.0 + np.exp(-2.0 * (middle / s) ** 2) + np.exp(-2.0 * ((1.0 - middle) / s) ** 2)
+        left_out = (left_out / (math.sqrt(2.0 * math.pi) * s * BINS))[used] * (squares[used] / mass[used])
+        others = np.maximum(total_near - left_out, 1e-12 * total)
+        loss[:] = ((total_near - events_near) / others) ** 2, (events_near / others) ** 2
     count = np.stack((events, mass - events))[:, used]
     excess = losses - losses[np.argmin((count * losses).sum(axis=(1, 2)))]
     mean = (count * excess).sum(axis=(1, 2)) / total
@@ -225,29 +225,30 @@ class SmoothCurve:
     plus a ``shift``, of log-odds if ``in_log_odds``.
     """
 
+    # any neighbouring predictions are pooled when outcomes are simulated
     bin_of = None
     limits = staticmethod(wilson_interval)
 
     def __init__(self, sample: BinarySample, scale: str, shown: tuple[float, float]) -> None:
         smoothed = "crowded" if scale == "probability" and _is_crowded(sample, shown) else scale
         self._axis = axis = UnitAxis(sample, smoothed, shown, 1.0)
-        self.sample = inner = axis.sample
-        place = axis.locate(inner.p)
+        self.sample = in_range = axis.sample
+        place = axis.locate(in_range.p)
         result = smooth_result(sample, "auto", scale)
         self.error_name = "smECE" if scale == "probability" else "logit smECE"
         self.error, width = result.value, max(result.bandwidth / axis.length, 1.0 / _NODES)
-        rule = _silverman(place, inner, 1.0 / _NODES)
-        # smooth ECE is a probability, not a length on an axis of log-odds
-        width = rule if axis.logit or width >= rule else _cross_validated(place, inner, width, rule)
+        rule = _silverman(place, in_range, 1.0 / _NODES)
+        # the bandwidth of smooth ECE is its value, a probability, not a length on an axis of log-odds
+        width = rule if axis.logit or width >= rule else _cross_validated(place, in_range, width, rule)
         self.bandwidth = width * axis.length
         # on a logit axis a little beyond the predictions, so that a single one also gives a curve
         beyond = _BEYOND if scale == "logit" else 0.0
         t = np.linspace(-beyond, 1.0 + beyond, _NODES + 1)
         self.predicted = axis.probability(t)
-        self._window = window = KernelWindow(t, place, inner, width, reflect=not axis.logit)
+        self._window = window = KernelWindow(t, place, in_range, width, reflect=not axis.logit)
         events, expected = (
-            _gather(window.bin_of, each if inner.w is None else inner.w * each)[window.used, np.newaxis]
-            for each in (inner.y, inner.p)
+            _gather(window.bin_of, each if in_range.w is None else in_range.w * each)[window.used, np.newaxis]
+            for each in (in_range.y, in_range.p)
         )
         mass, self.in_log_odds = window.mass[:, np.newaxis], axis.logit
         self._expected = expected / mass
@@ -258,14 +259,14 @@ class SmoothCurve:
             self.shift = self.observed - self.frequency
         self.size = window.effective_size(expected[:, 0] / window.mass)
         nearby = window.nearby(window.mass)
-        drawn = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
+        enough = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
         if axis.logit:
             # where no event is expected, the curve would only fall to the end of the axis
             rarer = window.nearby(np.minimum(expected, mass - expected)[:, 0])
-            drawn &= rarer >= min(_RARER, 0.5 * float(rarer.max()))
+            enough &= rarer >= min(_RARER, 0.5 * float(rarer.max()))
         # a wide kernel would extend the curve beyond the predictions
-        drawn &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
-        self.observed[~drawn] = self.shift[~drawn] = np.nan
+        enough &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
+        self.observed[~enough] = self.shift[~enough] = np.nan
 
     def _shift(self, mass: Array) -> Array:
         """Return the nodes less the mean predictions in their windows, (nodes, r), or those of log-odds.
