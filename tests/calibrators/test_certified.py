@@ -202,7 +202,7 @@ def test_certificates_hold_as_often_as_they_say(calibrator):
             kept.append(fitted.accepted_)
         assert (held >= lowest).all(), name
         if calibrator == "passthrough":
-            assert np.mean(kept) == (name not in ("reversed", "four atoms")), name
+            assert (np.mean(kept) > 0.5) == (name not in ("reversed", "four atoms")), name
 
 
 def test_a_half_without_one_class_gives_the_mean():

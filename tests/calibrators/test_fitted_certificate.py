@@ -222,7 +222,7 @@ def test_certified_calibrator_bounds_the_map_in_use():
         kept.cutoff_certificate(n_resamples=38)
     assert kept.margin_ == pytest.approx(kept.certificate_ - kept.cutoff_error_)
     assert kept.accepted_
-    with pytest.warns(UserWarning, match="is below the margin"):
+    with pytest.warns(UserWarning, match="so that the constant event rate is used"):
         constant = CertifiedCalibrator("passthrough", target=0.08).fit(p, y)
     assert not constant.accepted_
     expected = bound_by_loops(np.full(300, y.mean()), y, np.ones(300), 39, 2, **each)
