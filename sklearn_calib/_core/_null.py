@@ -13,6 +13,9 @@ from sklearn_calib._core._clusters import Clusters
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._typing import Array
 
+#: Values that differ by less, relative to their size, are equal up to rounding: equal sums of 10^7 terms in
+#: different orders may differ by 10^7 times the precision of floats, 2e-9.
+TIE = 1e-8
 #: Random numbers generated at a time (at least one sample): bounds the memory without changing the samples.
 MAX_ELEMENTS = 1 << 18
 
@@ -275,11 +278,16 @@ class SharedLabels:
 def monte_carlo_pvalue(observed: float, draws: Array, atol: float = 0.0) -> float:
     """Return the Monte Carlo p-value (1 + #{draws >= observed}) / (1 + number of draws).
 
-    It is valid for any number of draws, and never 0. Draws below ``observed`` by at most 1e-10 of it, or by
-    at most ``atol``, count as ties broken by rounding.
+    It is valid for any number of draws, and never 0. Draws below ``observed`` by at most ``TIE`` of it, or by
+    at most ``atol``, count as ties.
     """
-    threshold = observed - max(atol, 1e-10 * abs(observed))
+    threshold = observed - max(atol, TIE * abs(observed))
     return float((1 + np.count_nonzero(draws >= threshold)) / (1 + draws.shape[0]))
+
+
+def rejects(pvalue: float, level: float) -> bool:
+    """Tell whether a p-value rejects at a level, up to the rounding of 1 - 0.9, which is less than 0.1."""
+    return bool(pvalue <= level * (1.0 + TIE))
 
 
 def tail_rank(n_draws: int, tail: float) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from sklearn_calib._core._grouping import weight_words, weighting
-from sklearn_calib._core._null import MAX_ELEMENTS, monte_carlo_pvalue, tail_rank
+from sklearn_calib._core._null import MAX_ELEMENTS, TIE, monte_carlo_pvalue, rejects, tail_rank
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
@@ -256,8 +256,8 @@ class DominanceResult(FrameMixin):
         ]
 
     def _verdict(self, pvalue: float) -> str:
-        rejected = pvalue <= 1.0 - self.confidence + 1e-12
-        return f"{'rejected' if rejected else 'not rejected'} (p = {pvalue:.3g})"
+        verdict = "rejected" if rejects(pvalue, 1.0 - self.confidence) else "not rejected"
+        return f"{verdict} (p = {pvalue:.3g})"
 
     def __str__(self) -> str:
         lines = [f"{label}: {text}" for label, text in self._rows()]
@@ -288,7 +288,7 @@ def compare_decisions(
     observed = _standardized(found.mean, found.error_about_0)
 
     def pvalue(values: Array, flips: Array) -> float:
-        return monte_carlo_pvalue(float(values.max()), flips.max(axis=1), 1e-9)
+        return monte_carlo_pvalue(float(values.max()), flips.max(axis=1), TIE)
 
     return DominanceResult(
         thresholds=thresholds,

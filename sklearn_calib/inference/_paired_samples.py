@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts, weighting
-from sklearn_calib._core._null import tail_rank
+from sklearn_calib._core._null import TIE, tail_rank
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample
 from sklearn_calib.inference._null_distribution import expected_under_calibration
@@ -26,8 +26,6 @@ from sklearn_calib.metrics._reductions import (
 )
 
 _NULL_SAMPLES = 200
-# Relative differences below this are rounding.
-_ROUNDING = 1e-10
 # Of more samples one subset at a time is as fast.
 _MOST_BATCHED = 1 << 13
 # Samples times subsets at a time.
@@ -393,7 +391,7 @@ class Splits:
         # if one part is empty nothing is swapped, whatever the value in the population
         empty = np.ones(self.n_empty)
         draws = np.concatenate((curved + swapped, estimate * empty, curved - swapped, -estimate * empty))
-        tolerance = _ROUNDING * np.abs(self.whole[weight != 0.0]).max() + 4.0 * self.accuracy
+        tolerance = TIE * np.abs(self.whole[weight != 0.0]).max() + 4.0 * self.accuracy
         return Contrast(
             estimate / scale,
             draws / scale,

@@ -20,6 +20,7 @@ from sklearn_calib._core._grouping import (
 )
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._multiple import adjust_pvalues
+from sklearn_calib._core._null import rejects
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_option, least_resamples
 from sklearn_calib.calibrators import (
@@ -242,8 +243,7 @@ class ReportNumbers:
 
     def is_significant(self, pvalue: float) -> bool:
         """Tell whether an adjusted p-value rejects calibration at level 1 - ``confidence``."""
-        # 1 - 0.95 is a little more than 0.05, and a p-value of 0.05 counts
-        return pvalue <= 1.0 - self.confidence + 1e-12
+        return rejects(pvalue, 1.0 - self.confidence)
 
     @property
     def n_families(self) -> int:

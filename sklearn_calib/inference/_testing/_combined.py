@@ -9,7 +9,7 @@ import numpy as np
 from sklearn_calib._core._binning import octaves_pooled
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
-from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
+from sklearn_calib._core._null import TIE, draw_positives, monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -24,7 +24,6 @@ from sklearn_calib.inference._testing._cutoff import CutoffTest
 from sklearn_calib.inference._testing._simulated import SimulatedTest, is_large, simulates, spread_of
 from sklearn_calib.inference._testing._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._testing._tcal import (
-    TIE,
     BinaryScales,
     TCal,
     samples_at_once,
