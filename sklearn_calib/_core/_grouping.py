@@ -17,6 +17,8 @@ from sklearn_calib._core._clusters import Clusters, dependence, dependence_of
 from sklearn_calib._core._weights import kish_size
 from sklearn_calib._typing import Array
 
+#: More distinct predictions are pooled before a computation whose time grows with them, as of simulations.
+DISTINCT = 4096
 #: Samples processed at a time, so that the temporaries of a pass over the data stay in cache.
 CHUNK = 1 << 14
 
@@ -374,14 +376,14 @@ def balanced_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
     return np.clip((middle * n_bins).astype(np.intp), 0, n_bins - 1)
 
 
-def condensed(grouped: GroupedOutcomes, most: int = 4096, n_bins: int = 2048) -> GroupedOutcomes:
-    """Return the sample itself, or bins of neighbours if it has more than ``most`` distinct predictions.
+def condensed(grouped: GroupedOutcomes, most: int = DISTINCT) -> GroupedOutcomes:
+    """Return the sample itself, or ``most / 2`` bins of neighbours if it has more distinct predictions.
 
     Predictions of exactly 0 and 1 have bins of their own.
     """
     if grouped.prob.shape[0] <= most:
         return grouped
-    bins = balanced_bins(grouped, n_bins) + (grouped.prob > 0.0) + (grouped.prob >= 1.0)
+    bins = balanced_bins(grouped, most // 2) + (grouped.prob > 0.0) + (grouped.prob >= 1.0)
     return grouped.pooled(group_starts(bins))
 
 

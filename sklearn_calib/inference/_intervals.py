@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
 from sklearn_calib._core._grouping import (
+    DISTINCT,
     GroupedOutcomes,
     condensed,
     group_sample,
@@ -44,7 +45,7 @@ from sklearn_calib.inference._class_redraw import (
 )
 from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
 from sklearn_calib.inference._redraw import Metric, Redrawn
-from sklearn_calib.metrics._metric_kernel import DISTINCT, declaration
+from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.metrics._smooth import smooth_result
 from sklearn_calib.metrics._summary import IntervalEstimate
@@ -301,7 +302,7 @@ class SharedIntervals:
         return self._populations(n_resamples, most)
 
     def _populations(self, n_resamples: int, most: int, keep: bool = False) -> Populations:
-        small = condensed(self.grouped, most, most // 2)
+        small = condensed(self.grouped, most)
         return Populations(small, n_resamples, np.random.default_rng(self.seed), keep)
 
     def _bound(self, metric: Metric, populations: Populations) -> Redrawn:

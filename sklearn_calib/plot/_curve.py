@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import (
+    DISTINCT,
     GroupedOutcomes,
     group_sample,
     group_starts,
@@ -42,8 +43,8 @@ from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, moved, shown
 
 # Number of bins of the histogram of the predictions.
 _HISTOGRAM = 50
-# Maximum number of distinct predictions of simulated samples, and of points of the isotonic band.
-_BINS, _POINTS = 4096, 400
+# Maximum number of points of the isotonic band.
+_POINTS = 400
 _TINY = 1e-12
 
 
@@ -214,7 +215,7 @@ def reliability_curve(
         generator, bars = check_generator(random_state), curve == "binned"
 
         def simulate(truth: Array | None) -> tuple[Array, Array]:
-            simulated = SimulatedOutcomes(group_sample(made.sample), _BINS, made.part_of)
+            simulated = SimulatedOutcomes(group_sample(made.sample), DISTINCT, made.part_of)
             x, curve_of = made.redraw(simulated, truth)
             draw = simulated.resample if band == "bootstrap" else simulated.simulate
             return x, np.concatenate([curve_of(*sums) for sums in draw(n_resamples, generator)], axis=1)

@@ -455,7 +455,7 @@ _LARGE = 100_000
 # With so few distinct predictions, each of so many samples, every one of them can be tested.
 _FEW_VALUES, _SAMPLES_PER_VALUE = 50, 5
 # Parts are many and small: fewer bins and simulations.
-_PART_DISTINCT, _PART_BINS, _PART_DRAWS = 512, 256, 199
+_PART_DISTINCT, _PART_DRAWS = 512, 199
 # The joint test simulates so many outcomes of classes, in at least so many samples.
 _MOST_OUTCOMES, _FEW_DRAWS = 200_000_000, 199
 # Calibrators are compared for at most so many classes; intervals of their mean error are for fewer.
@@ -690,7 +690,7 @@ def _group_pvalue(sample: BinarySample, budget: Budget, n_draws: int) -> float:
 def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
     """Return the line of a class or group, without its test."""
     grouped = group_sample(sample)
-    small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
+    small = condensed(grouped, _PART_DISTINCT)
     bound = Redrawn(smooth_ece, small, weighted=bool((small.weight != 1).any()))
     null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)
     regions = scan_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)

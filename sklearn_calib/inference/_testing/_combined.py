@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_calib._core._binning import octaves_pooled
-from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
+from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import TIE, draw_positives, monte_carlo_pvalue
 from sklearn_calib._typing import Array
@@ -37,9 +37,9 @@ _DEFAULT = ("tcal", "cutoff", "slope")
 _OMNIBUS = ("tcal", "cutoff")
 # "asymptotic" counts greater p-values as this: the cotangent of 1 is infinite.
 _LARGEST = 0.95
-# More distinct predictions are pooled in the bins of a sketch of this precision, on which a sample and its
+# Many distinct predictions are pooled in the bins of a sketch of this precision, on which a sample and its
 # sketch agree.
-_MOST_DISTINCT, _PRECISION = 4096, 11
+_PRECISION = 11
 # Smaller deviations from the mean, relative to the greatest log-odds, are rounding.
 _ROUNDING = 1e-12
 
@@ -185,7 +185,7 @@ class CombinedTest(SimulatedTest):
         names = list(self.components)
         weights, grouped = self._weights(), group_sample(sample)
         pooled, plain = grouped, sample.clusters is None and not sample.sampling
-        if grouped.prob.shape[0] > _MOST_DISTINCT and plain:
+        if grouped.prob.shape[0] > DISTINCT and plain:
             pooled = octaves_pooled(grouped, _PRECISION)
         if simulates(self.method, is_large(sample), sample.clusters):
             # groups of ties, in sorted order
