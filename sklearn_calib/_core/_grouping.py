@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._clusters import Clusters, dependence, dependence_of
 from sklearn_calib._core._weights import kish_size
 from sklearn_calib._typing import Array
@@ -260,8 +261,7 @@ def packed_sort(y: NDArray[np.int64], p: Array) -> NDArray[np.int64]:
     n = p.shape[0]
     key = np.empty(n, dtype=np.int64)
     as_float = key.view(np.float64)
-    for start in range(0, n, CHUNK):
-        rows = slice(start, start + CHUNK)
+    for rows in blocks(n, CHUNK):
         part = key[rows]
         # adding 0.0 turns -0.0, whose bits would sort last, into 0.0
         np.add(p[rows], 0.0, out=as_float[rows])
@@ -454,8 +454,7 @@ def group_scores(y: NDArray[np.int64], scores: Array, w: Array | None = None) ->
 def _take_outcomes(key: NDArray[np.int64]) -> Array:
     """Return the last bit of each key, and shift the keys in place."""
     outcome = np.empty(key.shape[0])
-    for start in range(0, key.shape[0], CHUNK):
-        rows = slice(start, start + CHUNK)
+    for rows in blocks(key.shape[0], CHUNK):
         outcome[rows] = np.bitwise_and(key[rows], 1)
         np.right_shift(key[rows], 1, out=key[rows])
     return outcome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts, weighting
 from sklearn_calib._core._null import TIE, tail_rank
 from sklearn_calib._typing import Array
@@ -261,12 +262,6 @@ class _Part:
         return _evaluate(self.metric, self.y[rows], self.p[rows], subset=True, weight=weight)
 
 
-def _blocks(n_draws: int, n: int) -> Iterator[range]:
-    """Yield the numbers of the simulations, in blocks whose mask of n samples is small."""
-    size = max(1, _MAX_ELEMENTS // n)
-    return (range(start, min(start + size, n_draws)) for start in range(0, n_draws, size))
-
-
 @dataclass(frozen=True, eq=False)
 class Contrast:
     """A metric, or a difference of metrics, by its values on the parts of the sample.
@@ -323,8 +318,8 @@ class Splits:
         subsets = [_Subsets(metric, rows, model, max(n // 2, 1)) for model in models]
         fraction, parts = [np.empty(0)], [np.empty((2, 0, len(models)))]
         units = rows.units
-        for block in _blocks(n_resamples, n):
-            member = (generator.random((len(block), int(units.max()) + 1)) < 0.5)[:, units]
+        for some in blocks(n_resamples, _MAX_ELEMENTS, n):
+            member = (generator.random((some.stop - some.start, int(units.max()) + 1)) < 0.5)[:, units]
             size = member.sum(axis=1)
             member = member[(size > 0) & (size < n)]
             if not member.size:

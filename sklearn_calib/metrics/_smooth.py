@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._smoothing import (
@@ -212,8 +213,7 @@ def _guess(sample: BinarySample) -> tuple[float, float]:
 def _residual_sums(sample: BinarySample) -> tuple[float, float]:
     """Return a bound of the smooth ECE, the mean absolute residual or .001, and the ECE with wide bins."""
     largest, binned = 0.0, np.zeros(_WIDE_BINS + 1)
-    for start in range(0, sample.p.shape[0], CHUNK):
-        rows = slice(start, start + CHUNK)
+    for rows in blocks(sample.p.shape[0], CHUNK):
         p = sample.p[rows]
         residual = sample.y[rows] - p
         if sample.w is not None:

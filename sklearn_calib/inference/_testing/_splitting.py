@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._nested_bins import MAX_LEVEL
 from sklearn_calib._core._null import MAX_ELEMENTS, TIE, monte_carlo_pvalue, sample_labels, spawn
 from sklearn_calib._core._simplex_bins import SharedCells, cell_statistics, nested_alcoves, shared_alcoves
@@ -248,9 +249,8 @@ class SampleSplittingTest(CalibrationTest):
             return np.mean(found, axis=0)
 
         values = [average(own[:, np.newaxis])]
-        step = max(1, MAX_ELEMENTS // max(rows.shape[0], 1))
-        for begin in range(0, self.n_resamples, step):
-            r = min(step, self.n_resamples - begin)
+        for some in blocks(self.n_resamples, MAX_ELEMENTS, rows.shape[0]):
+            r = some.stop - some.start
             shuffled = [generator.permuted(np.tile(first[s], (r, 1)), axis=1).T for s in strata]
             values.append(average(np.concatenate(shuffled)))
         z = _standardized(np.concatenate(values))
