@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._clusters import Clusters
 from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 
 #: Values that differ by less, relative to their size, are equal up to rounding: equal sums of 10^7 terms in
@@ -184,8 +185,8 @@ def _light_samples(
 ) -> Iterator[tuple[NDArray[np.int64], Array]]:
     """Yield the groups and the uniform numbers of samples drawn with replacement."""
     choice, outcome = spawn(generator, 2)
-    group_of = np.repeat(np.arange(grouped.prob.shape[0]), grouped.weight.astype(np.int64))
-    n = group_of.shape[0]
+    group_of = written_out(grouped.weight)
+    n: int = group_of.shape[0]
     for _ in range(n_draws):
         yield group_of[choice.integers(n, size=n)], outcome.random(n)
 
@@ -208,7 +209,7 @@ def bootstrap_counts(
     (choice,) = spawn(generator, 1)
     # outcomes between 0 and 1 are drawn as events with this probability
     if n <= _LIGHT * n_groups and np.array_equal(categories, np.rint(categories)):
-        category_of = np.repeat(np.arange(2 * n_groups), categories.astype(np.int64))
+        category_of = written_out(categories)
         for some in blocks(n_draws, max_elements, n):
             r = some.stop - some.start
             place = category_of[choice.integers(n, size=(r, n))] * r + np.arange(r)[:, np.newaxis]

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts, weighting
 from sklearn_calib._core._null import TIE, tail_rank
+from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample
 from sklearn_calib.inference._null_distribution import expected_under_calibration
@@ -111,7 +112,7 @@ class PairedSamples:
         first = samples[0]
         support = weighting(first)
         if first.w is not None and not first.sampling:
-            rows = np.repeat(np.arange(first.y.shape[0]), first.w.astype(np.int64))
+            rows = written_out(first.w)
             samples = [replace(sample.take(rows), w=None) for sample in samples]
         return cls(tuple(samples), reduction, support)
 

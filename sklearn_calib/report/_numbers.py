@@ -21,6 +21,7 @@ from sklearn_calib._core._grouping import (
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import rejects
+from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_option, least_resamples
 from sklearn_calib.calibrators import (
@@ -620,10 +621,10 @@ def select_calibrator(sample: BinarySample | ClassSample, seed: int) -> Calibrat
         return None
     y, p, w, folds = sample.y, sample.p, sample.w, _N_FOLDS
     if sample.clusters is not None:
-        times = counts_of(sample).astype(np.int64)
-        y, p, w = np.repeat(y, times), np.repeat(p, times, axis=0), w if sample.sampling else None
+        rows = written_out(counts_of(sample))
+        y, p, w = y[rows], p[rows], w if sample.sampling else None
         fold = np.random.default_rng(seed).permutation(int(sample.clusters.max()) + 1) % _N_FOLDS
-        fold = fold[np.repeat(sample.clusters, times)]
+        fold = fold[sample.clusters[rows]]
         if any(np.unique(y[fold != k]).size < n_classes for k in range(_N_FOLDS)):
             return None
         folds = PredefinedSplit(fold)
