@@ -4,7 +4,6 @@ When a scikit-learn release moves or removes one of them, this is the only file 
 """
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +15,8 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_method_params as slice_metadata
+
+from sklearn_calib._validation import warn_user
 
 
 def routing_enabled() -> bool:
@@ -45,11 +46,9 @@ def register_scorers(scorers: Mapping[str, Callable[..., Any]]) -> None:
     except Exception:  # whatever the change is, the package must load
         stale = []
     if not stale:
-        warnings.warn(
+        warn_user(
             f"scikit-learn {sklearn.__version__} does not accept the names of sklearn_calib's scorers: its "
             "table of scorers has changed. Pass scoring=sklearn_calib.get_scorer(name).",
-            UserWarning,
-            stacklevel=2,
         )
 
 

@@ -1,9 +1,9 @@
 """Saved estimators carry the version of the package, and loading them with another version warns."""
 
 import re
-import warnings
 from typing import Any
 
+from sklearn_calib._validation import warn_user
 from sklearn_calib._version import __version__
 
 _STAMP = "_sklearn_calib_version"
@@ -74,6 +74,6 @@ class VersionStamped:
         attributes = dict(state)
         saved = attributes.pop(_STAMP, "unknown")
         if not isinstance(saved, str) or not versions_agree(saved, __version__):
-            warnings.warn(SavedVersionWarning(type(self).__name__, str(saved)), stacklevel=2)
+            warn_user(SavedVersionWarning(type(self).__name__, str(saved)))
         parent: Any = super()
         parent.__setstate__(attributes)

@@ -4,8 +4,12 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_calib import _validation as v
+from sklearn_calib import get_scorer
 from sklearn_calib.calibrators import HistogramBinningCalibrator, SplineCalibrator
 from sklearn_calib.datasets import make_forecasts, make_multiclass_forecasts
 from sklearn_calib.inference import HosmerLemeshowTest, TCal
@@ -205,3 +209,27 @@ def test_complex_labels_and_collections_are_refused_by_name(refused):
         refused(tuples, p)
     with pytest.raises(ValueError, match="contains the frozenset"):
         refused(_boxed([frozenset([k % 2]) for k in range(4)]), p)
+
+
+def _with_a_scorer(model, X, y, w):
+    get_scorer("neg_smooth_ece")(DecisionTreeClassifier().fit(X, y), X, y)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model, X, y, w: smooth_ece(y, y),
+        lambda model, X, y, w: model.fit(X, y, w),
+        lambda model, X, y, w: make_pipeline(model).fit_transform(X, y, splinecalibrator__sample_weight=w),
+        _with_a_scorer,
+        lambda model, X, y, w: cross_val_score(DecisionTreeClassifier(), X, y, scoring="neg_smooth_ece"),
+    ],
+    ids=["function", "fit", "pipeline", "scorer", "cross-validation"],
+)
+def test_warnings_name_the_line_of_the_caller(call):
+    rng = np.random.default_rng(0)
+    p, w = rng.random(400), rng.uniform(0.5, 1.5, 400) / 1e3
+    y = (rng.random(400) < p).astype(int)
+    with pytest.warns(UserWarning, match="y_proba contains only|sample_weight sums") as caught:
+        call(SplineCalibrator(), p[:, np.newaxis], y, w)
+    assert {found.filename for found in caught} == {__file__}

@@ -33,24 +33,6 @@ _LOWEST_RISK = 1e-9
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 
 
-def whole_numbers(w: Array | None) -> bool:
-    """Tell whether weights are integers that count samples; None means weight 1."""
-    # beyond 2**53 all floats are integers
-    return w is None or bool(w.sum() <= 2.0**53 and np.array_equal(w, np.rint(w)))
-
-
-def effective_size(w: Array) -> float:
-    """Return the effective sample size of weights.
-
-    Integer weights with a sum of at most 2**53 are frequencies and count as their sum; others count as
-    (sum w)^2 / sum w^2 (Kish 1965).
-    """
-    total = float(w.sum())
-    if whole_numbers(w):
-        return total
-    return total**2 / float(w @ w)
-
-
 def cutoff_bound(
     n: float,
     confidence: float = 0.95,

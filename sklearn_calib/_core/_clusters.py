@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
 
+from sklearn_calib._core._weights import kish_size, written_out
 from sklearn_calib._typing import Array
 
 Index = NDArray[np.int64]
@@ -144,10 +145,10 @@ class Clusters:
         """Return by what an error of a bootstrap of clusters is to be multiplied.
 
         Its standard deviation is too small by (1 - 1/C)^(1/2), and normal quantiles are those of Student's t
-        with C - 1 degrees of freedom, where C is the effective number of clusters, n^2 / sum of n_c^2.
+        with C - 1 degrees of freedom, where C is the effective number of clusters.
         """
         size = np.bincount(self.code, self.count)
-        df = max(float(size.sum() ** 2 / (size @ size)) - 1.0, 1.0)
+        df = max(kish_size(size) - 1.0, 1.0)
         return float(np.sqrt((df + 1.0) / df) * stdtrit(df, 1.0 - alpha / 2.0) / ndtri(1.0 - alpha / 2.0))
 
     def draw(
@@ -160,7 +161,8 @@ class Clusters:
         single = bool(self.count.sum() <= _LIGHT * group.shape[0])
         if single:
             # normal variables of samples are faster than a binomial one of few samples
-            group, code = (np.repeat(each, self.count.astype(np.int64)) for each in (group, code))
+            rows = written_out(self.count)
+            group, code = group[rows], code[rows]
         starts, n_cells = np.flatnonzero(np.diff(group, prepend=-1)), group.shape[0]
         kind: Any = np.float32 if single else np.float64
         quantile = ndtri(prob)[group].astype(kind)

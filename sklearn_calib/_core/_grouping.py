@@ -13,9 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._clusters import Clusters, dependence, dependence_of
+from sklearn_calib._core._weights import kish_size
 from sklearn_calib._typing import Array
 
+#: More distinct predictions are pooled before a computation whose time grows with them, as of simulations.
+DISTINCT = 4096
 #: Samples processed at a time, so that the temporaries of a pass over the data stay in cache.
 CHUNK = 1 << 14
 
@@ -257,8 +261,7 @@ def packed_sort(y: NDArray[np.int64], p: Array) -> NDArray[np.int64]:
     n = p.shape[0]
     key = np.empty(n, dtype=np.int64)
     as_float = key.view(np.float64)
-    for start in range(0, n, CHUNK):
-        rows = slice(start, start + CHUNK)
+    for rows in blocks(n, CHUNK):
         part = key[rows]
         # adding 0.0 turns -0.0, whose bits would sort last, into 0.0
         np.add(p[rows], 0.0, out=as_float[rows])
@@ -347,9 +350,7 @@ def weighting(sample: Any, design_effect: float | None = None) -> dict[str, Any]
     if not sample.sampling:
         return {"weights": "frequency"}
     kind = "sampling" if sample.class_weights is None else "case-control"
-    # Kish (1965)
-    size = float(sample.w.sum() ** 2 / (sample.w @ sample.w))
-    return {"weights": kind, "n_effective": size / (design_effect or 1.0)}
+    return {"weights": kind, "n_effective": kish_size(sample.w) / (design_effect or 1.0)}
 
 
 def weight_words(result: Any, *, corrected: bool = True) -> str:
@@ -375,14 +376,14 @@ def balanced_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
     return np.clip((middle * n_bins).astype(np.intp), 0, n_bins - 1)
 
 
-def condensed(grouped: GroupedOutcomes, most: int = 4096, n_bins: int = 2048) -> GroupedOutcomes:
-    """Return the sample itself, or bins of neighbours if it has more than ``most`` distinct predictions.
+def condensed(grouped: GroupedOutcomes, most: int = DISTINCT) -> GroupedOutcomes:
+    """Return the sample itself, or ``most / 2`` bins of neighbours if it has more distinct predictions.
 
     Predictions of exactly 0 and 1 have bins of their own.
     """
     if grouped.prob.shape[0] <= most:
         return grouped
-    bins = balanced_bins(grouped, n_bins) + (grouped.prob > 0.0) + (grouped.prob >= 1.0)
+    bins = balanced_bins(grouped, most // 2) + (grouped.prob > 0.0) + (grouped.prob >= 1.0)
     return grouped.pooled(group_starts(bins))
 
 
@@ -453,8 +454,7 @@ def group_scores(y: NDArray[np.int64], scores: Array, w: Array | None = None) ->
 def _take_outcomes(key: NDArray[np.int64]) -> Array:
     """Return the last bit of each key, and shift the keys in place."""
     outcome = np.empty(key.shape[0])
-    for start in range(0, key.shape[0], CHUNK):
-        rows = slice(start, start + CHUNK)
+    for rows in blocks(key.shape[0], CHUNK):
         outcome[rows] = np.bitwise_and(key[rows], 1)
         np.right_shift(key[rows], 1, out=key[rows])
     return outcome

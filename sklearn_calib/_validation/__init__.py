@@ -60,3 +60,4 @@ from sklearn_calib._validation._samples import (
     check_class_sample,
     samples_of_groups,
 )
+from sklearn_calib._validation._warnings import warn_user

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import reprlib
-import warnings
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Real
@@ -16,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_calib._validation._arrays import as_array, missing_values
 from sklearn_calib._validation._numbers import check_length, only_rounding
+from sklearn_calib._validation._warnings import warn_user
 
 # Integer labels within this range are counted, not sorted.
 _MAX_LABEL_SPAN = 1 << 16
@@ -366,11 +366,9 @@ def check_clusters(clusters: Any, n_samples: int, w: NDArray[Any] | None = None)
             f"{_ENOUGH_CLUSTERS} and more; or, if parts of a cluster are independent, labels of these."
         )
     if n_clusters < _ENOUGH_CLUSTERS:
-        warnings.warn(
+        warn_user(
             f"clusters has {n_clusters} distinct labels. With fewer than {_ENOUGH_CLUSTERS}, p-values and "
             "intervals are not reliable, and tests have little power.",
-            UserWarning,
-            stacklevel=5,
         )
     return codes
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._weights import kish_size
 from sklearn_calib._typing import Array
 from sklearn_calib._validation._arrays import as_array, missing_values
 from sklearn_calib._validation._parameters import check_option
+from sklearn_calib._validation._warnings import warn_user
 
 # bits of 1.0: read as unsigned integers, exactly the floats in [0, 1] do not exceed it
 # (negative numbers, infinities and NaN are all greater)
@@ -152,9 +153,8 @@ def check_weights(sample_weight: ArrayLike, n_samples: int, name: str = "sample_
 
 def warn_of_scale(w: Array) -> None:
     """Warn if the sum of weights is far from the number of samples for which they stand."""
-    # (sum w)^2 / sum w^2 (Kish 1965); weights that decay exponentially sum to half of it
-    total = float(w.sum())
-    size = total / float(w @ w) * total
+    # weights that decay exponentially sum to half of it
+    total, size = float(w.sum()), kish_size(w)
     small = total < size / _LARGEST_RATIO
     if not (small or total > _LARGEST_RATIO * size):
         return
@@ -165,12 +165,10 @@ def warn_of_scale(w: Array) -> None:
         if different[0] == 1 or not 1 < different.size <= w.size / 50:
             return
         advice += "; if a weight of k counts k equal samples, repeat them instead (np.repeat)"
-    warnings.warn(
+    warn_user(
         f"sample_weight sums to {total:.3g}, but the effective number of samples is {size:.0f}. A weight "
         "of 1 counts as one sample, so that the penalties and priors of calibrators have too "
         f"{'much' if small else 'little'} influence. {advice}.",
-        UserWarning,
-        stacklevel=6,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -31,6 +30,7 @@ from sklearn_calib._validation._numbers import (
     check_weights,
 )
 from sklearn_calib._validation._parameters import check_option
+from sklearn_calib._validation._warnings import warn_user
 
 # From this number of samples on, predictions that are all 0 or 1 cause a warning.
 _MANY = 20
@@ -201,11 +201,9 @@ def _warn_of_few_events(y: NDArray[np.int64], clusters: NDArray[np.int64]) -> No
     rarer = int(2 * np.count_nonzero(y) < y.shape[0])
     found = np.unique(clusters[y == rarer]).shape[0]
     if found < _FEWEST_WITH_EVENTS:
-        warnings.warn(
+        warn_user(
             f"Only {found} clusters contain the outcome {rarer}. With fewer than {_FEWEST_WITH_EVENTS}, the "
             "dependence within clusters is hardly known, and tests have little power.",
-            UserWarning,
-            stacklevel=4,
         )
 
 
@@ -214,11 +212,9 @@ def _warn_of_predicted_labels(p: Array) -> None:
     if p.shape[0] < _MANY or not np.isin(p[:_MANY], (0.0, 1.0)).all():
         return
     if np.isin(p, (0.0, 1.0)).all() and p.min() < p.max():
-        warnings.warn(
+        warn_user(
             "y_proba contains only 0 and 1. If these are the labels that predict returns, pass the "
             "probabilities of predict_proba instead.",
-            UserWarning,
-            stacklevel=4,
         )
 
 

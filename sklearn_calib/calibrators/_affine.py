@@ -1,6 +1,5 @@
 """Base class of calibrators that map log-probabilities linearly: parameters, folds, penalty path."""
 
-import warnings
 from abc import abstractmethod
 from typing import Any
 
@@ -10,8 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import NUMPY, Softmax, logistic
+from sklearn_calib._core._null import TIE
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_flag, check_not_negative, check_option
+from sklearn_calib._validation import check_flag, check_not_negative, check_option, warn_user
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature, fit_shrunk_temperature
 from sklearn_calib.calibrators._log_clip import clipped_logs, fit_log_clip
@@ -37,8 +37,6 @@ _HALF_STEP = 10.0**0.5
 # the difference; the path is left where the excess is more than the second number of them.
 _AS_GOOD = 0.5
 _GIVE_UP = 2.0
-# Relative differences of losses that are rounding.
-_TIE = 1e-9
 
 
 class AffineCalibrator(BaseCalibrator):
@@ -122,11 +120,10 @@ class AffineCalibrator(BaseCalibrator):
         fit = AffineFit(self, logits, codes, weight, beta)
         self._solve(fit)
         if not fit.converged:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} did not converge in {fit.n_iter} Newton steps. A larger penalty "
                 "makes the problem better conditioned.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         self.n_iter_ = fit.n_iter
         self._keep(fit)
@@ -236,7 +233,7 @@ def _is_as_good(losses: Array, best: Array, weight: Array, errors: float) -> boo
     excess = losses - best
     mean = float(excess @ weight) / total
     error = float(np.sqrt(np.square(excess - mean) @ weight)) / total
-    return mean <= errors * error + _TIE * float(best @ weight) / total
+    return mean <= errors * error + TIE * float(best @ weight) / total
 
 
 def fold_fractions(logits: Array, codes: Codes, weight: Array) -> Array:

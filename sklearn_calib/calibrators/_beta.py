@@ -1,6 +1,5 @@
 """Beta calibration: log-odds linear in log p and log(1 - p)."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn_calib._core._links import EPS, clip_probability
 from sklearn_calib._core._maps import Beta
 from sklearn_calib._core._newton import fit_logistic, log_likelihood
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_option
+from sklearn_calib._validation import check_option, warn_user
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
@@ -156,5 +155,5 @@ def _minimise(columns: Array, weight: Array, mass: Array, basis: Array) -> Array
         last_gain=1e-20,
     )
     if not fit.converged:
-        warnings.warn("Beta calibration did not converge.", ConvergenceWarning, stacklevel=2)
+        warn_user("Beta calibration did not converge.", ConvergenceWarning)
     return fit.coef

@@ -13,9 +13,10 @@ from scipy.optimize import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._binning import bin_starts
-from sklearn_calib._core._bounds import BOUND_METHODS, cutoff_bound, effective_size, whole_numbers
+from sklearn_calib._core._bounds import BOUND_METHODS, cutoff_bound
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._null import draw_outcomes
+from sklearn_calib._core._weights import effective_size, whole_numbers
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text
 from sklearn_calib._typing import Array, Codes, CountingWeights

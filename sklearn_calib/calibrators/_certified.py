@@ -1,7 +1,6 @@
 """The two-step procedure for any calibrator: fit on one half of the samples, certify on the other."""
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from sklearn_calib._validation import (
     check_probabilities,
     check_randomness,
     check_resamples,
+    warn_user,
 )
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.calibrators._certificate import (
@@ -105,10 +105,10 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     that is used holds with probability :math:`1 - \delta`; the other margins hold for both at once.
 
     For every calibrator and distribution, the error of the resulting map is at most ``target_`` with
-    probability at least :math:`1 - \delta` if ``method`` is "fitted" or the target is at least the margin, and
-    :math:`1 - 2\delta` otherwise (Corollary 4.1 of [1]_). Below the margin the constant is always used. Below
-    :math:`\sqrt{\log(1/\delta)/(2n')}` (with "fitted" :math:`\delta/2` in place of :math:`\delta`), Hoeffding's
-    bound of the error of the constant, ``fit`` raises ValueError. All probabilities are for one division,
+    probability at least :math:`1 - \delta` if ``method`` is "fitted" or the target is at least the margin,
+    and :math:`1 - 2\delta` otherwise (Corollary 4.1 of [1]_). Below the margin the constant is always used.
+    Below :math:`\sqrt{\log(1/\delta)/(2n')}` (with "fitted" :math:`\delta/2` in place of :math:`\delta`),
+    Hoeffding's bound of the error of the constant, ``fit`` raises ValueError. All probabilities are for one division,
     whose seed is chosen beforehand. docs/certificates.md contains proofs and simulations.
 
     %(cutoff_paper)s
@@ -270,7 +270,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
                 f"{self.target_:.3g} - {self.margin_:.3g}"
             )
             more = "Pass more samples, a better calibrator, or a larger target."
-        warnings.warn(f"{reason}, so that the constant event rate is used. {more}", stacklevel=7)
+        warn_user(f"{reason}, so that the constant event rate is used. {more}")
 
     def _certificate(
         self, confidence: float, method: str, n_resamples: int, generator: np.random.Generator

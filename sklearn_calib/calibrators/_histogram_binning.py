@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import quantile_bins
-from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._maps import Step
+from sklearn_calib._core._weights import whole_numbers
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_option, check_positive, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator

@@ -1,6 +1,5 @@
 """Platt scaling: a logistic curve of two parameters."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn_calib._core._links import logit
 from sklearn_calib._core._maps import Node, logistic
 from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._typing import Array, Codes
+from sklearn_calib._validation import warn_user
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
@@ -118,10 +118,9 @@ def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
     x /= spread
     fit = fit_logistic(columns, grouped.weight, target, start=start)
     if not fit.converged:
-        warnings.warn(
+        warn_user(
             "Platt scaling did not converge; the scores may span too many orders of magnitude.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     slope, intercept = fit.coef.tolist()
     return slope / spread, intercept - slope * (centre / spread)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core._grouping import weight_words
+from sklearn_calib._core._null import rejects
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
@@ -418,7 +419,7 @@ def compare_models(
                 contrast.draws,
             )
         )
-        if pvalue <= tail + 1e-12:
+        if rejects(pvalue, tail):
             worse.add(a if (contrast.estimate > 0) != declaration(metric).greater_is_better else b)
     models = tuple(ModelSummary(names[k], values[k], *single[k], k not in worse) for k in every)
     return ModelComparison(

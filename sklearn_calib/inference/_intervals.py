@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from scipy.special import ndtri
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
 from sklearn_calib._core._grouping import (
+    DISTINCT,
     GroupedOutcomes,
     condensed,
     group_sample,
@@ -33,6 +33,7 @@ from sklearn_calib._validation import (
     check_option,
     check_resamples,
     check_size,
+    warn_user,
 )
 from sklearn_calib.inference._class_redraw import (
     Reduced,
@@ -44,7 +45,7 @@ from sklearn_calib.inference._class_redraw import (
 )
 from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
 from sklearn_calib.inference._redraw import Metric, Redrawn
-from sklearn_calib.metrics._metric_kernel import DISTINCT, declaration
+from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.metrics._smooth import smooth_result
 from sklearn_calib.metrics._summary import IntervalEstimate
@@ -231,11 +232,9 @@ def confidence_interval(
     redrawn = redrawn_of(metric, sample, found_reduction, pool=not bootstrap, population=True)
     if bootstrap:
         if redrawn.rarer < _FEWEST_EVENTS:
-            warnings.warn(
+            warn_user(
                 f"The rarer class has only {redrawn.rarer:g} samples. Bootstrap intervals are too short with "
                 f"fewer than {_FEWEST_EVENTS}; use more samples.",
-                UserWarning,
-                stacklevel=2,
             )
         found = _bootstrap(redrawn, confidence, n_resamples, rng)
     elif isinstance(redrawn, Whole):
@@ -303,7 +302,7 @@ class SharedIntervals:
         return self._populations(n_resamples, most)
 
     def _populations(self, n_resamples: int, most: int, keep: bool = False) -> Populations:
-        small = condensed(self.grouped, most, most // 2)
+        small = condensed(self.grouped, most)
         return Populations(small, n_resamples, np.random.default_rng(self.seed), keep)
 
     def _bound(self, metric: Metric, populations: Populations) -> Redrawn:

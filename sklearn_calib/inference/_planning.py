@@ -42,7 +42,7 @@ _FEWEST, _MOST = 32, 1_000_000
 _PRECISION = 1.02
 # Intervals that are simulated twice for a width, the simulations of each, those of the error and the number
 # of events alone, and bins of the predictions.
-_INTERVALS, _FEW, _CONTROLS, _BINS = 12, 100, 400, 1024
+_INTERVALS, _FEW, _CONTROLS, _POOLED = 12, 100, 400, 2048
 # First guess of the mean width in units of the standard error of the mean residual, and the power of
 # 1 / width to which n is proportional.
 _FIRST_WIDTH, _EXPONENT = 3.5, 2.5
@@ -294,7 +294,7 @@ def _for_width(p: Array, width: float, alpha: float, generator: np.random.Genera
         n = max(_FEWEST, int(np.ceil(np.exp(found))))
         if n > _MOST:
             raise ValueError(f"width={width:g} needs more than {_MOST} samples.")
-        grouped = condensed(group_outcomes(np.zeros(n, dtype=np.int64), _of_size(p, n)), _BINS, _BINS)
+        grouped = condensed(group_outcomes(np.zeros(n, dtype=np.int64), _of_size(p, n)), _POOLED)
         drawn = np.concatenate(list(draw_positives(grouped, _CONTROLS, generator)), axis=1, dtype=np.float64)
         errors = Redrawn(smooth_ece, grouped, weighted=False).values(grouped.weight, drawn)
         widths = []

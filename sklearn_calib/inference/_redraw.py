@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._null import bootstrap_counts, draw_null
+from sklearn_calib._core._weights import effective_size
 from sklearn_calib._typing import Array
 from sklearn_calib.metrics._metric_kernel import (
     BoundKernel,

@@ -1,7 +1,6 @@
 """Metadata routing to the estimator, the calibrator and the splitter."""
 
 import inspect
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +9,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_calib._compat import BaseSearchCV, routing_enabled
-from sklearn_calib._validation import check_weights, warn_of_scale
+from sklearn_calib._validation import check_weights, warn_of_scale, warn_user
 
 
 @dataclass(frozen=True)
@@ -68,10 +67,8 @@ def route(
             raise ValueError(
                 f"sample_weight cannot be used: fit of the {role} {name} does not accept it. {advice}"
             )
-        warnings.warn(
+        warn_user(
             f"sample_weight is not passed to the {role}: fit of {name} does not accept it. {advice}",
-            UserWarning,
-            stacklevel=4,
         )
     if to_estimator:
         fit_params["sample_weight"] = weight

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +27,7 @@ from sklearn_calib._validation import (
     check_positive,
     check_scores,
     check_weights,
+    warn_user,
 )
 from sklearn_calib.meta._pairs import CalibratedPair
 from sklearn_calib.meta._responses import (
@@ -325,12 +325,10 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
                     f"{counts.sum()} held-out samples; their risk is {risk:.3g}, and its upper bound "
                     f"{highest * bound:.3g}"
                 )
-            warnings.warn(
+            warn_user(
                 f"No threshold has a risk of at most {limit:g} with confidence {self.confidence:g}, so the "
                 f"classifier always abstains. {advice}. Use more samples, a higher target or a better "
                 "classifier.",
-                UserWarning,
-                stacklevel=3,
             )
         else:
             k, bound = chosen

@@ -15,9 +15,9 @@ from sklearn_calib._core._binning import (
     uniform_residuals,
     uniform_sums,
 )
-from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._simplex_bins import alcoves
+from sklearn_calib._core._weights import whole_numbers
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (

@@ -17,6 +17,7 @@ from sklearn_calib._core._grouping import (
     weight_words,
 )
 from sklearn_calib._core._null import bootstrap_counts
+from sklearn_calib._core._weights import kish_size
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
@@ -338,8 +339,7 @@ def cutoff_result(
     if w is not None and weights == "frequency":
         n, meaning = float(check_frequency_weights(w).sum()), weights
     elif w is not None and w.min() < w.max():
-        # Kish (1965)
-        effective, meaning = float(w.sum() ** 2 / (w @ w)), weights
+        effective, meaning = kish_size(w), weights
     grouped = group_outcomes(sample.y, sample.p, w if meaning else None)
     total = grouped.total
     walk = residual_walk(grouped)

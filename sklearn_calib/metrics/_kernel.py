@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._kernel import kernel_form, median_distance
+from sklearn_calib._core._weights import whole_numbers
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (

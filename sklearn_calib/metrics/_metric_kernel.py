@@ -11,15 +11,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes
 from sklearn_calib._typing import Array
 
 Evaluate = Callable[[Array, Array], Array]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _ATTRIBUTE = "metric_kernel"
-# Distinct predictions of the samples that reports simulate for most metrics.
-DISTINCT = 4096
 # Keywords of a metric, and the values for which a kernel (binary samples with labels 0 and 1) is valid.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "sample_weight": (),

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma
 
-from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._weights import effective_size
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html

@@ -21,6 +21,7 @@ from sklearn_calib._core._grouping import (
     weight_words,
 )
 from sklearn_calib._core._links import logit
+from sklearn_calib._core._null import TIE
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._core._smooth_logistic import smooth_frequency
 from sklearn_calib._docs import shared_docs
@@ -171,7 +172,7 @@ def _weighted_quantile(values: Array, weight: Array, level: float) -> float:
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weight[order])
     # sums of weights can be below the level by rounding
-    index = int(np.searchsorted(below, level * below[-1] * (1.0 - 1e-12)))
+    index = int(np.searchsorted(below, level * below[-1] * (1.0 - TIE)))
     return float(values[order][min(index, values.shape[0] - 1)])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from inspect import signature
@@ -21,6 +20,7 @@ from sklearn_calib._validation import (
     check_fraction,
     check_option,
     check_size,
+    warn_user,
 )
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.monitor._alert import CalibrationAlert, find_tendency, shown_evidence, shown_time
@@ -389,9 +389,7 @@ class CalibrationMonitor:
             try:
                 errors[name] = float(metric(y, p, sample_weight=w))
             except (ValueError, ArithmeticError) as error:
-                warnings.warn(
-                    f"{name} failed on {sketch.n_samples} samples: {error}", RuntimeWarning, stacklevel=3
-                )
+                warn_user(f"{name} failed on {sketch.n_samples} samples: {error}", RuntimeWarning)
                 errors[name] = math.nan
         return errors
 

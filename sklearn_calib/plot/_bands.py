@@ -159,7 +159,7 @@ def wilson_interval(frequency: Array, size: Array, confidence: float) -> tuple[A
     return np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
 
 
-def effective_size(prob: Array, curves: Array, confidence: float) -> Array:
+def equivalent_trials(prob: Array, curves: Array, confidence: float) -> Array:
     """Return the number of independent trials whose frequency varies as curves do, shape (m, r).
 
     The curves are simulated from ``prob``. The number is z^2 q (1 - q) / h^2, where h is half the width of

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import (
+    DISTINCT,
     GroupedOutcomes,
     group_sample,
     group_starts,
@@ -31,7 +32,7 @@ from sklearn_calib.metrics._decomposition import decompose
 from sklearn_calib.plot._bands import (
     ReliabilityBand,
     clopper_pearson,
-    effective_size,
+    equivalent_trials,
     pointwise_band,
 )
 from sklearn_calib.plot._monotone_band import monotone_band, squared_weights
@@ -40,8 +41,8 @@ from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, moved, shown
 
 # Number of bins of the histogram of the predictions.
 _HISTOGRAM = 50
-# Maximum number of distinct predictions of simulated samples, and of points of the isotonic band.
-_BINS, _POINTS = 4096, 400
+# Maximum number of points of the isotonic band.
+_POINTS = 400
 _TINY = 1e-12
 
 
@@ -247,7 +248,7 @@ def reliability_curve(
     elif band == "confidence" and not isinstance(estimate, IsotonicCurve):
         limits = _confidence_band(estimate, sample, confidence, n_resamples, generator)
     elif band is not None:
-        outcomes = SimulatedOutcomes(group_sample(estimate.sample), _BINS, estimate.bin_of)
+        outcomes = SimulatedOutcomes(group_sample(estimate.sample), DISTINCT, estimate.bin_of)
         draw = outcomes.resample if band == "bootstrap" else outcomes.simulate
         points, curves = _simulated_curves(estimate, outcomes, draw(n_resamples, generator))
         limits = pointwise_band(band, confidence, points, curves, isinstance(estimate, BinnedCurve))
@@ -296,11 +297,11 @@ def _confidence_band(
     if sample.clusters is not None:
         # with two more events and two more non-events, so that points with only one outcome vary, too
         truth, mean = ((x * size + 2.0) / (size + 4.0) for x in (curve.observed, curve.frequency))
-        outcomes = SimulatedOutcomes(group_sample(curve.sample), _BINS, curve.bin_of)
+        outcomes = SimulatedOutcomes(group_sample(curve.sample), DISTINCT, curve.bin_of)
         outcomes.set_truth(curve.spread(truth, outcomes))
         curves = _simulated_curves(curve, outcomes, outcomes.simulate(n_resamples, generator))[1]
         frequencies = _transformed(moved(curves.T, -curve.shift, curve.in_log_odds).T, class_weights)
-        size = np.minimum(size, effective_size(_transformed(mean, class_weights), frequencies, confidence))
+        size = np.minimum(size, equivalent_trials(_transformed(mean, class_weights), frequencies, confidence))
     back = None if class_weights is None else 1.0 / class_weights
     lower, upper = (
         np.clip(moved(_transformed(limit, back), curve.shift, curve.in_log_odds), 0.0, 1.0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core._weights import kish_size
 from sklearn_calib._html import number_text
 from sklearn_calib._typing import Weights
 from sklearn_calib._validation import (
@@ -136,8 +137,7 @@ class RiskCoverageDisplay(DisplayMixin):
             if check_option(weights, "weights", ("sampling", "frequency")) == "frequency":
                 check_frequency_weights(w)
             else:
-                # Kish (1965)
-                result = replace(result, n_samples=float(w.sum() ** 2 / (w @ w)))
+                result = replace(result, n_samples=kish_size(w))
         return cls(result, name=name).plot(ax, **plot_params)
 
     @classmethod

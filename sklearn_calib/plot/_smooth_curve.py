@@ -193,7 +193,7 @@ class KernelWindow:
         np.divide(self.kernel @ sums, total, out=out, where=total > 0)
         return out
 
-    def effective_size(self, prob: Array) -> Array:
+    def local_size(self, prob: Array) -> Array:
         """Return the effective number of samples at each node, for event probabilities in the used bins.
 
         It is (sum w K)^2 / sum w^2 K^2, and smaller if the probabilities about the node, which count most in
@@ -257,7 +257,7 @@ class SmoothCurve:
         self.observed = np.clip(moved(self.frequency, self.shift, axis.logit), 0.0, 1.0)
         if not axis.logit:
             self.shift = self.observed - self.frequency
-        self.size = window.effective_size(expected[:, 0] / window.mass)
+        self.size = window.local_size(expected[:, 0] / window.mass)
         nearby = window.nearby(window.mass)
         enough = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
         if axis.logit:

@@ -20,6 +20,8 @@ from sklearn_calib._core._grouping import (
 )
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._multiple import adjust_pvalues
+from sklearn_calib._core._null import rejects
+from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_option, least_resamples
 from sklearn_calib.calibrators import (
@@ -242,8 +244,7 @@ class ReportNumbers:
 
     def is_significant(self, pvalue: float) -> bool:
         """Tell whether an adjusted p-value rejects calibration at level 1 - ``confidence``."""
-        # 1 - 0.95 is a little more than 0.05, and a p-value of 0.05 counts
-        return pvalue <= 1.0 - self.confidence + 1e-12
+        return rejects(pvalue, 1.0 - self.confidence)
 
     @property
     def n_families(self) -> int:
@@ -455,7 +456,7 @@ _LARGE = 100_000
 # With so few distinct predictions, each of so many samples, every one of them can be tested.
 _FEW_VALUES, _SAMPLES_PER_VALUE = 50, 5
 # Parts are many and small: fewer bins and simulations.
-_PART_DISTINCT, _PART_BINS, _PART_DRAWS = 512, 256, 199
+_PART_DISTINCT, _PART_DRAWS = 512, 199
 # The joint test simulates so many outcomes of classes, in at least so many samples.
 _MOST_OUTCOMES, _FEW_DRAWS = 200_000_000, 199
 # Calibrators are compared for at most so many classes; intervals of their mean error are for fewer.
@@ -620,10 +621,10 @@ def select_calibrator(sample: BinarySample | ClassSample, seed: int) -> Calibrat
         return None
     y, p, w, folds = sample.y, sample.p, sample.w, _N_FOLDS
     if sample.clusters is not None:
-        times = counts_of(sample).astype(np.int64)
-        y, p, w = np.repeat(y, times), np.repeat(p, times, axis=0), w if sample.sampling else None
+        rows = written_out(counts_of(sample))
+        y, p, w = y[rows], p[rows], w if sample.sampling else None
         fold = np.random.default_rng(seed).permutation(int(sample.clusters.max()) + 1) % _N_FOLDS
-        fold = fold[np.repeat(sample.clusters, times)]
+        fold = fold[sample.clusters[rows]]
         if any(np.unique(y[fold != k]).size < n_classes for k in range(_N_FOLDS)):
             return None
         folds = PredefinedSplit(fold)
@@ -690,7 +691,7 @@ def _group_pvalue(sample: BinarySample, budget: Budget, n_draws: int) -> float:
 def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
     """Return the line of a class or group, without its test."""
     grouped = group_sample(sample)
-    small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
+    small = condensed(grouped, _PART_DISTINCT)
     bound = Redrawn(smooth_ece, small, weighted=bool((small.weight != 1).any()))
     null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)
     regions = scan_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)

@@ -12,8 +12,8 @@ from sklearn_calib._core._bounds import (
     bridge_ranges_quantile,
     bridge_ranges_sf,
     cutoff_bound,
-    effective_size,
 )
+from sklearn_calib._core._weights import effective_size
 
 
 def range_sf(r, z, t):

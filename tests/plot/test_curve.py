@@ -15,10 +15,10 @@ from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._smooth_curve import KernelWindow
 
 
-def _effective_size(t, p, w, s):
+def _local_size(t, p, w, s):
     sample = BinarySample(np.zeros(p.shape[0], dtype=int), p, w, sampling=w is not None)
     window = KernelWindow(t, p, sample, s, reflect=True)
-    return window.effective_size(window.x)
+    return window.local_size(window.x)
 
 
 def sample_of(n=300, seed=0, weights=None):
@@ -37,7 +37,7 @@ def folded_gaussian(t, x, s):
     return total
 
 
-def plain_effective_size(t, p, w, s):
+def plain_local_size(t, p, w, s):
     first = second = mean = variance = 0.0
     for i in range(len(p)):
         k = folded_gaussian(t, p[i], s)
@@ -68,15 +68,15 @@ def test_clopper_pearson_is_scipys(events, trials, confidence):
 
 
 @pytest.mark.parametrize("s", [0.03, 0.3, 2.0])
-def test_effective_size_against_double_loop(s):
+def test_local_size_against_double_loop(s):
     rng = np.random.default_rng(3)
     p = np.concatenate((rng.random(25), [0.0, 0.0, 1.0, 0.5, 0.5]))
     w = rng.exponential(size=p.shape[0])
     t = np.array([0.0, 0.013, 0.5, 0.77, 1.0])
-    expected = [plain_effective_size(u, p, w, s) for u in t]
-    np.testing.assert_allclose(_effective_size(t, p, w, s), expected, rtol=1e-9)
-    expected = [plain_effective_size(u, p, np.ones_like(p), s) for u in t]
-    np.testing.assert_allclose(_effective_size(t, p, None, s), expected, rtol=1e-9)
+    expected = [plain_local_size(u, p, w, s) for u in t]
+    np.testing.assert_allclose(_local_size(t, p, w, s), expected, rtol=1e-9)
+    expected = [plain_local_size(u, p, np.ones_like(p), s) for u in t]
+    np.testing.assert_allclose(_local_size(t, p, None, s), expected, rtol=1e-9)
 
 
 def rare_events(seed, n=8000):

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._multiple import adjust_pvalues
-from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._core._null import TIE, monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -19,7 +19,7 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, result_of
-from sklearn_calib.inference._testing._simulated import TIE, simulated
+from sklearn_calib.inference._testing._simulated import simulated
 
 _CORRECTIONS = ("holm", "bonferroni")
 # Numbers of events whose probabilities differ by less than this factor are equally likely; the usual choice.

@@ -14,6 +14,7 @@ from sklearn_calib._core._clusters import clusters_of_classes
 from sklearn_calib._core._grouping import EventLabels
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import SharedLabels
+from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_generator
 from sklearn_calib.metrics._reductions import multilabel_words, split_classes
@@ -143,15 +144,14 @@ def test_parts(test: Any, sample: ClassSample) -> Any:
 
 def repeated(sample: BinarySample | ClassSample) -> tuple[NDArray[np.intp], Array]:
     """Return the index of each sample, as often as its frequency says, and sampling weights or ones."""
-    index = np.arange(sample.y.shape[0])
     if sample.w is None or sample.sampling:
-        return index, sample.weights
+        return np.arange(sample.y.shape[0]), sample.weights
     if sample.total > _MOST_SAMPLES:
         raise ValueError(
             f"sample_weight stands for {sample.total:.3g} observations, which exceeds the limit of "
             f"{_MOST_SAMPLES:.0e} repeated samples. Pass a subset of the data."
         )
-    return np.repeat(index, sample.w.astype(np.int64)), np.ones(int(sample.total))
+    return written_out(sample.w), np.ones(int(sample.total))
 
 
 def _parts(sample: ClassSample, reduction: str) -> Iterator[_Part]:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
+from sklearn_calib._core._weights import kish_size
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._testing._simulated import SimulatedTest, Statistic, spread_of
@@ -95,18 +96,18 @@ class CutoffTest(SimulatedTest):
             (np.inf if reach > 0.0 else 0.0) if known else reach / deviation,
             None if known else lambda residual, _: walk_ranges(residual) / deviation,
             null="brownian range",
-            large=_effective_size(variance) >= LARGE,
+            large=_walk_size(variance) >= LARGE,
             estimate=reach / grouped.total,
             reason="no information: every prediction is 0 or 1" if known else _where(grouped, walk),
             method="exact" if known else "asymptotic",
         )
 
 
-def _effective_size(variance: Array) -> float:
+def _walk_size(variance: Array) -> float:
     """Return the smaller of the total null variance and of the effective number of steps."""
     total = float(variance.sum())
     # the second is not needed, and could underflow, where the first is small
-    return total if total < LARGE else min(total, total**2 / float(variance @ variance))
+    return total if total < LARGE else min(total, kish_size(variance))
 
 
 def _where(grouped: GroupedOutcomes, walk: Array) -> str:

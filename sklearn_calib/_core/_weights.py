@@ -1,0 +1,32 @@
+"""What sample weights stand for: whole numbers can count samples, others have an effective size."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._typing import Array
+
+
+def whole_numbers(w: Array | None) -> bool:
+    """Tell whether weights are integers that count samples; None means weight 1."""
+    # beyond 2**53 all floats are integers
+    return w is None or bool(w.sum() <= 2.0**53 and np.array_equal(w, np.rint(w)))
+
+
+def kish_size(w: NDArray[Any]) -> float:
+    """Return (sum w)^2 / sum w^2, the effective number of samples with unequal weights (Kish 1965)."""
+    return float(w.sum()) ** 2 / float(w @ w)
+
+
+def effective_size(w: Array) -> float:
+    """Return the effective sample size of weights.
+
+    Integer weights with a sum of at most 2**53 are frequencies and count as their sum.
+    """
+    return float(w.sum()) if whole_numbers(w) else kish_size(w)
+
+
+def written_out(frequencies: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the index of each sample, as often as its frequency says."""
+    return np.repeat(np.arange(frequencies.shape[0]), frequencies.astype(np.int64))
