@@ -28,7 +28,7 @@ from sklearn_calib.metrics._reductions import (
 )
 
 # Numbers of samples of each row, (n, r) or (n, 1), and a function that returns those of class or label k.
-Draws = Iterator[tuple[Array, Callable[[int], Any]]]
+Draws = Iterator[tuple[Array, Callable[[int], Array]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,18 +102,14 @@ class SampleTable:
         If weights depend on the class, the predictions of the population are kept, which are those of the
         sample if its probabilities are ``estimated``.
         """
-        by_class, factor = self.class_weights, np.ones((self.y.shape[0], 1))
+        by_class, factor = self.class_weights, np.ones((1, 1))
         if by_class is not None:
             if estimated is not None:
                 factor = (sampling_rate(truth, by_class) / sampling_rate(estimated, by_class))[:, np.newaxis]
             truth = sampled_probability(truth, by_class)
         for drawn in self._outcomes(truth, n_draws, generator):
-            if by_class is not None:
-                weight = np.multiply.outer(by_class, factor)
-                yield by_class[drawn].T * factor, partial(self._of_column, drawn, weight)
-            else:
-                count = self.w[:, np.newaxis] if self.w is not None else factor
-                yield count, partial(self._of_column, drawn, None if self.w is None else count)
+            count = self.weights[:, np.newaxis] if by_class is None else by_class[drawn].T * factor
+            yield count, partial(self._positives, drawn, count)
 
     def bootstrapped(self, n_draws: int, generator: np.random.Generator) -> Draws:
         """Yield bootstrap samples of rows, or of clusters."""
@@ -125,16 +121,11 @@ class SampleTable:
             chosen = generator.integers(n_units, size=(r, n_units)) + n_units * np.arange(r)[:, np.newaxis]
             times = np.bincount(chosen.ravel(), minlength=r * n_units).reshape(r, n_units)
             count = times.T[code] * self.weights[:, np.newaxis]
-            yield count, partial(self._repeated, count)
+            yield count, partial(self._positives, self.y[np.newaxis], count)
 
-    def _repeated(self, count: Array, k: int) -> Array:
-        return np.asarray(count * self.occurred(k)[:, np.newaxis])
-
-    def _of_column(self, drawn: NDArray[Any], weight: Array | None, k: int) -> Any:
-        happened = (drawn == k if self.exclusive else drawn[..., k]).T.astype(np.float64)
-        if weight is None:
-            return happened
-        return happened * (weight if self.class_weights is None else weight[k])
+    def _positives(self, drawn: NDArray[Any], count: Array, k: int) -> Array:
+        """Return the numbers of samples of class or label k, (n, r), from outcomes of each sample."""
+        return np.asarray((drawn == k if self.exclusive else drawn[..., k]).T * count)
 
     def _outcomes(self, truth: Array, n_draws: int, generator: np.random.Generator) -> Iterator[NDArray[Any]]:
         """Yield codes of classes, (r, n), or whether labels occur, (r, n, L), ``n_draws`` in all."""

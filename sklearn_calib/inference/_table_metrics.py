@@ -49,7 +49,7 @@ class ProblemMetric:
             )
             self.sample = replace(self.sample, clusters=clusters)
 
-    def values(self, count: Array, positives: Callable[[int], Any]) -> tuple[Array, Array]:
+    def values(self, count: Array, positives: Callable[[int], Array]) -> tuple[Array, Array]:
         """Return the metric of r samples, and the numbers of samples of the problem."""
         count, total = self._grouped(count)
         return self.metric.values(count, self._sums @ positives(self.column)), total
@@ -89,7 +89,7 @@ class MeanMetric:
         self.estimate = _mean([(each.metric.estimate, each.sample.total) for each in self.problems])
         self.accuracy = max(each.metric.accuracy for each in self.problems)
 
-    def values(self, count: Array, positives: Callable[[int], Any]) -> Array:
+    def values(self, count: Array, positives: Callable[[int], Array]) -> Array:
         """Return the metric of r samples."""
         return np.asarray(_mean([each.values(count, positives) for each in self.problems]))
 
@@ -117,30 +117,25 @@ class JointMetric:
 
     def __init__(self, metric: Metric, table: SampleTable) -> None:
         self.sample, self.metric = table, metric
-        self.estimate = self._value(table.y, np.arange(table.y.shape[0]))
+        self.estimate = self._value(table.y, table.weights)
         if not np.isfinite(self.estimate) and not (declaration(metric).make and self.estimate == np.inf):
             raise ValueError(
                 f"metric returned {self.estimate}. Pass a metric that is finite for every sample."
             )
 
-    def values(self, count: Array, positives: Callable[[int], Any]) -> Array:
+    def values(self, count: Array, positives: Callable[[int], Array]) -> Array:
         """Return the metric of r samples, one after the other."""
-        table = self.sample
-        occurred = np.stack([positives(k) > 0.0 for k in range(table.prob.shape[1])], axis=2)
-        y = occurred.argmax(axis=2) if table.exclusive else occurred.astype(np.int64)
-        if not table.sampling:
-            times, rows = count.astype(np.int64), np.arange(count.shape[0])
-            drawn = (np.repeat(rows, times[:, j % times.shape[1]]) for j in range(y.shape[1]))
-            return np.array([self._value(y[some, j], some) for j, some in enumerate(drawn)])
-        return np.array(
-            [self._value(y[:, j], slice(None), count[:, j % count.shape[1]]) for j in range(y.shape[1])]
-        )
+        occurred = np.stack([positives(k) > 0.0 for k in range(self.sample.prob.shape[1])], axis=2)
+        outcomes = occurred.argmax(axis=2) if self.sample.exclusive else occurred.astype(np.int64)
+        counts = np.broadcast_to(count, outcomes.shape[:2])
+        pairs = zip(outcomes.swapaxes(0, 1), counts.T, strict=True)
+        return np.array([self._value(y, each) for y, each in pairs])
 
-    def _value(self, y: NDArray[Any], rows: Any, weight: Array | None = None) -> float:
+    def _value(self, y: NDArray[Any], count: Array) -> float:
         if self.sample.sampling:
-            weight = self.sample.w if weight is None else weight
-            return float(self.metric(y, self.sample.prob, sample_weight=weight))
-        return float(self.metric(y, self.sample.prob[rows]))
+            return float(self.metric(y, self.sample.prob, sample_weight=count))
+        rows = np.repeat(np.arange(count.shape[0]), count.astype(np.int64))
+        return float(self.metric(y[rows], self.sample.prob[rows]))
 
 
 BoundMetric = SampleMetric | MeanMetric | JointMetric
