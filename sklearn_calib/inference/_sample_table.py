@@ -109,7 +109,7 @@ class SampleTable:
             truth = sampled_probability(truth, by_class)
         for drawn in self._outcomes(truth, n_draws, generator):
             count = self.weights[:, np.newaxis] if by_class is None else by_class[drawn].T * factor
-            yield count, partial(self._positives, drawn, count)
+            yield count, partial(self._positives, drawn, None if self.w is None else count)
 
     def bootstrapped(self, n_draws: int, generator: np.random.Generator) -> Draws:
         """Yield bootstrap samples of rows, or of clusters."""
@@ -123,9 +123,10 @@ class SampleTable:
             count = times.T[code] * self.weights[:, np.newaxis]
             yield count, partial(self._positives, self.y[np.newaxis], count)
 
-    def _positives(self, drawn: NDArray[Any], count: Array, k: int) -> Array:
-        """Return the numbers of samples of class or label k, (n, r), from outcomes of each sample."""
-        return np.asarray((drawn == k if self.exclusive else drawn[..., k]).T * count)
+    def _positives(self, drawn: NDArray[Any], count: Array | None, k: int) -> Array:
+        """Return the numbers of samples of class or label k, (n, r), from the outcome of each row."""
+        occurred = (drawn == k if self.exclusive else drawn[..., k]).T.astype(np.float64)
+        return occurred if count is None else occurred * count
 
     def _outcomes(self, truth: Array, n_draws: int, generator: np.random.Generator) -> Iterator[NDArray[Any]]:
         """Yield codes of classes, (r, n), or whether labels occur, (r, n, L), ``n_draws`` in all."""
