@@ -139,9 +139,16 @@ class GroupedOutcomes:
         return float(self.weight.sum())
 
     @property
-    def chance(self) -> Array:
+    def sampled_probability(self) -> Array:
         """Event probabilities among the samples, where they differ from those in the population."""
         return sampled_probability(self.prob, None if self.design is None else self.design.class_weights)
+
+    @property
+    def rarest(self) -> float:
+        """Number of samples of the rarer class."""
+        samples = self.samples
+        events = float(samples.positives.sum())
+        return min(events, samples.total - events)
 
     @property
     def residual(self) -> Array:
@@ -337,7 +344,7 @@ def _with_events(grouped: GroupedOutcomes, sample: Any) -> GroupedOutcomes:
     return replace(grouped, design=replace(grouped.design, events=events))
 
 
-def support_of(sample: Any, clusters: Clusters | None, prob: Array) -> dict[str, Any]:
+def weight_fields(sample: Any, clusters: Clusters | None, prob: Array) -> dict[str, Any]:
     """Return the fields with which results describe the weights of a checked sample, and its clusters."""
     found = dependence_of(clusters, prob)
     return {**found, **weighting(sample, found.get("design_effect"))}
@@ -376,7 +383,7 @@ def balanced_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
     return np.clip((middle * n_bins).astype(np.intp), 0, n_bins - 1)
 
 
-def condensed(grouped: GroupedOutcomes, most: int = DISTINCT) -> GroupedOutcomes:
+def pooled_if_many(grouped: GroupedOutcomes, most: int = DISTINCT) -> GroupedOutcomes:
     """Return the sample itself, or ``most / 2`` bins of neighbours if it has more distinct predictions.
 
     Predictions of exactly 0 and 1 have bins of their own.

@@ -120,7 +120,7 @@ def draw_outcomes(
         for positives in draw_positives(replace(grouped, prob=prob), n_draws, generator, max_elements):
             yield np.broadcast_to(weight[:, np.newaxis], positives.shape), positives.astype(np.float64)
         return
-    if is_light(grouped):
+    if few_per_group(grouped):
         pairs = _light_samples(grouped, n_draws, generator)
         n_groups = prob.shape[0]
         for some in blocks(n_draws, max_elements, n_groups):
@@ -143,7 +143,7 @@ def draw_outcomes(
         )
 
 
-def is_light(grouped: GroupedOutcomes) -> bool:
+def few_per_group(grouped: GroupedOutcomes) -> bool:
     """Tell whether samples are simulated one by one, which is faster for few of each group."""
     single = grouped.design is None and grouped.clusters is None
     few = single and int(grouped.total) <= _LIGHT * grouped.prob.shape[0]
@@ -151,7 +151,7 @@ def is_light(grouped: GroupedOutcomes) -> bool:
 
 
 class CoupledOutcomes:
-    """The samples of :func:`draw_outcomes` for truths between ``low`` and ``high``, of a light sample.
+    """The samples of :func:`draw_outcomes` for truths between ``low`` and ``high``, of few samples per group.
 
     They come from the same random numbers, so that only samples with uniform numbers between ``low`` and
     ``high`` have outcomes that depend on the truth. Everything else is kept.

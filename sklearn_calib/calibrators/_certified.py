@@ -108,8 +108,8 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     probability at least :math:`1 - \delta` if ``method`` is "fitted" or the target is at least the margin,
     and :math:`1 - 2\delta` otherwise (Corollary 4.1 of [1]_). Below the margin the constant is always used.
     Below :math:`\sqrt{\log(1/\delta)/(2n')}` (with "fitted" :math:`\delta/2` in place of :math:`\delta`),
-    Hoeffding's bound of the error of the constant, ``fit`` raises ValueError. All probabilities are for one division,
-    whose seed is chosen beforehand. docs/certificates.md contains proofs and simulations.
+    Hoeffding's bound of the error of the constant, ``fit`` raises ValueError. All probabilities are for one
+    division, whose seed is chosen beforehand. docs/certificates.md contains proofs and simulations.
 
     %(cutoff_paper)s
 

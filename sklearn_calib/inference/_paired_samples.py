@@ -17,7 +17,7 @@ from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample
 from sklearn_calib.inference._null_distribution import expected_under_calibration
-from sklearn_calib.inference._redraw import Metric, pooled
+from sklearn_calib.inference._sample_metric import Metric, pooled_for_kernel
 from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel, declaration
 from sklearn_calib.metrics._reductions import (
     Problem,
@@ -196,7 +196,7 @@ class _Subsets:
     """A metric on subsets of ``size`` samples, the weighted mean over its binary problems."""
 
     def __init__(self, metric: Metric, rows: PairedSamples, model: int, size: int) -> None:
-        self.parts = [_Part(metric, rows, problem, size) for problem in rows.problems(model)]
+        self.parts = [_SubsetMetric(metric, rows, problem, size) for problem in rows.problems(model)]
         self.accuracy = max(part.accuracy for part in self.parts)
 
     def __call__(self, member: NDArray[np.bool_]) -> Array:
@@ -205,7 +205,7 @@ class _Subsets:
         return np.asarray(sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights))
 
 
-class _Part:
+class _SubsetMetric:
     """A metric on subsets of one problem: many at a time if it declares a kernel."""
 
     def __init__(self, metric: Metric, rows: PairedSamples, problem: Problem, size: int) -> None:
@@ -228,7 +228,7 @@ class _Part:
             # of more samples, only those of pooled predictions are faster together
             count = np.diff(self.starts, append=p.shape[0]).astype(np.float64)
             positives = np.add.reduceat(y[self.order], self.starts).astype(np.float64)
-            small = pooled(bound, GroupedOutcomes(prob, count, positives))
+            small = pooled_for_kernel(bound, GroupedOutcomes(prob, count, positives))
             if small.prob.shape[0] > _MOST_BATCHED:
                 return
             ends = np.cumsum(small.weight).astype(np.int64)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_array, csr_array, kron
 
 from sklearn_calib._core._clusters import cluster_words, clusters_of_classes
-from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, support_of, weight_words
+from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, weight_fields, weight_words
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue, sample_labels, tail_rank
 from sklearn_calib._docs import shared_docs
@@ -325,7 +325,7 @@ def _text(value: Any) -> str:
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
-class _Table(NamedTuple):
+class _CrossTable(NamedTuple):
     """The cells of two features, codes left * width + right; segments are sets of them, (segments, cells)."""
 
     left: NDArray[np.integer[Any]]
@@ -340,7 +340,7 @@ class _Table(NamedTuple):
         return self.left.astype(np.int32) * self.width + self.right
 
 
-def _tables(columns: list[_Column], pairs: bool, n_samples: int) -> list[_Table]:
+def _tables(columns: list[_Column], pairs: bool, n_samples: int) -> list[_CrossTable]:
     """Return the tables of all samples, of each feature, and of all pairs of features if ``pairs``."""
     every = _Column(np.zeros(n_samples, dtype=np.int16), np.ones((1, 1), dtype=bool), ["all samples"])
     chosen = [(every, every), *((column, every) for column in columns)]
@@ -350,11 +350,11 @@ def _tables(columns: list[_Column], pairs: bool, n_samples: int) -> list[_Table]
         # kron stores zeros of dense blocks
         sets.eliminate_zeros()
         words = a.words if b is every else [f"{one} and {other}" for one in a.words for other in b.words]
-        tables.append(_Table(a.codes, b.codes, b.masks.shape[1], sets, words))
+        tables.append(_CrossTable(a.codes, b.codes, b.masks.shape[1], sets, words))
     return tables
 
 
-def _sums(tables: list[_Table], values: NDArray[Any]) -> Array:
+def _sums(tables: list[_CrossTable], values: NDArray[Any]) -> Array:
     """Return the sum of ``values``, (n, r), over each segment, (segments, r)."""
     n = values.shape[0]
     ends, ones = np.arange(n + 1, dtype=np.int32), np.ones(n, dtype=values.dtype)
@@ -363,7 +363,7 @@ def _sums(tables: list[_Table], values: NDArray[Any]) -> Array:
     )
 
 
-def _ranges(tables: list[_Table], outcomes: NDArray[Any], p: Array, weight: Array | None) -> Array:
+def _ranges(tables: list[_CrossTable], outcomes: NDArray[Any], p: Array, weight: Array | None) -> Array:
     """Return the range of cumulative residuals, by increasing p, in each segment, for outcomes (n, r).
 
     Segments are single cells. The sums are those up to and including all samples of a prediction.
@@ -399,7 +399,7 @@ class _Problem:
     v + (1 - 2 p) (r - v x' beta), see ``Spread``.
     """
 
-    def __init__(self, tables: list[_Table], label: Any, sample: BinarySample) -> None:
+    def __init__(self, tables: list[_CrossTable], label: Any, sample: BinarySample) -> None:
         self.tables, self.label, self.p, p = tables, label, sample.p, sample.p
         self.sampling, self.v, self.w = sample.sampling, p * (1.0 - p), sample.weights
         columns = np.ones_like(p), self.w, self.w * p, self.w * self.v, self.w**2 * self.v
@@ -522,7 +522,7 @@ class _Study:
         self.facts = {
             "n_tested": int(self.tested.sum()),
             "n_samples": float(self.sample.y.shape[0]),
-            **support_of(given, self.clusters, self.sample.p),
+            **weight_fields(given, self.clusters, self.sample.p),
         }
 
     def largest(

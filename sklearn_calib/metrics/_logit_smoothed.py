@@ -96,7 +96,7 @@ def _pooling_bins(grouped: GroupedOutcomes, bandwidth: float, noise: str = "gaus
     _accuracy=1e-6,
     _bins=_pooling_bins,
     _at_size=_at_size,
-    _other_direction=_local,
+    _least_favourable=_local,
 )
 def logit_smoothed_ece(
     y_true: ArrayLike,

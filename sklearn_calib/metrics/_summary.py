@@ -17,7 +17,7 @@ from sklearn_calib._core._grouping import (
     GroupedOutcomes,
     contradiction_words,
     group_sample,
-    support_of,
+    weight_fields,
     weight_words,
 )
 from sklearn_calib._core._links import logit
@@ -403,7 +403,7 @@ def calibration_summary(
     found = summarize(grouped, confidence, method)
     if clusters is not None and sample.clusters is None:
         found = replace(found, **single_clusters(grouped.samples.total))
-    return replace(found, **support_of(given, grouped.clusters, grouped.chance))
+    return replace(found, **weight_fields(given, grouped.clusters, grouped.sampled_probability))
 
 
 def summarize(grouped: GroupedOutcomes, confidence: float, method: str) -> CalibrationSummary:
@@ -446,7 +446,7 @@ def summarize(grouped: GroupedOutcomes, confidence: float, method: str) -> Calib
         curve=curve,
         n_contradicted=n_contradicted,
         n_extreme=n_extreme,
-        **dependence_of(grouped.clusters, grouped.chance),
+        **dependence_of(grouped.clusters, grouped.sampled_probability),
     )
 
 

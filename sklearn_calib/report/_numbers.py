@@ -14,9 +14,9 @@ from sklearn.model_selection import PredefinedSplit
 from sklearn_calib._core._grouping import (
     GroupedOutcomes,
     as_sampled,
-    condensed,
     group_sample,
-    support_of,
+    pooled_if_many,
+    weight_fields,
 )
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._multiple import adjust_pvalues
@@ -51,8 +51,8 @@ from sklearn_calib.inference import (
 from sklearn_calib.inference._data_checks import contradiction_pvalue
 from sklearn_calib.inference._intervals import SharedIntervals
 from sklearn_calib.inference._null_distribution import null_distribution_of
-from sklearn_calib.inference._redraw import Redrawn
 from sklearn_calib.inference._regions import scan_regions
+from sklearn_calib.inference._sample_metric import SampleMetric
 from sklearn_calib.inference._testing._simulated import is_large
 from sklearn_calib.metrics import (
     CalibrationSummary,
@@ -467,7 +467,7 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     """Return what a report contains about a checked binary sample."""
     step("scores and slopes")
     grouped = group_sample(sample)
-    summary = summarize(condensed(grouped), budget.confidence, "profile")
+    summary = summarize(pooled_if_many(grouped), budget.confidence, "profile")
     brier, log_loss = (decompose(grouped, score) for score in ("brier", "log_loss"))
     shared = SharedIntervals(sample, budget.confidence, budget.n_resamples, budget.seed)
     metrics = []
@@ -497,7 +497,7 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     step("regions of predictions")
     regions = scan_regions(grouped, budget.confidence, budget.n_draws, budget.generator)
     predicted, observed = grouped.frequencies()
-    support = support_of(sample, grouped.clusters, grouped.chance)
+    support = weight_fields(sample, grouped.clusters, grouped.sampled_probability)
     samples = grouped.samples
     return {
         "n_samples": samples.total,
@@ -523,11 +523,11 @@ def counts_of(sample: BinarySample | ClassSample) -> Array:
     return np.ones(sample.y.shape[0]) if sample.sampling else sample.weights
 
 
-def merged(sample: BinarySample) -> BinarySample:
+def pooled_sample(sample: BinarySample) -> BinarySample:
     """Return a sample with fewer rows, of bins of neighbouring predictions, unless its rows matter."""
     if sample.clusters is not None or sample.sampling:
         return sample
-    return BinarySample(*condensed(group_sample(sample)).rows())
+    return BinarySample(*pooled_if_many(group_sample(sample)).rows())
 
 
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> list[ReportTest]:
@@ -535,7 +535,7 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> li
     small = sample
     if grouped.total >= _LARGE and not is_large(sample):
         # too few events for asymptotic distributions; the combined test pools predictions itself
-        small = merged(sample)
+        small = pooled_sample(sample)
     chosen: list[tuple[str, str, CalibrationTest]] = [
         ("combined test", "any miscalibration", CombinedTest(**draws)),
         ("T-Cal", "miscalibration at any scale", TCal(**draws)),
@@ -599,7 +599,7 @@ def _after_recalibration(sample: BinarySample, summary: CalibrationSummary, budg
     sample = replace(sample, p=np.asarray(expit(intercept + slope * logit(sample.p))))
     parts = ("tcal", "cutoff")
     test = CombinedTest(components=parts, n_resamples=budget.n_draws, random_state=budget.seed)
-    return test._run(as_sampled(merged(sample))).pvalue
+    return test._run(as_sampled(pooled_sample(sample))).pvalue
 
 
 # The calibrators that are compared by cross-validation, from the simplest to the most flexible.
@@ -629,7 +629,7 @@ def select_calibrator(sample: BinarySample | ClassSample, seed: int) -> Calibrat
             return None
         folds = PredefinedSplit(fold)
     elif isinstance(sample, BinarySample) and not sample.sampling:
-        y, p, w = condensed(group_sample(sample)).rows()
+        y, p, w = pooled_if_many(group_sample(sample)).rows()
     if w is not None and sample.sampling:
         # the sum is the effective number of samples, on which standard errors depend
         w = w * (w.sum() / (w @ w))
@@ -680,7 +680,7 @@ def _group_pvalue(sample: BinarySample, budget: Budget, n_draws: int) -> float:
     if sample.clusters is not None and not sample.clusters.any():
         # the variance between clusters cannot be estimated from a single one
         return 1.0
-    tested, number = merged(sample), budget.n_draws
+    tested, number = pooled_sample(sample), budget.n_draws
     pvalue = _result(CutoffTest(n_resamples=number, random_state=budget.seed), tested).pvalue
     if number < n_draws and pvalue < 1.5 / (number + 1):
         # no simulation was as extreme: the p-value of more of them decides
@@ -691,8 +691,8 @@ def _group_pvalue(sample: BinarySample, budget: Budget, n_draws: int) -> float:
 def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
     """Return the line of a class or group, without its test."""
     grouped = group_sample(sample)
-    small = condensed(grouped, _PART_DISTINCT)
-    bound = Redrawn(smooth_ece, small, weighted=bool((small.weight != 1).any()))
+    small = pooled_if_many(grouped, _PART_DISTINCT)
+    bound = SampleMetric(smooth_ece, small, weighted=bool((small.weight != 1).any()))
     null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)
     regions = scan_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)
     predicted, observed = grouped.frequencies()

@@ -82,7 +82,7 @@ class TestedPart:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _NamedProblem:
     """A binary problem: its name and label, its weight in means, and its samples."""
 
     name: str
@@ -154,7 +154,7 @@ def repeated(sample: BinarySample | ClassSample) -> tuple[NDArray[np.intp], Arra
     return written_out(sample.w), np.ones(int(sample.total))
 
 
-def _parts(sample: ClassSample, reduction: str) -> Iterator[_Part]:
+def _parts(sample: ClassSample, reduction: str) -> Iterator[_NamedProblem]:
     """Yield the binary problems of the classes or labels, and then that of the confidence."""
     labels = sample.classes.tolist()
     if sample.y.ndim == 2:
@@ -162,7 +162,7 @@ def _parts(sample: ClassSample, reduction: str) -> Iterator[_Part]:
             column = BinarySample(
                 sample.y[:, k], sample.p[:, k], sample.w, clusters=sample.clusters, sampling=sample.sampling
             )
-            yield _Part(f"label {label}", label, 1.0 / len(labels), column)
+            yield _NamedProblem(f"label {label}", label, 1.0 / len(labels), column)
         return
     for kind in ("classwise", "confidence") if reduction == "joint" else (reduction,):
         problems = split_classes(sample.y, sample.p, kind, sample.w)
@@ -176,10 +176,10 @@ def _parts(sample: ClassSample, reduction: str) -> Iterator[_Part]:
                 name, label = kind, None
             w = found.w / found.w.mean() if found.w is not None and found.sampling else found.w
             part = BinarySample(outcome, probability, w, clusters=found.clusters, sampling=found.sampling)
-            yield _Part(name, label, weight, part, members)
+            yield _NamedProblem(name, label, weight, part, members)
 
 
-def _sharing_labels(parts: list[_Part], sample: ClassSample) -> list[_Part]:
+def _sharing_labels(parts: list[_NamedProblem], sample: ClassSample) -> list[_NamedProblem]:
     """Return parts whose simulated events are those of the same labels."""
     clusters = None
     if sample.clusters is not None:
@@ -195,7 +195,7 @@ def _sharing_labels(parts: list[_Part], sample: ClassSample) -> list[_Part]:
 
 
 def _combined(
-    parts: list[_Part],
+    parts: list[_NamedProblem],
     results: list[Any],
     sample: ClassSample,
     null_hypothesis: str,
