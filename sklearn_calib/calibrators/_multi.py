@@ -116,10 +116,10 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
     without the curve and the weight.
 
     Numbers are divided into 64 bins of about equal numbers of samples, or into their values if there are no
-    more; booleans are categories. Of a feature with more than 253 categories, the rare ones, and those that did not occur in the fit, form one category. Missing values are
-    a bin or category of their own. With fewer than five samples of a class, or less than 100 samples,
-    there are no trees. Integer weights are equivalent to repetitions of samples, except in folds and the
-    least number of samples in a leaf.
+    more; booleans are categories. Of a feature with more than 253 categories, the rare ones, and those that
+    did not occur in the fit, form one category. Missing values are a bin or category of their own. With fewer
+    than five samples of a class, or less than 100 samples, there are no trees. Integer weights are equivalent
+    to repetitions of samples, except in folds and the least number of samples in a leaf.
 
     References
     ----------
