@@ -572,7 +572,7 @@ def with_adjusted(tests: Sequence[ReportTest], n_families: int) -> tuple[float, 
 
 def holm(pvalues: Sequence[float]) -> list[float]:
     """Return p-values adjusted by Holm's method."""
-    return [float(p) for p in adjust_pvalues(np.array(pvalues, dtype=np.float64), "holm")]
+    return [float(p) for p in adjust_pvalues(np.array(pvalues, dtype=np.float64))]
 
 
 def class_test(sample: ClassSample, budget: Budget) -> ReportTest:

@@ -235,7 +235,7 @@ def _combined(
         words = f"{null.shape[0]} simulations, smallest of {len(known)} p-values"
     else:
         pvalues = np.array([r.pvalue for r in results])
-        adjusted, statistic = adjust_pvalues(pvalues, "holm"), float(pvalues.min())
+        adjusted, statistic = adjust_pvalues(pvalues), float(pvalues.min())
         words = f"{base.method}, Holm's correction for {n_parts} p-values"
     # among ties, that of the largest statistic
     order = np.lexsort((-sizes, pvalues, adjusted)).tolist()
