@@ -114,7 +114,7 @@ def test_chunk_sizes_change_rounding_at_most(kind, monkeypatch):
     here = all_numbers([kind])
     for info in pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib."):
         module = None if info.name.endswith("__main__") else importlib.import_module(info.name)
-        for name in ("CHUNK", "_CHUNK", "_SMALL_CHUNK", "_ROWS", "_SLICE"):
+        for name in ("CHUNK", "_CHUNK", "_SMALL_CHUNK", "_ROWS", "BLOCK_ROWS"):
             # small values are not sizes of chunks
             if getattr(module, name, 0) > 64:
                 monkeypatch.setattr(module, name, 16)

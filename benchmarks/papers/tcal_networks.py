@@ -145,7 +145,7 @@ def judge(
         test: Any = TCal(combine="bonferroni", n_resamples=n_resamples, random_state=0)
         square = None
         if name.endswith("binning"):
-            test = BinomialTest(correction="bonferroni")
+            test = BinomialTest()
             # at most one distinct prediction in each bin
             options: dict[str, Any] = {"strategy": "quantile", "n_bins": forecast.size}
             square = expected_calibration_error(outcome, forecast, norm="l2", debias=True, **options) ** 2

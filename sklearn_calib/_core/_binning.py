@@ -8,11 +8,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._blocks import BLOCK_ROWS, blocks
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._typing import Array, Codes
 
-# Samples per slice: 64 kB per array, which memory allocators reuse.
-_SLICE = 1 << 13
 _POSITION_BITS = 16
 #: Steps in which positions inside a bin are counted.
 POSITIONS = 1 << _POSITION_BITS
@@ -33,14 +32,9 @@ def uniform_bins(p: Array, n_bins: int) -> Codes:
     the edge itself.
     """
     index = np.empty(p.shape, dtype=np.int64)
-    for rows in slices(p.shape[0]):
+    for rows in blocks(p.shape[0]):
         _place(p[rows], n_bins, index[rows])
     return index
-
-
-def slices(n: int) -> Iterator[slice]:
-    """Yield slices of n samples, small enough for temporary arrays to stay in cache."""
-    return (slice(start, min(start + _SLICE, n)) for start in range(0, n, _SLICE))
 
 
 def _place(p: Array, n_bins: int, index: Codes) -> None:
@@ -79,8 +73,8 @@ def uniform_sums(y: Codes, p: Array, w: Array | None, n_bins: int) -> tuple[Arra
 
 def _binned(y: Codes, p: Array, w: Array | None, n_bins: int) -> Iterator[tuple[slice, Codes, Array]]:
     """Yield slices of the samples with their bins and weighted residuals."""
-    spare = np.empty(min(p.shape[0], _SLICE), dtype=np.int64)
-    for rows in slices(p.shape[0]):
+    spare = np.empty(min(p.shape[0], BLOCK_ROWS), dtype=np.int64)
+    for rows in blocks(p.shape[0]):
         prob = p[rows]
         index = spare[: prob.shape[0]]
         _place(prob, n_bins, index)

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
 
-from sklearn_calib._core._weights import kish_size
+from sklearn_calib._core._weights import kish_size, written_out
 from sklearn_calib._typing import Array
 
 Index = NDArray[np.int64]
@@ -161,7 +161,8 @@ class Clusters:
         single = bool(self.count.sum() <= _LIGHT * group.shape[0])
         if single:
             # normal variables of samples are faster than a binomial one of few samples
-            group, code = (np.repeat(each, self.count.astype(np.int64)) for each in (group, code))
+            rows = written_out(self.count)
+            group, code = group[rows], code[rows]
         starts, n_cells = np.flatnonzero(np.diff(group, prepend=-1)), group.shape[0]
         kind: Any = np.float32 if single else np.float64
         quantile = ndtri(prob)[group].astype(kind)

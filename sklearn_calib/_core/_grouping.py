@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._clusters import Clusters, dependence, dependence_of
 from sklearn_calib._core._weights import kish_size
 from sklearn_calib._typing import Array
 
+#: More distinct predictions are pooled before a computation whose time grows with them, as of simulations.
+DISTINCT = 4096
 #: Samples processed at a time, so that the temporaries of a pass over the data stay in cache.
 CHUNK = 1 << 14
 
@@ -136,9 +139,16 @@ class GroupedOutcomes:
         return float(self.weight.sum())
 
     @property
-    def chance(self) -> Array:
+    def sampled_probability(self) -> Array:
         """Event probabilities among the samples, where they differ from those in the population."""
         return sampled_probability(self.prob, None if self.design is None else self.design.class_weights)
+
+    @property
+    def rarest(self) -> float:
+        """Number of samples of the rarer class."""
+        samples = self.samples
+        events = float(samples.positives.sum())
+        return min(events, samples.total - events)
 
     @property
     def residual(self) -> Array:
@@ -258,8 +268,7 @@ def packed_sort(y: NDArray[np.int64], p: Array) -> NDArray[np.int64]:
     n = p.shape[0]
     key = np.empty(n, dtype=np.int64)
     as_float = key.view(np.float64)
-    for start in range(0, n, CHUNK):
-        rows = slice(start, start + CHUNK)
+    for rows in blocks(n, CHUNK):
         part = key[rows]
         # adding 0.0 turns -0.0, whose bits would sort last, into 0.0
         np.add(p[rows], 0.0, out=as_float[rows])
@@ -335,7 +344,7 @@ def _with_events(grouped: GroupedOutcomes, sample: Any) -> GroupedOutcomes:
     return replace(grouped, design=replace(grouped.design, events=events))
 
 
-def support_of(sample: Any, clusters: Clusters | None, prob: Array) -> dict[str, Any]:
+def weight_fields(sample: Any, clusters: Clusters | None, prob: Array) -> dict[str, Any]:
     """Return the fields with which results describe the weights of a checked sample, and its clusters."""
     found = dependence_of(clusters, prob)
     return {**found, **weighting(sample, found.get("design_effect"))}
@@ -374,14 +383,14 @@ def balanced_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
     return np.clip((middle * n_bins).astype(np.intp), 0, n_bins - 1)
 
 
-def condensed(grouped: GroupedOutcomes, most: int = 4096, n_bins: int = 2048) -> GroupedOutcomes:
-    """Return the sample itself, or bins of neighbours if it has more than ``most`` distinct predictions.
+def pooled_if_many(grouped: GroupedOutcomes, most: int = DISTINCT) -> GroupedOutcomes:
+    """Return the sample itself, or ``most / 2`` bins of neighbours if it has more distinct predictions.
 
     Predictions of exactly 0 and 1 have bins of their own.
     """
     if grouped.prob.shape[0] <= most:
         return grouped
-    bins = balanced_bins(grouped, n_bins) + (grouped.prob > 0.0) + (grouped.prob >= 1.0)
+    bins = balanced_bins(grouped, most // 2) + (grouped.prob > 0.0) + (grouped.prob >= 1.0)
     return grouped.pooled(group_starts(bins))
 
 
@@ -452,8 +461,7 @@ def group_scores(y: NDArray[np.int64], scores: Array, w: Array | None = None) ->
 def _take_outcomes(key: NDArray[np.int64]) -> Array:
     """Return the last bit of each key, and shift the keys in place."""
     outcome = np.empty(key.shape[0])
-    for start in range(0, key.shape[0], CHUNK):
-        rows = slice(start, start + CHUNK)
+    for rows in blocks(key.shape[0], CHUNK):
         outcome[rows] = np.bitwise_and(key[rows], 1)
         np.right_shift(key[rows], 1, out=key[rows])
     return outcome

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._typing import Array
 
 Form = Callable[[Array], Array]
@@ -24,7 +25,6 @@ _MEDIAN_SAMPLES = 1000
 _LONGEST = 300.0
 # Largest matrix of all pairs that is kept in memory.
 _KEPT_PAIRS = 1 << 22
-_CHUNK = 1 << 11
 _SMALL_CHUNK = 1 << 7
 
 
@@ -62,7 +62,7 @@ def kernel_form(points: Array, bandwidth: float) -> Form:
     """
     if points.shape[1] == 1:
         return _form_on_line(points[:, 0], bandwidth)
-    parts = [slice(first, first + _SMALL_CHUNK) for first in range(0, points.shape[0], _SMALL_CHUNK)]
+    parts = list(blocks(points.shape[0], _SMALL_CHUNK))
     if points.shape[0] ** 2 <= _KEPT_PAIRS:
         gram = np.concatenate([kernel_matrix(points[rows], points, bandwidth) for rows in parts])
         return lambda x: np.asarray(np.einsum("rg,rg->r", x @ gram, x))
@@ -85,8 +85,7 @@ def kernel_triangles(points: Array, mass: Array, bandwidth: float) -> float:
     u = points[:, 0]
     decay = np.concatenate(([0.0], np.exp(-2.0 * _gaps(u, bandwidth))))
     ordered = singles = pairs = 0.0
-    for first in range(0, u.shape[0], _CHUNK):
-        rows = slice(first, first + _CHUNK)
+    for rows in blocks(u.shape[0]):
         for m, keep in zip(mass[rows].tolist(), decay[rows].tolist(), strict=True):
             singles, pairs = singles * keep, pairs * keep
             ordered += m * pairs
@@ -113,8 +112,7 @@ def null_variance(points: Array, weight: Array, bandwidth: float, scale: Array |
     else:
         total = own = 0.0
         mass = weight * square
-        for first in range(0, points.shape[0], _SMALL_CHUNK):
-            rows = slice(first, first + _SMALL_CHUNK)
+        for rows in blocks(points.shape[0], _SMALL_CHUNK):
             product = _cross_products(points[rows], points)
             product *= kernel_matrix(points[rows], points, narrow)
             total += float(mass[rows] @ product @ mass)

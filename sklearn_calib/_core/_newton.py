@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sklearn_calib._core._blocks import BLOCK_ROWS, blocks
 from sklearn_calib._typing import Array
 
 #: The columns as an array (k, n), or a function from a slice of observations to that part of it.
@@ -33,9 +34,6 @@ _LAST_MOVE, _LAST_MOVE_OF_MANY, _LAST_GAIN = 1e-7, 3e-5, 1e-20
 # Directions of less curvature are flat but for rounding: no step goes there.
 _FLAT = 1e-13
 _TINY = np.finfo(np.float64).tiny
-# Observations at a time: temporaries stay in cache, and dot products stay below the length at which BLAS
-# libraries start threads, which are slower here and make the last digits depend on the machine.
-_CHUNK = 1 << 13
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +126,7 @@ class _Problem:
         return LogisticFit(theta, information, False)
 
     def parts(self) -> Iterator[tuple[slice, Array]]:
-        for first in range(0, self.weight.shape[0], _CHUNK):
-            rows = slice(first, first + _CHUNK)
-            yield rows, self.part(rows)
+        return ((rows, self.part(rows)) for rows in blocks(self.weight.shape[0]))
 
     def part(self, rows: slice) -> Array:
         return self.columns(rows) if callable(self.columns) else self.columns[:, rows]
@@ -164,7 +160,7 @@ class _Problem:
         """Return the problem of neighbours pooled at their weighted means."""
         n = self.weight.shape[0]
         edges = np.linspace(0, n, _COARSE + 1).astype(np.intp)
-        pools, found = max(1, _COARSE * _CHUNK // n), []
+        pools, found = max(1, _COARSE * BLOCK_ROWS // n), []
         for first in range(0, _COARSE, pools):
             starts = edges[first : first + pools + 1]
             rows = slice(starts[0], starts[-1])

@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._clusters import Clusters
 from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 
+#: Values that differ by less, relative to their size, are equal up to rounding: equal sums of 10^7 terms in
+#: different orders may differ by 10^7 times the precision of floats, 2e-9.
+TIE = 1e-8
 #: Random numbers generated at a time (at least one sample): bounds the memory without changing the samples.
 MAX_ELEMENTS = 1 << 18
 
@@ -54,12 +59,12 @@ def draw_positives(
     members = [np.flatnonzero((weight >= layer) & (weight <= _LIGHT)) for layer in range(1, light + 1)]
     at_once = max(1, min(max_elements, MAX_ELEMENTS) // n_groups)
     uniform = np.empty((at_once, n_groups)) if single else np.empty((0, 0))
-    for first, last in _chunks(n_draws, n_groups, max_elements):
-        r = last - first
+    for some in blocks(n_draws, max_elements, n_groups):
+        r = some.stop - some.start
         if single:
             drawn = np.empty((r, n_groups), dtype=bool)
-            for start in range(0, r, at_once):
-                rows = drawn[start : start + at_once]
+            for few in blocks(r, at_once):
+                rows = drawn[few]
                 part = uniform[: rows.shape[0]]
                 layers[0].random(out=part)
                 np.less(part, prob, out=rows)
@@ -115,13 +120,13 @@ def draw_outcomes(
         for positives in draw_positives(replace(grouped, prob=prob), n_draws, generator, max_elements):
             yield np.broadcast_to(weight[:, np.newaxis], positives.shape), positives.astype(np.float64)
         return
-    if is_light(grouped):
+    if few_per_group(grouped):
         pairs = _light_samples(grouped, n_draws, generator)
         n_groups = prob.shape[0]
-        for first, last in _chunks(n_draws, n_groups, max_elements):
+        for some in blocks(n_draws, max_elements, n_groups):
             # simulations lie one after the other in memory, as sums over many groups need them
-            counts, events = np.empty((2, last - first, n_groups))
-            for row in range(last - first):
+            counts, events = np.empty((2, some.stop - some.start, n_groups))
+            for row in range(counts.shape[0]):
                 drawn, uniform = next(pairs)
                 counts[row] = np.bincount(drawn, minlength=n_groups)
                 events[row] = np.bincount(drawn[uniform < prob[drawn]], minlength=n_groups)
@@ -129,8 +134,8 @@ def draw_outcomes(
         return
     choice, outcome = spawn(generator, 2)
     fraction = weight / weight.sum()
-    for first, last in _chunks(n_draws, prob.shape[0], max_elements):
-        trials = choice.multinomial(round(grouped.total), fraction, size=last - first)
+    for some in blocks(n_draws, max_elements, prob.shape[0]):
+        trials = choice.multinomial(round(grouped.total), fraction, size=some.stop - some.start)
         drawn_positives = outcome.binomial(trials, prob)
         yield (
             np.ascontiguousarray(trials.T, dtype=np.float64),
@@ -138,7 +143,7 @@ def draw_outcomes(
         )
 
 
-def is_light(grouped: GroupedOutcomes) -> bool:
+def few_per_group(grouped: GroupedOutcomes) -> bool:
     """Tell whether samples are simulated one by one, which is faster for few of each group."""
     single = grouped.design is None and grouped.clusters is None
     few = single and int(grouped.total) <= _LIGHT * grouped.prob.shape[0]
@@ -146,7 +151,7 @@ def is_light(grouped: GroupedOutcomes) -> bool:
 
 
 class CoupledOutcomes:
-    """The samples of :func:`draw_outcomes` for truths between ``low`` and ``high``, of a light sample.
+    """The samples of :func:`draw_outcomes` for truths between ``low`` and ``high``, of few samples per group.
 
     They come from the same random numbers, so that only samples with uniform numbers between ``low`` and
     ``high`` have outcomes that depend on the truth. Everything else is kept.
@@ -167,9 +172,9 @@ class CoupledOutcomes:
 
     def draw(self, truth: Array) -> Iterator[tuple[Array, Array]]:
         """Yield numbers of samples and of positive samples, (groups, r)."""
-        for first, last in _chunks(len(self.kept), self.n_groups, MAX_ELEMENTS):
-            counts, events = np.empty((2, last - first, self.n_groups))
-            for row, (count, sure, drawn, uniform) in enumerate(self.kept[first:last]):
+        for some in blocks(len(self.kept), MAX_ELEMENTS, self.n_groups):
+            counts, events = np.empty((2, some.stop - some.start, self.n_groups))
+            for row, (count, sure, drawn, uniform) in enumerate(self.kept[some]):
                 counts[row] = count
                 np.add(sure, np.bincount(drawn[uniform < truth[drawn]], minlength=self.n_groups), events[row])
             yield counts.T, events.T
@@ -180,8 +185,8 @@ def _light_samples(
 ) -> Iterator[tuple[NDArray[np.int64], Array]]:
     """Yield the groups and the uniform numbers of samples drawn with replacement."""
     choice, outcome = spawn(generator, 2)
-    group_of = np.repeat(np.arange(grouped.prob.shape[0]), grouped.weight.astype(np.int64))
-    n = group_of.shape[0]
+    group_of = written_out(grouped.weight)
+    n: int = group_of.shape[0]
     for _ in range(n_draws):
         yield group_of[choice.integers(n, size=n)], outcome.random(n)
 
@@ -204,16 +209,17 @@ def bootstrap_counts(
     (choice,) = spawn(generator, 1)
     # outcomes between 0 and 1 are drawn as events with this probability
     if n <= _LIGHT * n_groups and np.array_equal(categories, np.rint(categories)):
-        category_of = np.repeat(np.arange(2 * n_groups), categories.astype(np.int64))
-        for first, last in _chunks(n_draws, n, max_elements):
-            r = last - first
+        category_of = written_out(categories)
+        for some in blocks(n_draws, max_elements, n):
+            r = some.stop - some.start
             place = category_of[choice.integers(n, size=(r, n))] * r + np.arange(r)[:, np.newaxis]
             drawn = np.bincount(place.ravel(), minlength=2 * n_groups * r).astype(np.float64)
             negatives, positives = drawn.reshape(2, n_groups, r)
             yield negatives + positives, positives
         return
-    for first, last in _chunks(n_draws, n_groups, max_elements):
-        drawn = choice.multinomial(n, categories / categories.sum(), size=last - first).T.astype(np.float64)
+    rates = categories / categories.sum()
+    for some in blocks(n_draws, max_elements, n_groups):
+        drawn = choice.multinomial(n, rates, size=some.stop - some.start).T.astype(np.float64)
         yield drawn[:n_groups] + drawn[n_groups:], np.ascontiguousarray(drawn[n_groups:])
 
 
@@ -231,9 +237,8 @@ def sample_labels(
     below = np.cumsum(p, axis=1)
     below /= below[:, -1:]
     flat = below.ravel()
-    step = max(1, MAX_ELEMENTS // n)
-    for first in range(0, n_draws, step):
-        r = min(step, n_draws - first)
+    for some in blocks(n_draws, MAX_ELEMENTS, n):
+        r = some.stop - some.start
         uniform = generator.random((r, n))
         # binary search for the first class whose cumulative probability exceeds the uniform number
         found = np.zeros((r, n), dtype=np.int64)
@@ -275,11 +280,16 @@ class SharedLabels:
 def monte_carlo_pvalue(observed: float, draws: Array, atol: float = 0.0) -> float:
     """Return the Monte Carlo p-value (1 + #{draws >= observed}) / (1 + number of draws).
 
-    It is valid for any number of draws, and never 0. Draws below ``observed`` by at most 1e-10 of it, or by
-    at most ``atol``, count as ties broken by rounding.
+    It is valid for any number of draws, and never 0. Draws below ``observed`` by at most ``TIE`` of it, or by
+    at most ``atol``, count as ties.
     """
-    threshold = observed - max(atol, 1e-10 * abs(observed))
+    threshold = observed - max(atol, TIE * abs(observed))
     return float((1 + np.count_nonzero(draws >= threshold)) / (1 + draws.shape[0]))
+
+
+def rejects(pvalue: float, level: float) -> bool:
+    """Tell whether a p-value rejects at a level, up to the rounding of 1 - 0.9, which is less than 0.1."""
+    return bool(pvalue <= level * (1.0 + TIE))
 
 
 def tail_rank(n_draws: int, tail: float) -> int:
@@ -291,9 +301,3 @@ def spawn(generator: np.random.Generator, n_streams: int) -> list[np.random.Gene
     """Return independent generators, seeded by the next numbers of ``generator``."""
     seed = np.random.SeedSequence(generator.integers(1 << 32, size=4).tolist())
     return [np.random.default_rng(child) for child in seed.spawn(n_streams)]
-
-
-def _chunks(n_draws: int, size: int, max_elements: int) -> Iterator[tuple[int, int]]:
-    step = max(1, max_elements // size)
-    for first in range(0, n_draws, step):
-        yield first, min(first + step, n_draws)

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import uniform_bins
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._clusters import Clusters
 from sklearn_calib._core._grouping import group_starts
 from sklearn_calib._core._nested_bins import NullMoments, effective_pairs
@@ -165,9 +166,8 @@ def _same_size(cells: SharedCells, n_classes: int) -> Iterator[tuple[NDArray[np.
     """Yield the indices of cells of the same size, and their samples, shape (cells, size)."""
     for size in np.unique(cells.count):
         chosen = np.flatnonzero(cells.count == size)
-        step = max(1, _WORK // (int(size) * n_classes))
-        for first in range(0, chosen.shape[0], step):
-            part = chosen[first : first + step]
+        for some in blocks(chosen.shape[0], _WORK, int(size) * n_classes):
+            part = chosen[some]
             yield part, cells.rows[cells.starts[part][:, np.newaxis] + np.arange(size)]
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.fft import dct, dst, next_fast_len
 
 from sklearn_calib._core._binning import bin_offsets
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import CHUNK, group_starts
 from sklearn_calib._core._links import logit
 from sklearn_calib._typing import Array
@@ -86,10 +87,8 @@ def coefficients_of_masses(
     """Return the coefficients (r, K) of r masses of n samples at x; ``masses`` returns those of a slice."""
     n_bins = moment_bins(s)
     # fewer samples than bins would cost more to add up than to count
-    size = max(CHUNK, 2 * n_bins)
     moments: Any = 0.0
-    for start in range(0, n, size):
-        rows = slice(start, start + size)
+    for rows in blocks(n, max(CHUNK, 2 * n_bins)):
         moments += _moments(x[rows], masses(rows), n_bins)
     return coefficients_of_moments(moments, s)
 
@@ -186,10 +185,9 @@ class CosineProjection:
         count = harmonics(s)
         if count * self.x.shape[0] > _TABLE:
             n_bins = moment_bins(s)
-            size = max(1, (_WORK << 3) // (n_bins * MOMENTS))
-            blocks = (mass[:, start : start + size] for start in range(0, mass.shape[1], size))
+            parts = blocks(mass.shape[1], _WORK << 3, n_bins * MOMENTS)
             return np.concatenate(
-                [coefficients_of_moments(self._moments(block, n_bins), s) for block in blocks]
+                [coefficients_of_moments(self._moments(mass[:, some], n_bins), s) for some in parts]
             )
         known = self._table.shape[1]
         if known < count:
@@ -213,10 +211,8 @@ class CosineProjection:
 def smoothed_errors(coefficients: Array, s: Array) -> Array:
     """Return the integral of the absolute smoothed residual of each row, at most 1, each at its own scale."""
     nodes = next_fast_len(max(64, math.ceil(NODES_PER_SCALE / float(s.min()))), real=True)
-    rows = max(1, _WORK // nodes)
     errors = np.empty(s.shape[0])
-    for start in range(0, s.shape[0], rows):
-        part = slice(start, start + rows)
+    for part in blocks(s.shape[0], _WORK, nodes):
         values = smooth_at_nodes(coefficients[part], s[part], nodes)
         errors[part] = integrate_absolute_rows(values, 1.0 / nodes)
     return np.minimum(errors, 1.0)
@@ -237,10 +233,8 @@ def fixed_points(
     pending: NDArray[np.intp] = np.arange(guess.shape[0])
     guess, finest = np.clip(guess, smallest, max(1.0, smallest)), max(finest, smallest)
     while pending.shape[0]:
-        rows = max(1, (_WORK << 4) // (moment_bins(finest / length) * MOMENTS))
         deeper = np.zeros(pending.shape[0], dtype=bool)
-        for start in range(0, pending.shape[0], rows):
-            some = slice(start, start + rows)
+        for some in blocks(pending.shape[0], _WORK << 4, moment_bins(finest / length) * MOMENTS):
             values[pending[some]], guess[some], deeper[some] = _solve(
                 coefficients(pending[some], finest / length), np.maximum(guess[some], finest), finest, length
             )

@@ -25,3 +25,8 @@ def effective_size(w: Array) -> float:
     Integer weights with a sum of at most 2**53 are frequencies and count as their sum.
     """
     return float(w.sum()) if whole_numbers(w) else kish_size(w)
+
+
+def written_out(frequencies: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the index of each sample, as often as its frequency says."""
+    return np.repeat(np.arange(frequencies.shape[0]), frequencies.astype(np.int64))

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import NUMPY, Softmax, logistic
+from sklearn_calib._core._null import TIE
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_flag, check_not_negative, check_option, warn_user
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
@@ -36,8 +37,6 @@ _HALF_STEP = 10.0**0.5
 # the difference; the path is left where the excess is more than the second number of them.
 _AS_GOOD = 0.5
 _GIVE_UP = 2.0
-# Relative differences of losses that are rounding.
-_TIE = 1e-9
 
 
 class AffineCalibrator(BaseCalibrator):
@@ -234,7 +233,7 @@ def _is_as_good(losses: Array, best: Array, weight: Array, errors: float) -> boo
     excess = losses - best
     mean = float(excess @ weight) / total
     error = float(np.sqrt(np.square(excess - mean) @ weight)) / total
-    return mean <= errors * error + _TIE * float(best @ weight) / total
+    return mean <= errors * error + TIE * float(best @ weight) / total
 
 
 def fold_fractions(logits: Array, codes: Codes, weight: Array) -> Array:

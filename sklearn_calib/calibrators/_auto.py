@@ -9,7 +9,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from sklearn_calib._core._links import EPS
 from sklearn_calib._core._maps import Average, Softmax
-from sklearn_calib._core._weights import whole_numbers
+from sklearn_calib._core._weights import whole_numbers, written_out
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import result_html
 from sklearn_calib._progress import Progress
@@ -280,7 +280,7 @@ class AutoCalibrator(ComposedCalibrator):
             scale = min(1.0, _MOST_COPIES / float(weight.sum()))
             times = np.maximum(np.rint(weight * scale), 1.0).astype(np.int64)
         unit = np.ones(n) if weight is None else weight / times
-        rows = np.repeat(np.arange(n), times)
+        rows = written_out(times)
         splitter = self.cv
         if not hasattr(splitter, "split"):
             count = np.bincount(codes, times).astype(np.int64)

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._atomic import AtomicFit
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._inverse import invert
 from sklearn_calib._core._links import EPS, clip_probability
 from sklearn_calib._docs import shared_docs
@@ -365,9 +366,7 @@ class BaseCalibrator(
         if scores.ndim == 1:
             return self._probabilities(scores)
         proba = np.empty(scores.shape)
-        n_rows = max(1, _CHUNK // scores.shape[1])
-        for start in range(0, scores.shape[0], n_rows):
-            part = slice(start, start + n_rows)
+        for part in blocks(scores.shape[0], _CHUNK, scores.shape[1]):
             # contiguous classes: sums over a short contiguous axis are slow
             proba[part] = self._probabilities(np.asfortranarray(scores[part]))
         return proba

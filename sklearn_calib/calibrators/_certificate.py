@@ -202,8 +202,12 @@ class CutoffCertificateMixin:
                 "weights='frequency' only if a weight of k counts k equal samples."
             )
         if method == "fitted":
-            n_resamples = check_resamples(n_resamples, confidence)
+            n_resamples = check_resamples(n_resamples, self._fitted_confidence(confidence))
         return self._certificate(confidence, method, n_resamples, check_generator(random_state))
+
+    def _fitted_confidence(self, confidence: float) -> float:
+        """Return the confidence of the bound of "fitted"."""
+        return confidence
 
     def _certificate(
         self, confidence: float, method: str, n_resamples: int, generator: np.random.Generator

@@ -63,11 +63,11 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     target : float, default=None
         The error that is guaranteed, strictly between 0 and 1. None means twice the margin (with "fitted",
         that of "asymptotic"), so that a perfectly calibrated map is rarely rejected. With too few samples the
-        constant is used: about 5000 are needed for 0.1 and 20 000 for 0.05, and with ``method="fitted"`` 1000
-        and 5000 (simulated in docs/certificates.md).
+        constant is used: about 1000 are needed for 0.1 and 5000 for 0.05, and with ``method="asymptotic"``
+        5000 and 20 000 (simulated in docs/certificates.md).
     confidence : float, default=0.95
-        :math:`1 - \delta`, the confidence level of the margin.
-    method : {"asymptotic", "dkw", "paper", "fitted"}, default="asymptotic"
+        :math:`1 - \delta`, the probability with which ``certificate_`` holds.
+    method : {"fitted", "asymptotic", "dkw", "paper"}, default="fitted"
         The margin; see Notes. Clusters, which are not divided, require "fitted".
     random_state : int, Generator, RandomState or None, default=0
         Source of the halves, and of the 999 bootstrap samples of "fitted".
@@ -88,8 +88,8 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         Frequency of ``classes_[1]`` in the second half: the constant used if the map is not accepted.
     certificate_ : float
         Upper confidence bound of the cutoff calibration error of the resulting map, at most 1:
-        ``cutoff_error_ + margin_``; for the constant ``margin_ / 2``, or the bound of "fitted". Its level is
-        :math:`1 - \delta`, with "fitted" :math:`1 - 2\delta`, since it depends on the choice of the map.
+        ``cutoff_error_ + margin_``; for the constant ``margin_ / 2``, or the bound of "fitted". It holds with
+        probability :math:`1 - \delta`, whichever of the two maps is used.
     certified_size_ : int
         Number of samples of the second half.
     %(binary_fit)s
@@ -100,15 +100,16 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     :class:`IsotonicCalibrator`, :math:`q_{1-\delta}(\pi)/\sqrt{n'}` ("asymptotic") or
     :math:`4\sqrt{\log(4/\delta)/(2n')}` ("dkw"); :math:`(20 + \sqrt{2\log(1/\delta)})/\sqrt{n'}` ("paper",
     Proposition 4.1 of [1]_); or the bootstrap bound of the error of this map minus ``cutoff_error_``
-    ("fitted"). "dkw" and "paper" hold for every :math:`n'`, the others for large :math:`n'`.
+    ("fitted"). "dkw" and "paper" hold for every :math:`n'`, the others for large :math:`n'`. The bounds of
+    "fitted" for the map and for the constant each hold with probability :math:`1 - \delta/2`, so that the one
+    that is used holds with probability :math:`1 - \delta`; the other margins hold for both at once.
 
     For every calibrator and distribution, the error of the resulting map is at most ``target_`` with
-    probability at least :math:`1 - 2\delta` (Corollary 4.1 of [1]_), and :math:`1 - \delta` if the target is
-    at least the margin and ``method`` is not "fitted". Therefore pass ``confidence=0.975`` to "fitted" for a
-    probability of .95. Below the margin the constant is always used. Below
-    :math:`\sqrt{\log(1/\delta)/(2n')}`, Hoeffding's bound of the error of the constant, ``fit`` raises
-    ValueError. All probabilities are for one division, whose seed is chosen beforehand. docs/certificates.md
-    contains proofs and simulations.
+    probability at least :math:`1 - \delta` if ``method`` is "fitted" or the target is at least the margin,
+    and :math:`1 - 2\delta` otherwise (Corollary 4.1 of [1]_). Below the margin the constant is always used.
+    Below :math:`\sqrt{\log(1/\delta)/(2n')}` (with "fitted" :math:`\delta/2` in place of :math:`\delta`),
+    Hoeffding's bound of the error of the constant, ``fit`` raises ValueError. All probabilities are for one
+    division, whose seed is chosen beforehand. docs/certificates.md contains proofs and simulations.
 
     %(cutoff_paper)s
 
@@ -139,7 +140,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         *,
         target: float | None = None,
         confidence: float = 0.95,
-        method: str = "asymptotic",
+        method: str = "fitted",
         random_state: Any = 0,
         weights: CountingWeights = None,
     ) -> None:
@@ -159,7 +160,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
             check_fraction(self.target, "target")
         check_fraction(self.confidence, "confidence")
         if check_option(self.method, "method", CERTIFICATE_METHODS) == "fitted":
-            check_resamples(_RESAMPLES, self.confidence)
+            check_resamples(_RESAMPLES, self._fitted_confidence(self.confidence))
         check_randomness(self.random_state)
 
     @property
@@ -231,11 +232,13 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self.target_ = 2.0 * self.margin_ if self.target is None else float(self.target)
         # outcomes by the values of the resulting map
         self._certification = pooled_outcomes(rows)
+        level = self.confidence
         if self.method == "fitted":
-            upper = fitted_bound(self._certification, self.confidence, _RESAMPLES, generator)
+            level = self._fitted_confidence(self.confidence)
+            upper = fitted_bound(self._certification, level, _RESAMPLES, generator)
             self.margin_ = upper - self.cutoff_error_
         # Hoeffding's inequality
-        deviation = math.sqrt(-math.log(1.0 - self.confidence) / (2.0 * size))
+        deviation = math.sqrt(-math.log(1.0 - level) / (2.0 * size))
         # the margin is of order 1 / sqrt(n); that of "fitted" is NaN without a map
         ratio = float(np.fmax(self.margin_, deviation)) / max(self.target_, 1e-9)
         needed = (1 if second.all() else 2) * math.ceil(self.certified_size_ * ratio**2)
@@ -274,11 +277,16 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     ) -> CutoffCertificate:
         check_independent(self._certification, method)
         if method == "fitted":
-            bound = fitted_bound(self._certification, confidence, n_resamples, generator)
+            level = self._fitted_confidence(confidence)
+            bound = fitted_bound(self._certification, level, n_resamples, generator)
         else:
             margin = cutoff_bound(self.certified_size_, confidence, method, base_rate=self.mean_)
             bound = self.cutoff_error_ + margin if self.accepted_ else margin / 2.0
         return CutoffCertificate(min(1.0, bound), confidence, method, self.certified_size_)
+
+    def _fitted_confidence(self, confidence: float) -> float:
+        # the bounds of the map and of the constant hold both with the confidence
+        return 1.0 - (1.0 - confidence) / 2.0
 
     def _calibrated(self, scores: Array) -> Array:
         return scores if isinstance(self.calibrator_, str) else event_probability(self.calibrator_, scores)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy.special import expit, logsumexp
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._typing import Array, Codes
 
 # From an inverse temperature to derivative and second derivative of the loss.
@@ -99,9 +100,8 @@ def _sample_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
 
 
 def _parts(d: Array, w: Array) -> Iterator[tuple[Array, Array]]:
-    size = max(_FEWEST, _CHUNK // d.shape[0])
-    for start in range(0, d.shape[1], size):
-        yield d[:, start : start + size], w[start : start + size]
+    parts = blocks(d.shape[1], max(_FEWEST, _CHUNK // d.shape[0]))
+    return ((d[:, part], w[part]) for part in parts)
 
 
 def _from_truth(z: Array, codes: Codes, weight: Array | None) -> tuple[Array, Array, float]:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sklearn_calib._core._links import EPS
+from sklearn_calib._core._null import TIE
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature
 from sklearn_calib.calibrators._softmax import log_losses
@@ -25,8 +26,7 @@ def fit_log_clip(proba: Array, codes: Codes, weight: Array | None) -> float:
         logs = clipped_logs(proba, limit)
         beta = fit_inverse_temperature(logs, codes, weight)
         loss = float(log_losses(beta * logs, codes) @ w) + (0.0 if limit == limits[0] else _PRICE)
-        # sums that differ by rounding are equal
-        if loss < least * (1.0 - 1e-9):
+        if loss < least * (1.0 - TIE):
             best, least = limit, loss
     return best
 

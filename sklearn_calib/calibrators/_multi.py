@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import islice
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._atomic import AtomicFit
+from sklearn_calib._core._columns import frequent_categories, is_numerical, quantile_edges
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._docs import shared_docs
@@ -116,11 +115,11 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
     Multicalibration was introduced in [1]_. The trees, an offset and early stopping are used for it in [2]_,
     without the curve and the weight.
 
-    Numbers are divided into 64 bins of about equal numbers of samples. Of a feature with more than 253
-    categories, the rare ones, and those that did not occur in the fit, form one category. Missing values are
-    a bin or category of their own. With fewer than five samples of a class, or less than 100 samples,
-    there are no trees. Integer weights are equivalent to repetitions of samples, except in folds and the
-    least number of samples in a leaf.
+    Numbers are divided into 64 bins of about equal numbers of samples, or into their values if there are no
+    more; booleans are categories. Of a feature with more than 253 categories, the rare ones, and those that
+    did not occur in the fit, form one category. Missing values are a bin or category of their own. With fewer
+    than five samples of a class, or less than 100 samples, there are no trees. Integer weights are equivalent
+    to repetitions of samples, except in folds and the least number of samples in a leaf.
 
     References
     ----------
@@ -332,13 +331,9 @@ def _weight(step: Array, f: Array, y: Array, w: Array) -> float:
 def _scale_of(values: NDArray[Any]) -> dict[Any, int] | Array:
     """Return the codes of the most frequent categories of a feature, or the edges of the bins of numbers."""
     known = values[~missing_values(values)]
-    kind = known.dtype.kind
-    if kind in "biufmM" or (kind == "O" and all(isinstance(value, Real) for value in known.tolist())):
-        levels = np.arange(1, _BINS) / _BINS
-        numbers = _numbers(known)
-        return np.unique(np.quantile(numbers, levels, method="inverted_cdf")) if known.size else numbers
-    frequent = Counter(known.tolist()).most_common(_CATEGORIES)
-    return {label: code for code, (label, _) in enumerate(frequent)}
+    if is_numerical(known):
+        return quantile_edges(_numbers(known), _BINS)
+    return frequent_categories(known.tolist(), _CATEGORIES)
 
 
 def _codes(values: NDArray[Any], scale: dict[Any, int] | Array, column: int) -> Array:

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._maps import OneVsRest
+from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array, Codes, CountingWeights
 from sklearn_calib._validation import check_fraction, check_frequency_weights, check_generator
 from sklearn_calib.calibrators._base import (
@@ -257,7 +258,8 @@ def one_by_one(scores: Array, codes: Codes, weight: Array | None, instead: str) 
             f"sample_weight sums to {total}, which exceeds the limit of 10**8 samples. Pass smaller "
             f"weights, or {instead}."
         )
-    return np.repeat(scores, times), np.repeat(codes, times)
+    rows = written_out(times)
+    return scores[rows], codes[rows]
 
 
 def event_probability(calibrator: Any, scores: Array) -> Array:

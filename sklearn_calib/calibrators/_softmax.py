@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_calib._core._binning import slices
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._typing import Array, Codes
 
 _MAX_NEWTON = 100
@@ -90,7 +90,7 @@ class AffineProblem:
         """Return the second derivative of the loss by all parameters, ``size`` for each class."""
         n_classes = proba.shape[1]
         found = np.zeros((n_classes * size, n_classes * size))
-        for rows in slices(proba.shape[0]):
+        for rows in blocks(proba.shape[0]):
             x = _class_features(self.features[rows], size)
             moved = proba[rows, :, np.newaxis] * x
             weighted = self.weight[rows, np.newaxis, np.newaxis] * moved

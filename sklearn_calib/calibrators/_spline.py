@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 from sklearn.utils.metaestimators import available_if
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
+from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, group_scores
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_flag, check_option, check_positive, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
@@ -26,8 +26,7 @@ from sklearn_calib.calibrators._pspline import (
     place_knots,
 )
 
-# With more distinct scores than the first, scores are pooled into this many bins between two knots.
-_MOST_GROUPS = 4096
+# Many distinct scores are pooled into this many bins between two knots.
 _BINS = 256
 # The penalty limits the flexibility, so more knots hardly change the curve; time grows with their square.
 _MOST_KNOTS = 1000
@@ -181,7 +180,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         pooled = GroupedOutcomes(x, grouped.weight * trust, grouped.positives * trust)
         plain = replace(pooled, prob=grouped.prob)
         knots = place_knots(x, pooled.weight, self.n_knots)
-        if x.shape[0] > _MOST_GROUPS:
+        if x.shape[0] > DISTINCT:
             edges = np.concatenate([np.linspace(a, b, _BINS, endpoint=False) for a, b in pairwise(knots)])
             starts = np.unique(np.searchsorted(x, edges))
             starts = starts[starts < x.shape[0]]

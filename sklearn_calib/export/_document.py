@@ -16,6 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib._core import _maps as maps
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._links import clip_probability
 from sklearn_calib._core._maps import NUMPY
 from sklearn_calib._docs import shared_docs
@@ -223,8 +224,8 @@ class ExportedCalibrator(
         """Return the map of checked scores, computed in blocks."""
         if scores.shape[0] > _CHUNK:
             proba = np.empty(scores.shape)
-            for start in range(0, scores.shape[0], _CHUNK):
-                proba[start : start + _CHUNK] = self._evaluate(node, scores[start : start + _CHUNK])
+            for rows in blocks(scores.shape[0], _CHUNK):
+                proba[rows] = self._evaluate(node, scores[rows])
             return proba
         if scores.ndim == 1:
             return np.asarray(node.evaluate(NUMPY, scores))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core._grouping import weight_words
+from sklearn_calib._core._null import rejects
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
@@ -22,7 +23,6 @@ from sklearn_calib._validation import (
     check_option,
     check_resamples,
 )
-from sklearn_calib.inference._class_redraw import own_reduction
 from sklearn_calib.inference._intervals import confidence_interval
 from sklearn_calib.inference._paired_samples import (
     PairedSamples,
@@ -30,7 +30,8 @@ from sklearn_calib.inference._paired_samples import (
     adjusted_pvalues,
     check_models,
 )
-from sklearn_calib.inference._redraw import Metric
+from sklearn_calib.inference._sample_metric import Metric
+from sklearn_calib.inference._sample_table import resolve_reduction
 from sklearn_calib.metrics._metric_kernel import check_estimable, declaration
 from sklearn_calib.metrics._names import as_metric, name_of
 
@@ -377,9 +378,9 @@ def compare_models(
     n_resamples = check_resamples(n_resamples, confidence)
     generator = check_generator(random_state)
     tail = 1.0 - confidence
-    metric, found = own_reduction(metric, reduction)
+    metric, resolved = resolve_reduction(metric, reduction)
     given = sample_weight, weights, clusters, pos_label, labels
-    rows = PairedSamples.of(check_models(y_true, predictions, *given), found)
+    rows = PairedSamples.of(check_models(y_true, predictions, *given), resolved)
     if rows.weight is not None and "sample_weight" not in signature(metric).parameters:
         raise TypeError("metric has no parameter sample_weight, which sampling weights need. Add it.")
     names = list(predictions)
@@ -418,7 +419,7 @@ def compare_models(
                 contrast.draws,
             )
         )
-        if pvalue <= tail + 1e-12:
+        if rejects(pvalue, tail):
             worse.add(a if (contrast.estimate > 0) != declaration(metric).greater_is_better else b)
     models = tuple(ModelSummary(names[k], values[k], *single[k], k not in worse) for k in every)
     return ModelComparison(

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import weight_words, weighting
-from sklearn_calib._core._null import MAX_ELEMENTS, monte_carlo_pvalue, tail_rank
+from sklearn_calib._core._null import MAX_ELEMENTS, TIE, monte_carlo_pvalue, rejects, tail_rank
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
@@ -92,10 +93,8 @@ def _units(models: tuple[Decisions, ...], thresholds: Array, loss: Loss) -> Iter
         number = np.rint(np.bincount(kind, weight if counted else None)).astype(np.int64)
         weight, starts = np.ones(n) if counted else weight, np.arange(rows.shape[0])
     size, ends = starts.shape[0], np.append(starts[1:], rows.shape[0])
-    step = max(1, MAX_ELEMENTS * size // (m * rows.shape[0]))
-    for first in range(0, size, step):
-        last = min(first + step, size)
-        part = rows[starts[first] : ends[last - 1]]
+    for some in blocks(size, MAX_ELEMENTS * size, m * rows.shape[0]):
+        part = rows[starts[some.start] : ends[some.stop - 1]]
         value, spread = np.zeros((2, part.shape[0], m))
         for k in range(n_problems):
             acts = [np.arange(m) < code[part, k, np.newaxis] for code in codes]
@@ -104,9 +103,9 @@ def _units(models: tuple[Decisions, ...], thresholds: Array, loss: Loss) -> Iter
             spread += (acts[0] != acts[-1]) * np.sqrt(thresholds * (1.0 - thresholds))
         given = weight[part, np.newaxis]
         parts = given, value * given / n_problems, spread * given / n_problems
-        begin = starts[first:last] - starts[first]
+        begin = starts[some] - starts[some.start]
         mass, value, spread = (np.add.reduceat(each, begin, axis=0) for each in parts)
-        yield _Units(number[first:last], mass[:, 0], value, spread)
+        yield _Units(number[some], mass[:, 0], value, spread)
 
 
 class _Flipped(NamedTuple):
@@ -256,8 +255,8 @@ class DominanceResult(FrameMixin):
         ]
 
     def _verdict(self, pvalue: float) -> str:
-        rejected = pvalue <= 1.0 - self.confidence + 1e-12
-        return f"{'rejected' if rejected else 'not rejected'} (p = {pvalue:.3g})"
+        verdict = "rejected" if rejects(pvalue, 1.0 - self.confidence) else "not rejected"
+        return f"{verdict} (p = {pvalue:.3g})"
 
     def __str__(self) -> str:
         lines = [f"{label}: {text}" for label, text in self._rows()]
@@ -288,7 +287,7 @@ def compare_decisions(
     observed = _standardized(found.mean, found.error_about_0)
 
     def pvalue(values: Array, flips: Array) -> float:
-        return monte_carlo_pvalue(float(values.max()), flips.max(axis=1), 1e-9)
+        return monte_carlo_pvalue(float(values.max()), flips.max(axis=1), TIE)
 
     return DominanceResult(
         thresholds=thresholds,

@@ -121,7 +121,7 @@ def group_differences_test(
     if uncertain.prob.size and not (data := LogitOutcomes(uncertain)).constant:
         fitted = data.fit_both()
         parameters = np.array([fitted.intercept, fitted.slope])
-    effect = dependence_of(grouped.clusters, grouped.chance).get("design_effect")
+    effect = dependence_of(grouped.clusters, grouped.sampled_probability).get("design_effect")
     return differences_of(samples, parameters, effect)
 
 

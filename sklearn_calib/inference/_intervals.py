@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.special import ndtri
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
 from sklearn_calib._core._grouping import (
-    GroupedOutcomes,
-    condensed,
+    DISTINCT,
     group_sample,
-    sampling_rate,
-    support_of,
+    pooled_if_many,
+    weight_fields,
     weight_words,
 )
-from sklearn_calib._core._null import MAX_KEPT, CoupledOutcomes, draw_null, draw_outcomes, is_light
+from sklearn_calib._core._null import bootstrap_counts
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array, Weights
@@ -34,19 +31,13 @@ from sklearn_calib._validation import (
     check_size,
     warn_user,
 )
-from sklearn_calib.inference._class_redraw import (
-    Reduced,
-    Table,
-    Whole,
-    check_table,
-    own_reduction,
-    redrawn_of,
-)
 from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
-from sklearn_calib.inference._redraw import Metric, Redrawn
-from sklearn_calib.metrics._metric_kernel import DISTINCT, declaration
+from sklearn_calib.inference._populations import Populations, TablePopulations
+from sklearn_calib.inference._sample_metric import Metric, SampleMetric, defined_values
+from sklearn_calib.inference._sample_table import SampleTable, check_table, resolve_reduction
+from sklearn_calib.inference._table_metrics import BoundMetric, JointMetric, MeanMetric, bind_metric
+from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric
-from sklearn_calib.metrics._smooth import smooth_result
 from sklearn_calib.metrics._summary import IntervalEstimate
 
 # Multiples of the estimated miscalibration at which the sampling distribution can be simulated.
@@ -55,13 +46,8 @@ _MULTIPLES = (*np.arange(0.0, 1.5, 0.125), *np.outer(2.0 ** np.arange(6), (1.5, 
 _MOST_RESAMPLED = 25
 # Bootstrap intervals of fewer samples of a class come with a warning.
 _FEWEST_EVENTS = 10
-# Simulations of the number of events, with clusters.
-_SHIFT_DRAWS = 999
 # A search begins between the first of these, and goes on to later ones while it must.
 _FIRST_STEPS = (0, 8, 13, 15, 17, 19, 21, 23)
-# Populations up to this multiple share simulated samples, of about so many bytes for each prediction.
-_COUPLED = 2.0
-_BYTES_KEPT = 4
 
 
 @shared_docs
@@ -225,34 +211,30 @@ def confidence_interval(
             "with MetricKernel(calibration_error=True)."
         )
     bootstrap = method == "bootstrap" or not invertible
-    metric, found_reduction = own_reduction(metric, reduction)
-    given = sample_weight, weights, clusters, pos_label
-    sample = check_table(y_true, y_proba, *given, found_reduction, labels)
-    redrawn = redrawn_of(metric, sample, found_reduction, pool=not bootstrap, population=True)
+    metric, resolved = resolve_reduction(metric, reduction)
+    checked = check_table(y_true, y_proba, sample_weight, weights, clusters, pos_label, resolved, labels)
+    bound = bind_metric(metric, checked, resolved, pool=not bootstrap, population=True)
+    sample = bound.sample
     if bootstrap:
-        if redrawn.rarer < _FEWEST_EVENTS:
+        if sample.rarest < _FEWEST_EVENTS:
             warn_user(
-                f"The rarer class has only {redrawn.rarer:g} samples. Bootstrap intervals are too short with "
+                f"The rarer class has only {sample.rarest:g} samples. Bootstrap intervals are too short with "
                 f"fewer than {_FEWEST_EVENTS}; use more samples.",
             )
-        found = _bootstrap(redrawn, confidence, n_resamples, rng)
-    elif isinstance(redrawn, Whole):
+        interval = _bootstrap(bound, confidence, n_resamples, rng)
+    elif isinstance(bound, JointMetric):
         raise ValueError(
             "A calibration error of the whole vector of probabilities has no interval by inversion. Pass "
             "reduction='classwise', 'confidence' or 'top-label', or method='bootstrap', whose intervals are "
             "too high."
         )
+    elif isinstance(bound, MeanMetric):
+        interval = inverted(bound, TablePopulations.estimated(bound, n_resamples, rng), confidence)
     else:
-        populations = (
-            TablePopulations(redrawn, n_resamples, rng)
-            if isinstance(redrawn, Reduced)
-            else Populations(redrawn.grouped, n_resamples, rng)
-        )
-        found = inverted(redrawn, populations, confidence)
-    grouped = redrawn.grouped
-    if clusters is not None and grouped.clusters is None:
-        found = replace(found, **single_clusters(sample.total))
-    return replace(found, **support_of(sample, grouped.clusters, grouped.chance))
+        interval = inverted(bound, Populations.estimated(bound.sample, n_resamples, rng), confidence)
+    if clusters is not None and sample.clusters is None:
+        interval = replace(interval, **single_clusters(checked.total))
+    return replace(interval, **weight_fields(checked, sample.clusters, sample.sampled_probability))
 
 
 class SharedIntervals:
@@ -266,24 +248,25 @@ class SharedIntervals:
     def __init__(self, sample: BinarySample, confidence: float, n_resamples: int, seed: int) -> None:
         self.sample, self.confidence, self.n_resamples, self.seed = sample, confidence, n_resamples, seed
         self.grouped = group_sample(sample)
-        self.support = support_of(sample, self.grouped.clusters, self.grouped.chance)
+        fields = weight_fields(sample, self.grouped.clusters, self.grouped.sampled_probability)
+        self.weight_fields = fields
         self.populations = self._populations(n_resamples, DISTINCT, keep=True)
 
     def interval(self, metric: Metric) -> ConfidenceInterval:
         """Return the confidence interval, with the estimate from all distinct predictions."""
         if not declaration(metric).calibration_error:
-            redrawn = Redrawn(
+            bound = SampleMetric(
                 metric, self.grouped, weighted=self.sample.w is not None, w=self.sample.sampling_weights
             )
             rng = np.random.default_rng(self.seed)
-            return replace(_bootstrap(redrawn, self.confidence, self.n_resamples, rng), **self.support)
+            return replace(_bootstrap(bound, self.confidence, self.n_resamples, rng), **self.weight_fields)
         populations = self._affordable(metric)
-        found = inverted(self._bound(metric, populations), populations, self.confidence)
-        found = replace(found, **self.support)
+        interval = inverted(self._bound(metric, populations), populations, self.confidence)
+        interval = replace(interval, **self.weight_fields)
         if populations.grouped is self.grouped:
-            return found
-        given = {} if self.sample.w is None else {"sample_weight": self.sample.w}
-        return replace(found, estimate=float(metric(self.sample.y, self.sample.p, **given)))
+            return interval
+        weights = {} if self.sample.w is None else {"sample_weight": self.sample.w}
+        return replace(interval, estimate=float(metric(self.sample.y, self.sample.p, **weights)))
 
     def null(self, metric: Metric) -> NullDistribution:
         """Return the null distribution."""
@@ -301,51 +284,59 @@ class SharedIntervals:
         return self._populations(n_resamples, most)
 
     def _populations(self, n_resamples: int, most: int, keep: bool = False) -> Populations:
-        small = condensed(self.grouped, most, most // 2)
-        return Populations(small, n_resamples, np.random.default_rng(self.seed), keep)
+        small = pooled_if_many(self.grouped, most)
+        return Populations.estimated(small, n_resamples, np.random.default_rng(self.seed), keep)
 
-    def _bound(self, metric: Metric, populations: Populations) -> Redrawn:
+    def _bound(self, metric: Metric, populations: Populations) -> SampleMetric:
         small = populations.grouped
-        return Redrawn(
+        return SampleMetric(
             metric, small, weighted=bool((small.weight != 1).any()), w=self.sample.sampling_weights
         )
 
 
 def _bootstrap(
-    redrawn: Redrawn, confidence: float, n_resamples: int, rng: np.random.Generator
+    bound: BoundMetric, confidence: float, n_resamples: int, rng: np.random.Generator
 ) -> ConfidenceInterval:
     """Return the interval of the percentile bootstrap."""
-    alpha, clusters = 1.0 - confidence, redrawn.grouped.clusters
-    if redrawn.estimate == np.inf:
+    alpha, estimate, sample = 1.0 - confidence, bound.estimate, bound.sample
+    if estimate == np.inf:
         # an observed loss that is infinite has a positive probability
         ends = np.array([np.inf, np.inf])
     else:
-        draws = redrawn.draws(redrawn.bootstrap_samples(5 * n_resamples - 1, rng))
+        n_draws = 5 * n_resamples - 1
+        samples: Iterator[tuple[Array, Any]] = (
+            sample.bootstrapped(n_draws, rng)
+            if isinstance(sample, SampleTable)
+            else bootstrap_counts(sample, n_draws, rng)
+        )
+        draws = defined_values(starmap(bound.values, samples))
         ends = np.quantile(draws, [alpha / 2, 1 - alpha / 2], method="weibull")
-        if clusters is not None:
-            ends = redrawn.estimate + clusters.widening(alpha) * (ends - redrawn.estimate)
-    known = dependence_of(clusters, redrawn.grouped.chance)
+        if sample.clusters is not None:
+            ends = estimate + sample.clusters.widening(alpha) * (ends - estimate)
     low, high = ends.tolist()
+    dependence = dependence_of(sample.clusters, sample.sampled_probability)
     return ConfidenceInterval(
-        redrawn.estimate, low, high, confidence, null_mean=float("nan"), method="bootstrap", **known
+        estimate, low, high, confidence, null_mean=float("nan"), method="bootstrap", **dependence
     )
 
 
-def inverted(redrawn: Redrawn, populations: Populations, confidence: float) -> ConfidenceInterval:
-    """Return the interval by inversion, from samples of populations with the predictions of ``redrawn``."""
-    path = _Path(redrawn, populations, 1.0 - confidence)
+def inverted(
+    bound: SampleMetric | MeanMetric, populations: Populations | TablePopulations, confidence: float
+) -> ConfidenceInterval:
+    """Return the interval by inversion, from samples of populations with the predictions of ``bound``."""
+    path = _Path(bound, populations, 1.0 - confidence)
     low, high = path.invert()
-    for other in populations.other_directions(redrawn):
-        low = min(low, _Path(redrawn, populations.along(other), 1.0 - confidence).lowest())
+    for direction in populations.least_favourable(bound.least_favourable):
+        low = min(low, _Path(bound, populations.with_direction(direction), 1.0 - confidence).lowest())
     return ConfidenceInterval(
-        redrawn.estimate,
+        bound.estimate,
         float(low),
         float(high),
         confidence,
         null_mean=path.null_mean,
         method="inversion",
         corrected=float(min(max(path.corrected(), low), high)),
-        **dependence_of(redrawn.grouped.clusters, redrawn.grouped.chance),
+        **dependence_of(bound.sample.clusters, bound.sample.sampled_probability),
     )
 
 
@@ -360,153 +351,13 @@ class _Point:
     upper: float
 
 
-class Populations:
-    """Populations from perfectly calibrated (0) through the estimated curve (1) and beyond.
-
-    Samples are simulated from the same random numbers for each of them. ``keep`` stores them in memory, for
-    several metrics of the same predictions.
-    """
-
-    def __init__(
-        self, grouped: GroupedOutcomes, n_resamples: int, rng: np.random.Generator, keep: bool = False
-    ) -> None:
-        self.grouped, self.n_resamples, self.keep = grouped, n_resamples, keep
-        self.seed = int(rng.integers(2**63))
-        self.direction = _direction(grouped)
-        self._kept: dict[float, list[tuple[NDArray[Any], NDArray[Any]]]] = {}
-        self._coupled: CoupledOutcomes | None = None
-
-    def along(self, direction: Array) -> Populations:
-        """Return populations with another miscalibration, simulated from the same random numbers."""
-        other = copy(self)
-        other.direction, other.keep, other._kept, other._coupled = direction, False, {}, None
-        return other
-
-    def other_directions(self, redrawn: Redrawn) -> list[Array]:
-        """Return miscalibrations with more noise for the same value, for the lower end."""
-        of = redrawn.other_direction
-        return [] if of is None else [of(redrawn.grouped.prob, self.direction)]
-
-    def truth(self, multiple: float) -> Array:
-        """Return the event probabilities of the groups."""
-        return np.clip(self.grouped.prob + multiple * self.direction, 0.0, 1.0)
-
-    def shifts(self, alpha: float) -> list[Array]:
-        """Return the event probabilities of populations at the ends of score intervals."""
-        return shifted(self.grouped, alpha)
-
-    def samples(self, multiple: float) -> Iterator[tuple[Array, Any]]:
-        """Yield numbers of samples and of positive samples of the groups."""
-        if multiple in self._kept:
-            for count, positives in self._kept[multiple]:
-                yield count.astype(np.float64), positives.astype(np.float64)
-            return
-        kept, rng = [], np.random.default_rng(self.seed)
-        size = _BYTES_KEPT * self.n_resamples * self.grouped.prob.shape[0]
-        if multiple <= _COUPLED and is_light(self.grouped) and size < MAX_KEPT:
-            if self._coupled is None:
-                ends = np.sort((self.truth(0.0), self.truth(_COUPLED)), axis=0)
-                self._coupled = CoupledOutcomes(self.grouped, self.n_resamples, rng, *ends)
-            yield from self._coupled.draw(self.truth(multiple))
-            return
-        truth = self.truth(multiple)
-        grouped = self._sampled(truth) if multiple else self.grouped
-        for count, positives in draw_outcomes(grouped, self.n_resamples, rng, truth=truth):
-            if self.keep:
-                # integers as those of as few bytes as the greatest number needs
-                integers = self.grouped.design is None
-                small = np.min_scalar_type(int(count.max())) if integers else np.dtype(np.float64)
-                kept.append((count.astype(small), positives.astype(small)))
-            yield count, positives
-        if self.keep:
-            self._kept[multiple] = kept
-
-    def _sampled(self, truth: Array) -> GroupedOutcomes:
-        """Return the sample with the numbers that are expected of each prediction under ``truth``.
-
-        If weights depend on the outcome, the outcomes decide how often a prediction of the population is
-        sampled. The weight of a prediction is its number in the population.
-        """
-        design = self.grouped.design
-        if design is None or design.class_weights is None or design.clusters is not None:
-            return self.grouped
-        count = (self.grouped.weight * sampling_rate(truth, design.class_weights))[design.group]
-        count *= design.count.sum() / count.sum()
-        return replace(self.grouped, design=replace(design, count=count))
-
-
-class TablePopulations(Populations):
-    """Populations of several classes or labels: the estimated curve is that of each binary problem."""
-
-    def __init__(self, reduced: Reduced, n_resamples: int, rng: np.random.Generator) -> None:
-        self.parts, self.n_resamples, self.keep = reduced.parts, n_resamples, False
-        self.table: Table = reduced.grouped
-        self.seed = int(rng.integers(2**63))
-        self.direction = np.zeros_like(self.table.prob)
-        for part in self.parts:
-            self.direction[part.rows, part.column] = _direction(part.redrawn.grouped)[part.group]
-        if self.table.exclusive:
-            self.direction -= self.table.prob * self.direction.sum(axis=1, keepdims=True)
-        self._estimated = self.truth(1.0)
-
-    def other_directions(self, redrawn: Redrawn) -> list[Array]:
-        """Return also the error of one problem alone: the same mean adds less to the noise of several."""
-        largest = max(self.parts, key=lambda part: self._size(part))
-        alone = np.zeros_like(self.direction)
-        alone[largest.rows, largest.column] = self.direction[largest.rows, largest.column]
-        if self.table.exclusive:
-            alone -= self.table.prob * alone.sum(axis=1, keepdims=True)
-        return [*super().other_directions(redrawn), *([alone] if len(self.parts) > 1 else [])]
-
-    def _size(self, part: Any) -> float:
-        return float(np.abs(self.direction[part.rows, part.column]).sum())
-
-    def truth(self, multiple: float) -> Array:
-        """Return the probabilities of the classes or labels, shape (n, columns)."""
-        return self._probabilities(self.table.prob + multiple * self.direction)
-
-    def shifts(self, alpha: float) -> list[Array]:
-        """Return the probabilities if those of one problem are shifted."""
-        out, gaps = [], self._gaps()
-        for part, gap in zip(self.parts, gaps, strict=True):
-            for truth in shifted(part.grouped, alpha, gap):
-                q = self.table.prob.copy()
-                if self.table.exclusive:
-                    rest = 1.0 - q[:, part.column]
-                    q *= ((1.0 - truth[part.group]) / np.where(rest > 0.0, rest, 1.0))[:, np.newaxis]
-                q[part.rows, part.column] = truth[part.group]
-                out.append(self._probabilities(q))
-        return out
-
-    def _gaps(self) -> list[Array | None]:
-        """Return simulated sums of residuals of each problem, if there are weights or clusters."""
-        table = self.table
-        if table.clusters is None and not table.sampling:
-            return [None] * len(self.parts)
-        draws = table.simulated(table.prob, _SHIFT_DRAWS, np.random.default_rng(0))
-        gaps: list[list[Array]] = [[] for _ in self.parts]
-        for count, positives in draws:
-            for part, found in zip(self.parts, gaps, strict=True):
-                rest = positives(part.column) - count * table.prob[:, part.column, np.newaxis]
-                found.append(rest[part.rows].sum(axis=0))
-        return [np.concatenate(found) for found in gaps]
-
-    def samples(self, multiple: float) -> Iterator[tuple[Array, Any]]:
-        """Yield samples of the population."""
-        rng = np.random.default_rng(self.seed)
-        estimated = self._estimated if multiple else None
-        return self.table.simulated(self.truth(multiple), self.n_resamples, rng, estimated)
-
-    def _probabilities(self, q: Array) -> Array:
-        q = np.clip(q, 0.0, 1.0)
-        return q / q.sum(axis=1, keepdims=True) if self.table.exclusive else q
-
-
 class _Path:
     """A metric along the path of populations."""
 
-    def __init__(self, redrawn: Redrawn, populations: Populations, alpha: float) -> None:
-        self.redrawn = redrawn
+    def __init__(
+        self, bound: SampleMetric | MeanMetric, populations: Populations | TablePopulations, alpha: float
+    ) -> None:
+        self.bound = bound
         self.populations = populations
         self.alpha = alpha
         self.points: dict[int, _Point] = {}
@@ -515,7 +366,7 @@ class _Path:
 
     def draws(self, multiple: float) -> Array:
         """Return the metric of samples from the population."""
-        return self.redrawn.draws(self.populations.samples(multiple))
+        return defined_values(starmap(self.bound.values, self.populations.samples(multiple)))
 
     def value(self, multiple: float) -> float:
         """Return the metric of the population.
@@ -525,11 +376,11 @@ class _Path:
         deviation of the sample: predictions that are resampled from the sample have the bias 2^(1/2) b.
         """
         truth = self.populations.truth(multiple)
-        value = self.redrawn.population(truth)
-        if self.redrawn.other_direction is None:
+        value = self.bound.population(truth)
+        if self.bound.least_favourable is None:
             return value
         count = next(self.populations.samples(multiple))[0][:, :_MOST_RESAMPLED]
-        resampled = float(self.redrawn.resampled_populations(truth, count).mean())
+        resampled = float(self.bound.resampled_populations(truth, count).mean())
         return max(value - (resampled - value) / (np.sqrt(2.0) - 1.0), 0.0)
 
     def at(self, step: int) -> _Point:
@@ -553,7 +404,7 @@ class _Path:
     def lowest(self) -> float:
         """Return the least value that is accepted."""
         # the kernel can separate what is tied with the estimate
-        estimate, slack = self.redrawn.estimate, self.redrawn.accuracy
+        estimate, slack = self.bound.estimate, self.bound.accuracy
         left, right, fraction = self._crossing(lambda point: point.upper, estimate - slack)
         if right.upper <= estimate + slack:
             # the largest value that samples can have: populations on the left can have it, too
@@ -562,10 +413,10 @@ class _Path:
 
     def invert(self) -> tuple[float, float]:
         """Return the least and greatest value that is accepted."""
-        low, estimate, slack = self.lowest(), self.redrawn.estimate, self.redrawn.accuracy
+        low, estimate, slack = self.lowest(), self.bound.estimate, self.bound.accuracy
         left, right, fraction = self._crossing(lambda point: point.lower, estimate + slack)
         high = left.value + fraction * (right.value - left.value)
-        at_shifts = [self.redrawn.population(truth) for truth in self.populations.shifts(self.alpha)]
+        at_shifts = [self.bound.population(truth) for truth in self.populations.shifts(self.alpha)]
         return min(low, high), max(low, high, *at_shifts)
 
     def corrected(self) -> float:
@@ -575,7 +426,7 @@ class _Path:
         """
         known = [self.points[step] for step in sorted(self.points)]
         means = np.maximum.accumulate([point.mean for point in known])
-        return float(np.interp(self.redrawn.estimate, means, [point.value for point in known]))
+        return float(np.interp(self.bound.estimate, means, [point.value for point in known]))
 
     def _crossing(self, quantile: Callable[[_Point], float], level: float) -> tuple[_Point, _Point, float]:
         """Return two populations and the fraction of the way where a quantile reaches the level.
@@ -600,51 +451,3 @@ class _Path:
                 before = middle
         left, right = self.at(before), self.at(after)
         return left, right, (level - quantile(left)) / (quantile(right) - quantile(left))
-
-
-def _direction(grouped: GroupedOutcomes) -> Array:
-    """Return the smoothed miscalibration of the sample at each of its predictions."""
-    result = smooth_result(BinarySample(*grouped.rows()), "auto", "probability")
-    known = ~np.isnan(result.curve)
-    direction: Array = np.interp(grouped.prob, result.grid[known], result.curve[known]) - grouped.prob
-    if np.abs(direction).max() < 1e-6:
-        # all residuals cancel exactly, so that no direction is estimated: a shift of one standard error
-        direction = np.where(grouped.prob < 0.5, 1.0, -1.0) / np.sqrt(grouped.total)
-    return direction
-
-
-def shifted(grouped: GroupedOutcomes, alpha: float, gap: Array | None = None) -> list[Array]:
-    """Return event probabilities shifted to either end of the score interval of the number of events.
-
-    ``gap`` are simulated sums of residuals, if they do not follow from ``grouped``.
-    """
-    events, z, design = grouped.positives.sum(), -ndtri(alpha / 2.0), grouped.design
-    deviation = np.sqrt(grouped.variance.sum())
-    least = z if gap is None else 0.0
-    if gap is None and grouped.clusters is not None:
-        draws = draw_null(grouped, _SHIFT_DRAWS, np.random.default_rng(0))
-        prob = grouped.prob[:, np.newaxis]
-        gap = np.concatenate([(events - count * prob).sum(axis=0) for count, events in draws])
-    if gap is not None and deviation > 0.0:
-        # the quantile of the number of events, in standard deviations of that of independent ones
-        z = max(least, float(np.quantile(np.abs(gap), 1.0 - alpha)) / deviation)
-    # half of what one outcome adds to the sum of residuals
-    jump = 0.5
-    if design is not None and design.class_weights is not None:
-        jump *= float(design.class_weights @ (events, grouped.total - events) / grouped.total)
-    elif design is not None:
-        jump *= float(design.squares.sum()) / grouped.total
-
-    def truth(shift: float) -> Array:
-        return np.clip(grouped.prob + shift, 0.0, 1.0)
-
-    def excess(shift: float, side: float) -> float:
-        q = truth(shift)
-        deviation = np.sqrt(replace(grouped, prob=q).variance.sum())
-        return float(side * (grouped.weight @ q - events) - jump - z * deviation)
-
-    # without an event, or without a negative, one end is that of the shifts
-    return [
-        truth(side if excess(side, side) <= 0.0 else brentq(excess, -side, side, args=(side,)))
-        for side in (-1.0, 1.0)
-    ]

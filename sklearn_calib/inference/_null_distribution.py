@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import starmap
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of
 from sklearn_calib._core._grouping import weight_words, weighting
+from sklearn_calib._core._null import draw_null
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array, Weights
@@ -19,8 +22,9 @@ from sklearn_calib._validation import (
     check_resamples,
     shape_of,
 )
-from sklearn_calib.inference._class_redraw import check_table, own_reduction, redrawn_of
-from sklearn_calib.inference._redraw import Metric, Redrawn
+from sklearn_calib.inference._sample_metric import Metric, defined_values
+from sklearn_calib.inference._sample_table import SampleTable, check_table, resolve_reduction
+from sklearn_calib.inference._table_metrics import BoundMetric, bind_metric
 from sklearn_calib.metrics._names import as_metric
 
 
@@ -176,20 +180,26 @@ def expected_under_calibration(
         n_classes = max([2, *columns])
         outcomes, labels = np.resize(np.arange(n_classes), n), None
         pos_label = 1 if n_classes == 2 else pos_label
-    metric, found = own_reduction(metric, reduction)
-    sample = check_table(outcomes, y_proba, sample_weight, weights, clusters, pos_label, found, labels)
+    metric, resolved = resolve_reduction(metric, reduction)
+    sample = check_table(outcomes, y_proba, sample_weight, weights, clusters, pos_label, resolved, labels)
     if y_true is None:
         sample = replace(sample, class_weights=None)
-    redrawn = redrawn_of(metric, sample, found)
-    null = null_distribution_of(redrawn, n_resamples, generator, confidence)
+    bound = bind_metric(metric, sample, resolved)
+    null = null_distribution_of(bound, n_resamples, generator, confidence)
     return replace(null, **weighting(sample, null.design_effect))
 
 
 def null_distribution_of(
-    redrawn: Redrawn, n_resamples: int, generator: np.random.Generator, confidence: float
+    bound: BoundMetric, n_resamples: int, generator: np.random.Generator, confidence: float
 ) -> NullDistribution:
     """Return the null distribution of a metric that is bound to checked predictions."""
-    values = np.sort(redrawn.draws(redrawn.null_samples(n_resamples, generator)))
+    sample = bound.sample
+    samples: Iterator[tuple[Array, Any]] = (
+        sample.simulated(sample.prob, n_resamples, generator)
+        if isinstance(sample, SampleTable)
+        else draw_null(sample, n_resamples, generator)
+    )
+    values = np.sort(defined_values(starmap(bound.values, samples)))
     return NullDistribution(
         mean=float(values.mean()),
         std=float(values.std()),
@@ -197,5 +207,5 @@ def null_distribution_of(
         confidence=confidence,
         n_resamples=n_resamples,
         values=values,
-        **dependence_of(redrawn.grouped.clusters, redrawn.grouped.chance),
+        **dependence_of(sample.clusters, sample.sampled_probability),
     )

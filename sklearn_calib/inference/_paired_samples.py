@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts, weighting
-from sklearn_calib._core._null import tail_rank
+from sklearn_calib._core._null import TIE, tail_rank
+from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample
 from sklearn_calib.inference._null_distribution import expected_under_calibration
-from sklearn_calib.inference._redraw import Metric, pooled
+from sklearn_calib.inference._sample_metric import Metric, pooled_for_kernel
 from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel, declaration
 from sklearn_calib.metrics._reductions import (
     Problem,
@@ -26,8 +28,6 @@ from sklearn_calib.metrics._reductions import (
 )
 
 _NULL_SAMPLES = 200
-# Relative differences below this are rounding.
-_ROUNDING = 1e-10
 # Of more samples one subset at a time is as fast.
 _MOST_BATCHED = 1 << 13
 # Samples times subsets at a time.
@@ -112,7 +112,7 @@ class PairedSamples:
         first = samples[0]
         support = weighting(first)
         if first.w is not None and not first.sampling:
-            rows = np.repeat(np.arange(first.y.shape[0]), first.w.astype(np.int64))
+            rows = written_out(first.w)
             samples = [replace(sample.take(rows), w=None) for sample in samples]
         return cls(tuple(samples), reduction, support)
 
@@ -196,7 +196,7 @@ class _Subsets:
     """A metric on subsets of ``size`` samples, the weighted mean over its binary problems."""
 
     def __init__(self, metric: Metric, rows: PairedSamples, model: int, size: int) -> None:
-        self.parts = [_Part(metric, rows, problem, size) for problem in rows.problems(model)]
+        self.parts = [_SubsetMetric(metric, rows, problem, size) for problem in rows.problems(model)]
         self.accuracy = max(part.accuracy for part in self.parts)
 
     def __call__(self, member: NDArray[np.bool_]) -> Array:
@@ -205,7 +205,7 @@ class _Subsets:
         return np.asarray(sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights))
 
 
-class _Part:
+class _SubsetMetric:
     """A metric on subsets of one problem: many at a time if it declares a kernel."""
 
     def __init__(self, metric: Metric, rows: PairedSamples, problem: Problem, size: int) -> None:
@@ -228,7 +228,7 @@ class _Part:
             # of more samples, only those of pooled predictions are faster together
             count = np.diff(self.starts, append=p.shape[0]).astype(np.float64)
             positives = np.add.reduceat(y[self.order], self.starts).astype(np.float64)
-            small = pooled(bound, GroupedOutcomes(prob, count, positives))
+            small = pooled_for_kernel(bound, GroupedOutcomes(prob, count, positives))
             if small.prob.shape[0] > _MOST_BATCHED:
                 return
             ends = np.cumsum(small.weight).astype(np.int64)
@@ -261,12 +261,6 @@ class _Part:
             return 0.0
         weight = None if self.weight is None else self.weight[rows]
         return _evaluate(self.metric, self.y[rows], self.p[rows], subset=True, weight=weight)
-
-
-def _blocks(n_draws: int, n: int) -> Iterator[range]:
-    """Yield the numbers of the simulations, in blocks whose mask of n samples is small."""
-    size = max(1, _MAX_ELEMENTS // n)
-    return (range(start, min(start + size, n_draws)) for start in range(0, n_draws, size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,8 +319,8 @@ class Splits:
         subsets = [_Subsets(metric, rows, model, max(n // 2, 1)) for model in models]
         fraction, parts = [np.empty(0)], [np.empty((2, 0, len(models)))]
         units = rows.units
-        for block in _blocks(n_resamples, n):
-            member = (generator.random((len(block), int(units.max()) + 1)) < 0.5)[:, units]
+        for some in blocks(n_resamples, _MAX_ELEMENTS, n):
+            member = (generator.random((some.stop - some.start, int(units.max()) + 1)) < 0.5)[:, units]
             size = member.sum(axis=1)
             member = member[(size > 0) & (size < n)]
             if not member.size:
@@ -393,7 +387,7 @@ class Splits:
         # if one part is empty nothing is swapped, whatever the value in the population
         empty = np.ones(self.n_empty)
         draws = np.concatenate((curved + swapped, estimate * empty, curved - swapped, -estimate * empty))
-        tolerance = _ROUNDING * np.abs(self.whole[weight != 0.0]).max() + 4.0 * self.accuracy
+        tolerance = TIE * np.abs(self.whole[weight != 0.0]).max() + 4.0 * self.accuracy
         return Contrast(
             estimate / scale,
             draws / scale,

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 from scipy.stats import chi2
 
-from sklearn_calib._core._grouping import condensed, group_outcomes
+from sklearn_calib._core._grouping import group_outcomes, pooled_if_many
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives
 from sklearn_calib._docs import shared_docs
@@ -25,8 +25,9 @@ from sklearn_calib._validation import (
     check_size,
     least_resamples,
 )
-from sklearn_calib.inference._intervals import Populations, inverted
-from sklearn_calib.inference._redraw import Redrawn
+from sklearn_calib.inference._intervals import inverted
+from sklearn_calib.inference._populations import Populations
+from sklearn_calib.inference._sample_metric import SampleMetric
 from sklearn_calib.inference._testing._combined import tcal_evidence
 from sklearn_calib.inference._testing._tails import brownian_range_sf
 from sklearn_calib.inference._testing._tcal import BinaryScales
@@ -42,7 +43,7 @@ _FEWEST, _MOST = 32, 1_000_000
 _PRECISION = 1.02
 # Intervals that are simulated twice for a width, the simulations of each, those of the error and the number
 # of events alone, and bins of the predictions.
-_INTERVALS, _FEW, _CONTROLS, _BINS = 12, 100, 400, 1024
+_INTERVALS, _FEW, _CONTROLS, _POOLED = 12, 100, 400, 2048
 # First guess of the mean width in units of the standard error of the mean residual, and the power of
 # 1 / width to which n is proportional.
 _FIRST_WIDTH, _EXPONENT = 3.5, 2.5
@@ -294,13 +295,13 @@ def _for_width(p: Array, width: float, alpha: float, generator: np.random.Genera
         n = max(_FEWEST, int(np.ceil(np.exp(found))))
         if n > _MOST:
             raise ValueError(f"width={width:g} needs more than {_MOST} samples.")
-        grouped = condensed(group_outcomes(np.zeros(n, dtype=np.int64), _of_size(p, n)), _BINS, _BINS)
+        grouped = pooled_if_many(group_outcomes(np.zeros(n, dtype=np.int64), _of_size(p, n)), _POOLED)
         drawn = np.concatenate(list(draw_positives(grouped, _CONTROLS, generator)), axis=1, dtype=np.float64)
-        errors = Redrawn(smooth_ece, grouped, weighted=False).values(grouped.weight, drawn)
+        errors = SampleMetric(smooth_ece, grouped, weighted=False).values(grouped.weight, drawn)
         widths = []
         for positives in drawn.T[:_INTERVALS]:
-            bound = Redrawn(smooth_ece, replace(grouped, positives=positives), weighted=False)
-            interval = inverted(bound, Populations(bound.grouped, _FEW, generator), 1.0 - alpha)
+            bound = SampleMetric(smooth_ece, replace(grouped, positives=positives), weighted=False)
+            interval = inverted(bound, Populations.estimated(bound.sample, _FEW, generator), 1.0 - alpha)
             widths.append(interval.upper - interval.lower)
         # the widths of few intervals, at the mean of control variates that are simulated more often
         excess = drawn.sum(axis=0) - grouped.prob @ grouped.weight

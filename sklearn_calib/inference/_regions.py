@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes, balanced_bins, group_sample, group_starts
+from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, balanced_bins, group_sample, group_starts
 from sklearn_calib._core._null import draw_positives
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import check_binary, check_fraction, check_generator, check_resamples
 from sklearn_calib.inference._testing._simulated import spread_of
 
-# With more distinct predictions than this, simulations use bins of neighbouring predictions.
-_MOST_DISTINCT = 4096
 # A region consists of whole bins of neighbouring predictions; outcomes are simulated in finer ones.
 _REGION_BINS, _FINER = 64, 32
 _MOST_REGIONS = 6
@@ -158,7 +156,7 @@ def scan_regions(
     index = np.unique(balanced_bins(grouped, _REGION_BINS), return_inverse=True)[1]
     n_bins = int(index[-1]) + 1
     small, place = grouped, index
-    if grouped.prob.shape[0] > _MOST_DISTINCT:
+    if grouped.prob.shape[0] > DISTINCT:
         # each bin is divided into finer ones, from whose means outcomes are simulated
         fine = group_starts(balanced_bins(grouped, _FINER * _REGION_BINS))
         small, place = grouped.pooled(fine), index[fine]

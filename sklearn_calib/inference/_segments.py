@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, pairwise
-from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_array, csr_array, kron
 
 from sklearn_calib._core._clusters import cluster_words, clusters_of_classes
-from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, support_of, weight_words
+from sklearn_calib._core._columns import frequent_categories, is_numerical, quantile_edges
+from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, weight_fields, weight_words
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue, sample_labels, tail_rank
 from sklearn_calib._docs import shared_docs
@@ -254,14 +254,12 @@ def _column(name: str, values: NDArray[Any], halves: bool) -> _Column | str:
     known = values[~missing]
     if known.shape[0] == 0:
         return "all values are missing"
-    if known.dtype.kind == "O" and all(
-        isinstance(v, Real) and not isinstance(v, bool) for v in known.tolist()
-    ):
+    numerical = is_numerical(known)
+    if numerical and known.dtype.kind == "O":
         try:
             known = known.astype(np.float64)
         except OverflowError:
             raise ValueError(f"X[{name!r}] contains a number beyond 1.8e308. Rescale or remove it.") from None
-    numerical = known.dtype.kind in "iufmM"
     column = _numerical(name, known, halves) if numerical else _categories(name, known)
     if isinstance(column, str):
         return column
@@ -279,13 +277,8 @@ def _column(name: str, values: NDArray[Any], halves: bool) -> _Column | str:
 
 def _numerical(name: str, values: NDArray[Any], halves: bool) -> _Column:
     """Return quantile bins, or the values if they are few, and half-lines."""
-    ordered = np.sort(values)
-    distinct = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    distinct, edges = np.unique(values), quantile_edges(values, _BINS)
     single = distinct.shape[0] <= _BINS
-    # the smallest value with at least k / 5 of the samples at or below it
-    last = -(-np.arange(1, _BINS) * ordered.shape[0] // _BINS) - 1
-    edges = distinct[:-1] if single else np.unique(ordered[last])
-    edges = edges[edges < distinct[-1]]
     if edges.dtype.kind == "f" and not single:
         # short numbers, if they are still distinct
         short = np.unique([float(f"{edge:.4g}") for edge in edges])
@@ -306,15 +299,14 @@ def _numerical(name: str, values: NDArray[Any], halves: bool) -> _Column:
 
 def _categories(name: str, values: NDArray[Any]) -> _Column | str:
     """Return the categories of enough samples, the most frequent ones if there are too many."""
-    labels, codes, number = np.unique(values.astype(str), return_inverse=True, return_counts=True)
-    kept = np.argsort(-number, kind="stable")[:_MOST_CATEGORIES]
-    kept = kept[number[kept] >= _LEAST_SAMPLES]
-    if not kept.shape[0]:
-        return f"{labels.shape[0]:,} categories, none with {_LEAST_SAMPLES:g} samples"
-    place = np.full(number.shape[0], kept.shape[0])
-    place[kept] = np.arange(kept.shape[0])
-    masks = np.eye(kept.shape[0], kept.shape[0] + (kept.shape[0] < number.shape[0]), dtype=bool)
-    return _Column(place[codes], masks, [f"{name} = {labels[k]}" for k in kept])
+    labels = values.astype(str).tolist()
+    kept = frequent_categories(labels, _MOST_CATEGORIES, _LEAST_SAMPLES)
+    if not kept:
+        return f"{len(set(labels)):,} categories, none with {_LEAST_SAMPLES:g} samples"
+    codes = np.array([kept.get(label, len(kept)) for label in labels])
+    return _Column(
+        codes, np.eye(len(kept), codes.max() + 1, dtype=bool), [f"{name} = {label}" for label in kept]
+    )
 
 
 def _text(value: Any) -> str:
@@ -325,7 +317,7 @@ def _text(value: Any) -> str:
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
-class _Table(NamedTuple):
+class _CrossTable(NamedTuple):
     """The cells of two features, codes left * width + right; segments are sets of them, (segments, cells)."""
 
     left: NDArray[np.integer[Any]]
@@ -340,7 +332,7 @@ class _Table(NamedTuple):
         return self.left.astype(np.int32) * self.width + self.right
 
 
-def _tables(columns: list[_Column], pairs: bool, n_samples: int) -> list[_Table]:
+def _tables(columns: list[_Column], pairs: bool, n_samples: int) -> list[_CrossTable]:
     """Return the tables of all samples, of each feature, and of all pairs of features if ``pairs``."""
     every = _Column(np.zeros(n_samples, dtype=np.int16), np.ones((1, 1), dtype=bool), ["all samples"])
     chosen = [(every, every), *((column, every) for column in columns)]
@@ -350,11 +342,11 @@ def _tables(columns: list[_Column], pairs: bool, n_samples: int) -> list[_Table]
         # kron stores zeros of dense blocks
         sets.eliminate_zeros()
         words = a.words if b is every else [f"{one} and {other}" for one in a.words for other in b.words]
-        tables.append(_Table(a.codes, b.codes, b.masks.shape[1], sets, words))
+        tables.append(_CrossTable(a.codes, b.codes, b.masks.shape[1], sets, words))
     return tables
 
 
-def _sums(tables: list[_Table], values: NDArray[Any]) -> Array:
+def _sums(tables: list[_CrossTable], values: NDArray[Any]) -> Array:
     """Return the sum of ``values``, (n, r), over each segment, (segments, r)."""
     n = values.shape[0]
     ends, ones = np.arange(n + 1, dtype=np.int32), np.ones(n, dtype=values.dtype)
@@ -363,7 +355,7 @@ def _sums(tables: list[_Table], values: NDArray[Any]) -> Array:
     )
 
 
-def _ranges(tables: list[_Table], outcomes: NDArray[Any], p: Array, weight: Array | None) -> Array:
+def _ranges(tables: list[_CrossTable], outcomes: NDArray[Any], p: Array, weight: Array | None) -> Array:
     """Return the range of cumulative residuals, by increasing p, in each segment, for outcomes (n, r).
 
     Segments are single cells. The sums are those up to and including all samples of a prediction.
@@ -399,7 +391,7 @@ class _Problem:
     v + (1 - 2 p) (r - v x' beta), see ``Spread``.
     """
 
-    def __init__(self, tables: list[_Table], label: Any, sample: BinarySample) -> None:
+    def __init__(self, tables: list[_CrossTable], label: Any, sample: BinarySample) -> None:
         self.tables, self.label, self.p, p = tables, label, sample.p, sample.p
         self.sampling, self.v, self.w = sample.sampling, p * (1.0 - p), sample.weights
         columns = np.ones_like(p), self.w, self.w * p, self.w * self.v, self.w**2 * self.v
@@ -522,7 +514,7 @@ class _Study:
         self.facts = {
             "n_tested": int(self.tested.sum()),
             "n_samples": float(self.sample.y.shape[0]),
-            **support_of(given, self.clusters, self.sample.p),
+            **weight_fields(given, self.clusters, self.sample.p),
         }
 
     def largest(

@@ -215,7 +215,7 @@ def _make(
     calibration_error=True,
     _bins=_gap_bins,
     _most_distinct=_MOST_DISTINCT,
-    _other_direction=_overconfident,
+    _least_favourable=_overconfident,
     _check=_check_ties,
 )
 def decision_risk_gap(
@@ -302,7 +302,7 @@ def decision_risk_gap(
     calibration_error=True,
     _bins=_loss_bins,
     _most_distinct=_MOST_DISTINCT,
-    _other_direction=_overconfident,
+    _least_favourable=_overconfident,
     _check=_check_ties,
 )
 def calibration_decision_loss(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, group_outcomes
 from sklearn_calib._core._transport import gather, interval_error, transport_distance
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
@@ -18,8 +18,6 @@ from sklearn_calib.metrics._distance import smooth_calibration_error
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
-# Up to this many distinct predictions, all partitions into intervals are considered.
-_INTERVAL_BINS = 1 << 12
 # The time of the linear program grows with the square of the number of bins.
 _MOST_BINS = 10_000
 
@@ -191,7 +189,7 @@ def interval_calibration_error(
     """
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
     # with binned predictions the error is an upper bound, which can exceed 1 by the width of a bin
-    return error_of_groups(lambda grouped: min(interval_error(grouped, _INTERVAL_BINS), 1.0), *given)
+    return error_of_groups(lambda grouped: min(interval_error(grouped, DISTINCT), 1.0), *given)
 
 
 @shared_docs
@@ -244,7 +242,7 @@ def distance_from_calibration(
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     transport, resolution = _transport(grouped, n_bins)
-    interval = min(interval_error(grouped, _INTERVAL_BINS), 1.0)
+    interval = min(interval_error(grouped, DISTINCT), 1.0)
     smooth = smooth_calibration_error(sample.y, sample.p, sample_weight=sample.w, pos_label=1)
     upper = min(interval, 4.0 * math.sqrt(transport))
     # Proposition A.1, b / (b + 1) ECE

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_array
 from scipy.special import expit
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._links import clip_probability, logit
 from sklearn_calib._core._smoothing import NODES_PER_SCALE, integrate_absolute_rows
@@ -64,14 +65,12 @@ def _make(prob: Array, n_samples: float, bandwidth: float, noise: str = "gaussia
     pointers = near * np.arange(h.shape[0] + 1, dtype=np.int32)
     smooth = csc_array((density.ravel(), index.ravel(), pointers), (nodes + 1, h.shape[0]))
     target = expit(origin + step * np.arange(nodes + 1))[:, np.newaxis]
-    columns = max(1, _WORK // nodes)
 
     def errors(count: Array, positives: Array) -> Array:
         r = positives.shape[1]
         expected = (smooth @ count) * target if count.shape[1] == 1 else None
         values = np.empty(r)
-        for start in range(0, r, columns):
-            part = slice(start, start + columns)
+        for part in blocks(r, _WORK, nodes):
             difference = smooth @ positives[:, part].astype(np.float64, copy=False)
             difference -= (smooth @ count[:, part]) * target if expected is None else expected
             values[part] = integrate_absolute_rows(np.ascontiguousarray(difference.T), step)
@@ -97,7 +96,7 @@ def _pooling_bins(grouped: GroupedOutcomes, bandwidth: float, noise: str = "gaus
     _accuracy=1e-6,
     _bins=_pooling_bins,
     _at_size=_at_size,
-    _other_direction=_local,
+    _least_favourable=_local,
 )
 def logit_smoothed_ece(
     y_true: ArrayLike,

@@ -11,15 +11,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes
 from sklearn_calib._typing import Array
 
 Evaluate = Callable[[Array, Array], Array]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _ATTRIBUTE = "metric_kernel"
-# Distinct predictions of the samples that reports simulate for most metrics.
-DISTINCT = 4096
 # Keywords of a metric, and the values for which a kernel (binary samples with labels 0 and 1) is valid.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "sample_weight": (),
@@ -88,9 +86,9 @@ class MetricKernel:
     _most_distinct: int = field(default=DISTINCT, kw_only=True)
     # ``at_size(n_samples, **params)``, the keywords whose automatic value depends on the number of samples.
     _at_size: Callable[..., dict[str, Any]] | None = field(default=None, kw_only=True)
-    # ``other_direction(prob, direction)``, miscalibration with more noise for the same value of the metric
+    # ``least_favourable(prob, direction)``, miscalibration with more noise for the same value of the metric
     # than the estimated ``direction``: the lower end of a confidence interval allows for it, too.
-    _other_direction: Callable[[Array, Array], Array] | None = field(default=None, kw_only=True)
+    _least_favourable: Callable[[Array, Array], Array] | None = field(default=None, kw_only=True)
     # ``check(n_samples, n_distinct, **params)`` raises if these do not determine the value of the population.
     _check: Callable[..., None] | None = field(default=None, kw_only=True)
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._smoothing import (
@@ -42,7 +43,7 @@ _LOGIT_PER_PROBABILITY = 2.0
 _WIDE_BINS = 8
 # Below this fraction of the smoothing axis the cosine series would need more than 2**21 terms.
 _SMALLEST_BANDWIDTH = 1e-5
-_CURVE_NODES = 4096
+_CURVE_NODES, _DENSITY_BINS = 4096, 4096
 # Number of samples of a batch that are solved first.
 _PILOT = 16
 # If cancellation can change the error by no more than this, no bandwidth is searched.
@@ -212,8 +213,7 @@ def _guess(sample: BinarySample) -> tuple[float, float]:
 def _residual_sums(sample: BinarySample) -> tuple[float, float]:
     """Return a bound of the smooth ECE, the mean absolute residual or .001, and the ECE with wide bins."""
     largest, binned = 0.0, np.zeros(_WIDE_BINS + 1)
-    for start in range(0, sample.p.shape[0], CHUNK):
-        rows = slice(start, start + CHUNK)
+    for rows in blocks(sample.p.shape[0], CHUNK):
         p = sample.p[rows]
         residual = sample.y[rows] - p
         if sample.w is not None:
@@ -237,11 +237,10 @@ def _null_scale(position: Array, grouped: GroupedOutcomes) -> float:
     and the error is sqrt(2 / pi) times the integral of its root; so s^3 = I^2 / (pi^1.5 n), with I the
     integral of the root of v.
     """
-    bins = 1 << 12
     low, span = float(position[0]), float(position[-1] - position[0])
-    index = np.minimum(((position - low) * (bins / span)).astype(np.int64), bins - 1)
-    mass = np.bincount(index, grouped.variance, bins) / grouped.total
-    integral = float(np.sqrt(mass * (span / bins)).sum())
+    index = np.minimum(((position - low) * (_DENSITY_BINS / span)).astype(np.int64), _DENSITY_BINS - 1)
+    mass = np.bincount(index, grouped.variance, _DENSITY_BINS) / grouped.total
+    integral = float(np.sqrt(mass * (span / _DENSITY_BINS)).sum())
     return (integral**2 / (math.pi**1.5 * grouped.total)) ** (1.0 / 3.0)
 
 

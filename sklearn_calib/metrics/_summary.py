@@ -17,10 +17,11 @@ from sklearn_calib._core._grouping import (
     GroupedOutcomes,
     contradiction_words,
     group_sample,
-    support_of,
+    weight_fields,
     weight_words,
 )
 from sklearn_calib._core._links import logit
+from sklearn_calib._core._null import TIE
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._core._smooth_logistic import smooth_frequency
 from sklearn_calib._docs import shared_docs
@@ -171,7 +172,7 @@ def _weighted_quantile(values: Array, weight: Array, level: float) -> float:
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weight[order])
     # sums of weights can be below the level by rounding
-    index = int(np.searchsorted(below, level * below[-1] * (1.0 - 1e-12)))
+    index = int(np.searchsorted(below, level * below[-1] * (1.0 - TIE)))
     return float(values[order][min(index, values.shape[0] - 1)])
 
 
@@ -402,7 +403,7 @@ def calibration_summary(
     found = summarize(grouped, confidence, method)
     if clusters is not None and sample.clusters is None:
         found = replace(found, **single_clusters(grouped.samples.total))
-    return replace(found, **support_of(given, grouped.clusters, grouped.chance))
+    return replace(found, **weight_fields(given, grouped.clusters, grouped.sampled_probability))
 
 
 def summarize(grouped: GroupedOutcomes, confidence: float, method: str) -> CalibrationSummary:
@@ -445,7 +446,7 @@ def summarize(grouped: GroupedOutcomes, confidence: float, method: str) -> Calib
         curve=curve,
         n_contradicted=n_contradicted,
         n_extreme=n_extreme,
-        **dependence_of(grouped.clusters, grouped.chance),
+        **dependence_of(grouped.clusters, grouped.sampled_probability),
     )
 
 

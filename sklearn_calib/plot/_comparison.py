@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core._null import rejects
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import pvalue_words
 from sklearn_calib._typing import Array, Weights
@@ -47,7 +48,7 @@ def _letters(comparison: ModelComparison) -> dict[str, str]:
     names = [model.name for model in comparison.models]
     groups = [frozenset(names)]
     for pair in comparison.pairs:
-        if pair.adjusted_pvalue > 1.0 - comparison.confidence + 1e-12:
+        if not rejects(pair.adjusted_pvalue, 1.0 - comparison.confidence):
             continue
         divided = []
         for group in groups:

@@ -1,14 +1,14 @@
 """The reliability curve and its band, without matplotlib."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import (
+    DISTINCT,
     GroupedOutcomes,
     group_sample,
     group_starts,
@@ -34,7 +34,6 @@ from sklearn_calib.plot._bands import (
     clopper_pearson,
     equivalent_trials,
     pointwise_band,
-    wilson_interval,
 )
 from sklearn_calib.plot._monotone_band import monotone_band, squared_weights
 from sklearn_calib.plot._simulated import SimulatedOutcomes
@@ -42,8 +41,8 @@ from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, moved, shown
 
 # Number of bins of the histogram of the predictions.
 _HISTOGRAM = 50
-# Maximum number of distinct predictions of simulated samples, and of points of the isotonic band.
-_BINS, _POINTS = 4096, 400
+# Maximum number of points of the isotonic band.
+_POINTS = 400
 _TINY = 1e-12
 
 
@@ -124,33 +123,72 @@ class ReliabilityCurve(FrameMixin):
         return result_html(f"{self.kind} reliability curve", [("error", self.label), ("n", self._size)])
 
 
-# What simulated outcomes, and event probabilities at the points of the curve, if outcomes are not simulated
-# from the predictions, give: the points of a band, and the map from weights, and weights of positives, to
-# curves there.
-_Redraw = Callable[[SimulatedOutcomes, Array | None], tuple[Array, Callable[[Array, Array], Array]]]
+class BinnedCurve:
+    """Event frequency against mean prediction in each occupied bin, effectively of ``size`` samples.
+
+    ``bin_of`` is the bin of each distinct prediction; ``unweighted`` are the samples without class weights.
+    """
+
+    error_name = "ECE"
+    # points of the curve are the frequencies themselves
+    shift, in_log_odds = 0.0, False
+
+    def __init__(
+        self,
+        sample: BinarySample,
+        grouped: GroupedOutcomes,
+        unweighted: GroupedOutcomes,
+        bins: NDArray[np.int64],
+    ) -> None:
+        self.sample, self.bin_of = sample, np.unique(bins, return_inverse=True)[1]
+        mass = self._sums(grouped.weight)
+        self.predicted = self._sums(grouped.weight * grouped.prob) / mass
+        self.frequency = self.observed = self._sums(grouped.positives) / mass
+        self.error = float((mass * np.abs(self.observed - self.predicted)).sum() / mass.sum())
+        # Kish (1965); the number of samples without sampling weights
+        number = self._sums(unweighted.weight)
+        self.size = number * (number / self._sums(squared_weights(unweighted)))
+
+    def _sums(self, values: Array) -> Array:
+        return np.bincount(self.bin_of, weights=values).astype(np.float64)
+
+    def curves(self, outcomes: SimulatedOutcomes, weight: Array, positives: Array) -> tuple[Array, Array]:
+        """Return the points of the curves of r simulated samples, and the curves, (points, r)."""
+        starts = group_starts(outcomes.part)
+        events, mass = (np.add.reduceat(sums, starts, axis=0) for sums in (positives, weight))
+        return self.predicted, events / mass
+
+    def spread(self, values: Array, outcomes: SimulatedOutcomes) -> Array:
+        """Return values at the points of the curve as values at the predictions of simulated outcomes."""
+        return values[outcomes.part]
+
+    @staticmethod
+    def limits(frequency: Array, size: Array, confidence: float) -> tuple[Array, Array]:
+        """Return exact limits of event probabilities."""
+        return clopper_pearson(frequency * size, size, 0.5 * (1.0 - confidence))
 
 
-@dataclass(frozen=True, eq=False)
-class _Estimate:
-    """An estimated curve, with what its bands need."""
+class IsotonicCurve:
+    """The isotonic fit, constant within blocks and joined by lines, with the decomposition of the score."""
 
-    predicted: Array
-    observed: Array
-    error_name: str
-    error: float
-    #: The samples from which outcomes are simulated, and the parts that no simulated bin spans.
-    sample: BinarySample
-    redraw: _Redraw
-    part_of: NDArray[np.int64] | None = None
-    #: Event frequencies of windows or bins, effective numbers of samples, and limits of such frequencies.
-    frequency: Array | None = None
-    size: Array | None = None
-    #: What is added to frequencies, or to their log-odds, in the curve.
-    shift: Any = 0.0
-    in_log_odds: bool = False
-    limits: Callable[[Array, Array, float], tuple[Array, Array]] | None = None
-    bandwidth: float | None = None
-    decomposition: ScoreDecomposition | None = None
+    error_name, bin_of = "MCB", None
+
+    def __init__(self, sample: BinarySample, grouped: GroupedOutcomes) -> None:
+        self.sample, fit = sample, fit_isotonic(grouped)
+        several = fit.upper > fit.lower
+        keep = np.stack((np.ones_like(several), several), axis=1).ravel()
+        self.predicted = np.stack((fit.lower, fit.upper), axis=1).ravel()[keep]
+        self.observed = np.repeat(fit.value, 2)[keep]
+        self.decomposition = decompose(grouped, "brier")
+        self.error = self.decomposition.miscalibration
+
+    def curves(self, outcomes: SimulatedOutcomes, weight: Array, positives: Array) -> tuple[Array, Array]:
+        """Return at most 400 predictions, and the curves of r simulated samples there, (points, r)."""
+        number = outcomes.prob.shape[0]
+        x = outcomes.prob[np.unique(np.rint(np.linspace(0, number - 1, min(_POINTS, number))).astype(int))]
+        samples = zip(np.broadcast_to(weight, positives.shape).T, positives.T, strict=True)
+        fits = (fit_isotonic(GroupedOutcomes(outcomes.prob, *sums)) for sums in samples)
+        return x, np.stack([fit.value[np.searchsorted(fit.upper, x)] for fit in fits], axis=1)
 
 
 def reliability_curve(
@@ -176,8 +214,8 @@ def reliability_curve(
     if sample.sampling:
         # a part of a sample can have another mean weight
         mean = sample.weights.mean()
-        rates = None if sample.class_weights is None else sample.class_weights / mean
-        sample = replace(sample, w=sample.weights / mean, class_weights=rates)
+        class_weights = None if sample.class_weights is None else sample.class_weights / mean
+        sample = replace(sample, w=sample.weights / mean, class_weights=class_weights)
     exact = band == "simultaneous" or (curve, band) == ("isotonic", "confidence")
     if exact and sample.clusters is not None:
         raise ValueError(
@@ -189,73 +227,98 @@ def reliability_curve(
             f"band='bootstrap' is for curve='smooth', got curve={curve!r}. Pass band='confidence', which is "
             "exact for this curve."
         )
-    grouped, rates = group_sample(sample), sample.class_weights
-    # weights by class transform probabilities: limits are those of the unweighted samples, transformed
-    drawn = replace(sample, w=None, sampling=False, class_weights=None) if rates is not None else sample
+    grouped, class_weights = group_sample(sample), sample.class_weights
+    unweighted = grouped
+    if class_weights is not None:
+        unweighted = group_sample(replace(sample, w=None, sampling=False, class_weights=None))
     shown = shown or shown_range(grouped.prob, grouped.weight)
+    estimate: SmoothCurve | BinnedCurve | IsotonicCurve
     if curve == "smooth":
-        made = _smooth(sample, scale, shown)
+        estimate = SmoothCurve(sample, scale, shown)
     elif curve == "binned":
-        if scale == "logit":
-            bins = quantile_bins(grouped.weight, n_bins)
-        elif shown == (0.0, 1.0):
-            bins = uniform_bins(grouped.prob, n_bins)
-        else:
-            # of equal expected number of the rarer outcome: bins of equal mass would all be near one end
-            rare = grouped.prob if shown[0] == 0.0 else 1.0 - grouped.prob
-            bins = quantile_bins(grouped.weight * np.maximum(rare, _TINY), n_bins)
-        made = _binned(sample, grouped, group_sample(drawn), bins)
+        estimate = BinnedCurve(sample, grouped, unweighted, _bins(grouped, n_bins, scale, shown))
     else:
-        made = _isotonic(sample, grouped)
-    found = None
+        estimate = IsotonicCurve(sample, grouped)
+    limits, generator = None, check_generator(random_state)
     if exact:
-        found = monotone_band(group_sample(drawn), confidence, str(band))
+        limits = monotone_band(unweighted, confidence, str(band))
+        if class_weights is not None:
+            lower, upper = (_transformed(each, 1.0 / class_weights) for each in (limits.lower, limits.upper))
+            limits = replace(limits, lower=lower, upper=upper)
+    elif band == "confidence" and not isinstance(estimate, IsotonicCurve):
+        limits = _confidence_band(estimate, sample, confidence, n_resamples, generator)
     elif band is not None:
-        generator, bars = check_generator(random_state), curve == "binned"
-
-        def simulate(truth: Array | None) -> tuple[Array, Array]:
-            simulated = SimulatedOutcomes(group_sample(made.sample), _BINS, made.part_of)
-            x, curve_of = made.redraw(simulated, truth)
-            draw = simulated.resample if band == "bootstrap" else simulated.simulate
-            return x, np.concatenate([curve_of(*sums) for sums in draw(n_resamples, generator)], axis=1)
-
-        frequency, size = made.frequency, made.size
-        if band == "confidence" and frequency is not None and size is not None and made.limits is not None:
-            shift, in_log_odds = made.shift, made.in_log_odds
-            if sample.clusters is not None:
-                # two events and two non-events more: points without either vary, too
-                truth, mean = ((x * size + 2.0) / (size + 4.0) for x in (made.observed, frequency))
-                curves = moved(simulate(truth)[1].T, -shift, in_log_odds).T
-                curves = _transformed(curves, rates)
-                size = np.minimum(size, equivalent_trials(_transformed(mean, rates), curves, confidence))
-            back = None if rates is None else 1.0 / rates
-            lower, upper = (
-                np.clip(moved(_transformed(limit, back), shift, in_log_odds), 0.0, 1.0)
-                for limit in made.limits(_transformed(frequency, rates), size, confidence)
-            )
-            found = ReliabilityBand(band, confidence, made.predicted, lower, upper, bars=bars)
-        else:
-            found = pointwise_band(band, confidence, *simulate(None), bars)
-    if rates is not None and found is not None and exact:
-        lower, upper = (_transformed(limit, 1.0 / rates) for limit in (found.lower, found.upper))
-        found = replace(found, lower=lower, upper=upper)
+        outcomes = SimulatedOutcomes(group_sample(estimate.sample), DISTINCT, estimate.bin_of)
+        draw = outcomes.resample if band == "bootstrap" else outcomes.simulate
+        points, curves = _simulated_curves(estimate, outcomes, draw(n_resamples, generator))
+        limits = pointwise_band(band, confidence, points, curves, isinstance(estimate, BinnedCurve))
     axis = UnitAxis(sample, scale, shown, 1e-6)
     place = uniform_bins(axis.locate(axis.sample.p), _HISTOGRAM)
     return ReliabilityCurve(
         curve,
-        made.predicted,
-        made.observed,
-        found,
+        estimate.predicted,
+        estimate.observed,
+        limits,
         axis.probability(np.linspace(0.0, 1.0, _HISTOGRAM + 1)),
         np.bincount(place, weights=axis.sample.w, minlength=_HISTOGRAM).astype(np.float64),
-        made.error_name,
-        made.error,
+        estimate.error_name,
+        estimate.error,
         sample.total,
         scale,
-        made.bandwidth,
-        made.decomposition,
+        estimate.bandwidth if isinstance(estimate, SmoothCurve) else None,
+        estimate.decomposition if isinstance(estimate, IsotonicCurve) else None,
         **weighting(sample),
     )
+
+
+def _bins(grouped: GroupedOutcomes, n_bins: int, scale: str, shown: tuple[float, float]) -> NDArray[np.int64]:
+    """Return the bin of each distinct prediction."""
+    if scale == "logit":
+        return quantile_bins(grouped.weight, n_bins)
+    if shown == (0.0, 1.0):
+        return uniform_bins(grouped.prob, n_bins)
+    # of equal expected number of the rarer outcome: bins of equal mass would all be near one end
+    rare = grouped.prob if shown[0] == 0.0 else 1.0 - grouped.prob
+    return quantile_bins(grouped.weight * np.maximum(rare, _TINY), n_bins)
+
+
+def _confidence_band(
+    curve: SmoothCurve | BinnedCurve,
+    sample: BinarySample,
+    confidence: float,
+    n_resamples: int,
+    generator: np.random.Generator,
+) -> ReliabilityBand:
+    """Return limits of the event frequencies, moved to the curve.
+
+    Class weights transform probabilities: limits are those of the samples without weights, transformed.
+    """
+    class_weights, size = sample.class_weights, curve.size
+    if sample.clusters is not None:
+        # with two more events and two more non-events, so that points with only one outcome vary, too
+        truth, mean = ((x * size + 2.0) / (size + 4.0) for x in (curve.observed, curve.frequency))
+        outcomes = SimulatedOutcomes(group_sample(curve.sample), DISTINCT, curve.bin_of)
+        outcomes.set_truth(curve.spread(truth, outcomes))
+        curves = _simulated_curves(curve, outcomes, outcomes.simulate(n_resamples, generator))[1]
+        frequencies = _transformed(moved(curves.T, -curve.shift, curve.in_log_odds).T, class_weights)
+        size = np.minimum(size, equivalent_trials(_transformed(mean, class_weights), frequencies, confidence))
+    back = None if class_weights is None else 1.0 / class_weights
+    lower, upper = (
+        np.clip(moved(_transformed(limit, back), curve.shift, curve.in_log_odds), 0.0, 1.0)
+        for limit in curve.limits(_transformed(curve.frequency, class_weights), size, confidence)
+    )
+    bars = isinstance(curve, BinnedCurve)
+    return ReliabilityBand("confidence", confidence, curve.predicted, lower, upper, bars)
+
+
+def _simulated_curves(
+    curve: SmoothCurve | BinnedCurve | IsotonicCurve,
+    outcomes: SimulatedOutcomes,
+    samples: Iterator[tuple[Array, Array]],
+) -> tuple[Array, Array]:
+    """Return the points of the curves of simulated samples, and the curves, (points, r)."""
+    points, curves = zip(*(curve.curves(outcomes, *sums) for sums in samples), strict=True)
+    return points[0], np.concatenate(curves, axis=1)
 
 
 def _transformed(prob: Array, class_weights: Array | None) -> Array:
@@ -263,96 +326,3 @@ def _transformed(prob: Array, class_weights: Array | None) -> Array:
     if class_weights is None:
         return prob
     return sampled_probability(np.clip(prob, 0.0, 1.0).ravel(), class_weights).reshape(prob.shape)
-
-
-def _smooth(sample: BinarySample, scale: str, shown: tuple[float, float]) -> _Estimate:
-    curve = SmoothCurve(sample, scale, shown)
-
-    def redraw(
-        simulated: SimulatedOutcomes, truth: Array | None
-    ) -> tuple[Array, Callable[[Array, Array], Array]]:
-        if truth is not None:
-            drawn = np.isfinite(truth)
-            simulated.set_truth(np.interp(simulated.prob, curve.predicted[drawn], truth[drawn]))
-        return curve.predicted, lambda weight, sums: curve.smooth(simulated.prob, weight, sums)
-
-    name = "smECE" if scale == "probability" else "logit smECE"
-    return _Estimate(
-        curve.predicted,
-        curve.observed,
-        name,
-        curve.error,
-        curve.sample,
-        redraw,
-        frequency=curve.frequency,
-        size=curve.local_size,
-        shift=curve.shift,
-        in_log_odds=curve.in_log_odds,
-        limits=wilson_interval,
-        bandwidth=curve.bandwidth,
-    )
-
-
-def _binned(
-    sample: BinarySample,
-    grouped: GroupedOutcomes,
-    trials: GroupedOutcomes,
-    bins: NDArray[np.int64],
-) -> _Estimate:
-    """Return event frequency against mean prediction in each occupied bin, with exact intervals.
-
-    Their numbers of trials are those of the samples ``trials``.
-    """
-    index = np.unique(bins, return_inverse=True)[1]
-    mass = np.bincount(index, weights=grouped.weight).astype(np.float64)
-    predicted = np.bincount(index, weights=grouped.weight * grouped.prob) / mass
-    observed = np.bincount(index, weights=grouped.positives) / mass
-    # Kish (1965); the number of samples without sampling weights
-    number, squares = (np.bincount(index, weights=part) for part in (trials.weight, squared_weights(trials)))
-    size = number * (number / squares)
-
-    def redraw(
-        simulated: SimulatedOutcomes, truth: Array | None
-    ) -> tuple[Array, Callable[[Array, Array], Array]]:
-        starts = group_starts(simulated.part)
-        if truth is not None:
-            simulated.set_truth(np.repeat(truth, np.diff(starts, append=simulated.part.shape[0])))
-        return predicted, lambda *sums: np.divide(*(np.add.reduceat(x, starts, axis=0) for x in sums[::-1]))
-
-    return _Estimate(
-        predicted,
-        observed,
-        "ECE",
-        float((mass * np.abs(observed - predicted)).sum() / mass.sum()),
-        sample,
-        redraw,
-        part_of=index,
-        frequency=observed,
-        size=size,
-        limits=lambda found, n, level: clopper_pearson(found * n, n, 0.5 * (1.0 - level)),
-    )
-
-
-def _isotonic(sample: BinarySample, grouped: GroupedOutcomes) -> _Estimate:
-    """Return the isotonic fit, constant within blocks and joined by lines, and the score decomposition."""
-    fit = fit_isotonic(grouped)
-    several = fit.upper > fit.lower
-    keep = np.stack((np.ones_like(several), several), axis=1).ravel()
-    predicted = np.stack((fit.lower, fit.upper), axis=1).ravel()[keep]
-    observed = np.repeat(fit.value, 2)[keep]
-
-    def redraw(
-        simulated: SimulatedOutcomes, truth: Array | None
-    ) -> tuple[Array, Callable[[Array, Array], Array]]:
-        number = simulated.prob.shape[0]
-        x = simulated.prob[np.unique(np.rint(np.linspace(0, number - 1, min(_POINTS, number))).astype(int))]
-
-        def fitted(weight: Array, sums: Array) -> Array:
-            pairs = zip(np.broadcast_to(weight, sums.shape).T, sums.T, strict=True)
-            fits = (fit_isotonic(GroupedOutcomes(simulated.prob, *pair)) for pair in pairs)
-            return np.stack([one.value[np.searchsorted(one.upper, x)] for one in fits], axis=1)
-
-        return x, fitted
-
-    parts = decompose(grouped, "brier")
-    return _Estimate(predicted, observed, "MCB", parts.miscalibration, sample, redraw, decomposition=parts)

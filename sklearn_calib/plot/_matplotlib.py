@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._null import rejects
 from sklearn_calib._html import pvalue_words
 
 if TYPE_CHECKING:
@@ -169,8 +170,7 @@ def result_finding(result: "CalibrationTestResult", level: float) -> str:
     certain = f"{result.n_contradicted:,} of {result.n_extreme:,} predictions of\nexactly 0 or 1"
     if np.isnan(pvalue):
         return f"{certain} contradicted"
-    # a level of 1 - confidence is rounded
-    found = "miscalibrated" if pvalue <= level + 1e-12 else "no evidence of miscalibration"
+    found = "miscalibrated" if rejects(pvalue, level) else "no evidence of miscalibration"
     without = f"\nwithout {certain} that are contradicted" if result.n_contradicted else ""
     return f"{found} ({pvalue_words(pvalue)}){without}"
 

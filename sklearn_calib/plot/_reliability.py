@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil, floor, log10
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -53,15 +53,20 @@ if TYPE_CHECKING:
 
 _CURVE, _HISTOGRAM, _DIAGONAL = "sklearn_calib.reliability", "sklearn_calib.histogram", "perfect calibration"
 _ANNOTATION = "sklearn_calib.annotation"
+# Attribute of axes with the curves drawn on them, which is pickled with the figure.
+_DRAWN = "_sklearn_calib_curves"
 # Height of the histogram and its distance from the diagram, as fractions of the axes.
 _HEIGHT, _GAP = 0.13, 0.02
 # Most histograms that are drawn as outlines; height of each of more in its own row.
 _OUTLINES, _ROW = 3, 0.045
-# Ratio of the ranges of both axes from which they differ, and of bars from which their axis is logarithmic.
-_STEEPEST, _UNEQUAL = 3.0, 50.0
+# Both axes show the same range, unless that of the curves is so many times as long on the vertical one.
+_STEEPEST = 3.0
+# Ratio of the longest bar to the shortest from which the axis of counts is logarithmic.
+_UNEQUAL = 50.0
 # Most columns of a grid of up to six diagrams and of larger ones, and letters in a line of its titles.
 _COLUMNS, _TITLE_WIDTH = (3, 4), 34
 _CURVE_OPTIONS = ("curve", "n_bins", "band", "confidence", "scale")
+# Distance from 0 and 1 of points that stand for them on a logit axis, where these are at infinity.
 _NEVER_SHOWN = 1e-12
 
 
@@ -219,9 +224,9 @@ class ReliabilityDisplay(DisplayMixin):
         %(named_picture)s
         """
         sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
-        made = reliability_curve(sample, curve, n_bins, band, confidence, scale)
+        estimate = reliability_curve(sample, curve, n_bins, band, confidence, scale)
         text = _statistics(sample, confidence) if check_flag(annotate, "annotate") else None
-        return cls(made, name=name, pos_label=pos_label, annotation=text).plot(ax, **plot_params)
+        return cls(estimate, name=name, pos_label=pos_label, annotation=text).plot(ax, **plot_params)
 
     @classmethod
     def from_cv_results(
@@ -312,10 +317,10 @@ class ReliabilityDisplay(DisplayMixin):
 
         %(self_returned)s
         """
-        curve, (ax, given) = self.curve, self._new_or(ax, 5.2, 5.6, line_params)
-        shown = "logit" if ax.get_xscale() == "logit" else "probability"
-        if shown != curve.scale and any(line.get_gid() == _CURVE for line in ax.lines):
-            raise ValueError(f"ax holds a diagram with scale={shown!r}. Use the same scale, or other axes.")
+        curve, (ax, line_params) = self.curve, self._new_or(ax, 5.2, 5.6, line_params)
+        scale = "logit" if ax.get_xscale() == "logit" else "probability"
+        if scale != curve.scale and _drawn_curves(ax):
+            raise ValueError(f"ax holds a diagram with scale={scale!r}. Use the same scale, or other axes.")
         label = self._named(curve.label.replace(", DSC", "\nDSC"), name)
         hidden = curve.n_samples - curve.counts.sum()
         where = "of 0 or 1" if curve.scale == "logit" else beyond(*curve.edges[[0, -1]].tolist())
@@ -326,12 +331,14 @@ class ReliabilityDisplay(DisplayMixin):
             ends = [_NEVER_SHOWN, 1.0 - _NEVER_SHOWN] if curve.scale == "logit" else [0.0, 1.0]
             ax.plot(ends, ends, color=GREY, linestyle=":", linewidth=1.5, label=diagonal, zorder=1)
         style = {"linewidth": 1.2, "marker": "o", "markersize": 5} if curve.kind == "binned" else {}
-        self.line_ = draw_curve(ax, _CURVE, curve.predicted, curve.observed, label, given, **style)
-        _set_limits(ax, curve, show_histogram)
+        self.line_ = draw_curve(ax, _CURVE, curve.predicted, curve.observed, label, line_params, **style)
+        drawn = [*_drawn_curves(ax), _DrawnCurve(self.line_, curve, self.annotation, show_histogram)]
+        setattr(ax, _DRAWN, drawn)
+        _set_limits(ax, drawn)
         self.band_ = None if curve.band is None else _draw_band(ax, curve.band, self.line_.get_color())
-        self.ax_histogram_ = _draw_histogram(ax, curve, self.line_) if show_histogram else None
+        self.ax_histogram_ = _draw_histogram(ax, drawn) if show_histogram else None
         if self.annotation is not None:
-            _annotate(ax, self.annotation, self.line_)
+            _annotate(ax, drawn)
         ax.set_xlabel(axis_title("Predicted probability", self.pos_label))
         ax.set_ylabel(axis_title("Observed frequency", self.pos_label))
         if show_legend:
@@ -339,58 +346,71 @@ class ReliabilityDisplay(DisplayMixin):
         return self
 
 
+@dataclass(frozen=True, eq=False)
+class _DrawnCurve:
+    """A curve on axes. With a later one, limits, histogram and annotations are made for all of them."""
+
+    line: Line2D
+    curve: ReliabilityCurve
+    annotation: str | None
+    in_histogram: bool
+
+
+def _drawn_curves(ax: Axes) -> list[_DrawnCurve]:
+    """Return the curves that displays have drawn on the axes and that are still there."""
+    return [drawn for drawn in getattr(ax, _DRAWN, ()) if drawn.line in ax.lines]
+
+
 def _statistics(sample: BinarySample, confidence: float) -> str:
     """Return the numbers that are reported for clinical prediction models, one in each line."""
-    found = summarize(group_sample(replace(sample, class_weights=None)), confidence, "wald")
+    summary = summarize(group_sample(replace(sample, class_weights=None)), confidence, "wald")
     area = roc_auc(sample.y, sample.p, sample_weight=sample.w)
     fits = {
-        "slope": found.slope,
-        "intercept": found.intercept,
-        "observed/expected": found.observed_over_expected,
+        "slope": summary.slope,
+        "intercept": summary.intercept,
+        "observed/expected": summary.observed_over_expected,
     }
     lines = [
-        f"{name} {each.estimate:.2f} [{each.lower:.2f}, {each.upper:.2f}]"
-        if np.isfinite(each.estimate)
-        else f"{name} {each}"
-        for name, each in fits.items()
+        f"{name} {fit.estimate:.2f} [{fit.lower:.2f}, {fit.upper:.2f}]"
+        if np.isfinite(fit.estimate)
+        else f"{name} {fit}"
+        for name, fit in fits.items()
     ]
-    return "\n".join([*lines, f"AUC {area:.3f}", f"Brier score {number_text(found.brier, 3)}"])
+    return "\n".join([*lines, f"AUC {area:.3f}", f"Brier score {number_text(summary.brier, 3)}"])
 
 
-def _annotate(ax: Axes, text: str, line: Line2D) -> None:
+def _annotate(ax: Axes, drawn: list[_DrawnCurve]) -> None:
     """Write the text of each curve into the upper left corner, or the lower right one if the curve is there.
 
     Each of several begins with the name of the model and has the colour of its curve.
     """
-    vars(line)["sklearn_calib_annotation"] = text
-    for drawn in [each for each in ax.texts if each.get_gid() == _ANNOTATION]:
-        drawn.remove()
-    shown = [each for each in ax.lines if "sklearn_calib_annotation" in vars(each)]
-    number = sum(each.get_gid() == _CURVE for each in ax.lines)
-    bottom = _height(number) + _GAP if _histogram_of(ax) is not None else 0.0
+    for old in [text for text in ax.texts if text.get_gid() == _ANNOTATION]:
+        old.remove()
+    bottom = _height(len(drawn)) + _GAP if _histogram_of(ax) is not None else 0.0
     style: dict[str, Any] = {"bbox": {"facecolor": "white", "alpha": 0.7, "linewidth": 0.0, "pad": 2.0}}
     style |= {"fontsize": "small", "textcoords": "offset points", "zorder": 5, "gid": _ANNOTATION}
+    texts = [(each.line, each.annotation) for each in drawn if each.annotation is not None]
+    # points by which the next text is moved in the lower and in the upper corner
     shifts = [0.0, 0.0]
-    for each in shown:
-        text = vars(each)["sklearn_calib_annotation"]
-        if len(shown) > 1:
-            text = f"{str(each.get_label()).rsplit(': ', 1)[0]}\n{text}"
-            style["color"] = each.get_color()
-        x, y = (each.get_transform() - ax.transAxes).transform(each.get_xydata()).T
+    for line, text in texts:
+        if len(texts) > 1:
+            text = f"{str(line.get_label()).rsplit(': ', 1)[0]}\n{text}"
+            style["color"] = line.get_color()
+        x, y = (line.get_transform() - ax.transAxes).transform(line.get_xydata()).T
         upper = not ((x < 0.5) & (y > 0.7)).any()
         place = (0.03, 0.97) if upper else (0.97, bottom + 0.03)
         style |= {"va": "top", "ha": "left"} if upper else {"va": "bottom", "ha": "right"}
-        drawn = ax.annotate(text, place, (0.0, shifts[upper]), ax.transAxes, **style)
-        size: Any = drawn.get_fontsize()
+        written = ax.annotate(text, place, (0.0, shifts[upper]), ax.transAxes, **style)
+        size: Any = written.get_fontsize()
         shifts[upper] += (-1.25 if upper else 1.25) * size * (text.count("\n") + 1.5)
 
 
-def _set_limits(ax: Axes, curve: ReliabilityCurve, histogram: bool) -> None:
+def _set_limits(ax: Axes, drawn: list[_DrawnCurve]) -> None:
     """Set scales and limits around all curves of the axes, with space for a histogram below."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
-    number = sum(each.get_gid() == _CURVE for each in ax.lines)
-    below = (_height(number) + _GAP) * (histogram or _histogram_of(ax) is not None)
+    curve, histogram = drawn[-1].curve, drawn[-1].in_histogram or _histogram_of(ax) is not None
+    below = _height(len(drawn)) + _GAP if histogram else 0.0
     if curve.scale == "logit" != ax.get_xscale():
         ax.set(xscale="logit", yscale="logit")
     scale = ax.xaxis.get_transform()
@@ -417,6 +437,7 @@ def _set_limits(ax: Axes, curve: ReliabilityCurve, histogram: bool) -> None:
 
 
 def _histogram_of(ax: Axes) -> Any:
+    """Return the axes of the histogram, or None."""
     return next((child for child in ax.child_axes if child.get_gid() == _HISTOGRAM), None)
 
 
@@ -428,7 +449,6 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
     label = unless_drawn(ax, label)
     x, low, high = band.predicted, band.lower, band.upper
     if ax.get_xscale() == "logit":
-        # 0 and 1 are far beyond the axes, at infinity
         x, low, high = (np.clip(values, _NEVER_SHOWN, 1.0 - _NEVER_SHOWN) for values in (x, low, high))
     consistency = band.kind == "consistency"
     if band.bars:
@@ -445,54 +465,49 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
     )
 
 
-def _draw_histogram(ax: Axes, curve: ReliabilityCurve, line: Line2D) -> Axes:
+def _draw_histogram(ax: Axes, drawn: list[_DrawnCurve]) -> Axes:
     """Draw the numbers of predictions of all curves into the lower part of the axes.
 
     Bars for one model, outlines for two or three, bars in rows for more.
     """
     from matplotlib.colors import to_rgba
-    from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    number = sum(each.get_gid() == _CURVE for each in ax.lines)
-    place: Any = ax.inset_axes((0.0, 0.0, 1.0, _height(number)), sharex=ax, gid=_HISTOGRAM)
+    inset: Any = ax.inset_axes((0.0, 0.0, 1.0, _height(len(drawn))), sharex=ax, gid=_HISTOGRAM)
     histogram = _histogram_of(ax)
-    if histogram is not place:
-        histogram.set_axes_locator(place.get_axes_locator())
-        place.remove()
-    # the axes keep what they show, since all of it is scaled together
-    shown = vars(histogram).setdefault("sklearn_calib_counts", [])
-    shown.append((curve.counts, curve.edges, line))
-    ends = [ax.xaxis.get_transform().transform(edges[[0, -1]]) for _, edges, _ in shown]
+    if histogram is not inset:
+        # that of earlier displays gets the new height
+        histogram.set_axes_locator(inset.get_axes_locator())
+        inset.remove()
+    # all are drawn again, since all are scaled together
+    shown = [each for each in drawn if each.in_histogram]
+    ends = [ax.xaxis.get_transform().transform(each.curve.edges[[0, -1]]) for each in shown]
     widths = np.ptp(ends, axis=1)
     # in the widest bins, so that heights can be compared
-    values = [each[0] * (widths.max() / width) for each, width in zip(shown, widths, strict=True)]
+    values = [each.curve.counts * (widths.max() / width) for each, width in zip(shown, widths, strict=True)]
     counts = np.concatenate(values)
     lowest, highest = float(counts[counts > 0.0].min()), float(counts.max())
     rows = len(shown) > _OUTLINES
     for patch in list(histogram.patches):
         patch.remove()
-    for k, (heights, (_, edges, drawn)) in enumerate(zip(values, shown, strict=True)):
+    for k, (heights, each) in enumerate(zip(values, shown, strict=True)):
         base = len(shown) - 1.0 - k if rows else 0.0
         histogram.stairs(
             base + 0.85 * np.log1p(heights) / np.log1p(highest) if rows else heights,
-            edges,
+            each.curve.edges,
             baseline=base,
             fill=rows or len(shown) == 1,
-            facecolor=to_rgba(drawn.get_color(), 0.35),
-            edgecolor=drawn.get_color(),
+            facecolor=to_rgba(each.line.get_color(), 0.35),
+            edgecolor=each.line.get_color(),
             linewidth=0.8,
-            linestyle="-" if rows or len(shown) == 1 else drawn.get_linestyle(),
+            linestyle="-" if rows or len(shown) == 1 else each.line.get_linestyle(),
         )
-    # short enough for the margin of default axes: 20k
-    short = EngFormatter(sep="")
-
-    def written(value: float, _: Any = None) -> str:
-        return short(value) if value >= 1e4 else f"{value:,.6g}"
-
-    title = "Count" if curve.n_effective is None else "Weighted\ncount"
+    title = "Count" if drawn[-1].curve.n_effective is None else "Weighted\ncount"
     ticks: list[float] = []
     if rows:
-        histogram.set(yscale="linear", ylim=(0.0, len(shown)), ylabel=f"{title} (log)\nto {written(highest)}")
+        histogram.set(
+            yscale="linear", ylim=(0.0, len(shown)), ylabel=f"{title} (log)\nto {_count_text(highest)}"
+        )
     elif highest > _UNEQUAL * lowest:
         histogram.set(yscale="log", ylim=(0.5 * lowest, 3.0 * highest), ylabel=f"{title}\n(log)")
         ticks = [10.0 ** ceil(log10(lowest)), 10.0 ** floor(log10(highest))]
@@ -501,11 +516,18 @@ def _draw_histogram(ax: Axes, curve: ReliabilityCurve, line: Line2D) -> Axes:
         ticks = [0.0, max(t for t in MaxNLocator(3).tick_values(0.0, highest) if t <= highest)]
     histogram.set_yticks(ticks)
     histogram.minorticks_off()
-    histogram.yaxis.set_major_formatter(FuncFormatter(written))
+    histogram.yaxis.set_major_formatter(FuncFormatter(_count_text))
     histogram.xaxis.set_visible(False)
     histogram.tick_params(axis="y", labelsize="small")
     histogram.yaxis.label.set_fontsize("small")
     return histogram
+
+
+def _count_text(value: float, position: int | None = None) -> str:
+    """Return a count, short enough for the margin of default axes: "20k"."""
+    from matplotlib.ticker import EngFormatter
+
+    return EngFormatter(sep="")(value) if value >= 1e4 else f"{value:,.6g}"
 
 
 def _height(number: int) -> float:

@@ -14,6 +14,8 @@ from sklearn_calib._core._smoothing import TAIL, WIDEST_SCALE
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.metrics._smooth import smooth_result
+from sklearn_calib.plot._bands import wilson_interval
+from sklearn_calib.plot._simulated import SimulatedOutcomes
 
 # Log-odds beyond which predictions are moved to the ends of a logit axis: 1e-6.
 FAR = 13.8
@@ -56,7 +58,7 @@ def beyond(low: float, high: float) -> str:
     return f"above {high:.3g}" if low == 0.0 else f"below {low:.3g}"
 
 
-def moved(prob: Array, shift: Array, in_log_odds: bool) -> Array:
+def moved(prob: Array, shift: Array | float, in_log_odds: bool) -> Array:
     """Return probabilities plus a shift, or with a shift of their log-odds."""
     return np.asarray(expit(log_odds(prob) + shift) if in_log_odds else prob + shift)
 
@@ -101,8 +103,8 @@ class UnitAxis:
 def _is_crowded(sample: BinarySample, shown: tuple[float, float]) -> bool:
     """Return whether nearly all predictions are near 0 or near 1, compared with the range shown."""
     place = (sample.p - shown[0]) / (shown[1] - shown[0])
-    near = [each for each, end in ((place, shown[0] == 0.0), (1.0 - place, shown[1] == 1.0)) if end]
-    return any(np.average(each > _CROWDED, weights=sample.w) < _CROWDED for each in near)
+    distances = [x for x, end in ((place, shown[0] == 0.0), (1.0 - place, shown[1] == 1.0)) if end]
+    return any(np.average(x > _CROWDED, weights=sample.w) < _CROWDED for x in distances)
 
 
 def _squared_weights(sample: BinarySample) -> Array | None:
@@ -140,12 +142,12 @@ def _cross_validated(place: Array, sample: BinarySample, narrow: float, wide: fl
     losses = np.empty((_CANDIDATES, 2, int(used.sum())))
     for s, loss in zip(widths, losses, strict=True):
         damping = np.exp(-0.5 * (math.pi * s * np.arange(BINS)) ** 2)
-        near, sums = (idct(damping * dct(part))[used] for part in (mass, events))
-        # the weight of a prediction in its own estimate
-        itself = 1.0 + np.exp(-2.0 * (middle / s) ** 2) + np.exp(-2.0 * ((1.0 - middle) / s) ** 2)
-        itself = (itself / (math.sqrt(2.0 * math.pi) * s * BINS))[used] * (squares[used] / mass[used])
-        rest = np.maximum(near - itself, 1e-12 * total)
-        loss[:] = ((near - sums) / rest) ** 2, (sums / rest) ** 2
+        total_near, events_near = (idct(damping * dct(part))[used] for part in (mass, events))
+        # the weight of a prediction in the estimate at its own place, which is left out
+        left_out = 1.0 + np.exp(-2.0 * (middle / s) ** 2) + np.exp(-2.0 * ((1.0 - middle) / s) ** 2)
+        left_out = (left_out / (math.sqrt(2.0 * math.pi) * s * BINS))[used] * (squares[used] / mass[used])
+        others = np.maximum(total_near - left_out, 1e-12 * total)
+        loss[:] = ((total_near - events_near) / others) ** 2, (events_near / others) ** 2
     count = np.stack((events, mass - events))[:, used]
     excess = losses - losses[np.argmin((count * losses).sum(axis=(1, 2)))]
     mean = (count * excess).sum(axis=(1, 2)) / total
@@ -218,28 +220,35 @@ class KernelWindow:
 class SmoothCurve:
     """Kernel regression of the outcome on the prediction, on the axis of the diagram.
 
-    The curve is NaN where it has too few samples; ``error`` is smooth ECE at its own bandwidth.
+    The curve is NaN where it has too few samples; ``error`` is smooth ECE, which has its own bandwidth. At
+    each point the curve is the event ``frequency`` in the kernel's window, of effectively ``size`` samples,
+    plus a ``shift``, of log-odds if ``in_log_odds``.
     """
+
+    # any neighbouring predictions are pooled when outcomes are simulated
+    bin_of = None
+    limits = staticmethod(wilson_interval)
 
     def __init__(self, sample: BinarySample, scale: str, shown: tuple[float, float]) -> None:
         smoothed = "crowded" if scale == "probability" and _is_crowded(sample, shown) else scale
         self._axis = axis = UnitAxis(sample, smoothed, shown, 1.0)
-        self.sample = inner = axis.sample
-        place = axis.locate(inner.p)
+        self.sample = in_range = axis.sample
+        place = axis.locate(in_range.p)
         result = smooth_result(sample, "auto", scale)
+        self.error_name = "smECE" if scale == "probability" else "logit smECE"
         self.error, width = result.value, max(result.bandwidth / axis.length, 1.0 / _NODES)
-        rule = _silverman(place, inner, 1.0 / _NODES)
-        # smooth ECE is a probability, not a length on an axis of log-odds
-        width = rule if axis.logit or width >= rule else _cross_validated(place, inner, width, rule)
+        rule = _silverman(place, in_range, 1.0 / _NODES)
+        # the bandwidth of smooth ECE is its value, a probability, not a length on an axis of log-odds
+        width = rule if axis.logit or width >= rule else _cross_validated(place, in_range, width, rule)
         self.bandwidth = width * axis.length
         # on a logit axis a little beyond the predictions, so that a single one also gives a curve
         beyond = _BEYOND if scale == "logit" else 0.0
         t = np.linspace(-beyond, 1.0 + beyond, _NODES + 1)
         self.predicted = axis.probability(t)
-        self._window = window = KernelWindow(t, place, inner, width, reflect=not axis.logit)
+        self._window = window = KernelWindow(t, place, in_range, width, reflect=not axis.logit)
         events, expected = (
-            _gather(window.bin_of, each if inner.w is None else inner.w * each)[window.used, np.newaxis]
-            for each in (inner.y, inner.p)
+            _gather(window.bin_of, each if in_range.w is None else in_range.w * each)[window.used, np.newaxis]
+            for each in (in_range.y, in_range.p)
         )
         mass, self.in_log_odds = window.mass[:, np.newaxis], axis.logit
         self._expected = expected / mass
@@ -248,16 +257,16 @@ class SmoothCurve:
         self.observed = np.clip(moved(self.frequency, self.shift, axis.logit), 0.0, 1.0)
         if not axis.logit:
             self.shift = self.observed - self.frequency
-        self.local_size = window.local_size(expected[:, 0] / window.mass)
+        self.size = window.local_size(expected[:, 0] / window.mass)
         nearby = window.nearby(window.mass)
-        drawn = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
+        enough = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
         if axis.logit:
             # where no event is expected, the curve would only fall to the end of the axis
             rarer = window.nearby(np.minimum(expected, mass - expected)[:, 0])
-            drawn &= rarer >= min(_RARER, 0.5 * float(rarer.max()))
+            enough &= rarer >= min(_RARER, 0.5 * float(rarer.max()))
         # a wide kernel would extend the curve beyond the predictions
-        drawn &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
-        self.observed[~drawn] = self.shift[~drawn] = np.nan
+        enough &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
+        self.observed[~enough] = self.shift[~enough] = np.nan
 
     def _shift(self, mass: Array) -> Array:
         """Return the nodes less the mean predictions in their windows, (nodes, r), or those of log-odds.
@@ -267,18 +276,23 @@ class SmoothCurve:
         mean, nodes = self._window.mean(self._expected * mass, mass), self.predicted[:, np.newaxis]
         return np.asarray(log_odds(nodes) - self._axis.log_odds(mean) if self.in_log_odds else nodes - mean)
 
-    def smooth(self, prob: Array, weight: Array, sums: Array) -> Array:
-        """Return curves for weights and sums of labels, (groups, r), at the predictions ``prob``."""
-        bin_of = _bins(self._axis.locate(prob))
+    def curves(self, outcomes: SimulatedOutcomes, weight: Array, positives: Array) -> tuple[Array, Array]:
+        """Return the points of the curves of r simulated samples, and the curves, (points, r)."""
+        bin_of = _bins(self._axis.locate(outcomes.prob))
         starts = group_starts(bin_of)
 
         def gathered(values: Array) -> Array:
-            out = np.zeros((BINS, values.shape[1]))
-            out[bin_of[starts]] = np.add.reduceat(values, starts, axis=0)
-            return out[self._window.used]
+            sums = np.zeros((BINS, values.shape[1]))
+            sums[bin_of[starts]] = np.add.reduceat(values, starts, axis=0)
+            return sums[self._window.used]
 
         mass = gathered(weight)
         # not clipped to [0, 1]
-        found = moved(self._window.mean(gathered(sums), mass), self._shift(mass), self.in_log_odds)
-        found[np.isnan(self.observed)] = np.nan
-        return found
+        curves = moved(self._window.mean(gathered(positives), mass), self._shift(mass), self.in_log_odds)
+        curves[np.isnan(self.observed)] = np.nan
+        return self.predicted, curves
+
+    def spread(self, values: Array, outcomes: SimulatedOutcomes) -> Array:
+        """Return values at the points of the curve as values at the predictions of simulated outcomes."""
+        known = np.isfinite(values)
+        return np.interp(outcomes.prob, self.predicted[known], values[known])

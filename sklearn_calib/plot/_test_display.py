@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri
 
+from sklearn_calib._core._null import TIE
 from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import check_fraction
 from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, SequentialTestResult
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 
-# Tolerance for ties with the observed statistic, as in the tests.
-_TIE = 1e-8
 _BINS, _NODES = 20, 801
 # Densities are cut off here: that of chi-squared with 1 degree of freedom has a pole.
 _HIGHEST = 1.0
@@ -277,7 +276,7 @@ class TestDisplay(DisplayMixin):
         Return the largest count and both ends.
         """
         observed = result.statistic
-        extreme = _is_extreme(simulated, result, _TIE * (abs(observed) + float(simulated.std())))
+        extreme = _is_extreme(simulated, result, TIE * (abs(observed) + float(simulated.std())))
         # small p-values span orders of magnitude
         if result.tail == "lower" and min(observed, float(simulated.min())) > 0.0:
             edges = np.exp(np.histogram_bin_edges(np.log(simulated), _BINS))

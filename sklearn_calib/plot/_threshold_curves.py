@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_sample
-from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._core._null import TIE, monte_carlo_pvalue
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, pvalue_words
 from sklearn_calib._typing import Array, Weights
@@ -551,7 +551,7 @@ class DecisionDisplay(_ThresholdDisplay):
             if band is not None:
                 null = _simulated_gaps(grouped, tau, n_resamples, generator)
                 upper = np.quantile(null, confidence, axis=0, method="weibull")
-                pvalue = monte_carlo_pvalue(float(gap.max()), null.max(axis=1), 1e-12)
+                pvalue = monte_carlo_pvalue(float(gap.max()), null.max(axis=1), TIE)
             rate = float(grouped.positives.sum() / grouped.total)
             curves[key] = ThresholdCurve(tau, gap, np.zeros_like(tau), upper, rate, confidence, band, pvalue)
         return cls(curves, name=name).plot(ax, **plot_params)

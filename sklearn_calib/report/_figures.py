@@ -17,7 +17,7 @@ from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay, SegmentsDispla
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._matplotlib import plain
 from sklearn_calib.plot._smooth_curve import shown_range
-from sklearn_calib.report._numbers import ReportNumbers, ReportPart, merged
+from sklearn_calib.report._numbers import ReportNumbers, ReportPart, pooled_sample
 from sklearn_calib.report._words import (
     level_text,
     listed,
@@ -177,7 +177,7 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
 
 def _points(sample: BinarySample) -> BinarySample:
     """Return the samples as if they were independent, and bins of neighbours of many distinct predictions."""
-    return merged(replace(sample, clusters=None))
+    return pooled_sample(replace(sample, clusters=None))
 
 
 def _class_diagrams(

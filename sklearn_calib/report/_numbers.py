@@ -14,12 +14,14 @@ from sklearn.model_selection import PredefinedSplit
 from sklearn_calib._core._grouping import (
     GroupedOutcomes,
     as_sampled,
-    condensed,
     group_sample,
-    support_of,
+    pooled_if_many,
+    weight_fields,
 )
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._multiple import adjust_pvalues
+from sklearn_calib._core._null import rejects
+from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_option, least_resamples
 from sklearn_calib.calibrators import (
@@ -49,8 +51,8 @@ from sklearn_calib.inference import (
 from sklearn_calib.inference._data_checks import contradiction_pvalue
 from sklearn_calib.inference._intervals import SharedIntervals
 from sklearn_calib.inference._null_distribution import null_distribution_of
-from sklearn_calib.inference._redraw import Redrawn
 from sklearn_calib.inference._regions import scan_regions
+from sklearn_calib.inference._sample_metric import SampleMetric
 from sklearn_calib.inference._testing._simulated import is_large
 from sklearn_calib.metrics import (
     CalibrationSummary,
@@ -242,8 +244,7 @@ class ReportNumbers:
 
     def is_significant(self, pvalue: float) -> bool:
         """Tell whether an adjusted p-value rejects calibration at level 1 - ``confidence``."""
-        # 1 - 0.95 is a little more than 0.05, and a p-value of 0.05 counts
-        return pvalue <= 1.0 - self.confidence + 1e-12
+        return rejects(pvalue, 1.0 - self.confidence)
 
     @property
     def n_families(self) -> int:
@@ -455,7 +456,7 @@ _LARGE = 100_000
 # With so few distinct predictions, each of so many samples, every one of them can be tested.
 _FEW_VALUES, _SAMPLES_PER_VALUE = 50, 5
 # Parts are many and small: fewer bins and simulations.
-_PART_DISTINCT, _PART_BINS, _PART_DRAWS = 512, 256, 199
+_PART_DISTINCT, _PART_DRAWS = 512, 199
 # The joint test simulates so many outcomes of classes, in at least so many samples.
 _MOST_OUTCOMES, _FEW_DRAWS = 200_000_000, 199
 # Calibrators are compared for at most so many classes; intervals of their mean error are for fewer.
@@ -466,7 +467,7 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     """Return what a report contains about a checked binary sample."""
     step("scores and slopes")
     grouped = group_sample(sample)
-    summary = summarize(condensed(grouped), budget.confidence, "profile")
+    summary = summarize(pooled_if_many(grouped), budget.confidence, "profile")
     brier, log_loss = (decompose(grouped, score) for score in ("brier", "log_loss"))
     shared = SharedIntervals(sample, budget.confidence, budget.n_resamples, budget.seed)
     metrics = []
@@ -496,7 +497,7 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     step("regions of predictions")
     regions = scan_regions(grouped, budget.confidence, budget.n_draws, budget.generator)
     predicted, observed = grouped.frequencies()
-    support = support_of(sample, grouped.clusters, grouped.chance)
+    support = weight_fields(sample, grouped.clusters, grouped.sampled_probability)
     samples = grouped.samples
     return {
         "n_samples": samples.total,
@@ -522,11 +523,11 @@ def counts_of(sample: BinarySample | ClassSample) -> Array:
     return np.ones(sample.y.shape[0]) if sample.sampling else sample.weights
 
 
-def merged(sample: BinarySample) -> BinarySample:
+def pooled_sample(sample: BinarySample) -> BinarySample:
     """Return a sample with fewer rows, of bins of neighbouring predictions, unless its rows matter."""
     if sample.clusters is not None or sample.sampling:
         return sample
-    return BinarySample(*condensed(group_sample(sample)).rows())
+    return BinarySample(*pooled_if_many(group_sample(sample)).rows())
 
 
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> list[ReportTest]:
@@ -534,7 +535,7 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> li
     small = sample
     if grouped.total >= _LARGE and not is_large(sample):
         # too few events for asymptotic distributions; the combined test pools predictions itself
-        small = merged(sample)
+        small = pooled_sample(sample)
     chosen: list[tuple[str, str, CalibrationTest]] = [
         ("combined test", "any miscalibration", CombinedTest(**draws)),
         ("T-Cal", "miscalibration at any scale", TCal(**draws)),
@@ -571,7 +572,7 @@ def with_adjusted(tests: Sequence[ReportTest], n_families: int) -> tuple[float, 
 
 def holm(pvalues: Sequence[float]) -> list[float]:
     """Return p-values adjusted by Holm's method."""
-    return [float(p) for p in adjust_pvalues(np.array(pvalues, dtype=np.float64), "holm")]
+    return [float(p) for p in adjust_pvalues(np.array(pvalues, dtype=np.float64))]
 
 
 def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
@@ -598,7 +599,7 @@ def _after_recalibration(sample: BinarySample, summary: CalibrationSummary, budg
     sample = replace(sample, p=np.asarray(expit(intercept + slope * logit(sample.p))))
     parts = ("tcal", "cutoff")
     test = CombinedTest(components=parts, n_resamples=budget.n_draws, random_state=budget.seed)
-    return test._run(as_sampled(merged(sample))).pvalue
+    return test._run(as_sampled(pooled_sample(sample))).pvalue
 
 
 # The calibrators that are compared by cross-validation, from the simplest to the most flexible.
@@ -620,15 +621,15 @@ def select_calibrator(sample: BinarySample | ClassSample, seed: int) -> Calibrat
         return None
     y, p, w, folds = sample.y, sample.p, sample.w, _N_FOLDS
     if sample.clusters is not None:
-        times = counts_of(sample).astype(np.int64)
-        y, p, w = np.repeat(y, times), np.repeat(p, times, axis=0), w if sample.sampling else None
+        rows = written_out(counts_of(sample))
+        y, p, w = y[rows], p[rows], w if sample.sampling else None
         fold = np.random.default_rng(seed).permutation(int(sample.clusters.max()) + 1) % _N_FOLDS
-        fold = fold[np.repeat(sample.clusters, times)]
+        fold = fold[sample.clusters[rows]]
         if any(np.unique(y[fold != k]).size < n_classes for k in range(_N_FOLDS)):
             return None
         folds = PredefinedSplit(fold)
     elif isinstance(sample, BinarySample) and not sample.sampling:
-        y, p, w = condensed(group_sample(sample)).rows()
+        y, p, w = pooled_if_many(group_sample(sample)).rows()
     if w is not None and sample.sampling:
         # the sum is the effective number of samples, on which standard errors depend
         w = w * (w.sum() / (w @ w))
@@ -679,7 +680,7 @@ def _group_pvalue(sample: BinarySample, budget: Budget, n_draws: int) -> float:
     if sample.clusters is not None and not sample.clusters.any():
         # the variance between clusters cannot be estimated from a single one
         return 1.0
-    tested, number = merged(sample), budget.n_draws
+    tested, number = pooled_sample(sample), budget.n_draws
     pvalue = _result(CutoffTest(n_resamples=number, random_state=budget.seed), tested).pvalue
     if number < n_draws and pvalue < 1.5 / (number + 1):
         # no simulation was as extreme: the p-value of more of them decides
@@ -690,8 +691,8 @@ def _group_pvalue(sample: BinarySample, budget: Budget, n_draws: int) -> float:
 def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
     """Return the line of a class or group, without its test."""
     grouped = group_sample(sample)
-    small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
-    bound = Redrawn(smooth_ece, small, weighted=bool((small.weight != 1).any()))
+    small = pooled_if_many(grouped, _PART_DISTINCT)
+    bound = SampleMetric(smooth_ece, small, weighted=bool((small.weight != 1).any()))
     null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)
     regions = scan_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)
     predicted, observed = grouped.frequencies()

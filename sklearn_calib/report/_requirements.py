@@ -13,7 +13,13 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core._grouping import GroupedOutcomes, condensed, group_sample, weight_words, weighting
+from sklearn_calib._core._grouping import (
+    GroupedOutcomes,
+    group_sample,
+    pooled_if_many,
+    weight_words,
+    weighting,
+)
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
@@ -26,9 +32,10 @@ from sklearn_calib._validation import (
     check_size,
     samples_of_groups,
 )
-from sklearn_calib.inference._class_redraw import Table, check_table
-from sklearn_calib.inference._intervals import SharedIntervals, confidence_interval, shifted
-from sklearn_calib.inference._redraw import reduced_once
+from sklearn_calib.inference._intervals import SharedIntervals, confidence_interval
+from sklearn_calib.inference._populations import shifted
+from sklearn_calib.inference._sample_metric import reduced_once
+from sklearn_calib.inference._sample_table import SampleTable, check_table
 from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric, metric_names
@@ -334,13 +341,13 @@ class CalibrationRequirements:
         budget = Budget(1.0 - 2.0 * self.alpha, n_resamples, seed_of(random_state))
         given = sample_weight, weights, clusters, pos_label
         sample = check_table(y_true, y_proba, *given, reduction, labels)
-        if isinstance(sample, Table):
+        if isinstance(sample, SampleTable):
             return self._of_classes(y_true, y_proba, *given, reduction, labels, budget, sample)
         parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
         if _SEGMENTS in self.limits and groups is None:
             raise ValueError("segment_difference needs groups. Pass the segment of each sample as groups.")
         grouped = group_sample(sample)
-        small = condensed(grouped)
+        small = pooled_if_many(grouped)
         shared = SharedIntervals(sample, budget.confidence, n_resamples, budget.seed)
         results = []
         for name, limit in self.limits.items():
@@ -376,7 +383,7 @@ class CalibrationRequirements:
         reduction: Any,
         labels: ArrayLike | None,
         budget: Budget,
-        sample: Table,
+        sample: SampleTable,
     ) -> RequirementsResult:
         """Test requirements on metrics of several classes or labels."""
         results = []

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import (
     as_array,
@@ -37,8 +38,7 @@ class Batch:
 
     def pieces(self) -> Iterator[tuple[NDArray[Any], Array, Array | None]]:
         """Yield outcomes, predictions and weights of the samples with weight, up to PIECE at a time."""
-        for start in range(0, self.p.shape[0], PIECE):
-            rows = slice(start, start + PIECE)
+        for rows in blocks(self.p.shape[0], PIECE):
             y, p = self.y[rows], self.p[rows]
             if self.w is None:
                 yield y, p, None

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._docs import shared_docs
 from sklearn_calib.sketch._batches import add_batch
 from sklearn_calib.sketch._saved import check_precision
@@ -96,7 +97,7 @@ def sketch_dask(
         parts = _of_collections(y_true, y_proba, sample_weight, pos_label, precision)
     merge = delayed(_merge_sketches)
     while len(parts) > 1:
-        parts = [merge(parts[start : start + _MERGED]) for start in range(0, len(parts), _MERGED)]
+        parts = [merge(parts[some]) for some in blocks(len(parts), _MERGED)]
     return parts[0].compute() if compute else parts[0]
 
 

@@ -141,7 +141,7 @@ def test_platt_is_dropped_where_no_curve_is_right():
     scores, y = truth.draw(20_000, np.random.default_rng(0))
     calibrator = CertifiedCalibrator(PlattCalibrator(link="identity"), target=0.2)
     with pytest.warns(
-        UserWarning, match=r"The error 0.24\d* of the fitted map exceeds .* = 0.2 - 0.02\d*, so"
+        UserWarning, match=r"The error 0.24\d* of the fitted map exceeds .* = 0.2 - 0.00\d*, so"
     ):
         calibrator.fit(scores, y)
     assert not calibrator.accepted_
@@ -156,7 +156,7 @@ def test_platt_is_dropped_where_no_curve_is_right():
 def errors_over_the_target(sizes, repetitions, confidence):
     """Return the results, after a check that the target is not missed too often: Corollary 4.1."""
     found = list(procedure_study(sizes, repetitions, confidence))
-    most = binom.ppf(1 - 1e-6, repetitions, 2 * (1 - confidence)) / repetitions
+    most = binom.ppf(1 - 1e-6, repetitions, 1 - confidence) / repetitions
     for row in found:
         assert row["missed"] <= most, row
         if row["map"] == "calibrated":
@@ -194,15 +194,15 @@ def test_certificates_hold_as_often_as_they_say(calibrator):
     lowest = binom.ppf(1e-5, repetitions, confidence)
     rng = np.random.default_rng(2)
     for name in ("calibrated", "over-confident", "wave", "reversed", "four atoms", "atoms, rare"):
-        truth, held, kept = TRUTHS[name], np.zeros(3), []
+        truth, held, kept = TRUTHS[name], np.zeros(4), []
         for _ in range(repetitions):
             fitted = CertifiedCalibrator(calibrator, random_state=rng).fit(*truth.draw(300, rng))
-            bounds = [fitted.cutoff_certificate(confidence, method).upper for method in METHODS]
+            bounds = [fitted.cutoff_certificate(confidence, method).upper for method in PROCEDURE_METHODS]
             held += truth.cutoff_error(fitted) <= np.array(bounds) + 1e-12
             kept.append(fitted.accepted_)
         assert (held >= lowest).all(), name
         if calibrator == "passthrough":
-            assert np.mean(kept) == (name not in ("reversed", "four atoms")), name
+            assert (np.mean(kept) > 0.5) == (name not in ("reversed", "four atoms")), name
 
 
 def test_a_half_without_one_class_gives_the_mean():
@@ -216,9 +216,9 @@ def test_a_half_without_one_class_gives_the_mean():
             assert not calibrator.accepted_
             assert math.isnan(calibrator.cutoff_error_)
             np.testing.assert_array_equal(calibrator.transform(p), 1 / 20)
-            assert calibrator.certificate_ == calibrator.margin_ / 2
-            bootstrapped = clone(calibrator).set_params(method="fitted").fit(p, y)
-            assert 1 / 20 < bootstrapped.certificate_ < 0.6
+            assert 1 / 20 < calibrator.certificate_ < 0.6
+            uniform = clone(calibrator).set_params(method="asymptotic").fit(p, y)
+            assert uniform.certificate_ == uniform.margin_ / 2
 
 
 def test_what_is_fixed_is_certified_by_all_samples():

@@ -47,8 +47,8 @@ def largest_interval(steps):
     return max(abs(sum(steps[i : j + 1])) for i in range(len(steps)) for j in range(i, len(steps)))
 
 
-def bound_by_loops(value, y, weight, draws, seed, *, any_order=False):
-    """Return the bound at 95% from its definition; only the random numbers are the package's."""
+def bound_by_loops(value, y, weight, draws, seed, *, any_order=False, confidence=0.95):
+    """Return the bound from its definition; only the random numbers are the package's."""
     levels = sorted(set(value.tolist()))
     count = [sum(w for v, w in zip(value, weight, strict=True) if v == u) for u in levels]
     events = [sum(w for v, o, w in zip(value, y, weight, strict=True) if v == u and o) for u in levels]
@@ -72,7 +72,7 @@ def bound_by_loops(value, y, weight, draws, seed, *, any_order=False):
             else:
                 ranges.append(largest_interval(steps))
     # of N draws the j-th is passed with probability j / (N + 1)
-    place = 0.95 * (draws + 1)
+    place = confidence * (draws + 1)
     low, high = sorted(ranges)[int(place) - 1], sorted([*ranges, 0.0])[min(int(place) + 1, draws)]
     quantile = low + (place - int(place)) * (high - low)
     return min(1.0, (quantile + 1.0) / n)
@@ -211,17 +211,21 @@ def test_one_against_the_rest_holds_for_all_classes_at_once():
 def test_certified_calibrator_bounds_the_map_in_use():
     p, y = sample(300)
     p = np.round(p, 1)
-    kept = CertifiedCalibrator("passthrough", method="fitted").fit(p, y)
+    kept = CertifiedCalibrator("passthrough").fit(p, y)
     found = kept.cutoff_certificate(n_resamples=39, random_state=2)
+    # half of the risk for the map, half for the constant
+    each = {"confidence": 0.975}
     assert found.upper == pytest.approx(
-        bound_by_loops(np.sort(p), y[np.argsort(p, kind="stable")], np.ones(300), 39, 2)
+        bound_by_loops(np.sort(p), y[np.argsort(p, kind="stable")], np.ones(300), 39, 2, **each)
     )
+    with pytest.raises(ValueError, match="n_resamples"):
+        kept.cutoff_certificate(n_resamples=38)
     assert kept.margin_ == pytest.approx(kept.certificate_ - kept.cutoff_error_)
     assert kept.accepted_
-    with pytest.warns(UserWarning, match="is below the margin"):
+    with pytest.warns(UserWarning, match="so that the constant event rate is used"):
         constant = CertifiedCalibrator("passthrough", target=0.08).fit(p, y)
     assert not constant.accepted_
-    expected = bound_by_loops(np.full(300, y.mean()), y, np.ones(300), 39, 2)
+    expected = bound_by_loops(np.full(300, y.mean()), y, np.ones(300), 39, 2, **each)
     assert constant.cutoff_certificate(n_resamples=39, random_state=2).upper == pytest.approx(expected)
 
 

@@ -298,7 +298,7 @@ def test_pooling_changes_little(monkeypatch):
     p = expit(rng.standard_t(3, 30_000))
     y = (rng.random(30_000) < p**2).astype(int)
     pooled = SplineCalibrator().fit(p, y).transform(p)
-    monkeypatch.setattr(_spline, "_MOST_GROUPS", 10**6)
+    monkeypatch.setattr(_spline, "DISTINCT", 10**6)
     assert np.abs(SplineCalibrator().fit(p, y).transform(p) - pooled).max() < 3e-5
 
 

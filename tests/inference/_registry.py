@@ -63,7 +63,6 @@ TESTS = [
     TestCase("kernel_asymptotic", KernelTest(method="asymptotic"), clusters=False),
     # the samples of the generated tests are continuous
     TestCase("binomial", BinomialTest(max_values=10_000, n_resamples=39)),
-    TestCase("binomial_bonferroni", BinomialTest(correction="bonferroni", max_values=10_000, n_resamples=39)),
     TestCase("sequential", SequentialTest(), ordered=True, clusters=False),
     TestCase("consistency", ConsistencyTest("smooth_ece", n_resamples=19), flip=False, draws=True),
     TestCase("cox", CoxTest(n_resamples=39), draws=True),

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
+from sklearn_calib._core import _blocks
 from sklearn_calib.inference._betting import _rounds
 from sklearn_calib.inference._betting._bets import BettingStream
 from sklearn_calib.inference._betting._rounds import BettingRounds
@@ -69,7 +70,7 @@ def played(y, p, cuts, **params):
     ],
 )
 def test_equals_the_definition(monkeypatch, cuts, lives, adds_wealth):
-    monkeypatch.setattr(_rounds, "_CHUNK", 17)
+    monkeypatch.setattr(_blocks, "BLOCK_ROWS", 17)
     y, p = draw(200, len(cuts), np.square if adds_wealth else None)
     parts = zip(np.split(y, cuts), np.split(p, cuts), strict=True)
     batches = [list(zip(*(a.tolist() for a in part), strict=True)) for part in parts]

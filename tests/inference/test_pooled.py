@@ -7,7 +7,7 @@ import pytest
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib.inference import confidence_interval, expected_under_calibration
-from sklearn_calib.inference._redraw import pooled as pooled_within
+from sklearn_calib.inference._sample_metric import pooled_for_kernel
 from sklearn_calib.metrics import (
     cutoff_calibration_error,
     expected_calibration_error,
@@ -39,7 +39,7 @@ LEFT_ALONE = [
 
 def pooled(metric, grouped):
     bound = bind_kernel(metric, grouped.total)
-    return grouped if bound is None else pooled_within(bound, grouped)
+    return grouped if bound is None else pooled_for_kernel(bound, grouped)
 
 
 def identity(metric):

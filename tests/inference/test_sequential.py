@@ -9,6 +9,7 @@ from scipy.special import expit, logit, ndtri
 from scipy.stats import binom
 from sklearn.base import clone
 
+from sklearn_calib._core import _blocks
 from sklearn_calib.inference import SequentialTest, SequentialTestResult
 from sklearn_calib.inference._betting import _bets, _sequential
 from sklearn_calib.metrics import cutoff_calibration_error
@@ -52,7 +53,7 @@ def draw(n, seed, p_of_truth=None):
 )
 def test_equals_the_definition(monkeypatch, block, chunk, n, truth):
     monkeypatch.setattr(_bets, "BLOCK", block)
-    monkeypatch.setattr(_bets, "_CHUNK", chunk)
+    monkeypatch.setattr(_blocks, "BLOCK_ROWS", chunk)
     y, p = draw(n, n + chunk, truth if callable(truth) else None)
     if truth == "tied":
         p = np.random.default_rng(4).choice([0.1, 0.11, 0.5, 0.9, 0.997], n)
@@ -144,7 +145,7 @@ def test_rejected_at():
 
 @pytest.mark.parametrize("chunk", [8192, 50])
 def test_any_cutting_gives_the_same(monkeypatch, chunk):
-    monkeypatch.setattr(_bets, "_CHUNK", chunk)
+    monkeypatch.setattr(_blocks, "BLOCK_ROWS", chunk)
     rng = np.random.default_rng(11)
     y, p = draw(700, 12, np.sqrt)
     p[::50], y[::50] = 0.0, 0

@@ -1,5 +1,6 @@
 """ReliabilityDisplay and reliability_grid: what is drawn is what was computed."""
 
+import pickle
 from itertools import pairwise, product
 
 import numpy as np
@@ -557,6 +558,47 @@ def test_histograms_of_many_models_have_their_own_rows(forecast):
         )
     bottom = ax.transAxes.inverted().transform(ax.transData.transform((0.0, 0.0)))[1]
     assert bottom > 5 * 0.045
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_axes_of_a_pickled_figure_hold_what_was_drawn(forecast, number):
+    """The next display is drawn as on the original axes."""
+    y, p = forecast
+    _, original = plt.subplots(figsize=(6, 7), layout="constrained")
+    for k in range(number):
+        ReliabilityDisplay.from_predictions(y, p ** (1 + 0.2 * k), name=f"{k}", annotate=True, ax=original)
+    (restored,) = pickle.loads(pickle.dumps(original.figure)).axes
+    pictures = []
+    for ax in (original, restored):
+        last = ReliabilityDisplay.from_predictions(y, p**0.5, name="last", annotate=True, ax=ax)
+        ax.figure.draw_without_rendering()
+        (histogram,) = ax.child_axes
+        assert last.ax_histogram_ is histogram
+        assert len(histogram.patches) == len(ax.texts) == number + 1
+        pictures.append(
+            [
+                [(text.get_text(), text.get_color(), text.get_window_extent().bounds) for text in ax.texts],
+                [tuple(map(np.ndarray.tolist, steps.get_data()[:2])) for steps in histogram.patches],
+                [steps.get_edgecolor() for steps in histogram.patches],
+                [histogram.get_position().bounds, histogram.get_ylim(), histogram.get_ylabel()],
+                [ax.get_xlim(), ax.get_ylim(), last.line_.get_color(), texts(ax)],
+            ]
+        )
+    assert pictures[0] == pictures[1]
+    with pytest.raises(ValueError, match="ax holds a diagram with scale='probability'"):
+        ReliabilityDisplay.from_predictions(y, p, scale="logit", ax=restored)
+
+
+def test_removed_curves_are_forgotten(forecast, ax):
+    y, p = forecast
+    ReliabilityDisplay.from_predictions(y, p, annotate=True, ax=ax)
+    ax.clear()
+    display = ReliabilityDisplay.from_predictions(y, p, scale="logit", annotate=True, ax=ax)
+    assert [text.get_text() for text in ax.texts] == [display.annotation]
+    assert len(display.ax_histogram_.patches) == 1
+    display.line_.remove()
+    display.plot(ax)
+    assert len(ax.texts) == len(display.ax_histogram_.patches) == 1
 
 
 def test_a_bin_with_few_predictions_is_seen(forecast):

@@ -474,10 +474,10 @@ def population_error(name, quantiles, truth):
     if name != "smooth_ece":
         return np.ptp(np.append(0, np.cumsum(residual))) / 2000
     from sklearn_calib._core._grouping import GroupedOutcomes
-    from sklearn_calib.inference._redraw import Redrawn
+    from sklearn_calib.inference._sample_metric import SampleMetric
     from sklearn_calib.metrics import smooth_ece
 
-    bound = Redrawn(smooth_ece, GroupedOutcomes(p, np.ones(2000), np.rint(p)), weighted=True)
+    bound = SampleMetric(smooth_ece, GroupedOutcomes(p, np.ones(2000), np.rint(p)), weighted=True)
     return bound.population(truth(p))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._links import logit
 from sklearn_calib._typing import Array
 from sklearn_calib.inference._betting._tree import N_BINS, BettingTree, smallest_bin, softplus
@@ -27,9 +28,6 @@ GRID = np.array(
 _LOG_INITIAL = np.log(np.append(np.full(len(GRID), 0.5 / len(GRID)), 0.5))
 #: Strategies start at the beginning of every block of so many samples, each start with its initial weight.
 BLOCK = 32
-
-# Samples at a time: a block of all wealths stays in cache.
-_CHUNK = 8192
 
 
 def binned_cutoff_error(residuals: NDArray[Any], n_samples: int) -> float:
@@ -128,12 +126,10 @@ class BettingStream:
 def _chunks(n: int, times: NDArray[np.int64] | None) -> Iterator[Any]:
     """Yield indices of samples, sample i ``times[i]`` times, in chunks."""
     if times is None:
-        for start in range(0, n, _CHUNK):
-            yield slice(start, start + _CHUNK)
-        return
+        return blocks(n)
     ends = np.cumsum(times)
-    for start in range(0, int(ends[-1]), _CHUNK):
-        yield np.searchsorted(ends, np.arange(start, min(start + _CHUNK, int(ends[-1]))), side="right")
+    rows = (np.arange(part.start, part.stop) for part in blocks(int(ends[-1])))
+    return (np.searchsorted(ends, each, side="right") for each in rows)
 
 
 def in_log_odds(y: NDArray[np.int64], p: Array) -> tuple[Array, Array, Array]:

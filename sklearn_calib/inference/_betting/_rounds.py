@@ -10,15 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._typing import Array
 from sklearn_calib.inference._betting._bets import BLOCK, GRID, grid_gains, in_log_odds
 from sklearn_calib.inference._betting._tree import BatchTrees, smallest_bin
 
 # Starts after which a tree is replaced by a new one.
 _LIVES = (16.0, 64.0, 256.0, 1024.0, np.inf)
-
-# Samples at a time.
-_CHUNK = 8192
 
 
 class BettingRounds:
@@ -84,8 +82,7 @@ class BettingRounds:
             self._start()
         gains = np.full(len(GRID), -np.inf if self._dependent else 0.0)
         self._trees.begin()
-        for first in range(0, p.shape[0], _CHUNK):
-            rows = slice(first, first + _CHUNK)
+        for rows in blocks(p.shape[0]):
             outcome, forecast, times = y[rows], p[rows], weight[rows]
             sign, signed, base = in_log_odds(outcome, forecast)
             if self._dependent:

@@ -8,20 +8,18 @@ from scipy.stats import binom
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._multiple import adjust_pvalues
-from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._core._null import TIE, monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     check_fraction,
     check_integer,
-    check_option,
     check_randomness,
     check_size,
 )
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, result_of
-from sklearn_calib.inference._testing._simulated import TIE, simulated
+from sklearn_calib.inference._testing._simulated import simulated
 
-_CORRECTIONS = ("holm", "bonferroni")
 # Numbers of events whose probabilities differ by less than this factor are equally likely; the usual choice.
 _TIE = 1.0 + 1e-7
 # Smallest p-value: what underflows is not impossible.
@@ -78,14 +76,11 @@ class BinomialTest(CalibrationTest):
     .. math:: P = \min(1,\; m \min_g P_g).
 
     The test uses no asymptotic distribution, no bins and no resampling: the level holds for any number of
-    observations. The adjusted p-values in the ``scales`` of the result show which values are miscalibrated;
-    they control the family-wise error rate.
+    observations. The adjusted p-values in the ``scales`` of the result show which values are miscalibrated:
+    Holm's step-down adjustment [2]_ controls the family-wise error rate under any dependence.
 
     Parameters
     ----------
-    correction : {"holm", "bonferroni"}, default="holm"
-        How the p-values of single values are adjusted. Both give the same overall p-value; Holm's step-down
-        adjustment [2]_ is never larger and, like Bonferroni's, valid under any dependence.
     max_values : int or None, default=None
         Largest number of distinct predictions; more raise an error. None allows half the number of
         observations, that is two observations of each value on average: with fewer, the predictions are
@@ -120,9 +115,8 @@ class BinomialTest(CalibrationTest):
     those of simulated samples that have the estimated dependence within clusters: :math:`P_g` is the Monte
     Carlo p-value of :math:`Z_g = |K_g - n_g v_g| / (s_g^2 + 1)^{1/2}`, where :math:`s_g` is the standard
     deviation of the simulated numbers, and 1 keeps values with few expected events from dominating. P-values
-    are adjusted by the joint distribution of the simulated :math:`Z_g` [3]_: "bonferroni" by the largest of
-    all, "holm" by the largest of those that are not yet rejected. The ``statistic`` is the largest
-    :math:`Z_g`.
+    are adjusted by the joint distribution of the simulated :math:`Z_g` [3]_, by the largest of those that are
+    not yet rejected. The ``statistic`` is the largest :math:`Z_g`.
 
     Predictions are distinct if they differ in any bit, so round them to the precision at which they were
     issued. If you round continuous predictions, the rounded ones are tested.
@@ -165,20 +159,17 @@ class BinomialTest(CalibrationTest):
     def __init__(
         self,
         *,
-        correction: str = "holm",
         max_values: int | None = None,
         n_resamples: int = 999,
         reduction: str = "joint",
         random_state: Any = 0,
     ) -> None:
-        self.correction = correction
         self.max_values = max_values
         self.n_resamples = n_resamples
         self.reduction = reduction
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        check_option(self.correction, "correction", _CORRECTIONS)
         if self.max_values is not None:
             check_integer(self.max_values, "max_values")
         check_size(self.n_resamples, "n_resamples")
@@ -197,7 +188,7 @@ class BinomialTest(CalibrationTest):
         null = None
         if grouped.clusters is None and grouped.design is None:
             pvalues[chance] = np.maximum(_minlike(positives[chance], count[chance], value[chance]), _TINY)
-            adjusted[chance] = adjust_pvalues(pvalues[chance], self.correction)
+            adjusted[chance] = adjust_pvalues(pvalues[chance])
             smallest = float(pvalues.min())
             statistic = abs(float(np.log10(smallest))) if smallest > 0.0 else np.inf
             method = f"exact binomial, {values}"
@@ -211,7 +202,7 @@ class BinomialTest(CalibrationTest):
             largest = z.max(axis=0, initial=0.0)
             statistic, null = float(largest[0]), largest[1:]
             pvalues[chance] = [monte_carlo_pvalue(row[0], row[1:], TIE) for row in z]
-            adjusted[chance] = _joint_pvalues(z, self.correction)
+            adjusted[chance] = _joint_pvalues(z)
         frequency, design = positives / count, grouped.design
         if design is not None:
             # numbers of samples; the frequency is weighted
@@ -258,16 +249,14 @@ class BinomialTest(CalibrationTest):
             )
 
 
-def _joint_pvalues(z: Array, correction: str) -> Array:
-    """Return p-values of each row, adjusted by the largest of simulated values; the first column is observed.
+def _joint_pvalues(z: Array) -> Array:
+    """Return p-values of each row, adjusted by the largest simulated value of those that are not above it.
 
-    "holm" compares a value with the largest of those that are not above it.
+    The first column is observed.
     """
     order = np.argsort(-z[:, 0], kind="stable")
     ranked = z[order]
     largest = np.maximum.accumulate(ranked[::-1, 1:])[::-1]
-    if correction == "bonferroni":
-        largest = np.broadcast_to(largest[:1], largest.shape)
     found = [monte_carlo_pvalue(own, null, TIE) for own, null in zip(ranked[:, 0], largest, strict=True)]
     out = np.empty(z.shape[0])
     out[order] = np.maximum.accumulate(found)

@@ -14,6 +14,7 @@ from sklearn_calib._core._clusters import clusters_of_classes
 from sklearn_calib._core._grouping import EventLabels
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import SharedLabels
+from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_generator
 from sklearn_calib.metrics._reductions import multilabel_words, split_classes
@@ -81,7 +82,7 @@ class TestedPart:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _NamedProblem:
     """A binary problem: its name and label, its weight in means, and its samples."""
 
     name: str
@@ -143,18 +144,17 @@ def test_parts(test: Any, sample: ClassSample) -> Any:
 
 def repeated(sample: BinarySample | ClassSample) -> tuple[NDArray[np.intp], Array]:
     """Return the index of each sample, as often as its frequency says, and sampling weights or ones."""
-    index = np.arange(sample.y.shape[0])
     if sample.w is None or sample.sampling:
-        return index, sample.weights
+        return np.arange(sample.y.shape[0]), sample.weights
     if sample.total > _MOST_SAMPLES:
         raise ValueError(
             f"sample_weight stands for {sample.total:.3g} observations, which exceeds the limit of "
             f"{_MOST_SAMPLES:.0e} repeated samples. Pass a subset of the data."
         )
-    return np.repeat(index, sample.w.astype(np.int64)), np.ones(int(sample.total))
+    return written_out(sample.w), np.ones(int(sample.total))
 
 
-def _parts(sample: ClassSample, reduction: str) -> Iterator[_Part]:
+def _parts(sample: ClassSample, reduction: str) -> Iterator[_NamedProblem]:
     """Yield the binary problems of the classes or labels, and then that of the confidence."""
     labels = sample.classes.tolist()
     if sample.y.ndim == 2:
@@ -162,7 +162,7 @@ def _parts(sample: ClassSample, reduction: str) -> Iterator[_Part]:
             column = BinarySample(
                 sample.y[:, k], sample.p[:, k], sample.w, clusters=sample.clusters, sampling=sample.sampling
             )
-            yield _Part(f"label {label}", label, 1.0 / len(labels), column)
+            yield _NamedProblem(f"label {label}", label, 1.0 / len(labels), column)
         return
     for kind in ("classwise", "confidence") if reduction == "joint" else (reduction,):
         problems = split_classes(sample.y, sample.p, kind, sample.w)
@@ -176,10 +176,10 @@ def _parts(sample: ClassSample, reduction: str) -> Iterator[_Part]:
                 name, label = kind, None
             w = found.w / found.w.mean() if found.w is not None and found.sampling else found.w
             part = BinarySample(outcome, probability, w, clusters=found.clusters, sampling=found.sampling)
-            yield _Part(name, label, weight, part, members)
+            yield _NamedProblem(name, label, weight, part, members)
 
 
-def _sharing_labels(parts: list[_Part], sample: ClassSample) -> list[_Part]:
+def _sharing_labels(parts: list[_NamedProblem], sample: ClassSample) -> list[_NamedProblem]:
     """Return parts whose simulated events are those of the same labels."""
     clusters = None
     if sample.clusters is not None:
@@ -195,7 +195,7 @@ def _sharing_labels(parts: list[_Part], sample: ClassSample) -> list[_Part]:
 
 
 def _combined(
-    parts: list[_Part],
+    parts: list[_NamedProblem],
     results: list[Any],
     sample: ClassSample,
     null_hypothesis: str,
@@ -235,7 +235,7 @@ def _combined(
         words = f"{null.shape[0]} simulations, smallest of {len(known)} p-values"
     else:
         pvalues = np.array([r.pvalue for r in results])
-        adjusted, statistic = adjust_pvalues(pvalues, "holm"), float(pvalues.min())
+        adjusted, statistic = adjust_pvalues(pvalues), float(pvalues.min())
         words = f"{base.method}, Holm's correction for {n_parts} p-values"
     # among ties, that of the largest statistic
     order = np.lexsort((-sizes, pvalues, adjusted)).tolist()

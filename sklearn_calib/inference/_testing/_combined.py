@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from sklearn_calib._core._binning import octaves_pooled
-from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
+from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
-from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
+from sklearn_calib._core._null import TIE, draw_positives, monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -24,7 +24,6 @@ from sklearn_calib.inference._testing._cutoff import CutoffTest
 from sklearn_calib.inference._testing._simulated import SimulatedTest, is_large, simulates, spread_of
 from sklearn_calib.inference._testing._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._testing._tcal import (
-    TIE,
     BinaryScales,
     TCal,
     samples_at_once,
@@ -38,9 +37,9 @@ _DEFAULT = ("tcal", "cutoff", "slope")
 _OMNIBUS = ("tcal", "cutoff")
 # "asymptotic" counts greater p-values as this: the cotangent of 1 is infinite.
 _LARGEST = 0.95
-# More distinct predictions are pooled in the bins of a sketch of this precision, on which a sample and its
+# Many distinct predictions are pooled in the bins of a sketch of this precision, on which a sample and its
 # sketch agree.
-_MOST_DISTINCT, _PRECISION = 4096, 11
+_PRECISION = 11
 # Smaller deviations from the mean, relative to the greatest log-odds, are rounding.
 _ROUNDING = 1e-12
 
@@ -186,7 +185,7 @@ class CombinedTest(SimulatedTest):
         names = list(self.components)
         weights, grouped = self._weights(), group_sample(sample)
         pooled, plain = grouped, sample.clusters is None and not sample.sampling
-        if grouped.prob.shape[0] > _MOST_DISTINCT and plain:
+        if grouped.prob.shape[0] > DISTINCT and plain:
             pooled = octaves_pooled(grouped, _PRECISION)
         if simulates(self.method, is_large(sample), sample.clusters):
             # groups of ties, in sorted order

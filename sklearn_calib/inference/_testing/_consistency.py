@@ -1,6 +1,7 @@
 """Any metric as a test of calibration, by Monte Carlo simulation."""
 
 from copy import copy
+from itertools import starmap
 from typing import Any
 
 from sklearn_calib._core._grouping import group_sample
@@ -13,7 +14,7 @@ from sklearn_calib._validation import (
     check_randomness,
     check_size,
 )
-from sklearn_calib.inference._redraw import Metric, Redrawn, reduced_once
+from sklearn_calib.inference._sample_metric import Metric, SampleMetric, defined_values, reduced_once
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, result_of
 from sklearn_calib.inference._testing._simulated import refuse_clusters, simulated
 from sklearn_calib.metrics._names import as_metric, name_of
@@ -109,23 +110,23 @@ class ConsistencyTest(CalibrationTest):
             refuse_clusters(sample.clusters, "resample", self.resample, "labels")
         grouped = group_sample(sample)
         metric = as_metric(self.metric)
-        redrawn = Redrawn(metric, grouped, weighted=sample.w is not None, w=sample.sampling_weights)
-        value = redrawn.estimate
+        bound = SampleMetric(metric, grouped, weighted=sample.w is not None, w=sample.sampling_weights)
+        value = bound.estimate
         if self.resample == "pairs":
             generator = check_generator(self.random_state)
-            null = redrawn.draws(draw_outcomes(redrawn.grouped, self.n_resamples, generator))
+            null = defined_values(
+                starmap(bound.values, draw_outcomes(bound.sample, self.n_resamples, generator))
+            )
         else:
-            weight, power = redrawn.grouped.weight, 0.5 * redrawn.is_error
-            null = redrawn.known(
-                simulated(
-                    self, redrawn.grouped, lambda positives: redrawn.values(weight, positives), power=power
-                )
+            weight, power = bound.sample.weight, 0.5 * bound.is_error
+            null = defined_values(
+                [simulated(self, bound.sample, lambda each: bound.values(weight, each), power=power)]
             )
         return result_of(
             grouped,
             test=f"consistency test of {name_of(metric)}",
             statistic=value,
-            pvalue=monte_carlo_pvalue(value, null, max(_TIE, redrawn.accuracy)),
+            pvalue=monte_carlo_pvalue(value, null, max(_TIE, bound.accuracy)),
             estimate=value,
             method=f"{self.n_resamples} {'simulations' if self.resample == 'labels' else 'resampled pairs'}",
             null_distribution=null,

@@ -10,6 +10,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._core._recalibration import ROWS, LogitOutcomes, Recalibration
+from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option
 from sklearn_calib.inference._testing._base import CalibrationTestResult, result_of
@@ -207,11 +208,11 @@ class CoxTest(SimulatedTest):
             return None
         centre = data.weight * null.prob
         if conditional:
-            times = data.weight.astype(np.int64)
+            rows = written_out(data.weight)
             along = conditional_sums(
-                np.repeat(null.prob, times),
+                null.prob[rows],
                 int(data.positives.sum()),
-                np.repeat(data.u, times),
+                data.u[rows],
                 self.n_resamples,
                 self.random_state,
             )

@@ -7,7 +7,7 @@ import numpy as np
 
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._kernel import median_distance, null_cumulants
-from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._core._null import TIE, monte_carlo_pvalue
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -17,7 +17,7 @@ from sklearn_calib._validation import (
 from sklearn_calib.inference._testing._base import CalibrationTestResult
 from sklearn_calib.inference._testing._classes import REDUCTIONS
 from sklearn_calib.inference._testing._kernel_sample import KernelSample
-from sklearn_calib.inference._testing._simulated import TIE, SimulatedTest, is_large, simulates
+from sklearn_calib.inference._testing._simulated import SimulatedTest, is_large, simulates
 from sklearn_calib.inference._testing._tails import gamma_sf
 
 # The adaptive test uses the median distance times these.

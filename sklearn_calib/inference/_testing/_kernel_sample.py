@@ -10,6 +10,7 @@ from sklearn_calib._core._clusters import Clusters, clusters_of_classes
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample, group_starts
 from sklearn_calib._core._kernel import MAX_DENSE, Form, kernel_form, null_variance
 from sklearn_calib._core._null import MAX_ELEMENTS, draw_positives, sample_labels
+from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample
 from sklearn_calib.inference._testing._simulated import Spread
@@ -57,9 +58,9 @@ class KernelSample:
         found = cls(p[starts], np.add.reduceat(w, starts), counts, scale[starts])
         if sample.clusters is None:
             return found
-        times = w.astype(np.int64)
-        y, p, code, group = (np.repeat(each, times, axis=0) for each in (y, p, sample.clusters[order], group))
-        return replace(found, clusters=clusters_of_classes(y, p, code), point=group)
+        rows = written_out(w)
+        clusters = clusters_of_classes(y[rows], p[rows], sample.clusters[order[rows]])
+        return replace(found, clusters=clusters, point=group[rows])
 
     @property
     def probabilities(self) -> Array:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
-from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
+from sklearn_calib._core._null import TIE, draw_positives, monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
@@ -25,9 +25,6 @@ from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationT
 from sklearn_calib.inference._testing._tails import null_tail
 
 _METHODS = ("auto", "asymptotic", "monte_carlo")
-
-#: What counts as a tie of two standardised statistics.
-TIE = 1e-9
 
 # Smallest ratio of variances under the weighted null hypothesis.
 _LEAST_RATIO = 0.25

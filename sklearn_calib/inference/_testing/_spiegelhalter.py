@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from sklearn_calib._core._binning import slices
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._testing._simulated import (
@@ -75,7 +75,7 @@ class SpiegelhalterTest(SimulatedTest):
 
     def _statistic(self, sample: BinarySample) -> Statistic:
         excess = variance = 0.0
-        for rows in slices(sample.p.shape[0]):
+        for rows in blocks(sample.p.shape[0]):
             p, u = sample.p[rows], 1.0 - 2.0 * sample.p[rows]
             weighted = u if sample.w is None else sample.w[rows] * u
             excess += float((sample.y[rows] - p) @ weighted)

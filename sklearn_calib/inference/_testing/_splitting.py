@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._nested_bins import MAX_LEVEL
-from sklearn_calib._core._null import MAX_ELEMENTS, monte_carlo_pvalue, sample_labels, spawn
+from sklearn_calib._core._null import MAX_ELEMENTS, TIE, monte_carlo_pvalue, sample_labels, spawn
 from sklearn_calib._core._simplex_bins import SharedCells, cell_statistics, nested_alcoves, shared_alcoves
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -21,7 +22,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._testing._classes import REDUCTIONS, repeated
-from sklearn_calib.inference._testing._simulated import TIE, Spread
+from sklearn_calib.inference._testing._simulated import Spread
 from sklearn_calib.inference._testing._tcal import check_smoothness, number_of_bins
 
 # Combinations of means with a smaller variance, relative to that of one class, are left out.
@@ -190,7 +191,7 @@ class SampleSplittingTest(CalibrationTest):
         tests = [self._compare(p, scale, first, roles, label, permuting) for label in range(n_classes)]
         best, null = min(tests, key=lambda pair: pair[0].pvalue)
         z, joint = _means(y, p, scale, self.n_resamples, counting)
-        pvalues = [monte_carlo_pvalue(own[0], own[1:], TIE * (1.0 + own[0])) for own in joint]
+        pvalues = [monte_carlo_pvalue(own[0], own[1:], TIE) for own in joint]
         # Bonferroni over the classes, and a third of alpha for each part
         pvalues.append(n_classes * best.pvalue)
         part = int(np.argmin(pvalues))
@@ -248,14 +249,13 @@ class SampleSplittingTest(CalibrationTest):
             return np.mean(found, axis=0)
 
         values = [average(own[:, np.newaxis])]
-        step = max(1, MAX_ELEMENTS // max(rows.shape[0], 1))
-        for begin in range(0, self.n_resamples, step):
-            r = min(step, self.n_resamples - begin)
+        for some in blocks(self.n_resamples, MAX_ELEMENTS, rows.shape[0]):
+            r = some.stop - some.start
             shuffled = [generator.permuted(np.tile(first[s], (r, 1)), axis=1).T for s in strata]
             values.append(average(np.concatenate(shuffled)))
         z = _standardized(np.concatenate(values))
         largest = z.max(axis=1)
-        pvalue = monte_carlo_pvalue(largest[0], largest[1:], TIE * (1.0 + abs(largest[0])))
+        pvalue = monte_carlo_pvalue(largest[0], largest[1:], TIE)
         # the second role exchanges which half has simulated labels
         observed = sizes[0][0] + sum(size[1] for size in sizes[1:])
         simulated = rows.shape[0] + strata[1].shape[0] * (len(roles) - 1) - observed

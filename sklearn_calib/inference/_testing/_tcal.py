@@ -23,7 +23,7 @@ from sklearn_calib._core._binning import uniform_bins
 from sklearn_calib._core._clusters import Clusters, clusters_of_classes, dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._nested_bins import MAX_LEVEL, NestedBins, NullMoments
-from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
+from sklearn_calib._core._null import TIE, draw_positives, monte_carlo_pvalue
 from sklearn_calib._core._simplex_bins import class_moments, nested_alcoves, simulated_statistics
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
@@ -49,9 +49,6 @@ from sklearn_calib.inference._testing._tails import SMALLEST_PVALUE, gamma_sf
 
 _METHODS = ("auto", "monte_carlo", "asymptotic", "theory")
 _COMBINE = ("weighted", "bonferroni")
-
-#: What counts as a tie of two standardised statistics.
-TIE = 1e-8
 
 #: The approximation of "asymptotic" needs so many effective pairs: with fewer, T jumps when the outcomes of
 #: one pair deviate, and no continuous distribution approximates it. (In simulations of rare events the levels
@@ -317,8 +314,7 @@ class TCal(CalibrationTest):
         elif adaptive:
             statistic, tail = smallest if weighted else float(tails[best]), "lower"
             if null is not None:
-                # statistics of equal samples differ by rounding
-                pvalue = monte_carlo_pvalue(-smallest, -null, 1e-9 * smallest)
+                pvalue = monte_carlo_pvalue(-smallest, -null)
             elif weighted:
                 tails = np.clip(smallest * weights[usable], SMALLEST_PVALUE, 1.0)
                 pvalue = any_exceeds(tails, found.correlation)
@@ -415,8 +411,8 @@ def _by_simulation(
     if tolerance:
         centred = z - z.mean(axis=0)
         skewness = (centred**3).mean(axis=0) / np.maximum((centred**2).mean(axis=0) ** 1.5, 1e-300)
-    slack = TIE * (np.abs(values[0]) + deviation)
-    pvalues = np.array([monte_carlo_pvalue(t[0], t[1:], tie) for t, tie in zip(values.T, slack, strict=True)])
+    columns = zip(values.T, TIE * deviation, strict=True)
+    pvalues = np.array([monte_carlo_pvalue(t[0], t[1:], tie) for t, tie in columns])
     tails, null = pvalues, values[1:, 0] if scales.n_bins.shape[0] == 1 else None
     if weights is not None:
         tails = gamma_sf(z, skewness)

@@ -1,4 +1,4 @@
-"""Any metric on samples simulated under perfect calibration."""
+"""Any metric on simulated samples of a binary problem."""
 
 import warnings
 from collections.abc import Callable, Iterable
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-from sklearn_calib._core._null import bootstrap_counts, draw_null
 from sklearn_calib._core._weights import effective_size
 from sklearn_calib._typing import Array
 from sklearn_calib.metrics._metric_kernel import (
@@ -84,7 +83,7 @@ def check_weights_count(metric: Metric, grouped: GroupedOutcomes) -> None:
         )
 
 
-def pooled(bound: BoundKernel, grouped: GroupedOutcomes) -> GroupedOutcomes:
+def pooled_for_kernel(bound: BoundKernel, grouped: GroupedOutcomes) -> GroupedOutcomes:
     """Return fewer groups, with the same null distribution of the metric to a thousandth; or the same groups.
 
     Predictions that share a bin of the metric's kernel are replaced by their mean. A single value can move by
@@ -99,13 +98,26 @@ def pooled(bound: BoundKernel, grouped: GroupedOutcomes) -> GroupedOutcomes:
     return grouped if 2 * starts.shape[0] > grouped.prob.shape[0] else grouped.pooled(starts)
 
 
-class Redrawn:
+def defined_values(values: Iterable[Array]) -> Array:
+    """Return values on simulated samples that are not NaN; raise if these are few, or infinite."""
+    every = np.concatenate(list(values))
+    defined = every[~np.isnan(every)]
+    if 2 * defined.shape[0] < every.shape[0] or np.isinf(defined).any():
+        raise ValueError(
+            f"metric is NaN on {np.isnan(every).sum()} and infinite on {np.isinf(every).sum()} of "
+            f"{every.shape[0]} simulated samples. Pass a metric that is finite on most of them, or more "
+            "samples of both classes."
+        )
+    return defined
+
+
+class SampleMetric:
     """A metric on samples of the same distinct predictions.
 
-    The metric is evaluated on ``grouped`` first, so that it can check its own parameters. One that is not
-    batched is given counts as ``sample_weight`` if ``weighted``. The attribute ``grouped`` has the
-    predictions to simulate from, of the sample, or pooled if ``pool``; values of other samples can differ
-    from those of the metric by ``accuracy``. Of sampling weights ``w``, automatic parameters are those of the
+    The metric is evaluated on ``grouped`` first, so that it can check its own parameters. One without a
+    kernel is called with counts as ``sample_weight`` if ``weighted``. The attribute ``sample`` has the
+    predictions to simulate from: ``grouped``, or pooled if ``pool``; values of other samples can differ from
+    those of the metric by ``accuracy``. Of sampling weights ``w``, automatic parameters are those of the
     effective number of samples.
     """
 
@@ -121,110 +133,72 @@ class Redrawn:
         self.metric = metric
         self.weighted = weighted
         bound = bind_kernel(metric, grouped.total if w is None else effective_size(w))
-        # the weights of merged samples have another effective number
+        # the weights of pooled samples have another effective number
         self._sized = metric if bound is None else partial(metric, **bound.params)
-        self.grouped = grouped if bound is None or not pool else pooled(bound, grouped)
-        self._evaluate = None if bound is None else bound.evaluator(self.grouped.prob, grouped.total)
+        self.sample = grouped if bound is None or not pool else pooled_for_kernel(bound, grouped)
+        self._evaluate = None if bound is None else bound.evaluator(self.sample.prob, grouped.total)
         if weighted and self._evaluate is None:
             check_weights_count(metric, grouped)
         # one that has the dimension of residuals
         self.is_error = bound is not None and bound.kernel.calibration_error
-        given = grouped.weight, grouped.positives
-        self.estimate = metric_value(self._sized, grouped.prob, *given, weighted)
+        self.estimate = metric_value(self._sized, grouped.prob, grouped.weight, grouped.positives, weighted)
         # the log loss of a contradicted 0 or 1
         if bound is None or self.is_error or self.estimate != np.inf:
-            _finite(self.estimate, *given)
+            _finite(self.estimate, grouped.weight, grouped.positives)
         self.accuracy = 0.0 if bound is None or self._evaluate is None else bound.accuracy
-
-    @property
-    def batched(self) -> bool:
-        """Whether a kernel evaluates many samples at once."""
-        return self._evaluate is not None
-
-    @property
-    def rarer(self) -> float:
-        """Number of samples of the rarer class."""
-        samples = self.grouped.samples
-        events = float(samples.positives.sum())
-        return min(events, samples.total - events)
-
-    def null_samples(self, n_draws: int, generator: np.random.Generator) -> Any:
-        """Yield samples under perfect calibration, as :meth:`values` takes them."""
-        return draw_null(self.grouped, n_draws, generator)
-
-    def bootstrap_samples(self, n_draws: int, generator: np.random.Generator) -> Any:
-        """Yield bootstrap samples."""
-        return bootstrap_counts(self.grouped, n_draws, generator)
 
     def values(self, count: Array, positives: Any) -> Array:
         """Return the metric of r samples: counts (groups,) or (groups, r), and of positives (groups, r)."""
         count = count if count.ndim == 2 else count[:, np.newaxis]
         if self._evaluate is not None:
-            if self.grouped.clusters is not None or self.grouped.design is not None:
-                # samples of clusters and of sampling weights differ in size, and the kernel is bound to one
-                factor = self.grouped.total / count.sum(axis=0)
+            # samples of clusters and of sampling weights differ in size, and the kernel is bound to one
+            factor = self.sample.total / count.sum(axis=0)
+            if (factor != 1.0).any():
                 count, positives = count * factor, positives * factor
             return self._evaluate(count, positives)
         counts = np.broadcast_to(count, positives.shape)
         return np.array(
             [
-                metric_value(self._sized, self.grouped.prob, rows, events.astype(np.float64), self.weighted)
+                metric_value(self._sized, self.sample.prob, rows, events.astype(np.float64), self.weighted)
                 for rows, events in zip(counts.T, positives.T, strict=True)
             ]
         )
-
-    def draws(self, samples: Iterable[tuple[Array, Any]]) -> Array:
-        """Return the metric of all samples on which it is defined, that is not NaN."""
-        return self.known(np.concatenate([self.values(count, positives) for count, positives in samples]))
-
-    def known(self, values: Array) -> Array:
-        """Return the values that are not NaN; raise if these are few, or infinite."""
-        known = values[~np.isnan(values)]
-        if 2 * known.shape[0] < values.shape[0] or np.isinf(known).any():
-            raise ValueError(
-                f"metric is NaN on {np.isnan(values).sum()} and infinite on {np.isinf(values).sum()} of "
-                f"{values.shape[0]} simulated samples. Pass a metric that is finite on most of them, or more "
-                "samples of both classes."
-            )
-        return known
 
     def resampled_populations(self, truth: Array, count: Array) -> Array:
         """Return the metric of populations in which the predictions have the counts (groups, r)."""
         assert self._evaluate_population is not None
         # samples of sampling weights differ in size
-        count = count * (self.grouped.total * self._copies / count.sum(axis=0))
+        count = count * (self.sample.total * self._copies / count.sum(axis=0))
         return self._evaluate_population(count, truth[:, np.newaxis] * count)
 
     @property
-    def other_direction(self) -> Callable[[Array, Array], Array] | None:
-        """Return what a metric with a kernel declares on the lower end of its intervals."""
+    def least_favourable(self) -> Callable[[Array, Array], Array] | None:
+        """What a metric with a kernel declares on the lower end of its intervals."""
         bound = None if self._evaluate_population is None else bind_kernel(self.metric, np.inf)
-        return None if bound is None else bound.kernel._other_direction
+        return None if bound is None else bound.kernel._least_favourable
 
     def population(self, truth: Array) -> float:
         """Return the metric of a population with event probabilities ``truth``: many copies of it."""
-        count = self.grouped.weight * self._copies
+        count = self.sample.weight * self._copies
         # whole numbers, so that metrics that correct for the sample size use a large one
         positives = np.minimum(np.rint(truth * count), count)
         if self._evaluate_population is not None:
-            value = value_of_groups(
-                self._evaluate_population, GroupedOutcomes(self.grouped.prob, count, positives)
-            )
-            return _finite(value, count, positives)
-        value = metric_value(self.metric, self.grouped.prob, count, positives, True)
+            population = GroupedOutcomes(self.sample.prob, count, positives)
+            value = value_of_groups(self._evaluate_population, population)
+        else:
+            value = metric_value(self.metric, self.sample.prob, count, positives, True)
         return _finite(value, count, positives)
 
     @property
     def _copies(self) -> float:
         """Copies of each sample in a population, a power of two."""
-        return float(2.0 ** np.floor(np.log2(_POPULATION / self.grouped.total)))
+        return float(2.0 ** np.floor(np.log2(_POPULATION / self.sample.total)))
 
     @cached_property
     def _evaluate_population(self) -> Evaluate | None:
         bound = bind_kernel(self.metric, np.inf)
-        found = (
-            None if bound is None else bound.evaluator(self.grouped.prob, self.grouped.total * self._copies)
-        )
-        if found is None and not self.weighted:
-            check_weights_count(self.metric, self.grouped)
-        return found
+        total = self.sample.total * self._copies
+        evaluate = None if bound is None else bound.evaluator(self.sample.prob, total)
+        if evaluate is None and not self.weighted:
+            check_weights_count(self.metric, self.sample)
+        return evaluate
