@@ -85,11 +85,7 @@ def lipschitz_program(y, p, w):
         rows += [step, -step]
         limits += [values[i + 1] - values[i]] * 2
     solution = linprog(
-        -c,
-        A_ub=np.array(rows) if rows else None,
-        b_ub=limits or None,
-        bounds=[(-1, 1)] * m,
-        method="highs",
+        -c, A_ub=np.array(rows) if rows else None, b_ub=limits or None, bounds=[(-1, 1)] * m, method="highs"
     )
     return -solution.fun / w.sum()
 

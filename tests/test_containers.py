@@ -10,6 +10,7 @@ from sklearn_calib import _validation as v
 from sklearn_calib import inference, metrics
 from sklearn_calib._validation import as_array, missing_values, shape_of
 from tests._containers import CONTAINERS, Exchangeable, StandInTensor, memory_map, over
+from tests._samples import simulated
 
 
 @pytest.fixture(scope="module")
@@ -239,9 +240,7 @@ class _Counted:
     ],
 )
 def test_one_copy_of_foreign_arrays(call):
-    rng = np.random.default_rng(0)
-    p = rng.random(100)
-    y = (rng.random(100) < p).astype(int)
+    y, p = simulated(100)
     outcomes, predictions = _Counted(y), _Counted(p)
     assert str(call(outcomes, predictions)) == str(call(y, p))
     assert (outcomes.copies, predictions.copies) == (1, 1)

@@ -12,6 +12,7 @@ from sklearn_calib.metrics._scores import log_loss
 from sklearn_calib.report import CalibrationRequirements
 from tests import _every as every
 from tests._registry import METRICS
+from tests._samples import simulated
 from tests.calibrators._registry import CALIBRATORS
 
 Y, P = every.binary()
@@ -98,9 +99,7 @@ def test_log_loss_of_extreme_predictions():
 
 
 def test_log_loss_by_name_is_infinite_where_a_certainty_is_contradicted():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=200)
-    y = (rng.uniform(size=200) < p).astype(int)
+    y, p = simulated(200)
     certain = np.where(np.arange(200) < 2, 1.0 - y, p)
     agrees = np.where(np.arange(200) < 2, y, p)
     for clusters in (None, np.arange(200) // 4):

@@ -25,6 +25,7 @@ from sklearn_calib.metrics import (
     score_decomposition,
     smooth_ece_result,
 )
+from tests._samples import simulated
 
 VOID = {"br", "hr", "img", "link", "input", "meta"}
 EVIL = "<script>alert('1')</script> & \"quoted\""
@@ -73,9 +74,7 @@ def numbers(text):
 
 def results():
     """Results of each kind, by name."""
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=200)
-    y = (rng.uniform(size=200) < p**1.5).astype(int)
+    y, p = simulated(200, truth=1.5)
     few = {"metric": cutoff_calibration_error, "n_resamples": 20, "random_state": 0}
     return {
         "tcal": TCal(n_resamples=99, random_state=0).test(y, p),

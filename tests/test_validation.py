@@ -9,11 +9,7 @@ from sklearn_calib import _validation as v
 from sklearn_calib.calibrators import HistogramBinningCalibrator, SplineCalibrator
 from sklearn_calib.datasets import make_forecasts, make_multiclass_forecasts
 from sklearn_calib.inference import HosmerLemeshowTest, TCal
-from sklearn_calib.metrics import (
-    expected_calibration_error,
-    lower_distance_to_calibration,
-    smooth_ece,
-)
+from sklearn_calib.metrics import expected_calibration_error, lower_distance_to_calibration, smooth_ece
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.report import calibration_report
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch

@@ -16,6 +16,7 @@ from sklearn_calib.calibrators import (
     StructuredMatrixScalingCalibrator,
     TemperatureCalibrator,
 )
+from tests._samples import simulated
 
 
 class Fixed(LogisticRegression):
@@ -35,9 +36,7 @@ class Fixed(LogisticRegression):
 
 
 def sample(n=400, power=1.0, seed=0):
-    rng = np.random.default_rng(seed)
-    p = rng.uniform(0.02, 0.98, n)
-    return p, (rng.random(n) < p**power).astype(int)
+    return simulated(n, "uniform", 0.02, 0.98, seed=seed, truth=power)[::-1]
 
 
 def test_losses_and_standard_errors_of_calibrators_without_parameters():
@@ -167,9 +166,7 @@ def test_result_is_the_chosen_calibrator_fitted_to_all_rows():
     ],
 )
 def test_finds_the_simplest_family_that_holds_the_truth(truth, expected):
-    rng = np.random.default_rng(1)
-    p = rng.uniform(0.02, 0.98, 3000)
-    y = (rng.random(3000) < truth(p)).astype(int)
+    y, p = simulated(3000, "uniform", 0.02, 0.98, seed=1, truth=truth)
     assert AutoCalibrator().fit(p, y).selection_.chosen in expected
 
 

@@ -7,6 +7,7 @@ from scipy.special import expit, logit
 from scipy.stats import beta as beta_law
 
 from sklearn_calib.calibrators import BetaCalibrator, PlattCalibrator
+from tests._samples import simulated
 
 EPS = 2.0**-53
 FORMS = ["abm", "ab", "am"]
@@ -120,9 +121,7 @@ def test_one_slope_is_platt_scaling_of_the_log_odds():
 
 
 def test_ab_passes_through_one_half():
-    rng = np.random.default_rng(4)
-    p = rng.random(500)
-    y = (rng.random(500) < p**2).astype(int)
+    y, p = simulated(500, seed=4, truth=2)
     calibrator = BetaCalibrator(parameters="ab").fit(p, y)
     assert calibrator.transform([0.5])[0] == pytest.approx(0.5, abs=1e-15)
     assert abs(calibrator.a_ - calibrator.b_) > 0.1

@@ -21,11 +21,7 @@ from sklearn_calib.calibrators import (
 @pytest.mark.parametrize(
     ("scores", "weight", "message"),
     [
-        (
-            [0.2, 1e200],
-            None,
-            r"X contains 1e\+200 at index 1, but scores must lie between -1e\+100 and",
-        ),
+        ([0.2, 1e200], None, r"X contains 1e\+200 at index 1, but scores must lie between -1e\+100 and"),
         ([0.2, 0.7], [1.0, 1e300], r"sample_weight sums to 1e\+300, but must sum to a number from 1e-100 to"),
         ([0.2, 0.7], [1e-300, 1e-300], r"sample_weight sums to 2e-300, but must sum"),
     ],

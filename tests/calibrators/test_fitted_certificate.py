@@ -18,13 +18,12 @@ from sklearn_calib.calibrators import (
 )
 from sklearn_calib.calibrators._certificate import pooled_outcomes
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
+from tests._samples import simulated
 from tests.calibrators._registry import calibrators_with
 
 
 def sample(n=240, seed=0):
-    rng = np.random.default_rng(seed)
-    p = np.round(rng.random(n), 2)
-    y = (rng.random(n) < 0.1 + 0.6 * p).astype(int)
+    y, p = simulated(n, seed=seed, truth=lambda p: 0.1 + 0.6 * p, digits=2)
     return p, y
 
 

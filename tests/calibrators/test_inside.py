@@ -20,6 +20,7 @@ from sklearn_calib.calibrators import (
     VennAbersCalibrator,
 )
 from sklearn_calib.monitor import StreamingCalibrator
+from tests._samples import simulated
 from tests.calibrators._own import Keeper
 from tests.calibrators._registry import CALIBRATORS, once_a_class
 
@@ -40,9 +41,7 @@ INNER = [case for case in CALIBRATORS if case.name not in FREQUENCIES]
 
 def ordinary():
     """Forecasts that are a little timid, and some of 0 and 1 that are right."""
-    rng = np.random.default_rng(0)
-    p = rng.beta(0.3, 0.3, 400)
-    y = (rng.random(400) < expit(1.5 * np.log(p / (1 - p)))).astype(int)
+    y, p = simulated(400, "beta", 0.3, 0.3, truth=lambda p: expit(1.5 * np.log(p / (1 - p))))
     return np.concatenate([p, np.repeat([0.0, 1.0], 10)]), np.concatenate([y, np.repeat([0, 1], 10)])
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from sklearn_calib.calibrators import ModifiedPlattCalibrator, PlattCalibrator
 from sklearn_calib.metrics import cutoff_result
+from tests._samples import simulated
 
 # Rossellini et al. (2025), Figure 4: the score is uniform on four values, event probabilities 1, 0, 0, 1
 SCORES = np.array([0.0, 0.25, 0.5, 1.0])
@@ -35,9 +36,7 @@ def test_the_modified_one_does_not():
 
 
 def test_a_right_curve_is_kept():
-    rng = np.random.default_rng(0)
-    p = rng.random(5000)
-    y = (rng.random(5000) < p).astype(int)
+    y, p = simulated(5000)
     calibrator, platt = ModifiedPlattCalibrator().fit(p, y), PlattCalibrator().fit(p, y)
     assert not calibrator.fallback_used_
     assert calibrator.platt_cutoff_error_ == calibrator.training_cutoff_error_

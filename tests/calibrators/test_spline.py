@@ -199,10 +199,7 @@ def test_curve_and_lines_share_by_their_weights_of_akaike(seed, slope, link):
     found = SplineCalibrator(n_knots=7, link=link)
     found.fit(p if link == "logit" else z, y)
     np.testing.assert_allclose(
-        found.transform(GRID if link == "logit" else logit(GRID)),
-        expected[n:],
-        rtol=0,
-        atol=5e-6,
+        found.transform(GRID if link == "logit" else logit(GRID)), expected[n:], rtol=0, atol=5e-6
     )
     assert found.effective_parameters_ == pytest.approx(parameters, abs=1e-4)
     assert found.penalty_ == best

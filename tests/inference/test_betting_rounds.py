@@ -10,6 +10,7 @@ import pytest
 from sklearn_calib.inference._betting import _rounds
 from sklearn_calib.inference._betting._bets import BettingStream
 from sklearn_calib.inference._betting._rounds import BettingRounds
+from tests._samples import simulated
 from tests.inference._bets import GRID, Cell, ratio
 
 INF = math.inf
@@ -49,9 +50,7 @@ def reference(batches, lives, adds_wealth):
 
 
 def draw(n, seed, truth=None):
-    rng = np.random.default_rng(seed)
-    p = rng.uniform(0.02, 0.98, n)
-    return (rng.random(n) < (p if truth is None else truth(p))).astype(np.int64), p
+    return simulated(n, "uniform", 0.02, 0.98, seed=seed, truth=lambda p: p if truth is None else truth(p))
 
 
 def played(y, p, cuts, **params):

@@ -7,6 +7,7 @@ from scipy.stats import cauchy
 
 from sklearn_calib.inference import CombinedTest, CoxTest, CutoffTest, SpiegelhalterTest, TCal
 from sklearn_calib.sketch import CalibrationSketch
+from tests._samples import simulated
 from tests.inference import _properties
 
 ALL = ("tcal", "cutoff", "intercept", "slope", "spiegelhalter")
@@ -61,9 +62,7 @@ def test_one_component_is_that_test():
 @pytest.mark.parametrize(("n", "rate"), [(10_000, 0.5), (60_000, 0.5), (60_000, 0.01)])
 def test_a_sample_and_its_sketch_agree(n, rate):
     """By simulation, by asymptotic distributions, and by simulation of rare events."""
-    rng = np.random.default_rng(1)
-    p = rng.beta(2 * rate, 2 * (1 - rate), n)
-    y = (rng.random(n) < p).astype(int)
+    y, p = simulated(n, "beta", 2 * rate, 2 * (1 - rate), seed=1)
     outcome, mean, weight = CalibrationSketch().update(y, p).weighted_sample()
     raw = CombinedTest().test(y, p)
     sketched = CombinedTest().test(outcome, mean, sample_weight=weight, weights="frequency")
@@ -127,9 +126,7 @@ def test_harmonic_mean_by_hand():
     ],
 )
 def test_power_against_everything(method, name, curve):
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.2, 0.8, 4000)
-    y = (rng.random(4000) < curve(p)).astype(int)
+    y, p = simulated(4000, "uniform", 0.2, 0.8, truth=curve)
     result = CombinedTest(components=ALL, method=method, n_resamples=499, random_state=0).test(y, p)
     assert result.rejects(0.01)
     assert next(part.pvalue for part in result.scales if part.name == name) <= 0.01

@@ -18,6 +18,7 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
     net_benefit,
 )
+from tests._samples import simulated, simulated_classes
 
 compare_pairs = partial(compare_models, intervals=False)
 
@@ -219,9 +220,7 @@ def test_level_of_calibrated_models(draw):
 
 
 def test_power_and_words():
-    rng = np.random.default_rng(0)
-    p = rng.random(800)
-    y = rng.random(800) < p
+    y, p = simulated(800)
     metric = cutoff_calibration_error
     result = compare_models(y, {"a": p, "b": p**2}, metric=metric, n_resamples=199)
     (pair,), model = result.pairs, result.models[0]
@@ -292,9 +291,7 @@ def test_labels_columns_and_seed():
 
 
 def test_several_classes():
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet([1, 1, 1], 400)
-    y = (rng.random((400, 1)) >= p.cumsum(axis=1)).sum(axis=1)
+    y, p = simulated_classes(400, [1, 1, 1])
     flat = 0.5 * p + 0.5 / 3
 
     def metric(y_true, y_proba):
@@ -415,14 +412,7 @@ def test_compare_models_keeps_the_good_ones(metric):
 
 def test_reference_and_table():
     y, predictions = models()
-    result = compare_pairs(
-        y,
-        predictions,
-        metric=ece,
-        reference="squared",
-        n_resamples=199,
-        random_state=0,
-    )
+    result = compare_pairs(y, predictions, metric=ece, reference="squared", n_resamples=199, random_state=0)
     assert [(pair.name_a, pair.name_b) for pair in result.pairs] == [
         (name, "squared") for name in ("true", "noisy", "half")
     ]
@@ -558,9 +548,7 @@ def test_ties_count_whatever_the_unit_of_the_metric(seed):
 
 
 def test_pooled_splits_of_many_predictions_agree_with_a_plain_loop():
-    rng = np.random.default_rng(0)
-    p = rng.random(9000)
-    y = (rng.random(9000) < p).astype(int)
+    y, p = simulated(9000)
 
     @MetricKernel(calibration_error=True)
     def loop(y_true, y_proba):
@@ -597,8 +585,7 @@ def test_eight_models_with_the_default_number_of_resamples():
 
 @pytest.mark.parametrize("metric", [brier, ece], ids=["brier", "ece"])
 @pytest.mark.parametrize(
-    "n_runs",
-    [pytest.param(50, marks=pytest.mark.thorough), pytest.param(150, marks=pytest.mark.weekly)],
+    "n_runs", [pytest.param(50, marks=pytest.mark.thorough), pytest.param(150, marks=pytest.mark.weekly)]
 )
 def test_family_wise_error_rate_of_eight_equal_models(metric, n_runs):
     hits = 0
@@ -631,9 +618,7 @@ def test_text_names_the_metric_and_what_is_compared():
 
 
 def test_a_constant_in_the_best_set_is_noted():
-    rng = np.random.default_rng(0)
-    p = rng.random(400)
-    y = (rng.random(400) < p).astype(int)
+    y, p = simulated(400)
     models = {"base": np.full(400, 0.5), "low": np.full(400, 0.1), "true": p}
     errors = compare_pairs(y, models, n_resamples=59)
     assert errors.constant == ("base", "low")
@@ -643,9 +628,7 @@ def test_a_constant_in_the_best_set_is_noted():
 
 
 def classes(n=120, n_classes=4):
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.full(n_classes, 0.3), n)
-    y = (rng.random((n, 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
+    y, p = simulated_classes(n, np.full(n_classes, 0.3))
     return y, p, np.sqrt(p) / np.sqrt(p).sum(axis=1, keepdims=True)
 
 

@@ -13,6 +13,7 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
     smooth_ece,
 )
+from tests._samples import simulated_classes
 from tests.inference import _properties
 
 BINNED = partial(expected_calibration_error, n_bins=5)
@@ -93,9 +94,7 @@ def test_differences_of_rounding_are_ties():
 
 
 def test_a_metric_of_the_confidence_is_reduced_once():
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(3), 60)
-    y = (rng.random((60, 1)) > p.cumsum(axis=1)[:, :2]).sum(axis=1)
+    y, p = simulated_classes(60, np.ones(3))
     test = ConsistencyTest("area_under_risk_coverage", n_resamples=19, reduction="confidence")
     assert test.test(y, p).statistic == pytest.approx(area_under_risk_coverage(y, p), abs=1e-12)
     test = ConsistencyTest("area_under_risk_coverage", n_resamples=19)

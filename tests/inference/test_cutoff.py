@@ -8,6 +8,7 @@ import pytest
 from sklearn_calib.inference import CutoffTest
 from sklearn_calib.metrics import cutoff_calibration_error
 from tests._references import brownian_range_tail
+from tests._samples import simulated
 from tests.inference import _properties
 
 ASYMPTOTIC = CutoffTest(method="asymptotic")
@@ -51,9 +52,7 @@ def test_power():
 
 
 def test_auto_decides_by_effective_size():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.4, 0.6, 9000)
-    y = rng.random(9000) < p
+    y, p = simulated(9000, "uniform", 0.4, 0.6)
     assert CutoffTest().test(y, p).method == "asymptotic"
     drawn = CutoffTest(random_state=0).test(y[:1000], p[:1000])
     assert drawn.method == "999 simulations"

@@ -24,12 +24,11 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.metrics._names import as_metric, metric_names
+from tests._samples import simulated, simulated_classes
 
 
 def sample(n=400, slope=1.0, seed=0):
-    rng = np.random.default_rng(seed)
-    p = rng.random(n)
-    return (rng.random(n) < expit(slope * logit(p))).astype(int), p
+    return simulated(n, seed=seed, truth=lambda p: expit(slope * logit(p)))
 
 
 def population(metric, slope):
@@ -460,18 +459,14 @@ def test_coverage_of_metrics_that_are_not_calibration_errors(name, n, n_runs):
     )
 
     def draw(seed):
-        rng = np.random.default_rng(seed)
-        p = rng.beta(2, 3, n)
-        return (rng.random(n) < expit(1.6 * logit(p))).astype(int), p
+        return simulated(n, "beta", 2, 3, seed=seed, truth=lambda p: expit(1.6 * logit(p)))
 
     low, high = binom.ppf([0.0025, 0.9975], n_runs, 0.95)
     assert low <= hits(metric, truth, draw, n_runs, n_resamples=40) <= high
 
 
 def test_intervals_of_metrics_that_are_not_calibration_errors():
-    rng = np.random.default_rng(1)
-    p = rng.beta(2, 3, 1000)
-    y = (rng.random(1000) < expit(1.6 * logit(p))).astype(int)
+    y, p = simulated(1000, "beta", 2, 3, seed=1, truth=lambda p: expit(1.6 * logit(p)))
     for metric in (*OTHERS.values(), "refinement_loss"):
         interval = confidence_interval(y, p, metric=metric, n_resamples=20)
         assert interval.method == "bootstrap"
@@ -714,9 +709,7 @@ def test_bad_arguments_of_several_classes(labels, options, named):
 
 @pytest.mark.parametrize("reduction", [None, "classwise", "confidence", "top-label"])
 def test_a_metric_of_the_confidence_is_reduced_once(reduction):
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(3), 60)
-    y = (rng.random((60, 1)) > p.cumsum(axis=1)[:, :2]).sum(axis=1)
+    y, p = simulated_classes(60, np.ones(3))
     given = {} if reduction is None else {"reduction": reduction}
     wanted = metrics.area_under_risk_coverage(y, p, **given)
     found = confidence_interval(y, p, metric="area_under_risk_coverage", n_resamples=20, **given)

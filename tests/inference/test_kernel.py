@@ -12,6 +12,7 @@ from sklearn_calib._validation import check_binary, check_class_sample
 from sklearn_calib.inference import KernelScale, KernelTest
 from sklearn_calib.inference._testing import _kernel_sample
 from sklearn_calib.inference._testing._kernel_sample import KernelSample
+from tests._samples import simulated
 from tests.inference import _properties
 
 
@@ -217,9 +218,7 @@ def test_power():
     limit = KernelTest(method="asymptotic")
     hits = []
     for seed in range(20):
-        rng = np.random.default_rng([7, seed])
-        p = rng.uniform(size=1000)
-        y = (rng.random(1000) < expit(logit(p) + 0.25)).astype(int)
+        y, p = simulated(1000, seed=[7, seed], truth=lambda p: expit(logit(p) + 0.25))
         hits.append((drawn.test(y, p).rejects(), limit.test(y, p).rejects()))
     assert np.mean(hits, axis=0).min() > 0.7
     labels, q = class_sample(300, 4, power=3)
@@ -235,9 +234,7 @@ def test_adaptive_leaves_out_bandwidths_at_which_no_two_rows_are_near():
 
 
 def test_adaptive_sees_what_oscillates():
-    rng = np.random.default_rng(3)
-    p = rng.uniform(0.1, 0.9, 2000)
-    y = (rng.random(2000) < p + 0.1 * np.sin(50 * p)).astype(int)
+    y, p = simulated(2000, "uniform", 0.1, 0.9, seed=3, truth=lambda p: p + 0.1 * np.sin(50 * p))
     result = KernelTest(bandwidth="adaptive", n_resamples=199, random_state=0).test(y, p)
     assert result.pvalue == 1 / 200
     assert [scale.bandwidth for scale in result.scales] == sorted(

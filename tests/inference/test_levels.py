@@ -45,13 +45,7 @@ QUICK = {
     "cutoff asymptotic": (CutoffTest(method="asymptotic"), wide(500), 150, (0.1,), 0.6),
     "cutoff of eight": (CutoffTest(method="asymptotic"), wide(8), 150, (0.1,), 0.0),
     "quantile bins": (HosmerLemeshowTest(method="asymptotic"), wide(400), 150, (0.1,), 0.7),
-    "equal bins": (
-        HosmerLemeshowTest(method="asymptotic", strategy="uniform"),
-        wide(400),
-        150,
-        (0.1,),
-        0.7,
-    ),
+    "equal bins": (HosmerLemeshowTest(method="asymptotic", strategy="uniform"), wide(400), 150, (0.1,), 0.7),
     "spiegelhalter": (SpiegelhalterTest(method="asymptotic"), wide(300), 200, (0.1, 0.9), 0.9),
     "consistency": (ConsistencyTest(BINNED, n_resamples=19), wide(40), 80, (0.1,), 0.8),
 }

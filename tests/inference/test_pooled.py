@@ -16,6 +16,7 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.metrics._metric_kernel import bind_kernel
+from tests._samples import simulated
 
 POOLING = [
     smooth_ece,
@@ -118,9 +119,7 @@ def test_cells_end_where_bins_do():
 
 @pytest.mark.thorough
 def test_intervals_and_floors_of_pooled_and_repeated_rows_agree():
-    rng = np.random.default_rng(3)
-    p = rng.random(30_000)
-    y = rng.random(30_000) < 0.9 * p
+    y, p = simulated(30_000, seed=3, truth=lambda p: 0.9 * p)
     # the same rows with few distinct predictions are not pooled
     coarse = (np.floor(p * 2000) + 0.5) / 2000
     assert pooled(smooth_ece, group_outcomes(y.astype(np.int64), coarse)).prob.shape[0] == 2000

@@ -337,8 +337,7 @@ def test_multicalibration_error_finds_what_averages_do_not():
 
 
 @pytest.mark.parametrize(
-    "n_runs",
-    [pytest.param(60, marks=pytest.mark.thorough), pytest.param(300, marks=pytest.mark.weekly)],
+    "n_runs", [pytest.param(60, marks=pytest.mark.thorough), pytest.param(300, marks=pytest.mark.weekly)]
 )
 def test_level(n_runs):
     """A calibrated model has a segment reported, or a significant error, in 5% of the samples."""

@@ -87,10 +87,7 @@ def check_level(test, design, n, repetitions, alphas=(0.05,), seed=0):
         _properties.check_level(pvalues, alpha)
 
 
-@pytest.mark.parametrize(
-    ("test", "design", "n"),
-    [(HosmerLemeshowTest(), "rare", 60)],
-)
+@pytest.mark.parametrize(("test", "design", "n"), [(HosmerLemeshowTest(), "rare", 60)])
 def test_asymptotic_tests_exceed_the_level_of_small_samples(test, design, n):
     """So that the tests of the level could fail."""
     with pytest.raises(AssertionError, match="reject"):

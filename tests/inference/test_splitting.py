@@ -8,6 +8,7 @@ from scipy.stats import binom
 
 from sklearn_calib._core._simplex_bins import alcoves
 from sklearn_calib.inference import SampleSplittingTest, TCal
+from tests._samples import simulated
 from tests.inference import _properties
 
 
@@ -20,9 +21,7 @@ def class_sample(n, seed, power=1.0, n_classes=3):
 
 def slope(n, seed, a):
     """Uniform predictions z with event probabilities z + a (z - 1/2)."""
-    rng = np.random.default_rng(seed)
-    z = rng.random(n)
-    return (rng.random(n) < z + a * (z - 0.5)).astype(int), z
+    return simulated(n, seed=seed, truth=lambda z: z + a * (z - 0.5))
 
 
 def slow_norm(y, p, power):
@@ -80,10 +79,9 @@ def test_two_samples_are_those_of_the_definition(cross_fit):
     columns = np.column_stack((1 - p, p))
     first = np.isin(np.arange(12), [0, 1, 2, 4, 6, 8])
     # labels in both roles; the second one is used with cross_fit
-    roles = [
-        np.array([1, 1, 1, 1, 1, 1, 0, 1, 0, 1, 1, 0]),
-        np.array([1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 1, 1]),
-    ][: 1 + cross_fit]
+    roles = [np.array([1, 1, 1, 1, 1, 1, 0, 1, 0, 1, 1, 0]), np.array([1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 1, 1])][
+        : 1 + cross_fit
+    ]
     # floor(N^(2 / (4 s + 1))) bins, N = 4 samples with label 1
     test = SampleSplittingTest(smoothness=0.3, n_resamples=2000)
     found, null = test._compare(columns, np.ones(p.shape[0]), first, roles, 1, np.random.default_rng(0))
@@ -169,9 +167,7 @@ def constant_and_wrong(n, seed):
 
 
 def narrow_and_wrong(n, seed):
-    rng = np.random.default_rng(seed)
-    p = rng.uniform(0.25, 0.35, n)
-    return (rng.random(n) < p + 0.2).astype(int), p
+    return simulated(n, "uniform", 0.25, 0.35, seed=seed, truth=lambda p: p + 0.2)
 
 
 @pytest.mark.parametrize("cross_fit", [False, pytest.param(True, marks=pytest.mark.thorough)])

@@ -11,12 +11,7 @@ from sklearn_calib._core._nested_bins import NestedBins
 from sklearn_calib._core._null import draw_positives
 from sklearn_calib.inference import TCal
 from sklearn_calib.inference._testing._tails import gamma_sf
-from sklearn_calib.inference._testing._tcal import (
-    FEWEST_PAIRS,
-    any_exceeds,
-    chain_correlation,
-    scale_weights,
-)
+from sklearn_calib.inference._testing._tcal import FEWEST_PAIRS, any_exceeds, chain_correlation, scale_weights
 from tests.core.test_nested_bins import dyadic_moments, naive_statistic
 from tests.inference._properties import check_level, sample
 

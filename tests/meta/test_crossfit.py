@@ -8,11 +8,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import StackingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import (
-    GroupKFold,
-    StratifiedKFold,
-    cross_val_predict,
-)
+from sklearn.model_selection import GroupKFold, StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC

@@ -15,10 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import SVC
 from sklearn.utils import get_tags
 
-from sklearn_calib.calibrators import (
-    IsotonicCalibrator,
-    PlattCalibrator,
-)
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.meta import CalibratedClassifier
 from tests._optional import pandas as pd
 from tests._optional import polars as pl

@@ -340,11 +340,7 @@ def cost_risk(threshold):
 def test_guarantee_by_long_simulation(n):
     for model, make, risk in (
         (SelectiveClassifier(given(), target=0.2), calibrated, lambda t: (1 - t) / 2 if t > 0.5 else 0.25),
-        (
-            SelectiveClassifier(given(), target=0.2, risk="false_discovery"),
-            calibrated,
-            lambda t: (1 - t) / 2,
-        ),
+        (SelectiveClassifier(given(), target=0.2, risk="false_discovery"), calibrated, lambda t: (1 - t) / 2),
         (SelectiveClassifier(given(), target=0.164 if n > 3000 else 0.2), coarse, coarse_risk),
         (SelectiveClassifier(given(), target=0.35, risk=COSTS), calibrated, cost_risk),
     ):

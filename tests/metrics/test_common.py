@@ -5,6 +5,7 @@ import pytest
 
 from sklearn_calib import metrics
 from tests._registry import METRICS
+from tests._samples import simulated
 
 every_metric = pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
 
@@ -91,9 +92,7 @@ def test_fractional_weights(case):
 @pytest.mark.thorough
 @every_metric
 def test_large_sample_agrees_with_its_weighted_summary(case):
-    rng = np.random.default_rng(8)
-    p = np.round(rng.beta(0.7, 1.3, 300_000), 3)
-    y = (rng.random(300_000) < p**1.3).astype(int)
+    y, p = simulated(300_000, "beta", 0.7, 1.3, seed=8, truth=1.3, digits=3)
     keys, counts = np.unique(np.column_stack([y, p]), axis=0, return_counts=True)
     summary = case.call(keys[:, 0].astype(int), keys[:, 1], sample_weight=counts)
     assert case.call(y, p) == pytest.approx(summary, abs=1e-6)

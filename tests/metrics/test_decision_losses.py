@@ -19,6 +19,7 @@ from sklearn_calib.metrics import (
 )
 from sklearn_calib.scorers import get_scorer
 from tests._references import decision_gap, isotonic_by_extremes
+from tests._samples import simulated
 
 
 def samples():
@@ -142,13 +143,7 @@ def test_the_biased_square_of_the_kernel_error_is_truthful():
         assert expected(square, p, truth) >= least - 1e-15
 
 
-@pytest.mark.parametrize(
-    "metric",
-    [
-        partial(decision_risk_gap, threshold="max"),
-        calibration_decision_loss,
-    ],
-)
+@pytest.mark.parametrize("metric", [partial(decision_risk_gap, threshold="max"), calibration_decision_loss])
 def test_pooled_predictions_have_the_same_null_distribution(metric):
     p = np.random.default_rng(0).beta(0.5, 2.0, 20_000)
     pooled = expected_under_calibration(None, p, metric=metric, n_resamples=30, random_state=0)
@@ -159,9 +154,7 @@ def test_pooled_predictions_have_the_same_null_distribution(metric):
 
 
 def test_intervals_of_the_new_errors():
-    rng = np.random.default_rng(0)
-    p = rng.random(500)
-    y = rng.random(500) < p**2
+    y, p = simulated(500, truth=2)
     # the gap at t of the population is the integral of t - x^2 from t to sqrt(t), largest at t = 0.375
     found = confidence_interval(
         y, p, metric=partial(decision_risk_gap, threshold="max"), n_resamples=40, random_state=0

@@ -83,11 +83,7 @@ def test_limits():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ({"score": "spherical"}, "score"),
-        ({"y_proba": [0.1, 1.2]}, "y_proba"),
-    ],
+    ("arguments", "named"), [({"score": "spherical"}, "score"), ({"y_proba": [0.1, 1.2]}, "y_proba")]
 )
 def test_bad_input(arguments, named):
     with pytest.raises(ValueError, match=named):

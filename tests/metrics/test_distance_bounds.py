@@ -13,6 +13,7 @@ from sklearn_calib.metrics import (
     interval_calibration_error,
     lower_distance_to_calibration,
 )
+from tests._samples import simulated
 
 
 def transport_program(y, p, w, grid):
@@ -126,9 +127,7 @@ def test_only_more_predictions_than_bins_are_gathered():
 
 def test_many_predictions():
     """Gathering moves the lower distance by no more than it says, and the interval error only upwards."""
-    rng = np.random.default_rng(0)
-    p = rng.random(200)
-    y = (rng.random(200) < 0.5 + 0.4 * np.sin(12 * p)).astype(int)
+    y, p = simulated(200, truth=lambda p: 0.5 + 0.4 * np.sin(12 * p))
     exact = lower_distance_to_calibration(y, p, n_bins=200)
     coarse = distance_from_calibration(y, p, n_bins=50)
     assert coarse.lower == max(coarse.transport - coarse.resolution, coarse.smooth / 2)

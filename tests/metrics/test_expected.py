@@ -65,10 +65,7 @@ def test_intervals_hold_for_every_truth_that_the_certificate_allows(c):
         # a vertex of the set of truths that the certificate allows, or a point between two
         truths = [
             linprog(
-                rng.normal(size=9),
-                np.r_[sums, -sums],
-                np.r_[c + sums @ p, c - sums @ p],
-                bounds=(0, 1),
+                rng.normal(size=9), np.r_[sums, -sums], np.r_[c + sums @ p, c - sums @ p], bounds=(0, 1)
             ).x
             for _ in range(2)
         ]

@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from sklearn_calib.metrics import expected_calibration_error, logit_smoothed_ece
 from tests._references import logit_smoothed_ece_at
+from tests._samples import simulated
 
 EPS = 2.0**-53
 
@@ -68,9 +69,7 @@ def test_consistent_for_the_ece():
     # Theorem 5.4 with the default bandwidth: E|E[Y|p] - p| = E|p^2 - p| = 1/6 for uniform p
     errors = []
     for n in (1_000, 30_000, 500_000):
-        rng = np.random.default_rng(n)
-        p = rng.random(n)
-        y = (rng.random(n) < p**2).astype(int)
+        y, p = simulated(n, seed=n, truth=2)
         errors.append(abs(logit_smoothed_ece(y, p) - 1 / 6))
     assert errors[2] < 2e-3
     assert errors[2] < errors[0]

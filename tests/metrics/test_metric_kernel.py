@@ -22,6 +22,7 @@ from sklearn_calib.metrics import (
 )
 from sklearn_calib.metrics._metric_kernel import bind_kernel, declaration
 from sklearn_calib.metrics._names import as_metric, metric_names
+from tests._samples import simulated
 
 NORMS = [("l1", False), ("l2", False), ("max", False), ("l2", True)]
 BINNED = [
@@ -187,9 +188,7 @@ def test_a_metric_of_the_user_declares_a_kernel():
     def fast(y_true, y_proba, sample_weight=None, power=1.0):
         return plain(y_true, y_proba, sample_weight, power)
 
-    rng = np.random.default_rng(3)
-    p = rng.random(60)
-    y = (rng.random(60) < p**2).astype(int)
+    y, p = simulated(60, seed=3, truth=2)
     options = {"n_resamples": 39, "random_state": 0}
     for power in (1.0, 2.0):
         ours, theirs = (partial(metric, power=power) for metric in (fast, plain))
@@ -227,9 +226,7 @@ def test_floor_test_and_interval_are_those_of_the_loop(metric):
     def loop(y_true, y_proba, sample_weight=None):
         return metric(y_true, y_proba, sample_weight=sample_weight)
 
-    rng = np.random.default_rng(2)
-    p = rng.random(70).round(2)
-    y = (rng.random(70) < p**1.3).astype(int)
+    y, p = simulated(70, seed=2, truth=1.3, digits=2)
     ours, theirs = (
         expected_under_calibration(None, p, metric=m, random_state=0, n_resamples=40) for m in (metric, loop)
     )

@@ -90,11 +90,9 @@ def test_three_classes_and_a_class_that_is_missing():
 def test_names_and_functions_give_the_same_inference(name, forecast):
     y, p, _ = forecast
     y, p = y[:40], np.clip(p[:40], 0.01, 0.99)
-    function = {
-        **NAMES,
-        "log_loss": lambda y, p: log_loss(y, p, labels=[0, 1]),
-        "smooth_ece": smooth_ece,
-    }[name]
+    function = {**NAMES, "log_loss": lambda y, p: log_loss(y, p, labels=[0, 1]), "smooth_ece": smooth_ece}[
+        name
+    ]
     by_name, by_function = (
         expected_under_calibration(None, p, metric=metric, n_resamples=19, random_state=0)
         for metric in (name, function)

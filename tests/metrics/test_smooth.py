@@ -5,12 +5,9 @@ import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import norm
 
-from sklearn_calib.metrics import (
-    logit_smoothed_ece,
-    smooth_ece,
-    smooth_ece_result,
-)
+from sklearn_calib.metrics import logit_smoothed_ece, smooth_ece, smooth_ece_result
 from tests._references import absolute_integral, folded_gaussian_sum, smooth_ece_at
+from tests._samples import simulated
 
 
 def sample(seed=0, n=30):
@@ -93,9 +90,7 @@ def test_perfect_groups_have_no_error_at_any_scale():
 
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 def test_curve_and_density(scale):
-    rng = np.random.default_rng(2)
-    p = rng.beta(2, 3, 150)
-    y = (rng.random(150) < p**1.4).astype(int)
+    y, p = simulated(150, "beta", 2, 3, seed=2, truth=1.4)
     result = smooth_ece_result(y, p, scale=scale)
     assert result.scale == scale
     assert (np.diff(result.grid) > 0).all()
@@ -180,9 +175,7 @@ def test_density_is_not_negative_by_rounding():
 
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 def test_a_guess_from_some_rows_changes_nothing(scale):
-    rng = np.random.default_rng(2)
-    p = rng.beta(0.7, 0.9, 100_000)
-    y = (rng.random(100_000) < p**1.2).astype(int)
+    y, p = simulated(100_000, "beta", 0.7, 0.9, seed=2, truth=1.2)
     expected = smooth_ece(y, p, scale=scale)
     # even where these rows mislead: sorted, with an error that is not the same everywhere
     order = np.argsort(p)

@@ -15,6 +15,7 @@ from sklearn_calib._core._recalibration import LogitOutcomes
 from sklearn_calib._core._smooth_logistic import smooth_frequency
 from sklearn_calib.metrics import calibration_summary, integrated_calibration_index
 from sklearn_calib.metrics._summary import _weighted_quantile
+from tests._samples import simulated
 
 
 def sample(seed, n=150):
@@ -380,9 +381,7 @@ def test_the_line_is_found_for_extreme_predictions_and_frequencies(y, p, w):
 
 
 def test_predictions_of_0_and_1_do_not_change_intercept_and_slope():
-    rng = np.random.default_rng(1)
-    p = rng.beta(2, 3, 2000)
-    y = (rng.random(2000) < expit(1.08 * logit(p))).astype(int)
+    y, p = simulated(2000, "beta", 2, 3, seed=1, truth=lambda p: expit(1.08 * logit(p)))
     p[:20], p[20:30] = 1.0, 0.0
     clusters = np.arange(2000) // 4
     for given in ({}, {"method": "profile"}, {"clusters": clusters}):

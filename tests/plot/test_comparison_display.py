@@ -11,12 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_calib.inference import (
-    ModelComparison,
-    ModelPair,
-    ModelSummary,
-    compare_models,
-)
+from sklearn_calib.inference import ModelComparison, ModelPair, ModelSummary, compare_models
 from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
 from sklearn_calib.plot import ComparisonDisplay
 

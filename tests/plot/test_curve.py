@@ -13,6 +13,7 @@ from sklearn_calib.metrics import expected_calibration_error, score_decompositio
 from sklearn_calib.plot._bands import clopper_pearson, wilson_interval
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._smooth_curve import KernelWindow
+from tests._samples import simulated
 
 
 def _effective_size(t, p, w, s):
@@ -296,9 +297,7 @@ def test_rare_events_are_smoothed_in_log_odds_up_to_a_thousandth_of_the_axis():
 
 
 def test_balanced_predictions_are_smoothed_as_probabilities():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.0, 0.3, 500)
-    y = (rng.random(500) < p).astype(int)
+    y, p = simulated(500, "uniform", 0.0, 0.3)
     gaps = np.diff(reliability_curve(check_binary(y, p)).predicted)
     np.testing.assert_allclose(gaps, gaps[0])
 

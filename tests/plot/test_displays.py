@@ -26,6 +26,7 @@ from sklearn_calib.plot import (
     TestDisplay,
     reliability_grid,
 )
+from tests._samples import simulated
 
 mpl = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -75,9 +76,7 @@ DRAWN = [reliability, cutoff, decision, comparison, benefit, murphy, plane, risk
 
 @pytest.fixture(scope="module")
 def forecast():
-    rng = np.random.default_rng(0)
-    p = rng.beta(0.7, 0.9, 80).round(2)
-    return (rng.random(80) < p**1.5).astype(int), p
+    return simulated(80, "beta", 0.7, 0.9, truth=1.5, digits=2)
 
 
 @pytest.mark.parametrize("draw", DRAWN)
@@ -141,8 +140,7 @@ def test_the_legend_lies_below_the_axes_and_within_the_figure(forecast, draw, si
 
 
 @pytest.mark.parametrize(
-    "draw",
-    [pytest.param(draw, marks=() if draw is cutoff else pytest.mark.thorough) for draw in ALL],
+    "draw", [pytest.param(draw, marks=() if draw is cutoff else pytest.mark.thorough) for draw in ALL]
 )
 def test_new_figures_grow_by_their_legend(forecast, draw):
     heights = []
@@ -166,9 +164,7 @@ def test_small_values_are_printed_with_two_significant_digits():
         assert number_text(value, 3) == text
     assert number_text(0.010149, 3, 3) == "0.0101"
     assert [number_text(value) for value in (0.25, 12.5, np.nan)] == ["0.2500", "12.5000", "nan"]
-    rng = np.random.default_rng(0)
-    p = rng.beta(1, 1999, 10_000)
-    y = (rng.random(10_000) < p).astype(int)
+    y, p = simulated(10_000, "beta", 1, 1999)
     shown = f"{smooth_ece(y, p):.2g}"
     assert float(shown) < 0.001
     assert ReliabilityDisplay.from_predictions(y, p).line_.get_label().split(" = ")[1][:7] == shown
@@ -259,9 +255,7 @@ def test_labels_are_not_mathematics(forecast):
 
 @pytest.mark.parametrize(("power", "found"), [(1.0, "no evidence of miscalibration"), (3.0, "miscalibrated")])
 def test_headlines_state_the_finding_and_its_pvalue(power, found):
-    rng = np.random.default_rng(3)
-    p = rng.random(300)
-    y = (rng.random(300) < p**power).astype(int)
+    y, p = simulated(300, seed=3, truth=power)
     walk = CutoffDisplay.from_predictions(y, p, n_resamples=199, show_legend=False)
     assert walk.line_.get_label().endswith(f"{found} (p = {walk.test.pvalue:.2g})")
     tested = TestDisplay.from_result(walk.test)

@@ -20,6 +20,7 @@ from sklearn_calib.metrics import (
 from sklearn_calib.plot import ReliabilityDisplay, reliability_grid
 from sklearn_calib.plot._curve import reliability_curve
 from tests._optional import pandas as pd
+from tests._samples import simulated, simulated_classes
 
 mpl = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -29,9 +30,7 @@ CURVES = pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])
 
 @pytest.fixture(scope="module")
 def forecast():
-    rng = np.random.default_rng(0)
-    p = rng.beta(0.7, 0.9, 300)
-    return (rng.random(300) < p**1.5).astype(int), p
+    return simulated(300, "beta", 0.7, 0.9, truth=1.5)
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +44,7 @@ def rare():
 
 @pytest.fixture(scope="module")
 def classes():
-    rng = np.random.default_rng(1)
-    proba = rng.dirichlet([1.0, 1.5, 0.7], 200)
-    codes = (proba.cumsum(axis=1) < rng.random(200)[:, None]).sum(axis=1)
+    codes, proba = simulated_classes(200, [1.0, 1.5, 0.7], seed=1)
     return np.array(["bird", "cat", "dog"])[codes], proba
 
 
@@ -445,9 +442,7 @@ def test_counts_of_large_samples_fit_into_default_figures(largest):
 
 
 def test_a_grid_of_seven():
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(7), 200)
-    y = (p.cumsum(axis=1) > rng.random((200, 1))).argmax(axis=1)
+    y, p = simulated_classes(200, np.ones(7))
     given = {"curve": "binned", "band": None, "show_histogram": False}
     figure = reliability_grid(y, p, labels=range(7), **given, show_legend=False)[0].figure_
     # the eighth place of the grid is empty

@@ -21,15 +21,14 @@ from sklearn_calib.inference import (
 )
 from sklearn_calib.metrics import cutoff_calibration_error
 from sklearn_calib.plot import TestDisplay
+from tests._samples import simulated
 
 pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
 def forecast():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=400)
-    return (rng.random(400) < p**1.1).astype(int), p
+    return simulated(400, truth=1.1)
 
 
 def made(statistic, draws, tail="upper", **changes):
@@ -231,9 +230,7 @@ def test_from_estimator_is_from_predictions():
 
 @pytest.mark.parametrize("level", [0.05, 0.001])
 def test_the_path_of_a_sequential_test(level):
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=400)
-    y = (rng.random(400) < p**1.4).astype(int)
+    y, p = simulated(400, truth=1.4)
     result = SequentialTest().test(y, p)
     display = TestDisplay.from_result(result, confidence=1 - level)
     x, shown = display.observed_.get_data()

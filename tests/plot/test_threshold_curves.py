@@ -16,12 +16,8 @@ from sklearn_calib.metrics import (
     net_benefit,
     score_decomposition,
 )
-from sklearn_calib.plot import (
-    DecisionCurveDisplay,
-    DecisionDisplay,
-    MurphyDisplay,
-    ScoreDecompositionDisplay,
-)
+from sklearn_calib.plot import DecisionCurveDisplay, DecisionDisplay, MurphyDisplay, ScoreDecompositionDisplay
+from tests._samples import simulated
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -68,10 +64,7 @@ def test_the_axis_has_the_range_of_the_thresholds(data, display):
     # predictions below 1/2, or above: by default, thresholds between them and 0, or 1, without one in 200
     end = 0.1 * np.sort(p)[-2]
     rare = (np.random.default_rng(1).random(300) < 0.1 * p).astype(int)
-    for outcome, given, low, high in (
-        (rare, 0.1 * p, 0.0, end),
-        (1 - rare, 1 - 0.1 * p, 1 - end, 1.0),
-    ):
+    for outcome, given, low, high in ((rare, 0.1 * p, 0.0, end), (1 - rare, 1 - 0.1 * p, 1 - end, 1.0)):
         left, right, x = shown(outcome, {"a": given, "b": given})
         np.testing.assert_allclose(x, low + (high - low) * np.arange(1, 100) / 100)
         assert low - 0.01 < left < x[0] < x[-1] < right < high + 0.01
@@ -395,9 +388,7 @@ def test_plane_is_the_decomposition(data):
 
 
 def test_large_differences_at_high_thresholds_leave_the_others_visible(data):
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=2000)
-    y = (rng.random(2000) < p).astype(int)
+    y, p = simulated(2000)
     models = {"true": p, "overconfident": np.clip(3 * p - 1, 0.001, 0.999)}
     display = DecisionCurveDisplay.from_predictions(y, models, reference="true")
     curve = display.curves["overconfident"]

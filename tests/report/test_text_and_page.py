@@ -10,6 +10,7 @@ import pytest
 from sklearn_calib.report import calibration_report
 from sklearn_calib.report._page import _templates
 from sklearn_calib.report._words import one_line
+from tests._samples import simulated
 from tests.report._page import checked
 
 
@@ -138,9 +139,7 @@ def labelled():
     """Report and page of labels with dollars and weights by class."""
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.1, 0.9, 200).round(2)
-    y = (rng.random(200) < p).astype(int)
+    y, p = simulated(200, "uniform", 0.1, 0.9, digits=2)
     labels, w = np.array(["$A$", "$\\frac{1}$ <z>"])[y], np.where(y, 1.0, 3.0)
     found = calibration_report(labels, p, pos_label="$\\frac{1}$ <z>", sample_weight=w, n_resamples=20)
     return found, found.to_html(title="Häuser")

@@ -12,6 +12,7 @@ from sklearn_calib._core._binning import POSITIONS, octave_bins
 from sklearn_calib._core._links import logit
 from sklearn_calib.inference import TCal
 from sklearn_calib.sketch import CalibrationSketch
+from tests._samples import simulated
 
 KINDS = ("uniform", "skewed", "rare", "both ends", "few values", "one cell")
 ROUNDING = 1e-9
@@ -207,9 +208,7 @@ def test_decisions(case, threshold):
 
 
 def test_bounds_shrink_with_the_precision():
-    rng = np.random.default_rng(0)
-    p = rng.random(200_000)
-    y = rng.random(200_000) < p**1.2
+    y, p = simulated(200_000, truth=1.2)
     both = metrics.cutoff_calibration_error, metrics.smooth_ece
     exact = [metric(y, p) for metric in both]
     errors = []

@@ -107,10 +107,7 @@ def test_random_tables_are_read_as_by_the_csv_module(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (
-            ["0,1.5"],
-            "row 5002 of column 'p' is 1.5, not a probability in [0, 1]; percentages must",
-        ),
+        (["0,1.5"], "row 5002 of column 'p' is 1.5, not a probability in [0, 1]; percentages must"),
         (["0,half"], "row 5002 of column 'p' is 'half', not a number."),
         (['0,"0,5"'], "row 5002 of column 'p' is '0,5', not a number; write decimals with a point."),
         (["0,50%"], "row 5002 of column 'p' is '50%', not a number; write percentages as fractions."),

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
+from tests._samples import simulated
 
 
 def rows(n, seed=0):
-    rng = np.random.default_rng(seed)
-    p = rng.uniform(size=n)
-    return (rng.random(n) < p).astype(int), p
+    return simulated(n, seed=seed)
 
 
 def sketch_of(y, p, w=None):
@@ -304,12 +303,7 @@ def test_bad_parameters(make, kind, message):
         (10, [1.0, np.nan], ValueError, "time contains nan at index 1"),
         (1e-12, 1e9, ValueError, "too far from 0"),
         (timedelta(10), [DAYS[0], np.datetime64("NaT", "ns")], ValueError, "NaT at index 1, not a date"),
-        (
-            timedelta(10),
-            np.datetime64("1000-01-01"),
-            ValueError,
-            "at index 0, not a date of the years",
-        ),
+        (timedelta(10), np.datetime64("1000-01-01"), ValueError, "at index 0, not a date of the years"),
         (timedelta(10), [DAYS[0], np.datetime64("2262-01-01")], ValueError, "at index 1, not a date"),
         (
             timedelta(10),
