@@ -9,23 +9,10 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sklearn_calib import plot
 from sklearn_calib._html import number_text
 from sklearn_calib.inference import SpiegelhalterTest
 from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
-from sklearn_calib.plot import (
-    BinningDisplay,
-    ComparisonDisplay,
-    CutoffDisplay,
-    DecisionCurveDisplay,
-    DecisionDisplay,
-    MonitorDisplay,
-    MurphyDisplay,
-    ReliabilityDisplay,
-    RiskCoverageDisplay,
-    ScoreDecompositionDisplay,
-    TestDisplay,
-    reliability_grid,
-)
 from tests._samples import simulated
 
 mpl = pytest.importorskip("matplotlib")
@@ -33,42 +20,42 @@ plt = pytest.importorskip("matplotlib.pyplot")
 
 
 def reliability(y, p, **params):
-    return ReliabilityDisplay.from_predictions(y, p, curve="binned", **params)
+    return plot.ReliabilityDisplay.from_predictions(y, p, curve="binned", **params)
 
 
 def cutoff(y, p, **params):
-    return CutoffDisplay.from_predictions(y, p, n_resamples=99, **params)
+    return plot.CutoffDisplay.from_predictions(y, p, n_resamples=99, **params)
 
 
 def decision(y, p, **params):
-    return DecisionDisplay.from_predictions(y, p, n_resamples=39, **params)
+    return plot.DecisionDisplay.from_predictions(y, p, n_resamples=39, **params)
 
 
 def comparison(y, p, **params):
     models = {"$a$": p, "b": p**2}
-    return ComparisonDisplay.from_predictions(
+    return plot.ComparisonDisplay.from_predictions(
         y, models, metrics=cutoff_calibration_error, n_resamples=39, **params
     )
 
 
 def benefit(y, p, **params):
-    return DecisionCurveDisplay.from_predictions(y, {"$a$": p, "b": p**2}, n_resamples=39, **params)
+    return plot.DecisionCurveDisplay.from_predictions(y, {"$a$": p, "b": p**2}, n_resamples=39, **params)
 
 
 def murphy(y, p, **params):
-    return MurphyDisplay.from_predictions(y, p, band="simultaneous", n_resamples=39, **params)
+    return plot.MurphyDisplay.from_predictions(y, p, band="simultaneous", n_resamples=39, **params)
 
 
 def plane(y, p, **params):
-    return ScoreDecompositionDisplay.from_predictions(y, {"$a$": p, "b": p**2}, **params)
+    return plot.ScoreDecompositionDisplay.from_predictions(y, {"$a$": p, "b": p**2}, **params)
 
 
 def risk_coverage(y, p, **params):
-    return RiskCoverageDisplay.from_predictions(y, p, confidence=0.95, **params)
+    return plot.RiskCoverageDisplay.from_predictions(y, p, confidence=0.95, **params)
 
 
 def binning(y, p, **params):
-    return BinningDisplay(np.linspace(0.05, 0.2, 100), np.full(100, 0.1)).plot(**params)
+    return plot.BinningDisplay(np.linspace(0.05, 0.2, 100), np.full(100, 0.1)).plot(**params)
 
 
 DRAWN = [reliability, cutoff, decision, comparison, benefit, murphy, plane, risk_coverage, binning]
@@ -108,11 +95,11 @@ def test_style_in_force_reaches_new_figures(forecast, draw):
 
 def monitor(y, p, **params):
     history = {"time": [1, 2], "log_evidence": [0.0, 1.0], "alert": [False, False], "smooth_ece": [0.1, 0.1]}
-    return MonitorDisplay(history, threshold=20.0).plot(**params)
+    return plot.MonitorDisplay(history, threshold=20.0).plot(**params)
 
 
 def observed(y, p, **params):
-    return TestDisplay.from_predictions(y, p, test=SpiegelhalterTest(), **params)
+    return plot.TestDisplay.from_predictions(y, p, test=SpiegelhalterTest(), **params)
 
 
 ALL = [*DRAWN, observed]
@@ -151,11 +138,11 @@ def test_new_figures_grow_by_their_legend(forecast, draw):
     assert heights[1] == pytest.approx(heights[0], rel=0.03)
 
 
-@pytest.mark.parametrize("draw", [*ALL, reliability_grid, monitor])
+@pytest.mark.parametrize("draw", [*ALL, plot.reliability_grid, monitor])
 def test_unknown_keywords_are_named_before_a_figure_is_made(forecast, draw):
     y, p = forecast
     with pytest.raises(TypeError, match="'hue' is neither a parameter of this display nor a property"):
-        draw(y, {"a": p, "b": p**2} if draw is reliability_grid else p, hue="red")
+        draw(y, {"a": p, "b": p**2} if draw is plot.reliability_grid else p, hue="red")
     assert plt.get_fignums() == []
 
 
@@ -167,7 +154,7 @@ def test_small_values_are_printed_with_two_significant_digits():
     y, p = simulated(10_000, "beta", 1, 1999)
     shown = f"{smooth_ece(y, p):.2g}"
     assert float(shown) < 0.001
-    assert ReliabilityDisplay.from_predictions(y, p).line_.get_label().split(" = ")[1][:7] == shown
+    assert plot.ReliabilityDisplay.from_predictions(y, p).line_.get_label().split(" = ")[1][:7] == shown
 
 
 @pytest.mark.parametrize(
@@ -204,7 +191,7 @@ def test_without_matplotlib(monkeypatch, forecast, draw):
         draw(*forecast)
 
 
-@pytest.mark.parametrize("display", [ReliabilityDisplay, CutoffDisplay])
+@pytest.mark.parametrize("display", [plot.ReliabilityDisplay, plot.CutoffDisplay])
 def test_from_estimator_is_from_predictions(display):
     X, y = load_breast_cancer(return_X_y=True)
     words = np.where(y == 1, "good", "bad")
@@ -232,7 +219,7 @@ def test_from_estimator_is_from_predictions(display):
         display.from_estimator(model, X, y)
     # the labels are those of the estimator
     with pytest.raises(TypeError, match="multiple values for keyword argument 'labels'"):
-        RiskCoverageDisplay.from_estimator(model, X, y, labels=[2, 1, 0])
+        plot.RiskCoverageDisplay.from_estimator(model, X, y, labels=[2, 1, 0])
 
 
 @pytest.mark.parametrize("draw", [reliability, cutoff, risk_coverage])
@@ -256,9 +243,9 @@ def test_labels_are_not_mathematics(forecast):
 @pytest.mark.parametrize(("power", "found"), [(1.0, "no evidence of miscalibration"), (3.0, "miscalibrated")])
 def test_headlines_state_the_finding_and_its_pvalue(power, found):
     y, p = simulated(300, seed=3, truth=power)
-    walk = CutoffDisplay.from_predictions(y, p, n_resamples=199, show_legend=False)
+    walk = plot.CutoffDisplay.from_predictions(y, p, n_resamples=199, show_legend=False)
     assert walk.line_.get_label().endswith(f"{found} (p = {walk.test.pvalue:.2g})")
-    tested = TestDisplay.from_result(walk.test)
+    tested = plot.TestDisplay.from_result(walk.test)
     title = tested.ax_.get_legend().get_title().get_text()
     assert title == f"cutoff test: {found} (p = {walk.test.pvalue:.2g})"
 
@@ -266,7 +253,7 @@ def test_headlines_state_the_finding_and_its_pvalue(power, found):
 def test_classes_are_printed_as_a_person_writes_them():
     X, y = np.arange(40.0)[:, np.newaxis], np.repeat([3, 7], 20)
     model = LogisticRegression().fit(X, y)
-    for cls in (ReliabilityDisplay, CutoffDisplay):
+    for cls in (plot.ReliabilityDisplay, plot.CutoffDisplay):
         drawn = cls.from_estimator(model, X, y, show_legend=False)
         assert drawn.ax_.get_xlabel() == "Predicted probability (7)"
         p = model.predict_proba(X)[:, 0]

@@ -10,13 +10,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, cross_val_predict, cross_validate
 from sklearn.naive_bayes import GaussianNB
 
+from sklearn_calib import metrics
 from sklearn_calib._validation import check_binary
-from sklearn_calib.metrics import (
-    calibration_summary,
-    expected_calibration_error,
-    score_decomposition,
-    smooth_ece,
-)
 from sklearn_calib.plot import ReliabilityDisplay, reliability_grid
 from sklearn_calib.plot._curve import reliability_curve
 from tests._optional import pandas as pd
@@ -66,7 +61,7 @@ def test_drawn_equals_computed(forecast):
     for limits in (curve.band.lower, curve.band.upper):
         points = np.column_stack((curve.predicted, limits))[shown]
         assert {tuple(point) for point in points} <= {tuple(point) for point in path.vertices}
-    assert display.line_.get_label() == f"model: smECE = {smooth_ece(*forecast):.3f}"
+    assert display.line_.get_label() == f"model: smECE = {metrics.smooth_ece(*forecast):.3f}"
     assert texts(display.ax_) == [
         "perfect calibration",
         display.line_.get_label(),
@@ -183,12 +178,12 @@ def test_axes_hold_the_curves_of_all_displays(one_percent):
 
 def test_labels_of_bins_and_of_the_isotonic_curve(forecast):
     display = ReliabilityDisplay.from_predictions(*forecast, curve="binned", n_bins=8, show_legend=False)
-    assert display.line_.get_label() == f"ECE = {expected_calibration_error(*forecast, n_bins=8):.3f}"
+    assert display.line_.get_label() == f"ECE = {metrics.expected_calibration_error(*forecast, n_bins=8):.3f}"
     segments = np.array(display.band_.get_segments())
     limits = np.column_stack((display.curve.band.lower, display.curve.band.upper))
     np.testing.assert_array_equal(segments[:, :, 1], limits)
     display = ReliabilityDisplay.from_predictions(*forecast, curve="isotonic", name="a", show_legend=False)
-    parts = score_decomposition(*forecast)
+    parts = metrics.score_decomposition(*forecast)
     assert display.line_.get_label() == (
         f"a: MCB = {parts.miscalibration:.4f}\nDSC = {parts.discrimination:.4f}, "
         f"UNC = {parts.uncertainty:.4f}"
@@ -359,7 +354,7 @@ def test_grid_of_classes_against_the_rest(classes):
     for k, display in enumerate(displays):
         alone = reliability_curve(check_binary(y == display.name, proba[:, k] / proba.sum(1)), "binned")
         np.testing.assert_allclose(display.curve.observed, alone.observed)
-        error = expected_calibration_error(y == display.name, proba[:, k])
+        error = metrics.expected_calibration_error(y == display.name, proba[:, k])
         assert display.ax_.get_title() == f"{display.name}\nECE = {error:.3f}"
     (legend,) = displays[0].figure_.legends
     assert [text.get_text() for text in legend.get_texts()] == [
@@ -383,7 +378,7 @@ def test_grid_of_groups(forecast, weighted):
         part = None if weight is None else weight[rows]
         size = rows.sum() if weight is None else part.sum()
         assert display.name == f"{name} (n = {size})"
-        assert display.curve.error == pytest.approx(smooth_ece(y[rows], p[rows], sample_weight=part))
+        assert display.curve.error == pytest.approx(metrics.smooth_ece(y[rows], p[rows], sample_weight=part))
     if weighted:
         displays = reliability_grid(
             words, p, groups=groups, **options | {"weights": "sampling"}, show_legend=False
@@ -479,7 +474,7 @@ def test_annotation_of_the_clinical_numbers(kind):
     display = ReliabilityDisplay.from_predictions(y, p, annotate=True, sample_weight=w, **given, **shown)
     # the numbers describe the population: weights by class are like any others
     w = w if kind != "case-control" else w * (1 + 1e-9 * rng.random(300))
-    summary = calibration_summary(y, p, sample_weight=w, **given)
+    summary = metrics.calibration_summary(y, p, sample_weight=w, **given)
     lines = {
         "slope": summary.slope,
         "intercept": summary.intercept,

@@ -8,14 +8,8 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
+from sklearn_calib import metrics
 from sklearn_calib.inference import dominance_test
-from sklearn_calib.metrics import (
-    calibration_loss,
-    cutoff_calibration_error,
-    decision_risk_result,
-    net_benefit,
-    score_decomposition,
-)
 from sklearn_calib.plot import DecisionCurveDisplay, DecisionDisplay, MurphyDisplay, ScoreDecompositionDisplay
 from tests._samples import simulated
 
@@ -38,10 +32,10 @@ def test_decision_curve_is_the_net_benefit(data, weights):
     display = DecisionCurveDisplay.from_predictions(y, p, sample_weight=w, show_legend=False)
     tau, value = display.lines_[0].get_data()
     np.testing.assert_allclose(tau, np.arange(1, 100) / 100)
-    np.testing.assert_allclose(value, [net_benefit(y, p, threshold=t, sample_weight=w) for t in tau])
+    np.testing.assert_allclose(value, [metrics.net_benefit(y, p, threshold=t, sample_weight=w) for t in tau])
     treat_all = next(line for line in display.ax_.lines if line.get_label() == "treat all")
     t, height = (each[200] for each in treat_all.get_data())
-    everyone = net_benefit(y, np.ones(300) / 2 + 0.4, threshold=t, sample_weight=w)
+    everyone = metrics.net_benefit(y, np.ones(300) / 2 + 0.4, threshold=t, sample_weight=w)
     assert height == pytest.approx(everyone)
 
 
@@ -237,8 +231,8 @@ def test_no_gap_exceeds_the_cutoff_error():
         y = (rng.random(n) < rng.random(n)).astype(int)
         w = rng.random(n) + 0.01
         tau = np.concatenate((np.linspace(0.01, 0.99, 99), p[(p > 0) & (p < 1)]))
-        gap = decision_risk_result(y, p, thresholds=tau, sample_weight=w, pos_label=1).gap.max()
-        bound = cutoff_calibration_error(y, p, sample_weight=w, pos_label=1)
+        gap = metrics.decision_risk_result(y, p, thresholds=tau, sample_weight=w, pos_label=1).gap.max()
+        bound = metrics.cutoff_calibration_error(y, p, sample_weight=w, pos_label=1)
         assert gap <= bound + 1e-12
         tightest = max(tightest, gap / bound if bound else 0.0)
     # and no smaller bound by a factor would do
@@ -355,7 +349,7 @@ def test_plane_is_the_decomposition(data):
     models = {"a": p**2, "b": p}
     display = ScoreDecompositionDisplay.from_predictions(y, models, sample_weight=w, score="log_loss")
     for point, (name, proba) in zip(display.points_, models.items(), strict=True):
-        parts = score_decomposition(y, proba, sample_weight=w, score="log_loss")
+        parts = metrics.score_decomposition(y, proba, sample_weight=w, score="log_loss")
         x, height = point.get_data()
         assert (x[0], height[0]) == pytest.approx((parts.miscalibration, parts.discrimination))
         assert point.get_label() == f"{name}: {parts.score:.3f}"
@@ -379,7 +373,7 @@ def test_plane_is_the_decomposition(data):
     P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
     y = np.arange(60) % 3
     found = ScoreDecompositionDisplay.from_predictions(y, P).decompositions[None]
-    assert found.miscalibration == pytest.approx(calibration_loss(y, P))
+    assert found.miscalibration == pytest.approx(metrics.calibration_loss(y, P))
     mean = found.miscalibration - found.discrimination + found.uncertainty
     assert found.score == pytest.approx(mean)
     two = {"a": P, "b": P[:, ::-1]}
