@@ -50,9 +50,8 @@ def test_tables_are_read_exactly(container, data, tmp_path):
 
 def test_tensors_elsewhere_are_refused():
     for device, found in (("cuda", "cuda"), ("meta", "meta")):
-        with pytest.raises(
-            TypeError, match=rf"y_proba is a tensor on the device .*{found}.*y_proba\.cpu\(\)"
-        ):
+        message = rf"y_proba is a tensor on the device .*{found}.*y_proba\.cpu\(\)"
+        with pytest.raises(TypeError, match=message):
             v.check_probabilities(StandInTensor([0.5], device=device))
     with pytest.raises(TypeError, match=r"y_proba is on a device that is not the CPU .*type 2"):
         v.check_probabilities(Exchangeable([0.5], device=2))
@@ -90,9 +89,8 @@ def test_what_is_no_array():
     for bad in ({0.1, 0.2}, (p for p in (0.1, 0.2)), {"a": 0.1}, object(), None):
         with pytest.raises(TypeError, match=r"y_proba must be an array.*got "):
             v.check_probabilities(bad)
-    with pytest.raises(
-        ValueError, match=r"y_proba cannot be read as an array: .*inhomogeneous.*equal length"
-    ):
+    message = r"y_proba cannot be read as an array: .*inhomogeneous.*equal length"
+    with pytest.raises(ValueError, match=message):
         v.check_probabilities([[0.1, 0.9], [0.5]])
     pl = pytest.importorskip("polars")
     with pytest.raises(TypeError, match=r"y_proba must be an array.*got LazyFrame. Collect"):

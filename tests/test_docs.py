@@ -26,36 +26,21 @@ def load(name):
 guide = load("run_blocks")
 #: Pages whose code takes longer than a third of a second; what it calls has tests of its own.
 SLOW = {
-    "README.md",
-    "calibrators.md",
-    "certificates.md",
-    "custom_calibrators.md",
-    "dependent_samples.md",
-    "deployment.md",
-    "explaining.md",
-    "monitoring.md",
-    "multilabel.md",
-    "pitfalls.md",
-    "planning.md",
-    "requirements.md",
-    "scale_out.md",
-    "segments.md",
-    "sketch.md",
-    "stability.md",
-    "start.md",
-    "logit_smoothed_ece.md",
-    "ads.md",
-    "credit.md",
-    "language_models.md",
-    "medicine.md",
-}
+    "README.md", "calibrators.md", "certificates.md", "custom_calibrators.md",
+    "deployment.md", "explaining.md", "monitoring.md", "pitfalls.md", "planning.md",
+    "requirements.md", "scale_out.md", "segments.md", "sketch.md", "stability.md", "start.md",
+    "logit_smoothed_ece.md", "ads.md", "credit.md", "language_models.md", "medicine.md",
+}  # fmt: skip
+#: Pages whose code takes longer than ten seconds.
+SLOWEST = {"dependent_samples.md", "multilabel.md"}
 
 
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=[pytest.mark.thorough] if page.name in SLOW else [])
+        pytest.param(page, marks=[getattr(pytest.mark, tier)] if tier else [])
         for page in (ROOT / "README.md", *guide.pages())
+        for tier in ["weekly" if page.name in SLOWEST else "thorough" if page.name in SLOW else ""]
     ],
     ids=lambda page: str(page.relative_to(ROOT)),
 )

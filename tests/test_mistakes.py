@@ -151,9 +151,8 @@ def test_named_columns_must_be_sorted(library):
             (names, {key: three[key] for key in "zam"}),
             (few, {key: two[key] for key in "zm"}),
         ):
-            with pytest.raises(
-                ValueError, match=f"columns of {name} are .'z', .*, but must be in the order of"
-            ):
+            message = f"columns of {name} are .'z', .*, but must be in the order of"
+            with pytest.raises(ValueError, match=message):
                 call(y, make(columns))
     # one column for each of several labels that do not exclude each other
     labels = {key: np.arange(24) % k for key, k in zip("amz", (2, 3, 5), strict=True)}
@@ -232,16 +231,9 @@ def test_swapped_arguments(forecast):
 
 #: Calibrators that accept outcomes between 0 and 1.
 SOFT = (
-    "Beta",
-    "Certified",
-    "HistogramBinning",
-    "Isotonic",
-    "ModifiedPlatt",
-    "Platt",
-    "Smoothed",
-    "Spline",
+    "Beta", "Certified", "HistogramBinning", "Isotonic", "ModifiedPlatt", "Platt", "Smoothed", "Spline",
     "Temperature",
-)
+)  # fmt: skip
 
 
 def test_outcomes_between_0_and_1_are_accepted_or_refused():
@@ -299,9 +291,8 @@ def test_a_metric_that_is_not_a_function(forecast):
 
 def test_decision_scores_and_a_calibrator_of_probabilities(data):
     X, y = data
-    with pytest.raises(
-        ValueError, match=r"Use SplineCalibrator\(link='identity'\), which supports any scores"
-    ):
+    message = r"Use SplineCalibrator\(link='identity'\), which supports any scores"
+    with pytest.raises(ValueError, match=message):
         CalibratedClassifier(LinearSVC(), SplineCalibrator()).fit(X, y)
     model = CalibratedClassifier(LinearSVC(), SplineCalibrator(link="identity"), cv=2).fit(X, y)
     assert model.response_method_ == "decision_function"

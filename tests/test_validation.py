@@ -16,9 +16,8 @@ from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 
 
 def test_messages_name_argument_value_place_and_remedy():
-    with pytest.raises(
-        ValueError, match=r"y_proba contains 1\.1 at index 1, outside \[0, 1\]\. Pass probabilities"
-    ):
+    message = r"y_proba contains 1\.1 at index 1, outside \[0, 1\]\. Pass probabilities"
+    with pytest.raises(ValueError, match=message):
         v.check_binary([0, 1], [0.5, 1.1])
     for rounded in (1 + 2**-52, float(np.nextafter(np.float32(1), np.float32(2))), -1e-17):
         assert v.check_binary([0, 1], [0.5, rounded]).p[1] == round(rounded)

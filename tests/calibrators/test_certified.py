@@ -139,9 +139,8 @@ def test_platt_is_dropped_where_no_curve_is_right():
     truth = TRUTHS["four atoms"]
     scores, y = truth.draw(20_000, np.random.default_rng(0))
     calibrator = CertifiedCalibrator(PlattCalibrator(link="identity"), target=0.2)
-    with pytest.warns(
-        UserWarning, match=r"The error 0.24\d* of the fitted map exceeds .* = 0.2 - 0.02\d*, so"
-    ):
+    message = r"The error 0.24\d* of the fitted map exceeds .* = 0.2 - 0.02\d*, so"
+    with pytest.warns(UserWarning, match=message):
         calibrator.fit(scores, y)
     assert not calibrator.accepted_
     assert calibrator.cutoff_error_ == pytest.approx(0.243, abs=0.01)

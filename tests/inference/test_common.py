@@ -147,23 +147,12 @@ def test_asymptotic_kernel_test_is_binary():
 
 #: Checks that need no data that a test would take for probabilities.
 INTERFACE = {
-    "check_complex_data",
-    "check_do_not_raise_errors_in_init_or_set_params",
-    "check_estimator_cloneable",
-    "check_estimator_repr",
-    "check_estimator_sparse_matrix",
-    "check_estimator_tags_renamed",
-    "check_estimators_nan_inf",
-    "check_estimators_unfitted",
-    "check_get_params_invariance",
-    "check_mixin_order",
-    "check_no_attributes_set_in_init",
-    "check_parameters_default_constructible",
-    "check_requires_y_none",
-    "check_set_params",
-    "check_transformers_unfitted",
-    "check_valid_tag_types",
-}
+    "check_complex_data", "check_do_not_raise_errors_in_init_or_set_params", "check_estimator_cloneable",
+    "check_estimator_repr", "check_estimator_sparse_matrix", "check_estimator_tags_renamed",
+    "check_estimators_nan_inf", "check_estimators_unfitted", "check_get_params_invariance",
+    "check_mixin_order", "check_no_attributes_set_in_init", "check_parameters_default_constructible",
+    "check_requires_y_none", "check_set_params", "check_transformers_unfitted", "check_valid_tag_types",
+}  # fmt: skip
 #: It refuses several columns before it reads what is in them.
 OF_ONE_COLUMN = {"sequential": {"check_estimators_nan_inf", "check_estimator_sparse_matrix"}}
 #: One test of each class.

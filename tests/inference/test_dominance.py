@@ -254,9 +254,8 @@ def test_bad_input(few):
         dominant(y, a, np.where(b > 0.5, np.nan, b))
     with pytest.raises(ValueError, match=r"y_true has 9 samples but predictions\['a'\] has 8"):
         dominant(y, a[:8], b[:8])
-    with pytest.raises(
-        ValueError, match=r"predictions\['b'\] has shape \(9, 3\) but predictions\['a'\] has \(9,\)"
-    ):
+    message = r"predictions\['b'\] has shape \(9, 3\) but predictions\['a'\] has \(9,\)"
+    with pytest.raises(ValueError, match=message):
         dominant(y, a, np.full((9, 3), 1 / 3), labels=None, reduction="classwise")
     with pytest.raises(ValueError, match=r"must contain two models, got 3\. Pass"):
         dominance_test(y, {"a": a, "b": b, "c": b})

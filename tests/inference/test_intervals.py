@@ -25,6 +25,7 @@ from sklearn_calib.metrics import (
 )
 from sklearn_calib.metrics._names import as_metric, metric_names
 from tests._samples import simulated, simulated_classes
+from tests._tiers import thorough, weekly
 
 
 def sample(n=400, slope=1.0, seed=0):
@@ -395,10 +396,7 @@ def bump(rng, n):
     return p, np.clip(p + 0.25 * np.exp(-((p - 0.3) ** 2) / 0.005), 0, 1)
 
 
-@pytest.mark.parametrize(
-    ("n_runs", "least"),
-    [pytest.param(40, 33, marks=pytest.mark.thorough), pytest.param(120, 104, marks=pytest.mark.weekly)],
-)
+@pytest.mark.parametrize(("n_runs", "least"), [thorough(40, 33), weekly(120, 104)])
 @pytest.mark.parametrize(
     ("metric", "simulate"),
     [
@@ -439,9 +437,9 @@ OTHERS = {
 @pytest.mark.parametrize(
     ("name", "n", "n_runs"),
     [
-        *(pytest.param(name, 200, 60, marks=pytest.mark.thorough) for name in OTHERS),
+        *(thorough(name, 200, 60) for name in OTHERS),
         *(
-            pytest.param(name, n, 200, marks=pytest.mark.weekly)
+            weekly(name, n, 200)
             for name in OTHERS
             for n in (200, 1000)
             if (name, n) != ("area_under_risk_coverage", 1000)
@@ -611,10 +609,7 @@ def test_confidence_is_a_binary_problem():
     assert found.estimate == pytest.approx(smooth_ece(y, two, reduction="top-label"), abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("n_runs", "least"),
-    [pytest.param(30, 24, marks=pytest.mark.thorough), pytest.param(80, 68, marks=pytest.mark.weekly)],
-)
+@pytest.mark.parametrize(("n_runs", "least"), [thorough(30, 24), weekly(80, 68)])
 @pytest.mark.parametrize("reduction", ["classwise", "top-label"])
 def test_coverage_of_several_classes(reduction, n_runs, least):
     """The error of mixed classes at K = 3; fewer hits have a probability below .001 at .95."""

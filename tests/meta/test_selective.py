@@ -214,9 +214,8 @@ def test_precision_of_a_class_without_abstention():
 def test_no_threshold_meets_the_target():
     X, y = forecasts(1000, np.random.default_rng(0))
     model = SelectiveClassifier(given(), target=0.001, abstain_label=-1, random_state=0)
-    with pytest.warns(
-        UserWarning, match="always abstains.*best threshold, .* of the 1000 held-out"
-    ) as caught:
+    message = "always abstains.*best threshold, .* of the 1000 held-out"
+    with pytest.warns(UserWarning, match=message) as caught:
         model.fit(X, y)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -400,9 +399,8 @@ def test_a_class_that_only_the_frozen_estimator_knows():
     y = (P[:, 1] > P[:, 0]).astype(int)
     model = SelectiveClassifier(given((0, 1, 2)), target=0.2, random_state=0).fit(P, y)
     assert model.classes_.tolist() == [0, 1, 2]
-    with pytest.raises(
-        ValueError, match="y contains the class 3, which the fitted FrozenEstimator does not have"
-    ):
+    message = "y contains the class 3, which the fitted FrozenEstimator does not have"
+    with pytest.raises(ValueError, match=message):
         model.fit(P, np.where(y == 1, 3, 0))
 
 

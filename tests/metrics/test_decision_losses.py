@@ -193,9 +193,8 @@ def test_bad_thresholds_of_net_benefit(threshold):
 def test_bad_options():
     with pytest.raises(ValueError, match="threshold must be one of 'max' or a number, got 'least'"):
         decision_risk_gap([0, 1], [0.1, 0.2], threshold="least")
-    with pytest.raises(
-        ValueError, match="recalibration must be one of 'monotone', 'either', 'any', got 'all'"
-    ):
+    message = "recalibration must be one of 'monotone', 'either', 'any', got 'all'"
+    with pytest.raises(ValueError, match=message):
         calibration_decision_loss([0, 1], [0.1, 0.2], recalibration="all")
     for function in (decision_risk_gap, decision_risk_result):
         with pytest.raises(ValueError, match="recalibration must be one of"):

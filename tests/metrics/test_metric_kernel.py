@@ -10,6 +10,7 @@ from sklearn_calib.inference import ConsistencyTest, confidence_interval, expect
 from sklearn_calib.metrics._metric_kernel import bind_kernel, declaration
 from sklearn_calib.metrics._names import as_metric, metric_names
 from tests._samples import simulated
+from tests._tiers import thorough
 
 NORMS = [("l1", False), ("l2", False), ("max", False), ("l2", True)]
 BINNED = [
@@ -204,10 +205,7 @@ def test_reductions_of_a_binary_problem():
     [
         metrics.smooth_ece,
         EXACT[0],
-        *(
-            pytest.param(metric, marks=pytest.mark.thorough)
-            for metric in (*EXACT[1:5], metrics.logit_smoothed_ece)
-        ),
+        *(thorough(metric) for metric in (*EXACT[1:5], metrics.logit_smoothed_ece)),
     ],
     ids=identity,
 )

@@ -13,6 +13,7 @@ from sklearn_calib._validation import check_binary
 from sklearn_calib.plot import ReliabilityBand
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._monotone_band import bin_count, interval_lengths, monotone_band, monotone_limits
+from tests._tiers import thorough, weekly
 
 
 def sample_of(n=400, seed=0, truth=lambda p: p, digits=None):
@@ -88,10 +89,7 @@ STEP = {"calibrated": lambda p: p, "steps": lambda p: 0.1 + 0.5 * (p > 0.3) + 0.
     ("truth", "n", "digits"),
     [
         ("steps", 300, 1),
-        *(
-            pytest.param(truth, n, digits, marks=pytest.mark.weekly)
-            for truth, (n, digits) in product(STEP, [(30, None), (300, None)])
-        ),
+        *(weekly(truth, n, digits) for truth, (n, digits) in product(STEP, [(30, None), (300, None)])),
     ],
 )
 def test_simultaneous_band_holds_the_whole_curve_at_its_level(truth, n, digits):
@@ -165,12 +163,7 @@ def test_departures_are_where_the_diagonal_leaves():
 
 @pytest.mark.parametrize(
     ("size", "scale"),
-    [
-        (None, "probability"),
-        (10, "logit"),
-        pytest.param(None, "logit", marks=pytest.mark.thorough),
-        pytest.param(10, "probability", marks=pytest.mark.thorough),
-    ],
+    [(None, "probability"), (10, "logit"), thorough(None, "logit"), thorough(10, "probability")],
 )
 def test_bootstrap_band_is_that_of_resampled_rows(size, scale):
     """Resample rows, or whole clusters, in a loop; a kernel regression of each sample; quantiles."""

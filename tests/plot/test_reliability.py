@@ -16,6 +16,7 @@ from sklearn_calib.plot import ReliabilityDisplay, reliability_grid
 from sklearn_calib.plot._curve import reliability_curve
 from tests._optional import pandas as pd
 from tests._samples import simulated, simulated_classes
+from tests._tiers import thorough
 
 mpl = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -76,8 +77,8 @@ def test_drawn_equals_computed(forecast):
         ("smooth", "probability"),
         ("binned", "logit"),
         ("isotonic", "logit"),
-        pytest.param("smooth", "logit", marks=pytest.mark.thorough),
-        pytest.param("isotonic", "probability", marks=pytest.mark.thorough),
+        thorough("smooth", "logit"),
+        thorough("isotonic", "probability"),
     ],
 )
 def test_histogram_counts_the_predictions_below_the_diagram(rare, curve, scale):
@@ -561,10 +562,7 @@ def test_a_bin_with_few_predictions_is_seen(forecast):
     assert (np.log(1) - low) / (high - low) > 0.05
 
 
-@pytest.mark.parametrize(
-    ("number", "rows", "columns"),
-    [(2, 1, 2), (4, 2, 2), (5, 2, 3), pytest.param(10, 3, 4, marks=pytest.mark.thorough)],
-)
+@pytest.mark.parametrize(("number", "rows", "columns"), [(2, 1, 2), (4, 2, 2), (5, 2, 3), thorough(10, 3, 4)])
 def test_shape_of_a_grid(forecast, number, rows, columns):
     y, p = forecast
     models = {f"model {k}": p for k in range(number)}

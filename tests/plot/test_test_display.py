@@ -181,9 +181,8 @@ def test_an_axis_stops_soon_beyond_the_null_distribution():
 
 def test_what_cannot_be_drawn(forecast):
     theory = inference.TCal(method="theory").test(*forecast)
-    with pytest.raises(
-        ValueError, match=r"'T-Cal' \(theory.* has no null distribution. Run a test that keeps"
-    ):
+    message = r"'T-Cal' \(theory.* has no null distribution. Run a test that keeps"
+    with pytest.raises(ValueError, match=message):
         TestDisplay.from_result(theory)
     with pytest.raises(ValueError, match=r"is inf, which cannot be shown"):
         TestDisplay.from_result(made(np.inf, [0.0, 1.0]))

@@ -147,7 +147,7 @@ def test_few_distinct_predictions_are_tested_one_by_one(one_measure):
     assert any("3 distinct predictions" in text for text in report.warnings)
 
 
-def test_frequencies_are_repetitions(forecast):
+def test_frequencies_are_repetitions(forecast, one_measure):
     y, p = forecast[0][:50], forecast[1][:50]
     times = np.random.default_rng(0).integers(0, 4, 50)
     weighted = calibration_report(y, p, sample_weight=times, weights="frequency", n_resamples=20)
@@ -463,7 +463,7 @@ def test_rounding_of_calibrated_predictions_is_not_miscalibration(n, step):
     assert np.mean(np.array(found) <= 0.05) <= 0.05
 
 
-def test_progress_is_announced(forecast, capsys):
+def test_progress_is_announced(forecast, capsys, one_measure):
     seen = []
     given = {"groups": np.arange(40) % 2, "progress": lambda *step: seen.append(step)}
     calibration_report(forecast[0][:40], forecast[1][:40], n_resamples=20, **given)

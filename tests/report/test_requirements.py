@@ -14,6 +14,7 @@ from sklearn_calib.metrics import calibration_summary, cutoff_calibration_error
 from sklearn_calib.report import CalibrationRequirements, RequirementResult, RequirementsResult
 from tests._program import main
 from tests._samples import simulated, simulated_classes
+from tests._tiers import thorough
 
 EVIL = 'a|b <c> & "d"\n\x00\ud800 \' `e`'
 
@@ -94,10 +95,7 @@ def several_classes():
     return y, p**4 / (p**4).sum(axis=1, keepdims=True), {"n_resamples": 20, "random_state": 3}
 
 
-@pytest.mark.parametrize(
-    "reduction",
-    ["binary", None, *(pytest.param(name, marks=pytest.mark.thorough) for name in ("top-label",))],
-)
+@pytest.mark.parametrize("reduction", ["binary", None, *(thorough(name) for name in ("top-label",))])
 def test_metrics_are_judged_by_their_interval(reduction, sample):
     y, p, given = several_classes()
     if reduction == "binary":

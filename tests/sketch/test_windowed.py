@@ -80,9 +80,8 @@ def test_late_rows_are_refused_or_counted():
     y, p = rows(6, 2)
     strict = WindowedSketch(10, n_slots=5).update(y[:2], p[:2], time=[20, 11])
     kept = strict.copy()
-    with pytest.raises(
-        ValueError, match=r"time is 11.9 at index 1, older than the window, which begins at 12.0"
-    ):
+    message = r"time is 11.9 at index 1, older than the window, which begins at 12.0"
+    with pytest.raises(ValueError, match=message):
         strict.update(y[:2], p[:2], time=[30, 11.9])
     assert strict == kept
     assert strict.n_seen == 2
