@@ -97,14 +97,6 @@ def test_decision_at_chosen_thresholds():
             decision_risk_result(y, p, thresholds=thresholds)
 
 
-@pytest.mark.parametrize("threshold", [0, 1, 1.5, -0.1, np.nan])
-def test_bad_threshold(threshold):
-    with pytest.raises(ValueError, match="threshold"):
-        decision_risk_gap([0, 1], [0.1, 0.2], threshold=threshold)
-    with pytest.raises(ValueError, match="thresholds"):
-        decision_risk_result([0, 1], [0.1, 0.2], thresholds=[0.5, threshold])
-
-
 def test_margin():
     y, p, _ = next(samples())
     result = cutoff_result(np.tile(y, 100), np.tile(p, 100))

@@ -184,23 +184,6 @@ def test_net_benefit_of_a_published_example():
         assert net_benefit(y, p, threshold=0.25) == pytest.approx(published, abs=1e-7)
 
 
-@pytest.mark.parametrize("threshold", [0, 1, -0.1, np.nan, "max"])
-def test_bad_thresholds_of_net_benefit(threshold):
-    with pytest.raises((TypeError, ValueError), match="threshold"):
-        net_benefit([0, 1], [0.1, 0.2], threshold=threshold)
-
-
-def test_bad_options():
-    with pytest.raises(ValueError, match="threshold must be one of 'max' or a number, got 'least'"):
-        decision_risk_gap([0, 1], [0.1, 0.2], threshold="least")
-    message = "recalibration must be one of 'monotone', 'either', 'any', got 'all'"
-    with pytest.raises(ValueError, match=message):
-        calibration_decision_loss([0, 1], [0.1, 0.2], recalibration="all")
-    for function in (decision_risk_gap, decision_risk_result):
-        with pytest.raises(ValueError, match="recalibration must be one of"):
-            function([0, 1], [0.1, 0.2], recalibration="increasing")
-
-
 def test_scorer_of_net_benefit():
     X = np.random.default_rng(0).normal(size=(60, 2))
     y = (X[:, 0] > 0.3).astype(int)

@@ -152,18 +152,6 @@ def test_no_error_of_gathered_predictions_is_above_one():
     assert distance_from_calibration(y, p, pos_label=1).interval == 1
 
 
-@pytest.mark.parametrize("function", [lower_distance_to_calibration, distance_from_calibration])
-def test_bad_input(function):
-    with pytest.raises(ValueError, match="n_bins"):
-        function([0, 1], [0.2, 0.3], n_bins=0)
-    with pytest.raises(ValueError, match="n_bins"):
-        function([0, 1], [0.2, 0.3], n_bins=10_001)
-    with pytest.raises(TypeError, match="n_bins"):
-        function([0, 1], [0.2, 0.3], n_bins=1.5)
-    with pytest.raises(ValueError, match="y_proba"):
-        function([0, 1], [0.2, 1.3])
-
-
 @pytest.mark.parametrize("seed", range(16))
 def test_equals_the_linear_program(seed):
     rng = np.random.default_rng(seed)

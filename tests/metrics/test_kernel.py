@@ -105,22 +105,6 @@ def test_the_square_is_unbiased_under_calibration(n_classes):
     assert total == pytest.approx(0.0, abs=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "named"),
-    [
-        ({"bandwidth": "mean"}, ValueError, "bandwidth"),
-        ({"bandwidth": 0.0}, ValueError, "bandwidth"),
-        ({"bandwidth": None}, TypeError, "bandwidth"),
-        ({"reduction": "micro"}, ValueError, "reduction"),
-        ({"sample_weight": [0.5, 1.0]}, ValueError, "sample_weight"),
-        ({"sample_weight": [0.5, 1.0], "debias": False, "bandwidth": "median"}, ValueError, "sample_weight"),
-    ],
-)
-def test_bad_input(arguments, error, named):
-    with pytest.raises(error, match=named):
-        kce([0, 1], [0.2, 0.3], **arguments)
-
-
 def test_canonical_scorer():
     """All classes at once, also where the fold lacks one."""
     y, p = sample(3)

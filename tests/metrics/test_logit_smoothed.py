@@ -109,18 +109,3 @@ def test_the_automatic_bandwidth_of_huge_samples_can_be_resolved():
     assert logit_smoothed_ece(y, p, sample_weight=huge) == logit_smoothed_ece(
         y, p, sample_weight=huge, bandwidth=1e-3
     )
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error"),
-    [
-        ({"bandwidth": 0}, ValueError),
-        ({"bandwidth": np.inf}, ValueError),
-        ({"bandwidth": "wide"}, ValueError),
-        ({"bandwidth": [0.1]}, TypeError),
-        ({"noise": "cauchy"}, ValueError),
-    ],
-)
-def test_bad_parameters(parameters, error):
-    with pytest.raises(error, match=next(iter(parameters))):
-        logit_smoothed_ece([0, 1], [0.1, 0.2], **parameters)

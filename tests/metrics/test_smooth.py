@@ -198,21 +198,6 @@ def test_a_wide_kernel_sees_the_mean_residual_only():
     assert smooth_ece(y, p, bandwidth=1e300) == pytest.approx(abs(np.mean(y - p)))
 
 
-@pytest.mark.parametrize("bandwidth", [0, -1, np.nan, np.inf, "silverman"])
-def test_bad_bandwidth(bandwidth):
-    with pytest.raises(ValueError, match="bandwidth"):
-        smooth_ece([0, 1], [0.1, 0.2], bandwidth=bandwidth)
-
-
-def test_other_bad_parameters():
-    with pytest.raises(TypeError, match="bandwidth"):
-        smooth_ece([0, 1], [0.1, 0.2], bandwidth=None)
-    with pytest.raises(ValueError, match="scale"):
-        smooth_ece([0, 1], [0.1, 0.2], scale="log")
-    with pytest.raises(ValueError, match=r"bandwidth=1e-07 is below the smallest"):
-        smooth_ece([0, 1], [0.1, 0.2], bandwidth=1e-7)
-
-
 def residuals(n, r, seed=0, power=1.0):
     """Return sorted predictions and the mean residuals of r samples of outcomes."""
     rng = np.random.default_rng(seed)

@@ -338,22 +338,6 @@ def test_few_distinct_predictions_of_equal_frequency(k):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "named"),
-    [
-        ({"confidence": 1.0}, ValueError, "confidence"),
-        ({"method": "score"}, ValueError, "method"),
-        ({"sample_weight": [0.5, 1.0], "weights": "frequency"}, ValueError, "sample_weight"),
-        ({"weights": "counts"}, ValueError, "weights"),
-        ({"sample_weight": [0.5, 1.0], "method": "profile"}, ValueError, "weights='frequency'"),
-        ({"y_proba": [0.1, 1.2]}, ValueError, "y_proba"),
-    ],
-)
-def test_bad_input(arguments, error, named):
-    with pytest.raises(error, match=named):
-        calibration_summary(**({"y_true": [0, 1], "y_proba": [0.2, 0.3]} | arguments))
-
-
-@pytest.mark.parametrize(
     ("y", "p", "w"),
     [
         # log-odds of nearly the same size, and one that is very far away
