@@ -67,17 +67,10 @@ def test_the_guide_has_code():
 
 @pytest.mark.parametrize(
     ("expected", "printed", "same"),
-    [
-        ("a 0.123", "a  0.124", True),
-        ("a 0.123", "a 0.125", False),
-        ("a 0.123", "b 0.123", False),
-        ("n = 12", "n = 13", False),
-        ("one\n...\nthree", "one\ntwo\nthree", True),
-        ("one\n...\nthree", "one\ntwo\nfour", False),
-        ("one", "one\ntwo", False),
-        ("", "one", False),
-    ],
-)
+    [("a 0.123", "a  0.124", True), ("a 0.123", "a 0.125", False), ("a 0.123", "b 0.123", False),
+     ("n = 12", "n = 13", False), ("one\n...\nthree", "one\ntwo\nthree", True),
+     ("one\n...\nthree", "one\ntwo\nfour", False), ("one", "one\ntwo", False), ("", "one", False)],
+)  # fmt: skip
 def test_outputs_are_compared(expected, printed, same):
     assert guide.agree(expected, printed) is same
 

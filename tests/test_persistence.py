@@ -230,18 +230,10 @@ def test_skops_goes_through_the_same_gate(monkeypatch):
 
 @pytest.mark.parametrize(
     ("saved", "installed", "agree"),
-    [
-        ("1.2.0", "1.2.7", True),
-        ("1.2.7", "1.2.0", True),
-        ("1.2.0", "1.3.0", False),
-        ("1.2.0", "2.2.0", False),
-        ("0.1.0", "0.2.0", False),
-        ("1.2.0.dev0", "1.2.0.dev0", True),
-        ("1.2.0.dev0", "1.2.0", False),
-        ("1.2.0", "1.2.1rc1", False),
-        ("1.20.0", "1.2.0", False),
-        ("unknown", "1.2.0", False),
-    ],
-)
+    [("1.2.0", "1.2.7", True), ("1.2.7", "1.2.0", True), ("1.2.0", "1.3.0", False),
+     ("1.2.0", "2.2.0", False), ("0.1.0", "0.2.0", False), ("1.2.0.dev0", "1.2.0.dev0", True),
+     ("1.2.0.dev0", "1.2.0", False), ("1.2.0", "1.2.1rc1", False), ("1.20.0", "1.2.0", False),
+     ("unknown", "1.2.0", False)],
+)  # fmt: skip
 def test_which_versions_agree(saved, installed, agree):
     assert versions_agree(saved, installed) is agree

@@ -301,15 +301,11 @@ def test_says_when_it_did_not_converge(monkeypatch, data):
 
 @pytest.mark.parametrize(
     ("calibrator", "factor", "link"),
-    [
-        (VectorScalingCalibrator, 0.3, "identity"),
-        (VectorScalingCalibrator, 3.0, "logit"),
-        (MatrixScalingCalibrator, 3.0, "identity"),
-        (MatrixScalingCalibrator, 0.3, "logit"),
-        (StructuredMatrixScalingCalibrator, 1.0, "logit"),
-        (StructuredMatrixScalingCalibrator, 1.0, "identity"),
-    ],
-)
+    [(VectorScalingCalibrator, 0.3, "identity"), (VectorScalingCalibrator, 3.0, "logit"),
+     (MatrixScalingCalibrator, 3.0, "identity"), (MatrixScalingCalibrator, 0.3, "logit"),
+     (StructuredMatrixScalingCalibrator, 1.0, "logit"),
+     (StructuredMatrixScalingCalibrator, 1.0, "identity")],
+)  # fmt: skip
 def test_shrunk_temperature_is_that_of_the_posterior(calibrator, factor, link):
     rng = np.random.default_rng(1)
     z = rng.normal(size=(25, 3)) * 2

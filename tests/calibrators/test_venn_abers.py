@@ -47,16 +47,9 @@ def sample(name, n, rng):
 
 @pytest.mark.parametrize(
     ("name", "weights"),
-    [
-        ("plain", "none"),
-        ("plain", "real"),
-        ("ties", "counts"),
-        ("ties", "real"),
-        ("separated", "none"),
-        ("reversed", "counts"),
-        ("noise", "real"),
-    ],
-)
+    [("plain", "none"), ("plain", "real"), ("ties", "counts"), ("ties", "real"), ("separated", "none"),
+     ("reversed", "counts"), ("noise", "real")],
+)  # fmt: skip
 def test_agrees_with_fitting_anew(name, weights):
     rng = np.random.default_rng(0)
     s, y = sample(name, 200, rng)

@@ -41,11 +41,6 @@ def dependent(n_clusters, size, rho, seed, shift=0.0):
     return y[order].astype(int), p[order], clusters[order]
 
 
-def runs(thorough, weekly):
-    """Parameters of simulations of two tiers."""
-    return [thorough(thorough), weekly(weekly)]
-
-
 def few_clusters(kind, rng):
     """Return ten clusters of 30 samples, or 25 of unequal sizes."""
     size = np.full(10, 30) if kind == "equal" else np.rint(10 + 10 * rng.pareto(1.2, 25)).astype(int)
@@ -250,7 +245,7 @@ def dependence_in_large_clusters(rng):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("draw", [repeated, eight_clusters, dependence_in_large_clusters])
-@pytest.mark.parametrize("n_runs", runs(80, 200))
+@pytest.mark.parametrize("n_runs", [thorough(80), weekly(200)])
 def test_level_of_tests_with_clusters(draw, n_runs):
     tests = ("tcal", "cutoff", "intercept", "slope")
     hits = np.zeros(5)
@@ -517,7 +512,7 @@ def test_the_summary_has_intervals_of_the_sandwich():
 
 @pytest.mark.filterwarnings("ignore:clusters has 10 distinct")
 @pytest.mark.parametrize("kind", ["equal", "unequal"])
-@pytest.mark.parametrize("n_runs", runs(60, 200))
+@pytest.mark.parametrize("n_runs", [thorough(60), weekly(200)])
 def test_intervals_of_the_intercept_cover_with_few_clusters(kind, n_runs):
     covered = 0
     for seed in range(n_runs):

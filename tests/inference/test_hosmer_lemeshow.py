@@ -46,16 +46,9 @@ def reference(y, p, n_bins, strategy):
 
 @pytest.mark.parametrize(
     ("strategy", "n_bins", "digits"),
-    [
-        ("quantile", 1, 9),
-        ("quantile", 7, 1),
-        ("quantile", 10, 2),
-        ("quantile", 100, 1),
-        ("uniform", 2, 1),
-        ("uniform", 10, 1),
-        ("uniform", 100, 2),
-    ],
-)
+    [("quantile", 1, 9), ("quantile", 7, 1), ("quantile", 10, 2), ("quantile", 100, 1), ("uniform", 2, 1),
+     ("uniform", 10, 1), ("uniform", 100, 2)],
+)  # fmt: skip
 def test_against_loops(strategy, n_bins, digits):
     y, p = _properties.sample(57, seed=n_bins)
     p = np.round(p, digits)

@@ -37,17 +37,10 @@ def test(request):
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [
-        ("spiegelhalter", "rare"),
-        ("hosmer_lemeshow", "tied"),
-        ("hosmer_lemeshow_uniform", "apart"),
-        ("cox", "apart"),
-        ("cox", "close"),
-        ("cox_intercept", "rare"),
-        ("cox_slope", "close"),
-        ("cox_slope", "tied"),
-    ],
-)
+    [("spiegelhalter", "rare"), ("hosmer_lemeshow", "tied"), ("hosmer_lemeshow_uniform", "apart"),
+     ("cox", "apart"), ("cox", "close"), ("cox_intercept", "rare"), ("cox_slope", "close"),
+     ("cox_slope", "tied")],
+)  # fmt: skip
 def test_against_all_outcomes(name, kind):
     """The p-value is the probability of outcomes with as large a statistic, all 2^7 of them weighed."""
     test, p = TESTS[name], np.array(PREDICTIONS[kind])

@@ -27,15 +27,9 @@ from tests._optional import polars as pl
 
 @pytest.mark.parametrize(
     ("container", "ensemble"),
-    [
-        (sparse.csr_matrix, True),
-        (sparse.csc_array, False),
-        (pd.DataFrame, True),
-        (pd.DataFrame, False),
-        (pl.DataFrame, False),
-        (list, True),
-    ],
-)
+    [(sparse.csr_matrix, True), (sparse.csc_array, False), (pd.DataFrame, True), (pd.DataFrame, False),
+     (pl.DataFrame, False), (list, True)],
+)  # fmt: skip
 def test_containers_give_the_numbers_of_the_array(binary, container, ensemble):
     X, y = binary
     X_in = container(X.tolist() if container is list else X)

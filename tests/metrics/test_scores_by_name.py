@@ -30,16 +30,9 @@ def forecast():
 
 @pytest.mark.parametrize(
     ("given", "meant"),
-    [
-        ("auc", "roc_auc"),
-        ("ECE", "expected_calibration_error"),
-        ("brier", "brier_score"),
-        ("logloss", "log_loss"),
-        ("smoth_ece", "smooth_ece"),
-        ("", None),
-        ("accuracy", None),
-    ],
-)
+    [("auc", "roc_auc"), ("ECE", "expected_calibration_error"), ("brier", "brier_score"),
+     ("logloss", "log_loss"), ("smoth_ece", "smooth_ece"), ("", None), ("accuracy", None)],
+)  # fmt: skip
 def test_the_name_that_is_meant_is_suggested(given, meant, forecast):
     with pytest.raises(ValueError, match=f"metric='{given}' is not the name of a metric") as caught:
         inference.confidence_interval(*forecast[:2], metric=given)

@@ -70,16 +70,10 @@ def test_a_case_by_hand():
 
 @pytest.mark.parametrize(
     ("method", "power", "confidence"),
-    [
-        ("monte_carlo", 0.8, 0.9),
-        ("monte_carlo", 1.0, 0.95),
-        ("monte_carlo", 1.15, 0.9),
-        ("monte_carlo", 2.0, 0.95),
-        ("asymptotic", 0.8, 0.95),
-        ("asymptotic", 1.15, 0.95),
-        ("asymptotic", 1.0, 0.9),
-    ],
-)
+    [("monte_carlo", 0.8, 0.9), ("monte_carlo", 1.0, 0.95), ("monte_carlo", 1.15, 0.9),
+     ("monte_carlo", 2.0, 0.95), ("asymptotic", 0.8, 0.95), ("asymptotic", 1.15, 0.95),
+     ("asymptotic", 1.0, 0.9)],
+)  # fmt: skip
 def test_the_walk_leaves_the_strip_if_and_only_if_the_test_rejects(method, power, confidence):
     ax = plt.figure().add_subplot()
     for seed in range(2):

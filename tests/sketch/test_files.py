@@ -221,16 +221,9 @@ def test_parquet_cells_of_all_kinds(tmp_path):
 
 @pytest.mark.parametrize(
     ("cells", "positive"),
-    [
-        (["1.0", "0.0", "1"], None),
-        ([True, False, True], None),
-        ([False, 2], 2),
-        ([1, "1", 2, "2.0"], 2),
-        ([0, -1, 1], ValueError),
-        (["0.5", "1.5"], ValueError),
-        (["a", 1], ValueError),
-    ],
-)
+    [(["1.0", "0.0", "1"], None), ([True, False, True], None), ([False, 2], 2), ([1, "1", 2, "2.0"], 2),
+     ([0, -1, 1], ValueError), (["0.5", "1.5"], ValueError), (["a", 1], ValueError)],
+)  # fmt: skip
 def test_labels_keep_their_kind_over_files(cells, positive, tmp_path):
     for k, cell in enumerate(cells):
         parquet.write_table(pyarrow.table({"y": [cell], "p": [0.5]}), tmp_path / f"{k}.parquet")
