@@ -140,15 +140,6 @@ def test_blocks_and_refinement(n, kind):
         )
 
 
-def test_weights_are_repetitions():
-    rng = np.random.default_rng(5)
-    p, w = np.round(rng.random(200), 3), rng.integers(1, 12, 200)
-    y = (rng.random(200) < p).astype(np.int64)
-    weighted = dyadic_moments(group_outcomes(y, p, w.astype(float)), 20)
-    repeated = dyadic_moments(group_outcomes(np.repeat(y, w), np.repeat(p, w)), 20)
-    np.testing.assert_array_equal(as_array(weighted), as_array(repeated))
-
-
 def test_nothing_shared_is_exactly_zero():
     p = (np.arange(32) + 0.5) / 32
     moments = dyadic_moments(group_outcomes((p > 0.4).astype(np.int64), p), 9)
@@ -228,17 +219,6 @@ def test_statistics_of_many_samples(kind, n):
     np.testing.assert_allclose(statistic(positives[:, 1:2])[0], found[1], rtol=1e-10, atol=1e-13)
 
 
-@pytest.mark.parametrize("n", [2, 5, 150, 9000])
-@pytest.mark.parametrize("kind", ["spread", "few values", "one heap", "rare events"])
-def test_one_sample_is_summed_as_many_are(kind, n):
-    for seed in range(1 if n > 1000 else 2):
-        rng = np.random.default_rng(seed)
-        grouped = grouped_sample(kind, max(n, 4 + (kind == "rare events")), rng)
-        many = NestedBins(grouped, 27).statistic_around(grouped.prob)(grouped.positives[:, np.newaxis])[0]
-        found = dyadic_moments(grouped, 27)
-        np.testing.assert_allclose(found.statistic, many, rtol=1e-12, atol=1e-12 * found.noise.max())
-
-
 def test_deviations_stay_above_rounding():
     # of two predictions in a bin one is nearly certain, and so are their labels at finer levels
     grouped = group_outcomes(np.array([0, 1, 0, 1]), np.array([1e-30, 0.2, 0.6, 0.7]))
@@ -277,25 +257,6 @@ def test_two_classes_have_the_bins_of_the_last_column():
     for m in (2, 10, 100):
         expected = np.minimum(np.arange(101) * m // 100, m - 1)
         assert alcoves(np.column_stack((1 - p, p)), m).tolist() == expected.tolist()
-
-
-def test_cells_have_equal_volume():
-    z = np.random.default_rng(0).dirichlet(np.ones(3), 160_000)
-    _, count = np.unique(alcoves(z, 4), return_counts=True)
-    assert count.shape == (16,)
-    # chi-squared with 15 degrees of freedom
-    assert np.sum((count - 10_000) ** 2 / 10_000) < 37.7
-    _, count = np.unique(alcoves(z[:, :2] / z[:, :2].sum(1, keepdims=True), 10), return_counts=True)
-    assert count.shape == (10,)
-
-
-def test_cells_are_narrow():
-    z = np.random.default_rng(1).dirichlet(np.ones(4), 3000)
-    cells = shared_alcoves(z, 6)
-    for first, size in zip(cells.starts, cells.count, strict=True):
-        members = z[cells.rows[first : first + size]]
-        # a coordinate c_i varies by less than 1 in a cell, and so does any difference of two
-        assert np.ptp(members, axis=0).max() <= 1 / 6
 
 
 def test_finer_cells_lie_in_coarser_ones():
