@@ -396,7 +396,8 @@ def test_several_classes(test):
     y, p, clusters = dependent_classes(60, 4, 0.1, rng)
     sharp = p**3 / (p**3).sum(axis=1, keepdims=True)
     assert test.test(y, sharp, clusters=clusters).pvalue <= 0.01
-    weight = np.full(y.size, 2)
+    y, p, clusters = y[:100], p[:100], clusters[:100]
+    weight = np.full(100, 2)
     twice = test.test(y, p, sample_weight=weight, weights="frequency", clusters=clusters)
     again = test.test(np.repeat(y, 2), np.repeat(p, 2, axis=0), clusters=np.repeat(clusters, 2))
     assert twice.pvalue == again.pvalue

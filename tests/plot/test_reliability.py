@@ -197,8 +197,8 @@ def test_labels_say_what_the_bands_show(forecast):
     uniform = rng.random(2000)
     for outcome, prediction, band, text in (
         (y, p, "confidence", "95% confidence band (pointwise)"),
-        (y, p, "consistency", "95% consistency band (pointwise)"),
-        (y, p, "bootstrap", "95% of bootstrap curves (pointwise)"),
+        (y[:60], p[:60], "consistency", "95% consistency band (pointwise)"),
+        (y[:60], p[:60], "bootstrap", "95% of bootstrap curves (pointwise)"),
         (y, p**1.5, "simultaneous", "95% confidence band (simultaneous)\ncontains the diagonal"),
         (y, p**0.4, "simultaneous", "95% confidence band (simultaneous)\nexcludes the diagonal"),
         (
@@ -389,8 +389,8 @@ def test_grid_of_groups(forecast, weighted):
 
 
 def test_grid_of_models_on_logit_axes(rare):
-    y, p = (part[:600] for part in rare)
-    clusters = np.arange(600) // 3
+    y, p = (part[:300] for part in rare)
+    clusters = np.arange(300) // 3
     displays = reliability_grid(
         y, {"a": p, "b$": p**1.2}, scale="logit", show_legend=False, clusters=clusters
     )
