@@ -43,33 +43,6 @@ def test_quantile_bins_keep_ties_together():
         assert value == pytest.approx(7 / 8 * abs(3 / 7 - 0.1) + 1 / 8 * 0.1)
 
 
-def test_by_hand():
-    y, p = [0, 0, 1, 1, 1], [0.2, 0.2, 0.7, 0.7, 1.0]
-    # bins of width 1/5: {.2, .2} gap .2, {.7, .7} gap .3, {1} gap 0
-    assert expected_calibration_error(y, p, n_bins=5) == pytest.approx(0.4 * 0.2 + 0.4 * 0.3)
-    assert expected_calibration_error(y, p, n_bins=5, norm="max") == pytest.approx(0.3)
-    assert expected_calibration_error(y, p, n_bins=5, norm="l2") == pytest.approx(
-        np.sqrt(0.4 * 0.04 + 0.4 * 0.09)
-    )
-
-
-def test_one_belongs_to_the_last_bin():
-    # in a bin of its own, 1 would not average with 0.9
-    assert expected_calibration_error([0, 1], [1.0, 0.9], n_bins=2) == pytest.approx(0.45)
-
-
-def test_debiased_by_hand():
-    # one bin, 3 of 4 positive, mean prediction 1/2: (1/4)^2 - (3/4)(1/4)/3 = 0
-    assert expected_calibration_error([1, 1, 1, 0], [0.5] * 4, norm="l2", debias=True) == 0.0
-    # mean prediction 1/4: (1/2)^2 - (3/4)(1/4)/3 = 3/16
-    options = {"norm": "l2", "debias": True}
-    assert expected_calibration_error([1, 1, 1, 0], [0.25] * 4, **options) == pytest.approx(np.sqrt(3 / 16))
-    # all positive: no sampling variance is estimated
-    assert expected_calibration_error([1] * 4, [0.5] * 4, norm="l2", debias=True) == pytest.approx(0.5)
-    # a single observation says nothing
-    assert expected_calibration_error([1], [0.5], norm="l2", debias=True) == 0.0
-
-
 def squares_by_loops(y, p, w, n_bins, debias):
     """The squared l2 error of a binary sample, bin by bin and sample by sample; it may be negative."""
     total = 0.0
@@ -117,13 +90,6 @@ def test_l2_over_classes_is_the_root_of_the_mean_square(debias, calibrated):
     # labels that exclude each other, as columns
     labels = expected_calibration_error(np.eye(4)[y], p, norm="l2", debias=debias, n_bins=5, sample_weight=w)
     assert labels == pytest.approx(np.sqrt(max(squares["classwise"], 0.0)), abs=1e-12)
-
-
-def test_l2_over_classes_by_hand():
-    # gaps of the three classes 0.1, 0.3 and 0.2 in one bin each
-    y, p = [0, 1, 1, 2, 1], [[0.3, 0.3, 0.4]] * 5
-    assert expected_calibration_error(y, p, n_bins=1, norm="l2") == pytest.approx(np.sqrt(0.14 / 3))
-    assert expected_calibration_error(y, p, n_bins=1) == pytest.approx(0.2)
 
 
 def canonical_by_loops(y, p, w, n_bins, norm, debias=False):
@@ -226,16 +192,6 @@ def test_stops_before_the_first_fall(strategy, seed):
         if strategy == "uniform":
             edges = np.arange(chosen + 1) / chosen
             assert value == pytest.approx(binned_ece(y, p, w, edges, norm), abs=1e-12)
-
-
-def test_sweep_by_hand():
-    # perfect ranking: every prediction is a bin of its own
-    assert sweep_calibration_error([0, 0, 1, 1], [0.1, 0.2, 0.7, 0.8]) == pytest.approx(0.8 / 4)
-    # the wrong way round: a single bin, in which the gaps cancel
-    assert sweep_calibration_error([1, 1, 0, 0], [0.1, 0.2, 0.8, 0.9]) == pytest.approx(0.0, abs=1e-12)
-    # 2 bins: 1/3, 2/3; 3 bins: 1/2, 1/2, 1/2; 4 bins: 0, 1/2, 1, 1/2
-    y, p = [0, 1, 0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4, 0.8, 0.9]
-    assert sweep_calibration_error(y, p) == pytest.approx((0.7 + 0.3 + 0.7) / 6)
 
 
 def test_as_many_bins_as_values_by_hand():

@@ -31,27 +31,6 @@ def test_walk():
     assert "too low" in str(result)
 
 
-def test_exact_for_many_rows_in_fixed_point():
-    rng = np.random.default_rng(0)
-    for p in (rng.random(300_000), np.round(rng.random(300_000), 3)):
-        y = (rng.random(300_000) < p).astype(int)
-        walk = np.cumsum(np.bincount(np.unique(p, return_inverse=True)[1], weights=y - p))
-        expected = (max(walk.max(), 0) - min(walk.min(), 0)) / 3e5
-        assert cutoff_calibration_error(y, p) == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize("steps", [4, 10])
-def test_staircase(steps):
-    # Appendix A.4: predictions t in (0, 1), event frequency the midpoint of the step of t; within each
-    # half step the mean residual is 1/(4N), so the error is 1/(2N) * 1/(4N) = 1/(8 N^2) in the limit
-    m = 2000
-    t = (np.arange(steps * m) + 0.5) / (steps * m)
-    truth = (np.floor(t * steps) + 0.5) / steps
-    y, w = np.repeat([1, 0], t.shape[0]), np.concatenate([truth, 1 - truth])
-    value = cutoff_calibration_error(y, np.tile(t, 2), sample_weight=w)
-    assert value == pytest.approx(1 / (8 * steps**2), rel=1e-3)
-
-
 def test_decision_gaps_are_bounded():
     # Propositions 3.1 and 3.2
     for y, p, w in samples():

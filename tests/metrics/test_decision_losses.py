@@ -96,35 +96,6 @@ def test_bounds_of_the_decision_loss():
         assert loss <= either <= every
 
 
-def test_decisions_by_hand():
-    # at .6, acting on .6 and .7 in vain costs .6 twice
-    y, p = [0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8]
-    assert decision_risk_gap(y, p, threshold="max") == pytest.approx(0.3)
-    # at .1, three samples cost .1 each; the line through both points is .255 at 1/2
-    assert calibration_decision_loss(y, p) == pytest.approx(0.51)
-    # certain and wrong: a payoff of 1 unless that happens, and a constant 1/2 gains all of it
-    assert calibration_decision_loss([1, 0], [0.0, 1.0]) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("eps", [0.1, 0.01, 1e-6])
-def test_example_3_1(eps):
-    # outcome 1 with probability 3/4 at 3/4 - eps, and 0 at 3/4 + eps: the decision is always wrong
-    y, p = [0, 1, 1, 1], [0.75 + eps, *[0.75 - eps] * 3]
-    cutoff = 3 / 16 + 3 / 4 * eps
-    assert cutoff_calibration_error(y, p) == pytest.approx(cutoff)
-    # the best non-decreasing rule always or never acts, the best decreasing one is always right
-    for recalibration, gap, bound in (
-        ("monotone", 3 / 16, cutoff),
-        ("either", 3 / 8, 2 * cutoff),
-        ("any", 3 / 8, 3 / 8 + eps),
-    ):
-        result = decision_risk_result(y, p, thresholds=[0.75], recalibration=recalibration)
-        assert result.risk[0] == pytest.approx(3 / 8)
-        assert result.gap[0] == pytest.approx(gap)
-        assert result.bound == pytest.approx(bound)
-        assert decision_risk_gap(y, p, threshold=0.75, recalibration=recalibration) == pytest.approx(gap)
-
-
 def expected(metric, p, truth):
     """The mean of a metric over all outcomes."""
     total = 0.0

@@ -110,16 +110,6 @@ def test_the_text_contains_the_error_of_the_grid():
     assert "0.0025" in found._repr_html_()
 
 
-def test_finer_grids_approach_from_above():
-    y, p, _ = sample(7, largest=60)
-    fine = lower_distance_to_calibration(y, p, pos_label=1, n_bins=480)
-    before = np.inf
-    for n_bins in (60, 120, 240):
-        value = lower_distance_to_calibration(y, p, pos_label=1, n_bins=n_bins)
-        assert fine - 1e-9 <= value <= min(fine + 0.5 / n_bins, before) + 1e-9
-        before = value
-
-
 def test_only_more_predictions_than_bins_are_gathered():
     y, p = np.tile([0, 1], 6), np.linspace(0.4, 0.6, 12)
     for n_bins in (12, 13, 30):
