@@ -68,19 +68,6 @@ def test_minimises_the_smoothed_log_loss(name, n):
         np.testing.assert_allclose(theta, reference.x, rtol=2e-5, atol=2e-5)
 
 
-def test_by_hand():
-    """Two scores, so that the fit meets the smoothed mean target at both: 6/10 and 4/10."""
-    s = np.repeat([-1.0, 1.0], 10)
-    y = np.array([0] * 6 + [1] * 4 + [0] * 4 + [1] * 6)
-    low, high = 1 / 12, 11 / 12
-    calibrator = PlattCalibrator(link="identity").fit(s, y)
-    expected = [0.4 * high + 0.6 * low, 0.6 * high + 0.4 * low]
-    np.testing.assert_allclose(calibrator.transform([-1.0, 1.0]), expected, rtol=0, atol=1e-14)
-    assert calibrator.intercept_ == pytest.approx(0, abs=1e-14)
-    assert calibrator.slope_ == pytest.approx(logit(expected[1]), abs=1e-14)
-    assert calibrator.training_cutoff_error_ == pytest.approx((0.6 - expected[1]) / 2, abs=1e-14)
-
-
 def test_logit_link_reads_log_odds():
     rng = np.random.default_rng(2)
     p = np.concatenate([rng.random(400), np.repeat([0.0, 1.0], 20)])

@@ -60,13 +60,6 @@ def test_agrees_with_fitting_anew(name, weights):
     np.testing.assert_allclose(found, brute_force(s, y, w, test), rtol=0, atol=1e-12)
 
 
-def test_by_hand():
-    """Scores 1 and 2 with outcomes 0 and 1."""
-    lower, upper = VennAbersCalibrator().fit([1.0, 2.0], [0, 1]).predict_interval([0.0, 1.0, 1.5, 2.0, 3.0])
-    np.testing.assert_allclose(lower, [0, 0, 0, 1 / 2, 1 / 2], rtol=0, atol=1e-15)
-    np.testing.assert_allclose(upper, [1 / 2, 1 / 2, 1, 1, 1], rtol=0, atol=1e-15)
-
-
 @pytest.mark.parametrize("loss", ["log", "brier"])
 def test_merged_probability_has_the_least_regret(loss):
     """The two regrets are equal at the merged value, so that moving it makes one of them worse."""

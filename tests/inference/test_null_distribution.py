@@ -37,14 +37,6 @@ def test_moments_by_enumeration(metric):
     assert np.abs(null.values[:, np.newaxis] - values).min(axis=1).max() < 1e-6
 
 
-def test_brier_score_by_hand():
-    # one prediction of .2: loss .04 with probability .8, else .64
-    null = expected_under_calibration(None, [0.2], metric=brier, n_resamples=400, random_state=0)
-    assert set(np.round(null.values, 12)) == {0.04, 0.64}
-    assert null.mean == pytest.approx(0.16, abs=4 * 0.24 / np.sqrt(400))
-    assert null.quantile == pytest.approx(0.64)
-
-
 def test_cutoff_tends_to_its_closed_form():
     p = np.random.default_rng(0).random(8000)
     null = expected_under_calibration(None, p, metric=cutoff_calibration_error, random_state=0)

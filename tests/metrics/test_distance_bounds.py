@@ -159,17 +159,6 @@ def test_predictions_that_the_smallest_numbers_part():
     assert smooth_calibration_error([1, 0, 1, 0], p) == pytest.approx(0.5)
 
 
-def test_smooth_calibration_error_by_hand():
-    # residuals -.4 and +.4, .2 apart: u differs by at most .2 between them
-    assert smooth_calibration_error([0, 1], [0.4, 0.6]) == pytest.approx(0.4 * 0.2 / 2)
-    # y = 0/1 just below/above one half: u(b) - u(a) = 2 eps
-    eps = 1e-3
-    value = smooth_calibration_error([0, 1], [0.5 - eps, 0.5 + eps])
-    assert value == pytest.approx((0.5 - eps) * 2 * eps / 2)
-    # one prediction: |y - p|
-    assert smooth_calibration_error([1, 1, 0], [0.2] * 3) == pytest.approx(2 / 3 - 0.2)
-
-
 def test_extremes():
     assert smooth_calibration_error([0, 0], [1.0, 1.0]) == 1.0
     # u = -1 at 1 and u = 0 at 0: mass at 0 is met by a residual of 1 there

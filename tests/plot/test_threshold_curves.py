@@ -215,13 +215,6 @@ def test_risk_gap_equals_its_definition():
         assert (heights.min(), heights.max()) == (0.0, pytest.approx(top))
 
 
-def test_risk_gaps_by_hand():
-    # acting from .6 on costs .5 * 2 / 4; not acting below .8 costs nothing
-    assert gaps([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8], thresholds=[0.5]).value == [0.25]
-    perfect = DecisionDisplay.from_predictions([0, 1], [0.0, 1.0], n_resamples=19, show_legend=False)
-    assert perfect.curves[None].upper.max() == 0.0
-
-
 def test_no_gap_exceeds_the_cutoff_error():
     rng = np.random.default_rng(0)
     tightest = 0.0
