@@ -1,4 +1,4 @@
-"""The certificate of the fitted map: against plain loops, by hand, and how often it holds."""
+"""The certificate of the fitted map: against plain loops, and how often it holds."""
 
 import math
 
@@ -113,18 +113,6 @@ def test_bins_in_any_order_against_loops():
         for v in calibrator.bin_values_
     ]
     assert calibrator.training_cutoff_error_ == pytest.approx(np.ptp([0.0, *walk]), abs=1e-12)
-
-
-def test_one_block_by_hand():
-    """200 tied scores, half of them events: the walk has one step, a binomial number less its mean."""
-    y = np.arange(200) % 2
-    certificate = (
-        IsotonicCalibrator().fit(np.full(200, 0.3), y).cutoff_certificate(n_resamples=99_999, random_state=0)
-    )
-    # the least c with P(|X - 100| <= c) >= .95
-    tail = next(c for c in range(200) if binom.cdf(100 + c, 200, 0.5) - binom.cdf(99 - c, 200, 0.5) >= 0.95)
-    assert tail == 14
-    assert certificate.upper == pytest.approx((14 * math.sqrt(200 / 199) + 1) / 200, abs=1e-12)
 
 
 @calibrators_with("monotone")
