@@ -21,6 +21,7 @@ from sklearn_calib._core._null import draw_positives, sample_labels
 from sklearn_calib.calibrators._certificate import fitted_steps
 from sklearn_calib.meta import CalibratedClassifier
 from sklearn_calib.metrics import calibration_summary
+from tests._references import brier
 from tests._tiers import thorough, weekly
 from tests.inference._registry import TESTS
 
@@ -45,11 +46,6 @@ def few_clusters(kind, rng):
     """Return ten clusters of 30 samples, or 25 of unequal sizes."""
     size = np.full(10, 30) if kind == "equal" else np.rint(10 + 10 * rng.pareto(1.2, 25)).astype(int)
     return np.repeat(np.arange(size.size), np.minimum(size, 400))
-
-
-def brier(y_true, y_proba):
-    """The Brier score without the checks of scikit-learn's, which take most of its time."""
-    return float(np.mean((y_true - y_proba) ** 2))
 
 
 def grouped(prob, group, code, count, rho):

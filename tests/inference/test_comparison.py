@@ -18,16 +18,12 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
     net_benefit,
 )
+from tests._references import brier
 from tests._samples import simulated, simulated_classes
 
 compare_pairs = partial(compare_models, intervals=False)
 
 ece = partial(expected_calibration_error, n_bins=5)
-
-
-def brier(y_true, y_proba):
-    """The Brier score without the checks of scikit-learn's, which take most of its time."""
-    return float(np.mean((y_true - y_proba) ** 2))
 
 
 METRICS = [cutoff_calibration_error, ece, brier]

@@ -14,11 +14,6 @@ from tests.inference import _properties
 brier_score = as_metric("brier_score")
 
 
-def brier(y_true, y_proba):
-    """The Brier score without the checks of scikit-learn's, which take most of its time."""
-    return float(np.mean((y_true - y_proba) ** 2))
-
-
 METRICS = [cutoff_calibration_error, smooth_ece, partial(expected_calibration_error, n_bins=5)]
 
 

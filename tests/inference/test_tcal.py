@@ -111,27 +111,6 @@ def statistics_of_simulations(grouped, levels, n_draws, seed):
     return np.concatenate([statistic(positives) for positives in draws])
 
 
-@pytest.mark.parametrize("seed", [0, 2])
-def test_simulations_have_the_moments_that_are_computed(seed):
-    rng = np.random.default_rng(seed)
-    p = np.concatenate((rng.random(150), np.round(rng.random(60), 1), 10 ** (-8 * rng.random(40))))
-    p = np.clip(p, 0.01, 0.99) if seed == 2 else p
-    y = (rng.random(250) < p).astype(int)
-    grouped = group_outcomes(y, p)
-    moments = dyadic_moments(grouped, 14)
-    drawn = statistics_of_simulations(grouped, 14, 2000, 0)
-    deviation = np.sqrt(moments.variance)
-    # mean 0, the exact variance, the covariance of neighbours: within errors from the draws themselves
-    z = drawn / deviation
-    np.testing.assert_array_less(np.abs(z.mean(axis=0)), 4 / np.sqrt(2000))
-    np.testing.assert_array_less(np.abs((z**2).mean(axis=0) - 1), 5 * (z**2).std(axis=0) / np.sqrt(2000))
-    product = z[:, :-1] * z[:, 1:]
-    expected = moments.covariance[:-1] / (deviation[:-1] * deviation[1:])
-    np.testing.assert_array_less(
-        np.abs(product.mean(axis=0) - expected), 5 * product.std(axis=0) / np.sqrt(2000)
-    )
-
-
 def test_gamma_sf():
     z = np.linspace(-3, 8, 45)
     np.testing.assert_allclose(gamma_sf(z, np.zeros(45)), norm.sf(z), rtol=1e-12)
@@ -311,12 +290,3 @@ def test_huge_weights_cost_nothing():
     )
     with pytest.raises(ValueError, match="sample_weight"):
         test.test(y, p, sample_weight=[1e17, 1, 1, 1], weights="frequency")
-
-
-def test_random_states():
-    y, p = sample(50)
-    test = TCal(n_resamples=29, random_state=5)
-    assert test.test(y, p) == TCal(n_resamples=29, random_state=np.random.default_rng(5)).test(y, p)
-    legacy = [TCal(n_resamples=29, random_state=np.random.RandomState(1)).test(y, p) for _ in range(2)]
-    assert legacy[0] == legacy[1]
-    assert 0 < TCal(n_resamples=29, random_state=None).test(y, p).pvalue <= 1
