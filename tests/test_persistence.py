@@ -7,7 +7,6 @@ import pickle
 import warnings
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -22,7 +21,6 @@ from sklearn_calib.scorers import BestCalibrated, MultiScorer, PValueScorer, get
 from sklearn_calib.sketch import CalibrationSketch
 from tests import _every as every
 
-ROOT = Path(__file__).resolve().parents[1]
 STAMP = "_sklearn_calib_version"
 result = cache(lambda name: every.RESULT_MAKERS[name]())
 

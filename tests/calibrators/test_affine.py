@@ -31,7 +31,6 @@ ALL = [
     StructuredMatrixScalingCalibrator,
     DirichletCalibrator,
 ]
-AROUND_TEMPERATURE = ALL[:3]
 #: Those whose penalty "auto" is chosen by cross-validation.
 CHOSEN = [VectorScalingCalibrator, MatrixScalingCalibrator, DirichletCalibrator]
 
