@@ -227,16 +227,6 @@ def test_weights_are_routed(data, routing, n_jobs):
     assert not np.allclose(scores["test_without"], expected)
 
 
-def test_an_alias_routes_another_column(data, routing):
-    X, y = data
-    w = np.random.default_rng(0).integers(1, 4, y.shape[0])
-    scorer = scorers.neg_smooth_ece.set_score_request(sample_weight="importance")
-    scores = cross_validate(GaussianNB(), X, y, scoring=scorer, params={"importance": w}, cv=KFold(3))
-    for score, (train, test) in zip(scores["test_score"], KFold(3).split(X), strict=True):
-        p = GaussianNB().fit(X[train], y[train]).predict_proba(X[test])[:, 1]
-        assert score == pytest.approx(-smooth_ece(y[test], p, sample_weight=w[test]))
-
-
 def test_an_undecided_request_is_an_error(data, routing):
     from sklearn.exceptions import UnsetMetadataPassedError
 
@@ -286,18 +276,6 @@ def results(calibration, proper, names=("neg_smooth_ece", "neg_log_loss")):
 BEST = [-0.38, -0.40, -0.42]
 
 
-def test_one_standard_error_by_hand():
-    edge = 0.02 / np.sqrt(3)
-    inside, outside = -0.4 - edge * 0.999, -0.4 - edge * 1.001
-    proper = [BEST, [inside] * 3, [outside] * 3, [-0.405] * 3]
-    calibration = [[-0.05] * 3, [-0.02] * 3, [-0.001] * 3, [-0.03] * 3]
-    assert BestCalibrated()(results(calibration, proper)) == 1
-    assert BestCalibrated(n_standard_errors=1.01)(results(calibration, proper)) == 2
-    assert BestCalibrated(n_standard_errors=0.5)(results(calibration, proper)) == 3
-    assert BestCalibrated(n_standard_errors=0)(results(calibration, proper)) == 0
-    assert isinstance(BestCalibrated()(results(calibration, proper)), int)
-
-
 def test_rule_equals_its_definition():
     rng = np.random.default_rng(0)
     chosen = set()
@@ -316,12 +294,6 @@ def test_rule_equals_its_definition():
         assert found == expected
         chosen.add(found != best)
     assert chosen == {True, False}
-
-
-def test_ties_go_to_the_better_proper_score_then_to_the_first():
-    calibration = [[-0.02] * 3, [-0.02] * 3, [-0.02] * 3]
-    assert BestCalibrated()(results(calibration, [[-0.405] * 3, BEST, [-0.401] * 3])) == 1
-    assert BestCalibrated()(results(calibration, [[-0.405] * 3, [-0.4] * 3, [-0.4] * 3])) == 1
 
 
 def test_candidates_without_finite_scores_are_never_chosen():

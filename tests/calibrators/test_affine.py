@@ -306,13 +306,6 @@ def test_shrunk_temperature_of_logits_in_any_unit(size):
     np.testing.assert_allclose(found.fit(size * z, y).predict_proba(size * z), one, rtol=0, atol=1e-9)
 
 
-def test_separated_samples_leave_a_finite_shrunk_temperature():
-    p = np.array([[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]] * 4)
-    y = np.tile([0, 1, 2], 4)
-    assert TemperatureCalibrator().fit(p, y).temperature_ < 1e-3
-    assert 0.2 < MatrixScalingCalibrator(shrink_temperature=True).fit(p, y).temperature_ < 1
-
-
 @pytest.mark.parametrize("calibrator", ALL)
 def test_one_kind_of_row_leaves_nothing_to_choose_by(calibrator):
     # with a prediction of 1/2 both outcomes are the same row to the folds, and none of it can be left out

@@ -147,20 +147,6 @@ def test_result_is_the_chosen_calibrator_fitted_to_all_rows():
     np.testing.assert_allclose(found.transform(p), expected, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize(
-    ("truth", "expected"),
-    [
-        (lambda p: 1 / (1 + ((1 - p) / p) ** 0.4), {"temperature"}),
-        (lambda p: 1 / (1 + 4 * (1 - p) / p), {"Platt", "beta"}),
-        (lambda p: np.where(p < 0.5, 0.3, 0.7), {"Venn-Abers"}),
-        (lambda p: p + 0.25 * np.sin(2 * np.pi * p) * (p > 0.5), {"spline", "Venn-Abers"}),
-    ],
-)
-def test_finds_the_simplest_family_that_holds_the_truth(truth, expected):
-    y, p = simulated(3000, "uniform", 0.02, 0.98, seed=1, truth=truth)
-    assert calibrators.AutoCalibrator().fit(p, y).selection_.chosen in expected
-
-
 @pytest.mark.parametrize("link", [pytest.param("logit", marks=pytest.mark.thorough), "identity"])
 def test_several_classes(link):
     rng = np.random.default_rng(0)

@@ -155,17 +155,6 @@ def test_extreme_forecasts_stay_finite(p):
             assert np.isfinite(rounds.play(np.full(50, label), np.full(50, p)))
 
 
-def test_a_local_error_after_a_long_calm_is_found_by_a_young_tree():
-    rng = np.random.default_rng(5)
-    forgetful, old = BettingRounds(), BettingRounds(lives=(INF,))
-    for batch in range(46):
-        p = rng.uniform(size=1000)
-        truth = p if batch < 36 else p + 0.25 * ((p > 0.4) & (p < 0.5))
-        y = (rng.random(1000) < truth).astype(int)
-        wealths = forgetful.play(y, p), old.play(y, p)
-    assert wealths[0] > max(math.log(1000), 2 * wealths[1])
-
-
 def test_the_state_does_not_grow():
     rng = np.random.default_rng(6)
     rounds, sizes = BettingRounds(), []

@@ -105,33 +105,6 @@ def test_harmonic_mean_against_a_plain_loop():
     assert result.pvalue == pytest.approx(pvalue, rel=1e-12)
 
 
-def test_harmonic_mean_by_hand():
-    # a single uncertain sample: its outcome, or the other one, is as extreme as any
-    options = {"components": ["intercept", "cutoff"], "random_state": 0}
-    result = CombinedTest(n_resamples=999, **options).test([1], [0.5])
-    assert (result.statistic, result.pvalue) == (1.0, 1.0)
-    result = CombinedTest(n_resamples=99, **options).test([1, 1, 0], [0.5, 0.4, 0.3])
-    first, second = (component.pvalue for component in result.scales)
-    assert result.statistic == pytest.approx(3 / (1 / first + 2 / second))
-
-
-@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
-@pytest.mark.parametrize(
-    ("name", "curve"),
-    [
-        ("tcal", lambda p: p + 0.15 * np.sin(40 * p)),
-        ("cutoff", lambda p: p + 0.2 * (np.abs(p - 0.5) < 0.1) - 0.2 * (np.abs(p - 0.5) > 0.24)),
-        ("intercept", lambda p: p + 0.05),
-        ("slope", lambda p: 0.5 + 0.8 * (p - 0.5)),
-    ],
-)
-def test_power_against_everything(method, name, curve):
-    y, p = simulated(4000, "uniform", 0.2, 0.8, truth=curve)
-    result = CombinedTest(components=ALL, method=method, n_resamples=499, random_state=0).test(y, p)
-    assert result.rejects(0.01)
-    assert next(part.pvalue for part in result.scales if part.name == name) <= 0.01
-
-
 def test_a_component_that_nothing_tells_does_not_decide():
     # no two rows share a bin
     result = CombinedTest(n_resamples=39, random_state=0).test([1, 0], [0.2, 0.8])

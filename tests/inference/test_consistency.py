@@ -35,16 +35,6 @@ def test_same_as_the_cutoff_test():
     assert any_metric.estimate == any_metric.statistic == pytest.approx(own.estimate)
 
 
-@pytest.mark.parametrize("resample", ["labels", "pairs"])
-def test_power(resample):
-    y, p = _properties.sample(200, power=2)
-    for metric in (metrics.smooth_ece, BINNED):
-        assert (
-            ConsistencyTest(metric, n_resamples=99, resample=resample, random_state=0).test(y, p).pvalue
-            <= 0.02
-        )
-
-
 def test_pairs_vary_the_predictions():
     # the Brier score of predictions .5 is fixed by them; that of redrawn predictions is not
     y, p = np.array([0, 0, 1, 0]), np.array([0.5, 0.5, 0.5, 0.01])

@@ -45,12 +45,6 @@ def test_drawn_pvalue_tends_to_the_exact_one():
         assert test.test(outcomes[row], p).pvalue == pytest.approx(exact, abs=4 * error + 1 / 4000)
 
 
-def test_power():
-    y, p = _properties.sample(400, power=2)
-    assert ASYMPTOTIC.test(y, p).pvalue < 1e-4
-    assert DRAWN.test(y, p).pvalue == 1 / 200
-
-
 def test_auto_decides_by_effective_size():
     y, p = simulated(9000, "uniform", 0.4, 0.6)
     assert CutoffTest().test(y, p).method == "asymptotic"

@@ -5,7 +5,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
 
 from sklearn_calib._core import _kernel
 from sklearn_calib._validation import check_binary, check_class_sample
@@ -203,20 +202,6 @@ def test_drawn_pvalue_tends_to_the_exact_one(n_classes):
         exact = probability[values >= values[row] - 1e-12].sum()
         found = test.test(labels[row], p, **({"pos_label": 1} if n_classes == 2 else {})).pvalue
         assert found == pytest.approx(exact, abs=4.5 * np.sqrt(exact * (1 - exact) / 3000) + 1e-3)
-
-
-@pytest.mark.thorough
-def test_power():
-    # predictions whose logit is off by a quarter: the rate of rejections was .9 and more in larger runs
-    drawn = KernelTest(n_resamples=99, random_state=0)
-    limit = KernelTest(method="asymptotic")
-    hits = []
-    for seed in range(20):
-        y, p = simulated(1000, seed=[7, seed], truth=lambda p: expit(logit(p) + 0.25))
-        hits.append((drawn.test(y, p).rejects(), limit.test(y, p).rejects()))
-    assert np.mean(hits, axis=0).min() > 0.7
-    labels, q = class_sample(300, 4, power=3)
-    assert KernelTest(n_resamples=199, random_state=0).test(labels, q).pvalue == 1 / 200
 
 
 def test_adaptive_leaves_out_bandwidths_at_which_no_two_rows_are_near():

@@ -145,15 +145,6 @@ def test_weights_do_not_decide_otherwise_than_repetitions(test):
         assert weighted.pvalue == pytest.approx(repeated.pvalue)
 
 
-def test_power(test):
-    y, p = _properties.sample(300, power=4)
-    truth = np.random.default_rng(0).uniform(0.05, 0.95, 300)
-    steep = truth**3 / (truth**3 + (1 - truth) ** 3)
-    events = (np.random.default_rng(1).random(300) < truth).astype(int)
-    found = test.test(events, steep) if getattr(test, "parameter", "") == "slope" else test.test(y, p)
-    assert found.pvalue <= 0.002
-
-
 def test_slopes_of_large_samples_are_not_simulated():
     y, p = _properties.sample(5000)
     assert CoxTest(parameter="slope").test(y, p).asymptotic_null == "chi2(1)"

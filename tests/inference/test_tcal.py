@@ -241,14 +241,6 @@ def test_weighted_statistic(method):
     assert moments.variance.shape == (16,)
 
 
-@pytest.mark.parametrize("combine", ["weighted", "bonferroni"])
-@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
-def test_power(combine, method):
-    test = TCal(method=method, n_resamples=399, combine=combine)
-    rejected = [test.test(*wave(np.random.default_rng(seed), 1500, 4)).rejects() for seed in range(3)]
-    assert all(rejected)
-
-
 def test_bonferroni():
     y, p = sample(60)
     # B = ceil(2 log2(60 / sqrt(log 60))) = 10

@@ -239,17 +239,6 @@ def test_curve_with_one_knot():
     assert apart == pytest.approx(together[[0, 0, 1]], abs=1e-9)
 
 
-def test_equal_predictions_have_an_intercept_and_no_slope():
-    y = np.repeat([0, 1], [60, 20])
-    found = calibration_summary(y, np.full(80, 0.4), confidence=0.95)
-    # logit of 1/4 less that of 2/5, and a variance of 1 / (80 (1/4) (3/4)) = 1/15
-    assert found.intercept.estimate == pytest.approx(np.log(1 / 3) - np.log(2 / 3))
-    half = 1.959964 / np.sqrt(15)
-    assert found.intercept.upper - found.intercept.estimate == pytest.approx(half, rel=1e-6)
-    assert found.intercept.estimate - found.intercept.lower == pytest.approx(half, rel=1e-6)
-    assert np.isnan(found.slope.estimate)
-
-
 @pytest.mark.parametrize("mass", [0.1, 1.0, 1 / 3, 7e-5])
 @pytest.mark.parametrize("n", [10, 20, 70, 350])
 def test_quantiles_of_equal_weights_do_not_miss_by_rounding(n, mass):
@@ -274,35 +263,6 @@ def test_large_and_scaled():
     brier = np.mean((repeated - q) ** 2)
     assert found.brier == pytest.approx(brier)
     assert found.scaled_brier == pytest.approx(1 - brier / np.var(repeated))
-
-
-def test_the_curve_finds_the_truth():
-    rng = np.random.default_rng(0)
-    p = rng.random(20_000)
-    truth = 0.1 + 0.6 * p
-    y = (rng.random(20_000) < truth).astype(int)
-    found = calibration_summary(y, p)
-    assert np.abs(found.curve - (0.1 + 0.6 * found.probabilities))[1000:-1000].max() < 0.03
-    assert found.ici == pytest.approx(np.mean(np.abs(p - truth)), abs=0.01)
-    calibrated = calibration_summary(rng.random(20_000) < p, p)
-    assert calibrated.ici < 0.015
-    assert calibrated.slope.lower < 1 < calibrated.slope.upper
-
-
-def test_intervals_cover():
-    """Of 100 samples, about 95 % of the intervals hold the true intercept and slope."""
-    rng = np.random.default_rng(1)
-    hits = np.zeros(2)
-    for _ in range(100):
-        x = rng.normal(size=150)
-        y = rng.random(150) < 1 / (1 + np.exp(-(0.4 + 0.7 * x)))
-        found = calibration_summary(y, 1 / (1 + np.exp(-x)))
-        hits += [
-            found.slope_intercept.lower <= 0.4 <= found.slope_intercept.upper,
-            found.slope.lower <= 0.7 <= found.slope.upper,
-        ]
-    # 0.95 +- 4 standard errors
-    assert (np.abs(hits / 100 - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 100)).all()
 
 
 def test_borders():

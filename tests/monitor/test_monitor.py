@@ -310,6 +310,7 @@ def test_bad_batches_leave_it_as_it_was(args, weight, time, message):
         ({"mode": "always"}, ValueError, "mode must be one of"),
         ({"run_length": 1}, ValueError, "run_length must be at least 2"),
         ({"restart": "yes"}, TypeError, "restart must be True or False"),
+        ({"dependent_batches": "yes"}, TypeError, "dependent_batches"),
         ({"window": -5}, ValueError, "window must be at least 1"),
         ({"metrics": "accuracy"}, ValueError, "metrics='accuracy' is not the name"),
         ({"metrics": []}, ValueError, "metrics is empty"),
@@ -401,16 +402,6 @@ def test_dependent_batches_raise_no_false_alarms():
             alarms[dependent] += made.alarmed_
     assert alarms[True] <= binom.ppf(0.999, 40, 0.1)
     assert alarms[False] > 15 / 2
-
-
-def test_dependent_batches_detect_a_drift():
-    rng = np.random.default_rng(3)
-    made = CalibrationMonitor(dependent_batches=True, **ALL)
-    for _ in range(80):
-        made.update(*clustered(rng, rho=0.1, truth=too_high))
-    assert made.alarmed_
-    with pytest.raises(TypeError, match="dependent_batches"):
-        CalibrationMonitor(dependent_batches="yes")
 
 
 @pytest.mark.parametrize("mode", ["anytime", "run-length"])

@@ -268,9 +268,6 @@ def test_classes_are_printed_as_a_person_writes_them():
         assert display.ax_.get_xlabel() == "Predicted probability (3)"
 
 
-pytest.importorskip("matplotlib")
-
-
 def test_both_curves_are_those_of_the_metrics():
     rng = np.random.default_rng(0)
     p = rng.dirichlet([1, 1, 1], 300)
@@ -329,15 +326,15 @@ def test_values_from_ten_bins_on_may_differ_by_a_tenth(lowest, matter, at):
     assert BinningDisplay(other, flat).bins_matter is matter
 
 
-def data():
+def segmented():
     rng = np.random.default_rng(0)
     X = {"age": rng.integers(18, 80, 2000), "price$": rng.standard_normal(2000)}
     p = rng.uniform(0.1, 0.5, 2000)
     return X, (rng.random(2000) < p + 0.2 * (X["age"] <= 30)).astype(int), p
 
 
-def test_numbers_drawn():
-    X, y, p = data()
+def test_segments_drawn():
+    X, y, p = segmented()
     result = find_segments(X, y, p, segments=["age", "price$"], n_resamples=99)
     display = SegmentsDisplay.from_result(result, color="black")
     expected = [(row.difference, k) for k, row in enumerate(result.segments)]
@@ -351,17 +348,17 @@ def test_numbers_drawn():
     assert display.ax_.texts[0].get_text() == f"  n = {first.n_samples:,.0f}, p = 0.01"
 
 
-def test_nothing_found():
-    X, _, p = data()
+def test_no_segment_found():
+    X, _, p = segmented()
     y = (np.random.default_rng(1).random(2000) < p).astype(int)
     display = SegmentsDisplay.from_predictions(X, y, p, n_resamples=99)
     assert [text.get_text() for text in display.ax_.texts] == ["no segment found"]
 
 
-def test_estimator_and_axes():
+def test_segments_of_an_estimator_on_given_axes():
     from matplotlib.figure import Figure
 
-    X, y, _ = data()
+    X, y, _ = segmented()
     table = np.column_stack(list(X.values()))
     model = LogisticRegression().fit(table[:, 1:], y)
 

@@ -197,13 +197,6 @@ def test_predictions_with_two_decimals_are_exact(unit, tmp_path):
         assert ece == pytest.approx(expected_calibration_error(y, p, n_bins=n_bins), abs=1e-12)
 
 
-def test_predictions_on_the_grid_come_back_exactly():
-    # one for each cell
-    p = np.concatenate((np.arange(0, 1025) / 1024, 2.0 ** -np.arange(1, 50), 1 - 2.0 ** -np.arange(1, 50)))
-    _, mean, _ = sketch_of(np.zeros(p.shape[0]), p).weighted_sample()
-    np.testing.assert_array_equal(mean, np.unique(p))
-
-
 @pytest.mark.parametrize(
     "kind", [np.int64, np.int8, np.uint8, np.uint64, np.float64, np.float32, bool, object]
 )

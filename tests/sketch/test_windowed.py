@@ -94,19 +94,6 @@ def test_late_rows_are_refused_or_counted():
     assert "7" in lenient._repr_html_()
 
 
-def test_what_one_batch_holds_is_never_late():
-    """A long past may be passed at once: it is as if it had come in order."""
-    y, p = rows(300, 3)
-    time = np.random.default_rng(3).permutation(300)
-    order = np.argsort(time)
-    at_once = WindowedSketch(40, n_slots=4).update(y, p, time=time)
-    one_by_one = WindowedSketch(40, n_slots=4)
-    for row in order:
-        one_by_one.update(y[[row]], p[[row]], time=float(time[row]))
-    assert at_once == one_by_one
-    assert at_once.n_late == one_by_one.n_late == 0
-
-
 def test_weights():
     y, p = rows(40, 4)
     w = np.arange(40) % 3
