@@ -153,13 +153,6 @@ def test_the_likelihood_is_that_of_the_copula():
     assert found.probability.sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("rho", [0.0, 0.1, 0.5])
-def test_the_correlation_is_found(rho):
-    y, p, clusters = dependent(300, 20, rho, seed=1)
-    found = dependence(clusters, p, np.ones_like(p), y.astype(float))
-    assert found.median == pytest.approx(rho, abs=0.06)
-
-
 def test_miscalibration_is_not_taken_for_dependence():
     y, p, clusters = dependent(100, 10, 0.0, seed=2, shift=0.6)
     assert inference.CoxTest(n_resamples=999).test(y, p, clusters=clusters).pvalue == 0.001
@@ -766,13 +759,6 @@ def test_fits_that_refuse_clusters(calibrator, n, clusters, message):
     p = np.full((6, 3), 1 / 3) if n == 6 else np.linspace(0.1, 0.9, n)
     with pytest.raises(ValueError, match=message):
         calibrator.fit(p, np.arange(n) % (3 if n == 6 else 2), clusters=clusters)
-
-
-def test_few_dependent_samples_have_a_larger_certificate():
-    y, p, clusters = dependent(18, 5, 0.3, seed=0)
-    few = calibrators.PlattCalibrator().fit(p, y, clusters=clusters).cutoff_certificate()
-    assert few.method == "fitted"
-    assert few.upper > calibrators.PlattCalibrator().fit(p, y).cutoff_certificate().upper
 
 
 def test_clusters_are_divided_whole():

@@ -251,14 +251,9 @@ def test_bad_input(few):
         dominant(y, a, np.full((9, 3), 1 / 3), labels=None, reduction="classwise")
     with pytest.raises(ValueError, match=r"must contain two models, got 3\. Pass"):
         dominance_test(y, {"a": a, "b": b, "c": b})
-    with pytest.raises(ValueError, match="n_resamples"):
-        dominant(y, a, b, n_resamples=5)
-    with pytest.raises(ValueError, match="thresholds"):
-        dominant(y, a, b, thresholds=[0.0, 0.5])
-    with pytest.raises(ValueError, match="clusters"):
-        dominant(y, a, b, clusters=[1, 2])
-    with pytest.raises(ValueError, match="reduction"):
-        dominant(y, a, b, reduction="all")
+    for bad in ({"n_resamples": 5}, {"thresholds": [0.0, 0.5]}, {"clusters": [1, 2]}, {"reduction": "all"}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            dominant(y, a, b, **bad)
 
 
 def test_frequencies_of_several_classes_are_repeated_samples():

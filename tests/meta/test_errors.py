@@ -75,12 +75,6 @@ def test_calibrators_refuse_what_has_no_probabilities(wrap, calibrator):
         wrap(calibrator).fit(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0, 1, 0, 1]))
 
 
-def test_regressors_have_no_scores():
-    message = "estimator must be a classifier, but IsotonicRegression is a regressor"
-    with pytest.raises(TypeError, match=message):
-        CrossFitScorer(IsotonicRegression()).fit(np.zeros((4, 2)), [0, 1, 0, 1])
-
-
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
@@ -224,18 +218,23 @@ def test_frozen_estimator_must_be_fitted_and_know_the_classes():
 
 
 def test_classifier_without_the_needed_response():
-    with pytest.raises(TypeError, match="LinearRegression is a regressor"):
-        CalibratedClassifier(LinearRegression()).fit(X, Y)
-    with pytest.raises(TypeError, match="StandardScaler has neither"):
-        CalibratedClassifier(StandardScaler()).fit(X, Y)
-    message = r"LinearSVC has no predict_proba.*response_method='decision_function'"
-    with pytest.raises(ValueError, match=message):
-        CalibratedClassifier(LinearSVC(), response_method="predict_proba").fit(X, Y)
-    message = r"GaussianNB has no decision_function.*response_method='predict_proba'"
-    with pytest.raises(ValueError, match=message):
-        CrossFitScorer(GaussianNB(), response_method="decision_function").fit_transform(X, Y)
-    with pytest.raises(ValueError, match="LinearSVC has no predict_proba"):
-        CalibratedClassifier(LinearSVC(), "passthrough").fit(X, Y)
+    methods = "predict_proba", "decision_function"
+    proba, scores = ({"response_method": name} for name in methods)
+    lacks = "{} has no {}.*response_method='{}'".format
+    for model, error, message in (
+        (
+            CrossFitScorer(IsotonicRegression()),
+            TypeError,
+            "estimator must be a classifier, but IsotonicRegression is a regressor",
+        ),
+        (CalibratedClassifier(LinearRegression()), TypeError, "LinearRegression is a regressor"),
+        (CalibratedClassifier(StandardScaler()), TypeError, "StandardScaler has neither"),
+        (CalibratedClassifier(LinearSVC(), **proba), ValueError, lacks("LinearSVC", *methods)),
+        (CrossFitScorer(GaussianNB(), **scores), ValueError, lacks("GaussianNB", *methods[::-1])),
+        (CalibratedClassifier(LinearSVC(), "passthrough"), ValueError, "LinearSVC has no predict_proba"),
+    ):
+        with pytest.raises(error, match=message):
+            model.fit(X, Y)
 
 
 def test_one_score_per_pair_of_classes_is_refused():
@@ -264,18 +263,19 @@ def test_probabilities_for_a_calibrator_of_logits():
 
 
 def test_weights_that_miss_a_part_are_told():
-    weight = np.ones(60)
-    with pytest.warns(UserWarning, match=r"is not passed to the estimator: fit of KNeighborsClassifier"):
-        CalibratedClassifier(KNeighborsClassifier(), IsotonicCalibrator()).fit(X, Y, sample_weight=weight)
-    scaled = make_pipeline(StandardScaler(), LogisticRegression())
-    with pytest.warns(UserWarning, match="logisticregression__sample_weight"):
-        CalibratedClassifier(scaled, IsotonicCalibrator()).fit(X, Y, sample_weight=weight)
-    spline = make_pipeline(SplineTransformer(), LogisticRegression())
-    with pytest.warns(UserWarning, match="is not passed to the calibrator: fit of Pipeline"):
-        CalibratedClassifier(GaussianNB(), spline).fit(X, Y, sample_weight=weight)
-    search = GridSearchCV(KNeighborsClassifier(), {}, cv=2)
-    with pytest.warns(UserWarning, match="is not passed to the calibrator: fit of GridSearchCV"):
-        CalibratedClassifier(GaussianNB(), search).fit(X, Y, sample_weight=weight)
+    weight, neighbors = np.ones(60), KNeighborsClassifier()
+    search = GridSearchCV(neighbors, {}, cv=2)
+    scaled, spline = (
+        make_pipeline(step(), LogisticRegression()) for step in (StandardScaler, SplineTransformer)
+    )
+    for estimator, calibrator, message in (
+        (neighbors, IsotonicCalibrator(), "is not passed to the estimator: fit of KNeighborsClassifier"),
+        (scaled, IsotonicCalibrator(), "logisticregression__sample_weight"),
+        (GaussianNB(), spline, "is not passed to the calibrator: fit of Pipeline"),
+        (GaussianNB(), search, "is not passed to the calibrator: fit of GridSearchCV"),
+    ):
+        with pytest.warns(UserWarning, match=message):
+            CalibratedClassifier(estimator, calibrator).fit(X, Y, sample_weight=weight)
     for model in (
         CalibratedClassifier(KNeighborsClassifier(), "passthrough"),
         CalibratedClassifier(KNeighborsClassifier(), spline),

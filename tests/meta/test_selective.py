@@ -433,17 +433,17 @@ def test_bad_parameters(params, error, message):
 
 def test_bad_samples():
     X, y = make_classification(n_samples=60, random_state=0)
-    model = SelectiveClassifier(LogisticRegression(), random_state=0)
-    with pytest.raises(ValueError, match=r"sampling weights .* Pass weights='frequency'"):
-        model.fit(X, y, sample_weight=np.full(60, 2))
-    with pytest.raises(ValueError, match="sample_weight must contain whole numbers"):
-        clone(model).set_params(weights="frequency").fit(X, y, sample_weight=np.full(60, 0.5))
-    with pytest.raises(ValueError, match="samples must be independent"):
-        model.fit(X, y, groups=np.arange(60))
-    with pytest.raises(ValueError, match="samples must be independent"):
-        SelectiveClassifier(given()).fit(calibrated(9, np.random.default_rng(0))[0], y[:9], groups=y[:9])
-    with pytest.raises(ValueError, match=r"clusters cannot be used.* Pass one sample of each cluster"):
-        SelectiveClassifier(given()).fit(calibrated(9, np.random.default_rng(0))[0], y[:9], clusters=y[:9])
+    model, fixed = SelectiveClassifier(LogisticRegression(), random_state=0), SelectiveClassifier(given())
+    counted, p = clone(model).set_params(weights="frequency"), calibrated(60, np.random.default_rng(0))[0]
+    for fitted, rows, options, message in (
+        (model, X, {"sample_weight": np.full(60, 2)}, r"sampling weights .* Pass weights='frequency'"),
+        (counted, X, {"sample_weight": np.full(60, 0.5)}, "sample_weight must contain whole numbers"),
+        (model, X, {"groups": np.arange(60)}, "samples must be independent"),
+        (fixed, p, {"groups": y}, "samples must be independent"),
+        (fixed, p, {"clusters": y}, r"clusters cannot be used.* Pass one sample of each cluster"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fitted.fit(rows, y, **options)
     rare = np.zeros(60, int)
     rare[5] = 1
     parts = ([seed, *np.random.default_rng(seed).multinomial(1, [0.75, 0.25], 60)[5]] for seed in range(50))

@@ -463,7 +463,7 @@ def test_rounding_of_calibrated_predictions_is_not_miscalibration(n, step):
     assert np.mean(np.array(found) <= 0.05) <= 0.05
 
 
-def test_progress_is_announced(forecast, capsys, one_measure):
+def test_progress_is_announced(forecast, capsys):
     seen = []
     given = {"groups": np.arange(40) % 2, "progress": lambda *step: seen.append(step)}
     calibration_report(forecast[0][:40], forecast[1][:40], n_resamples=20, **given)
