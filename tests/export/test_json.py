@@ -209,12 +209,7 @@ def test_calibrated_classifier_with_one_member():
 
 @pytest.mark.parametrize(
     ("scores", "match"),
-    [
-        ([0.1, np.nan], "NaN|nan"),
-        ([0.1, 1.5], "1.5"),
-        ([], "empty"),
-        (np.full((2, 3), 1 / 3), "3 columns"),
-    ],
+    [([0.1, np.nan], "NaN|nan"), ([0.1, 1.5], "1.5"), ([], "empty"), (np.full((2, 3), 1 / 3), "3 columns")],
 )
 def test_scores_are_checked_as_those_of_the_calibrator(scores, match):
     loaded = from_json(to_json(PlattCalibrator().fit(*data(2))))

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.special import expit
-from scipy.stats import binom, ttest_rel
+from scipy.stats import binom
 from sklearn.metrics import log_loss
 
 from sklearn_calib.inference import compare_models, confidence_interval, expected_under_calibration
@@ -18,15 +18,12 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
     net_benefit,
 )
+from tests._references import brier
+from tests._samples import simulated, simulated_classes
 
 compare_pairs = partial(compare_models, intervals=False)
 
 ece = partial(expected_calibration_error, n_bins=5)
-
-
-def brier(y_true, y_proba):
-    """The Brier score without the checks of scikit-learn's, which take most of its time."""
-    return float(np.mean((y_true - y_proba) ** 2))
 
 
 METRICS = [cutoff_calibration_error, ece, brier]
@@ -137,19 +134,6 @@ def test_interval_of_an_average_holds_the_means_of_subsets():
     assert (result.lower, result.upper) == pytest.approx(expected, abs=0.05 * (expected[1] - expected[0]))
 
 
-def test_average_is_the_paired_t_test():
-    y, a, b = sample(800)
-    loss_a, loss_b = (y - a) ** 2, (y - b) ** 2
-    reference = ttest_rel(loss_a, loss_b)
-    ends = reference.confidence_interval()
-    result = paired(y, a, b, metric=brier, n_resamples=1999, random_state=0)
-    assert result.corrected == pytest.approx(result.difference, abs=1e-12)
-    assert result.difference == pytest.approx(np.mean(loss_a - loss_b))
-    width = ends.high - ends.low
-    assert (result.lower, result.upper) == pytest.approx(tuple(ends), abs=0.06 * width)
-    assert result.pvalue == pytest.approx(reference.pvalue, abs=0.05)
-
-
 def test_parts_from_the_definition():
     y, a, b = sample(31)
     rows = PairedSamples.of(check_models(y, {"a": a, "b": b}))
@@ -219,9 +203,7 @@ def test_level_of_calibrated_models(draw):
 
 
 def test_power_and_words():
-    rng = np.random.default_rng(0)
-    p = rng.random(800)
-    y = rng.random(800) < p
+    y, p = simulated(800)
     metric = cutoff_calibration_error
     result = compare_models(y, {"a": p, "b": p**2}, metric=metric, n_resamples=199)
     (pair,), model = result.pairs, result.models[0]
@@ -292,9 +274,7 @@ def test_labels_columns_and_seed():
 
 
 def test_several_classes():
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet([1, 1, 1], 400)
-    y = (rng.random((400, 1)) >= p.cumsum(axis=1)).sum(axis=1)
+    y, p = simulated_classes(400, [1, 1, 1])
     flat = 0.5 * p + 0.5 / 3
 
     def metric(y_true, y_proba):
@@ -415,14 +395,7 @@ def test_compare_models_keeps_the_good_ones(metric):
 
 def test_reference_and_table():
     y, predictions = models()
-    result = compare_pairs(
-        y,
-        predictions,
-        metric=ece,
-        reference="squared",
-        n_resamples=199,
-        random_state=0,
-    )
+    result = compare_pairs(y, predictions, metric=ece, reference="squared", n_resamples=199, random_state=0)
     assert [(pair.name_a, pair.name_b) for pair in result.pairs] == [
         (name, "squared") for name in ("true", "noisy", "half")
     ]
@@ -529,14 +502,14 @@ def test_bad_arguments(arguments, error, named):
 
 def test_bad_arguments_of_several_classes():
     p = np.full((5, 3), 1 / 3)
-    with pytest.raises(ValueError, match="pos_label"):
-        paired([0, 1, 2, 0, 1], p, p, metric=log_loss, pos_label=1)
-    with pytest.raises(ValueError, match="3 columns"):
-        paired([0, 5, 0, 5, 0], p, p, metric=log_loss)
-    with pytest.raises(ValueError, match="3 columns"):
-        paired([-1, 0, 0, -1, 0], p, p, metric=log_loss)
-    with pytest.raises(ValueError, match="sums to"):
-        paired([0, 1, 2, 0, 1], p, 2 * p / 3, metric=log_loss)
+    for y, q, given, message in (
+        ([0, 1, 2, 0, 1], p, {"pos_label": 1}, "pos_label"),
+        ([0, 5, 0, 5, 0], p, {}, "3 columns"),
+        ([-1, 0, 0, -1, 0], p, {}, "3 columns"),
+        ([0, 1, 2, 0, 1], 2 * p / 3, {}, "sums to"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            paired(y, p, q, metric=log_loss, **given)
 
 
 @pytest.mark.parametrize("seed", [5, 6])
@@ -558,9 +531,7 @@ def test_ties_count_whatever_the_unit_of_the_metric(seed):
 
 
 def test_pooled_splits_of_many_predictions_agree_with_a_plain_loop():
-    rng = np.random.default_rng(0)
-    p = rng.random(9000)
-    y = (rng.random(9000) < p).astype(int)
+    y, p = simulated(9000)
 
     @MetricKernel(calibration_error=True)
     def loop(y_true, y_proba):
@@ -597,8 +568,7 @@ def test_eight_models_with_the_default_number_of_resamples():
 
 @pytest.mark.parametrize("metric", [brier, ece], ids=["brier", "ece"])
 @pytest.mark.parametrize(
-    "n_runs",
-    [pytest.param(50, marks=pytest.mark.thorough), pytest.param(150, marks=pytest.mark.weekly)],
+    "n_runs", [pytest.param(50, marks=pytest.mark.thorough), pytest.param(150, marks=pytest.mark.weekly)]
 )
 def test_family_wise_error_rate_of_eight_equal_models(metric, n_runs):
     hits = 0
@@ -631,9 +601,7 @@ def test_text_names_the_metric_and_what_is_compared():
 
 
 def test_a_constant_in_the_best_set_is_noted():
-    rng = np.random.default_rng(0)
-    p = rng.random(400)
-    y = (rng.random(400) < p).astype(int)
+    y, p = simulated(400)
     models = {"base": np.full(400, 0.5), "low": np.full(400, 0.1), "true": p}
     errors = compare_pairs(y, models, n_resamples=59)
     assert errors.constant == ("base", "low")
@@ -643,9 +611,7 @@ def test_a_constant_in_the_best_set_is_noted():
 
 
 def classes(n=120, n_classes=4):
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.full(n_classes, 0.3), n)
-    y = (rng.random((n, 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
+    y, p = simulated_classes(n, np.full(n_classes, 0.3))
     return y, p, np.sqrt(p) / np.sqrt(p).sum(axis=1, keepdims=True)
 
 

@@ -24,12 +24,12 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.metrics._names import as_metric, metric_names
+from tests._samples import simulated, simulated_classes
+from tests._tiers import thorough, weekly
 
 
 def sample(n=400, slope=1.0, seed=0):
-    rng = np.random.default_rng(seed)
-    p = rng.random(n)
-    return (rng.random(n) < expit(slope * logit(p))).astype(int), p
+    return simulated(n, seed=seed, truth=lambda p: expit(slope * logit(p)))
 
 
 def population(metric, slope):
@@ -396,10 +396,7 @@ def bump(rng, n):
     return p, np.clip(p + 0.25 * np.exp(-((p - 0.3) ** 2) / 0.005), 0, 1)
 
 
-@pytest.mark.parametrize(
-    ("n_runs", "least"),
-    [pytest.param(40, 33, marks=pytest.mark.thorough), pytest.param(120, 104, marks=pytest.mark.weekly)],
-)
+@pytest.mark.parametrize(("n_runs", "least"), [thorough(40, 33), weekly(120, 104)])
 @pytest.mark.parametrize(
     ("metric", "simulate"),
     [
@@ -440,9 +437,9 @@ OTHERS = {
 @pytest.mark.parametrize(
     ("name", "n", "n_runs"),
     [
-        *(pytest.param(name, 200, 60, marks=pytest.mark.thorough) for name in OTHERS),
+        *(thorough(name, 200, 60) for name in OTHERS),
         *(
-            pytest.param(name, n, 200, marks=pytest.mark.weekly)
+            weekly(name, n, 200)
             for name in OTHERS
             for n in (200, 1000)
             if (name, n) != ("area_under_risk_coverage", 1000)
@@ -460,18 +457,14 @@ def test_coverage_of_metrics_that_are_not_calibration_errors(name, n, n_runs):
     )
 
     def draw(seed):
-        rng = np.random.default_rng(seed)
-        p = rng.beta(2, 3, n)
-        return (rng.random(n) < expit(1.6 * logit(p))).astype(int), p
+        return simulated(n, "beta", 2, 3, seed=seed, truth=lambda p: expit(1.6 * logit(p)))
 
     low, high = binom.ppf([0.0025, 0.9975], n_runs, 0.95)
     assert low <= hits(metric, truth, draw, n_runs, n_resamples=40) <= high
 
 
 def test_intervals_of_metrics_that_are_not_calibration_errors():
-    rng = np.random.default_rng(1)
-    p = rng.beta(2, 3, 1000)
-    y = (rng.random(1000) < expit(1.6 * logit(p))).astype(int)
+    y, p = simulated(1000, "beta", 2, 3, seed=1, truth=lambda p: expit(1.6 * logit(p)))
     for metric in (*OTHERS.values(), "refinement_loss"):
         interval = confidence_interval(y, p, metric=metric, n_resamples=20)
         assert interval.method == "bootstrap"
@@ -616,10 +609,7 @@ def test_confidence_is_a_binary_problem():
     assert found.estimate == pytest.approx(smooth_ece(y, two, reduction="top-label"), abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("n_runs", "least"),
-    [pytest.param(30, 24, marks=pytest.mark.thorough), pytest.param(80, 68, marks=pytest.mark.weekly)],
-)
+@pytest.mark.parametrize(("n_runs", "least"), [thorough(30, 24), weekly(80, 68)])
 @pytest.mark.parametrize("reduction", ["classwise", "top-label"])
 def test_coverage_of_several_classes(reduction, n_runs, least):
     """The error of mixed classes at K = 3; fewer hits have a probability below .001 at .95."""
@@ -714,9 +704,7 @@ def test_bad_arguments_of_several_classes(labels, options, named):
 
 @pytest.mark.parametrize("reduction", [None, "classwise", "confidence", "top-label"])
 def test_a_metric_of_the_confidence_is_reduced_once(reduction):
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(3), 60)
-    y = (rng.random((60, 1)) > p.cumsum(axis=1)[:, :2]).sum(axis=1)
+    y, p = simulated_classes(60, np.ones(3))
     given = {} if reduction is None else {"reduction": reduction}
     wanted = metrics.area_under_risk_coverage(y, p, **given)
     found = confidence_interval(y, p, metric="area_under_risk_coverage", n_resamples=20, **given)

@@ -14,11 +14,6 @@ from tests.inference import _properties
 brier_score = as_metric("brier_score")
 
 
-def brier(y_true, y_proba):
-    """The Brier score without the checks of scikit-learn's, which take most of its time."""
-    return float(np.mean((y_true - y_proba) ** 2))
-
-
 METRICS = [cutoff_calibration_error, smooth_ece, partial(expected_calibration_error, n_bins=5)]
 
 
@@ -35,14 +30,6 @@ def test_moments_by_enumeration(metric):
     assert null.std == pytest.approx(std, rel=0.15)
     # smoothed errors of many samples at once agree with those of one to 1e-6
     assert np.abs(null.values[:, np.newaxis] - values).min(axis=1).max() < 1e-6
-
-
-def test_brier_score_by_hand():
-    # one prediction of .2: loss .04 with probability .8, else .64
-    null = expected_under_calibration(None, [0.2], metric=brier, n_resamples=400, random_state=0)
-    assert set(np.round(null.values, 12)) == {0.04, 0.64}
-    assert null.mean == pytest.approx(0.16, abs=4 * 0.24 / np.sqrt(400))
-    assert null.quantile == pytest.approx(0.64)
 
 
 def test_cutoff_tends_to_its_closed_form():

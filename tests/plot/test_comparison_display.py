@@ -11,12 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_calib.inference import (
-    ModelComparison,
-    ModelPair,
-    ModelSummary,
-    compare_models,
-)
+from sklearn_calib.inference import ModelComparison, ModelPair, ModelSummary, compare_models
 from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
 from sklearn_calib.plot import ComparisonDisplay
 
@@ -189,31 +184,29 @@ def test_from_estimators(many):
 
 def test_errors_name_the_argument(models, compared):
     y, predictions = models
-    draw = partial(ComparisonDisplay.from_predictions, y, n_resamples=199)
-    with pytest.raises(TypeError, match="predictions must map names to arrays, got ndarray"):
-        draw(predictions["true"])
-    with pytest.raises(ValueError, match="predictions must contain at least two models, got 1"):
-        draw({"true": predictions["true"]})
-    with pytest.raises(ValueError, match="metrics='ece' is not the name of a metric"):
-        draw(predictions, metrics="ece")
-    with pytest.raises(TypeError, match=r"metrics\['a'\] must be the name of a metric"):
-        draw(predictions, metrics={"a": 3})
-    with pytest.raises(ValueError, match="metrics is empty"):
-        draw(predictions, metrics=[])
-    with pytest.raises(ValueError, match="metrics contains two metrics of the same name"):
-        draw(predictions, metrics=[smooth_ece, smooth_ece])
-    for bad, error in [
-        ({"confidence": 1.0}, ValueError),
-        ({"n_resamples": 0}, ValueError),
-        ({"correction": "none at all"}, ValueError),
-        ({"reference": "fourth"}, ValueError),
-        ({"random_state": "seed"}, TypeError),
-        ({"sample_weight": np.full(300, 0.5), "weights": "frequency"}, ValueError),
-    ]:
-        with pytest.raises(error, match=next(iter(bad))):
-            ComparisonDisplay.from_predictions(y, predictions, **bad)
-    with pytest.raises(ValueError, match=r"predictions\['true'\]"):
-        draw(predictions | {"true": predictions["true"] + 1.0})
+    draw = partial(ComparisonDisplay.from_predictions, y)
+    alone, far = predictions["true"], predictions | {"true": predictions["true"] + 1.0}
+    for bad, error, message in (
+        (
+            {"predictions": alone},
+            TypeError,
+            "predictions must map names to arrays, got ndarray",
+        ),
+        ({"predictions": {"true": y}}, ValueError, "predictions must contain at least two models, got 1"),
+        ({"predictions": far}, ValueError, r"predictions\['true'\]"),
+        ({"metrics": "ece"}, ValueError, "metrics='ece' is not the name of a metric"),
+        ({"metrics": {"a": 3}}, TypeError, r"metrics\['a'\] must be the name of a metric"),
+        ({"metrics": []}, ValueError, "metrics is empty"),
+        ({"metrics": [smooth_ece] * 2}, ValueError, "metrics contains two metrics of the same name"),
+        ({"confidence": 1.0}, ValueError, "confidence"),
+        ({"n_resamples": 0}, ValueError, "n_resamples"),
+        ({"correction": "none at all"}, ValueError, "correction"),
+        ({"reference": "fourth"}, ValueError, "reference"),
+        ({"random_state": "seed"}, TypeError, "random_state"),
+        ({"sample_weight": np.full(300, 0.5), "weights": "frequency"}, ValueError, "sample_weight"),
+    ):
+        with pytest.raises(error, match=message):
+            draw(**{"predictions": predictions, "n_resamples": 199} | bad)
     with pytest.raises(TypeError, match="result must be a ModelComparison, got float"):
         ComparisonDisplay.from_result(0.3)
     without = compare_models(y, predictions, metric="brier_score", n_resamples=19, intervals=False)

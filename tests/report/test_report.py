@@ -11,6 +11,7 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import log_loss
 
+from sklearn_calib import metrics
 from sklearn_calib.inference import (
     BinomialTest,
     CombinedTest,
@@ -23,32 +24,22 @@ from sklearn_calib.inference import (
     find_segments,
 )
 from sklearn_calib.inference._data_checks import contradiction_pvalue, largest_rounded
-from sklearn_calib.metrics import (
-    calibration_loss,
-    calibration_summary,
-    cutoff_calibration_error,
-    expected_calibration_error,
-    integrated_calibration_index,
-    logit_smoothed_ece,
-    score_decomposition,
-    smooth_ece,
-)
 from sklearn_calib.report import CalibrationReport, calibration_report
 from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import segment_words
 from tests._references import holm
 from tests.report._page import checked
 
-DEBIASED = partial(expected_calibration_error, norm="l2", strategy="quantile", debias=True)
+DEBIASED = partial(metrics.expected_calibration_error, norm="l2", strategy="quantile", debias=True)
 FUNCTIONS = {
-    "smooth_ece": smooth_ece,
-    "cutoff": cutoff_calibration_error,
-    "logit_smoothed_ece": logit_smoothed_ece,
-    "ece": expected_calibration_error,
+    "smooth_ece": metrics.smooth_ece,
+    "cutoff": metrics.cutoff_calibration_error,
+    "logit_smoothed_ece": metrics.logit_smoothed_ece,
+    "ece": metrics.expected_calibration_error,
     "l2": DEBIASED,
-    "ici": integrated_calibration_index,
-    "brier_miscalibration": calibration_loss,
-    "log_loss_miscalibration": partial(calibration_loss, score="log_loss"),
+    "ici": metrics.integrated_calibration_index,
+    "brier_miscalibration": metrics.calibration_loss,
+    "log_loss_miscalibration": partial(metrics.calibration_loss, score="log_loss"),
 }
 
 
@@ -72,7 +63,7 @@ def test_intervals_and_floors_are_those_of_the_functions(key, forecast, report):
 
 
 def test_clinical_lines_are_those_of_the_summary(forecast, report):
-    summary = calibration_summary(*forecast, method="profile")
+    summary = metrics.calibration_summary(*forecast, method="profile")
     for key, estimate in (
         ("slope", summary.slope),
         ("intercept", summary.intercept),
@@ -97,7 +88,7 @@ def test_scores_and_their_normal_intervals(score, forecast, report):
     half = 1.959964 * loss.std() / np.sqrt(600)
     assert line.value == pytest.approx(loss.mean())
     np.testing.assert_allclose([line.lower, line.upper], [loss.mean() - half, loss.mean() + half], rtol=1e-6)
-    parts = score_decomposition(y, p, score=score)
+    parts = metrics.score_decomposition(y, p, score=score)
     assert getattr(report, score).miscalibration == pytest.approx(parts.miscalibration)
     if score == "brier":
         assert report.metric("brier_discrimination").value == pytest.approx(parts.discrimination)
@@ -118,7 +109,7 @@ def test_normal_ranges_of_perfect_predictions_agree_with_draws(key, forecast):
             return -np.mean(np.log(np.where(y == 1, p, 1 - p)))
         if key == "observed_minus_expected":
             return np.mean(y - p)
-        return getattr(calibration_summary(y, p), key).estimate
+        return getattr(metrics.calibration_summary(y, p), key).estimate
 
     drawn = np.array([value(y) for y in outcomes])
     line = calibration_report(*forecast, n_resamples=20).metric(key)
@@ -156,7 +147,7 @@ def test_few_distinct_predictions_are_tested_one_by_one(one_measure):
     assert any("3 distinct predictions" in text for text in report.warnings)
 
 
-def test_frequencies_are_repetitions(forecast):
+def test_frequencies_are_repetitions(forecast, one_measure):
     y, p = forecast[0][:50], forecast[1][:50]
     times = np.random.default_rng(0).integers(0, 4, 50)
     weighted = calibration_report(y, p, sample_weight=times, weights="frequency", n_resamples=20)
@@ -186,7 +177,7 @@ def test_many_distinct_predictions_are_averaged_without_loss():
         assert line.value == pytest.approx(FUNCTIONS[key](y, p), rel=1e-9)
         floor = expected_under_calibration(None, p, metric=FUNCTIONS[key], n_resamples=60, random_state=1)
         assert abs(line.null_mean - floor.mean) < 5 * floor.std / np.sqrt(30)
-    slope = calibration_summary(y, p).slope.estimate
+    slope = metrics.calibration_summary(y, p).slope.estimate
     assert report.metric("slope").value == pytest.approx(slope, rel=1e-3)
 
 
@@ -202,10 +193,10 @@ def test_multiclass(multiclass, multiclass_report):
     (y, p), report = multiclass, multiclass_report
     right, confidence = (p.argmax(axis=1) == y).astype(int), p.max(axis=1)
     assert report.kind == "confidence"
-    assert report.metric("smooth_ece").value == pytest.approx(smooth_ece(right, confidence))
+    assert report.metric("smooth_ece").value == pytest.approx(metrics.smooth_ece(right, confidence))
     assert [part.name for part in report.classes] == ["0", "1", "2"]
     for k, part in enumerate(report.classes):
-        assert part.error == pytest.approx(smooth_ece((y == k).astype(int), p[:, k]))
+        assert part.error == pytest.approx(metrics.smooth_ece((y == k).astype(int), p[:, k]))
         assert part.n_events == (y == k).sum()
         assert part.predicted == pytest.approx(p[:, k].mean())
     joint = CutoffTest(n_resamples=199, random_state=0).test(y, p)
@@ -224,7 +215,7 @@ def test_names_of_classes_and_two_families(multiclass, one_measure, no_class_int
     given = np.array(["c", "a", "b"])[y], p[:, [1, 2, 0]]
     report = calibration_report(*given, groups=np.arange(150) % 2, n_resamples=20)
     assert [part.name for part in report.classes] == ["a", "b", "c"]
-    assert report.classes[2].error == pytest.approx(smooth_ece((y == 0).astype(int), p[:, 0]))
+    assert report.classes[2].error == pytest.approx(metrics.smooth_ece((y == 0).astype(int), p[:, 0]))
     joint = CutoffTest(n_resamples=199, random_state=0).test(*given)
     assert report.pvalue == min(1.0, 2 * joint.pvalue)
     adjusted = {part.label: min(1.0, 2 * part.adjusted_pvalue) for part in joint.scales}
@@ -236,7 +227,7 @@ def test_multiclass_numbers_say_their_reduction(multiclass, multiclass_report):
     (y, p), report = multiclass, multiclass_report
     assert report.metric("smooth_ece").reduction == "confidence"
     for key, value, reduction in (
-        ("smooth_ece_classwise", smooth_ece(y, p), "classwise"),
+        ("smooth_ece_classwise", metrics.smooth_ece(y, p), "classwise"),
         ("log_loss_multiclass", log_loss(y, p), "multiclass"),
         ("brier_multiclass", np.mean(np.sum((p - np.eye(3)[y]) ** 2, axis=1)), "multiclass"),
     ):
@@ -290,7 +281,7 @@ def test_groups(forecast, groups, report):
     assert [part.name for part in report.groups] == np.unique(groups).tolist()
     for part in report.groups:
         rows = groups == part.name
-        assert part.error == pytest.approx(smooth_ece(y[rows], p[rows]), rel=1e-9)
+        assert part.error == pytest.approx(metrics.smooth_ece(y[rows], p[rows]), rel=1e-9)
         assert (part.n_samples, part.n_events) == (rows.sum(), y[rows].sum())
         assert part.pvalue == CutoffTest(n_resamples=199, random_state=3).test(y[rows], p[rows]).pvalue
     pvalues = np.array([part.pvalue for part in report.groups])
@@ -369,7 +360,7 @@ def test_from_estimator(one_measure, no_class_intervals):
     report = CalibrationReport.from_estimator(model, X[1::2], y[1::2], n_resamples=20)
     assert report.name == "LogisticRegression"
     proba = model.predict_proba(X[1::2])
-    expected = smooth_ece(y[1::2], proba, reduction="confidence")
+    expected = metrics.smooth_ece(y[1::2], proba, reduction="confidence")
     assert report.metric("smooth_ece").value == pytest.approx(expected)
     names = np.array(["no", "yes"])[(y > 0).astype(int)]
     model = LogisticRegression().fit(X[::2], names[::2])
@@ -378,7 +369,7 @@ def test_from_estimator(one_measure, no_class_intervals):
     )
     p = model.predict_proba(X[1::2])[:, 0]
     assert (binary.name, binary.positive) == ("it", "no")
-    expected = smooth_ece((names[1::2] == "no").astype(int), p)
+    expected = metrics.smooth_ece((names[1::2] == "no").astype(int), p)
     assert binary.metric("smooth_ece").value == pytest.approx(expected, rel=1e-9)
     with pytest.raises(TypeError, match="predict_proba"):
         CalibrationReport.from_estimator(RidgeClassifier().fit(X, y), X, y)
@@ -572,7 +563,9 @@ def test_sampling_weights(one_measure):
     for part, k in zip(report.groups, range(3), strict=True):
         rows = groups == k
         assert (part.n_samples, part.n_events) == (rows.sum(), y[rows].sum())
-        assert part.error == pytest.approx(smooth_ece(y[rows], p[rows], sample_weight=w[rows]), rel=1e-9)
+        assert part.error == pytest.approx(
+            metrics.smooth_ece(y[rows], p[rows], sample_weight=w[rows]), rel=1e-9
+        )
         found = CutoffTest(**draws).test(y[rows], p[rows], sample_weight=w[rows])
         # a p-value that no simulation exceeds is that of more of them
         assert part.pvalue == found.pvalue or part.pvalue < found.pvalue == 1 / 200

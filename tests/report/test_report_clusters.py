@@ -13,6 +13,7 @@ from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.report import calibration_report
 from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import warnings
+from tests._tiers import thorough
 
 pytestmark = pytest.mark.usefixtures("one_measure")
 
@@ -117,13 +118,7 @@ def test_the_order_of_shuffled_sorted_or_repeated_samples_tells_nothing(data):
     assert np.isnan(found(order, np.arange(y.size) % 3, "frequency"))
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *(pytest.param(kind, marks=pytest.mark.thorough) for kind in ("common", "rare")),
-        "miscalibrated, sorted",
-    ],
-)
+@pytest.mark.parametrize("kind", [*(thorough(kind) for kind in ("common", "rare")), "miscalibrated, sorted"])
 def test_false_alarms_of_dependence(kind):
     """At most 1% of independent samples are called dependent, whatever their order and calibration."""
     rng = np.random.default_rng(5)

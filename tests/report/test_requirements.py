@@ -13,15 +13,15 @@ from sklearn_calib.inference import confidence_interval
 from sklearn_calib.metrics import calibration_summary, cutoff_calibration_error
 from sklearn_calib.report import CalibrationRequirements, RequirementResult, RequirementsResult
 from tests._program import main
+from tests._samples import simulated, simulated_classes
+from tests._tiers import thorough
 
 EVIL = 'a|b <c> & "d"\n\x00\ud800 \' `e`'
 
 
 @pytest.fixture(scope="module")
 def sample():
-    rng = np.random.default_rng(0)
-    p = np.round(rng.uniform(0.05, 0.95, 1500), 3)
-    return (rng.random(1500) < expit(0.1 + 0.9 * logit(p))).astype(int), p
+    return simulated(1500, "uniform", 0.05, 0.95, truth=lambda p: expit(0.1 + 0.9 * logit(p)), digits=3)
 
 
 def judged(limits, y, p, **given):
@@ -91,16 +91,11 @@ def test_observed_over_expected_uses_predictions_of_0_and_1():
 
 
 def several_classes():
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(3), 100)
-    y = (p.cumsum(axis=1) < rng.random((100, 1))).sum(axis=1).clip(0, 2)
+    y, p = simulated_classes(100, np.ones(3))
     return y, p**4 / (p**4).sum(axis=1, keepdims=True), {"n_resamples": 20, "random_state": 3}
 
 
-@pytest.mark.parametrize(
-    "reduction",
-    ["binary", None, *(pytest.param(name, marks=pytest.mark.thorough) for name in ("top-label",))],
-)
+@pytest.mark.parametrize("reduction", ["binary", None, *(thorough(name) for name in ("top-label",))])
 def test_metrics_are_judged_by_their_interval(reduction, sample):
     y, p, given = several_classes()
     if reduction == "binary":

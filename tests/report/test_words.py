@@ -41,15 +41,9 @@ def calibrated(uniform):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        (0.714, "0.71"),
-        (0.00123, "0.0012"),
-        (0.9988, "0.999"),
-        (1.0, "1"),
-        (3e-7, "3e-07"),
-        (1 - 1e-7, "1-1e-07"),
-    ],
-)
+    [(0.714, "0.71"), (0.00123, "0.0012"), (0.9988, "0.999"), (1.0, "1"), (3e-7, "3e-07"),
+     (1 - 1e-7, "1-1e-07")],
+)  # fmt: skip
 def test_probability(value, text):
     assert probability(value) == text
 
