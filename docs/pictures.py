@@ -355,7 +355,7 @@ def pitfalls():
             )
             for n in sizes
         ]
-        middle.loglog(sizes, [null.mean for null in nulls], "o-", color=colour, label=name)
+        middle.loglog(sizes, [null.expected for null in nulls], "o-", color=colour, label=name)
     middle.set(xlabel="number of samples", title="Null mean of perfect predictions")
     middle.legend(fontsize=8)
     rng = np.random.default_rng(0)

@@ -84,7 +84,7 @@ def report(y, forecasts):
             average = interval.method == "bootstrap"
             estimate = interval.estimate if average else interval.corrected
             cells += f"{estimate:10.3f} [{interval.lower:.3f}, {interval.upper:.3f}]"
-            cells += " " * 15 if average else f"{interval.estimate:7.3f} {interval.null_mean:7.3f}"
+            cells += " " * 15 if average else f"{interval.estimate:7.3f} {interval.expected:7.3f}"
         print(f"  {name:<31}{cells}".rstrip())
     print("  estimate: corrected for sampling noise, by which raw calibration errors are biased upwards;")
     print("  expected: mean of the raw value under perfect calibration, for the same predictions.")

@@ -31,7 +31,7 @@ class NullDistribution:
 
     Attributes
     ----------
-    mean : float
+    expected : float
         Its mean.
     std : float
         Its standard deviation.
@@ -46,7 +46,7 @@ class NullDistribution:
     %(dependence)s
     """
 
-    mean: float
+    expected: float
     std: float
     quantile: float
     confidence: float
@@ -59,7 +59,7 @@ class NullDistribution:
 
     def __str__(self) -> str:
         return (
-            f"expected under calibration: {number_text(self.mean)} on average, at most "
+            f"expected under calibration: {number_text(self.expected)} on average, at most "
             f"{number_text(self.quantile)} with probability {self.confidence:g} "
             f"({self.n_resamples} simulations)"
             + (f"; {weight_words(self)}" if self.weights else "")
@@ -157,7 +157,7 @@ def expected_under_calibration(
     >>> from sklearn_calib.inference import expected_under_calibration
     >>> p = np.linspace(0.01, 0.99, 500)
     >>> null = expected_under_calibration(None, p, metric="cutoff_calibration_error")
-    >>> 0.02 < null.mean < null.quantile < 0.06
+    >>> 0.02 < null.expected < null.quantile < 0.06
     True
     """
     metric = as_metric(metric)
@@ -191,7 +191,7 @@ def null_distribution_of(
     """Return the null distribution of a metric that is bound to checked predictions."""
     values = np.sort(redrawn.draws(redrawn.null_samples(n_resamples, generator)))
     return NullDistribution(
-        mean=float(values.mean()),
+        expected=float(values.mean()),
         std=float(values.std()),
         quantile=float(np.quantile(values, confidence, method="weibull")),
         confidence=confidence,

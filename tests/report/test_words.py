@@ -222,7 +222,7 @@ def test_classes_ask_for_multiclass_calibrators(multiclass_report):
     assert any(text.startswith("Overconfident") for text in report.findings)
     # of classes with equal p-values the largest excess over the expected error is the worst
     tied = tuple(
-        replace(part, name=name, pvalue=0.01, adjusted=0.01, error=error, null_mean=0.02)
+        replace(part, name=name, pvalue=0.01, adjusted=0.01, estimate=error, expected=0.02)
         for part, name, error in zip(report.classes, "abc", (0.03, 0.1, 0.05), strict=True)
     )
     title = verdict(replace(report, classes=tied)).title
@@ -290,7 +290,7 @@ def test_intervals_without_the_ideal_value_are_too_few_samples(calibrated):
     assert verdict(replace(fine, summary=shifted)).title.endswith(
         "the calibration intercept 0.25 (95% interval 0.03 to 0.48) indicates miscalibration."
     )
-    starred = tuple(replace(line, value=line.null_upper + 1) for line in fine.metrics[:2])
+    starred = tuple(replace(line, estimate=line.null_upper + 1) for line in fine.metrics[:2])
     assert verdict(replace(fine, metrics=(*starred, *fine.metrics[2:]))).title.endswith(
         "2 of the metrics outside the 95% range under perfect calibration indicate miscalibration."
     )
