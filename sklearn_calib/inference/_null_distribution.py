@@ -32,7 +32,7 @@ class NullDistribution:
     Attributes
     ----------
     expected : float
-        Its mean.
+        Its mean, the expected value of the metric.
     std : float
         Its standard deviation.
     quantile : float
@@ -88,8 +88,8 @@ def expected_under_calibration(
     """Compute the mean and an upper quantile of a metric if the predictions were perfectly calibrated.
 
     Outcomes are simulated from the predictions, Y* ~ Bernoulli(p), and the metric is computed for each
-    simulation. An observed calibration error below the null mean is no evidence of miscalibration. Errors on
-    samples of different sizes are comparable only together with their null means.
+    simulation. An observed calibration error below the mean is no evidence of miscalibration. Errors on
+    samples of different sizes are comparable only together with their expected values.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def expected_under_calibration(
     cutoff and smoothed errors of :mod:`sklearn_calib.metrics` and the risk gap are evaluated on many samples
     at once, which is several times faster; smoothed ones then agree with the function to 1e-6.
     Of many thousand distinct predictions, those that the bins or the smoothing hardly distinguish are pooled,
-    which changes the null mean by less than a thousandth of it, so that the cost does not grow with the
+    which changes the mean by less than a thousandth of it, so that the cost does not grow with the
     number of samples.
 
     References

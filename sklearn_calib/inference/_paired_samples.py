@@ -357,7 +357,7 @@ class Splits:
 
     @property
     def corrected(self) -> Array:
-        """The bias-corrected metrics, or their squares."""
+        """The corrected metrics, or their squares."""
         return self.whole - self.curved.mean(axis=0)
 
     def root(self, values: Any) -> Any:

@@ -553,7 +553,7 @@ def _items(texts: tuple[str, ...]) -> list[str]:
 def _metric_lines(report: ReportNumbers) -> list[str]:
     level = level_text(report)
     ends = level + " interval"
-    lines = [f"  {'':<34}{'estimate':>8} {'corrected':>9}  {ends:>18} {'expected':>8} {'range':>17}"]
+    lines = [f"  {'':<34}{'estimate':>8} {'corrected':>9} {ends:>18} {'expected':>8} {'range':>17}"]
     before = "binary"
     for line in report.metrics:
         if line.reduction != before:
@@ -563,7 +563,7 @@ def _metric_lines(report: ReportNumbers) -> list[str]:
         shown = number(line.expected) if np.isfinite(line.expected) else ""
         corrected = number(line.corrected) if line.method == "inversion" else ""
         lines.append(
-            f"{mark:<2}{line.name:<34}{number(line.estimate):>8} {corrected:>9}  {interval_text(line):>18} "
+            f"{mark:<2}{line.name:<34}{number(line.estimate):>8} {corrected:>9} {interval_text(line):>18} "
             f"{shown:>8} {null_range(line):>17}".rstrip()
         )
     lines += _paragraph(

@@ -203,14 +203,14 @@ def calibrated(seed):
     return y, *(1 / (1 + np.exp(-1.5 * z[0] - 0.5 * own)) for own in z[1:])
 
 
-def unequal_null_means(seed):
+def unequal_expected_values(seed):
     """Both calibrated; the expected error of one is far above that of the other."""
     rng = np.random.default_rng(seed)
     p = rng.random(200)
     return rng.random(200) < p, p, np.full(200, 0.5)
 
 
-@pytest.mark.parametrize("draw", [calibrated, unequal_null_means])
+@pytest.mark.parametrize("draw", [calibrated, unequal_expected_values])
 def test_level_of_calibrated_models(draw):
     rejected = [
         paired(*draw(seed), metric=ece, n_resamples=59, random_state=seed).pvalue <= 0.1 for seed in range(24)
@@ -618,7 +618,7 @@ def test_text_names_the_metric_and_what_is_compared():
     models = {"bad": p**3, "true": p, "worst": p**6}
     auc = compare_models(y, {"noise": rng.random(400), "true": p}, metric="roc_auc", n_resamples=39)
     assert str(auc).startswith("roc_auc: greater is better")
-    assert "bias-corrected" not in str(auc)
+    assert "corrected" not in str(auc)
     assert "expected" not in str(auc)
     text = str(
         compare_models(y, models, metric="expected_calibration_error", n_resamples=59, reference="bad")
@@ -629,7 +629,7 @@ def test_text_names_the_metric_and_what_is_compared():
     assert lines["worst"].endswith("  worse than bad")
     assert text.endswith("intervals are not")
     assert "best set" not in text
-    assert text.split("\n\n")[1].startswith("model  raw value")
+    assert text.split("\n\n")[1].startswith("model  estimate")
     assert "raw" not in str(auc)
 
 

@@ -184,7 +184,7 @@ def test_several_classes_by_enumeration(metric, reduction):
     assert found.std == pytest.approx(deviation, rel=0.05)
 
 
-def test_multilabel_null_mean_is_that_of_its_columns():
+def test_the_multilabel_expected_value_is_that_of_its_columns():
     rng = np.random.default_rng(0)
     p = rng.random((60, 3))
     y = (rng.random((60, 1)) < p).astype(int)

@@ -25,7 +25,7 @@ METRICS = {
 }
 METHODS = {"brier_score": "normal", "log_loss": "normal", "roc_auc": "bootstrap"}
 FEW = {"n_resamples": 20, "random_state": 3}
-KINDS = ("unweighted", "frequency", "sampling", "case-control", "clusters", "both")
+KINDS = ("unweighted", "frequency", "sampling", "clusters")
 
 
 def given(kind, n=60):
@@ -35,9 +35,7 @@ def given(kind, n=60):
     arguments = {
         "frequency": {"sample_weight": rng.integers(1, 4, n), "weights": "frequency"},
         "sampling": {"sample_weight": np.exp(0.5 * rng.normal(size=n))},
-        "case-control": {"sample_weight": np.where(y == 1, 1.0, 3.0)},
         "clusters": {"clusters": np.arange(n) // 4},
-        "both": {"sample_weight": np.exp(0.5 * rng.normal(size=n)), "clusters": np.arange(n) // 4},
     }.get(kind, {})
     return y, p, arguments
 

@@ -81,7 +81,7 @@ def test_clinical_lines_are_those_of_the_summary(forecast, report):
         line = report.metric(key)
         assert (line.estimate, line.lower, line.upper) == (estimate.estimate, estimate.lower, estimate.upper)
     difference = report.metric("observed_minus_expected")
-    assert difference.value == pytest.approx(summary.observed_minus_expected)
+    assert difference.estimate == pytest.approx(summary.observed_minus_expected)
     residual = forecast[0] - forecast[1]
     half = 1.959964 * residual.std() / np.sqrt(600)
     np.testing.assert_allclose(

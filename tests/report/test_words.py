@@ -229,10 +229,10 @@ def test_classes_ask_for_multiclass_calibrators(multiclass_report):
     assert title.endswith("Miscalibrated when tested separately: classes b, c and a.")
 
 
-def test_noise_inflates_raw_values_only_above_the_corrected_one(calibrated):
+def test_noise_inflates_estimates_only_above_the_corrected_one(calibrated):
     report = calibrated
-    assert "sampling noise inflates raw values" in report.verdict
-    below = replace(report.metrics[0], value=0.5 * report.metrics[0].estimate)
+    assert "sampling noise inflates estimates" in report.verdict
+    below = replace(report.metrics[0], estimate=0.5 * report.metrics[0].corrected)
     found = verdict(replace(report, metrics=(below, *report.metrics[1:]))).detail
     assert "inflates" not in found
 
@@ -272,7 +272,7 @@ def test_intervals_without_the_ideal_value_are_too_few_samples(calibrated):
     assert slope.upper < 1
     assert not report.miscalibrated
     assert report.verdict.startswith(f"Too few samples to tell (p = {report.pvalue:.2g}): without adjustment")
-    assert f"calibration slope {slope.value:.2f} (95% interval {slope.lower:.2f} to" in report.verdict
+    assert f"calibration slope {slope.estimate:.2f} (95% interval {slope.lower:.2f} to" in report.verdict
     assert report.advice[0].startswith("Collect more samples")
     # secondary tests are not significant unless the primary test is
     assert min(test.adjusted for test in report.tests[1:]) >= report.pvalue
