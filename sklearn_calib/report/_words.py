@@ -206,7 +206,7 @@ def verdict(report: ReportNumbers) -> Verdict:
     noise = ": sampling noise inflates estimates" if error.estimate > error.corrected else ""
     numbers = (
         f"{_error_name(report)}, corrected for bias: {number(error.corrected)} ({level} confidence interval "
-        f"{number(error.lower)} to {number(error.upper)}). Its estimate is {number(error.estimate)}, where "
+        f"{number(error.lower)} to {number(error.upper)}). The estimate is {number(error.estimate)}, where "
         f"{number(error.expected)} is expected under perfect calibration ({level} quantile "
         f"{number(error.null_upper)}){noise}. {test}: {p}. {of_classes}The error is graded small "
         f"if the confidence interval ends below {number(tiny)}, large if it begins above {number(small)} "
