@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit, ndtr, stdtrit
-from scipy.stats import norm
+from scipy.special import expit, ndtr, ndtri, stdtrit
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
 from sklearn_calib._core._grouping import (
@@ -202,7 +201,8 @@ def _profile_end(
         # Newton's method needs few steps, because the root is nearly linear
         move = 2.0 * root * (z - root) / (slope * step) if slope * step > 0.0 else np.inf
         at += move
-        if abs(move) <= 1e-10 * at:
+        # it converges quadratically: the next step would be of the order of the square
+        if abs(move) <= 1e-5 * at:
             break
         if not low < at < high:
             at = 2.0 * low if np.isinf(high) else 0.5 * (low + high)
@@ -446,7 +446,7 @@ class Recalibrations:
 
 def recalibration_intervals(grouped: GroupedOutcomes, confidence: float) -> Recalibrations:
     """Return observed over expected, intercept for slope 1, slope, and intercept with that slope."""
-    z = float(norm.isf((1.0 - confidence) / 2.0))
+    z = -float(ndtri((1.0 - confidence) / 2.0))
     uncertain = grouped.uncertain()
     intercept, slope, slope_intercept = _lines(uncertain, z)
     inflation = None
