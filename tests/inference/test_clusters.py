@@ -427,7 +427,7 @@ def test_intervals_are_wider():
         alone = inference.confidence_interval(y, p, metric=metric, **given)
         found = inference.confidence_interval(y, p, metric=metric, clusters=clusters, **given)
         assert found.upper > 1.2 * alone.upper
-        assert found.null_mean > alone.null_mean
+        assert found.expected > alone.expected
         assert (found.n_clusters, alone.n_clusters) == (60, None)
         assert found.n_effective == pytest.approx(1200 / found.design_effect)
         assert "clusters: 60 (design effect" in str(found)
@@ -450,7 +450,7 @@ def test_expected_values_under_calibration():
     given = {"metric": "cutoff_calibration_error", "n_resamples": 300, "random_state": 0}
     alone = inference.expected_under_calibration(None, p, **given)
     found = inference.expected_under_calibration(y, p, clusters=clusters, **given)
-    assert found.mean > alone.mean
+    assert found.expected > alone.expected
     assert found.quantile > 1.15 * alone.quantile
     assert (found.n_clusters, alone.n_clusters) == (60, None)
     assert "clusters: 60" in str(found)
@@ -493,8 +493,7 @@ def test_the_summary_has_intervals_of_the_sandwich():
             assert (interval.lower, interval.upper) == pytest.approx(expected, rel=1e-6)
     assert found.observed_over_expected.upper > alone.observed_over_expected.upper
     assert "design effect" in str(found)
-    with pytest.raises(ValueError, match="method='profile' assumes independent samples"):
-        calibration_summary(y, p, clusters=clusters, method="profile")
+    assert found.slope.method == found.observed_over_expected.method == "sandwich"
     single = calibration_summary(y, p, clusters=np.arange(y.size))
     assert (single.slope, single.n_clusters, single.n_effective) == (alone.slope, y.size, y.size)
 

@@ -128,7 +128,7 @@ def test_intervals_and_floors_of_pooled_and_repeated_rows_agree():
         expected_under_calibration(None, values, metric=metrics.smooth_ece, **settings)
         for values in (p, coarse)
     ]
-    assert floors[0].mean == pytest.approx(floors[1].mean, rel=0.1)
+    assert floors[0].expected == pytest.approx(floors[1].expected, rel=0.1)
 
 
 def test_cells_that_hold_single_predictions_are_left_alone():

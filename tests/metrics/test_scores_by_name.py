@@ -59,7 +59,7 @@ def test_three_classes_and_a_class_that_is_missing():
     p = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]])
 
     def value(metric, y, p):
-        given = {"metric": metric, "n_resamples": 19, "random_state": 0}
+        given = {"metric": metric, "n_resamples": 19, "random_state": 0, "intervals": False}
         return inference.compare_models(y, {"a": p, "b": p}, **given).models[0].estimate
 
     def log(y, p):

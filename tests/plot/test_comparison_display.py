@@ -59,16 +59,14 @@ def test_drawn_equals_computed(models, compared):
     np.testing.assert_array_equal(segments[:, 0, 0], [row.lower for row in compared.models])
     np.testing.assert_array_equal(segments[:, 1, 0], [row.upper for row in compared.models])
     np.testing.assert_array_equal(segments[:, :, 1], [[k, k] for k in range(3)])
-    np.testing.assert_array_equal(
-        display.null_means_[0].get_xdata(), [row.null_mean for row in compared.models]
-    )
+    np.testing.assert_array_equal(display.expected_[0].get_xdata(), [row.expected for row in compared.models])
     # the first model is on top
     bottom, top = display.ax_.get_ylim()
     assert bottom > 2 > 0 > top
     assert display.worse_[0].get_markerfacecolor() == display.ax_.get_facecolor()
     assert "95% confidence interval" in legend_texts(display)
     assert "estimate, significantly worse" in legend_texts(display)
-    assert "expected under calibration (null mean)" in legend_texts(display)
+    assert "expected under calibration" in legend_texts(display)
     assert display.ax_.get_xlabel() == "cutoff calibration error"
     left, right = display.ax_.get_xlim()
     assert left < 0
@@ -77,7 +75,7 @@ def test_drawn_equals_computed(models, compared):
 
 def graph(names, parted, confidence=0.95):
     """Return a comparison in which the given pairs differ."""
-    rows = tuple(ModelSummary(name, 0.1, 0.01, 0.1, 0.05, 0.15, True) for name in names)
+    rows = tuple(ModelSummary(name, 0.1, 0.01, 0.1, 0.05, 0.15, "inversion", True) for name in names)
     pairs = tuple(
         ModelPair(a, b, *[0.1] * 4, 0.5, 0.001 if (a, b) in parted else 0.9, None)
         for a, b in combinations(names, 2)
@@ -143,7 +141,7 @@ def test_several_metrics(models):
     metrics = {"cutoff": cutoff_calibration_error, "Brier": lambda y, p: np.mean((y - p) ** 2)}
     display = ComparisonDisplay.from_predictions(y, predictions, metrics=metrics, n_resamples=20)
     assert [ax.get_xlabel() for ax in display.axes_] == ["cutoff", "Brier"]
-    assert len(display.points_) == len(display.null_means_) == len(display.marks_) == 2
+    assert len(display.points_) == len(display.expected_) == len(display.marks_) == 2
     assert display.axes_[0].get_ylim() == display.axes_[1].get_ylim()
     assert display.axes_[1].get_legend() is None
     assert display.axes_[0].get_xlim() != display.axes_[1].get_xlim()

@@ -482,7 +482,8 @@ def test_annotation_of_the_clinical_numbers(kind):
         "intercept": summary.intercept,
         "observed/expected": summary.observed_over_expected,
     }
-    expected = [f"{name} {x.estimate:.2f} [{x.lower:.2f}, {x.upper:.2f}]" for name, x in lines.items()]
+    expected = ["estimate [95% interval]"]
+    expected += [f"{name} {x.estimate:.2f} [{x.lower:.2f}, {x.upper:.2f}]" for name, x in lines.items()]
     expected.append(f"AUC {roc_auc_score(y, p, sample_weight=w):.3f}")
     expected.append(f"Brier score {np.average((y - p) ** 2, weights=w):.3f}")
     assert display.annotation.split("\n") == expected

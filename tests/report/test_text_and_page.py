@@ -105,7 +105,7 @@ def test_dict_is_json(report, many_classes):
     for each in (report, many_classes):
         text = json.dumps(each.to_dict(), allow_nan=False)
         back = json.loads(text)
-        assert back["metrics"]["smooth_ece"]["value"] == each.metric("smooth_ece").value
+        assert back["metrics"]["smooth_ece"]["estimate"] == each.metric("smooth_ece").estimate
         assert [test["name"] for test in back["tests"]] == [test.name for test in each.tests]
         assert back["verdict"]["level"] in ("off", "slight", "fine", "open")
         assert back["findings"] == list(each.findings)
