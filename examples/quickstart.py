@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import GridSearchCV, train_test_split
 
 from sklearn_calib import CalibratedClassifier, metrics
@@ -46,7 +45,7 @@ MEASURES = {
     "ECE, 15 bins": metrics.expected_calibration_error,
     "decision risk gap at 20%": partial(metrics.decision_risk_gap, threshold=0.2),
 }
-PROPER_SCORES = {"Brier score": brier_score_loss, "log loss": log_loss}
+PROPER_SCORES = {"Brier score": "brier_score", "log loss": "log_loss"}
 
 
 def choose_calibrator(classifier, X, y):

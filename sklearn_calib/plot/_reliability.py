@@ -213,8 +213,9 @@ class ReliabilityDisplay(DisplayMixin):
             Scale of both axes. "logit" suits rare events: smoothing takes place in log-odds, and the error of
             a smooth curve is smooth ECE on the logit scale. Predictions of exactly 0 or 1 are not drawn.
         annotate : bool, default=False
-            Whether to write slope, intercept and observed/expected ratio with their intervals, the AUC
-            (c-statistic) and the Brier score into the diagram, as reports of clinical prediction models do.
+            Whether to write slope, intercept and observed/expected ratio with their intervals, those of
+            :func:`~sklearn_calib.metrics.calibration_summary`, the AUC (c-statistic) and the Brier score into
+            the diagram, as reports of clinical prediction models do.
         %(inference_weight)s
         clusters : array-like of shape (n,), default=None
             Label of the cluster (patient, customer, day) of each sample, within which outcomes can depend on
