@@ -309,15 +309,16 @@ def test_weights_for_a_metric_without_weights(binary):
 
 
 def test_construction_is_checked():
-    with pytest.raises(ValueError, match="metric='ece' is not the name of a metric"):
-        CalibrationScorer("ece")
-    with pytest.raises(TypeError, match="metric must be the name of a metric"):
-        CalibrationScorer(0.5)
-    assert CalibrationScorer("smooth_ece").metric is metrics.smooth_ece
-    with pytest.raises(TypeError, match="'n_bin' is neither"):
-        CalibrationScorer(metrics.expected_calibration_error, n_bin=10)
-    with pytest.raises(TypeError, match="'n_bins' is neither"):
-        CalibrationScorer(metrics.smooth_ece).set_params(n_bins=10)
+    scorer = CalibrationScorer("smooth_ece")
+    assert scorer.metric is metrics.smooth_ece
+    for make, error, message in (
+        (lambda: CalibrationScorer("ece"), ValueError, "metric='ece' is not the name of a metric"),
+        (lambda: CalibrationScorer(0.5), TypeError, "metric must be the name of a metric"),
+        (lambda: CalibrationScorer("expected_calibration_error", n_bin=10), TypeError, "'n_bin' is neither"),
+        (lambda: scorer.set_params(n_bins=10), TypeError, "'n_bins' is neither"),
+    ):
+        with pytest.raises(error, match=message):
+            make()
 
 
 def test_the_declaration_of_the_metric_is_the_default_of_greater_is_better(binary):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from benchmarks.certificate_coverage import FITTED, SHAPES, TRUTHS, fitted_study
+from benchmarks.certificate_coverage import FITTED, SHAPES, TRUTHS, certified, fitted_study
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import draw_outcomes
 from sklearn_calib.calibrators import (
@@ -231,6 +231,17 @@ def test_pooling_changes_the_error_by_less_than_a_bin_can():
         change = cutoff_of_groups(every) - cutoff_of_groups(pooled)
         largest = np.abs(truth - mapped).max()
         assert 0 <= change <= pooled.weight.max() / every.total * largest
+
+
+def test_holds_as_often_as_it_says():
+    """At 80%: neither too seldom nor, for isotonic regression, much too often."""
+    rng = np.random.default_rng(11)
+    rows = [
+        certified(SHAPES["linear"], IsotonicCalibrator(), *SHAPES["linear"].draw(200, rng), 0.8, 99, False)
+        for _ in range(60)
+    ]
+    errors, bounds = (np.array([row[key] for row in rows]) for key in ("error", "fitted"))
+    assert binom.ppf(1e-4, 60, 0.8) <= np.sum(bounds >= errors) <= binom.ppf(1 - 1e-4, 60, 0.8)
 
 
 @pytest.mark.weekly

@@ -174,14 +174,14 @@ def test_an_axis_stops_soon_beyond_the_null_distribution():
 def test_what_cannot_be_drawn(forecast):
     theory = inference.TCal(method="theory").test(*forecast)
     message = r"'T-Cal' \(theory.* has no null distribution. Run a test that keeps"
-    with pytest.raises(ValueError, match=message):
-        TestDisplay.from_result(theory)
-    with pytest.raises(ValueError, match=r"is inf, which cannot be shown"):
-        TestDisplay.from_result(made(np.inf, [0.0, 1.0]))
-    with pytest.raises(ValueError, match="confidence"):
-        TestDisplay.from_result(theory, confidence=2)
-    with pytest.raises(TypeError, match="result must be a CalibrationTestResult, got float"):
-        TestDisplay.from_result(0.3)
+    for result, options, error, text in (
+        (theory, {}, ValueError, message),
+        (made(np.inf, [0.0, 1.0]), {}, ValueError, "is inf, which cannot be shown"),
+        (theory, {"confidence": 2}, ValueError, "confidence"),
+        (0.3, {}, TypeError, "result must be a CalibrationTestResult, got float"),
+    ):
+        with pytest.raises(error, match=text):
+            TestDisplay.from_result(result, **options)
     with pytest.raises(ValueError, match=r"test='t-cal' is not the name of a test. Use one of \['binomial'"):
         TestDisplay.from_predictions(*forecast, test="t-cal")
     model = LinearRegression().fit([[0.0], [1.0]], [0, 1])

@@ -310,12 +310,9 @@ def test_what_cannot_be_merged():
     with pytest.raises(ValueError, match="pos_label differs: 'a' and 'b'"):
         CalibrationSketch(pos_label="a").merge(CalibrationSketch(pos_label="b"))
     assert (CalibrationSketch() + CalibrationSketch(pos_label="a")).pos_label == "a"
-    with pytest.raises(TypeError):
-        sketch + 1
-    with pytest.raises(TypeError):
-        1 + sketch
-    with pytest.raises(TypeError):
-        sketch - 1
+    for wrong in (lambda: sketch + 1, lambda: 1 + sketch, lambda: sketch - 1):
+        with pytest.raises(TypeError):
+            wrong()
     with pytest.raises(TypeError, match="unhashable"):
         hash(sketch)
     assert sketch != 1
