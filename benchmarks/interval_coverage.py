@@ -13,8 +13,9 @@ benchmarks/results were written by
         --write benchmarks/results
 
 The first takes about an hour, with ``--sizes 5000`` two, and each of the others some minutes. "scores" are
-metrics that are not calibration errors, with intervals by the bootstrap. "weights" are samples with sampling
-weights, from designs instead of distributions of the predictions, and the slope of the summary besides.
+metrics that are not calibration errors, with normal intervals of means and the bootstrap for others.
+"weights" are samples with sampling weights, from designs instead of distributions of the predictions, and the
+slope of the summary besides.
 """
 
 import csv

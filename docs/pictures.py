@@ -319,7 +319,7 @@ def tcal_scales():
 
 
 def pitfalls():
-    """Draw binning choices, the null mean, and repeated testing."""
+    """Draw binning choices, the expected value, and repeated testing."""
     figure = Figure(figsize=(9.6, 3.6), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     data = make_forecasts(1000, distortion="slope", strength=0.8, random_state=0)
@@ -355,8 +355,8 @@ def pitfalls():
             )
             for n in sizes
         ]
-        middle.loglog(sizes, [null.mean for null in nulls], "o-", color=colour, label=name)
-    middle.set(xlabel="number of samples", title="Null mean of perfect predictions")
+        middle.loglog(sizes, [null.expected for null in nulls], "o-", color=colour, label=name)
+    middle.set(xlabel="number of samples", title="Expected error of perfect predictions")
     middle.legend(fontsize=8)
     rng = np.random.default_rng(0)
     looks, runs = 20, 200

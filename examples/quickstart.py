@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import GridSearchCV, train_test_split
 
 from sklearn_calib import CalibratedClassifier, metrics
@@ -46,7 +45,7 @@ MEASURES = {
     "ECE, 15 bins": metrics.expected_calibration_error,
     "decision risk gap at 20%": partial(metrics.decision_risk_gap, threshold=0.2),
 }
-PROPER_SCORES = {"Brier score": brier_score_loss, "log loss": log_loss}
+PROPER_SCORES = {"Brier score": "brier_score", "log loss": "log_loss"}
 
 
 def choose_calibrator(classifier, X, y):
@@ -72,22 +71,20 @@ def choose_calibrator(classifier, X, y):
 def report(y, forecasts):
     """Print every metric of every forecast with its 95% confidence interval.
 
-    Raw values of calibration errors are biased upwards by sampling noise; estimates and intervals are
-    corrected for it. Compare a raw value with the value that is expected under perfect calibration.
+    Estimates of calibration errors are biased upwards by sampling noise; corrected values and intervals
+    allow for it. Compare an estimate with the value that is expected under perfect calibration.
     """
-    print(f"\n{len(y)} held-out samples" + " " * 12 + "".join(f"{when:>40}" for when in forecasts))
-    print(" " * 33 + 2 * "    estimate [95% interval]  raw expected")
+    print(f"\n{len(y)} held-out samples" + " " * 12 + "".join(f"{when:>44}" for when in forecasts))
+    print(" " * 33 + 2 * "  estimate expected corrected [95% interval]")
     for name, measure in (MEASURES | PROPER_SCORES).items():
         cells = ""
         for p in forecasts.values():
             interval = confidence_interval(y, p, metric=measure, random_state=0)
-            average = interval.method == "bootstrap"
-            estimate = interval.estimate if average else interval.corrected
-            cells += f"{estimate:10.3f} [{interval.lower:.3f}, {interval.upper:.3f}]"
-            cells += " " * 15 if average else f"{interval.estimate:7.3f} {interval.null_mean:7.3f}"
+            cells += f"{interval.estimate:10.3f}{interval.expected:9.3f}{interval.corrected:10.3f}"
+            cells += f" [{interval.lower:.3f}, {interval.upper:.3f}]"
         print(f"  {name:<31}{cells}".rstrip())
-    print("  estimate: corrected for sampling noise, by which raw calibration errors are biased upwards;")
-    print("  expected: mean of the raw value under perfect calibration, for the same predictions.")
+    print("  expected: mean of the estimate under perfect calibration, for the same predictions;")
+    print("  corrected: without the bias of calibration errors that sampling noise causes.")
 
 
 def draw(y, forecasts, verdicts):

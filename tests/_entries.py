@@ -29,7 +29,6 @@ Y = (np.random.default_rng(1).random(N) < P).astype(int)
 W = np.random.default_rng(2).integers(1, 3, N)
 GROUPS = np.arange(N) % 2
 FEATURES = np.column_stack([P, GROUPS])
-MODEL = LogisticRegression().fit(FEATURES, Y)
 CUTOFF = metrics.cutoff_calibration_error
 
 #: Good arguments by name: those without a default, data, and what makes a call short.

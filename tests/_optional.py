@@ -13,20 +13,9 @@ from typing import Any, NoReturn
 import pytest
 
 __all__ = [
-    "dask",
-    "dask_array",
-    "distributed",
-    "duckdb",
-    "feather",
-    "jsonschema",
-    "onnxruntime",
-    "pandas",
-    "parquet",
-    "polars",
-    "pyarrow",
-    "pyplot",
-    "skl2onnx",
-]
+    "dask", "dask_array", "distributed", "duckdb", "feather", "jsonschema", "onnxruntime", "pandas",
+    "parquet", "polars", "pyarrow", "pyplot", "skl2onnx",
+]  # fmt: skip
 
 
 class Missing:

@@ -67,10 +67,7 @@ METRICS = [
     # noise in log-odds makes the prediction itself uncertain; "auto" depends on the number of rows
     MetricCase("logit_smoothed_ece", metrics.logit_smoothed_ece, zero_when_balanced=False, scale_free=False),
     MetricCase(
-        "logit_smoothed_ece_fixed",
-        metrics.logit_smoothed_ece,
-        {"bandwidth": 0.2},
-        zero_when_balanced=False,
+        "logit_smoothed_ece_fixed", metrics.logit_smoothed_ece, {"bandwidth": 0.2}, zero_when_balanced=False
     ),
     MetricCase(
         "logit_smoothed_ece_uniform",

@@ -16,28 +16,9 @@ certain_predictions = pytest.mark.filterwarnings("ignore:y_proba contains only 0
 
 #: Ends of the unit interval, denormal and tiny numbers, neighbours of round ones, edges of usual bins.
 HARD = [
-    0.0,
-    5e-324,
-    2.0**-1022,
-    1e-300,
-    1e-17,
-    2.0**-53,
-    1e-9,
-    0.05,
-    0.1,
-    0.29,
-    1 / 3,
-    np.nextafter(0.5, 0.0),
-    0.5,
-    np.nextafter(0.5, 1.0),
-    0.58,
-    2 / 3,
-    0.7,
-    1.0 - 1e-9,
-    1.0 - 2.0**-52,
-    1.0 - 2.0**-53,
-    1.0,
-]
+    0.0, 5e-324, 2.0**-1022, 1e-300, 1e-17, 2.0**-53, 1e-9, 0.05, 0.1, 0.29, 1 / 3, np.nextafter(0.5, 0.0),
+    0.5, np.nextafter(0.5, 1.0), 0.58, 2 / 3, 0.7, 1.0 - 1e-9, 1.0 - 2.0**-52, 1.0 - 2.0**-53, 1.0,
+]  # fmt: skip
 
 probabilities = st.one_of(
     st.sampled_from(HARD), st.integers(0, 1024).map(lambda k: k / 1024), st.floats(0.0, 1.0)

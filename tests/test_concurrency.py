@@ -3,7 +3,6 @@
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Event
 
 import numpy as np
@@ -20,7 +19,6 @@ from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.scorers import PValueScorer, get_scorer
 from tests import _every as every
 
-ROOT = Path(__file__).resolve().parents[1]
 N_THREADS = 4
 
 

@@ -10,6 +10,7 @@ from sklearn_calib import _validation as v
 from sklearn_calib import inference, metrics
 from sklearn_calib._validation import as_array, missing_values, shape_of
 from tests._containers import CONTAINERS, Exchangeable, StandInTensor, memory_map, over
+from tests._samples import simulated
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +50,8 @@ def test_tables_are_read_exactly(container, data, tmp_path):
 
 def test_tensors_elsewhere_are_refused():
     for device, found in (("cuda", "cuda"), ("meta", "meta")):
-        with pytest.raises(
-            TypeError, match=rf"y_proba is a tensor on the device .*{found}.*y_proba\.cpu\(\)"
-        ):
+        message = rf"y_proba is a tensor on the device .*{found}.*y_proba\.cpu\(\)"
+        with pytest.raises(TypeError, match=message):
             v.check_probabilities(StandInTensor([0.5], device=device))
     with pytest.raises(TypeError, match=r"y_proba is on a device that is not the CPU .*type 2"):
         v.check_probabilities(Exchangeable([0.5], device=2))
@@ -89,9 +89,8 @@ def test_what_is_no_array():
     for bad in ({0.1, 0.2}, (p for p in (0.1, 0.2)), {"a": 0.1}, object(), None):
         with pytest.raises(TypeError, match=r"y_proba must be an array.*got "):
             v.check_probabilities(bad)
-    with pytest.raises(
-        ValueError, match=r"y_proba cannot be read as an array: .*inhomogeneous.*equal length"
-    ):
+    message = r"y_proba cannot be read as an array: .*inhomogeneous.*equal length"
+    with pytest.raises(ValueError, match=message):
         v.check_probabilities([[0.1, 0.9], [0.5]])
     pl = pytest.importorskip("polars")
     with pytest.raises(TypeError, match=r"y_proba must be an array.*got LazyFrame. Collect"):
@@ -239,9 +238,7 @@ class _Counted:
     ],
 )
 def test_one_copy_of_foreign_arrays(call):
-    rng = np.random.default_rng(0)
-    p = rng.random(100)
-    y = (rng.random(100) < p).astype(int)
+    y, p = simulated(100)
     outcomes, predictions = _Counted(y), _Counted(p)
     assert str(call(outcomes, predictions)) == str(call(y, p))
     assert (outcomes.copies, predictions.copies) == (1, 1)

@@ -26,36 +26,21 @@ def load(name):
 guide = load("run_blocks")
 #: Pages whose code takes longer than a third of a second; what it calls has tests of its own.
 SLOW = {
-    "README.md",
-    "calibrators.md",
-    "certificates.md",
-    "custom_calibrators.md",
-    "dependent_samples.md",
-    "deployment.md",
-    "explaining.md",
-    "monitoring.md",
-    "multilabel.md",
-    "pitfalls.md",
-    "planning.md",
-    "requirements.md",
-    "scale_out.md",
-    "segments.md",
-    "sketch.md",
-    "stability.md",
-    "start.md",
-    "logit_smoothed_ece.md",
-    "ads.md",
-    "credit.md",
-    "language_models.md",
-    "medicine.md",
-}
+    "README.md", "calibrators.md", "certificates.md", "custom_calibrators.md",
+    "deployment.md", "explaining.md", "monitoring.md", "pitfalls.md", "planning.md",
+    "requirements.md", "scale_out.md", "segments.md", "sketch.md", "stability.md", "start.md",
+    "logit_smoothed_ece.md", "ads.md", "credit.md", "language_models.md", "medicine.md",
+}  # fmt: skip
+#: Pages whose code takes longer than ten seconds.
+SLOWEST = {"dependent_samples.md", "multilabel.md"}
 
 
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=[pytest.mark.thorough] if page.name in SLOW else [])
+        pytest.param(page, marks=[getattr(pytest.mark, tier)] if tier else [])
         for page in (ROOT / "README.md", *guide.pages())
+        for tier in ["weekly" if page.name in SLOWEST else "thorough" if page.name in SLOW else ""]
     ],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
@@ -82,17 +67,10 @@ def test_the_guide_has_code():
 
 @pytest.mark.parametrize(
     ("expected", "printed", "same"),
-    [
-        ("a 0.123", "a  0.124", True),
-        ("a 0.123", "a 0.125", False),
-        ("a 0.123", "b 0.123", False),
-        ("n = 12", "n = 13", False),
-        ("one\n...\nthree", "one\ntwo\nthree", True),
-        ("one\n...\nthree", "one\ntwo\nfour", False),
-        ("one", "one\ntwo", False),
-        ("", "one", False),
-    ],
-)
+    [("a 0.123", "a  0.124", True), ("a 0.123", "a 0.125", False), ("a 0.123", "b 0.123", False),
+     ("n = 12", "n = 13", False), ("one\n...\nthree", "one\ntwo\nthree", True),
+     ("one\n...\nthree", "one\ntwo\nfour", False), ("one", "one\ntwo", False), ("", "one", False)],
+)  # fmt: skip
 def test_outputs_are_compared(expected, printed, same):
     assert guide.agree(expected, printed) is same
 

@@ -1,7 +1,5 @@
 """Extreme predictions and scores: finite metrics, probabilities in [0, 1], and no overflow."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -12,6 +10,7 @@ from sklearn_calib.metrics._scores import log_loss
 from sklearn_calib.report import CalibrationRequirements
 from tests import _every as every
 from tests._registry import METRICS
+from tests._samples import simulated
 from tests.calibrators._registry import CALIBRATORS
 
 Y, P = every.binary()
@@ -29,15 +28,13 @@ def test_extreme_scores(case):
     rng = np.random.default_rng(0)
     scores = np.concatenate([np.repeat(ends, 3), rng.choice(ends, 20)])
     y = (rng.random(scores.shape[0]) < (0.2 + 0.6 * (scores > np.median(scores)))).astype(int)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for fitted in (calibrator.fit(scores, y), case.make().fit(*_usual(kind))):
-            for given in (ends, scores):
-                proba = fitted.predict_proba(given)
-                assert ((proba >= 0) & (proba <= 1)).all()
-                np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
-            if case.monotone:
-                assert (np.diff(fitted.transform(np.sort(ends))) >= 0).all()
+    for fitted in (calibrator.fit(scores, y), case.make().fit(*_usual(kind))):
+        for given in (ends, scores):
+            proba = fitted.predict_proba(given)
+            assert ((proba >= 0) & (proba <= 1)).all()
+            np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
+        if case.monotone:
+            assert (np.diff(fitted.transform(np.sort(ends))) >= 0).all()
 
 
 def _usual(kind):
@@ -63,44 +60,36 @@ def test_extreme_scores_of_several_classes(case):
     else:
         ends = np.clip(sure, 1e-300, 1.0)
     both, labels = np.vstack([rows, ends]), np.concatenate([y, np.arange(30) * 7 % 3])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for fitted in (case.make().fit(rows, y), case.make().fit(both, labels)):
-            for given in (ends, both) if case.log_odds else (ends, both, sure):
-                proba = fitted.predict_proba(given)
-                assert ((proba >= 0) & (proba <= 1)).all()
-                np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
+    for fitted in (case.make().fit(rows, y), case.make().fit(both, labels)):
+        for given in (ends, both) if case.log_odds else (ends, both, sure):
+            proba = fitted.predict_proba(given)
+            assert ((proba >= 0) & (proba <= 1)).all()
+            np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
 def test_metrics_of_extreme_predictions(case):
     y = np.arange(24) % 2
     p = np.repeat(EXTREMES, 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert np.isfinite(case.call(y, p))
+    assert np.isfinite(case.call(y, p))
 
 
 def test_log_loss_of_extreme_predictions():
     """Finite, but where the definition is not: of a prediction of 0 or 1 that fails. The scorer clips it."""
     inner = np.repeat(EXTREMES[1:-1], 2)
     y = np.arange(24) % 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = metrics.score_decomposition(y[2:-2], inner, score="log_loss")
-        assert np.isfinite([found.score, found.miscalibration, found.discrimination, found.uncertainty]).all()
-        assert found.score == pytest.approx(-np.log([1 - inner[::2], inner[1::2]]).mean(), rel=1e-9)
-        ends = metrics.score_decomposition(y, np.repeat(EXTREMES, 2), score="log_loss")
-        assert (ends.score, ends.miscalibration) == (np.inf, np.inf)
-        p = np.repeat(EXTREMES, 2)
-        assert log_loss(y, p) == np.inf
-        assert log_loss(y[2:-2], inner) == pytest.approx(found.score, rel=1e-12)
+    found = metrics.score_decomposition(y[2:-2], inner, score="log_loss")
+    assert np.isfinite([found.score, found.miscalibration, found.discrimination, found.uncertainty]).all()
+    assert found.score == pytest.approx(-np.log([1 - inner[::2], inner[1::2]]).mean(), rel=1e-9)
+    ends = metrics.score_decomposition(y, np.repeat(EXTREMES, 2), score="log_loss")
+    assert (ends.score, ends.miscalibration) == (np.inf, np.inf)
+    p = np.repeat(EXTREMES, 2)
+    assert log_loss(y, p) == np.inf
+    assert log_loss(y[2:-2], inner) == pytest.approx(found.score, rel=1e-12)
 
 
 def test_log_loss_by_name_is_infinite_where_a_certainty_is_contradicted():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=200)
-    y = (rng.uniform(size=200) < p).astype(int)
+    y, p = simulated(200)
     certain = np.where(np.arange(200) < 2, 1.0 - y, p)
     agrees = np.where(np.arange(200) < 2, y, p)
     for clusters in (None, np.arange(200) // 4):
@@ -125,9 +114,7 @@ def test_log_loss_by_name_is_infinite_where_a_certainty_is_contradicted():
 @pytest.mark.parametrize("tiny", [1e-100, 1e-160, 1e-300, 5e-324])
 def test_intervals_of_tiny_predictions(tiny):
     y = np.arange(100) == 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = confidence_interval(y, np.full(100, tiny), metric="smooth_ece", n_resamples=39)
+    found = confidence_interval(y, np.full(100, tiny), metric="smooth_ece", n_resamples=39)
     # one event of 100: the error is the event frequency
     assert found.estimate == pytest.approx(0.01)
     assert 0 <= found.lower < 0.01 < found.upper < 0.1

@@ -6,25 +6,9 @@ from html.parser import HTMLParser
 
 import numpy as np
 
+from sklearn_calib import inference, metrics
 from sklearn_calib._html import MOST_ROWS, result_html
-from sklearn_calib.inference import (
-    CalibrationTestResult,
-    CoxTest,
-    CutoffTest,
-    TCal,
-    confidence_interval,
-    expected_under_calibration,
-)
-from sklearn_calib.metrics import (
-    calibration_summary,
-    cutoff_calibration_error,
-    cutoff_result,
-    decision_risk_result,
-    distance_from_calibration,
-    expected_performance,
-    score_decomposition,
-    smooth_ece_result,
-)
+from tests._samples import simulated
 
 VOID = {"br", "hr", "img", "link", "input", "meta"}
 EVIL = "<script>alert('1')</script> & \"quoted\""
@@ -73,26 +57,24 @@ def numbers(text):
 
 def results():
     """Results of each kind, by name."""
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=200)
-    y = (rng.uniform(size=200) < p**1.5).astype(int)
-    few = {"metric": cutoff_calibration_error, "n_resamples": 20, "random_state": 0}
+    y, p = simulated(200, truth=1.5)
+    few = {"metric": metrics.cutoff_calibration_error, "n_resamples": 20, "random_state": 0}
     return {
-        "tcal": TCal(n_resamples=99, random_state=0).test(y, p),
-        "cutoff_test": CutoffTest(n_resamples=99, random_state=0).test(y, p),
-        "cox": CoxTest().test(y, p),
-        "impossible": CoxTest().test([0, 1, 1], [0.2, 0.0, 0.7]),
-        "floor": expected_under_calibration(None, p, **few),
-        "interval": confidence_interval(y, p, **few),
-        "cutoff": cutoff_result(y, p),
-        "decision": decision_risk_result(y, p),
-        "expected": expected_performance(p, certificate=0.02, max_density_ratio=2.0),
-        "expected_alone": expected_performance(p),
-        "smooth": smooth_ece_result(y, p),
-        "decomposition": score_decomposition(y, p),
-        "distance": distance_from_calibration(y, p),
-        "summary": calibration_summary(y, p),
-        "summary_of_one_class": calibration_summary([0, 0], [0.1, 0.2]),
+        "tcal": inference.TCal(n_resamples=99, random_state=0).test(y, p),
+        "cutoff_test": inference.CutoffTest(n_resamples=99, random_state=0).test(y, p),
+        "cox": inference.CoxTest().test(y, p),
+        "impossible": inference.CoxTest().test([0, 1, 1], [0.2, 0.0, 0.7]),
+        "floor": inference.expected_under_calibration(None, p, **few),
+        "interval": inference.confidence_interval(y, p, **few),
+        "cutoff": metrics.cutoff_result(y, p),
+        "decision": metrics.decision_risk_result(y, p),
+        "expected": metrics.expected_performance(p, certificate=0.02, max_density_ratio=2.0),
+        "expected_alone": metrics.expected_performance(p),
+        "smooth": metrics.smooth_ece_result(y, p),
+        "decomposition": metrics.score_decomposition(y, p),
+        "distance": metrics.distance_from_calibration(y, p),
+        "summary": metrics.calibration_summary(y, p),
+        "summary_of_one_class": metrics.calibration_summary([0, 0], [0.1, 0.2]),
     }
 
 
@@ -124,7 +106,7 @@ def test_everything_is_escaped():
         label: str
         share: float
 
-    result = CalibrationTestResult(
+    result = inference.CalibrationTestResult(
         test=EVIL, null_hypothesis=EVIL, statistic=1.0, pvalue=0.5, estimate=0.1, method=EVIL,
         n_samples=3, scales=(Row(EVIL, 0.5),), reason=EVIL,
     )  # fmt: skip

@@ -28,19 +28,14 @@ from sklearn_calib.calibrators import (
     TemperatureCalibrator,
     VennAbersCalibrator,
 )
-from sklearn_calib.inference import (
-    CutoffTest,
-    TCal,
-    compare_models,
-    confidence_interval,
-    required_n_samples,
-)
+from sklearn_calib.inference import CutoffTest, TCal, compare_models, confidence_interval, required_n_samples
 from sklearn_calib.metrics import expected_performance, smooth_ece
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.report import CalibrationReport
 from sklearn_calib.scorers import CalibrationScorer
 from sklearn_calib.sketch import CalibrationSketch
 from tests._entries import N, Y, entries
+from tests._samples import simulated
 
 NAME = "neg_smooth_ece"
 
@@ -52,9 +47,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def forecast():
-    rng = np.random.default_rng(0)
-    p = rng.random(60)
-    return (rng.random(60) < p).astype(int), p
+    return simulated(60)
 
 
 def test_scoring_strings_in_searches_of_scikit_learn(data):
@@ -158,9 +151,8 @@ def test_named_columns_must_be_sorted(library):
             (names, {key: three[key] for key in "zam"}),
             (few, {key: two[key] for key in "zm"}),
         ):
-            with pytest.raises(
-                ValueError, match=f"columns of {name} are .'z', .*, but must be in the order of"
-            ):
+            message = f"columns of {name} are .'z', .*, but must be in the order of"
+            with pytest.raises(ValueError, match=message):
                 call(y, make(columns))
     # one column for each of several labels that do not exclude each other
     labels = {key: np.arange(24) % k for key, k in zip("amz", (2, 3, 5), strict=True)}
@@ -176,8 +168,7 @@ def test_named_columns_must_be_sorted(library):
 
 
 @pytest.mark.parametrize(
-    "library",
-    ["pandas", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("polars", "pyarrow"))],
+    "library", ["pandas", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("polars", "pyarrow"))]
 )
 def test_columns_named_by_labels_must_be_sorted_everywhere(library):
     module = pytest.importorskip(library)
@@ -240,16 +231,9 @@ def test_swapped_arguments(forecast):
 
 #: Calibrators that accept outcomes between 0 and 1.
 SOFT = (
-    "Beta",
-    "Certified",
-    "HistogramBinning",
-    "Isotonic",
-    "ModifiedPlatt",
-    "Platt",
-    "Smoothed",
-    "Spline",
+    "Beta", "Certified", "HistogramBinning", "Isotonic", "ModifiedPlatt", "Platt", "Smoothed", "Spline",
     "Temperature",
-)
+)  # fmt: skip
 
 
 def test_outcomes_between_0_and_1_are_accepted_or_refused():
@@ -307,9 +291,8 @@ def test_a_metric_that_is_not_a_function(forecast):
 
 def test_decision_scores_and_a_calibrator_of_probabilities(data):
     X, y = data
-    with pytest.raises(
-        ValueError, match=r"Use SplineCalibrator\(link='identity'\), which supports any scores"
-    ):
+    message = r"Use SplineCalibrator\(link='identity'\), which supports any scores"
+    with pytest.raises(ValueError, match=message):
         CalibratedClassifier(LinearSVC(), SplineCalibrator()).fit(X, y)
     model = CalibratedClassifier(LinearSVC(), SplineCalibrator(link="identity"), cv=2).fit(X, y)
     assert model.response_method_ == "decision_function"
@@ -352,9 +335,7 @@ def test_dir_lists_public_names_only():
 def test_the_corrected_estimate_is_less_biased():
     raw, corrected = [], []
     for seed in range(15):
-        rng = np.random.default_rng(seed)
-        p = rng.random(200)
-        y = (rng.random(200) < p + 0.1 * (1 - p)).astype(int)
+        y, p = simulated(200, seed=seed, truth=lambda p: p + 0.1 * (1 - p))
         found = confidence_interval(
             y, p, metric="expected_calibration_error", n_resamples=40, random_state=seed
         )

@@ -17,6 +17,7 @@ from benchmarks.papers.study import Row, Study, markdown, read_rows, slope, writ
 from benchmarks.tcal_power import plug_in_pvalue
 from sklearn_calib.calibrators import IsotonicCalibrator
 from sklearn_calib.metrics import expected_calibration_error
+from tests._tiers import thorough
 
 FOLDER = Path(smooth_ece.__file__).parent
 
@@ -115,26 +116,30 @@ def test_a_population_is_a_sample_with_every_outcome():
     assert expected_calibration_error(**distribution) == pytest.approx(0.4125)
 
 
-@pytest.mark.thorough
-def test_closed_forms_of_smooth_ece(study):
-    smooth_ece.closed_forms(study, Canvas())
-    smooth_ece.discontinuity(study, Canvas())
-    assert list(verdicts(study).values()) == ["holds"] * 4
+CANVAS = Canvas()
+#: Claims of the papers that are examined in a short time, and the verdicts.
+VERDICTS = {
+    "lemmas of smooth ECE": (smooth_ece.lemmas, ["holds"] * 4 + ["agrees", "differs"]),
+    "sample of figure 2d": (smooth_ece.synthetic, ["agrees"] * 2),
+    "two points": (lambda study: logit_smoothed.two_points(study, CANVAS), ["holds"] * 2),
+    "discontinuities of ECE": (logit_smoothed.discontinuities, ["differs", "holds", "holds"]),
+    "printed rule for small errors of T-Cal": (tcal.small_errors, ["differs"]),
+}
+SLOW_VERDICTS = {
+    "closed forms": (lambda study: smooth_ece.closed_forms(study, CANVAS), ["holds"] * 3),
+    "discontinuity of smooth ECE": (lambda study: smooth_ece.discontinuity(study, CANVAS), ["holds"]),
+    "figure 3": (lambda study: cutoff.risk_gaps(study, [CANVAS] * 3), ["agrees"] * 2 + ["holds"] * 3),
+    "failure of the binned estimate": (tcal.failure, ["holds"]),
+    "bias of the estimates of T-Cal": (lambda study: tcal.estimation(study, CANVAS), ["holds"] * 2),
+    "levels of both ways of resampling": (tcal.resampling, ["holds"]),
+}
 
 
-def test_lemmas_of_smooth_ece(study):
-    smooth_ece.lemmas(study)
-    assert list(verdicts(study).values()) == ["holds"] * 4 + ["agrees", "differs"]
-
-
-def test_the_sample_of_figure_2d(study):
-    smooth_ece.synthetic(study)
-    assert list(verdicts(study).values()) == ["agrees"] * 2
-
-
-def test_two_points_of_logit_smoothing(study):
-    logit_smoothed.two_points(study, Canvas())
-    assert list(verdicts(study).values()) == ["holds"] * 2
+@pytest.mark.parametrize("claims", [*VERDICTS, *(thorough(name) for name in SLOW_VERDICTS)])
+def test_verdicts(study, claims):
+    run, expected = (VERDICTS | SLOW_VERDICTS)[claims]
+    run(study)
+    assert list(verdicts(study).values()) == expected
 
 
 def test_jumps_of_ece_by_hand():
@@ -145,11 +150,6 @@ def test_jumps_of_ece_by_hand():
     # one below and one above: |-.1| and |.5| no longer cancel, (.1 + .5 - .4) / 4
     jump = logit_smoothed._largest_jump(masses, np.array([0.8, 0.2, 0.2]), np.array([0.3, 0.1, 0.7]))
     assert jump == pytest.approx(0.05, abs=1e-3)
-
-
-def test_discontinuities_of_ece(study):
-    logit_smoothed.discontinuities(study)
-    assert list(verdicts(study).values()) == ["differs", "holds", "holds"]
 
 
 def test_networks_of_other_figures_are_stand_ins(study, tmp_path):
@@ -188,12 +188,6 @@ def test_distances_of_few_predictions_by_hand():
     assert cutoff.bounded_variation_error(f, g, 0) == pytest.approx(0.0)
 
 
-@pytest.mark.thorough
-def test_correlations_of_figure_3(study):
-    cutoff.risk_gaps(study, [Canvas()] * 3)
-    assert list(verdicts(study).values()) == ["agrees", "agrees", "holds", "holds", "holds"]
-
-
 def test_bumps_of_equation_9():
     m, peak = tcal.BINS, tcal.SCALE * tcal.BINS**-tcal.SMOOTHNESS * np.exp(-4)
     centres = np.array([0.25 + 0.5 / m, 0.5 - 0.5 / m, 0.5 + 0.5 / m, 0.75 - 0.5 / m])
@@ -209,24 +203,6 @@ def test_moments_of_example_3_3():
     assert calibrated["debiased"] == pytest.approx(0, abs=1e-15)
     assert bumps["debiased"] == pytest.approx(0.000992, abs=5e-7)
     assert calibrated["null_std"] == pytest.approx(0.00110873, abs=5e-9)
-
-
-@pytest.mark.thorough
-def test_bias_of_the_estimates_of_tcal(study):
-    tcal.failure(study)
-    tcal.estimation(study, Canvas())
-    assert list(verdicts(study).values()) == ["holds"] * 3
-
-
-def test_the_printed_rule_for_small_errors_of_tcal(study):
-    tcal.small_errors(study)
-    assert list(verdicts(study).values()) == ["differs"]
-
-
-@pytest.mark.thorough
-def test_levels_of_both_ways_of_resampling(study):
-    tcal.resampling(study)
-    assert list(verdicts(study).values()) == ["holds"]
 
 
 def test_moments_of_tcal_by_enumeration():

@@ -192,10 +192,7 @@ EQUAL = [
     ("calibration", lambda m, s: (m.utils.get_ece_em(s.p, s.y), ece(s.y, s.p, **_QUANTILE)), 1e-12),
     (
         "calibration",
-        lambda m, s: (
-            m.lower_bound_scaling_ce(s.p, s.y),
-            ece(s.y, s.p, norm="l2", debias=True, **_QUANTILE),
-        ),
+        lambda m, s: (m.lower_bound_scaling_ce(s.p, s.y), ece(s.y, s.p, norm="l2", debias=True, **_QUANTILE)),
         1e-12,
     ),
     ("calibration", _histogram, 1e-12),

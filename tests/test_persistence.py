@@ -7,7 +7,6 @@ import pickle
 import warnings
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -22,7 +21,6 @@ from sklearn_calib.scorers import BestCalibrated, MultiScorer, PValueScorer, get
 from sklearn_calib.sketch import CalibrationSketch
 from tests import _every as every
 
-ROOT = Path(__file__).resolve().parents[1]
 STAMP = "_sklearn_calib_version"
 result = cache(lambda name: every.RESULT_MAKERS[name]())
 
@@ -230,18 +228,10 @@ def test_skops_goes_through_the_same_gate(monkeypatch):
 
 @pytest.mark.parametrize(
     ("saved", "installed", "agree"),
-    [
-        ("1.2.0", "1.2.7", True),
-        ("1.2.7", "1.2.0", True),
-        ("1.2.0", "1.3.0", False),
-        ("1.2.0", "2.2.0", False),
-        ("0.1.0", "0.2.0", False),
-        ("1.2.0.dev0", "1.2.0.dev0", True),
-        ("1.2.0.dev0", "1.2.0", False),
-        ("1.2.0", "1.2.1rc1", False),
-        ("1.20.0", "1.2.0", False),
-        ("unknown", "1.2.0", False),
-    ],
-)
+    [("1.2.0", "1.2.7", True), ("1.2.7", "1.2.0", True), ("1.2.0", "1.3.0", False),
+     ("1.2.0", "2.2.0", False), ("0.1.0", "0.2.0", False), ("1.2.0.dev0", "1.2.0.dev0", True),
+     ("1.2.0.dev0", "1.2.0", False), ("1.2.0", "1.2.1rc1", False), ("1.20.0", "1.2.0", False),
+     ("unknown", "1.2.0", False)],
+)  # fmt: skip
 def test_which_versions_agree(saved, installed, agree):
     assert versions_agree(saved, installed) is agree

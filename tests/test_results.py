@@ -46,7 +46,7 @@ def test_a_frame_has_the_numbers_of_the_result():
     summary = metrics.calibration_summary(Y, P)
     frame = summary.to_frame().set_index("measure")
     slope = frame.loc["slope"]
-    assert (slope.estimate, slope.lower, slope.upper) == tuple(vars(summary.slope).values())
+    assert (slope.estimate, slope.lower, slope.upper, slope.method) == tuple(vars(summary.slope).values())
     assert frame.loc["ici", "estimate"] == summary.ici
     assert np.isnan(frame.loc["ici", "lower"])
 

@@ -1,4 +1,4 @@
-"""Scorers one at a time: which column they judge, on which labels, and what they say of bad input."""
+"""Scorers one at a time: which column they judge, what they say of bad input, and their names."""
 
 import pickle
 
@@ -9,6 +9,7 @@ from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer as sklearn_get_scorer
+from sklearn.metrics import get_scorer_names as sklearn_get_scorer_names
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -16,7 +17,8 @@ from sklearn.svm import LinearSVC
 
 import sklearn_calib.scorers as scorers
 from sklearn_calib import metrics
-from sklearn_calib.scorers import CalibrationScorer, get_scorer, get_scorer_names
+from sklearn_calib._compat import register_scorers
+from sklearn_calib.scorers import CalibrationScorer, PValueScorer, get_scorer, get_scorer_names
 from tests._sklearn import SKLEARN
 
 LABELS = {
@@ -307,15 +309,16 @@ def test_weights_for_a_metric_without_weights(binary):
 
 
 def test_construction_is_checked():
-    with pytest.raises(ValueError, match="metric='ece' is not the name of a metric"):
-        CalibrationScorer("ece")
-    with pytest.raises(TypeError, match="metric must be the name of a metric"):
-        CalibrationScorer(0.5)
-    assert CalibrationScorer("smooth_ece").metric is metrics.smooth_ece
-    with pytest.raises(TypeError, match="'n_bin' is neither"):
-        CalibrationScorer(metrics.expected_calibration_error, n_bin=10)
-    with pytest.raises(TypeError, match="'n_bins' is neither"):
-        CalibrationScorer(metrics.smooth_ece).set_params(n_bins=10)
+    scorer = CalibrationScorer("smooth_ece")
+    assert scorer.metric is metrics.smooth_ece
+    for make, error, message in (
+        (lambda: CalibrationScorer("ece"), ValueError, "metric='ece' is not the name of a metric"),
+        (lambda: CalibrationScorer(0.5), TypeError, "metric must be the name of a metric"),
+        (lambda: CalibrationScorer("expected_calibration_error", n_bin=10), TypeError, "'n_bin' is neither"),
+        (lambda: scorer.set_params(n_bins=10), TypeError, "'n_bins' is neither"),
+    ):
+        with pytest.raises(error, match=message):
+            make()
 
 
 def test_the_declaration_of_the_metric_is_the_default_of_greater_is_better(binary):
@@ -356,3 +359,59 @@ def test_parameters_survive_clone_pickle_and_change(binary):
     assert scorer.get_params() == params
     names = {**vars(metrics), "CalibrationScorer": CalibrationScorer}
     assert eval(repr(scorer), names).get_params() == params
+
+
+def test_every_name_is_an_attribute_and_each_access_a_new_object():
+    assert set(get_scorer_names()) <= set(dir(scorers))
+    assert get_scorer_names() == sorted(get_scorer_names())
+    for name in get_scorer_names():
+        # a test within the parameters is an object without equality
+        assert repr(getattr(scorers, name).get_params()) == repr(get_scorer(name).get_params())
+        assert getattr(scorers, name) is not getattr(scorers, name)
+        assert get_scorer(name) is not get_scorer(name)
+    with pytest.raises(AttributeError, match="neg_nothing"):
+        _ = scorers.neg_nothing
+
+
+def test_get_scorer_knows_other_names_and_callables():
+    assert repr(get_scorer("roc_auc")) == repr(sklearn_get_scorer("roc_auc"))
+    assert get_scorer(unweighted) is unweighted
+    with pytest.raises(ValueError, match=r"no scorer named 'neg_ece'.*neg_smooth_ece"):
+        get_scorer("neg_ece")
+    with pytest.raises(TypeError, match="a name or a callable, got None"):
+        get_scorer(None)
+
+
+def test_names_are_registered_with_scikit_learn_and_none_is_overridden():
+    for name in get_scorer_names():
+        assert name in sklearn_get_scorer_names()
+        theirs = sklearn_get_scorer(name)
+        assert theirs is not sklearn_get_scorer(name)
+        # names that scikit-learn had before stay its own
+        ours = isinstance(theirs, CalibrationScorer | PValueScorer)
+        assert ours is (name not in ("neg_log_loss", "neg_brier_score"))
+    assert not {"neg_l2_calibration_error"} & set(get_scorer_names())
+
+
+def test_names_reach_what_was_imported_before(monkeypatch):
+    import sklearn.metrics._scorer as table
+    from sklearn.feature_selection import SequentialFeatureSelector
+
+    monkeypatch.setattr(table, "_SCORERS", dict(table._SCORERS))
+    register_scorers({"neg_x": lambda estimator, X, y: 0.0})
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    selector = SequentialFeatureSelector(GaussianNB(), scoring="neg_x", n_features_to_select=1, cv=2)
+    assert selector.fit(X, np.arange(20) % 2).get_support().sum() == 1
+
+
+def test_registration_never_fails_and_never_overrides(monkeypatch):
+    import sklearn.metrics._scorer as table
+
+    register_scorers({"accuracy": unweighted})
+    assert sklearn_get_scorer("accuracy") is not unweighted
+    monkeypatch.setattr(table, "_SCORERS", ("moved",))
+    with pytest.warns(UserWarning, match="its table of scorers has changed"):
+        register_scorers({"neg_x": unweighted})
+    monkeypatch.delattr(table, "_SCORERS")
+    with pytest.warns(UserWarning, match="its table of scorers has changed"):
+        register_scorers({"neg_x": unweighted})

@@ -1,10 +1,11 @@
-"""Scorers inside scikit-learn: cross-validation, searches, routing, workers."""
+"""Scorers inside scikit-learn: cross-validation, searches, routing, workers, and the refit rule."""
 
 import numpy as np
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
@@ -226,16 +227,6 @@ def test_weights_are_routed(data, routing, n_jobs):
     assert not np.allclose(scores["test_without"], expected)
 
 
-def test_an_alias_routes_another_column(data, routing):
-    X, y = data
-    w = np.random.default_rng(0).integers(1, 4, y.shape[0])
-    scorer = scorers.neg_smooth_ece.set_score_request(sample_weight="importance")
-    scores = cross_validate(GaussianNB(), X, y, scoring=scorer, params={"importance": w}, cv=KFold(3))
-    for score, (train, test) in zip(scores["test_score"], KFold(3).split(X), strict=True):
-        p = GaussianNB().fit(X[train], y[train]).predict_proba(X[test])[:, 1]
-        assert score == pytest.approx(-smooth_ece(y[test], p, sample_weight=w[test]))
-
-
 def test_an_undecided_request_is_an_error(data, routing):
     from sklearn.exceptions import UnsetMetadataPassedError
 
@@ -268,3 +259,96 @@ def test_a_classifier_without_probabilities_fails_clearly(data):
     pipe = Pipeline([("scale", StandardScaler()), ("svm", LinearSVC())])
     with pytest.raises(TypeError, match="Pipeline has no method predict_proba"):
         cross_validate(pipe, X, y, scoring=MultiScorer([NAME]), error_score="raise")
+
+
+def results(calibration, proper, names=("neg_smooth_ece", "neg_log_loss")):
+    """Lay scores of shape (candidates, splits) out as a search does."""
+    out = {"params": [{"candidate": j} for j in range(len(proper))]}
+    for name, scores in zip(names, (calibration, proper), strict=True):
+        scores = np.asarray(scores, dtype=float)
+        for k in range(scores.shape[1]):
+            out[f"split{k}_test_{name}"] = scores[:, k]
+        out[f"mean_test_{name}"] = scores.mean(axis=1)
+    return out
+
+
+# mean -0.4, standard deviation 0.02, hence standard error 0.02 / sqrt(3) = 0.011547
+BEST = [-0.38, -0.40, -0.42]
+
+
+def test_rule_equals_its_definition():
+    rng = np.random.default_rng(0)
+    chosen = set()
+    for _ in range(200):
+        n_candidates, n_splits, slack = rng.integers(1, 8), rng.integers(2, 6), rng.choice([0.0, 1.0, 2.0])
+        # coarse values, so that ties occur
+        proper = -rng.integers(1, 5, (n_candidates, n_splits)) / 10
+        calibration = -rng.integers(1, 3, (n_candidates, 1)) / 10 * np.ones((1, n_splits))
+        means = [row.mean() for row in proper]
+        best = max(range(n_candidates), key=lambda j: means[j])
+        spread = sum((value - means[best]) ** 2 for value in proper[best]) / (n_splits - 1)
+        bar = means[best] - slack * np.sqrt(spread / n_splits)
+        good = [j for j in range(n_candidates) if means[j] >= bar]
+        expected = max(good, key=lambda j: (calibration[j, 0], means[j], -j))
+        found = BestCalibrated(n_standard_errors=slack)(results(calibration, proper))
+        assert found == expected
+        chosen.add(found != best)
+    assert chosen == {True, False}
+
+
+def test_candidates_without_finite_scores_are_never_chosen():
+    nan, inf = [np.nan] * 3, [-np.inf] * 3
+    assert BestCalibrated()(results([[-0.1] * 3, nan, [0.0] * 3], [BEST, BEST, nan])) == 0
+    assert BestCalibrated()(results([[0.0] * 3, [-0.1] * 3], [inf, BEST])) == 1
+    assert BestCalibrated()(results([[np.inf] * 3, [-0.1] * 3], [BEST, BEST])) == 1
+    # nor do they raise the bar
+    assert BestCalibrated()(results([nan, [-0.2] * 3, [-0.1] * 3], [[0.0] * 3, BEST, [-0.405] * 3])) == 2
+    with pytest.raises(ValueError, match=r"No candidate has a finite mean of both 'neg_smooth_ece'"):
+        BestCalibrated()(results([nan, [-0.1] * 3], [BEST, nan]))
+
+
+def test_one_split_has_no_standard_error():
+    assert BestCalibrated()(results([[-0.1], [-0.0]], [[-0.4], [-0.41]])) == 0
+
+
+def test_names_that_contain_each_other_are_told_apart():
+    table = results([[-0.1] * 3, [0.0] * 3], [BEST, [-0.43] * 3])
+    more = results([[-0.1] * 3] * 2, [[-9.0, 0.0, 9.0]] * 2, names=("x", "neg_log_loss_2"))
+    assert BestCalibrated()({**table, **more}) == BestCalibrated()(table) == 0
+
+
+def test_missing_scores_are_named():
+    table = results([[-0.1]], [[-0.4]], names=("neg_smooth_ece", "roc_auc"))
+    with pytest.raises(ValueError, match=r"'neg_log_loss', only \['neg_smooth_ece', 'roc_auc'\]"):
+        BestCalibrated()(table)
+    with pytest.raises(ValueError, match=r"did not compute 'neg_smooth_ece', only \['score'\]"):
+        BestCalibrated()({"mean_test_score": [0.0]})
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "message"),
+    [
+        ({"calibration": "neg_log_loss"}, ValueError, "cannot select a model"),
+        ({"proper": None}, TypeError, "proper must be the name"),
+        ({"n_standard_errors": -1}, ValueError, "must be at least 0"),
+        ({"n_standard_errors": "1"}, TypeError, "must be a number"),
+    ],
+)
+def test_construction_is_checked(kwargs, error, message):
+    with pytest.raises(error, match=message):
+        BestCalibrated(**kwargs)
+
+
+@pytest.mark.parametrize("proper", ["neg_log_loss", "neg_brier_score"])
+def test_calibration_alone_selects_the_base_rate_and_the_rule_does_not(proper):
+    X, y = make_classification(600, 10, n_informative=4, n_redundant=4, flip_y=0.05, random_state=0)
+    pipe = Pipeline([("model", DummyClassifier())])
+    grid = {"model": [DummyClassifier(strategy="prior"), GaussianNB(), LogisticRegression()]}
+    ece = "neg_expected_calibration_error"
+    alone = GridSearchCV(pipe, grid, scoring=scorers.neg_expected_calibration_error, cv=3).fit(X, y)
+    assert isinstance(alone.best_params_["model"], DummyClassifier)
+    scoring = MultiScorer([ece, proper, "roc_auc"])
+    search = GridSearchCV(
+        pipe, grid, scoring=scoring, refit=BestCalibrated(calibration=ece, proper=proper), cv=3
+    ).fit(X, y)
+    assert isinstance(search.best_params_["model"], LogisticRegression)

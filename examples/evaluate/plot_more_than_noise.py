@@ -40,7 +40,8 @@ for (diagram, evidence), (name, data) in zip(axes.T, forecasters.items(), strict
     result = TCal(random_state=0).test(data.y_true, data.y_proba)
     print(f"{name}: true error {data.true_ece:.3f}, T-Cal p-value {result.pvalue:.3f}")
     print(
-        f"  ECE {error:.3f}; under calibration {null.mean:.3f} on average, 95% quantile {null.quantile:.3f}"
+        f"  ECE: estimate {error:.3f}, expected {null.expected:.3f} under calibration, 95% quantile "
+        f"{null.quantile:.3f}"
     )
     ReliabilityDisplay.from_predictions(
         data.y_true, data.y_proba, curve="binned", band="consistency", name="15 bins", ax=diagram

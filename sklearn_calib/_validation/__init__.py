@@ -52,6 +52,7 @@ from sklearn_calib._validation._parameters import (
     check_resamples,
     check_size,
     least_resamples,
+    seed_of,
 )
 from sklearn_calib._validation._samples import (
     BinarySample,

@@ -109,6 +109,14 @@ def check_generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(int(random_state))
 
 
+def seed_of(random_state: Any) -> int:
+    """Return an integer seed, sampled from ``random_state`` unless it is one."""
+    generator = check_generator(random_state)
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(generator.integers(1 << 32))
+
+
 def check_randomness(random_state: Any) -> None:
     """Raise if ``random_state`` is not a valid random state, without changing it."""
     # creating a generator would advance a RandomState

@@ -19,9 +19,10 @@ from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import (
     check_fraction,
-    check_generator,
     check_option,
     check_resamples,
+    least_resamples,
+    seed_of,
 )
 from sklearn_calib.inference._intervals import confidence_interval
 from sklearn_calib.inference._paired_samples import (
@@ -35,6 +36,9 @@ from sklearn_calib.inference._sample_table import resolve_reduction
 from sklearn_calib.metrics._metric_kernel import check_estimable, declaration
 from sklearn_calib.metrics._names import as_metric, name_of
 
+# Simulated samples of an interval, as by default in confidence_interval.
+_PATH_SAMPLES = 200
+
 
 @dataclass(frozen=True)
 class ModelSummary:
@@ -45,25 +49,28 @@ class ModelSummary:
     name : str
         Its name.
     estimate : float
-        Its metric on the sample: of a calibration error the raw value, which sampling noise increases.
-    null_mean : float
+        What the metric returns on the sample. Sampling noise increases it for a calibration error.
+    expected : float
         Mean of the metric if the model were perfectly calibrated: the expected value of a calibration error
         under perfect calibration, or the score expected under the model's own predictions.
     corrected : float
-        The bias-corrected metric; equal to ``estimate`` if it is not a calibration error.
+        The estimate, corrected for its bias; equal to ``estimate`` if it is not a calibration error.
     lower, upper : float
-        Confidence interval of the metric in the population. For calibration errors that support weights, it
-        and ``corrected`` are those of :func:`confidence_interval`; else by random splits.
+        Confidence interval of the metric in the population.
+    method : str
+        How ``corrected`` and the interval were computed: that of :func:`confidence_interval`, which returns
+        the same; or "splits", for calibration errors that do not support weights or a reduction.
     in_best_set : bool
         Whether it is not significantly worse in any test made; with a reference, in that against it.
     """
 
     name: str
     estimate: float
-    null_mean: float
+    expected: float
     corrected: float
     lower: float
     upper: float
+    method: str
     in_best_set: bool
 
 
@@ -76,9 +83,10 @@ class ModelPair:
     name_a, name_b : str
         The models.
     difference : float
-        Metric of model a minus that of model b, of calibration errors raw.
+        Difference of the estimates: that of model a minus that of model b.
     corrected : float
-        The bias-corrected difference. Equal to ``difference`` if the metric is not a calibration error.
+        The difference, corrected for its bias; equal to ``difference`` if the metric is not a calibration
+        error.
     lower, upper : float
         Confidence interval of the difference in the population; infinite with too few clusters or samples.
     pvalue : float
@@ -156,7 +164,7 @@ class ModelComparison(FrameMixin):
         return [{key: value for key, value in vars(pair).items() if key != left_out} for pair in self.pairs]
 
     def _shown_models(self) -> list[dict[str, Any]]:
-        left_out = () if self.has_intervals else ("null_mean", "corrected", "lower", "upper")
+        left_out = () if self.has_intervals else ("expected", "corrected", "lower", "upper", "method")
         return [
             {key: value for key, value in vars(row).items() if key not in left_out} for row in self.models
         ]
@@ -168,24 +176,21 @@ class ModelComparison(FrameMixin):
 
     def __str__(self) -> str:
         interval = f"{100 * self.confidence:g}% interval"
-        raw = "raw " if self.calibration_error else ""
-        # the other columns repeat the value of metrics without bias
-        numbers = {"estimate": f"{raw}value"}
-        if self.calibration_error:
-            numbers |= {"null_mean": "expected if calibrated", "corrected": "bias-corrected"}
-        if not self.has_intervals:
-            numbers = {"estimate": numbers["estimate"]}
+        # of metrics without bias, corrected values repeat the estimates
+        corrected = ["corrected"] if self.calibration_error else []
+        numbers = ["estimate"]
+        if self.calibration_error and self.has_intervals:
+            numbers += ["expected", "corrected"]
         ends = [interval] if self.has_intervals else []
-        models = [["model", *numbers.values(), *ends, ""]]
+        models = [["model", *numbers, *ends, ""]]
         for row in self.models:
             values = [number_text(getattr(row, key)) for key in numbers]
             models.append([row.name, *values, *[_interval(row) for _ in ends], self._verdict(row)])
         adjusted = len(self.pairs) > 1 and self.correction is not None
         pvalue = f"p ({self.correction})" if adjusted else "p-value"
-        biased = ["bias-corrected"] if self.calibration_error else []
-        tests = [["a - b", f"{raw}difference", *biased, interval, pvalue]]
+        tests = [["a - b", "difference", *corrected, interval, pvalue]]
         for pair in self.pairs:
-            values = [number_text(value) for value in (pair.difference, pair.corrected)[: 1 + len(biased)]]
+            values = [number_text(value) for value in (pair.difference, pair.corrected)[: 1 + len(corrected)]]
             name = f"{pair.name_a} - {pair.name_b}"
             tests.append([name, *values, _interval(pair), f"{pair.adjusted_pvalue:.3g}"])
         better = f"{self.metric}: {'greater' if self.greater_is_better else 'smaller'} is better"
@@ -263,8 +268,8 @@ def compare_models(
 
     Two models can be one model before and after calibration. The estimate of a calibration error is biased
     upwards by an amount that depends on the model. A smaller estimate alone, or a bootstrap interval of the
-    difference, is therefore no evidence of better calibration. ``print`` shows the raw value, its expected
-    value under perfect calibration, and the bias-corrected value with its interval.
+    difference, is therefore no evidence of better calibration. ``print`` shows the estimate, the value that
+    is expected under perfect calibration, and the corrected value with its interval.
 
     Parameters
     ----------
@@ -294,7 +299,7 @@ def compare_models(
         smaller than 1 / (1 + ``n_resamples``) [2]_.
     %(random_state)s
     intervals : bool, default=True
-        Whether to compute the null mean, the bias-corrected value and the interval of each single model. They
+        Whether to compute the expected value, the corrected value and the interval of each model. They
         take most of the time and are NaN without; the tests of the pairs are the same.
     %(inference_weight)s
     clusters : array-like of shape (n,) or None, default=None
@@ -315,13 +320,13 @@ def compare_models(
 
     See Also
     --------
-    expected_under_calibration : The null means, with quantiles.
+    expected_under_calibration : The expected values, with quantiles.
     dominance_test : Comparison of two models at all decision thresholds.
 
     Notes
     -----
     A model belongs to the best set unless it is significantly worse than another model: adjusted two-sided
-    p-value at most 1 - ``confidence``, and the bias-corrected difference not in its favour. Without a
+    p-value at most 1 - ``confidence``, and the corrected difference not in its favour. Without a
     reference, and with p-values adjusted, a model with the best metric in the population is left out
     with probability at most 1 - ``confidence``, up to the level of the tests themselves. With a reference
     only the tests against it are made, and only they decide. With ``correction=None`` the error rate is
@@ -350,7 +355,7 @@ def compare_models(
     maxima of the absolute values of itself and all smaller ones; adjusted p-values do not decrease in j.
 
     Cost: two evaluations of the metric on n / 2 samples for each model and split; with ``intervals``, for
-    each model also those of its null mean and of :func:`confidence_interval`.
+    each model also those of its expected value and of :func:`confidence_interval`.
 
     References
     ----------
@@ -376,7 +381,8 @@ def compare_models(
         check_option(correction, "correction", ("max-t",), "None")
     confidence = check_fraction(confidence, "confidence")
     n_resamples = check_resamples(n_resamples, confidence)
-    generator = check_generator(random_state)
+    seed = seed_of(random_state)
+    generator = np.random.default_rng(seed)
     tail = 1.0 - confidence
     metric, resolved = resolve_reduction(metric, reduction)
     given = sample_weight, weights, clusters, pos_label, labels
@@ -397,10 +403,9 @@ def compare_models(
 
     values = [rows.value(metric, k, names[k]) for k in every]
     splits = Splits.draw(metric, rows, n_resamples, generator)
-    single = [(np.nan, np.nan, np.nan, np.nan) for _ in every]
+    single: list[tuple[float, float, float, float, str]] = [(np.nan, np.nan, np.nan, np.nan, "")] * len(names)
     if intervals:
-        null_means = [rows.null_mean(metric, k, generator) for k in every]
-        single = [(null_means[k], *_one(metric, rows, splits, k, confidence, generator)) for k in every]
+        single = [_one(metric, rows, splits, k, confidence, seed) for k in every]
     contrasts = [splits.of_pair(a, b) for a, b in tested]
     pvalues = [contrast.pvalue for contrast in contrasts]
     adjusted = pvalues if correction is None else adjusted_pvalues(contrasts)
@@ -440,20 +445,17 @@ def compare_models(
 
 
 def _one(
-    metric: Metric,
-    rows: PairedSamples,
-    splits: Splits,
-    model: int,
-    confidence: float,
-    generator: np.random.Generator,
-) -> tuple[float, float, float]:
-    """Return corrected value and interval: by inversion for calibration errors, else by splits."""
-    inverts = splits.squared and "sample_weight" in signature(metric).parameters
-    if not inverts or (rows.samples[model].p.ndim == 2 and rows.reduction is None):
-        ends = splits.of_one(model).interval(confidence)
-        low, high = map(float, splits.root(np.array(ends)))
-        return float(splits.root(splits.corrected[model])), low, high
-    found = confidence_interval(
-        **rows.given(model), metric=metric, confidence=confidence, random_state=generator
-    )
-    return found.corrected, found.lower, found.upper
+    metric: Metric, rows: PairedSamples, splits: Splits, model: int, confidence: float, seed: int
+) -> tuple[float, float, float, float, str]:
+    """Return expected and corrected value, interval and method of one model."""
+    inverts = "sample_weight" in signature(metric).parameters
+    if splits.squared and (not inverts or (rows.samples[model].p.ndim == 2 and rows.reduction is None)):
+        ends = splits.root(np.array(splits.of_one(model).interval(confidence))).tolist()
+        corrected = float(splits.root(splits.corrected[model]))
+        return rows.expected(metric, model, seed), corrected, *ends, "splits"
+    n_resamples = max(_PATH_SAMPLES, least_resamples(1.0 - confidence))
+    given: dict[str, Any] = {"confidence": confidence, "n_resamples": n_resamples, "random_state": seed}
+    found = confidence_interval(**rows.given(model), metric=metric, **given)
+    exact = found.method == "normal"
+    expected = found.expected if exact else rows.expected(metric, model, seed)
+    return expected, found.corrected, found.lower, found.upper, str(found.method)

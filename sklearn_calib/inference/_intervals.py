@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import starmap
 from typing import Any, Literal
 
@@ -25,19 +27,21 @@ from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import (
     BinarySample,
     check_fraction,
-    check_generator,
     check_option,
     check_resamples,
     check_size,
+    seed_of,
     warn_user,
 )
+from sklearn_calib.inference._means import Mean, loss_of, mean_loss
 from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
 from sklearn_calib.inference._populations import Populations, TablePopulations
 from sklearn_calib.inference._sample_metric import Metric, SampleMetric, defined_values
 from sklearn_calib.inference._sample_table import SampleTable, check_table, resolve_reduction
-from sklearn_calib.inference._table_metrics import BoundMetric, JointMetric, MeanMetric, bind_metric
-from sklearn_calib.metrics._metric_kernel import declaration
+from sklearn_calib.inference._table_metrics import BoundMetric, MeanMetric, bind_metric
+from sklearn_calib.metrics._metric_kernel import check_estimable, declaration
 from sklearn_calib.metrics._names import as_metric
+from sklearn_calib.metrics._reductions import check_problem
 from sklearn_calib.metrics._summary import IntervalEstimate
 
 # Multiples of the estimated miscalibration at which the sampling distribution can be simulated.
@@ -55,49 +59,49 @@ _FIRST_STEPS = (0, 8, 13, 15, 17, 19, 21, 23)
 class ConfidenceInterval(IntervalEstimate):
     """Confidence interval of a metric.
 
-    The raw value of a calibration error is biased upwards by sampling noise and can lie outside the interval.
-    Report ``corrected`` with the interval, and ``estimate`` together with ``null_mean``.
+    The estimate of a calibration error is biased upwards by sampling noise and can lie outside the interval.
+    Report ``corrected`` with the interval, and ``estimate`` together with ``expected``.
 
     Attributes
     ----------
     estimate : float
-        The metric on the sample: its raw value.
+        What the metric returns on the sample.
     lower, upper : float
         Ends of the interval for the value in the population.
+    method : {"inversion", "normal", "bootstrap"}
+        How the interval was computed.
     confidence : float
         Confidence level.
-    null_mean : float
-        Expected value of the metric under perfect calibration. NaN for the bootstrap, which does not simulate
-        it.
-    method : {"inversion", "bootstrap"}
-        How the interval was computed.
     corrected : float
-        Bias-corrected estimate: the value of the population, among those simulated for the interval, whose
-        samples have the raw value on average; the value of the perfectly calibrated population if the raw
-        value is below ``null_mean``. NaN for the bootstrap.
+        The estimate, corrected for its bias. Of a calibration error, it is the value of the population, among
+        those simulated for the interval, whose samples have the estimate on average, and the value of the
+        perfectly calibrated population if the estimate is below ``expected``; NaN for its bootstrap. Equal to
+        ``estimate`` for any other metric.
+    expected : float
+        Mean of the metric if the predictions were perfectly calibrated. NaN for the bootstrap, which does not
+        simulate it.
     %(dependence)s
     """
 
-    confidence: float
-    null_mean: float
-    method: str
-    corrected: float = float("nan")
-    n_clusters: int | None = None
-    design_effect: float | None = None
-    n_effective: float | None = None
-    weights: str | None = None
+    confidence: float = field(kw_only=True)
+    corrected: float = field(kw_only=True)
+    expected: float = field(default=float("nan"), kw_only=True)
+    n_clusters: int | None = field(default=None, kw_only=True)
+    design_effect: float | None = field(default=None, kw_only=True)
+    n_effective: float | None = field(default=None, kw_only=True)
+    weights: str | None = field(default=None, kw_only=True)
 
     def __str__(self) -> str:
         interval = f"[{number_text(self.lower)}, {number_text(self.upper)}]"
+        interval += f" ({self.confidence:.0%} confidence, {self.method})"
         clusters = f"; clusters: {cluster_words(self)}" if self.n_clusters else ""
         clusters += f"; weights: {weight_words(self)}" if self.weights else ""
-        if np.isnan(self.corrected):
-            return f"{number_text(self.estimate)} {interval} ({self.confidence:.0%} confidence){clusters}"
-        return (
-            f"{number_text(self.corrected)} {interval} (bias-corrected, {self.confidence:.0%} confidence); "
-            f"raw value {number_text(self.estimate)}, expected under calibration "
-            f"{number_text(self.null_mean)}{clusters}"
-        )
+        expected = f"expected {number_text(self.expected)}"
+        if self.method == "inversion":
+            estimate = f"estimate {number_text(self.estimate)}"
+            return f"corrected {number_text(self.corrected)} {interval}; {estimate}, {expected}{clusters}"
+        expected = "" if np.isnan(self.expected) else f"; {expected}"
+        return f"estimate {number_text(self.estimate)} {interval}{expected}{clusters}"
 
     _repr_html_ = text_html
 
@@ -126,7 +130,8 @@ def confidence_interval(
     estimate. For calibration errors, the sampling distribution is therefore simulated along a path of
     populations, from perfectly calibrated to more miscalibrated than estimated. The interval contains the
     values of those populations in which the estimate is not rejected, and those of constant shifts that
-    agree with the number of events. Intervals of all other metrics are those of the bootstrap.
+    agree with the number of events. Intervals of the Brier score and the log loss, which are means over the
+    samples, are normal, and those of all other metrics are those of the bootstrap.
 
     Parameters
     ----------
@@ -135,14 +140,16 @@ def confidence_interval(
         Its parameters should not depend on the sample size.
     method : {"auto", "inversion", "bootstrap"}, default="auto"
         "auto" is "inversion" for a calibration error, that is a metric which is declared to be 0 under
-        perfect calibration (:class:`~sklearn_calib.metrics.MetricKernel`), and "bootstrap" for any other,
-        such as the Brier score, the net benefit or a function of yours. "bootstrap" is not recommended for
-        calibration errors: its intervals are too high, as explained above.
+        perfect calibration (:class:`~sklearn_calib.metrics.MetricKernel`), the normal interval of a mean for
+        "brier_score" and "log_loss", and "bootstrap" for any other metric, such as the AUC, the net benefit
+        or a function of yours. "bootstrap" is not recommended for calibration errors: its intervals are too
+        high, as explained above.
     confidence : float, default=0.95
         Confidence level in (0, 1).
     n_resamples : int, default=200
-        Number of simulated samples for each population of the path, at least 20. The number of bootstrap
-        samples is ``5 * n_resamples - 1``.
+        Number of simulated samples for each population of the path, at least 20; of metrics that fit a
+        curve to each of them, such as the ICI, a quarter of that, but not less than 50. The number of
+        bootstrap samples is ``5 * n_resamples - 1``.
     %(random_state)s
     %(inference_weight)s
     %(clusters)s
@@ -152,7 +159,7 @@ def confidence_interval(
     Returns
     -------
     ConfidenceInterval
-        Estimate, ends, and for calibration errors the mean under perfect calibration.
+        Estimate, ends, and for calibration errors the corrected value and the mean under perfect calibration.
 
     Raises
     ------
@@ -170,13 +177,19 @@ def confidence_interval(
 
     The upper end is at least the metric of constant shifts of the predictions that the score interval with
     continuity correction [1]_ of the number of events contains. If perfect calibration is not rejected, the
-    lower end is 0. docs/intervals.md has the reasons, sampling weights, multiclass and multilabel targets,
-    and the paths of some metrics.
+    lower end is 0. Of more than 4096 distinct predictions, samples are simulated in 2048 bins of neighbours.
+    docs/intervals.md has the reasons, sampling weights, multiclass and multilabel targets, and the paths of
+    some metrics.
+
+    **Normal.** The ends are the mean :math:`\pm z` standard errors; with C clusters, the standard error is
+    that of the sums over clusters, and z the quantile of Student's t distribution with C - 1 degrees of
+    freedom.
 
     **Bootstrap.** The ends are the :math:`(1 \mp \text{confidence}) / 2` quantiles of the metric of samples
     drawn with replacement from the samples, or from the clusters. Samples on which it is undefined (NaN),
     such as the AUC without events, are left out. The interval is too short if the metric depends on few of
-    them, such as fewer than ten events or errors; fewer than ten samples of a class lead to a warning.
+    them, such as fewer than ten events or errors. So is a normal one: fewer than ten samples of a class lead
+    to a warning.
 
     Either method costs five to eleven times ``n_resamples`` evaluations of the metric, many at a time for
     metrics with a kernel (:class:`~sklearn_calib.metrics.MetricKernel`).
@@ -200,7 +213,7 @@ def confidence_interval(
     """
     check_fraction(confidence, "confidence")
     check_option(method, "method", ("auto", "inversion", "bootstrap"))
-    rng = check_generator(random_state)
+    seed = seed_of(random_state)
     n_resamples = check_size(check_resamples(n_resamples, confidence), "n_resamples", minimum=20)
     metric = as_metric(metric)
     invertible = declaration(metric).calibration_error
@@ -213,25 +226,34 @@ def confidence_interval(
     bootstrap = method == "bootstrap" or not invertible
     metric, resolved = resolve_reduction(metric, reduction)
     checked = check_table(y_true, y_proba, sample_weight, weights, clusters, pos_label, resolved, labels)
-    bound = bind_metric(metric, checked, resolved, pool=not bootstrap, population=True)
-    sample = bound.sample
-    if bootstrap:
-        if sample.rarest < _FEWEST_EVENTS:
-            warn_user(
-                f"The rarer class has only {sample.rarest:g} samples. Bootstrap intervals are too short with "
-                f"fewer than {_FEWEST_EVENTS}; use more samples.",
-            )
-        interval = _bootstrap(bound, confidence, n_resamples, rng)
-    elif isinstance(bound, JointMetric):
-        raise ValueError(
-            "A calibration error of the whole vector of probabilities has no interval by inversion. Pass "
-            "reduction='classwise', 'confidence' or 'top-label', or method='bootstrap', whose intervals are "
-            "too high."
-        )
-    elif isinstance(bound, MeanMetric):
-        interval = inverted(bound, TablePopulations.estimated(bound, n_resamples, rng), confidence)
+    if isinstance(checked, BinarySample) and not bootstrap:
+        sample: Any = group_sample(checked)
+        check_estimable(metric, sample.total, sample.prob)
+        interval = SharedIntervals(checked, confidence, n_resamples, seed, keep=False).interval(metric)
     else:
-        interval = inverted(bound, Populations.estimated(bound.sample, n_resamples, rng), confidence)
+        bound = bind_metric(metric, checked, resolved, pool=not bootstrap, population=True)
+        sample, rng = bound.sample, np.random.default_rng(seed)
+        if bootstrap and sample.rarest < _FEWEST_EVENTS:
+            warn_user(
+                f"The rarer class has only {sample.rarest:g} samples. Intervals of metrics that are not "
+                f"calibration errors are too short with fewer than {_FEWEST_EVENTS}; use more samples."
+            )
+        if method == "auto" and (loss := loss_of(metric)):
+            problem = check_problem(
+                y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights
+            )
+            interval = _normal(mean_loss(loss, problem, resolved, 1.0 - confidence), confidence)
+        elif bootstrap:
+            interval = _bootstrap(bound, confidence, n_resamples, rng)
+            interval = replace(interval, corrected=np.nan) if invertible else interval
+        elif isinstance(bound, MeanMetric):
+            interval = inverted(bound, TablePopulations.estimated(bound, n_resamples, rng), confidence)
+        else:
+            raise ValueError(
+                "A calibration error of the whole vector of probabilities has no interval by inversion. Pass "
+                "reduction='classwise', 'confidence' or 'top-label', or method='bootstrap', whose intervals "
+                "are too high."
+            )
     if clusters is not None and sample.clusters is None:
         interval = replace(interval, **single_clusters(checked.total))
     return replace(interval, **weight_fields(checked, sample.clusters, sample.sampled_probability))
@@ -240,20 +262,29 @@ def confidence_interval(
 class SharedIntervals:
     """Intervals and null distributions of several metrics of one checked sample.
 
-    They are those of :func:`confidence_interval` and :func:`expected_under_calibration`, but all metrics are
-    evaluated on the same simulated samples. Of many distinct predictions, neighbours are pooled for
-    calibration errors; for one that fits a curve to each sample, there are fewer bins and samples.
+    They are those of :func:`confidence_interval`. All metrics are evaluated on the same simulated samples,
+    which ``keep`` stores. Of many distinct predictions, neighbours are pooled for calibration errors; for one
+    that fits a curve to each sample, there are fewer bins and samples.
     """
 
-    def __init__(self, sample: BinarySample, confidence: float, n_resamples: int, seed: int) -> None:
+    def __init__(
+        self, sample: BinarySample, confidence: float, n_resamples: int, seed: int, keep: bool = True
+    ) -> None:
         self.sample, self.confidence, self.n_resamples, self.seed = sample, confidence, n_resamples, seed
         self.grouped = group_sample(sample)
         fields = weight_fields(sample, self.grouped.clusters, self.grouped.sampled_probability)
-        self.weight_fields = fields
-        self.populations = self._populations(n_resamples, DISTINCT, keep=True)
+        self.weight_fields, self.keep = fields, keep
+
+    @cached_property
+    def populations(self) -> Populations:
+        """Populations for most metrics."""
+        return self._populations(self.n_resamples, DISTINCT, self.keep)
 
     def interval(self, metric: Metric) -> ConfidenceInterval:
         """Return the confidence interval, with the estimate from all distinct predictions."""
+        if loss := loss_of(metric):
+            mean = mean_loss(loss, self.sample, None, 1.0 - self.confidence)
+            return replace(_normal(mean, self.confidence), **self.weight_fields)
         if not declaration(metric).calibration_error:
             bound = SampleMetric(
                 metric, self.grouped, weighted=self.sample.w is not None, w=self.sample.sampling_weights
@@ -276,7 +307,9 @@ class SharedIntervals:
         return null_distribution_of(bound, populations.n_resamples, rng, self.confidence)
 
     def _affordable(self, metric: Metric) -> Populations:
-        most, n_resamples = declaration(metric)._most_distinct, self.n_resamples
+        kernel, n_resamples = declaration(metric), self.n_resamples
+        # a function of yours may depend on every prediction
+        most = kernel._most_distinct if kernel.make else sys.maxsize
         if most == DISTINCT:
             return self.populations
         if most < DISTINCT:
@@ -292,6 +325,14 @@ class SharedIntervals:
         return SampleMetric(
             metric, small, weighted=bool((small.weight != 1).any()), w=self.sample.sampling_weights
         )
+
+
+def _normal(found: Mean, confidence: float) -> ConfidenceInterval:
+    """Return the interval of a mean."""
+    ends, expected = (found.estimate, found.lower, found.upper), found.expected
+    return ConfidenceInterval(
+        *ends, "normal", confidence=confidence, corrected=found.estimate, expected=expected
+    )
 
 
 def _bootstrap(
@@ -316,7 +357,7 @@ def _bootstrap(
     low, high = ends.tolist()
     dependence = dependence_of(sample.clusters, sample.sampled_probability)
     return ConfidenceInterval(
-        estimate, low, high, confidence, null_mean=float("nan"), method="bootstrap", **dependence
+        estimate, low, high, "bootstrap", confidence=confidence, corrected=estimate, **dependence
     )
 
 
@@ -332,9 +373,9 @@ def inverted(
         bound.estimate,
         float(low),
         float(high),
-        confidence,
-        null_mean=path.null_mean,
-        method="inversion",
+        "inversion",
+        confidence=confidence,
+        expected=path.expected,
         corrected=float(min(max(path.corrected(), low), high)),
         **dependence_of(bound.sample.clusters, bound.sample.sampled_probability),
     )
@@ -362,7 +403,7 @@ class _Path:
         self.alpha = alpha
         self.points: dict[int, _Point] = {}
         self.null = self.draws(0.0)
-        self.null_mean = float(self.null.mean())
+        self.expected = float(self.null.mean())
 
     def draws(self, multiple: float) -> Array:
         """Return the metric of samples from the population."""
@@ -390,7 +431,7 @@ class _Path:
             draws = self.draws(multiple) if multiple else self.null
             # a calibration error is 0 in the calibrated population, of which the sample is a discrete copy
             value = self.value(multiple) if multiple else 0.0
-            signal = value / self.null_mean if self.null_mean > 0 else np.inf
+            signal = value / self.expected if self.expected > 0 else np.inf
             alpha_low = 0.5 * self.alpha * (1.0 - np.exp(-signal * signal))
             # the j-th of N simulated values is exceeded with probability 1 - j / (N + 1)
             lower = float(np.quantile(draws, alpha_low, method="weibull"))

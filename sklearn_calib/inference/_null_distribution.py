@@ -35,8 +35,8 @@ class NullDistribution:
 
     Attributes
     ----------
-    mean : float
-        Its mean.
+    expected : float
+        Its mean, the expected value of the metric.
     std : float
         Its standard deviation.
     quantile : float
@@ -50,7 +50,7 @@ class NullDistribution:
     %(dependence)s
     """
 
-    mean: float
+    expected: float
     std: float
     quantile: float
     confidence: float
@@ -63,7 +63,7 @@ class NullDistribution:
 
     def __str__(self) -> str:
         return (
-            f"expected under calibration: {number_text(self.mean)} on average, at most "
+            f"expected under calibration: {number_text(self.expected)} on average, at most "
             f"{number_text(self.quantile)} with probability {self.confidence:g} "
             f"({self.n_resamples} simulations)"
             + (f"; {weight_words(self)}" if self.weights else "")
@@ -92,8 +92,8 @@ def expected_under_calibration(
     """Compute the mean and an upper quantile of a metric if the predictions were perfectly calibrated.
 
     Outcomes are simulated from the predictions, Y* ~ Bernoulli(p), and the metric is computed for each
-    simulation. An observed calibration error below the null mean is no evidence of miscalibration. Errors on
-    samples of different sizes are comparable only together with their null means.
+    simulation. An observed calibration error below the mean is no evidence of miscalibration. Errors on
+    samples of different sizes are comparable only together with their expected values.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def expected_under_calibration(
     cutoff and smoothed errors of :mod:`sklearn_calib.metrics` and the risk gap are evaluated on many samples
     at once, which is several times faster; smoothed ones then agree with the function to 1e-6.
     Of many thousand distinct predictions, those that the bins or the smoothing hardly distinguish are pooled,
-    which changes the null mean by less than a thousandth of it, so that the cost does not grow with the
+    which changes the mean by less than a thousandth of it, so that the cost does not grow with the
     number of samples.
 
     References
@@ -161,7 +161,7 @@ def expected_under_calibration(
     >>> from sklearn_calib.inference import expected_under_calibration
     >>> p = np.linspace(0.01, 0.99, 500)
     >>> null = expected_under_calibration(None, p, metric="cutoff_calibration_error")
-    >>> 0.02 < null.mean < null.quantile < 0.06
+    >>> 0.02 < null.expected < null.quantile < 0.06
     True
     """
     metric = as_metric(metric)
@@ -201,7 +201,7 @@ def null_distribution_of(
     )
     values = np.sort(defined_values(starmap(bound.values, samples)))
     return NullDistribution(
-        mean=float(values.mean()),
+        expected=float(values.mean()),
         std=float(values.std()),
         quantile=float(np.quantile(values, confidence, method="weibull")),
         confidence=confidence,

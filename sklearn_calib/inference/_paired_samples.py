@@ -157,11 +157,11 @@ class PairedSamples:
             "labels": np.arange(sample.p.shape[1]) if sample.p.ndim > sample.y.ndim else None,
         }
 
-    def null_mean(self, metric: Metric, model: int, generator: np.random.Generator) -> float:
+    def expected(self, metric: Metric, model: int, seed: int) -> float:
         """Return the mean of the metric for outcomes simulated from the model's predictions."""
         return expected_under_calibration(
-            **self.given(model), metric=metric, n_resamples=_NULL_SAMPLES, random_state=generator
-        ).mean
+            **self.given(model), metric=metric, n_resamples=_NULL_SAMPLES, random_state=seed
+        ).expected
 
 
 def _evaluate(
@@ -351,7 +351,7 @@ class Splits:
 
     @property
     def corrected(self) -> Array:
-        """The bias-corrected metrics, or their squares."""
+        """The corrected metrics, or their squares."""
         return self.whole - self.curved.mean(axis=0)
 
     def root(self, values: Any) -> Any:

@@ -28,6 +28,30 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 
 
 @dataclass(frozen=True)
+class MeanLoss:
+    """A metric that is the mean of a loss over the samples.
+
+    ``of_outcomes(p)`` returns the losses of the outcomes 0 and 1, ``of_classes(p, codes)`` those of classes,
+    and ``expected(p)`` the expected ones of classes if the probabilities, of shape (n, K), are right.
+    """
+
+    of_outcomes: Callable[[Array], tuple[Array, Array]]
+    of_classes: Callable[[Array, NDArray[np.int64]], Array]
+    expected: Callable[[Array], Array]
+
+    def of_sample(self, sample: Any) -> Array:
+        """Return the loss of each sample of a binary problem."""
+        return np.where(sample.y == 1, *self.of_outcomes(sample.p)[::-1])
+
+    def expected_of_sample(self, sample: Any) -> Array:
+        """Return the loss that is expected of each sample if its probability is right."""
+        # an infinite loss has probability 0
+        of_0, of_1 = (np.where(np.isinf(loss), 0.0, loss) for loss in self.of_outcomes(sample.p))
+        expected: Array = (1.0 - sample.p) * of_0 + sample.p * of_1
+        return expected
+
+
+@dataclass(frozen=True)
 class MetricKernel:
     """Declare how a metric is evaluated on many samples with the same predictions at once.
 
@@ -49,7 +73,7 @@ class MetricKernel:
         Whether the metric is 0 in the population if the predictions are perfectly calibrated, and otherwise
         not less than 0, as a calibration error. Only then is there a bias of sampling noise to correct:
         :func:`~sklearn_calib.inference.confidence_interval` inverts tests for these metrics and uses the
-        bootstrap for all others, such as the Brier score.
+        bootstrap for others, such as the AUC.
     greater_is_better : bool, default=False
         Whether greater values are better, as of the net benefit. It decides which models are the best in
         :func:`~sklearn_calib.inference.compare_models`, and the sign of a
@@ -70,7 +94,7 @@ class MetricKernel:
     ... def mean_bias(y_true, y_proba, sample_weight=None):
     ...     return abs(np.average(y_true, weights=sample_weight) - np.average(y_proba, weights=sample_weight))
     >>> null = expected_under_calibration(None, np.full(400, 0.5), metric=mean_bias)
-    >>> 0.01 < null.mean < 0.03
+    >>> 0.01 < null.expected < 0.03
     True
     """
 
@@ -91,6 +115,8 @@ class MetricKernel:
     _least_favourable: Callable[[Array, Array], Array] | None = field(default=None, kw_only=True)
     # ``check(n_samples, n_distinct, **params)`` raises if these do not determine the value of the population.
     _check: Callable[..., None] | None = field(default=None, kw_only=True)
+    # The loss of which the metric is the mean: its intervals are normal.
+    _loss: MeanLoss | None = field(default=None, kw_only=True)
 
     def __call__(self, metric: Function) -> Function:
         """Attach the declaration to a metric, a function, and return the metric.

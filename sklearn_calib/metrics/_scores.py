@@ -1,15 +1,15 @@
 """Brier score, log loss and AUC, for inference by name; scikit-learn has the public functions."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlogy
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_binary, check_class_sample, shape_of
-from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, value_of_groups
+from sklearn_calib.metrics._metric_kernel import Evaluate, MeanLoss, MetricKernel, value_of_groups
 
 
 def log_losses(p: NDArray[Any], codes: NDArray[np.int64], *, clip: bool = False) -> Array:
@@ -53,7 +53,13 @@ def _mean_of(loss_of_0: Array, loss_of_1: Array, n_samples: float) -> Evaluate:
     return evaluate
 
 
-@MetricKernel(lambda prob, n_samples: _mean_of(prob**2, (1.0 - prob) ** 2, n_samples))
+BRIER = MeanLoss(
+    lambda p: (p**2, (1.0 - p) ** 2), squared_distances, lambda p: 1.0 - np.einsum("ij,ij->i", p, p)
+)
+LOG = MeanLoss(_log_losses_of_outcomes, log_losses, lambda p: -xlogy(p, p).sum(axis=1))
+
+
+@MetricKernel(lambda prob, n_samples: _mean_of(*BRIER.of_outcomes(prob), n_samples), _loss=BRIER)
 def brier_score(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -63,10 +69,10 @@ def brier_score(
 ) -> float:
     """Return the mean squared distance of forecast and outcome; of probability vectors with three classes."""
     given = y_true, y_proba, sample_weight, pos_label
-    return _mean_loss(lambda y, p: (y - p) ** 2, squared_distances, *given)
+    return _mean_loss(BRIER, *given)
 
 
-@MetricKernel(lambda prob, n_samples: _mean_of(*_log_losses_of_outcomes(prob), n_samples))
+@MetricKernel(lambda prob, n_samples: _mean_of(*LOG.of_outcomes(prob), n_samples), _loss=LOG)
 def log_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -76,7 +82,7 @@ def log_loss(
 ) -> float:
     """Return the mean of -log(probability of the true class), infinite if a 0 or 1 is contradicted."""
     given = y_true, y_proba, sample_weight, pos_label
-    return _mean_loss(lambda y, p: np.where(y == 1, *_log_losses_of_outcomes(p)[::-1]), log_losses, *given)
+    return _mean_loss(LOG, *given)
 
 
 def _make_auc(prob: Array, n_samples: float) -> Evaluate:
@@ -106,8 +112,7 @@ def roc_auc(
 
 
 def _mean_loss(
-    of_outcomes: Callable[[Any, Array], Array],
-    of_classes: Callable[[Array, Any], Array],
+    loss: MeanLoss,
     y_true: ArrayLike,
     y_proba: ArrayLike,
     sample_weight: ArrayLike | None,
@@ -117,6 +122,6 @@ def _mean_loss(
     shape = shape_of(y_proba, "y_proba")
     if len(shape) == 2 and shape[1] > 2:
         sample = check_class_sample(y_true, y_proba, sample_weight)
-        return float(np.average(of_classes(sample.p, sample.y), weights=sample.w))
+        return float(np.average(loss.of_classes(sample.p, sample.y), weights=sample.w))
     binary = check_binary(y_true, y_proba, sample_weight, pos_label)
-    return float(np.average(of_outcomes(binary.y, binary.p), weights=binary.w))
+    return float(np.average(loss.of_sample(binary), weights=binary.w))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
-from scipy.special import expit, ndtr, stdtrit
-from scipy.stats import norm
+from scipy.special import expit, ndtr, ndtri, stdtrit
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
 from sklearn_calib._core._grouping import (
     GroupedOutcomes,
     contradiction_words,
     group_sample,
+    pooled_if_many,
     weight_fields,
     weight_words,
 )
@@ -28,14 +27,11 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import (
-    check_binary,
-    check_fraction,
-    check_option,
-)
+from sklearn_calib._validation import check_binary, check_fraction
 from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
+_TITLE = "calibration summary: estimate [interval]"
 _MEASURES = (
     *("observed_minus_expected", "observed_over_expected", "intercept", "slope", "slope_intercept"),
     *("ici", "e50", "e90", "emax", "brier", "scaled_brier"),
@@ -52,11 +48,14 @@ class IntervalEstimate:
         The estimate.
     lower, upper : float
         Ends of the interval.
+    method : str or None
+        How the interval was computed.
     """
 
     estimate: float
     lower: float
     upper: float
+    method: str | None = None
 
     def __str__(self) -> str:
         if np.isnan(self.estimate):
@@ -68,6 +67,9 @@ class IntervalEstimate:
 @dataclass(frozen=True, eq=False)
 class CalibrationSummary(FrameMixin):
     """Calibration in the large, calibration intercept and slope, and a smooth calibration curve.
+
+    The ``method`` of intervals is "profile", "sandwich" with clusters or sampling weights, and of
+    ``observed_over_expected`` without these "log-normal".
 
     Attributes
     ----------
@@ -153,18 +155,23 @@ class CalibrationSummary(FrameMixin):
             ("ICI", number_text(self.ici)),
             ("E50, E90, Emax", f"{number_text(self.e50)}, {number_text(self.e90)}, {number_text(self.emax)}"),
             ("Brier, scaled Brier", f"{number_text(self.brier)}, {scaled}"),
-            ("intervals", f"{100 * self.confidence:g}%"),
+            ("intervals", ", ".join([f"{100 * self.confidence:g}%", *self._methods])),
             *([("clusters", cluster_words(self))] if self.n_clusters else []),
             *([("weights", weight_words(self, corrected=False))] if self.weights else []),
             *([("extremes", extremes)] if extremes else []),
         ]
 
+    @property
+    def _methods(self) -> list[str]:
+        intervals = (self.observed_over_expected, self.intercept, self.slope)
+        return list(dict.fromkeys(each.method for each in intervals if each.method))
+
     def __str__(self) -> str:
         lines = [f"  {label:<20} {value}" for label, value in self._rows()]
-        return "\n".join(["calibration summary", *lines])
+        return "\n".join([_TITLE, *lines])
 
     def _repr_html_(self) -> str:
-        return result_html("calibration summary", self._rows())
+        return result_html(_TITLE, self._rows())
 
 
 def _weighted_quantile(values: Array, weight: Array, level: float) -> float:
@@ -177,28 +184,48 @@ def _weighted_quantile(values: Array, weight: Array, level: float) -> float:
 
 
 _UNKNOWN = IntervalEstimate(np.nan, np.nan, np.nan)
+_MOST_STEPS = 200
 
 
-def _profile_end(value: float, step: float, deviance: Callable[[float], float], limit: float) -> float:
-    """Return where twice the loss of log-likelihood, 0 at the estimate, reaches a limit."""
-    while deviance(value + step) < limit:
-        step *= 2.0
-    return float(brentq(lambda at: deviance(at) - limit, value, value + step, rtol=1e-12, maxiter=1000))
+def _profile_end(
+    value: float, step: float, deviance: Callable[[float], tuple[float, float]], z: float
+) -> float:
+    """Return where the root of the deviance, twice the loss of log-likelihood, is z: about a step away.
+
+    ``deviance`` returns its derivative, too.
+    """
+    at, low, high = 1.0, 0.0, np.inf
+    for _ in range(_MOST_STEPS):
+        loss, slope = deviance(value + at * step)
+        root = float(np.sqrt(max(loss, 0.0)))
+        low, high = (at, high) if root < z else (low, at)
+        # Newton's method needs few steps, because the root is nearly linear
+        move = 2.0 * root * (z - root) / (slope * step) if slope * step > 0.0 else np.inf
+        at += move
+        # it converges quadratically: the next step would be of the order of the square
+        if abs(move) <= 1e-5 * at:
+            break
+        if not low < at < high:
+            at = 2.0 * low if np.isinf(high) else 0.5 * (low + high)
+    return value + at * step
 
 
-def _lines(
-    grouped: GroupedOutcomes, z: float, method: str
-) -> tuple[IntervalEstimate, IntervalEstimate, IntervalEstimate]:
+def _lines(grouped: GroupedOutcomes, z: float) -> tuple[IntervalEstimate, IntervalEstimate, IntervalEstimate]:
     """Return intercept for slope 1, slope, and intercept with that slope, with their intervals."""
     if not grouped.prob.size:
         return _UNKNOWN, _UNKNOWN, _UNKNOWN
     data = LogitOutcomes(grouped)
     robust = grouped.clusters is not None or grouped.design is not None
+    small = grouped if robust else pooled_if_many(grouped)
+    # of many distinct predictions, the likelihood of bins of neighbours, around the estimates of all
+    shapes = (_UNKNOWN,) * 3 if small is grouped else _lines(small, z)
 
     def estimate(
+        shape: IntervalEstimate,
         value: float,
         error: float,
         best: Recalibration,
+        axis: Array,
         refit: Callable[[float], Recalibration],
         direction: Array,
     ) -> IntervalEstimate:
@@ -206,23 +233,30 @@ def _lines(
             return _UNKNOWN
         if robust:
             margin = _robust_margin(grouped, data, best, direction, z)
-            return IntervalEstimate(float(value), float(value - margin), float(value + margin))
-        # for so small a z both intervals agree, and z^2 is below the rounding error of the likelihood
-        if method == "wald" or z < 1e-3:
-            return IntervalEstimate(float(value), float(value - z * error), float(value + z * error))
+            return IntervalEstimate(float(value), float(value - margin), float(value + margin), "sandwich")
+        if np.isfinite(shape.estimate):
+            low, high = (float(end - shape.estimate + value) for end in (shape.lower, shape.upper))
+            return IntervalEstimate(float(value), low, high, "profile")
+        # for so small a z the interval is that of Wald, and z^2 is below the rounding error of the likelihood
+        if z < 1e-3:
+            return IntervalEstimate(
+                float(value), float(value - z * error), float(value + z * error), "profile"
+            )
 
-        def deviance(at: float) -> float:
-            return 2.0 * (best.log_likelihood - refit(at).log_likelihood)
+        def deviance(at: float) -> tuple[float, float]:
+            fit = refit(at)
+            return 2.0 * (best.log_likelihood - fit.log_likelihood), -2.0 * float(data.residual(fit) @ axis)
 
-        ends = (_profile_end(float(value), way * z * error, deviance, z * z) for way in (-1.0, 1.0))
-        return IntervalEstimate(float(value), *ends)
+        low, high = (_profile_end(float(value), way * z * error, deviance, z) for way in (-1.0, 1.0))
+        return IntervalEstimate(float(value), low, high, "profile")
 
-    offset = data.fit_intercept()
+    offset, ones = data.fit_intercept(), np.ones_like(data.x)
     intercept = _UNKNOWN
     if offset.finite:
         error = data.standard_errors(offset)[0]
+        rows = np.array([error**2, 0.0])
         intercept = estimate(
-            offset.intercept, error, offset, lambda at: data.at(at, 1.0), np.array([error**2, 0.0])
+            shapes[0], offset.intercept, error, offset, ones, lambda at: data.at(at, 1.0), rows
         )
     if data.constant:
         return intercept, _UNKNOWN, _UNKNOWN
@@ -238,11 +272,13 @@ def _lines(
 
     return (
         intercept,
-        estimate(both.slope, for_slope, both, data.fit_intercept, for_u),
+        estimate(shapes[1], both.slope, for_slope, both, data.x, data.fit_intercept, for_u),
         estimate(
+            shapes[2],
             both.intercept,
             for_intercept,
             both,
+            ones,
             lambda at: data.fit_slope(at, both.slope),
             for_1,
         ),
@@ -291,14 +327,17 @@ def _robust_margin(
     return float(stdtrit(max(1.0 / (number @ fraction**2) - 1.0, 1.0), ndtr(z)) * error)
 
 
-def _ratio(events: float, total: float, expected: float, z: float, inflation: float) -> IntervalEstimate:
+def _ratio(
+    events: float, total: float, expected: float, z: float, inflation: float | None
+) -> IntervalEstimate:
     """Return observed over expected, with an interval from the normal approximation of its logarithm."""
+    method = "log-normal" if inflation is None else "sandwich"
     if expected == 0.0 or events == 0.0:
         value = 0.0 if expected > 0.0 else np.nan
-        return IntervalEstimate(value, value, np.nan if np.isnan(value) else np.inf)
+        return IntervalEstimate(value, value, np.nan if np.isnan(value) else np.inf, method)
     value = events / expected
-    factor = float(np.exp(z * inflation * np.sqrt((1.0 - events / total) / events)))
-    return IntervalEstimate(value, value / factor, value * factor)
+    factor = float(np.exp(z * (inflation or 1.0) * np.sqrt((1.0 - events / total) / events)))
+    return IntervalEstimate(value, value / factor, value * factor, method)
 
 
 @shared_docs
@@ -307,7 +346,6 @@ def calibration_summary(
     y_proba: ArrayLike,
     *,
     confidence: float = 0.95,
-    method: Literal["wald", "profile"] = "wald",
     sample_weight: ArrayLike | None = None,
     weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
@@ -323,9 +361,6 @@ def calibration_summary(
     %(binary_sample)s
     confidence : float, default=0.95
         Level of the confidence intervals, in (0, 1).
-    method : {"wald", "profile"}, default="wald"
-        Intervals of intercepts and slope: Wald intervals, or profile likelihood intervals, which are more
-        accurate with few events.
     %(inference_weight)s
     %(clusters)s
     %(pos_label)s
@@ -346,10 +381,12 @@ def calibration_summary(
     -----
     Intercept and slope [1]_ are maximum likelihood estimates from the predictions strictly between 0 and 1;
     those of exactly 0 or 1 have infinite log-odds, see docs/inputs.md. They are not determined (NaN) if all
-    outcomes are equal, the slope also if all predictions are equal or under perfect separation. The interval
-    of O/E is :math:`O/E \cdot \exp(\pm z \sqrt{(1 - \bar y)/O})` for O events with frequency :math:`\bar y`;
-    without events it is [0, infinity). With clusters, or sampling weights, in which case each sample is a
-    cluster of its own, standard errors are those of the sandwich estimator CR3 [4]_,
+    outcomes are equal, the slope also if all predictions are equal or under perfect separation. Their
+    intervals are those of the profile likelihood; of more than 4096 distinct predictions, that of bins of
+    neighbours, moved to the estimates. The interval of O/E is
+    :math:`O/E \cdot \exp(\pm z \sqrt{(1 - \bar y)/O})` for O events with frequency :math:`\bar y`; without
+    events it is [0, infinity). With clusters, or sampling weights, in which case each sample is a cluster of
+    its own, standard errors are those of the sandwich estimator CR3 [4]_,
 
     .. math:: \Bigl(\sum_c \bigl[\psi_c / (1 - h_c)\bigr]^2\Bigr)^{1/2},
 
@@ -389,39 +426,49 @@ def calibration_summary(
     >>> summary.intercept.lower < 0.0 < summary.intercept.upper
     True
     """
-    check_option(method, "method", ("wald", "profile"))
     check_fraction(confidence, "confidence")
     given = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
-    # weighted estimates need no correction of the predictions
-    sample = replace(given, class_weights=None)
-    if method == "profile" and (sample.clusters is not None or sample.sampling):
-        raise ValueError(
-            "method='profile' assumes independent samples of equal weight and cannot be given clusters or "
-            "sampling weights. Use method='wald', or weights='frequency' if weights are numbers of samples."
-        )
-    grouped = group_sample(sample)
-    found = summarize(grouped, confidence, method)
-    if clusters is not None and sample.clusters is None:
+    grouped = group_sample(given)
+    found = summarize(grouped, confidence)
+    if clusters is not None and given.clusters is None:
         found = replace(found, **single_clusters(grouped.samples.total))
     return replace(found, **weight_fields(given, grouped.clusters, grouped.sampled_probability))
 
 
-def summarize(grouped: GroupedOutcomes, confidence: float, method: str) -> CalibrationSummary:
-    """Return the summary of grouped outcomes."""
-    z = float(norm.isf((1.0 - confidence) / 2.0))
-    samples, total, events = grouped.samples, grouped.total, float(grouped.positives.sum())
-    expected = float(grouped.weight @ grouped.prob)
+@dataclass(frozen=True)
+class Recalibrations:
+    """Intervals of the calibration in the large, and of intercept and slope on the log-odds."""
+
+    observed_over_expected: IntervalEstimate
+    intercept: IntervalEstimate
+    slope: IntervalEstimate
+    slope_intercept: IntervalEstimate
+
+
+def recalibration_intervals(grouped: GroupedOutcomes, confidence: float) -> Recalibrations:
+    """Return observed over expected, intercept for slope 1, slope, and intercept with that slope."""
+    z = -float(ndtri((1.0 - confidence) / 2.0))
     uncertain = grouped.uncertain()
-    intercept, slope, slope_intercept = _lines(uncertain, z, method)
+    intercept, slope, slope_intercept = _lines(uncertain, z)
+    inflation = None
+    if (grouped.clusters or grouped.design) is not None:
+        inflation = 1.0
+        if intercept.upper > intercept.lower:
+            # the design effect of the number of events, as for the intercept
+            error = LogitOutcomes(uncertain)
+            alone = error.standard_errors(error.fit_intercept())[0]
+            inflation = (intercept.upper - intercept.lower) / (2.0 * z * alone)
+            # weights that are smaller for events, as of case-control samples, make it smaller than 1
+            inflation = inflation if grouped.clusters is None else max(1.0, inflation)
+    events, expected = float(grouped.positives.sum()), float(grouped.weight @ grouped.prob)
+    ratio = _ratio(events, grouped.total, expected, z, inflation)
+    return Recalibrations(ratio, intercept, slope, slope_intercept)
+
+
+def summarize(grouped: GroupedOutcomes, confidence: float) -> CalibrationSummary:
+    """Return the summary of grouped outcomes."""
+    samples, total, events = grouped.samples, grouped.total, float(grouped.positives.sum())
     n_contradicted, n_extreme = samples.contradictions()
-    inflation = 1.0
-    if (grouped.clusters or grouped.design) is not None and intercept.upper > intercept.lower:
-        # the design effect of the number of events, as for the intercept
-        error = LogitOutcomes(uncertain)
-        alone = error.standard_errors(error.fit_intercept())[0]
-        inflation = (intercept.upper - intercept.lower) / (2.0 * z * alone)
-        # weights that are smaller for events, as of case-control samples, make it smaller than 1
-        inflation = inflation if grouped.clusters is None else max(1.0, inflation)
     curve = smooth_frequency(grouped)
     gap = np.abs(grouped.prob - curve)
     negatives = grouped.weight - grouped.positives
@@ -430,11 +477,8 @@ def summarize(grouped: GroupedOutcomes, confidence: float, method: str) -> Calib
     return CalibrationSummary(
         n_samples=samples.total,
         n_events=float(samples.positives.sum()),
-        observed_minus_expected=(events - expected) / total,
-        observed_over_expected=_ratio(events, total, expected, z, inflation),
-        intercept=intercept,
-        slope=slope,
-        slope_intercept=slope_intercept,
+        observed_minus_expected=(events - float(grouped.weight @ grouped.prob)) / total,
+        **vars(recalibration_intervals(grouped, confidence)),
         ici=float(grouped.weight @ gap) / total,
         e50=_weighted_quantile(gap, grouped.weight, 0.5),
         e90=_weighted_quantile(gap, grouped.weight, 0.9),

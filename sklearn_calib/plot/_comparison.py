@@ -1,4 +1,4 @@
-"""Calibration errors of several models: a dot plot with intervals, null means and tests."""
+"""Calibration errors of several models: a dot plot with intervals, expected values and tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn_calib._core._null import rejects
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import pvalue_words
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import check_generator
+from sklearn_calib._validation import seed_of
 from sklearn_calib.inference import ModelComparison, compare_models
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.plot._estimator import check_result, positive_column, predicted_probabilities
@@ -101,11 +101,11 @@ def _limits(shown: Array, margin: float) -> tuple[float, float]:
 
 @shared_docs
 class ComparisonDisplay:
-    """Errors of several models on the same samples, with intervals, null means and tests: a forest plot.
+    """Errors of several models on the same samples, with intervals, expected values and tests: a forest plot.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimators` or :meth:`from_result`. Each row is a
     model, e.g. before and after calibration, and each panel a metric. The dot is the estimate, the line the
-    confidence interval of the population value, and the grey tick the null mean: the expected value under
+    confidence interval of the population value, and the grey tick the value that is expected under
     perfect calibration with these predictions. A dot is hollow if the model is significantly worse than
     another one. The right margin shows the p-value of a pair, or of each model against the reference, or else
     letters: models with a common letter are not significantly different.
@@ -122,15 +122,15 @@ class ComparisonDisplay:
         For each metric the dots of the models in the best set, and those of the others.
     intervals_ : list of matplotlib LineCollection
         For each metric the confidence intervals.
-    null_means_ : list of matplotlib Line2D
-        For each metric the ticks at the null means.
+    expected_ : list of matplotlib Line2D
+        For each metric the ticks at the expected values.
     marks_ : list of list of matplotlib Text
         For each metric the results of the tests, from top to bottom.
 
     See Also
     --------
     sklearn_calib.inference.compare_models : The numbers behind the plot, and the assumptions of the tests.
-    sklearn_calib.inference.expected_under_calibration : The null mean.
+    sklearn_calib.inference.expected_under_calibration : The expected value.
 
     Notes
     -----
@@ -172,7 +172,7 @@ class ComparisonDisplay:
     points_: list[Line2D]
     worse_: list[Line2D]
     intervals_: list[LineCollection]
-    null_means_: list[Line2D]
+    expected_: list[Line2D]
     marks_: list[list[Text]]
 
     def __init__(self, comparisons: Mapping[str, ModelComparison]) -> None:
@@ -241,7 +241,7 @@ class ComparisonDisplay:
         %(seeded_picture)s
         %(metric_axes)s
         """
-        generator = check_generator(random_state)
+        seed = seed_of(random_state)
         comparisons = {
             label: compare_models(
                 y_true,
@@ -255,7 +255,7 @@ class ComparisonDisplay:
                 weights=weights,
                 clusters=clusters,
                 pos_label=pos_label,
-                random_state=generator,
+                random_state=seed,
             )
             for label, metric in _named_metrics(metrics).items()
         }
@@ -328,7 +328,7 @@ class ComparisonDisplay:
         else:
             panels = given_axes(ax, (n_metrics,), f"matplotlib Axes for {n_metrics} metrics")
         self.axes_, self.ax_, self.figure_ = panels, panels[0], panels[0].figure
-        self.points_, self.worse_, self.intervals_, self.null_means_, self.marks_ = [], [], [], [], []
+        self.points_, self.worse_, self.intervals_, self.expected_, self.marks_ = [], [], [], [], []
         for panel, (label, comparison) in zip(panels, self.comparisons.items(), strict=True):
             self._draw_panel(panel, comparison, given)
             panel.set_xlabel(plain(label))
@@ -347,8 +347,8 @@ class ComparisonDisplay:
         rows = comparison.models
         heights = np.arange(len(rows), dtype=np.float64)
         best = np.array([row.in_best_set for row in rows])
-        values, null_means, low, high = np.array(
-            [(row.estimate, row.null_mean, row.lower, row.upper) for row in rows], dtype=np.float64
+        values, expected, low, high = np.array(
+            [(row.estimate, row.expected, row.lower, row.upper) for row in rows], dtype=np.float64
         ).T
         dot: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 8, "linestyle": "none"}
         dot |= {"zorder": 4, "label": "estimate, not significantly worse"} | marker_params
@@ -362,16 +362,16 @@ class ComparisonDisplay:
         ends = (part[with_interval] for part in (heights, low, high))
         intervals = ax.hlines(*ends, **style)
         tick: dict[str, Any] = {"color": GREY, "marker": "|", "markersize": 12, "markeredgewidth": 2.0}
-        tick |= {"linestyle": "none", "zorder": 2, "label": "expected under calibration (null mean)"}
-        (ticks,) = ax.plot(null_means, heights, **tick)
-        shown = np.concatenate([values, low, high, null_means])
+        tick |= {"linestyle": "none", "zorder": 2, "label": "expected under calibration"}
+        (ticks,) = ax.plot(expected, heights, **tick)
+        shown = np.concatenate([values, low, high, expected])
         ax.set_xlim(_limits(shown[np.isfinite(shown)], _MARGIN))
         ax.grid(axis="y", color=GREY, alpha=0.25, linewidth=0.8)
         ax.set_axisbelow(True)
         self.points_.append(filled)
         self.worse_.append(worse)
         self.intervals_.append(intervals)
-        self.null_means_.append(ticks)
+        self.expected_.append(ticks)
         self.marks_.append(_draw_tests(ax, comparison))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, floor, log10
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -27,8 +27,8 @@ from sklearn_calib._validation import (
     samples_of_groups,
 )
 from sklearn_calib.metrics._reductions import check_problem, class_samples
-from sklearn_calib.metrics._scores import roc_auc
-from sklearn_calib.metrics._summary import summarize
+from sklearn_calib.metrics._scores import brier_score, roc_auc
+from sklearn_calib.metrics._summary import recalibration_intervals
 from sklearn_calib.plot._bands import ReliabilityBand
 from sklearn_calib.plot._curve import ReliabilityCurve, reliability_curve
 from sklearn_calib.plot._estimator import DisplayMixin, axis_title, estimator_predictions
@@ -213,8 +213,9 @@ class ReliabilityDisplay(DisplayMixin):
             Scale of both axes. "logit" suits rare events: smoothing takes place in log-odds, and the error of
             a smooth curve is smooth ECE on the logit scale. Predictions of exactly 0 or 1 are not drawn.
         annotate : bool, default=False
-            Whether to write slope, intercept and observed/expected ratio with their intervals, the AUC
-            (c-statistic) and the Brier score into the diagram, as reports of clinical prediction models do.
+            Whether to write slope, intercept and observed/expected ratio with their intervals, those of
+            :func:`~sklearn_calib.metrics.calibration_summary`, the AUC (c-statistic) and the Brier score into
+            the diagram, as reports of clinical prediction models do.
         %(inference_weight)s
         clusters : array-like of shape (n,), default=None
             Label of the cluster (patient, customer, day) of each sample, within which outcomes can depend on
@@ -363,8 +364,8 @@ def _drawn_curves(ax: Axes) -> list[_DrawnCurve]:
 
 def _statistics(sample: BinarySample, confidence: float) -> str:
     """Return the numbers that are reported for clinical prediction models, one in each line."""
-    summary = summarize(group_sample(replace(sample, class_weights=None)), confidence, "wald")
-    area = roc_auc(sample.y, sample.p, sample_weight=sample.w)
+    summary = recalibration_intervals(group_sample(sample), confidence)
+    area, brier = (metric(sample.y, sample.p, sample_weight=sample.w) for metric in (roc_auc, brier_score))
     fits = {
         "slope": summary.slope,
         "intercept": summary.intercept,
@@ -376,7 +377,8 @@ def _statistics(sample: BinarySample, confidence: float) -> str:
         else f"{name} {fit}"
         for name, fit in fits.items()
     ]
-    return "\n".join([*lines, f"AUC {area:.3f}", f"Brier score {number_text(summary.brier, 3)}"])
+    head = f"estimate [{100 * confidence:g}% interval]"
+    return "\n".join([head, *lines, f"AUC {area:.3f}", f"Brier score {number_text(brier, 3)}"])
 
 
 def _annotate(ax: Axes, drawn: list[_DrawnCurve]) -> None:

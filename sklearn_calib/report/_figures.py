@@ -198,7 +198,9 @@ def _class_diagrams(
         curve = reliability_curve(points, confidence=report.confidence, shown=shown)
         ReliabilityDisplay(curve).plot(ax, show_histogram=False, show_legend=False)
         lowest = index + columns >= len(parts)
-        title = f"{plain(one_line(part.name, 26))}\n{pvalue_words(part.adjusted)}, smECE {number(part.error)}"
+        title = (
+            f"{plain(one_line(part.name, 26))}\n{pvalue_words(part.adjusted)}, smECE {number(part.estimate)}"
+        )
         ax.set_title(title, fontsize=9.0)
         ax.set(
             xlabel="Predicted probability" * lowest, ylabel="" if index % columns else "Observed frequency"

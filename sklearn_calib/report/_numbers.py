@@ -7,8 +7,8 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, xlog1py, xlogy
-from scipy.stats import norm, t
+from scipy.special import expit
+from scipy.stats import norm
 from sklearn.model_selection import PredefinedSplit
 
 from sklearn_calib._core._grouping import (
@@ -50,6 +50,7 @@ from sklearn_calib.inference import (
 )
 from sklearn_calib.inference._data_checks import contradiction_pvalue
 from sklearn_calib.inference._intervals import SharedIntervals
+from sklearn_calib.inference._means import Mean, half_width, mean_loss, mean_of
 from sklearn_calib.inference._null_distribution import null_distribution_of
 from sklearn_calib.inference._regions import scan_regions
 from sklearn_calib.inference._sample_metric import SampleMetric
@@ -66,7 +67,7 @@ from sklearn_calib.metrics import (
 )
 from sklearn_calib.metrics._decomposition import decompose
 from sklearn_calib.metrics._reductions import class_samples
-from sklearn_calib.metrics._scores import log_losses, squared_distances
+from sklearn_calib.metrics._scores import BRIER, LOG
 from sklearn_calib.metrics._summary import summarize
 
 Step = Callable[[str], Any]
@@ -83,13 +84,13 @@ class ReportMetric:
         Short name, such as "smooth_ece".
     name : str
         Name for readers.
-    value : float
-        Its value on the sample, the raw value.
+    estimate : float
+        What the metric returns on the sample.
     lower, upper : float
         Confidence interval of its value in the population; NaN if there is none.
-    null_mean : float
-        Expected value under perfect calibration, for the same predictions; NaN for metrics whose value is not
-        evidence for or against calibration.
+    expected : float
+        Its mean if the model were perfectly calibrated, for the same predictions; NaN for metrics whose value
+        is not evidence for or against calibration.
     null_lower, null_upper : float
         Range that contains the metric of a perfectly calibrated model with probability ``confidence``.
         ``null_lower`` is NaN for errors, of which only large values are evidence against calibration.
@@ -97,29 +98,28 @@ class ReportMetric:
         What it is computed from: a binary problem; the largest class probability and whether its class is
         right; the mean over classes, each against the rest; or all class probabilities.
     corrected : float
-        Bias-corrected estimate of a calibration error, which sampling noise makes too large; NaN for others.
+        The estimate, corrected for its bias; equal to ``estimate`` if it is not a calibration error.
+    method : str or None
+        How the interval was computed: as in :func:`~sklearn_calib.inference.confidence_interval` or
+        :func:`~sklearn_calib.metrics.calibration_summary`, which return the same; None if there is none.
     """
 
     key: str
     name: str
-    value: float
+    estimate: float
     lower: float = _NAN
     upper: float = _NAN
-    null_mean: float = _NAN
+    expected: float = _NAN
     null_lower: float = _NAN
     null_upper: float = _NAN
     reduction: str = "binary"
     corrected: float = _NAN
-
-    @property
-    def estimate(self) -> float:
-        """The bias-corrected estimate, or the value if it needs no correction."""
-        return self.value if np.isnan(self.corrected) else self.corrected
+    method: str | None = None
 
     @property
     def exceeds(self) -> bool:
-        """Whether the value lies outside the range of perfectly calibrated predictions."""
-        return self.value > self.null_upper or self.value < self.null_lower
+        """Whether the estimate lies outside the range of perfectly calibrated predictions."""
+        return self.estimate > self.null_upper or self.estimate < self.null_lower
 
 
 @dataclass(frozen=True)
@@ -160,10 +160,10 @@ class ReportPart:
         Numbers of samples and events.
     predicted, observed : float
         Mean prediction and event frequency.
-    error : float
-        Smooth ECE.
-    null_mean, null_upper : float
-        Its mean and upper quantile under perfect calibration.
+    estimate : float
+        Smooth ECE of its samples.
+    expected, null_upper : float
+        Mean and upper quantile of smooth ECE under perfect calibration.
     pvalue : float
         p-value of the cutoff test.
     adjusted : float
@@ -178,8 +178,8 @@ class ReportPart:
     n_events: float
     predicted: float
     observed: float
-    error: float
-    null_mean: float
+    estimate: float
+    expected: float
     null_upper: float
     pvalue: float
     adjusted: float
@@ -195,7 +195,7 @@ def _part_of(row: Segment) -> ReportPart:
 
 def badness(part: ReportPart) -> tuple[float, float]:
     """Return the key that sorts parts, the worst first: p-value, then excess over the expected error."""
-    return part.pvalue, part.null_mean - part.error
+    return part.pvalue, part.expected - part.estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,9 +313,16 @@ def _error(key: str, name: str, metric: Callable[..., float], shared: SharedInte
         # infinite for some outcomes
         return ReportMetric(key, name, _value(metric, shared.sample))
     null, found = shared.null(metric), shared.interval(metric)
-    ends = found.lower, found.upper
     return ReportMetric(
-        key, name, found.estimate, *ends, null.mean, null_upper=null.quantile, corrected=found.corrected
+        key,
+        name,
+        found.estimate,
+        found.lower,
+        found.upper,
+        null.expected,
+        null_upper=null.quantile,
+        corrected=found.corrected,
+        method=found.method,
     )
 
 
@@ -323,25 +330,9 @@ def _value(metric: Callable[..., float], sample: BinarySample) -> float:
     return float(metric(sample.y, sample.p, sample_weight=sample.w, pos_label=1))
 
 
-def _half_width(sample: BinarySample | ClassSample, values: Array, alpha: float) -> float:
-    """Return half the width of the interval for the mean of ``values``, which sum to 0 with the weights.
-
-    It is normal for independent samples. With C clusters the standard error is that of the sums over
-    clusters, with the quantile of Student's t distribution with C - 1 degrees of freedom.
-    """
-    weighted = values if sample.w is None else values * sample.w
-    if sample.clusters is None:
-        variance = weighted @ (weighted if sample.sampling else values)
-        return float(norm.isf(alpha / 2.0) * np.sqrt(variance)) / sample.total
-    sums = np.bincount(sample.clusters, weighted)
-    n_clusters = sums.shape[0]
-    error = np.sqrt(sums @ sums * n_clusters / (n_clusters - 1.0))
-    return float(t.isf(alpha / 2.0, n_clusters - 1) * error) / sample.total
-
-
 @dataclass(frozen=True)
 class _Normal:
-    """Normal intervals for means over a sample, and normal ranges under perfect calibration."""
+    """Means and logistic recalibration of a sample, with normal ranges under perfect calibration."""
 
     sample: BinarySample
     grouped: GroupedOutcomes
@@ -357,21 +348,13 @@ class _Normal:
         if sample.clusters is None:
             return float(norm.isf(self.alpha / 2.0) * np.sqrt(grouped.variance @ slope**2)) / grouped.total
         values = slope[np.searchsorted(grouped.prob, sample.p)] * (sample.y - sample.p)
-        return _half_width(sample, values - np.average(values, weights=sample.w), self.alpha)
+        return half_width(sample, values - np.average(values, weights=sample.w), self.alpha)
 
-    def mean(
-        self, key: str, name: str, loss: Array, expected: Array, slope: Array, least: float = 0.0
-    ) -> ReportMetric:
-        """Return the mean of a loss, with intervals that end at ``least``.
-
-        ``expected`` is its mean for each distinct prediction if that is right, ``slope`` the difference
-        between its values for the two outcomes.
-        """
-        value = float(np.average(loss, weights=self.sample.w))
-        half = _half_width(self.sample, loss - value, self.alpha) if np.isfinite(value) else _NAN
-        centre = float(self.grouped.weight @ expected) / self.grouped.total
-        around, low = self.null_half_width(slope), float(np.maximum(least, value - half))
-        return ReportMetric(key, name, value, low, value + half, centre, centre - around, centre + around)
+    def mean(self, key: str, name: str, found: Mean, slope: Array) -> ReportMetric:
+        """Return a mean, of which ``slope`` is the difference between the values for the two outcomes."""
+        centre, around = found.expected, self.null_half_width(slope)
+        ends = found.lower, found.upper, centre, centre - around, centre + around
+        return ReportMetric(key, name, found.estimate, *ends, corrected=found.estimate, method="normal")
 
     def recalibration(self, summary: CalibrationSummary) -> list[ReportMetric]:
         """Return observed / expected frequency, intercept and slope.
@@ -404,14 +387,15 @@ class _Normal:
         ):
             found, low = getattr(summary, key), float(np.maximum(least, ideal - width))
             ends = found.lower, found.upper
-            lines.append(ReportMetric(key, name, found.estimate, *ends, ideal, low, ideal + width))
+            numbers = found.estimate, *ends, ideal, low, ideal + width
+            lines.append(ReportMetric(key, name, *numbers, corrected=found.estimate, method=found.method))
         return lines
 
 
 def class_metrics(sample: ClassSample, parts: Sequence[ReportPart], budget: Budget) -> list[ReportMetric]:
     """Return ``smooth_ece(y, P)`` and the proper scores of the class probabilities."""
     name, reduction = "smooth ECE, mean over classes", "classwise"
-    error = float(np.mean([part.error for part in parts]))
+    error = float(np.mean([part.estimate for part in parts]))
     line = ReportMetric("smooth_ece_classwise", name, error, reduction=reduction)
     if len(parts) <= _MOST_INTERVALS and sample.total <= _LARGE:
         least = max(min(50, budget.n_resamples), least_resamples(1.0 - budget.confidence))
@@ -427,7 +411,7 @@ def class_metrics(sample: ClassSample, parts: Sequence[ReportPart], budget: Budg
         }
         found = confidence_interval(sample.y, sample.p, **given)
         null = expected_under_calibration(sample.y, sample.p, **given)
-        ends = found.lower, found.upper, null.mean
+        ends = found.lower, found.upper, null.expected
         line = ReportMetric(
             line.key,
             name,
@@ -435,17 +419,17 @@ def class_metrics(sample: ClassSample, parts: Sequence[ReportPart], budget: Budg
             *ends,
             null_upper=null.quantile,
             corrected=found.corrected,
+            method=found.method,
             reduction=reduction,
         )
     lines = [line]
     for key, name, loss in (
-        ("brier_multiclass", "Brier score, sum over classes", squared_distances(sample.p, sample.y)),
-        ("log_loss_multiclass", "log loss", log_losses(sample.p, sample.y)),
+        ("brier_multiclass", "Brier score, sum over classes", BRIER),
+        ("log_loss_multiclass", "log loss", LOG),
     ):
-        value = float(np.average(loss, weights=sample.w))
-        half = _half_width(sample, loss - value, 1.0 - budget.confidence) if np.isfinite(value) else _NAN
-        low = float(np.maximum(0.0, value - half))
-        lines.append(ReportMetric(key, name, value, low, value + half, reduction="multiclass"))
+        mean = mean_loss(loss, sample, None, 1.0 - budget.confidence)
+        given = {"corrected": mean.estimate, "method": "normal"}
+        lines.append(ReportMetric(key, name, *mean, reduction="multiclass", **given))
     return lines
 
 
@@ -467,7 +451,7 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     """Return what a report contains about a checked binary sample."""
     step("scores and slopes")
     grouped = group_sample(sample)
-    summary = summarize(pooled_if_many(grouped), budget.confidence, "profile")
+    summary = summarize(grouped, budget.confidence)
     brier, log_loss = (decompose(grouped, score) for score in ("brier", "log_loss"))
     shared = SharedIntervals(sample, budget.confidence, budget.n_resamples, budget.seed)
     metrics = []
@@ -477,18 +461,18 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
         if key != "l2" or not sample.sampling:
             metrics.append(_error(key, name, metric, shared))
     del shared
-    normal = _Normal(sample, grouped, 1.0 - budget.confidence)
-    p, of_outcome = grouped.prob, np.where(sample.y == 1, sample.p, 1.0 - sample.p)
-    with np.errstate(divide="ignore"):
-        negative_log, entropy = -np.log(of_outcome), -(xlogy(p, p) + xlog1py(1.0 - p, -p))
-    difference = "observed_minus_expected", "observed - expected frequency", sample.y - sample.p
+    alpha, p = 1.0 - budget.confidence, grouped.prob
+    normal, residual = _Normal(sample, grouped, alpha), sample.y - sample.p
+    difference = mean_of(sample, residual, np.zeros_like(residual), alpha, least=-np.inf)
     metrics += [
-        normal.mean(*difference, np.zeros_like(p), np.ones_like(p), least=-np.inf),
+        normal.mean("observed_minus_expected", "observed - expected frequency", difference, np.ones_like(p)),
         *normal.recalibration(summary),
-        normal.mean("brier", "Brier score", (1.0 - of_outcome) ** 2, p * (1.0 - p), 1.0 - 2.0 * p),
-        normal.mean("log_loss", "log loss", negative_log, entropy, logit(p)),
-        ReportMetric("brier_discrimination", "discrimination (Brier score)", brier.discrimination),
-        ReportMetric("brier_uncertainty", "uncertainty (Brier score)", brier.uncertainty),
+        normal.mean("brier", "Brier score", mean_loss(BRIER, sample, None, alpha), 1.0 - 2.0 * p),
+        normal.mean("log_loss", "log loss", mean_loss(LOG, sample, None, alpha), logit(p)),
+        *(
+            ReportMetric(f"brier_{part}", f"{part} (Brier score)", value, corrected=value)
+            for part, value in (("discrimination", brier.discrimination), ("uncertainty", brier.uncertainty))
+        ),
     ]
     step("tests of calibration")
     tests = _tests(sample, grouped, budget)
@@ -702,8 +686,8 @@ def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
         n_events=float(grouped.samples.positives.sum()),
         predicted=predicted,
         observed=observed,
-        error=bound.estimate if small is grouped else _value(smooth_ece, sample),
-        null_mean=null.mean,
+        estimate=bound.estimate if small is grouped else _value(smooth_ece, sample),
+        expected=null.expected,
         null_upper=null.quantile,
         pvalue=_NAN,
         adjusted=_NAN,

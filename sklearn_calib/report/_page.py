@@ -89,12 +89,12 @@ def _tiles(report: ReportNumbers) -> list[tuple[str, str]]:
     """Return the main numbers with their descriptions."""
     error = report.metric("smooth_ece")
     of = " of the confidence" if report.kind == "confidence" else ""
-    expected = words.number(error.null_mean)
+    expected = words.number(error.expected)
     tiles = [
         (
-            words.number(error.estimate),
-            f"smooth ECE{of}, bias-corrected; raw {words.number(error.value)}, expected under perfect "
-            f"calibration {expected}",
+            words.number(error.corrected),
+            f"smooth ECE{of}, corrected for bias; estimate {words.number(error.estimate)}, expected under "
+            f"perfect calibration {expected}",
         ),
         (
             words.pvalue_text(report.pvalue),
@@ -103,10 +103,13 @@ def _tiles(report: ReportNumbers) -> list[tuple[str, str]]:
     ]
     for key, name in (("observed_over_expected", "observed / expected"), ("slope", "calibration slope")):
         line = report.metric(key)
-        if np.isfinite(line.value):
+        if np.isfinite(line.estimate):
             ends = f"{line.lower:.2f} to {line.upper:.2f}"
             tiles.append(
-                (f"{line.value:.2f}", f"{name}{of}; {words.level_text(report)} interval {ends}, 1 is ideal")
+                (
+                    f"{line.estimate:.2f}",
+                    f"{name}{of}; {words.level_text(report)} interval {ends}, 1 is ideal",
+                )
             )
     return tiles
 
@@ -126,13 +129,13 @@ def _table(title: str, about: str, report: ReportNumbers, parts: tuple[ReportPar
 
 def _graph(line: ReportMetric) -> dict[str, float] | None:
     """Return the positions of a metric, its interval and its range under perfect calibration on a scale."""
-    if not np.isfinite(line.value) or not np.isfinite(line.null_upper):
+    if not np.isfinite(line.estimate) or not np.isfinite(line.null_upper):
         return None
     values = {
-        "value": line.value,
+        "value": line.estimate,
         "lower": line.lower,
         "upper": line.upper,
-        "mean": line.null_mean,
+        "mean": line.expected,
         "start": 0.0 if np.isnan(line.null_lower) else line.null_lower,
         "end": line.null_upper,
     }

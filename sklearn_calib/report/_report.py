@@ -20,10 +20,10 @@ from sklearn_calib._validation import (
     ClassSample,
     as_array,
     check_fraction,
-    check_generator,
     check_resamples,
     check_size,
     samples_of_groups,
+    seed_of,
     shape_of,
 )
 from sklearn_calib._version import __version__
@@ -306,7 +306,7 @@ def calibration_report(
     >>> report = calibration_report(y, p, name="too high", n_resamples=50)
     >>> report.miscalibrated
     True
-    >>> print(report.metric("observed_minus_expected").value < 0)
+    >>> print(report.metric("observed_minus_expected").estimate < 0)
     True
     >>> len(report.regions)
     1
@@ -380,14 +380,6 @@ def calibration_report(
     if not report.miscalibrated:
         return report
     return replace(report, selection=select_calibrator(problem, seed))
-
-
-def seed_of(random_state: Any) -> int:
-    """Return an integer seed, sampled from ``random_state`` unless it is one."""
-    generator = check_generator(random_state)
-    if isinstance(random_state, int | np.integer):
-        return int(random_state)
-    return int(generator.integers(1 << 32))
 
 
 def _positive(y_true: ArrayLike, pos_label: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 from xml.etree import ElementTree
@@ -31,6 +31,7 @@ from sklearn_calib._validation import (
     check_positive,
     check_size,
     samples_of_groups,
+    seed_of,
 )
 from sklearn_calib.inference._intervals import SharedIntervals, confidence_interval
 from sklearn_calib.inference._populations import shifted
@@ -39,14 +40,14 @@ from sklearn_calib.inference._sample_table import SampleTable, check_table
 from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric, metric_names
-from sklearn_calib.metrics._summary import IntervalEstimate, summarize
+from sklearn_calib.metrics._summary import IntervalEstimate, recalibration_intervals
 from sklearn_calib.report._numbers import Budget
-from sklearn_calib.report._report import seed_of
 from sklearn_calib.report._words import one_line
 
 _RATIO = "observed_over_expected"
 _SUMMARY = ("slope", "intercept", _RATIO)
 _SEGMENTS = "segment_difference"
+_MARGIN = "bootstrap margin"
 # Intervals that would have to be so many times narrower are undecided for any number of samples.
 _AT_LIMIT = 100.0
 
@@ -64,7 +65,7 @@ class RequirementResult:
     outcome : {"pass", "fail", "undecided"}
         "pass" if the interval lies within the limits, "fail" if it lies outside, else "undecided".
     estimate : float
-        Estimate, bias-corrected for calibration errors; NaN if the sample does not determine it.
+        The estimate; NaN if the sample does not determine it.
     lower, upper : float
         Ends of the interval.
     n_samples : float
@@ -72,8 +73,12 @@ class RequirementResult:
     n_needed : float
         If undecided, the number of samples needed to decide if the estimate remained the same; infinite
         if the estimate is at the limit or not determined. NaN if the outcome is decided.
-    expected_outcome : {"pass", "fail", "undecided"}
-        The outcome expected of ``n_needed`` samples; ``outcome`` if it is decided.
+    projected_outcome : {"pass", "fail", "undecided"}
+        The outcome to be expected of ``n_needed`` samples; ``outcome`` if it is decided.
+    corrected : float
+        The estimate, corrected for its bias; equal to ``estimate`` if it is not a calibration error.
+    method : str or None
+        How the interval was computed.
     """
 
     name: str
@@ -84,20 +89,25 @@ class RequirementResult:
     upper: float
     n_samples: float
     n_needed: float
-    expected_outcome: str = "undecided"
+    projected_outcome: str = "undecided"
+    corrected: float = float("nan")
+    method: str | None = None
 
     @property
     def detail(self) -> str:
-        """Estimate, interval and number of samples in words."""
+        """Estimate, of a calibration error corrected, with interval and number of samples in words."""
         if np.isnan(self.estimate) or (np.isinf(self.upper) and np.isfinite(self.estimate)):
             return f"not determined by {self.n_samples:,.0f} samples"
         interval = f"[{number_text(self.lower)}, {number_text(self.upper)}]"
-        found = f"{number_text(self.estimate)} {interval}, n = {self.n_samples:,.0f}"
+        value = f"estimate {number_text(self.estimate)}"
+        if self.method in ("inversion", _MARGIN):
+            value = f"corrected {number_text(self.corrected)}"
+        found = f"{value} {interval}, n = {self.n_samples:,.0f}"
         if self.outcome != "undecided":
             return found
         if np.isinf(self.n_needed):
             return f"{found}; the estimate is at the limit"
-        shown = "passes" if self.expected_outcome == "pass" else "fails"
+        shown = "passes" if self.projected_outcome == "pass" else "fails"
         return f"{found}; about {float(f'{self.n_needed:.2g}'):,.0f} samples would show that it {shown}"
 
 
@@ -145,14 +155,14 @@ class RequirementsResult(FrameMixin):
 
     def _repr_html_(self) -> str:
         rows = [
-            {"outcome": r.outcome, "requirement": r.requirement, "estimate [interval]": r.detail}
+            {"outcome": r.outcome, "requirement": r.requirement, "value [interval]": r.detail}
             for r in self.results
         ]
         return result_html(self._headline(), [], [("requirements", rows)], unfolded=True)
 
     def to_markdown(self) -> str:
         """Return a table in Markdown, for a model card."""
-        lines = [self._headline(), "", "| requirement | outcome | estimate [interval] |", "|---|---|---|"]
+        lines = [self._headline(), "", "| requirement | outcome | value [interval] |", "|---|---|---|"]
         for result in self.results:
             cells = (result.requirement, result.outcome, result.detail)
             escaped = (re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", cell) for cell in cells)
@@ -226,8 +236,8 @@ class CalibrationRequirements:
     -----
     A requirement passes if the two one-sided tests [1]_ of level :math:`\alpha` reject that the value lies
     below and above the limits, that is if the interval with confidence :math:`1 - 2 \alpha` lies within them.
-    docs/requirements.md lists the intervals. For an undecided requirement, the distances between the estimate
-    and the ends of the interval are extrapolated as :math:`n^{-1/2}`.
+    docs/requirements.md lists the intervals. For an undecided requirement, the distances between the
+    corrected value and the ends of the interval are extrapolated as :math:`n^{-1/2}`.
 
     References
     ----------
@@ -357,10 +367,10 @@ class CalibrationRequirements:
             low, high, text = -np.inf, limit, f"{name} <= {limit}"
             if name in _SUMMARY:
                 (low, high), text = limit, f"{name} in [{limit[0]}, {limit[1]}]"
-                summary = summarize(small, budget.confidence, "profile")
-                found = getattr(summary, name)
-                if summary.n_contradicted and name != _RATIO:
-                    text += f", without {summary.n_contradicted:g} contradicted predictions of 0 or 1"
+                found = getattr(recalibration_intervals(grouped, budget.confidence), name)
+                contradicted, _ = grouped.samples.contradictions()
+                if contradicted and name != _RATIO:
+                    text += f", without {contradicted:g} contradicted predictions of 0 or 1"
             elif name == "certificate":
                 found = _certificate(grouped, small, self.alpha, budget)
             else:
@@ -418,7 +428,6 @@ def _metric_result(
     of = name if reduction is None else f"{name} ({reduction})"
     if _is_score(name):
         return _judged(name, f"{of} in [{limit[0]}, {limit[1]}]", found, limit[0], limit[1], n_samples)
-    found = replace(found, estimate=found.corrected)
     return _judged(name, f"{of} <= {limit}", found, -np.inf, limit, n_samples)
 
 
@@ -442,18 +451,26 @@ def _segment_limit(limit: Any) -> tuple[float, int]:
     return check_positive(given["limit"], f"{_SEGMENTS}: limit"), least
 
 
+@dataclass(frozen=True)
+class _Corrected(IntervalEstimate):
+    """An estimate that is corrected for its bias, with its interval."""
+
+    corrected: float = float("nan")
+
+
 def _certificate(
     grouped: GroupedOutcomes, small: GroupedOutcomes, alpha: float, budget: Budget
-) -> IntervalEstimate:
+) -> _Corrected:
     """Return the cutoff calibration error with a margin on both sides that is valid for every curve.
 
-    The estimate is 0 if the error is below its asymptotic null mean: the range of Brownian motion on [0, 1]
-    has mean (8 / pi)**.5.
+    The corrected value is 0 if the error is below its asymptotic mean under calibration: the range of
+    Brownian motion on [0, 1] has mean (8 / pi)**.5.
     """
     value = cutoff_of_groups(grouped)
     margin = bootstrap_margin(small, 1.0 - alpha, budget.n_draws, budget.generator)
-    null_mean = float(np.sqrt(8.0 / np.pi * grouped.variance.sum())) / grouped.total
-    return IntervalEstimate(value if value > null_mean else 0.0, max(value - margin, 0.0), value + margin)
+    expected = float(np.sqrt(8.0 / np.pi * grouped.variance.sum())) / grouped.total
+    ends = max(value - margin, 0.0), value + margin
+    return _Corrected(value, *ends, _MARGIN, value if value > expected else 0.0)
 
 
 def _segments(
@@ -470,8 +487,8 @@ def _segments(
     results = []
     for key, part in large:
         ends = (part.weight @ (truth - part.prob) for truth in shifted(part, alpha / len(large)))
-        sums = (part.residual.sum(), *ends)
-        found = IntervalEstimate(*(float(value) / part.total for value in sums))
+        value, low, high = (float(each) / part.total for each in (part.residual.sum(), *ends))
+        found = IntervalEstimate(value, low, high, "score")
         text = f"|observed - predicted| <= {limit:g} in group {one_line(key, 80)}"
         results.append(_judged(_SEGMENTS, text, found, -limit, limit, part.samples.total))
     return results
@@ -481,13 +498,13 @@ def _judged(
     name: str, text: str, found: IntervalEstimate, low: float, high: float, n_samples: float
 ) -> RequirementResult:
     """Compare an interval with its limits."""
-    value, needed = found.estimate, np.nan
+    value, needed = getattr(found, "corrected", found.estimate), np.nan
     if low <= found.lower and found.upper <= high:
-        outcome = expected = "pass"
+        outcome = projected = "pass"
     elif found.lower > high or found.upper < low:
-        outcome = expected = "fail"
+        outcome = projected = "fail"
     else:
-        outcome, expected = "undecided", "fail"
+        outcome, projected = "undecided", "fail"
         given = np.array([found.lower, value, found.upper, low, high])
         with np.errstate(divide="ignore", invalid="ignore"):
             # the interval of a ratio is symmetric in its logarithm
@@ -495,12 +512,23 @@ def _judged(
             # how much narrower the interval would have to be, on the sides that cross a limit
             above, below = upper - middle, middle - lower
             if low < middle < high:
-                ratio, expected = max(above / (high - middle), below / (middle - low)), "pass"
+                ratio, projected = max(above / (high - middle), below / (middle - low)), "pass"
             else:
                 ratio = max(below / (middle - high), above / (low - middle))
         # or no estimate, or one at the limit
         if not 0.0 < ratio < _AT_LIMIT:
-            ratio, expected = np.inf, "undecided"
+            ratio, projected = np.inf, "undecided"
         needed = float(np.ceil(n_samples * ratio * ratio))
     ends = found.lower, found.upper
-    return RequirementResult(name, text, outcome, value, *ends, n_samples, needed, expected)
+    return RequirementResult(
+        name,
+        text,
+        outcome,
+        found.estimate,
+        *ends,
+        n_samples,
+        needed,
+        projected,
+        corrected=value,
+        method=found.method,
+    )

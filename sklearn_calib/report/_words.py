@@ -192,7 +192,7 @@ def verdict(report: ReportNumbers) -> Verdict:
     if report.kind != "binary":
         test = "Joint cutoff test of all classes and the confidence"
         smooth, log_loss, brier = (
-            number(report.metric(key).value)
+            number(report.metric(key).estimate)
             for key in ("smooth_ece_classwise", "log_loss_multiclass", "brier_multiclass")
         )
         of_classes = (
@@ -203,11 +203,11 @@ def verdict(report: ReportNumbers) -> Verdict:
         verb = "contradicts" if report.n_impossible == 1 else "contradict"
         test += f", without {sample_words(report.n_impossible)} that {verb} a prediction of 0 or 1"
     test += " (adjusted)" if report.n_families > 1 else ""
-    noise = ": sampling noise inflates raw values" if error.value > error.estimate else ""
+    noise = ": sampling noise inflates estimates" if error.estimate > error.corrected else ""
     numbers = (
-        f"{_error_name(report)}, bias-corrected: {number(error.estimate)} ({level} confidence interval "
-        f"{number(error.lower)} to {number(error.upper)}). Its raw value is {number(error.value)}, where "
-        f"{number(error.null_mean)} is expected under perfect calibration ({level} quantile "
+        f"{_error_name(report)}, corrected for bias: {number(error.corrected)} ({level} confidence interval "
+        f"{number(error.lower)} to {number(error.upper)}). The estimate is {number(error.estimate)}, where "
+        f"{number(error.expected)} is expected under perfect calibration ({level} quantile "
         f"{number(error.null_upper)}){noise}. {test}: {p}. {of_classes}The error is graded small "
         f"if the confidence interval ends below {number(tiny)}, large if it begins above {number(small)} "
         f"(10% and 20% of the frequency of the rarer outcome, at most {_TINY:g} and {_SMALL:g}), else "
@@ -303,7 +303,7 @@ def _part_words(of: str, part: ReportPart, report: ReportNumbers) -> str:
     """Return how a class or group is miscalibrated: on average, or in its worst interval of predictions."""
     kind = report.kind if of != "class" else "binary"
     gap = abs(part.observed - part.predicted)
-    if part.region is not None and gap < 0.5 * part.error:
+    if part.region is not None and gap < 0.5 * part.estimate:
         text = region_words(part.region, kind).removesuffix(".")
         text = text[0].lower() + text[1:]
     else:
@@ -531,7 +531,7 @@ def expected_words(report: ReportNumbers) -> str:
     return (
         "Sampling noise makes a calibration error positive even for a perfectly calibrated model. With these "
         f"{sample_words(report.n_samples)} the expected {_error_name(report).replace('Smooth', 'smooth')} of "
-        f"a perfectly calibrated model is {number(error.null_mean)}: do not interpret smaller differences "
+        f"a perfectly calibrated model is {number(error.expected)}: do not interpret smaller differences "
         "between models, and compare errors of samples of different sizes only relative to their expected "
         "values. Quadrupling the sample size roughly halves it."
     )
@@ -552,25 +552,24 @@ def _items(texts: tuple[str, ...]) -> list[str]:
 
 def _metric_lines(report: ReportNumbers) -> list[str]:
     level = level_text(report)
-    lines = [
-        f"  {'':<34}{'estimate':>8}  {level + ' interval':>18}  {'raw':>7} {'expected':>8} {'range':>17}"
-    ]
+    ends = level + " interval"
+    lines = [f"  {'':<34}{'estimate':>8} {'corrected':>9} {ends:>18} {'expected':>8} {'range':>17}"]
     before = "binary"
     for line in report.metrics:
         if line.reduction != before:
             before = line.reduction
             lines.append(f"  {REDUCTIONS[before]}")
         mark = "*" if line.exceeds else ""
-        shown = number(line.null_mean) if np.isfinite(line.null_mean) else ""
-        raw = number(line.value) if np.isfinite(line.corrected) else ""
+        shown = number(line.expected) if np.isfinite(line.expected) else ""
+        corrected = number(line.corrected) if line.method == "inversion" else ""
         lines.append(
-            f"{mark:<2}{line.name:<34}{number(line.estimate):>8}  {interval_text(line):>18}  {raw:>7} "
+            f"{mark:<2}{line.name:<34}{number(line.estimate):>8} {corrected:>9} {interval_text(line):>18} "
             f"{shown:>8} {null_range(line):>17}".rstrip()
         )
     lines += _paragraph(
         f"expected, range: mean and {level} range under perfect calibration, for the same predictions. * "
-        "marks raw values outside the range. Estimates and confidence intervals of calibration errors are "
-        "corrected for the bias of raw values that sampling noise causes; compare raw with expected values."
+        "marks estimates outside the range. Corrected values and confidence intervals of calibration errors "
+        "allow for the bias of estimates that sampling noise causes; compare estimates with expected values."
     )
     return lines
 
@@ -597,8 +596,8 @@ def _part_lines(report: ReportNumbers, parts: tuple[ReportPart, ...]) -> list[st
         mark = "*" if report.is_significant(part.adjusted) else ""
         lines.append(
             f"{mark:<2}{one_line(part.name, 19):<20}{part.n_samples:>10,.0f}{part.n_events:>10,.0f}"
-            f"{probability(part.predicted):>11}{probability(part.observed):>10}{number(part.error):>9}"
-            f"{number(part.null_mean):>9}{pvalue_text(part.pvalue):>9}{pvalue_text(part.adjusted):>9}"
+            f"{probability(part.predicted):>11}{probability(part.observed):>10}{number(part.estimate):>9}"
+            f"{number(part.expected):>9}{pvalue_text(part.pvalue):>9}{pvalue_text(part.adjusted):>9}"
         )
         if part.region is not None and mark:
             lines += _paragraph(region_words(part.region), "      ", "      ")

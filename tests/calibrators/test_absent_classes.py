@@ -118,13 +118,9 @@ def network():
 
 @pytest.mark.parametrize(
     ("method", "calibrator", "ensemble"),
-    [
-        ("predict_proba", None, False),
-        ("decision_function", None, True),
-        ("predict_proba", "temperature", True),
-        ("decision_function", "temperature", False),
-    ],
-)
+    [("predict_proba", None, False), ("decision_function", None, True),
+     ("predict_proba", "temperature", True), ("decision_function", "temperature", False)],
+)  # fmt: skip
 def test_a_frozen_classifier_knows_more_classes(network, method, calibrator, ensemble):
     model, X, y = network
     link = "logit" if method == "predict_proba" else "identity"

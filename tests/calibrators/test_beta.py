@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, logit
-from scipy.stats import beta as beta_law
 
-from sklearn_calib.calibrators import BetaCalibrator, PlattCalibrator
+from sklearn_calib.calibrators import BetaCalibrator
 
 EPS = 2.0**-53
 FORMS = ["abm", "ab", "am"]
@@ -92,40 +91,6 @@ def test_agrees_with_a_general_optimiser(parameters, name, n):
     np.testing.assert_allclose(calibrator.transform(grid), expected, rtol=0, atol=3e-4)
     ours = objective((calibrator.a_, calibrator.b_, calibrator.c_), p, y, w)
     assert ours <= least * (1 + 1e-11)
-
-
-def test_recovers_the_map_of_beta_distributed_scores():
-    """The derivation of the paper: log-odds of two beta densities."""
-    rng = np.random.default_rng(2)
-    n = 50_000
-    p = np.concatenate([rng.beta(4, 1.5, n), rng.beta(1.2, 3, n)])
-    y = np.repeat([1, 0], n)
-    calibrator = BetaCalibrator().fit(p, y)
-    # slopes are differences of the exponents, and the densities have equal weight
-    assert calibrator.a_ == pytest.approx(4 - 1.2, abs=0.05)
-    assert calibrator.b_ == pytest.approx(3 - 1.5, abs=0.05)
-    grid = np.linspace(0.05, 0.95, 19)
-    ratio = beta_law.pdf(grid, 4, 1.5) / (beta_law.pdf(grid, 4, 1.5) + beta_law.pdf(grid, 1.2, 3))
-    np.testing.assert_allclose(calibrator.transform(grid), ratio, rtol=0, atol=5e-3)
-
-
-def test_one_slope_is_platt_scaling_of_the_log_odds():
-    """But for the weak prior and the targets."""
-    rng = np.random.default_rng(3)
-    p = 0.05 + 0.9 * rng.random(20_000)
-    y = (rng.random(20_000) < expit(1.3 * logit(p) - 0.4)).astype(int)
-    found, platt = BetaCalibrator(parameters="am").fit(p, y), PlattCalibrator().fit(p, y)
-    assert found.a_ == found.b_ == pytest.approx(platt.slope_, abs=1e-3)
-    assert found.c_ == pytest.approx(platt.intercept_, abs=1e-3)
-
-
-def test_ab_passes_through_one_half():
-    rng = np.random.default_rng(4)
-    p = rng.random(500)
-    y = (rng.random(500) < p**2).astype(int)
-    calibrator = BetaCalibrator(parameters="ab").fit(p, y)
-    assert calibrator.transform([0.5])[0] == pytest.approx(0.5, abs=1e-15)
-    assert abs(calibrator.a_ - calibrator.b_) > 0.1
 
 
 def test_a_falling_relation_leaves_the_event_rate():

@@ -1,7 +1,6 @@
 """Certificates: their formula, what they refuse, and how often they hold."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -51,17 +50,6 @@ def test_certificate_is_training_error_and_margin(case, data):
     assert calibrator.training_size_ == pytest.approx((w + 0.5).sum() ** 2 / np.sum((w + 0.5) ** 2))
     with pytest.raises(ValueError, match="non-integer weights"):
         calibrator.cutoff_certificate(weights="frequency")
-
-
-def test_isotonic_certificate_is_the_margin_alone():
-    rng = np.random.default_rng(1)
-    p, y = rng.random(10_000), np.arange(10_000) % 2
-    calibrator = IsotonicCalibrator().fit(p, y)
-    assert calibrator.cutoff_certificate(method="asymptotic").upper == pytest.approx(0.028641, abs=1e-6)
-    assert calibrator.cutoff_certificate(method="dkw").upper == pytest.approx(
-        0.04 * math.sqrt(math.log(80) / 2)
-    )
-    assert calibrator.cutoff_certificate(method="paper").upper == pytest.approx(0.354324, abs=1e-5)
 
 
 def test_a_certificate_bounds_the_distance_from_calibration():

@@ -19,15 +19,14 @@ from sklearn_calib.calibrators import CertifiedCalibrator, IsotonicCalibrator, P
 from sklearn_calib.export import from_json, to_json
 from sklearn_calib.metrics import cutoff_result
 from tests._references import cutoff_by_enumeration
+from tests._samples import simulated
 from tests.calibrators._own import Keeper
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*so that the constant event rate is used")
 
 
 def sample(n=400, power=1.0, seed=0, digits=1):
-    rng = np.random.default_rng(seed)
-    p = np.round(rng.random(n), digits)
-    return p, (rng.random(n) < p**power).astype(int)
+    return simulated(n, seed=seed, truth=power, digits=digits)[::-1]
 
 
 def table(scores, y, weight=None):
@@ -140,9 +139,8 @@ def test_platt_is_dropped_where_no_curve_is_right():
     truth = TRUTHS["four atoms"]
     scores, y = truth.draw(20_000, np.random.default_rng(0))
     calibrator = CertifiedCalibrator(PlattCalibrator(link="identity"), target=0.2)
-    with pytest.warns(
-        UserWarning, match=r"The error 0.24\d* of the fitted map exceeds .* = 0.2 - 0.00\d*, so"
-    ):
+    message = r"The error 0.24\d* of the fitted map exceeds .* = 0.2 - 0.00\d*, so"
+    with pytest.warns(UserWarning, match=message):
         calibrator.fit(scores, y)
     assert not calibrator.accepted_
     assert calibrator.cutoff_error_ == pytest.approx(0.243, abs=0.01)

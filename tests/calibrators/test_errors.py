@@ -95,9 +95,8 @@ def test_declared_probabilities_must_be_probabilities(calibrator, bad):
 @pytest.mark.parametrize("calibrator", [IsotonicCalibrator(), PlattCalibrator(link="identity")], ids=repr)
 def test_two_columns_are_probabilities(calibrator):
     for X in ([[-1.0, 1.0]] * 4, [[0.4, 0.4]] * 4):
-        with pytest.raises(
-            ValueError, match="Two columns are always read as the probabilities of both classes"
-        ):
+        message = "Two columns are always read as the probabilities of both classes"
+        with pytest.raises(ValueError, match=message):
             calibrator.fit(X, Y)
     both = np.column_stack([1 - P, P])
     np.testing.assert_array_equal(

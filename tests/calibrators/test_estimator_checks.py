@@ -26,7 +26,7 @@ EXPECTED_FAILURES = {
     "check_dtype_object": "wants a TypeError for a dictionary among numbers; the border raises ValueError",
 }
 EXPECTED_FAILURES_OF_MULTICLASS = {
-    "check_classifier_not_supporting_multiclass": "only the subclass of the test is binary",
+    "check_classifier_not_supporting_multiclass": "only the subclass of the test is binary"
 }
 #: Other parts are drawn from repeated rows, which may or may not change what is fitted.
 FAILURES_OF_DRAWN = {"check_sample_weight_equivalence_on_dense_data"}

@@ -1,4 +1,4 @@
-"""The certificate of the fitted map: against plain loops, by hand, and how often it holds."""
+"""The certificate of the fitted map: against plain loops, and how often it holds."""
 
 import math
 
@@ -18,13 +18,12 @@ from sklearn_calib.calibrators import (
 )
 from sklearn_calib.calibrators._certificate import pooled_outcomes
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
+from tests._samples import simulated
 from tests.calibrators._registry import calibrators_with
 
 
 def sample(n=240, seed=0):
-    rng = np.random.default_rng(seed)
-    p = np.round(rng.random(n), 2)
-    y = (rng.random(n) < 0.1 + 0.6 * p).astype(int)
+    y, p = simulated(n, seed=seed, truth=lambda p: 0.1 + 0.6 * p, digits=2)
     return p, y
 
 
@@ -116,26 +115,13 @@ def test_bins_in_any_order_against_loops():
     assert calibrator.training_cutoff_error_ == pytest.approx(np.ptp([0.0, *walk]), abs=1e-12)
 
 
-def test_one_block_by_hand():
-    """200 tied scores, half of them events: the walk has one step, a binomial number less its mean."""
-    y = np.arange(200) % 2
-    certificate = (
-        IsotonicCalibrator().fit(np.full(200, 0.3), y).cutoff_certificate(n_resamples=99_999, random_state=0)
-    )
-    # the least c with P(|X - 100| <= c) >= .95
-    tail = next(c for c in range(200) if binom.cdf(100 + c, 200, 0.5) - binom.cdf(99 - c, 200, 0.5) >= 0.95)
-    assert tail == 14
-    assert certificate.upper == pytest.approx((14 * math.sqrt(200 / 199) + 1) / 200, abs=1e-12)
-
-
 @calibrators_with("monotone")
 def test_weights_are_copies(case):
     p, y = sample(150)
     w = np.random.default_rng(1).integers(0, 4, 150)
     weighted = case.make().fit(p, y, w)
-    with pytest.raises(
-        ValueError, match=r"count samples: sampling weights .* not supported.* only if a weight of k"
-    ):
+    message = r"count samples: sampling weights .* not supported.* only if a weight of k"
+    with pytest.raises(ValueError, match=message):
         weighted.cutoff_certificate()
     one = weighted.cutoff_certificate(n_resamples=39, random_state=0, weights="frequency")
     two = case.make().fit(np.repeat(p, w), np.repeat(y, w)).cutoff_certificate(n_resamples=39, random_state=0)

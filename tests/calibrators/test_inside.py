@@ -6,20 +6,9 @@ from scipy.special import expit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_calib import CalibratedClassifier
-from sklearn_calib.calibrators import (
-    CertifiedCalibrator,
-    HistogramBinningCalibrator,
-    IsotonicCalibrator,
-    LogAverageCalibrator,
-    ModifiedPlattCalibrator,
-    OneVsRestCalibrator,
-    PlattCalibrator,
-    ScalingBinningCalibrator,
-    TemperatureCalibrator,
-    VennAbersCalibrator,
-)
+from sklearn_calib import CalibratedClassifier, calibrators
 from sklearn_calib.monitor import StreamingCalibrator
+from tests._samples import simulated
 from tests.calibrators._own import Keeper
 from tests.calibrators._registry import CALIBRATORS, once_a_class
 
@@ -40,9 +29,7 @@ INNER = [case for case in CALIBRATORS if case.name not in FREQUENCIES]
 
 def ordinary():
     """Forecasts that are a little timid, and some of 0 and 1 that are right."""
-    rng = np.random.default_rng(0)
-    p = rng.beta(0.3, 0.3, 400)
-    y = (rng.random(400) < expit(1.5 * np.log(p / (1 - p)))).astype(int)
+    y, p = simulated(400, "beta", 0.3, 0.3, truth=lambda p: expit(1.5 * np.log(p / (1 - p))))
     return np.concatenate([p, np.repeat([0.0, 1.0], 10)]), np.concatenate([y, np.repeat([0, 1], 10)])
 
 
@@ -92,7 +79,11 @@ def test_remote_scores(link):
     """Each curve passes 1/2 between the scores, and is certain far out."""
     scores = np.array([-1000.0, -40.0, 0.0, 40.0, 1000.0])
     X = expit(scores) if link == "logit" else scores
-    for make in (PlattCalibrator, ModifiedPlattCalibrator, TemperatureCalibrator):
+    for make in (
+        calibrators.PlattCalibrator,
+        calibrators.ModifiedPlattCalibrator,
+        calibrators.TemperatureCalibrator,
+    ):
         calibrator = make(link=link).fit(
             np.tile(expit([-2, 2]) if link == "logit" else [-2, 2], 50), [0, 1] * 50
         )
@@ -107,10 +98,10 @@ def test_remote_scores(link):
     [
         ("log", True, 2, None),
         ("probability", False, 3, None),
-        ("probability", True, 3, PlattCalibrator()),
-        ("log", False, 2, TemperatureCalibrator()),
-        ("log", True, 3, TemperatureCalibrator()),
-        ("probability", True, 2, VennAbersCalibrator()),
+        ("probability", True, 3, calibrators.PlattCalibrator()),
+        ("log", False, 2, calibrators.TemperatureCalibrator()),
+        ("log", True, 3, calibrators.TemperatureCalibrator()),
+        ("probability", True, 2, calibrators.VennAbersCalibrator()),
     ],
 )
 def test_a_calibrated_classifier(average, ensemble, n_classes, calibrator):
@@ -124,22 +115,22 @@ def test_a_calibrated_classifier(average, ensemble, n_classes, calibrator):
 def test_frequencies_stay_as_they_are():
     p, y = np.repeat([0.0, 0.2, 0.8, 1.0], 10), np.repeat([0, 0, 1, 1], 10)
     y[[12, 28]] = 1, 0
-    steps = IsotonicCalibrator()
+    steps = calibrators.IsotonicCalibrator()
     for calibrator in (
         steps,
-        HistogramBinningCalibrator(n_bins=4, smoothing=None),
-        OneVsRestCalibrator(steps),
-        OneVsRestCalibrator(DecisionTreeClassifier()),
-        ScalingBinningCalibrator(steps, split=False),
-        CertifiedCalibrator(steps),
+        calibrators.HistogramBinningCalibrator(n_bins=4, smoothing=None),
+        calibrators.OneVsRestCalibrator(steps),
+        calibrators.OneVsRestCalibrator(DecisionTreeClassifier()),
+        calibrators.ScalingBinningCalibrator(steps, split=False),
+        calibrators.CertifiedCalibrator(steps),
         StreamingCalibrator(steps),
     ):
         fitted = calibrator.fit(p, y)
         np.testing.assert_array_equal(fitted.transform([0.0, 1.0]), [0.0, 1.0])
     # an average has no veto, whatever it is made of
-    assert_inside(LogAverageCalibrator([steps, steps]).fit(p, y).predict_proba([0.0, 1.0]))
-    assert_inside(HistogramBinningCalibrator(n_bins=4).fit(p, y).predict_proba([0.0, 1.0]))
-    assert_inside(IsotonicCalibrator(clip="auto").fit(p, y).predict_proba([0.0, 1.0]))
+    assert_inside(calibrators.LogAverageCalibrator([steps, steps]).fit(p, y).predict_proba([0.0, 1.0]))
+    assert_inside(calibrators.HistogramBinningCalibrator(n_bins=4).fit(p, y).predict_proba([0.0, 1.0]))
+    assert_inside(calibrators.IsotonicCalibrator(clip="auto").fit(p, y).predict_proba([0.0, 1.0]))
 
 
 def test_a_calibrator_of_a_user_declares_it():
@@ -149,5 +140,5 @@ def test_a_calibrator_of_a_user_declares_it():
     np.testing.assert_array_equal(certain.transform(given), given)
     np.testing.assert_array_equal(given, [0.0, 0.5, 1.0])
     for flag in (False, True):
-        lifted = OneVsRestCalibrator(Keeper(certain=flag)).fit(np.eye(3), [0, 1, 2])
+        lifted = calibrators.OneVsRestCalibrator(Keeper(certain=flag)).fit(np.eye(3), [0, 1, 2])
         assert (lifted.predict_proba(np.eye(3)).max() == 1) == flag

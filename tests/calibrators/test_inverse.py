@@ -3,15 +3,8 @@
 import numpy as np
 import pytest
 
+from sklearn_calib import calibrators
 from sklearn_calib._validation import LARGEST_SCORE
-from sklearn_calib.calibrators import (
-    HistogramBinningCalibrator,
-    IsotonicCalibrator,
-    ModifiedPlattCalibrator,
-    PlattCalibrator,
-    SplineCalibrator,
-    TemperatureCalibrator,
-)
 from sklearn_calib.export import from_json, to_json
 from tests.calibrators._registry import CALIBRATORS, once_a_class
 
@@ -41,7 +34,7 @@ def test_round_trip(case, falling):
 
 
 def test_plateaus_and_jumps_by_hand():
-    calibrator = IsotonicCalibrator(interpolation="step").fit([1.0, 2.0, 3.0, 4.0], [0, 1, 0, 1])
+    calibrator = calibrators.IsotonicCalibrator(interpolation="step").fit([1.0, 2.0, 3.0, 4.0], [0, 1, 0, 1])
     np.testing.assert_array_equal(calibrator.transform([1.0, 2.0, 3.9, 4.0]), [0.0, 0.5, 0.5, 1.0])
     left = calibrator.inverse_transform([0.0, 0.3, 0.5, 0.7, 1.0])
     right = calibrator.inverse_transform([0.0, 0.3, 0.5, 0.7, 1.0], side="right")
@@ -55,18 +48,20 @@ def test_plateaus_and_jumps_by_hand():
 
 
 def test_probabilities_that_are_not_reached_have_no_score():
-    calibrator = PlattCalibrator(link="identity").fit(SCORES, LABELS)
-    narrow = TemperatureCalibrator().fit([0.4, 0.6, 0.5, 0.4, 0.6], [0, 1, 1, 1, 0])
+    calibrator = calibrators.PlattCalibrator(link="identity").fit(SCORES, LABELS)
+    narrow = calibrators.TemperatureCalibrator().fit([0.4, 0.6, 0.5, 0.4, 0.6], [0, 1, 1, 1, 0])
     assert calibrator.inverse_transform([0.5]).shape == (1,)
     assert calibrator.inverse_transform([[0.5], [0.6]]).shape == (2, 1)
-    step = ModifiedPlattCalibrator(tolerance=0.0, link="identity").fit(SCORES, LABELS)
+    step = calibrators.ModifiedPlattCalibrator(tolerance=0.0, link="identity").fit(SCORES, LABELS)
     assert np.isnan(step.inverse_transform([0.95])).all()
     assert np.isnan(step.inverse_transform([0.05], side="right")).all()
     assert step.inverse_transform([0.05])[0] == -LARGEST_SCORE
     assert narrow.inverse_transform([0.5])[0] <= 0.5
 
 
-@pytest.mark.parametrize("make", [IsotonicCalibrator, lambda: SplineCalibrator(monotone=True)])
+@pytest.mark.parametrize(
+    "make", [calibrators.IsotonicCalibrator, lambda: calibrators.SplineCalibrator(monotone=True)]
+)
 def test_inverse_of_what_was_exported(make):
     calibrator = make().fit(SCORES, LABELS)
     loaded = from_json(to_json(calibrator, tolerance=1e-4))
@@ -78,16 +73,16 @@ def test_inverse_of_what_was_exported(make):
 
 
 def test_inverse_of_other_maps_is_refused():
-    for calibrator in (HistogramBinningCalibrator(), SplineCalibrator()):
+    for calibrator in (calibrators.HistogramBinningCalibrator(), calibrators.SplineCalibrator()):
         assert not hasattr(calibrator, "inverse_transform")
     with pytest.raises(AttributeError, match="inverse_transform"):
-        _ = SplineCalibrator().inverse_transform
-    binned = from_json(to_json(HistogramBinningCalibrator(n_bins=20).fit(SCORES, LABELS)))
+        _ = calibrators.SplineCalibrator().inverse_transform
+    binned = from_json(to_json(calibrators.HistogramBinningCalibrator(n_bins=20).fit(SCORES, LABELS)))
     assert not hasattr(binned, "inverse_transform")
-    several = TemperatureCalibrator().fit(np.eye(3)[[0, 1, 2, 0]], [0, 1, 2, 1])
+    several = calibrators.TemperatureCalibrator().fit(np.eye(3)[[0, 1, 2, 0]], [0, 1, 2, 1])
     with pytest.raises(ValueError, match="Only maps of two classes"):
         several.inverse_transform([0.5])
-    fitted = PlattCalibrator().fit(SCORES, LABELS)
+    fitted = calibrators.PlattCalibrator().fit(SCORES, LABELS)
     for wrong, given in (("side", {"side": "both"}), ("1.5", {"X": [1.5]}), ("shape", {"X": np.eye(3)})):
         with pytest.raises(ValueError, match=wrong):
             fitted.inverse_transform(**{"X": [0.5], **given})

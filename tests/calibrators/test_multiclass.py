@@ -13,6 +13,7 @@ from sklearn_calib.calibrators import (
     TemperatureCalibrator,
     VennAbersCalibrator,
 )
+from tests._samples import simulated
 from tests.calibrators._registry import calibrators_with
 
 
@@ -106,9 +107,7 @@ class Halved(PlattCalibrator):
 
 
 def test_a_wrapped_calibrator_predicts_by_its_own_method():
-    rng = np.random.default_rng(0)
-    p = rng.random(200)
-    y = rng.random(200) < p
+    y, p = simulated(200)
     expected = PlattCalibrator().fit(p, y).transform(p) / 2
     for wrapped in (OneVsRestCalibrator(Halved()), AutoCalibrator(candidates={"halved": Halved()})):
         np.testing.assert_allclose(wrapped.fit(p, y).predict_proba(p)[:, 1], expected, rtol=1e-12)

@@ -1,11 +1,15 @@
-"""Platt scaling against a general optimiser, and in hard cases."""
+"""Platt scaling against a general optimiser and in hard cases, and its modification with a tolerance."""
+
+import math
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from sklearn_calib.calibrators import PlattCalibrator
+from sklearn_calib.calibrators import ModifiedPlattCalibrator, PlattCalibrator
+from sklearn_calib.metrics import cutoff_result
+from tests._samples import simulated
 
 EPS = 2.0**-53
 
@@ -64,19 +68,6 @@ def test_minimises_the_smoothed_log_loss(name, n):
         np.testing.assert_allclose(theta, reference.x, rtol=2e-5, atol=2e-5)
 
 
-def test_by_hand():
-    """Two scores, so that the fit meets the smoothed mean target at both: 6/10 and 4/10."""
-    s = np.repeat([-1.0, 1.0], 10)
-    y = np.array([0] * 6 + [1] * 4 + [0] * 4 + [1] * 6)
-    low, high = 1 / 12, 11 / 12
-    calibrator = PlattCalibrator(link="identity").fit(s, y)
-    expected = [0.4 * high + 0.6 * low, 0.6 * high + 0.4 * low]
-    np.testing.assert_allclose(calibrator.transform([-1.0, 1.0]), expected, rtol=0, atol=1e-14)
-    assert calibrator.intercept_ == pytest.approx(0, abs=1e-14)
-    assert calibrator.slope_ == pytest.approx(logit(expected[1]), abs=1e-14)
-    assert calibrator.training_cutoff_error_ == pytest.approx((0.6 - expected[1]) / 2, abs=1e-14)
-
-
 def test_logit_link_reads_log_odds():
     rng = np.random.default_rng(2)
     p = np.concatenate([rng.random(400), np.repeat([0.0, 1.0], 20)])
@@ -115,3 +106,78 @@ def test_reversed_scores_give_a_decreasing_map_with_a_certificate():
     for method in ("asymptotic", "fitted"):
         certificates = [each.cutoff_certificate(method=method).upper for each in (calibrator, turned)]
         assert certificates[0] == pytest.approx(certificates[1], abs=1e-12)
+
+
+# Rossellini et al. (2025), Figure 4: the score is uniform on four values, event probabilities 1, 0, 0, 1
+SCORES = np.array([0.0, 0.25, 0.5, 1.0])
+OUTCOMES = np.array([1, 0, 0, 1])
+
+
+def rows(count):
+    return SCORES, OUTCOMES, np.full(4, float(count))
+
+
+def test_platt_keeps_its_error_with_infinite_data():
+    calibrator = PlattCalibrator(link="identity").fit(*rows(1e12))
+    assert calibrator.slope_ == pytest.approx(0.930895, abs=1e-6)
+    assert calibrator.intercept_ == pytest.approx(-0.405804, abs=1e-6)
+    assert calibrator.training_cutoff_error_ == pytest.approx(0.242936, abs=1e-6)
+
+
+def test_the_modified_one_does_not():
+    calibrator = ModifiedPlattCalibrator(link="identity").fit(*rows(1e12))
+    assert calibrator.fallback_used_
+    assert calibrator.platt_cutoff_error_ == pytest.approx(0.242936, abs=1e-6)
+    assert calibrator.slope_ == pytest.approx(0.930895, abs=1e-6)
+    assert calibrator.training_cutoff_error_ < 1e-12
+    assert calibrator.cutoff_certificate(weights="frequency").upper < 1e-5
+    np.testing.assert_allclose(calibrator.transform(SCORES), 0.5, rtol=0, atol=1e-12)
+
+
+def test_a_right_curve_is_kept():
+    y, p = simulated(5000)
+    calibrator, platt = ModifiedPlattCalibrator().fit(p, y), PlattCalibrator().fit(p, y)
+    assert not calibrator.fallback_used_
+    assert calibrator.platt_cutoff_error_ == calibrator.training_cutoff_error_
+    assert calibrator.training_cutoff_error_ == platt.training_cutoff_error_
+    np.testing.assert_array_equal(calibrator.transform(p), platt.transform(p))
+
+
+def test_tolerances():
+    p, y, w = rows(25)
+    made = ModifiedPlattCalibrator(link="identity", tolerance="paper").fit(p, y, w)
+    assert made.tolerance_ == pytest.approx((20 + math.sqrt(2 * math.log(20))) / 10)
+    assert not made.fallback_used_
+    made = ModifiedPlattCalibrator(link="identity", confidence=0.8).fit(p, y, w)
+    assert made.tolerance_ == pytest.approx(
+        cutoff_result(y, p, sample_weight=w, weights="frequency").margin(0.8)
+    )
+    made = ModifiedPlattCalibrator(link="identity", tolerance=0.123).fit(p, y, w)
+    assert made.tolerance_ == 0.123
+    assert made.fallback_used_
+
+
+def test_the_comparison_is_with_the_tolerance():
+    p, y, w = rows(10)
+    error = ModifiedPlattCalibrator(link="identity").fit(p, y, w).platt_cutoff_error_
+    assert not ModifiedPlattCalibrator(link="identity", tolerance=error).fit(p, y, w).fallback_used_
+    below = np.nextafter(error, 0)
+    assert ModifiedPlattCalibrator(link="identity", tolerance=below).fit(p, y, w).fallback_used_
+
+
+def test_paper_tolerance_cannot_reject_small_samples():
+    """At n = 500 it is 1: no error is larger."""
+    large, small = (
+        ModifiedPlattCalibrator(tolerance="paper").fit([0.2, 0.7], [0, 1], [n / 2, n / 2]).tolerance_
+        for n in (500, 504)
+    )
+    assert large > 1 > small
+
+
+def test_weights_that_are_not_counts_use_their_effective_number():
+    p, y, w = rows(0.3)
+    w[0] = 0.6
+    effective = w.sum() ** 2 / np.sum(w**2)
+    made = ModifiedPlattCalibrator(link="identity").fit(p, y, w)
+    assert made.training_size_ == pytest.approx(effective)
+    assert made.tolerance_ == pytest.approx(cutoff_result(y, p, sample_weight=w).margin())

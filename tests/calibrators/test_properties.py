@@ -196,10 +196,7 @@ def test_isotonic_is_the_best_monotone_map(sample):
         slow={"auto_any_score"},
     ),
 )
-@given(
-    scores=st.lists(st.floats(-1e100, 1e100), min_size=2, max_size=12, unique=True),
-    data=st.data(),
-)
+@given(scores=st.lists(st.floats(-1e100, 1e100), min_size=2, max_size=12, unique=True), data=st.data())
 def test_any_finite_scores(case, scores, data):
     y = data.draw(st.lists(st.integers(0, 1), min_size=len(scores), max_size=len(scores)))
     y[0], y[1] = 0, 1

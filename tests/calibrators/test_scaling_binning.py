@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_calib.calibrators import (
-    IsotonicCalibrator,
-    PlattCalibrator,
-    ScalingBinningCalibrator,
-)
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, ScalingBinningCalibrator
 from tests.calibrators._own import Keeper
 
 

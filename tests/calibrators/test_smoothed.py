@@ -6,6 +6,7 @@ from scipy.special import expit, logit
 
 from sklearn_calib.calibrators import SmoothedCalibrator
 from sklearn_calib.metrics import smooth_ece
+from tests._samples import simulated
 
 
 def kernel(t, p, s, scale="probability"):
@@ -98,9 +99,7 @@ def test_noise_is_reproducible(scale):
 
 
 def test_randomised_forecast_is_calibrated_in_a_sample():
-    rng = np.random.default_rng(0)
-    p = rng.random(40_000)
-    y = (rng.random(40_000) < np.clip(p + 0.1 * np.sin(9 * p), 0, 1)).astype(int)
+    y, p = simulated(40_000, truth=lambda p: np.clip(p + 0.1 * np.sin(9 * p), 0, 1))
     half, rest = slice(0, 20_000), slice(20_000, None)
     calibrator = SmoothedCalibrator(randomized=True, random_state=0).fit(p[half], y[half])
     assert smooth_ece(y[rest], calibrator.transform(p[rest])) < 0.015 < smooth_ece(y[rest], p[rest])

@@ -47,16 +47,9 @@ def sample(name, n, rng):
 
 @pytest.mark.parametrize(
     ("name", "weights"),
-    [
-        ("plain", "none"),
-        ("plain", "real"),
-        ("ties", "counts"),
-        ("ties", "real"),
-        ("separated", "none"),
-        ("reversed", "counts"),
-        ("noise", "real"),
-    ],
-)
+    [("plain", "none"), ("plain", "real"), ("ties", "counts"), ("ties", "real"), ("separated", "none"),
+     ("reversed", "counts"), ("noise", "real")],
+)  # fmt: skip
 def test_agrees_with_fitting_anew(name, weights):
     rng = np.random.default_rng(0)
     s, y = sample(name, 200, rng)
@@ -65,13 +58,6 @@ def test_agrees_with_fitting_anew(name, weights):
     calibrator = VennAbersCalibrator().fit(s, y, None if weights == "none" else w)
     found = calibrator.predict_interval(test)
     np.testing.assert_allclose(found, brute_force(s, y, w, test), rtol=0, atol=1e-12)
-
-
-def test_by_hand():
-    """Scores 1 and 2 with outcomes 0 and 1."""
-    lower, upper = VennAbersCalibrator().fit([1.0, 2.0], [0, 1]).predict_interval([0.0, 1.0, 1.5, 2.0, 3.0])
-    np.testing.assert_allclose(lower, [0, 0, 0, 1 / 2, 1 / 2], rtol=0, atol=1e-15)
-    np.testing.assert_allclose(upper, [1 / 2, 1 / 2, 1, 1, 1], rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("loss", ["log", "brier"])

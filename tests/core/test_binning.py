@@ -1,9 +1,14 @@
-"""Bins, and sums over them."""
+"""Bins, sums over them, and bins that are narrow near 0 and 1 against their definition."""
+
+import bisect
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from sklearn_calib._core._binning import (
+    POSITIONS,
+    OctaveBins,
     bin_offsets,
     bin_starts,
     quantile_bins,
@@ -89,3 +94,91 @@ def test_a_middle_that_rounding_puts_on_an_edge_belongs_to_the_upper_bin(n, weig
     grouped = GroupedOutcomes(np.linspace(0.1, 0.9, n), w, np.zeros(n))
     expected = [0, *(np.flatnonzero(np.diff(quantile_bins(grouped.weight, n_bins))) + 1)]
     assert bin_starts(grouped, n_bins, "quantile").tolist() == expected
+
+
+EXTREMES = [
+    0.0, 5e-324, 1e-300, 2.0**-65, 2.0**-64, 2.0**-49, np.nextafter(2.0**-40, 0), 2.0**-40, 2.0**-9,
+    np.nextafter(2.0**-8, 0), 2.0**-8, 0.3, np.nextafter(0.5, 0), 0.5, np.nextafter(0.5, 1),
+    np.nextafter(1 - 2.0**-8, 0), 1 - 2.0**-8, np.nextafter(1 - 2.0**-8, 1), 1 - 2.0**-20, 1 - 2.0**-40,
+    np.nextafter(1 - 2.0**-40, 1), 1 - 2.0**-52, 1 - 2.0**-53, 1.0,
+]  # fmt: skip
+
+
+def edges_by_definition(precision):
+    """Return the lower edges of all bins but the last, and their upper ends, as fractions."""
+    per_octave = 2 ** (precision - 8)
+    lower = [Fraction(j, per_octave * 2**40) for j in range(per_octave)]
+    for exponent in range(-40, -8):
+        low = Fraction(2) ** exponent
+        lower += [low + low * j / per_octave for j in range(per_octave)]
+    middle = [Fraction(j, 2**precision) for j in range(per_octave, 2**precision - per_octave)]
+    upper = [1 - edge for edge in lower[::-1]]
+    # the lower tail holds [low, high), the upper one too: its edges are those of the mirror image, one on
+    ends = [1 - edge for edge in [*lower[1:], Fraction(1, 256)][::-1]]
+    return [*lower, *middle, *ends], [*lower[1:], *middle, *ends, upper[-1]]
+
+
+def located(grid, p):
+    return grid.locate(np.asarray(p, dtype=np.float64))
+
+
+@pytest.mark.parametrize("precision", [8, 10])
+def test_bins_are_those_of_the_definition(precision):
+    grid = OctaveBins(precision)
+    lower, upper = edges_by_definition(precision)
+    # 0 and 1 have bins of their own
+    assert grid.n_bins == len(lower) + 2
+    low, width = grid.edges(np.arange(grid.n_bins))
+    assert [Fraction(value) for value in low[1:-1]] == lower
+    assert [Fraction(value) for value in low[1:-1] + width[1:-1]] == upper
+    assert (low[0], width[0], low[-1], width[-1]) == (0.0, 0.0, 1.0, 0.0)
+    rng = np.random.default_rng(0)
+    tails = 2.0 ** -rng.uniform(0, 60, 300)
+    p = np.concatenate((EXTREMES, rng.random(300), tails, 1 - tails, low, np.nextafter(low[1:], 0)))
+    index, position = located(grid, p)
+    for value, found, place in zip(p.tolist(), index.tolist(), position.tolist(), strict=True):
+        if value in (0.0, 1.0):
+            assert (found, place) == (0 if value == 0 else grid.n_bins - 1, 0)
+            continue
+        index = bisect.bisect_right(lower, Fraction(value)) - 1
+        share = (Fraction(value) - lower[index]) / (upper[index] - lower[index])
+        if value >= 2.0 ** (-48 - precision):
+            assert (found, place) == (1 + index, int(share * POSITIONS))
+        else:
+            # rounded up to the first step, not down to 0
+            assert (found, place) == (1, 1)
+
+
+@pytest.mark.parametrize("precision", [8, 13, 17, 20])
+def test_edges_are_exact_and_increasing_at_every_precision(precision):
+    grid = OctaveBins(precision)
+    index = np.arange(grid.n_bins)
+    low, width = grid.edges(index)
+    # the first two begin at 0: 0 alone, and what is above it
+    assert low[1] == 0.0
+    assert (np.diff(low[1:]) > 0).all()
+    np.testing.assert_array_equal(low[1:-1] + width[1:-1], low[2:])
+    found, position = located(grid, np.delete(low, 1))
+    np.testing.assert_array_equal(found, np.delete(index, 1))
+    below, _ = located(grid, np.nextafter(low[2:], 0))
+    np.testing.assert_array_equal(below, index[1:-1])
+    assert (position == 0).all()
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(0, 0), (3, 3), (3, 300), (300, 3), (300, 300), (0, 300)])
+def test_predictions_together_take_the_bins_that_each_takes_alone(lower, upper):
+    grid, rng = OctaveBins(14), np.random.default_rng(2)
+    p = np.concatenate(
+        (
+            rng.uniform(0.01, 0.99, 300),
+            2.0 ** -rng.uniform(8, 60, lower),
+            1 - 2.0 ** -rng.uniform(8, 60, upper),
+            np.zeros(lower // 3),
+            np.ones(upper // 3),
+        )
+    )
+    rng.shuffle(p)
+    one_by_one = [located(grid, p[row : row + 1]) for row in range(p.shape[0])]
+    expected = [np.concatenate(alone) for alone in zip(*one_by_one, strict=True)]
+    for together, alone in zip(located(grid, p), expected, strict=True):
+        np.testing.assert_array_equal(together, alone)

@@ -135,13 +135,6 @@ def test_margins_are_those_of_the_formulas():
     assert cutoff_bound(10_000, refitted=True) == cutoff_bound(10_000)
 
 
-@pytest.mark.parametrize("method", ["asymptotic", "dkw", "paper"])
-def test_margins_shrink_with_rows_and_grow_with_confidence(method):
-    assert cutoff_bound(400, 0.9, method) == pytest.approx(2 * cutoff_bound(1600, 0.9, method))
-    assert cutoff_bound(400, 0.99, method) > cutoff_bound(400, 0.9, method)
-    assert cutoff_bound(400, 0.9, method, refitted=True) >= cutoff_bound(400, 0.9, method)
-
-
 def test_effective_size():
     assert effective_size(np.array([1.0, 0.0, 3.0])) == 4
     assert effective_size(np.array([0.5, 0.5])) == 2

@@ -7,6 +7,8 @@ import pytest
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._nested_bins import MAX_LEVEL, NestedBins
+from sklearn_calib._core._simplex_bins import alcoves, shared_alcoves
+from tests._tiers import thorough
 
 
 def dyadic_moments(grouped, levels):
@@ -109,10 +111,7 @@ def sums_by_level(y, p, w, level):
 
 KINDS = ["uniform", "crowded", "rounded", "small", "ends"]
 #: Many blocks take as long as all the rest.
-BLOCKS = [
-    (150_000, kind) if kind == "crowded" else pytest.param(150_000, kind, marks=pytest.mark.thorough)
-    for kind in KINDS
-]
+BLOCKS = [(150_000, kind) if kind == "crowded" else thorough(150_000, kind) for kind in KINDS]
 
 
 @pytest.mark.parametrize(("n", "kind"), [*itertools.product([90, 3000], KINDS), *BLOCKS])
@@ -139,15 +138,6 @@ def test_blocks_and_refinement(n, kind):
         np.testing.assert_array_less(
             difference, np.array([1e-9, 1e-7, 1e-7, 1, 1e-7]) * scale + 1e-25, err_msg=str(level)
         )
-
-
-def test_weights_are_repetitions():
-    rng = np.random.default_rng(5)
-    p, w = np.round(rng.random(200), 3), rng.integers(1, 12, 200)
-    y = (rng.random(200) < p).astype(np.int64)
-    weighted = dyadic_moments(group_outcomes(y, p, w.astype(float)), 20)
-    repeated = dyadic_moments(group_outcomes(np.repeat(y, w), np.repeat(p, w)), 20)
-    np.testing.assert_array_equal(as_array(weighted), as_array(repeated))
 
 
 def test_nothing_shared_is_exactly_zero():
@@ -229,17 +219,6 @@ def test_statistics_of_many_samples(kind, n):
     np.testing.assert_allclose(statistic(positives[:, 1:2])[0], found[1], rtol=1e-10, atol=1e-13)
 
 
-@pytest.mark.parametrize("n", [2, 5, 150, 9000])
-@pytest.mark.parametrize("kind", ["spread", "few values", "one heap", "rare events"])
-def test_one_sample_is_summed_as_many_are(kind, n):
-    for seed in range(1 if n > 1000 else 2):
-        rng = np.random.default_rng(seed)
-        grouped = grouped_sample(kind, max(n, 4 + (kind == "rare events")), rng)
-        many = NestedBins(grouped, 27).statistic_around(grouped.prob)(grouped.positives[:, np.newaxis])[0]
-        found = dyadic_moments(grouped, 27)
-        np.testing.assert_allclose(found.statistic, many, rtol=1e-12, atol=1e-12 * found.noise.max())
-
-
 def test_deviations_stay_above_rounding():
     # of two predictions in a bin one is nearly certain, and so are their labels at finer levels
     grouped = group_outcomes(np.array([0, 1, 0, 1]), np.array([1e-30, 0.2, 0.6, 0.7]))
@@ -250,3 +229,61 @@ def test_deviations_stay_above_rounding():
     single = NestedBins(grouped, bin_of=np.array([0, 0, 1, 2])).moments()
     assert np.sqrt(single.variance[0]) < 1e-14
     assert single.deviation[0] == pytest.approx(1e-6 * 0.16 / 2 / 4)
+
+
+def plain_cell(z, m):
+    """Return the integer parts of m (z_1 + ... + z_i), and the order of the fractional parts."""
+    c = np.minimum(m * np.cumsum(z[:-1]), np.nextafter(m, 0))
+    whole = np.floor(c)
+    fractions = c - whole
+    return tuple(whole), tuple(sorted(range(len(c)), key=lambda i: (fractions[i], i)))
+
+
+def same_partition(first, second):
+    pairs = set(zip(first, second, strict=True))
+    return len(pairs) == len(set(first)) == len(set(second))
+
+
+def test_cells_are_those_of_the_definition():
+    rng = np.random.default_rng(0)
+    for n_classes in (2, 3, 4, 7):
+        z = rng.dirichlet(np.ones(n_classes), 400)
+        for m in (1, 2, 5):
+            assert same_partition(alcoves(z, m).tolist(), [plain_cell(row, m) for row in z])
+
+
+def test_two_classes_have_the_bins_of_the_last_column():
+    p = np.linspace(0, 1, 101)
+    for m in (2, 10, 100):
+        expected = np.minimum(np.arange(101) * m // 100, m - 1)
+        assert alcoves(np.column_stack((1 - p, p)), m).tolist() == expected.tolist()
+
+
+def test_finer_cells_lie_in_coarser_ones():
+    z = np.random.default_rng(2).dirichlet(np.ones(4), 5000)
+    coarse, fine = alcoves(z, 3), alcoves(z, 6)
+    assert len(set(zip(coarse.tolist(), fine.tolist(), strict=True))) == len(set(fine.tolist()))
+    among = shared_alcoves(z, 3).rows
+    direct, refined = shared_alcoves(z, 6), shared_alcoves(z, 6, among)
+    assert sorted(direct.rows.tolist()) == sorted(refined.rows.tolist())
+    assert sorted(direct.count.tolist()) == sorted(refined.count.tolist())
+
+
+def test_faces_and_corners_belong_to_the_simplex():
+    z = np.array([[1, 0, 0], [1 - 1e-12, 1e-12, 0], [0, 0, 1], [1e-13, 1e-13, 1 - 2e-13], [0, 1, 0]])
+    code = alcoves(z, 2)
+    assert code[2] == code[3]
+    # a single whole number: a corner and a row inside, fractional parts in the same order
+    inside = np.array([[0.5, 0.3, 0.2]])
+    assert alcoves(z[:1], 1) == alcoves(inside, 1)
+    # no cell beyond the last whole number
+    everything = alcoves(np.vstack((z, np.random.default_rng(0).dirichlet(np.ones(3), 1000))), 2)
+    assert np.unique(everything).shape == (4,)
+
+
+def test_cells_of_one_row_are_left_out():
+    z = np.array([[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.91, 0.05, 0.04]])
+    cells = shared_alcoves(z, 4)
+    assert sorted(cells.rows.tolist()) == [0, 2]
+    assert cells.count.tolist() == [2]
+    assert shared_alcoves(z[:2], 4).rows.shape == (0,)

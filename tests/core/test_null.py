@@ -13,7 +13,6 @@ from sklearn_calib._core._null import (
     draw_outcomes,
     draw_positives,
     monte_carlo_pvalue,
-    sample_labels,
 )
 from sklearn_calib._validation import check_binary, check_class_sample
 
@@ -105,27 +104,6 @@ def test_pvalue_by_hand():
     assert monte_carlo_pvalue(-1.0, draws) == 1.0
 
 
-@pytest.mark.parametrize("ties", [False, True])
-def test_pvalue_is_exact_when_the_sample_is_one_of_the_draws(ties):
-    pool = np.random.default_rng(0).normal(size=40)
-    if ties:
-        pool = np.round(pool)
-    pvalues = np.array([monte_carlo_pvalue(pool[i], np.delete(pool, i)) for i in range(40)])
-    for alpha in np.arange(1, 41) / 40:
-        share = np.mean(pvalues <= alpha + 1e-12)
-        assert share <= alpha + 1e-12
-        assert ties or share == pytest.approx(alpha)
-
-
-def test_labels_have_their_probabilities():
-    p = np.array([[0.2, 0.0, 0.5, 0.3], [0.0, 0.0, 1.0, 0.0], [0.25, 0.25, 0.25, 0.25]])
-    draws = np.concatenate(list(sample_labels(p, 20_000, np.random.default_rng(0))))
-    assert draws.shape == (20_000, 3)
-    share = np.array([np.bincount(column, minlength=4) / 20_000 for column in draws.T])
-    np.testing.assert_allclose(share, p, atol=0.015)
-    assert (share[p == 0] == 0).all()
-
-
 RNG = np.random.default_rng(5)
 TIED = RNG.integers(1, 8, 40) / 8
 OUTCOMES = (RNG.random(40) < TIED).astype(int)
@@ -207,14 +185,6 @@ def test_resampled_designs_keep_weight_and_outcome_together(name):
         # of resampled samples: the sum of squared deviations
         terms = sample.w * sample.y
         assert total.var() == pytest.approx(np.square(terms - terms.mean()).sum(), rel=0.15)
-
-
-def test_equal_sampling_weights_are_none_and_frequencies_count():
-    assert check_binary(OUTCOMES, TIED, np.full(40, 3.0), weights="sampling").w is None
-    counts = np.random.default_rng(1).integers(1, 5, 40)
-    grouped = group_sample(check_binary(OUTCOMES, TIED, counts, weights="frequency"))
-    assert grouped.design is None
-    assert grouped.total == counts.sum()
 
 
 def test_weights_by_class_correct_the_probabilities():

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib._core._links import logit
-from sklearn_calib._core._smoothing import (
-    LogitPositions,
-    coefficients_of_masses,
-    integrate_absolute_rows,
-)
+from sklearn_calib._core._smoothing import LogitPositions, coefficients_of_masses, integrate_absolute_rows
 
 
 def integral(values, step):

@@ -5,10 +5,7 @@ import csv
 import numpy as np
 
 from sklearn_calib.datasets import load_solar_flares
-from sklearn_calib.metrics import (
-    expected_calibration_error,
-    smooth_ece,
-)
+from sklearn_calib.metrics import expected_calibration_error, smooth_ece
 from tests._data import outside_data
 
 

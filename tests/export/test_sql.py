@@ -77,10 +77,7 @@ def test_queries_return_what_transform_does(case, n_classes):
 def test_missing_and_impossible_scores_give_null(database):
     loaded = from_json(to_json(PlattCalibrator().fit(*data(2))))
     columns = {"id": [0, 1, 2, 3, 4], "p": [0.5, None, -0.1, 1.1, 1.0]}
-    for sql in (
-        to_sql(loaded, table="scores", keep=["id"]),
-        f"SELECT id, {to_sql(loaded)} FROM scores",
-    ):
+    for sql in (to_sql(loaded, table="scores", keep=["id"]), f"SELECT id, {to_sql(loaded)} FROM scores"):
         assert np.isnan(query(database(columns), sql)[:, 0]).tolist() == [False, True, True, True, False]
     several = from_json(to_json(TemperatureCalibrator().fit(*data(3))))
     columns = {
@@ -162,10 +159,7 @@ def test_groups_that_databases_read_differently_are_refused(label):
         to_sql(calibrator, group="g")
 
 
-@pytest.mark.parametrize(
-    ("n_classes", "database"),
-    [(2, duck), (3, sqlite)],
-)
+@pytest.mark.parametrize(("n_classes", "database"), [(2, duck), (3, sqlite)])
 def test_tables_may_have_columns_of_any_name(n_classes, database):
     """Also those that the query uses itself, for other values, and as the name of the table."""
     scores, labels = data(n_classes)
@@ -209,11 +203,7 @@ def test_the_sql_of_a_spline_is_short_and_accurate(link, longest, database):
 
 
 @pytest.mark.parametrize(
-    ("given", "match"),
-    [
-        ({"score": ["a", "b"]}, "names 2 columns"),
-        ({"group": "g"}, "Omit group"),
-    ],
+    ("given", "match"), [({"score": ["a", "b"]}, "names 2 columns"), ({"group": "g"}, "Omit group")]
 )
 def test_wrong_columns_are_refused(given, match):
     with pytest.raises(ValueError, match=match):

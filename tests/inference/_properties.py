@@ -9,12 +9,12 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from tests._samples import simulated
+
 
 def sample(n=60, seed=0, power=1.0):
     """Return outcomes and predictions; calibrated if ``power`` is 1."""
-    rng = np.random.default_rng(seed)
-    p = rng.uniform(0.05, 0.95, n)
-    return (rng.random(n) < p**power).astype(int), p
+    return simulated(n, "uniform", 0.05, 0.95, seed=seed, truth=power)
 
 
 def same(first, second):

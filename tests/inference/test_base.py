@@ -13,13 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_calib import CrossFitScorer
 from sklearn_calib.calibrators import IsotonicCalibrator
-from sklearn_calib.inference import (
-    CalibrationTestResult,
-    CoxTest,
-    KernelTest,
-    SpiegelhalterTest,
-    TCal,
-)
+from sklearn_calib.inference import CalibrationTestResult, CoxTest, KernelTest, SpiegelhalterTest, TCal
 from tests.inference._properties import sample
 
 RESULT = CalibrationTestResult(

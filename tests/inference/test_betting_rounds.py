@@ -11,6 +11,7 @@ from sklearn_calib._core import _blocks
 from sklearn_calib.inference._betting import _rounds
 from sklearn_calib.inference._betting._bets import BettingStream
 from sklearn_calib.inference._betting._rounds import BettingRounds
+from tests._samples import simulated
 from tests.inference._bets import GRID, Cell, ratio
 
 INF = math.inf
@@ -50,9 +51,7 @@ def reference(batches, lives, adds_wealth):
 
 
 def draw(n, seed, truth=None):
-    rng = np.random.default_rng(seed)
-    p = rng.uniform(0.02, 0.98, n)
-    return (rng.random(n) < (p if truth is None else truth(p))).astype(np.int64), p
+    return simulated(n, "uniform", 0.02, 0.98, seed=seed, truth=lambda p: p if truth is None else truth(p))
 
 
 def played(y, p, cuts, **params):
@@ -155,17 +154,6 @@ def test_extreme_forecasts_stay_finite(p):
         rounds = BettingRounds(adds_wealth=True)
         for _ in range(3):
             assert np.isfinite(rounds.play(np.full(50, label), np.full(50, p)))
-
-
-def test_a_local_error_after_a_long_calm_is_found_by_a_young_tree():
-    rng = np.random.default_rng(5)
-    forgetful, old = BettingRounds(), BettingRounds(lives=(INF,))
-    for batch in range(46):
-        p = rng.uniform(size=1000)
-        truth = p if batch < 36 else p + 0.25 * ((p > 0.4) & (p < 0.5))
-        y = (rng.random(1000) < truth).astype(int)
-        wealths = forgetful.play(y, p), old.play(y, p)
-    assert wealths[0] > max(math.log(1000), 2 * wealths[1])
 
 
 def test_the_state_does_not_grow():

@@ -7,6 +7,7 @@ from scipy.stats import cauchy
 
 from sklearn_calib.inference import CombinedTest, CoxTest, CutoffTest, SpiegelhalterTest, TCal
 from sklearn_calib.sketch import CalibrationSketch
+from tests._samples import simulated
 from tests.inference import _properties
 
 ALL = ("tcal", "cutoff", "intercept", "slope", "spiegelhalter")
@@ -61,9 +62,7 @@ def test_one_component_is_that_test():
 @pytest.mark.parametrize(("n", "rate"), [(10_000, 0.5), (60_000, 0.5), (60_000, 0.01)])
 def test_a_sample_and_its_sketch_agree(n, rate):
     """By simulation, by asymptotic distributions, and by simulation of rare events."""
-    rng = np.random.default_rng(1)
-    p = rng.beta(2 * rate, 2 * (1 - rate), n)
-    y = (rng.random(n) < p).astype(int)
+    y, p = simulated(n, "beta", 2 * rate, 2 * (1 - rate), seed=1)
     outcome, mean, weight = CalibrationSketch().update(y, p).weighted_sample()
     raw = CombinedTest().test(y, p)
     sketched = CombinedTest().test(outcome, mean, sample_weight=weight, weights="frequency")
@@ -104,35 +103,6 @@ def test_harmonic_mean_against_a_plain_loop():
     statistic, pvalue = harmonic_mean_pvalue(values, weights)
     assert result.statistic == pytest.approx(statistic, rel=1e-12)
     assert result.pvalue == pytest.approx(pvalue, rel=1e-12)
-
-
-def test_harmonic_mean_by_hand():
-    # a single uncertain sample: its outcome, or the other one, is as extreme as any
-    options = {"components": ["intercept", "cutoff"], "random_state": 0}
-    result = CombinedTest(n_resamples=999, **options).test([1], [0.5])
-    assert (result.statistic, result.pvalue) == (1.0, 1.0)
-    result = CombinedTest(n_resamples=99, **options).test([1, 1, 0], [0.5, 0.4, 0.3])
-    first, second = (component.pvalue for component in result.scales)
-    assert result.statistic == pytest.approx(3 / (1 / first + 2 / second))
-
-
-@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
-@pytest.mark.parametrize(
-    ("name", "curve"),
-    [
-        ("tcal", lambda p: p + 0.15 * np.sin(40 * p)),
-        ("cutoff", lambda p: p + 0.2 * (np.abs(p - 0.5) < 0.1) - 0.2 * (np.abs(p - 0.5) > 0.24)),
-        ("intercept", lambda p: p + 0.05),
-        ("slope", lambda p: 0.5 + 0.8 * (p - 0.5)),
-    ],
-)
-def test_power_against_everything(method, name, curve):
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.2, 0.8, 4000)
-    y = (rng.random(4000) < curve(p)).astype(int)
-    result = CombinedTest(components=ALL, method=method, n_resamples=499, random_state=0).test(y, p)
-    assert result.rejects(0.01)
-    assert next(part.pvalue for part in result.scales if part.name == name) <= 0.01
 
 
 def test_a_component_that_nothing_tells_does_not_decide():

@@ -7,18 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
-from sklearn_calib.inference import (
-    BinomialTest,
-    CombinedTest,
-    ConsistencyTest,
-    CoxTest,
-    CutoffTest,
-    HosmerLemeshowTest,
-    KernelTest,
-    SampleSplittingTest,
-    SpiegelhalterTest,
-    TCal,
-)
+from sklearn_calib import inference
 from tests.inference import _properties
 from tests.inference._registry import TESTS
 
@@ -78,10 +67,16 @@ def test_tiny_predictions(case):
 @pytest.mark.parametrize(
     "test",
     [
-        *(CoxTest(parameter=parameter, method="asymptotic") for parameter in ("both", "intercept", "slope")),
-        *(HosmerLemeshowTest(strategy=each, method="asymptotic") for each in ("quantile", "uniform")),
-        CutoffTest(method="asymptotic"),
-        SpiegelhalterTest(method="asymptotic"),
+        *(
+            inference.CoxTest(parameter=parameter, method="asymptotic")
+            for parameter in ("both", "intercept", "slope")
+        ),
+        *(
+            inference.HosmerLemeshowTest(strategy=each, method="asymptotic")
+            for each in ("quantile", "uniform")
+        ),
+        inference.CutoffTest(method="asymptotic"),
+        inference.SpiegelhalterTest(method="asymptotic"),
     ],
 )
 def test_flip_leaves_asymptotic_pvalues(test):
@@ -105,38 +100,38 @@ def test_shared_parameters(case):
 @pytest.mark.parametrize(
     ("test", "parameters", "error"),
     [
-        (TCal, {"smoothness": "rough"}, ValueError),
-        (TCal, {"smoothness": 0}, ValueError),
-        (TCal, {"smoothness": None}, TypeError),
-        (TCal, {"combine": "max"}, ValueError),
-        (TCal, {"tolerance": 1.5}, ValueError),
-        (TCal, {"tolerance": False}, TypeError),
-        (TCal, {"reduction": "vector"}, ValueError),
-        (CutoffTest, {"reduction": "canonical"}, ValueError),
-        (KernelTest, {"bandwidth": 0}, ValueError),
-        (KernelTest, {"bandwidth": "mean"}, ValueError),
-        (KernelTest, {"bandwidth": None}, TypeError),
-        (KernelTest, {"bandwidth": "adaptive", "method": "asymptotic"}, ValueError),
-        (BinomialTest, {"correction": "sidak"}, ValueError),
-        (BinomialTest, {"correction": "hochberg"}, ValueError),
-        (BinomialTest, {"max_values": 0}, ValueError),
-        (BinomialTest, {"max_values": 2.5}, TypeError),
-        (CombinedTest, {"weights": (1, 1)}, ValueError),
-        (CombinedTest, {"weights": (1, 0, 1)}, ValueError),
-        (CombinedTest, {"components": "tcal"}, ValueError),
-        (CombinedTest, {"components": ()}, ValueError),
-        (CombinedTest, {"components": ("tcal", "tcal")}, ValueError),
-        (CombinedTest, {"components": ("wald",)}, ValueError),
-        (ConsistencyTest, {"metric": 7}, TypeError),
-        (ConsistencyTest, {"metric": "ece"}, ValueError),
-        (ConsistencyTest, {"metric": lambda y, p: np.inf}, ValueError),
-        (ConsistencyTest, {"metric": "smooth_ece", "resample": "rows"}, ValueError),
-        (CoxTest, {"parameter": "a"}, ValueError),
-        (HosmerLemeshowTest, {"n_bins": 0}, ValueError),
-        (HosmerLemeshowTest, {"n_bins": 2.0}, TypeError),
-        (HosmerLemeshowTest, {"strategy": "deciles"}, ValueError),
-        (SampleSplittingTest, {"smoothness": -1}, ValueError),
-        (SampleSplittingTest, {"cross_fit": 1}, TypeError),
+        (inference.TCal, {"smoothness": "rough"}, ValueError),
+        (inference.TCal, {"smoothness": 0}, ValueError),
+        (inference.TCal, {"smoothness": None}, TypeError),
+        (inference.TCal, {"combine": "max"}, ValueError),
+        (inference.TCal, {"tolerance": 1.5}, ValueError),
+        (inference.TCal, {"tolerance": False}, TypeError),
+        (inference.TCal, {"reduction": "vector"}, ValueError),
+        (inference.CutoffTest, {"reduction": "canonical"}, ValueError),
+        (inference.KernelTest, {"bandwidth": 0}, ValueError),
+        (inference.KernelTest, {"bandwidth": "mean"}, ValueError),
+        (inference.KernelTest, {"bandwidth": None}, TypeError),
+        (inference.KernelTest, {"bandwidth": "adaptive", "method": "asymptotic"}, ValueError),
+        (inference.BinomialTest, {"correction": "sidak"}, ValueError),
+        (inference.BinomialTest, {"correction": "hochberg"}, ValueError),
+        (inference.BinomialTest, {"max_values": 0}, ValueError),
+        (inference.BinomialTest, {"max_values": 2.5}, TypeError),
+        (inference.CombinedTest, {"weights": (1, 1)}, ValueError),
+        (inference.CombinedTest, {"weights": (1, 0, 1)}, ValueError),
+        (inference.CombinedTest, {"components": "tcal"}, ValueError),
+        (inference.CombinedTest, {"components": ()}, ValueError),
+        (inference.CombinedTest, {"components": ("tcal", "tcal")}, ValueError),
+        (inference.CombinedTest, {"components": ("wald",)}, ValueError),
+        (inference.ConsistencyTest, {"metric": 7}, TypeError),
+        (inference.ConsistencyTest, {"metric": "ece"}, ValueError),
+        (inference.ConsistencyTest, {"metric": lambda y, p: np.inf}, ValueError),
+        (inference.ConsistencyTest, {"metric": "smooth_ece", "resample": "rows"}, ValueError),
+        (inference.CoxTest, {"parameter": "a"}, ValueError),
+        (inference.HosmerLemeshowTest, {"n_bins": 0}, ValueError),
+        (inference.HosmerLemeshowTest, {"n_bins": 2.0}, TypeError),
+        (inference.HosmerLemeshowTest, {"strategy": "deciles"}, ValueError),
+        (inference.SampleSplittingTest, {"smoothness": -1}, ValueError),
+        (inference.SampleSplittingTest, {"cross_fit": 1}, TypeError),
     ],
 )
 def test_own_parameters(test, parameters, error):
@@ -147,28 +142,17 @@ def test_own_parameters(test, parameters, error):
 
 def test_asymptotic_kernel_test_is_binary():
     with pytest.raises(ValueError, match="binary"):
-        KernelTest(method="asymptotic").test([0, 1, 2], np.full((3, 3), 1 / 3))
+        inference.KernelTest(method="asymptotic").test([0, 1, 2], np.full((3, 3), 1 / 3))
 
 
 #: Checks that need no data that a test would take for probabilities.
 INTERFACE = {
-    "check_complex_data",
-    "check_do_not_raise_errors_in_init_or_set_params",
-    "check_estimator_cloneable",
-    "check_estimator_repr",
-    "check_estimator_sparse_matrix",
-    "check_estimator_tags_renamed",
-    "check_estimators_nan_inf",
-    "check_estimators_unfitted",
-    "check_get_params_invariance",
-    "check_mixin_order",
-    "check_no_attributes_set_in_init",
-    "check_parameters_default_constructible",
-    "check_requires_y_none",
-    "check_set_params",
-    "check_transformers_unfitted",
-    "check_valid_tag_types",
-}
+    "check_complex_data", "check_do_not_raise_errors_in_init_or_set_params", "check_estimator_cloneable",
+    "check_estimator_repr", "check_estimator_sparse_matrix", "check_estimator_tags_renamed",
+    "check_estimators_nan_inf", "check_estimators_unfitted", "check_get_params_invariance",
+    "check_mixin_order", "check_no_attributes_set_in_init", "check_parameters_default_constructible",
+    "check_requires_y_none", "check_set_params", "check_transformers_unfitted", "check_valid_tag_types",
+}  # fmt: skip
 #: It refuses several columns before it reads what is in them.
 OF_ONE_COLUMN = {"sequential": {"check_estimators_nan_inf", "check_estimator_sparse_matrix"}}
 #: One test of each class.

@@ -8,6 +8,7 @@ import pytest
 from sklearn_calib.inference import CutoffTest
 from sklearn_calib.metrics import cutoff_calibration_error
 from tests._references import brownian_range_tail
+from tests._samples import simulated
 from tests.inference import _properties
 
 ASYMPTOTIC = CutoffTest(method="asymptotic")
@@ -44,16 +45,8 @@ def test_drawn_pvalue_tends_to_the_exact_one():
         assert test.test(outcomes[row], p).pvalue == pytest.approx(exact, abs=4 * error + 1 / 4000)
 
 
-def test_power():
-    y, p = _properties.sample(400, power=2)
-    assert ASYMPTOTIC.test(y, p).pvalue < 1e-4
-    assert DRAWN.test(y, p).pvalue == 1 / 200
-
-
 def test_auto_decides_by_effective_size():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.4, 0.6, 9000)
-    y = rng.random(9000) < p
+    y, p = simulated(9000, "uniform", 0.4, 0.6)
     assert CutoffTest().test(y, p).method == "asymptotic"
     drawn = CutoffTest(random_state=0).test(y[:1000], p[:1000])
     assert drawn.method == "999 simulations"

@@ -24,12 +24,12 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.metrics._names import as_metric, metric_names
+from tests._samples import simulated, simulated_classes
+from tests._tiers import thorough, weekly
 
 
 def sample(n=400, slope=1.0, seed=0):
-    rng = np.random.default_rng(seed)
-    p = rng.random(n)
-    return (rng.random(n) < expit(slope * logit(p))).astype(int), p
+    return simulated(n, seed=seed, truth=lambda p: expit(slope * logit(p)))
 
 
 def population(metric, slope):
@@ -181,7 +181,7 @@ def test_low_end_is_zero_where_noise_explains_the_estimate():
     for _ in range(200):
         rows = rng.integers(0, 200, 200)
         draws.append(smooth_ece((rng.random(200) < p[rows]).astype(int), p[rows]))
-    assert interval.null_mean == pytest.approx(np.mean(draws), rel=0.1)
+    assert interval.expected == pytest.approx(np.mean(draws), rel=0.1)
 
 
 def test_gross_miscalibration_is_not_zero():
@@ -234,7 +234,7 @@ def test_sampling_weights_stay_with_their_samples(by_class):
     for _ in range(600):
         drawn_y, drawn_p, drawn_w = redrawn(y, p, w, rng, by_class)
         draws.append(cutoff_calibration_error(drawn_y, drawn_p, sample_weight=drawn_w))
-    assert found.null_mean == pytest.approx(np.mean(draws), abs=6 * np.std(draws) / np.sqrt(300))
+    assert found.expected == pytest.approx(np.mean(draws), abs=6 * np.std(draws) / np.sqrt(300))
     assert found.estimate == pytest.approx(cutoff_calibration_error(y, p, sample_weight=w))
     # the upper end is at least that of a shift at an end of its score interval
     one, zero = (np.full(60, 1.0), np.full(60, 5.0)) if by_class else (w, w)
@@ -352,7 +352,7 @@ def check_interval_of_a_sample(metric, name):
         assert 0 <= interval.lower <= interval.upper <= 1
         if method == "inversion":
             assert interval.upper > interval.estimate - 1e-6
-        assert np.isnan(interval.null_mean) == (method == "bootstrap")
+        assert np.isnan(interval.expected) == (method == "bootstrap")
 
 
 def test_search_ends_where_its_bracket_crosses_by_rounding():
@@ -396,10 +396,7 @@ def bump(rng, n):
     return p, np.clip(p + 0.25 * np.exp(-((p - 0.3) ** 2) / 0.005), 0, 1)
 
 
-@pytest.mark.parametrize(
-    ("n_runs", "least"),
-    [pytest.param(40, 33, marks=pytest.mark.thorough), pytest.param(120, 104, marks=pytest.mark.weekly)],
-)
+@pytest.mark.parametrize(("n_runs", "least"), [thorough(40, 33), weekly(120, 104)])
 @pytest.mark.parametrize(
     ("metric", "simulate"),
     [
@@ -440,9 +437,9 @@ OTHERS = {
 @pytest.mark.parametrize(
     ("name", "n", "n_runs"),
     [
-        *(pytest.param(name, 200, 60, marks=pytest.mark.thorough) for name in OTHERS),
+        *(thorough(name, 200, 60) for name in OTHERS),
         *(
-            pytest.param(name, n, 200, marks=pytest.mark.weekly)
+            weekly(name, n, 200)
             for name in OTHERS
             for n in (200, 1000)
             if (name, n) != ("area_under_risk_coverage", 1000)
@@ -460,31 +457,30 @@ def test_coverage_of_metrics_that_are_not_calibration_errors(name, n, n_runs):
     )
 
     def draw(seed):
-        rng = np.random.default_rng(seed)
-        p = rng.beta(2, 3, n)
-        return (rng.random(n) < expit(1.6 * logit(p))).astype(int), p
+        return simulated(n, "beta", 2, 3, seed=seed, truth=lambda p: expit(1.6 * logit(p)))
 
     low, high = binom.ppf([0.0025, 0.9975], n_runs, 0.95)
     assert low <= hits(metric, truth, draw, n_runs, n_resamples=40) <= high
 
 
 def test_intervals_of_metrics_that_are_not_calibration_errors():
-    rng = np.random.default_rng(1)
-    p = rng.beta(2, 3, 1000)
-    y = (rng.random(1000) < expit(1.6 * logit(p))).astype(int)
+    y, p = simulated(1000, "beta", 2, 3, seed=1, truth=lambda p: expit(1.6 * logit(p)))
     for metric in (*OTHERS.values(), "refinement_loss"):
         interval = confidence_interval(y, p, metric=metric, n_resamples=20)
-        assert interval.method == "bootstrap"
+        assert interval.method == ("normal" if metric in ("brier_score", "log_loss") else "bootstrap")
+        assert interval.corrected == interval.estimate
         assert interval.lower < interval.estimate < interval.upper < interval.lower + 0.1
-        assert "bias-corrected" not in str(interval) + interval._repr_html_()
+        assert "corrected" not in str(interval) + interval._repr_html_()
         with pytest.raises(ValueError, match="method='inversion' needs a calibration error"):
             confidence_interval(y, p, metric=metric, method="inversion")
     interval = confidence_interval(y, p, metric="brier_score")
-    half = 1.96 * ((y - p) ** 2).std() / np.sqrt(1000)
-    assert (interval.lower, interval.upper) == pytest.approx(
-        (interval.estimate - half, interval.estimate + half), abs=0.15 * half
-    )
-    assert np.isnan(interval.null_mean)
+    half = 1.959964 * ((y - p) ** 2).std() / np.sqrt(1000)
+    ends = interval.estimate - half, interval.estimate + half
+    assert (interval.lower, interval.upper) == pytest.approx(ends, rel=1e-6)
+    assert interval.expected == pytest.approx(np.mean(p * (1 - p)))
+    bootstrap = confidence_interval(y, p, metric="brier_score", method="bootstrap")
+    assert (bootstrap.lower, bootstrap.upper) == pytest.approx(ends, abs=0.15 * half)
+    assert np.isnan(bootstrap.expected)
 
 
 @pytest.mark.filterwarnings("ignore:The rarer class has only")
@@ -503,7 +499,7 @@ def test_auc_with_few_events():
     assert len(values) < 1480
     expected = np.quantile(values, [0.025, 0.975])
     assert (interval.lower, interval.upper) == pytest.approx(expected, abs=0.04)
-    assert expected_under_calibration(None, p / 20, metric="roc_auc").mean > 0.5
+    assert expected_under_calibration(None, p / 20, metric="roc_auc").expected > 0.5
     with pytest.raises(ValueError, match="metric is NaN on"):
         expected_under_calibration(None, p / 1000, metric="roc_auc")
 
@@ -575,7 +571,7 @@ def test_maps_of_any_kind_need_ties(metric):
         models = {"a": tied, "b": tied[::-1]}
         assert compare_models(y, models, metric=kept, n_resamples=19, confidence=0.9).pairs
     assert confidence_interval(y, tied, metric=kept, n_resamples=20).lower < 0.02
-    assert expected_under_calibration(None, p, metric=kept, n_resamples=20).mean > 0.05
+    assert expected_under_calibration(None, p, metric=kept, n_resamples=20).expected > 0.05
 
 
 def classes(n=300, n_classes=3, temperature=1.0, seed=0):
@@ -616,10 +612,7 @@ def test_confidence_is_a_binary_problem():
     assert found.estimate == pytest.approx(smooth_ece(y, two, reduction="top-label"), abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("n_runs", "least"),
-    [pytest.param(30, 24, marks=pytest.mark.thorough), pytest.param(80, 68, marks=pytest.mark.weekly)],
-)
+@pytest.mark.parametrize(("n_runs", "least"), [thorough(30, 24), weekly(80, 68)])
 @pytest.mark.parametrize("reduction", ["classwise", "top-label"])
 def test_coverage_of_several_classes(reduction, n_runs, least):
     """The error of mixed classes at K = 3; fewer hits have a probability below .001 at .95."""
@@ -653,7 +646,8 @@ def test_weights_of_several_classes_are_repetition(options):
     found = confidence_interval(y, p, sample_weight=times, weights="frequency", **options)
     repeated = confidence_interval(np.repeat(y, times), np.repeat(p, times, axis=0), **options)
     assert found.weights == "frequency"
-    assert (found.lower, found.estimate, found.upper) == (repeated.lower, repeated.estimate, repeated.upper)
+    numbers = repeated.lower, repeated.estimate, repeated.upper
+    assert (found.lower, found.estimate, found.upper) == pytest.approx(numbers, rel=1e-12)
 
 
 def test_bootstrap_of_several_classes():
@@ -714,9 +708,7 @@ def test_bad_arguments_of_several_classes(labels, options, named):
 
 @pytest.mark.parametrize("reduction", [None, "classwise", "confidence", "top-label"])
 def test_a_metric_of_the_confidence_is_reduced_once(reduction):
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(3), 60)
-    y = (rng.random((60, 1)) > p.cumsum(axis=1)[:, :2]).sum(axis=1)
+    y, p = simulated_classes(60, np.ones(3))
     given = {} if reduction is None else {"reduction": reduction}
     wanted = metrics.area_under_risk_coverage(y, p, **given)
     found = confidence_interval(y, p, metric="area_under_risk_coverage", n_resamples=20, **given)

@@ -5,13 +5,13 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
 
 from sklearn_calib._core import _kernel
 from sklearn_calib._validation import check_binary, check_class_sample
 from sklearn_calib.inference import KernelScale, KernelTest
 from sklearn_calib.inference._testing import _kernel_sample
 from sklearn_calib.inference._testing._kernel_sample import KernelSample
+from tests._samples import simulated
 from tests.inference import _properties
 
 
@@ -75,16 +75,10 @@ def test_quadratic_by_double_loop(which, s):
     assert scale.null_std == pytest.approx(np.sqrt(2 * variance) / (n * (n - 1)), rel=1e-9)
 
 
-def test_by_hand():
+def test_words_of_a_scale():
     # residuals .5 and .8 at distance .3
-    result = KernelTest(bandwidth=0.3, n_resamples=1).test([1, 1], [0.5, 0.2])
-    assert result.statistic == pytest.approx(0.4 * np.exp(-1))
-    (scale,) = result.scales
-    assert scale.null_std == pytest.approx(0.2 * np.exp(-1))  # sqrt(4 kappa^2 v v / 4) = kappa .5 * .4
+    (scale,) = KernelTest(bandwidth=0.3, n_resamples=1).test([1, 1], [0.5, 0.2]).scales
     assert str(scale).startswith("bandwidth 0.3: SKCE = 0.1472, null sd 0.0736,")
-    # one-hot minus p: (.5, -.25, -.25) and (-.5, .75, -.25)
-    p = np.array([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]])
-    assert KernelTest(n_resamples=1).test([0, 1], p).statistic == pytest.approx(-0.375)
 
 
 def test_two_columns_are_twice_the_binary_problem():
@@ -210,22 +204,6 @@ def test_drawn_pvalue_tends_to_the_exact_one(n_classes):
         assert found == pytest.approx(exact, abs=4.5 * np.sqrt(exact * (1 - exact) / 3000) + 1e-3)
 
 
-@pytest.mark.thorough
-def test_power():
-    # predictions whose logit is off by a quarter: the rate of rejections was .9 and more in larger runs
-    drawn = KernelTest(n_resamples=99, random_state=0)
-    limit = KernelTest(method="asymptotic")
-    hits = []
-    for seed in range(20):
-        rng = np.random.default_rng([7, seed])
-        p = rng.uniform(size=1000)
-        y = (rng.random(1000) < expit(logit(p) + 0.25)).astype(int)
-        hits.append((drawn.test(y, p).rejects(), limit.test(y, p).rejects()))
-    assert np.mean(hits, axis=0).min() > 0.7
-    labels, q = class_sample(300, 4, power=3)
-    assert KernelTest(n_resamples=199, random_state=0).test(labels, q).pvalue == 1 / 200
-
-
 def test_adaptive_leaves_out_bandwidths_at_which_no_two_rows_are_near():
     y, p = np.array([1, 1, 1, 1, 0]), np.array([0.05, 0.1, 0.2, 0.25, 0.9])
     test = KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0)
@@ -235,9 +213,7 @@ def test_adaptive_leaves_out_bandwidths_at_which_no_two_rows_are_near():
 
 
 def test_adaptive_sees_what_oscillates():
-    rng = np.random.default_rng(3)
-    p = rng.uniform(0.1, 0.9, 2000)
-    y = (rng.random(2000) < p + 0.1 * np.sin(50 * p)).astype(int)
+    y, p = simulated(2000, "uniform", 0.1, 0.9, seed=3, truth=lambda p: p + 0.1 * np.sin(50 * p))
     result = KernelTest(bandwidth="adaptive", n_resamples=199, random_state=0).test(y, p)
     assert result.pvalue == 1 / 200
     assert [scale.bandwidth for scale in result.scales] == sorted(

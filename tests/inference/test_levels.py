@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from sklearn_calib.inference import (
     CombinedTest,
@@ -45,17 +46,13 @@ QUICK = {
     "cutoff asymptotic": (CutoffTest(method="asymptotic"), wide(500), 150, (0.1,), 0.6),
     "cutoff of eight": (CutoffTest(method="asymptotic"), wide(8), 150, (0.1,), 0.0),
     "quantile bins": (HosmerLemeshowTest(method="asymptotic"), wide(400), 150, (0.1,), 0.7),
-    "equal bins": (
-        HosmerLemeshowTest(method="asymptotic", strategy="uniform"),
-        wide(400),
-        150,
-        (0.1,),
-        0.7,
-    ),
+    "equal bins": (HosmerLemeshowTest(method="asymptotic", strategy="uniform"), wide(400), 150, (0.1,), 0.7),
     "spiegelhalter": (SpiegelhalterTest(method="asymptotic"), wide(300), 200, (0.1, 0.9), 0.9),
     "consistency": (ConsistencyTest(BINNED, n_resamples=19), wide(40), 80, (0.1,), 0.8),
 }
 SPLIT = SampleSplittingTest(n_resamples=239)
+CROSS = SampleSplittingTest(n_resamples=239, cross_fit=True)
+ADAPTIVE = KernelTest(bandwidth="adaptive", n_resamples=99)
 THOROUGH = {
     "tcal": (TCal(n_resamples=399), beta(60, 1, 1), 150, (0.05, 0.1, 0.3), 0.8),
     "tcal of many": (TCal(n_resamples=399), beta(1000, 1, 1), 80, (0.1, 0.3), 0.8),
@@ -63,28 +60,16 @@ THOROUGH = {
     "one scale": (TCal(smoothness=1.0, n_resamples=99), beta(60, 0.5, 12), 200, (0.05, 0.2), 0.8),
     "asymptotic": (TCal(method="asymptotic"), beta(1000, 1, 1), 100, (0.05, 0.1), 0.5),
     "asymptotic near the ends": (TCal(method="asymptotic"), beta(1000, 0.2, 0.2), 100, (0.05, 0.1), 0.5),
-    "asymptotic and rare": (
-        TCal(method="asymptotic", smoothness=1.0),
-        beta(1000, 0.5, 12),
-        100,
-        (0.05, 0.1),
-        0.5,
-    ),
+    "of rare": (TCal(method="asymptotic", smoothness=1.0), beta(1000, 0.5, 12), 100, (0.05, 0.1), 0.5),
     "theory": (TCal(method="theory"), beta(1000, 1, 1), 50, (0.05,), 0.0),
     "tcal of classes": (TCal(n_resamples=39), classes(80, 3, 0.3), 80, (0.1,), 0.4),
     "one scale of classes": (TCal(smoothness=0.5, n_resamples=39), classes(80, 10, 0.3), 80, (0.1,), 0.4),
     "confidence": (TCal(reduction="confidence", n_resamples=39), classes(80, 3, 0.3), 80, (0.1,), 0.4),
     "kernel": (KernelTest(n_resamples=99), wide(40), 100, (0.1,), 0.7),
-    "kernel adaptive": (KernelTest(bandwidth="adaptive", n_resamples=99), wide(40), 80, (0.1,), 0.7),
+    "kernel adaptive": (ADAPTIVE, wide(40), 80, (0.1,), 0.7),
     "kernel asymptotic": (KernelTest(method="asymptotic"), wide(200), 100, (0.1,), 0.6),
     "kernel of classes": (KernelTest(n_resamples=99), classes(60, 3), 80, (0.1,), 0.2),
-    "kernel adaptive of classes": (
-        KernelTest(bandwidth="adaptive", n_resamples=99),
-        classes(60, 3),
-        80,
-        (0.1,),
-        0.2,
-    ),
+    "kernel adaptive of classes": (ADAPTIVE, classes(60, 3), 80, (0.1,), 0.2),
     "cox": (CoxTest(method="asymptotic"), wide(300), 200, (0.1,), 0.7),
     "cox intercept": (CoxTest(parameter="intercept", method="asymptotic"), wide(300), 200, (0.1,), 0.7),
     "cox slope": (CoxTest(parameter="slope", method="asymptotic"), wide(300), 200, (0.1,), 0.7),
@@ -99,20 +84,8 @@ THOROUGH = {
     "splitting of twelve": (SPLIT, beta(12, 1, 1), 200, (0.05,), 0.1),
     "splitting of weights": (SPLIT, values(150, 0.1, 0.3, 0.35, 0.8), 200, (0.05,), 0.1),
     "splitting of one value": (SPLIT, values(60, 0.3), 200, (0.05,), 0.1),
-    "cross-fitted": (
-        SampleSplittingTest(n_resamples=239, smoothness=0.5, cross_fit=True),
-        beta(150, 1, 1),
-        200,
-        (0.05,),
-        0.1,
-    ),
-    "cross-fitted classes": (
-        SampleSplittingTest(n_resamples=239, cross_fit=True),
-        classes(120, 3),
-        150,
-        (0.05,),
-        0.1,
-    ),
+    "cross-fitted": (clone(CROSS).set_params(smoothness=0.5), beta(150, 1, 1), 200, (0.05,), 0.1),
+    "cross-fitted classes": (CROSS, classes(120, 3), 150, (0.05,), 0.1),
 }
 
 

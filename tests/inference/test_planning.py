@@ -9,6 +9,7 @@ from scipy.stats import beta, binom, chi2, ncx2, norm, uniform
 
 from sklearn_calib.inference import CoxTest, TCal, confidence_interval, required_n_samples
 from sklearn_calib.metrics import cutoff_result
+from tests._tiers import thorough, weekly
 
 DECILES = np.arange(10) / 10 + 0.05
 
@@ -153,15 +154,8 @@ GOALS = [{"slope": 0.8}, {"slope": 1.3}, {"shift": 0.3}, {"wave": (0.15, 2)}, {"
 @pytest.mark.parametrize(
     ("goal", "name", "repetitions"),
     [
-        *(
-            pytest.param(goal, list(QUANTILES)[k % 3], 20 if k == 5 else 120, marks=pytest.mark.thorough)
-            for k, goal in enumerate(GOALS)
-        ),
-        *(
-            pytest.param(goal, name, 60 if "width" in goal else 400, marks=pytest.mark.weekly)
-            for goal in GOALS
-            for name in QUANTILES
-        ),
+        *(thorough(goal, list(QUANTILES)[k % 3], 20 if k == 5 else 120) for k, goal in enumerate(GOALS)),
+        *(weekly(goal, name, 60 if "width" in goal else 400) for goal in GOALS for name in QUANTILES),
     ],
 )
 def test_simulations_need_within_ten_percent_of_the_planned_size(goal, name, repetitions):

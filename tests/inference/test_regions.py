@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib.inference import find_regions
+from tests._samples import simulated
 
 
 def regions_of(y, p, w=None, seed=0, confidence=0.95):
@@ -74,9 +75,7 @@ def test_ties_and_weights():
 
 
 def test_many_predictions_are_averaged_for_the_draws_alone():
-    rng = np.random.default_rng(4)
-    p = rng.uniform(size=9000)
-    y = rng.random(9000) < np.where(p < 0.3, p + 0.1, p)
+    y, p = simulated(9000, seed=4, truth=lambda p: np.where(p < 0.3, p + 0.1, p))
     (region,) = regions_of(y, p)
     assert region.lower in p
     assert region.upper in p

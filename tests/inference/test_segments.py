@@ -115,9 +115,8 @@ def test_given_columns():
     ]
     assert result.pvalue == result.segments[0].adjusted_pvalue
     assert find_segments(X, y, p, segments="region") == find_segments(X, y, p, segments=[1])
-    with pytest.raises(
-        ValueError, match=r"segments contains 'income', which X has no column of.*'age', 'region'"
-    ):
+    message = r"segments contains 'income', which X has no column of.*'age', 'region'"
+    with pytest.raises(ValueError, match=message):
         find_segments(X, y, p, segments=["income"])
 
 
@@ -246,9 +245,8 @@ def test_columns_without_segments():
     assert find_segments({"age": [3.0]}, [1], [0.5]).n_tested == 0
     with pytest.raises(ValueError, match=r"X\['age'\]"):
         find_segments({"age": X["age"][:40]}, y, p)
-    with pytest.raises(
-        ValueError, match=r"X\['a'\] must be one column of a distinct name, got shape \(1500, 2\)"
-    ):
+    message = r"X\['a'\] must be one column of a distinct name, got shape \(1500, 2\)"
+    with pytest.raises(ValueError, match=message):
         find_segments(pd.DataFrame(np.ones((1500, 2)), columns=["a", "a"]), y, p)
     with pytest.raises(ValueError, match="multilabel"):
         find_segments(X, np.eye(2)[y], np.column_stack((p, p)))
@@ -337,8 +335,7 @@ def test_multicalibration_error_finds_what_averages_do_not():
 
 
 @pytest.mark.parametrize(
-    "n_runs",
-    [pytest.param(60, marks=pytest.mark.thorough), pytest.param(300, marks=pytest.mark.weekly)],
+    "n_runs", [pytest.param(60, marks=pytest.mark.thorough), pytest.param(300, marks=pytest.mark.weekly)]
 )
 def test_level(n_runs):
     """A calibrated model has a segment reported, or a significant error, in 5% of the samples."""

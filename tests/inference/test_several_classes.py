@@ -4,33 +4,22 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from sklearn_calib import inference
 from sklearn_calib._core._null import SharedLabels
-from sklearn_calib.inference import (
-    BinomialTest,
-    CombinedTest,
-    ConsistencyTest,
-    CoxTest,
-    CutoffTest,
-    HosmerLemeshowTest,
-    KernelTest,
-    SampleSplittingTest,
-    SpiegelhalterTest,
-    TCal,
-)
 from sklearn_calib.metrics import expected_calibration_error
 
 TESTS = [
-    TCal(reduction="joint", n_resamples=99),
-    CutoffTest(n_resamples=99),
-    CoxTest(n_resamples=99),
-    CoxTest(parameter="slope", n_resamples=99),
-    SpiegelhalterTest(n_resamples=99),
-    HosmerLemeshowTest(n_resamples=99),
-    BinomialTest(),
-    ConsistencyTest("smooth_ece", n_resamples=99),
-    CombinedTest(n_resamples=99),
-    KernelTest(reduction="joint", n_resamples=99),
-    SampleSplittingTest(reduction="joint", n_resamples=99),
+    inference.TCal(reduction="joint", n_resamples=99),
+    inference.CutoffTest(n_resamples=99),
+    inference.CoxTest(n_resamples=99),
+    inference.CoxTest(parameter="slope", n_resamples=99),
+    inference.SpiegelhalterTest(n_resamples=99),
+    inference.HosmerLemeshowTest(n_resamples=99),
+    inference.BinomialTest(),
+    inference.ConsistencyTest("smooth_ece", n_resamples=99),
+    inference.CombinedTest(n_resamples=99),
+    inference.KernelTest(reduction="joint", n_resamples=99),
+    inference.SampleSplittingTest(reduction="joint", n_resamples=99),
 ]
 
 
@@ -78,7 +67,7 @@ def test_smallest_pvalue_of_the_same_labels():
     rng = np.random.default_rng(3)
     p = rng.dirichlet([2.0, 1.0, 1.0], size=60)
     y = labels_of(rng, sharpened(p) ** 0.5 / np.sum(sharpened(p) ** 0.5, axis=1, keepdims=True))
-    test = ConsistencyTest("expected_calibration_error", n_resamples=59)
+    test = inference.ConsistencyTest("expected_calibration_error", n_resamples=59)
     result = test.test(y, p)
     # the labels that all parts read, whatever the order of the samples
     order = np.lexsort(p.T[::-1])
@@ -125,7 +114,7 @@ def test_adjusted_pvalues_and_ties():
     rng = np.random.default_rng(0)
     for _ in range(10):
         p = predictions(rng, 40, 4)
-        result = CutoffTest(n_resamples=19).test(labels_of(rng, p), p, labels=range(4))
+        result = inference.CutoffTest(n_resamples=19).test(labels_of(rng, p), p, labels=range(4))
         pairs = [(part.adjusted_pvalue, part.pvalue) for part in result.scales]
         assert all(adjusted >= own for adjusted, own in pairs)
         assert pairs == sorted(pairs)
@@ -133,7 +122,7 @@ def test_adjusted_pvalues_and_ties():
         assert (20 * result.pvalue).is_integer()
     # all are as bad as possible, and the classes have different statistics
     p = np.tile([0.97, 0.02, 0.01], (60, 1))
-    worst = SpiegelhalterTest(n_resamples=19, reduction="classwise").test(
+    worst = inference.SpiegelhalterTest(n_resamples=19, reduction="classwise").test(
         np.repeat([0, 1, 2], [10, 20, 30]), p
     )
     assert [part.pvalue for part in worst.scales] == [0.05] * 3
@@ -143,7 +132,7 @@ def test_adjusted_pvalues_and_ties():
 def test_text_of_many_classes_has_the_worst_and_all_reductions():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(6), size=100)
-    text = str(CutoffTest(n_resamples=19).test(labels_of(rng, p), p))
+    text = str(inference.CutoffTest(n_resamples=19).test(labels_of(rng, p), p))
     assert text.count("  class ") == 3
     assert "confidence: " in text
     assert "mean over classes: " in text
@@ -151,7 +140,8 @@ def test_text_of_many_classes_has_the_worst_and_all_reductions():
 
 
 @pytest.mark.parametrize(
-    "test", [SampleSplittingTest(n_resamples=79), CoxTest(parameter="slope", n_resamples=19)]
+    "test",
+    [inference.SampleSplittingTest(n_resamples=79), inference.CoxTest(parameter="slope", n_resamples=19)],
 )
 def test_few_simulations_can_reject_for_many_parts(test):
     rng = np.random.default_rng(0)
@@ -165,27 +155,27 @@ def test_reductions_are_binary_problems():
     p = rng.dirichlet([3.0, 3.0, 3.0, 0.01], size=300)
     y = labels_of(rng, p)
     top = p.argmax(axis=1)
-    binary = CutoffTest().test(y == top, p.max(axis=1), pos_label=True)
-    found = CutoffTest(reduction="confidence").test(y, p)
+    binary = inference.CutoffTest().test(y == top, p.max(axis=1), pos_label=True)
+    found = inference.CutoffTest(reduction="confidence").test(y, p)
     assert (found.pvalue, found.statistic) == (binary.pvalue, pytest.approx(binary.statistic))
-    result = CutoffTest(reduction="top-label").test(y, p, labels=range(4))
+    result = inference.CutoffTest(reduction="top-label").test(y, p, labels=range(4))
     assert "no sample has the predicted class 3" in result.reason
     for part in result.scales:
         rows = top == part.label
-        alone = CutoffTest().test(y[rows] == part.label, p[rows, part.label], pos_label=True)
+        alone = inference.CutoffTest().test(y[rows] == part.label, p[rows, part.label], pos_label=True)
         assert part.estimate == pytest.approx(alone.estimate)
     # two classes have a confidence, too
     y, p = (y == 0).astype(int), p[:, 0]
-    right = CutoffTest().test(y == (p > 0.5), np.maximum(p, np.round(1 - p, 15)), pos_label=True)
-    assert CutoffTest(reduction="confidence").test(y, p).pvalue == right.pvalue
-    assert CutoffTest().test(y, p) == CutoffTest(reduction="classwise").test(y, p)
+    right = inference.CutoffTest().test(y == (p > 0.5), np.maximum(p, np.round(1 - p, 15)), pos_label=True)
+    assert inference.CutoffTest(reduction="confidence").test(y, p).pvalue == right.pvalue
+    assert inference.CutoffTest().test(y, p) == inference.CutoffTest(reduction="classwise").test(y, p)
 
 
 def test_weights_of_several_classes():
     rng = np.random.default_rng(2)
     p = rng.dirichlet(np.ones(3), size=150)
     y, w = labels_of(rng, p), rng.integers(0, 4, 150)
-    test = CutoffTest(n_resamples=99)
+    test = inference.CutoffTest(n_resamples=99)
     counted = test.test(y, p, sample_weight=w, weights="frequency")
     repeated = test.test(np.repeat(y, w), np.repeat(p, w, axis=0))
     assert (counted.pvalue, counted.n_samples) == (repeated.pvalue, w.sum())
@@ -199,13 +189,13 @@ def test_weights_of_several_classes():
 def test_labels_have_no_confidence():
     y = np.array([[0, 1], [1, 1], [0, 0]])
     p = np.array([[0.2, 0.7], [0.6, 0.9], [0.1, 0.4]])
-    assert CutoffTest().test(y, p).n_samples == 3
-    assert TCal().test(y, p).scales[0].name.startswith("label")
+    assert inference.CutoffTest().test(y, p).n_samples == 3
+    assert inference.TCal().test(y, p).scales[0].name.startswith("label")
     with pytest.raises(ValueError, match="needs mutually exclusive classes"):
-        CutoffTest(reduction="confidence").test(y, p)
+        inference.CutoffTest(reduction="confidence").test(y, p)
     # an impossible outcome of one label
     p[0, 1] = 0.0
-    assert CutoffTest().test(y, p).pvalue == 0.0
+    assert inference.CutoffTest().test(y, p).pvalue == 0.0
 
 
 def rejections(test, n_runs, seed, sample):
@@ -234,7 +224,7 @@ def test_level(kind):
             given["clusters"] = np.arange(120) // 4
         return y, p, given
 
-    found = rejections(CutoffTest(n_resamples=99), n_runs, 4, sample)
+    found = rejections(inference.CutoffTest(n_resamples=99), n_runs, 4, sample)
     assert found <= binom.ppf(0.999, n_runs, 0.05)
     if kind in ("classes", "weights"):
         assert found >= binom.ppf(0.001, n_runs, 0.05)
@@ -244,7 +234,7 @@ def test_level(kind):
 def test_zeros_of_other_classes_do_not_contradict_a_confidence(reduction):
     p = np.array([[0.0, 0.5, 0.5]] * 4 + [[0.2, 0.3, 0.5]] * 8)
     y = np.array([0, 1, 1, 2, *([2, 1, 0, 2] * 2)])
-    assert CutoffTest(n_resamples=99, reduction=reduction).test(y, p).n_contradicted == 0
-    assert CutoffTest(n_resamples=99).test(y, p).n_contradicted == 1
+    assert inference.CutoffTest(n_resamples=99, reduction=reduction).test(y, p).n_contradicted == 0
+    assert inference.CutoffTest(n_resamples=99).test(y, p).n_contradicted == 1
     certain = np.vstack((p, [[1.0, 0.0, 0.0]]))
-    assert CutoffTest(n_resamples=99, reduction=reduction).test([*y, 1], certain).pvalue == 0.0
+    assert inference.CutoffTest(n_resamples=99, reduction=reduction).test([*y, 1], certain).pvalue == 0.0

@@ -7,6 +7,7 @@ from scipy.stats import norm
 from sklearn.metrics import brier_score_loss
 
 from sklearn_calib.inference import SpiegelhalterTest
+from tests._samples import simulated
 from tests.inference import _properties
 
 TEST = SpiegelhalterTest(method="asymptotic")
@@ -30,9 +31,7 @@ def test_estimate_is_the_excess_of_the_brier_score():
 
 @pytest.mark.parametrize(("slope", "sign"), [(2.0, 1), (0.5, -1)])
 def test_power_and_sign(slope, sign):
-    rng = np.random.default_rng(0)
-    truth = rng.uniform(0.05, 0.95, 500)
-    y = (rng.random(500) < truth).astype(int)
+    y, truth = simulated(500, "uniform", 0.05, 0.95)
     result = TEST.test(y, expit(slope * logit(truth)))
     assert np.sign(result.statistic) == np.sign(result.estimate) == sign
     assert result.pvalue < 0.01

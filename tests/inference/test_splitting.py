@@ -4,10 +4,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from sklearn_calib._core._simplex_bins import alcoves
 from sklearn_calib.inference import SampleSplittingTest, TCal
+from tests._samples import simulated
 from tests.inference import _properties
 
 
@@ -20,9 +20,7 @@ def class_sample(n, seed, power=1.0, n_classes=3):
 
 def slope(n, seed, a):
     """Uniform predictions z with event probabilities z + a (z - 1/2)."""
-    rng = np.random.default_rng(seed)
-    z = rng.random(n)
-    return (rng.random(n) < z + a * (z - 0.5)).astype(int), z
+    return simulated(n, seed=seed, truth=lambda z: z + a * (z - 0.5))
 
 
 def slow_norm(y, p, power):
@@ -80,10 +78,9 @@ def test_two_samples_are_those_of_the_definition(cross_fit):
     columns = np.column_stack((1 - p, p))
     first = np.isin(np.arange(12), [0, 1, 2, 4, 6, 8])
     # labels in both roles; the second one is used with cross_fit
-    roles = [
-        np.array([1, 1, 1, 1, 1, 1, 0, 1, 0, 1, 1, 0]),
-        np.array([1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 1, 1]),
-    ][: 1 + cross_fit]
+    roles = [np.array([1, 1, 1, 1, 1, 1, 0, 1, 0, 1, 1, 0]), np.array([1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 1, 1])][
+        : 1 + cross_fit
+    ]
     # floor(N^(2 / (4 s + 1))) bins, N = 4 samples with label 1
     test = SampleSplittingTest(smoothness=0.3, n_resamples=2000)
     found, null = test._compare(columns, np.ones(p.shape[0]), first, roles, 1, np.random.default_rng(0))
@@ -139,18 +136,6 @@ def test_the_statistic_of_a_scale_with_all_samples_in_one_bin_is_0():
         assert all(part.n_bins > 4 or part.statistic == 0.0 for part in result.scales)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("cross_fit", [False, True])
-def test_power_against_a_slope(cross_fit):
-    """The density differences of a slope nearly cancel; T2 finds it."""
-    results = [
-        SampleSplittingTest(n_resamples=199, cross_fit=cross_fit).test(*slope(1000, seed, 0.3))
-        for seed in range(40)
-    ]
-    assert np.mean([result.rejects() for result in results]) >= 0.8
-    assert np.mean(["T2" in result.reason for result in results]) >= 0.8
-
-
 @pytest.mark.parametrize("smoothness", ["adaptive", 1.0])
 def test_power(smoothness):
     test = SampleSplittingTest(smoothness=smoothness, n_resamples=99, random_state=0)
@@ -169,9 +154,7 @@ def constant_and_wrong(n, seed):
 
 
 def narrow_and_wrong(n, seed):
-    rng = np.random.default_rng(seed)
-    p = rng.uniform(0.25, 0.35, n)
-    return (rng.random(n) < p + 0.2).astype(int), p
+    return simulated(n, "uniform", 0.25, 0.35, seed=seed, truth=lambda p: p + 0.2)
 
 
 @pytest.mark.parametrize("cross_fit", [False, pytest.param(True, marks=pytest.mark.thorough)])
@@ -182,18 +165,6 @@ def test_wrong_class_counts_are_found(data, cross_fit):
     found = [test.test(*data(400, seed)) for seed in range(3)]
     assert all(result.rejects() for result in found)
     assert "decided by T1" in found[0].reason
-
-
-def test_class_counts_by_hand():
-    # 3 of 4 where 1 is expected with variance 3 / 4: z = 4 / sqrt(3), of both classes alike
-    y, p = [1, 1, 1, 0], [0.25] * 4
-    result = SampleSplittingTest(n_resamples=20_000).test(y, p)
-    assert result.statistic == pytest.approx(4 / np.sqrt(3))
-    assert result.reason == "decided by T1, mostly of class 1, z = 2.31"
-    # P(|N - 1| >= 2) for N binomial(4, 1/4)
-    exact = binom.sf(2, 4, 0.25)
-    assert result.pvalue == pytest.approx(3 * exact, abs=3 * 4 * np.sqrt(exact / 20_000))
-    assert result.null_distribution.shape == (20_000,)
 
 
 def wave(n, seed):

@@ -11,12 +11,7 @@ from sklearn_calib._core._nested_bins import NestedBins
 from sklearn_calib._core._null import draw_positives
 from sklearn_calib.inference import TCal
 from sklearn_calib.inference._testing._tails import gamma_sf
-from sklearn_calib.inference._testing._tcal import (
-    FEWEST_PAIRS,
-    any_exceeds,
-    chain_correlation,
-    scale_weights,
-)
+from sklearn_calib.inference._testing._tcal import FEWEST_PAIRS, any_exceeds, chain_correlation, scale_weights
 from tests.core.test_nested_bins import dyadic_moments, naive_statistic
 from tests.inference._properties import check_level, sample
 
@@ -114,27 +109,6 @@ def statistics_of_simulations(grouped, levels, n_draws, seed):
     statistic = NestedBins(grouped, levels).statistic_around(grouped.prob)
     draws = draw_positives(grouped, n_draws, np.random.default_rng(seed))
     return np.concatenate([statistic(positives) for positives in draws])
-
-
-@pytest.mark.parametrize("seed", [0, 2])
-def test_simulations_have_the_moments_that_are_computed(seed):
-    rng = np.random.default_rng(seed)
-    p = np.concatenate((rng.random(150), np.round(rng.random(60), 1), 10 ** (-8 * rng.random(40))))
-    p = np.clip(p, 0.01, 0.99) if seed == 2 else p
-    y = (rng.random(250) < p).astype(int)
-    grouped = group_outcomes(y, p)
-    moments = dyadic_moments(grouped, 14)
-    drawn = statistics_of_simulations(grouped, 14, 2000, 0)
-    deviation = np.sqrt(moments.variance)
-    # mean 0, the exact variance, the covariance of neighbours: within errors from the draws themselves
-    z = drawn / deviation
-    np.testing.assert_array_less(np.abs(z.mean(axis=0)), 4 / np.sqrt(2000))
-    np.testing.assert_array_less(np.abs((z**2).mean(axis=0) - 1), 5 * (z**2).std(axis=0) / np.sqrt(2000))
-    product = z[:, :-1] * z[:, 1:]
-    expected = moments.covariance[:-1] / (deviation[:-1] * deviation[1:])
-    np.testing.assert_array_less(
-        np.abs(product.mean(axis=0) - expected), 5 * product.std(axis=0) / np.sqrt(2000)
-    )
 
 
 def test_gamma_sf():
@@ -267,14 +241,6 @@ def test_weighted_statistic(method):
     assert moments.variance.shape == (16,)
 
 
-@pytest.mark.parametrize("combine", ["weighted", "bonferroni"])
-@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
-def test_power(combine, method):
-    test = TCal(method=method, n_resamples=399, combine=combine)
-    rejected = [test.test(*wave(np.random.default_rng(seed), 1500, 4)).rejects() for seed in range(3)]
-    assert all(rejected)
-
-
 def test_bonferroni():
     y, p = sample(60)
     # B = ceil(2 log2(60 / sqrt(log 60))) = 10
@@ -316,12 +282,3 @@ def test_huge_weights_cost_nothing():
     )
     with pytest.raises(ValueError, match="sample_weight"):
         test.test(y, p, sample_weight=[1e17, 1, 1, 1], weights="frequency")
-
-
-def test_random_states():
-    y, p = sample(50)
-    test = TCal(n_resamples=29, random_state=5)
-    assert test.test(y, p) == TCal(n_resamples=29, random_state=np.random.default_rng(5)).test(y, p)
-    legacy = [TCal(n_resamples=29, random_state=np.random.RandomState(1)).test(y, p) for _ in range(2)]
-    assert legacy[0] == legacy[1]
-    assert 0 < TCal(n_resamples=29, random_state=None).test(y, p).pvalue <= 1

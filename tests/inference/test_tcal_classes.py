@@ -23,6 +23,7 @@ from sklearn_calib._core._simplex_bins import (
 )
 from sklearn_calib.inference import TCal
 from sklearn_calib.inference._testing._tcal import _displacement, toward_uncertainty
+from tests._samples import simulated
 from tests.inference._properties import check_level
 
 
@@ -274,9 +275,7 @@ def test_most_uncertain_probabilities_keep_their_distance():
 
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic", "theory"])
 def test_tolerance_is_monotone_and_starts_at_the_simple_test(method):
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=600)
-    y = (rng.random(600) < np.clip(p + 0.12, 0, 1)).astype(int)
+    y, p = simulated(600, truth=lambda p: np.clip(p + 0.12, 0, 1))
     pvalues = [
         TCal(method=method, tolerance=tolerance, n_resamples=199, random_state=0).test(y, p).pvalue
         for tolerance in (0, 1e-9, 0.03, 0.08, 0.2)
@@ -313,9 +312,7 @@ def test_level_at_the_border_of_the_composite_null(method, kind):
 
 
 def test_tolerance_is_exceeded():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.2, 0.8, 3000)
-    y = (rng.random(3000) < p + 0.15).astype(int)
+    y, p = simulated(3000, "uniform", 0.2, 0.8, truth=lambda p: p + 0.15)
     assert TCal(tolerance=0.05, n_resamples=199, random_state=0).test(y, p).rejects()
     assert TCal(tolerance=0.05, method="asymptotic").test(y, p).rejects()
     assert "at most 0.05" in TCal(tolerance=0.05, method="asymptotic").test(y, p).null_hypothesis

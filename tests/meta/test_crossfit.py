@@ -8,17 +8,13 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import StackingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import (
-    GroupKFold,
-    StratifiedKFold,
-    cross_val_predict,
-)
+from sklearn.model_selection import GroupKFold, StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from sklearn_calib.calibrators import IsotonicCalibrator
-from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+from sklearn_calib.meta import CrossFitScorer
 from tests._optional import pandas as pd
 from tests._optional import polars as pl
 
@@ -54,15 +50,6 @@ def test_response(binary, three, estimator, response_method, expected):
         assert stage.fit_transform(X, y).shape == (y.shape[0], n_columns)
         assert stage.response_method_ == expected
         assert stage.transform(X).shape == (y.shape[0], n_columns)
-
-
-def test_pipeline_equals_one_calibrator_for_all_folds(binary, three):
-    for X, y in (binary, three):
-        pipeline = make_pipeline(CrossFitScorer(LogisticRegression()), LogisticRegression()).fit(X, y)
-        wrapped = CalibratedClassifier(
-            LogisticRegression(), LogisticRegression(), ensemble=False, response_method="predict_proba"
-        ).fit(X, y)
-        np.testing.assert_allclose(pipeline.predict_proba(X), wrapped.predict_proba(X), atol=1e-12)
 
 
 def test_weights_change_the_models_and_reach_them_by_step(binary):

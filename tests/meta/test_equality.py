@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import sklearn.calibration
 from scipy.optimize import minimize
-from scipy.special import expit, logit
+from scipy.special import logit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV, _SigmoidCalibration
 from sklearn.datasets import make_classification
@@ -150,21 +150,3 @@ def test_equals_sklearn_when_frozen(n_classes, ensemble):
     ours = CalibratedClassifier(frozen, IsotonicCalibrator(), ensemble=ensemble).fit(X[120:], y[120:])
     np.testing.assert_allclose(ours.predict_proba(X_new), theirs.predict_proba(X_new), rtol=0, atol=1e-8)
     assert len(ours.calibrated_classifiers_) == (1 if ensemble == "auto" else 5)
-
-
-def test_one_row_per_side_by_hand():
-    """A frozen score s(x) = x, isotonic: the calibrated probability is the positive rate of each step."""
-
-    class Score(ClassifierMixin, BaseEstimator):
-        def fit(self, X, y):
-            self.classes_ = np.unique(y)
-            self.fitted_ = True
-            return self
-
-        def predict_proba(self, X):
-            return np.column_stack([1 - expit(X[:, 0]), expit(X[:, 0])])
-
-    X = np.array([[-1.0], [-1.0], [1.0], [1.0]])
-    y = np.array([0, 1, 1, 1])
-    model = CalibratedClassifier(FrozenEstimator(Score().fit(X, y)), IsotonicCalibrator()).fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(np.array([[-1.0], [1.0]])), [[0.5, 0.5], [0.0, 1.0]])

@@ -1,7 +1,5 @@
 """Wrong input is refused before any work, with the argument and the way out."""
 
-import warnings
-
 import numpy as np
 import pytest
 from joblib import parallel_config
@@ -75,13 +73,6 @@ def test_calibrators_refuse_what_has_no_probabilities(wrap, calibrator):
     )
     with pytest.raises(TypeError, match=message):
         wrap(calibrator).fit(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0, 1, 0, 1]))
-
-
-def test_regressors_have_no_scores():
-    with pytest.raises(
-        TypeError, match="estimator must be a classifier, but IsotonicRegression is a regressor"
-    ):
-        CrossFitScorer(IsotonicRegression()).fit(np.zeros((4, 2)), [0, 1, 0, 1])
 
 
 @pytest.mark.parametrize(
@@ -163,9 +154,8 @@ def test_class_missing_from_held_out_part():
     y = np.array([0, 1, 2])[np.arange(60) % 3]
     y[:20] = np.arange(20) % 2
     folds = KFold(3)
-    with pytest.raises(
-        ValueError, match=r"class 2 has no sample of positive weight.*fold 1 of 3.*ensemble=False"
-    ):
+    message = r"class 2 has no sample of positive weight.*fold 1 of 3.*ensemble=False"
+    with pytest.raises(ValueError, match=message):
         CalibratedClassifier(Explosive(), IsotonicCalibrator(), cv=folds).fit(X, y)
     pooled = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=folds, ensemble=False).fit(X, y)
     assert pooled.predict_proba(X).shape == (60, 3)
@@ -181,18 +171,16 @@ def test_class_without_weight_in_held_out_part():
     weight = np.where((np.arange(60) < 30) & (Y == 1), 0.0, 1.0)
     frozen = FrozenEstimator(LogisticRegression().fit(X, Y))
     model = CalibratedClassifier(frozen, IsotonicCalibrator(), cv=KFold(2), ensemble=True)
-    with pytest.raises(
-        ValueError, match=r"class 1 has no sample of positive weight in the held-out part of fold 1"
-    ):
+    message = r"class 1 has no sample of positive weight in the held-out part of fold 1"
+    with pytest.raises(ValueError, match=message):
         model.fit(X, Y, sample_weight=weight)
     for trained in (
         CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=KFold(2), ensemble=False),
         CrossFitScorer(LogisticRegression(), cv=KFold(2)),
     ):
         fit = getattr(trained, "fit_transform", trained.fit)
-        with pytest.raises(
-            ValueError, match=r"class 1 has no sample of positive weight for training in fold 2"
-        ):
+        message = r"class 1 has no sample of positive weight for training in fold 2"
+        with pytest.raises(ValueError, match=message):
             fit(X, Y, sample_weight=weight)
 
 
@@ -205,9 +193,8 @@ def test_frozen_estimator_needs_no_class_in_training_parts():
 
 @pytest.mark.parametrize("cv", [RepeatedKFold(n_splits=2, n_repeats=2), ShuffleSplit(3, random_state=0)])
 def test_cross_fit_needs_each_row_once(cv):
-    with pytest.raises(
-        ValueError, match=r"hold out each sample exactly once; sample \d+ is held out \d times"
-    ):
+    message = r"hold out each sample exactly once; sample \d+ is held out \d times"
+    with pytest.raises(ValueError, match=message):
         CrossFitScorer(Explosive(), cv=cv).fit_transform(X, Y)
 
 
@@ -219,34 +206,35 @@ def test_frozen_estimator_must_be_fitted_and_know_the_classes():
         with pytest.raises(NotFittedError):
             model.fit(X, Y)
     binary = FrozenEstimator(GaussianNB().fit(X, Y))
-    with pytest.raises(
-        ValueError, match=r"class 2, which the fitted .* does not have \(its classes: \[0, 1\]\)"
-    ):
+    message = r"class 2, which the fitted .* does not have \(its classes: \[0, 1\]\)"
+    with pytest.raises(ValueError, match=message):
         CalibratedClassifier(binary).fit(X, np.arange(60) % 3)
     three = FrozenEstimator(GaussianNB().fit(X, np.arange(60) % 3))
-    with pytest.raises(
-        ValueError, match=r"no sample of class 2, but OneVsRestCalibrator needs .*Temperature"
-    ):
+    message = r"no sample of class 2, but OneVsRestCalibrator needs .*Temperature"
+    with pytest.raises(ValueError, match=message):
         CalibratedClassifier(three, PlattCalibrator()).fit(X, Y)
     with pytest.raises(ValueError, match=r"no sample of class 2, which .* predicts, but GaussianNB needs"):
         CalibratedClassifier(three, GaussianNB()).fit(X, Y)
 
 
 def test_classifier_without_the_needed_response():
-    with pytest.raises(TypeError, match="LinearRegression is a regressor"):
-        CalibratedClassifier(LinearRegression()).fit(X, Y)
-    with pytest.raises(TypeError, match="StandardScaler has neither"):
-        CalibratedClassifier(StandardScaler()).fit(X, Y)
-    with pytest.raises(
-        ValueError, match=r"LinearSVC has no predict_proba.*response_method='decision_function'"
+    methods = "predict_proba", "decision_function"
+    proba, scores = ({"response_method": name} for name in methods)
+    lacks = "{} has no {}.*response_method='{}'".format
+    for model, error, message in (
+        (
+            CrossFitScorer(IsotonicRegression()),
+            TypeError,
+            "estimator must be a classifier, but IsotonicRegression is a regressor",
+        ),
+        (CalibratedClassifier(LinearRegression()), TypeError, "LinearRegression is a regressor"),
+        (CalibratedClassifier(StandardScaler()), TypeError, "StandardScaler has neither"),
+        (CalibratedClassifier(LinearSVC(), **proba), ValueError, lacks("LinearSVC", *methods)),
+        (CrossFitScorer(GaussianNB(), **scores), ValueError, lacks("GaussianNB", *methods[::-1])),
+        (CalibratedClassifier(LinearSVC(), "passthrough"), ValueError, "LinearSVC has no predict_proba"),
     ):
-        CalibratedClassifier(LinearSVC(), response_method="predict_proba").fit(X, Y)
-    with pytest.raises(
-        ValueError, match=r"GaussianNB has no decision_function.*response_method='predict_proba'"
-    ):
-        CrossFitScorer(GaussianNB(), response_method="decision_function").fit_transform(X, Y)
-    with pytest.raises(ValueError, match="LinearSVC has no predict_proba"):
-        CalibratedClassifier(LinearSVC(), "passthrough").fit(X, Y)
+        with pytest.raises(error, match=message):
+            model.fit(X, Y)
 
 
 def test_one_score_per_pair_of_classes_is_refused():
@@ -275,18 +263,19 @@ def test_probabilities_for_a_calibrator_of_logits():
 
 
 def test_weights_that_miss_a_part_are_told():
-    weight = np.ones(60)
-    with pytest.warns(UserWarning, match=r"is not passed to the estimator: fit of KNeighborsClassifier"):
-        CalibratedClassifier(KNeighborsClassifier(), IsotonicCalibrator()).fit(X, Y, sample_weight=weight)
-    scaled = make_pipeline(StandardScaler(), LogisticRegression())
-    with pytest.warns(UserWarning, match="logisticregression__sample_weight"):
-        CalibratedClassifier(scaled, IsotonicCalibrator()).fit(X, Y, sample_weight=weight)
-    spline = make_pipeline(SplineTransformer(), LogisticRegression())
-    with pytest.warns(UserWarning, match="is not passed to the calibrator: fit of Pipeline"):
-        CalibratedClassifier(GaussianNB(), spline).fit(X, Y, sample_weight=weight)
-    search = GridSearchCV(KNeighborsClassifier(), {}, cv=2)
-    with pytest.warns(UserWarning, match="is not passed to the calibrator: fit of GridSearchCV"):
-        CalibratedClassifier(GaussianNB(), search).fit(X, Y, sample_weight=weight)
+    weight, neighbors = np.ones(60), KNeighborsClassifier()
+    search = GridSearchCV(neighbors, {}, cv=2)
+    scaled, spline = (
+        make_pipeline(step(), LogisticRegression()) for step in (StandardScaler, SplineTransformer)
+    )
+    for estimator, calibrator, message in (
+        (neighbors, IsotonicCalibrator(), "is not passed to the estimator: fit of KNeighborsClassifier"),
+        (scaled, IsotonicCalibrator(), "logisticregression__sample_weight"),
+        (GaussianNB(), spline, "is not passed to the calibrator: fit of Pipeline"),
+        (GaussianNB(), search, "is not passed to the calibrator: fit of GridSearchCV"),
+    ):
+        with pytest.warns(UserWarning, match=message):
+            CalibratedClassifier(estimator, calibrator).fit(X, Y, sample_weight=weight)
     for model in (
         CalibratedClassifier(KNeighborsClassifier(), "passthrough"),
         CalibratedClassifier(KNeighborsClassifier(), spline),
@@ -300,11 +289,9 @@ def test_weights_by_step_and_with_frozen_estimators_need_no_warning():
     weight = np.ones(60)
     scaled = make_pipeline(StandardScaler(), LogisticRegression())
     frozen = FrozenEstimator(KNeighborsClassifier().fit(X, Y))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        CalibratedClassifier(scaled, IsotonicCalibrator()).fit(
-            X, Y, sample_weight=weight, logisticregression__sample_weight=weight
-        )
-        CalibratedClassifier(frozen, IsotonicCalibrator()).fit(X, Y, sample_weight=weight)
-        CalibratedClassifier(frozen, "passthrough").fit(X, Y, sample_weight=weight)
-        CrossFitScorer(frozen).fit(X, Y, sample_weight=weight)
+    CalibratedClassifier(scaled, IsotonicCalibrator()).fit(
+        X, Y, sample_weight=weight, logisticregression__sample_weight=weight
+    )
+    CalibratedClassifier(frozen, IsotonicCalibrator()).fit(X, Y, sample_weight=weight)
+    CalibratedClassifier(frozen, "passthrough").fit(X, Y, sample_weight=weight)
+    CrossFitScorer(frozen).fit(X, Y, sample_weight=weight)

@@ -30,10 +30,7 @@ WEIGHT_CHECKS = (
     "check_sample_weight_equivalence_on_sparse_data",
 )
 HELD_OUT = "fit_transform returns held-out scores, by design other ones than fit followed by transform"
-CROSS_FIT_FAILURES = {
-    "check_transformer_general": HELD_OUT,
-    "check_transformer_data_not_an_array": HELD_OUT,
-}
+CROSS_FIT_FAILURES = {"check_transformer_general": HELD_OUT, "check_transformer_data_not_an_array": HELD_OUT}
 
 
 def run(estimator, expected_failures=None):

@@ -103,7 +103,6 @@ def test_what_is_not_requested_is_an_error_that_says_so(routing):
 def test_without_routing_the_error_says_what_to_do():
     model = CalibratedClassifier(GaussianNB(), GroupCalibrator(), cv=2).fit(X, Y)
     for method in (model.predict, model.predict_proba):
-        with pytest.raises(
-            ValueError, match=r"got groups, which is passed to the calibrator only with metadata"
-        ):
+        message = r"got groups, which is passed to the calibrator only with metadata"
+        with pytest.raises(ValueError, match=message):
             method(X, groups=GROUPS)

@@ -1,40 +1,35 @@
-"""What CalibratedClassifier accepts: containers, labels, text, kernels, odd classifiers."""
+"""What CalibratedClassifier accepts: containers, labels, text, kernels; and the attributes of its members."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
+from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_selection import SelectFromModel
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import get_tags
 
-from sklearn_calib.calibrators import (
-    IsotonicCalibrator,
-    PlattCalibrator,
-)
-from sklearn_calib.meta import CalibratedClassifier
+from sklearn_calib import CalibratedClassifier
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
 from tests._optional import pandas as pd
 from tests._optional import polars as pl
 
 
 @pytest.mark.parametrize(
     ("container", "ensemble"),
-    [
-        (sparse.csr_matrix, True),
-        (sparse.csc_array, False),
-        (pd.DataFrame, True),
-        (pd.DataFrame, False),
-        (pl.DataFrame, False),
-        (list, True),
-    ],
-)
+    [(sparse.csr_matrix, True), (sparse.csc_array, False), (pd.DataFrame, True), (pd.DataFrame, False),
+     (pl.DataFrame, False), (list, True)],
+)  # fmt: skip
 def test_containers_give_the_numbers_of_the_array(binary, container, ensemble):
     X, y = binary
     X_in = container(X.tolist() if container is list else X)
@@ -167,3 +162,30 @@ def test_refit_forgets_the_names_of_the_first_data(binary):
     model.fit(X[:, :3], y)
     assert not hasattr(model, "feature_names_in_")
     assert model.n_features_in_ == 3
+
+
+X, Y = make_classification(200, n_features=6, n_informative=4, n_classes=3, random_state=0)
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize(
+    ("estimator", "name"),
+    [(LogisticRegression(), "coef_"), (DecisionTreeClassifier(max_depth=3), "feature_importances_")],
+)
+def test_attributes_are_means_over_the_members(estimator, name, ensemble):
+    model = CalibratedClassifier(estimator, PlattCalibrator(), ensemble=ensemble, cv=3)
+    assert not hasattr(model, name)
+    model.fit(X, Y)
+    members = [getattr(member, name) for member in model.estimators_]
+    assert len(members) == (3 if ensemble else 1)
+    np.testing.assert_allclose(getattr(model, name), sum(members) / len(members))
+    other = "coef_" if name != "coef_" else "feature_importances_"
+    assert not hasattr(model, other)
+    assert SelectFromModel(model, prefit=True).transform(X).shape[1] < 6
+
+
+def test_frozen_classifiers_and_those_without_attributes():
+    frozen = FrozenEstimator(LogisticRegression().fit(X, Y))
+    model = CalibratedClassifier(frozen, PlattCalibrator()).fit(X, Y)
+    np.testing.assert_array_equal(model.coef_, frozen.coef_)
+    assert not hasattr(CalibratedClassifier(GaussianNB(), PlattCalibrator()).fit(X, Y), "coef_")

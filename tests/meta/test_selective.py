@@ -214,9 +214,8 @@ def test_precision_of_a_class_without_abstention():
 def test_no_threshold_meets_the_target():
     X, y = forecasts(1000, np.random.default_rng(0))
     model = SelectiveClassifier(given(), target=0.001, abstain_label=-1, random_state=0)
-    with pytest.warns(
-        UserWarning, match="always abstains.*best threshold, .* of the 1000 held-out"
-    ) as caught:
+    message = "always abstains.*best threshold, .* of the 1000 held-out"
+    with pytest.warns(UserWarning, match=message) as caught:
         model.fit(X, y)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -340,11 +339,7 @@ def cost_risk(threshold):
 def test_guarantee_by_long_simulation(n):
     for model, make, risk in (
         (SelectiveClassifier(given(), target=0.2), calibrated, lambda t: (1 - t) / 2 if t > 0.5 else 0.25),
-        (
-            SelectiveClassifier(given(), target=0.2, risk="false_discovery"),
-            calibrated,
-            lambda t: (1 - t) / 2,
-        ),
+        (SelectiveClassifier(given(), target=0.2, risk="false_discovery"), calibrated, lambda t: (1 - t) / 2),
         (SelectiveClassifier(given(), target=0.164 if n > 3000 else 0.2), coarse, coarse_risk),
         (SelectiveClassifier(given(), target=0.35, risk=COSTS), calibrated, cost_risk),
     ):
@@ -404,9 +399,8 @@ def test_a_class_that_only_the_frozen_estimator_knows():
     y = (P[:, 1] > P[:, 0]).astype(int)
     model = SelectiveClassifier(given((0, 1, 2)), target=0.2, random_state=0).fit(P, y)
     assert model.classes_.tolist() == [0, 1, 2]
-    with pytest.raises(
-        ValueError, match="y contains the class 3, which the fitted FrozenEstimator does not have"
-    ):
+    message = "y contains the class 3, which the fitted FrozenEstimator does not have"
+    with pytest.raises(ValueError, match=message):
         model.fit(P, np.where(y == 1, 3, 0))
 
 
@@ -439,17 +433,17 @@ def test_bad_parameters(params, error, message):
 
 def test_bad_samples():
     X, y = make_classification(n_samples=60, random_state=0)
-    model = SelectiveClassifier(LogisticRegression(), random_state=0)
-    with pytest.raises(ValueError, match=r"sampling weights .* Pass weights='frequency'"):
-        model.fit(X, y, sample_weight=np.full(60, 2))
-    with pytest.raises(ValueError, match="sample_weight must contain whole numbers"):
-        clone(model).set_params(weights="frequency").fit(X, y, sample_weight=np.full(60, 0.5))
-    with pytest.raises(ValueError, match="samples must be independent"):
-        model.fit(X, y, groups=np.arange(60))
-    with pytest.raises(ValueError, match="samples must be independent"):
-        SelectiveClassifier(given()).fit(calibrated(9, np.random.default_rng(0))[0], y[:9], groups=y[:9])
-    with pytest.raises(ValueError, match=r"clusters cannot be used.* Pass one sample of each cluster"):
-        SelectiveClassifier(given()).fit(calibrated(9, np.random.default_rng(0))[0], y[:9], clusters=y[:9])
+    model, fixed = SelectiveClassifier(LogisticRegression(), random_state=0), SelectiveClassifier(given())
+    counted, p = clone(model).set_params(weights="frequency"), calibrated(60, np.random.default_rng(0))[0]
+    for fitted, rows, options, message in (
+        (model, X, {"sample_weight": np.full(60, 2)}, r"sampling weights .* Pass weights='frequency'"),
+        (counted, X, {"sample_weight": np.full(60, 0.5)}, "sample_weight must contain whole numbers"),
+        (model, X, {"groups": np.arange(60)}, "samples must be independent"),
+        (fixed, p, {"groups": y}, "samples must be independent"),
+        (fixed, p, {"clusters": y}, r"clusters cannot be used.* Pass one sample of each cluster"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fitted.fit(rows, y, **options)
     rare = np.zeros(60, int)
     rare[5] = 1
     parts = ([seed, *np.random.default_rng(seed).multinomial(1, [0.75, 0.25], 60)[5]] for seed in range(50))

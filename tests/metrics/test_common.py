@@ -1,10 +1,13 @@
 """Properties that every metric has, generated from the registry."""
 
+from inspect import signature
+
 import numpy as np
 import pytest
 
 from sklearn_calib import metrics
 from tests._registry import METRICS
+from tests._samples import simulated
 
 every_metric = pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
 
@@ -81,6 +84,76 @@ def test_bad_input(arguments, named):
         METRICS[0].call(**(good | arguments))
 
 
+#: Wrong arguments: the error names the first of them, or says what follows.
+BAD_VALUES = {
+    metrics.expected_calibration_error: [
+        *({"n_bins": 0}, {"strategy": "kmeans"}, {"norm": "l3"}, {"debias": True}),
+        {"sample_weight": [0.5, 1], "debias": True, "norm": "l2"},
+        ({"reduction": "samples"}, "reduction.*canonical"),
+    ],
+    metrics.sweep_calibration_error: [{"strategy": "max"}, {"norm": "max"}],
+    metrics.decision_risk_gap: [
+        *({"threshold": threshold} for threshold in (0, 1, 1.5, -0.1, np.nan)),
+        ({"threshold": "least"}, "threshold must be one of 'max' or a number, got 'least'"),
+        ({"recalibration": "increasing"}, "recalibration must be one of"),
+    ],
+    metrics.decision_risk_result: [
+        *({"thresholds": [0.5, threshold]} for threshold in (0, 1, 1.5, -0.1, np.nan)),
+        ({"recalibration": "increasing"}, "recalibration must be one of"),
+    ],
+    metrics.net_benefit: [{"threshold": threshold} for threshold in (0, 1, -0.1, np.nan)],
+    metrics.calibration_decision_loss: [
+        ({"recalibration": "all"}, "recalibration must be one of 'monotone', 'either', 'any', got 'all'")
+    ],
+    metrics.score_decomposition: [{"score": "spherical"}, {"y_proba": [0.1, 1.2]}],
+    metrics.lower_distance_to_calibration: [{"n_bins": 0}, {"n_bins": 10_001}, {"y_proba": [0.2, 1.3]}],
+    metrics.distance_from_calibration: [{"n_bins": 0}, {"n_bins": 10_001}, {"y_proba": [0.2, 1.3]}],
+    metrics.expected_performance: [
+        *({"y_proba": [0.2, np.nan]}, {"y_proba": [0.2, 1.5]}, {"threshold": 1.0}, {"certificate": -0.1}),
+        *({"certificate": np.nan}, {"max_density_ratio": np.inf}, {"cost_false_positive": -1.0}),
+        *(({"max_density_ratio": r}, "max_density_ratio must be at least 1") for r in (0.0, 0.9)),
+        *(({"max_density_ratio": 2.0}, "Pass certificate, too"), {"sample_weight": [1.0]}),
+    ],
+    metrics.kernel_calibration_error: [
+        *({"bandwidth": "mean"}, {"bandwidth": 0.0}, {"reduction": "micro"}, {"sample_weight": [0.5, 1.0]}),
+        {"sample_weight": [0.5, 1.0], "debias": False, "bandwidth": "median"},
+    ],
+    metrics.logit_smoothed_ece: [
+        *({"bandwidth": bandwidth} for bandwidth in (0, np.inf, "wide")),
+        {"noise": "cauchy"},
+    ],
+    metrics.smooth_ece: [
+        *({"bandwidth": bandwidth} for bandwidth in (0, -1, np.nan, np.inf, "silverman")),
+        *({"scale": "log"}, ({"bandwidth": 1e-7}, r"bandwidth=1e-07 is below the smallest")),
+    ],
+    metrics.calibration_summary: [
+        *({"confidence": 1.0}, {"method": "score"}, {"weights": "counts"}, {"y_proba": [0.1, 1.2]}),
+        {"sample_weight": [0.5, 1.0], "weights": "frequency"},
+        ({"sample_weight": [0.5, 1.0], "method": "profile"}, "weights='frequency'"),
+    ],
+}
+BAD_TYPES = {
+    metrics.expected_calibration_error: [{"n_bins": 2.5}, {"n_bins": True}],
+    metrics.net_benefit: [{"threshold": "max"}],
+    metrics.lower_distance_to_calibration: [{"n_bins": 1.5}],
+    metrics.distance_from_calibration: [{"n_bins": 1.5}],
+    metrics.kernel_calibration_error: [{"bandwidth": None}],
+    metrics.logit_smoothed_ece: [{"bandwidth": [0.1]}],
+    metrics.smooth_ece: [{"bandwidth": None}],
+}
+
+
+@pytest.mark.parametrize(("error", "bad"), [(ValueError, BAD_VALUES), (TypeError, BAD_TYPES)])
+def test_bad_parameters(error, bad):
+    for function, cases in bad.items():
+        good = {"y_true": [0, 1], "y_proba": [0.1, 0.2]}
+        good = {name: value for name, value in good.items() if name in signature(function).parameters}
+        for case in cases:
+            arguments, message = case if isinstance(case, tuple) else (case, next(iter(case)))
+            with pytest.raises(error, match=message):
+                function(**(good | arguments))
+
+
 @every_metric
 def test_fractional_weights(case):
     if not case.any_weights:
@@ -91,9 +164,7 @@ def test_fractional_weights(case):
 @pytest.mark.thorough
 @every_metric
 def test_large_sample_agrees_with_its_weighted_summary(case):
-    rng = np.random.default_rng(8)
-    p = np.round(rng.beta(0.7, 1.3, 300_000), 3)
-    y = (rng.random(300_000) < p**1.3).astype(int)
+    y, p = simulated(300_000, "beta", 0.7, 1.3, seed=8, truth=1.3, digits=3)
     keys, counts = np.unique(np.column_stack([y, p]), axis=0, return_counts=True)
     summary = case.call(keys[:, 0].astype(int), keys[:, 1], sample_weight=counts)
     assert case.call(y, p) == pytest.approx(summary, abs=1e-6)

@@ -19,6 +19,7 @@ from sklearn_calib.metrics import (
 )
 from sklearn_calib.scorers import get_scorer
 from tests._references import decision_gap, isotonic_by_extremes
+from tests._samples import simulated
 
 
 def samples():
@@ -95,35 +96,6 @@ def test_bounds_of_the_decision_loss():
         assert loss <= either <= every
 
 
-def test_decisions_by_hand():
-    # at .6, acting on .6 and .7 in vain costs .6 twice
-    y, p = [0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8]
-    assert decision_risk_gap(y, p, threshold="max") == pytest.approx(0.3)
-    # at .1, three samples cost .1 each; the line through both points is .255 at 1/2
-    assert calibration_decision_loss(y, p) == pytest.approx(0.51)
-    # certain and wrong: a payoff of 1 unless that happens, and a constant 1/2 gains all of it
-    assert calibration_decision_loss([1, 0], [0.0, 1.0]) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("eps", [0.1, 0.01, 1e-6])
-def test_example_3_1(eps):
-    # outcome 1 with probability 3/4 at 3/4 - eps, and 0 at 3/4 + eps: the decision is always wrong
-    y, p = [0, 1, 1, 1], [0.75 + eps, *[0.75 - eps] * 3]
-    cutoff = 3 / 16 + 3 / 4 * eps
-    assert cutoff_calibration_error(y, p) == pytest.approx(cutoff)
-    # the best non-decreasing rule always or never acts, the best decreasing one is always right
-    for recalibration, gap, bound in (
-        ("monotone", 3 / 16, cutoff),
-        ("either", 3 / 8, 2 * cutoff),
-        ("any", 3 / 8, 3 / 8 + eps),
-    ):
-        result = decision_risk_result(y, p, thresholds=[0.75], recalibration=recalibration)
-        assert result.risk[0] == pytest.approx(3 / 8)
-        assert result.gap[0] == pytest.approx(gap)
-        assert result.bound == pytest.approx(bound)
-        assert decision_risk_gap(y, p, threshold=0.75, recalibration=recalibration) == pytest.approx(gap)
-
-
 def expected(metric, p, truth):
     """The mean of a metric over all outcomes."""
     total = 0.0
@@ -142,13 +114,7 @@ def test_the_biased_square_of_the_kernel_error_is_truthful():
         assert expected(square, p, truth) >= least - 1e-15
 
 
-@pytest.mark.parametrize(
-    "metric",
-    [
-        partial(decision_risk_gap, threshold="max"),
-        calibration_decision_loss,
-    ],
-)
+@pytest.mark.parametrize("metric", [partial(decision_risk_gap, threshold="max"), calibration_decision_loss])
 def test_pooled_predictions_have_the_same_null_distribution(metric):
     p = np.random.default_rng(0).beta(0.5, 2.0, 20_000)
     pooled = expected_under_calibration(None, p, metric=metric, n_resamples=30, random_state=0)
@@ -159,9 +125,7 @@ def test_pooled_predictions_have_the_same_null_distribution(metric):
 
 
 def test_intervals_of_the_new_errors():
-    rng = np.random.default_rng(0)
-    p = rng.random(500)
-    y = rng.random(500) < p**2
+    y, p = simulated(500, truth=2)
     # the gap at t of the population is the integral of t - x^2 from t to sqrt(t), largest at t = 0.375
     found = confidence_interval(
         y, p, metric=partial(decision_risk_gap, threshold="max"), n_resamples=40, random_state=0
@@ -189,24 +153,6 @@ def test_net_benefit_of_a_published_example():
     model = np.concatenate([np.arange(105) < 72, np.arange(645) < 72]) * 0.5
     for p, published in ((model, 0.064), (np.ones(750) / 2, -0.1466667), (np.zeros(750), 0.0)):
         assert net_benefit(y, p, threshold=0.25) == pytest.approx(published, abs=1e-7)
-
-
-@pytest.mark.parametrize("threshold", [0, 1, -0.1, np.nan, "max"])
-def test_bad_thresholds_of_net_benefit(threshold):
-    with pytest.raises((TypeError, ValueError), match="threshold"):
-        net_benefit([0, 1], [0.1, 0.2], threshold=threshold)
-
-
-def test_bad_options():
-    with pytest.raises(ValueError, match="threshold must be one of 'max' or a number, got 'least'"):
-        decision_risk_gap([0, 1], [0.1, 0.2], threshold="least")
-    with pytest.raises(
-        ValueError, match="recalibration must be one of 'monotone', 'either', 'any', got 'all'"
-    ):
-        calibration_decision_loss([0, 1], [0.1, 0.2], recalibration="all")
-    for function in (decision_risk_gap, decision_risk_result):
-        with pytest.raises(ValueError, match="recalibration must be one of"):
-            function([0, 1], [0.1, 0.2], recalibration="increasing")
 
 
 def test_scorer_of_net_benefit():

@@ -82,18 +82,6 @@ def test_limits():
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ({"score": "spherical"}, "score"),
-        ({"y_proba": [0.1, 1.2]}, "y_proba"),
-    ],
-)
-def test_bad_input(arguments, named):
-    with pytest.raises(ValueError, match=named):
-        score_decomposition(**({"y_true": [0, 1], "y_proba": [0.2, 0.3]} | arguments))
-
-
 def test_partition_of_murphy_by_hand():
     # forecasts .2 (1 event of 4) and .8 (5 of 6); event frequency .6
     y, p = [1, 0, 0, 0, 1, 1, 1, 1, 1, 0], [0.2] * 4 + [0.8] * 6

@@ -1,4 +1,4 @@
-"""Lower distance against the transport program of its definition, interval error against enumeration."""
+"""Distances from calibration against the programs of their definitions, interval error by enumeration."""
 
 import itertools
 
@@ -12,7 +12,10 @@ from sklearn_calib.metrics import (
     distance_from_calibration,
     interval_calibration_error,
     lower_distance_to_calibration,
+    smooth_calibration_error,
 )
+from tests._references import lipschitz_program
+from tests._samples import simulated
 
 
 def transport_program(y, p, w, grid):
@@ -107,16 +110,6 @@ def test_the_text_contains_the_error_of_the_grid():
     assert "0.0025" in found._repr_html_()
 
 
-def test_finer_grids_approach_from_above():
-    y, p, _ = sample(7, largest=60)
-    fine = lower_distance_to_calibration(y, p, pos_label=1, n_bins=480)
-    before = np.inf
-    for n_bins in (60, 120, 240):
-        value = lower_distance_to_calibration(y, p, pos_label=1, n_bins=n_bins)
-        assert fine - 1e-9 <= value <= min(fine + 0.5 / n_bins, before) + 1e-9
-        before = value
-
-
 def test_only_more_predictions_than_bins_are_gathered():
     y, p = np.tile([0, 1], 6), np.linspace(0.4, 0.6, 12)
     for n_bins in (12, 13, 30):
@@ -126,9 +119,7 @@ def test_only_more_predictions_than_bins_are_gathered():
 
 def test_many_predictions():
     """Gathering moves the lower distance by no more than it says, and the interval error only upwards."""
-    rng = np.random.default_rng(0)
-    p = rng.random(200)
-    y = (rng.random(200) < 0.5 + 0.4 * np.sin(12 * p)).astype(int)
+    y, p = simulated(200, truth=lambda p: 0.5 + 0.4 * np.sin(12 * p))
     exact = lower_distance_to_calibration(y, p, n_bins=200)
     coarse = distance_from_calibration(y, p, n_bins=50)
     assert coarse.lower == max(coarse.transport - coarse.resolution, coarse.smooth / 2)
@@ -151,13 +142,27 @@ def test_no_error_of_gathered_predictions_is_above_one():
     assert distance_from_calibration(y, p, pos_label=1).interval == 1
 
 
-@pytest.mark.parametrize("function", [lower_distance_to_calibration, distance_from_calibration])
-def test_bad_input(function):
-    with pytest.raises(ValueError, match="n_bins"):
-        function([0, 1], [0.2, 0.3], n_bins=0)
-    with pytest.raises(ValueError, match="n_bins"):
-        function([0, 1], [0.2, 0.3], n_bins=10_001)
-    with pytest.raises(TypeError, match="n_bins"):
-        function([0, 1], [0.2, 0.3], n_bins=1.5)
-    with pytest.raises(ValueError, match="y_proba"):
-        function([0, 1], [0.2, 1.3])
+@pytest.mark.parametrize("seed", range(16))
+def test_equals_the_linear_program(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 60))
+    p = rng.random(n) if seed % 2 else rng.integers(0, 11, n) / 10
+    y = (rng.random(n) < p ** rng.uniform(0.1, 5)).astype(int)
+    w = rng.integers(1, 5, n)
+    value = smooth_calibration_error(y, p, sample_weight=w)
+    assert value == pytest.approx(lipschitz_program(y, p, w), abs=1e-12)
+
+
+def test_predictions_that_the_smallest_numbers_part():
+    # no Lipschitz function can tell them apart: what is left is the residual of all
+    p = np.array([0.0, 5e-324, 1e-323, 1.5e-323])
+    assert smooth_calibration_error([1, 0, 1, 0], p) == pytest.approx(0.5)
+
+
+def test_extremes():
+    assert smooth_calibration_error([0, 0], [1.0, 1.0]) == 1.0
+    # u = -1 at 1 and u = 0 at 0: mass at 0 is met by a residual of 1 there
+    y, p = [0, 1], [1.0, 0.0]
+    assert smooth_calibration_error(y, p) == pytest.approx(
+        lipschitz_program(np.array(y), np.array(p), np.ones(2))
+    )

@@ -80,47 +80,6 @@ def test_equals_the_statistic_of_the_test(n_classes):
         assert kce(y, p, bandwidth=bandwidth, squared=True) == pytest.approx(result.statistic, abs=1e-12)
 
 
-def test_by_hand():
-    # two rows, residuals .4 and -.6, a distance of .2 apart
-    value = kce([1, 0], [0.6, 0.6], debias=True, squared=True)
-    assert value == pytest.approx(0.4 * -0.6)
-    assert kce([1, 0], [0.6, 0.6]) == 0.0
-    value = kce([1, 0], [0.6, 0.8], debias=False, squared=True)
-    assert value == pytest.approx((0.16 + 0.64 - 2 * 0.32 * math.exp(-0.2)) / 4)
-    # certain of the wrong class of three
-    assert kce([0, 0], [[0.0, 1.0, 0.0]] * 2) == pytest.approx(math.sqrt(2))
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_square_is_unbiased_under_calibration(n_classes):
-    """Exact expectation over all labels."""
-    rng = np.random.default_rng(0)
-    n = 4
-    p = rng.dirichlet(np.ones(n_classes), size=n)
-    total = 0.0
-    for code in range(n_classes**n):
-        y = np.array([code // n_classes**i % n_classes for i in range(n)])
-        chance = float(np.prod(p[np.arange(n), y]))
-        total += chance * kce(y, p, squared=True, pos_label=1 if n_classes == 2 else None)
-    assert total == pytest.approx(0.0, abs=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "named"),
-    [
-        ({"bandwidth": "mean"}, ValueError, "bandwidth"),
-        ({"bandwidth": 0.0}, ValueError, "bandwidth"),
-        ({"bandwidth": None}, TypeError, "bandwidth"),
-        ({"reduction": "micro"}, ValueError, "reduction"),
-        ({"sample_weight": [0.5, 1.0]}, ValueError, "sample_weight"),
-        ({"sample_weight": [0.5, 1.0], "debias": False, "bandwidth": "median"}, ValueError, "sample_weight"),
-    ],
-)
-def test_bad_input(arguments, error, named):
-    with pytest.raises(error, match=named):
-        kce([0, 1], [0.2, 0.3], **arguments)
-
-
 def test_canonical_scorer():
     """All classes at once, also where the fold lacks one."""
     y, p = sample(3)

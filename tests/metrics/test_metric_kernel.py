@@ -5,58 +5,47 @@ from functools import partial
 import numpy as np
 import pytest
 
+from sklearn_calib import metrics
 from sklearn_calib.inference import ConsistencyTest, confidence_interval, expected_under_calibration
-from sklearn_calib.metrics import (
-    MetricKernel,
-    calibration_decision_loss,
-    calibration_loss,
-    cutoff_calibration_error,
-    decision_risk_gap,
-    expected_calibration_error,
-    integrated_calibration_index,
-    logit_smoothed_ece,
-    net_benefit,
-    refinement_loss,
-    smooth_calibration_error,
-    smooth_ece,
-)
 from sklearn_calib.metrics._metric_kernel import bind_kernel, declaration
 from sklearn_calib.metrics._names import as_metric, metric_names
+from tests._samples import simulated
+from tests._tiers import thorough
 
 NORMS = [("l1", False), ("l2", False), ("max", False), ("l2", True)]
 BINNED = [
-    partial(expected_calibration_error, n_bins=n_bins, strategy=strategy, norm=norm, debias=debias)
+    partial(metrics.expected_calibration_error, n_bins=n_bins, strategy=strategy, norm=norm, debias=debias)
     for strategy in ("uniform", "quantile")
     for n_bins, (norm, debias) in zip((4, 4, 15, 4), NORMS, strict=True)
-] + [partial(expected_calibration_error, n_bins=1)]
+] + [partial(metrics.expected_calibration_error, n_bins=1)]
 EXACT = [
-    cutoff_calibration_error,
-    decision_risk_gap,
-    partial(decision_risk_gap, threshold=0.05),
-    partial(decision_risk_gap, threshold=0.97),
-    partial(decision_risk_gap, threshold="max"),
-    partial(decision_risk_gap, threshold="max", recalibration="any"),
-    partial(decision_risk_gap, recalibration="either"),
-    partial(decision_risk_gap, threshold=0.3, recalibration="any"),
-    calibration_decision_loss,
-    partial(calibration_decision_loss, recalibration="any"),
-    expected_calibration_error,
+    metrics.cutoff_calibration_error,
+    metrics.decision_risk_gap,
+    partial(metrics.decision_risk_gap, threshold=0.05),
+    partial(metrics.decision_risk_gap, threshold=0.97),
+    partial(metrics.decision_risk_gap, threshold="max"),
+    partial(metrics.decision_risk_gap, threshold="max", recalibration="any"),
+    partial(metrics.decision_risk_gap, recalibration="either"),
+    partial(metrics.decision_risk_gap, threshold=0.3, recalibration="any"),
+    metrics.calibration_decision_loss,
+    partial(metrics.calibration_decision_loss, recalibration="any"),
+    metrics.expected_calibration_error,
     *BINNED,
-    calibration_loss,
-    partial(net_benefit, threshold=0.3),
-    partial(refinement_loss, score="log_loss"),
-    integrated_calibration_index,
+    metrics.calibration_loss,
+    partial(metrics.net_benefit, threshold=0.3),
+    partial(metrics.refinement_loss, score="log_loss"),
+    metrics.integrated_calibration_index,
 ]
 SMOOTHED = [
-    smooth_ece,
-    partial(smooth_ece, pos_label=1, bandwidth="auto"),
-    partial(smooth_ece, bandwidth=0.05),
-    partial(smooth_ece, bandwidth=3.0),
-    partial(smooth_ece, scale="logit", bandwidth=0.3),
-    logit_smoothed_ece,
-    partial(logit_smoothed_ece, bandwidth=0.4),
+    metrics.smooth_ece,
+    partial(metrics.smooth_ece, pos_label=1, bandwidth="auto"),
+    partial(metrics.smooth_ece, bandwidth=0.05),
+    partial(metrics.smooth_ece, bandwidth=3.0),
+    partial(metrics.smooth_ece, scale="logit", bandwidth=0.3),
+    metrics.logit_smoothed_ece,
+    partial(metrics.logit_smoothed_ece, bandwidth=0.4),
 ]
-SLOW = [partial(smooth_ece, scale="logit")]
+SLOW = [partial(metrics.smooth_ece, scale="logit")]
 DRAWS = 3
 
 
@@ -146,7 +135,7 @@ def test_logit_axis_agrees(metric, kind):
 
 def test_few_samples_of_predictions_far_apart_on_the_logit_axis():
     # much farther than the kernel reaches
-    metric = partial(smooth_ece, scale="logit", bandwidth=0.05)
+    metric = partial(metrics.smooth_ece, scale="logit", bandwidth=0.05)
     prob = np.array([0.001, 0.2, 0.5, 0.55, 0.999])
     count, positives = samples(prob, "ties")
     found = evaluator(metric, prob, float(count.sum()))(count, positives)
@@ -157,12 +146,12 @@ def test_few_samples_of_predictions_far_apart_on_the_logit_axis():
     "metric",
     [
         lambda y, p: 0.5,
-        smooth_calibration_error,
-        partial(smooth_ece, [0, 1]),
-        partial(smooth_ece, pos_label=0),
-        partial(smooth_ece, sample_weight=[1.0]),
-        partial(logit_smoothed_ece, noise="uniform"),
-        partial(logit_smoothed_ece, bandwidth=1e-5),
+        metrics.smooth_calibration_error,
+        partial(metrics.smooth_ece, [0, 1]),
+        partial(metrics.smooth_ece, pos_label=0),
+        partial(metrics.smooth_ece, sample_weight=[1.0]),
+        partial(metrics.logit_smoothed_ece, noise="uniform"),
+        partial(metrics.logit_smoothed_ece, bandwidth=1e-5),
     ],
 )
 def test_what_is_not_known_is_left_to_the_loop(metric):
@@ -183,13 +172,11 @@ def test_a_metric_of_the_user_declares_a_kernel():
         weight = np.ones(len(y_true)) if sample_weight is None else sample_weight
         return abs(weight @ (np.asarray(y_true) - y_proba) / weight.sum()) ** power
 
-    @MetricKernel(make)
+    @metrics.MetricKernel(make)
     def fast(y_true, y_proba, sample_weight=None, power=1.0):
         return plain(y_true, y_proba, sample_weight, power)
 
-    rng = np.random.default_rng(3)
-    p = rng.random(60)
-    y = (rng.random(60) < p**2).astype(int)
+    y, p = simulated(60, seed=3, truth=2)
     options = {"n_resamples": 39, "random_state": 0}
     for power in (1.0, 2.0):
         ours, theirs = (partial(metric, power=power) for metric in (fast, plain))
@@ -209,27 +196,25 @@ def test_a_metric_of_the_user_declares_a_kernel():
 def test_reductions_of_a_binary_problem():
     """One that changes a binary problem is left to the loop, one that does not is known."""
     prob = np.array([0.2, 0.4])
-    assert evaluator(partial(smooth_ece, reduction="confidence"), prob, 2.0) is None
-    assert evaluator(partial(smooth_ece, reduction="classwise", labels=None), prob, 2.0) is not None
+    assert evaluator(partial(metrics.smooth_ece, reduction="confidence"), prob, 2.0) is None
+    assert evaluator(partial(metrics.smooth_ece, reduction="classwise", labels=None), prob, 2.0) is not None
 
 
 @pytest.mark.parametrize(
     "metric",
     [
-        smooth_ece,
+        metrics.smooth_ece,
         EXACT[0],
-        *(pytest.param(metric, marks=pytest.mark.thorough) for metric in (*EXACT[1:5], logit_smoothed_ece)),
+        *(thorough(metric) for metric in (*EXACT[1:5], metrics.logit_smoothed_ece)),
     ],
     ids=identity,
 )
 def test_floor_test_and_interval_are_those_of_the_loop(metric):
-    @MetricKernel(calibration_error=True)
+    @metrics.MetricKernel(calibration_error=True)
     def loop(y_true, y_proba, sample_weight=None):
         return metric(y_true, y_proba, sample_weight=sample_weight)
 
-    rng = np.random.default_rng(2)
-    p = rng.random(70).round(2)
-    y = (rng.random(70) < p**1.3).astype(int)
+    y, p = simulated(70, seed=2, truth=1.3, digits=2)
     ours, theirs = (
         expected_under_calibration(None, p, metric=m, random_state=0, n_resamples=40) for m in (metric, loop)
     )
@@ -260,4 +245,4 @@ def test_calibration_errors_are_declared():
                 name in ("net_benefit", "roc_auc", "roc_auc_score")
             )
     assert not declaration(lambda y, p: 0.0).calibration_error
-    assert declaration(MetricKernel(calibration_error=True)(lambda y, p: 0.0)).calibration_error
+    assert declaration(metrics.MetricKernel(calibration_error=True)(lambda y, p: 0.0)).calibration_error

@@ -97,10 +97,7 @@ def test_many_rows_of_one_value(case, p):
 
 
 @_strategies.more
-@given(
-    sample=_strategies.samples(y=_strategies.outcomes),
-    s=st.sampled_from([0.01, 0.3, 2.0]),
-)
+@given(sample=_strategies.samples(y=_strategies.outcomes), s=st.sampled_from([0.01, 0.3, 2.0]))
 def test_kernel_error_is_a_double_loop(sample, s):
     y, p, w = sample
     found = metrics.kernel_calibration_error(y, p, sample_weight=w, pos_label=1, bandwidth=s, debias=False)

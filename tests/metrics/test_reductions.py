@@ -138,15 +138,3 @@ def test_bad_input(case):
     for arguments, named in BAD_INPUT:
         with pytest.raises(ValueError, match=named):
             case.call(**(good | arguments))
-
-
-@every_metric
-def test_copies_of_a_sample_of_one_class(case):
-    """Certain and right of one of three classes: no error; certain and wrong: two classes are off."""
-    p = np.eye(3)[[1, 1, 1]]
-    assert case.call([1, 1, 1], p, reduction="classwise") == pytest.approx(0.0, abs=1e-6)
-    assert case.call([1, 1, 1], p, reduction="confidence") == pytest.approx(0.0, abs=1e-6)
-    if "threshold" not in case.params and "debias" not in case.params:
-        expected = np.sqrt(2 / 3) if case.root else 2 / 3
-        assert case.call([2, 2, 2], p, reduction="classwise") == pytest.approx(expected, abs=1e-6)
-        assert case.call([2, 2, 2], p, reduction="confidence") == pytest.approx(1.0, abs=1e-6)

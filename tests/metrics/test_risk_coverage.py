@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib.metrics import area_under_risk_coverage, risk_coverage_curve
+from tests._samples import simulated
 
 
 def mean_over_orders(right, confidence):
@@ -102,9 +103,7 @@ def test_confidence_without_information_has_the_error_rate():
 
 
 def test_many_samples_agree_with_a_sum_over_ranks():
-    rng = np.random.default_rng(0)
-    p = rng.random(100_000)
-    y = (rng.random(100_000) < p).astype(int)
+    y, p = simulated(100_000)
     wrong = 1 - y[np.argsort(-p)]
     expected = np.mean(np.cumsum(wrong) / np.arange(1, 100_001))
     assert area_under_risk_coverage(y, p, reduction="classwise") == pytest.approx(expected, abs=1e-12)

@@ -6,12 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from sklearn.metrics import get_scorer as sklearn_scorer
 
-from sklearn_calib.inference import (
-    ConsistencyTest,
-    compare_models,
-    confidence_interval,
-    expected_under_calibration,
-)
+from sklearn_calib import inference
 from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.plot import ComparisonDisplay
@@ -35,19 +30,12 @@ def forecast():
 
 @pytest.mark.parametrize(
     ("given", "meant"),
-    [
-        ("auc", "roc_auc"),
-        ("ECE", "expected_calibration_error"),
-        ("brier", "brier_score"),
-        ("logloss", "log_loss"),
-        ("smoth_ece", "smooth_ece"),
-        ("", None),
-        ("accuracy", None),
-    ],
-)
+    [("auc", "roc_auc"), ("ECE", "expected_calibration_error"), ("brier", "brier_score"),
+     ("logloss", "log_loss"), ("smoth_ece", "smooth_ece"), ("", None), ("accuracy", None)],
+)  # fmt: skip
 def test_the_name_that_is_meant_is_suggested(given, meant, forecast):
     with pytest.raises(ValueError, match=f"metric='{given}' is not the name of a metric") as caught:
-        confidence_interval(*forecast[:2], metric=given)
+        inference.confidence_interval(*forecast[:2], metric=given)
     suggested = str(caught.value).partition("Did you mean ")[2].split("?")[0]
     assert suggested == ("" if meant is None else repr(meant))
 
@@ -58,7 +46,7 @@ def test_scores_are_those_of_scikit_learn(name, forecast):
     expected = NAMES[name]
 
     def estimate(y, p, **given):
-        return confidence_interval(
+        return inference.confidence_interval(
             y, p, metric=name, method="bootstrap", n_resamples=40, random_state=0, **given
         ).estimate
 
@@ -71,8 +59,8 @@ def test_three_classes_and_a_class_that_is_missing():
     p = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]])
 
     def value(metric, y, p):
-        given = {"metric": metric, "n_resamples": 19, "random_state": 0}
-        return compare_models(y, {"a": p, "b": p}, **given).models[0].estimate
+        given = {"metric": metric, "n_resamples": 19, "random_state": 0, "intervals": False}
+        return inference.compare_models(y, {"a": p, "b": p}, **given).models[0].estimate
 
     def log(y, p):
         return value("log_loss", y, p)
@@ -90,21 +78,19 @@ def test_three_classes_and_a_class_that_is_missing():
 def test_names_and_functions_give_the_same_inference(name, forecast):
     y, p, _ = forecast
     y, p = y[:40], np.clip(p[:40], 0.01, 0.99)
-    function = {
-        **NAMES,
-        "log_loss": lambda y, p: log_loss(y, p, labels=[0, 1]),
-        "smooth_ece": smooth_ece,
-    }[name]
+    function = {**NAMES, "log_loss": lambda y, p: log_loss(y, p, labels=[0, 1]), "smooth_ece": smooth_ece}[
+        name
+    ]
     by_name, by_function = (
-        expected_under_calibration(None, p, metric=metric, n_resamples=19, random_state=0)
+        inference.expected_under_calibration(None, p, metric=metric, n_resamples=19, random_state=0)
         for metric in (name, function)
     )
     np.testing.assert_allclose(by_name.values, by_function.values, rtol=1e-12)
-    tests = [ConsistencyTest(metric, n_resamples=19, random_state=0) for metric in (name, function)]
+    tests = [inference.ConsistencyTest(metric, n_resamples=19, random_state=0) for metric in (name, function)]
     assert tests[0].test(y, p**2).pvalue == tests[1].test(y, p**2).pvalue
     models = {"a": p, "b": p**2}
     options = {"n_resamples": 39, "intervals": False}
-    found, other = (compare_models(y, models, metric=m, **options) for m in (name, function))
+    found, other = (inference.compare_models(y, models, metric=m, **options) for m in (name, function))
     assert found.pairs[0].difference == pytest.approx(other.pairs[0].difference, rel=1e-12)
     assert found.pairs[0].pvalue == other.pairs[0].pvalue
     assert found.models[0].estimate == pytest.approx(function(y, p), rel=1e-12)

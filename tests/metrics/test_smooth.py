@@ -1,16 +1,21 @@
-"""Smooth ECE against quadrature of its definition and the theory of the paper."""
+"""Smooth ECE against quadrature, the theory and the figures of the paper; one sample and many at once."""
 
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import norm
 
+from sklearn_calib._core._smoothing import CosineProjection, smoothed_errors
 from sklearn_calib.metrics import (
+    expected_calibration_error,
     logit_smoothed_ece,
     smooth_ece,
     smooth_ece_result,
 )
+from sklearn_calib.metrics._smooth import _fixed_points
+from tests._data import outside_data
 from tests._references import absolute_integral, folded_gaussian_sum, smooth_ece_at
+from tests._samples import simulated
 
 
 def sample(seed=0, n=30):
@@ -37,32 +42,6 @@ def test_automatic_bandwidth_is_the_fixed_point(seed):
     assert smooth_ece_at(y, p, w, result.value) == pytest.approx(result.value, abs=1e-6)
 
 
-def test_mass_at_the_ends_counts_in_full():
-    # a saturated network: the folded noise of a prediction of exactly 0 or 1 has all its mass inside
-    y, p = np.array([0, 1, 1, 0, 1]), np.array([0.0, 0.0, 1.0, 1.0, 1.0])
-    for s in (0.01, 0.1, 0.5):
-        expected = smooth_ece_at(y, p, np.ones(5), s)
-        assert smooth_ece(y, p, bandwidth=s) == pytest.approx(expected, abs=1e-6)
-    # far apart compared with s, the two ends do not interact: |1/2 * 2/5| + |1/3 * 3/5|
-    assert smooth_ece(y, p, bandwidth=0.01) == pytest.approx(0.4, abs=1e-9)
-
-
-@pytest.mark.parametrize("s", [0.01, 0.1, 0.5])
-@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
-def test_point_mass(s, p):
-    y = [0, 0, 0, 1]
-    assert smooth_ece(y, [p] * 4, bandwidth=s) == pytest.approx(abs(p - 0.25), abs=1e-9)
-    assert smooth_ece(y, [p] * 4) == pytest.approx(abs(p - 0.25), abs=1e-8)
-
-
-@pytest.mark.parametrize("eps", [1e-3, 0.01, 0.1])
-@pytest.mark.parametrize("s", [0.02, 0.05])
-def test_two_points(eps, s):
-    # y = 0 above and y = 1 below one half, residual -+(1/2 + eps): overlap of two Gaussians 2 eps apart
-    value = smooth_ece([1, 0], [0.5 - eps, 0.5 + eps], bandwidth=s)
-    assert value == pytest.approx((0.5 + eps) * (2 * norm.cdf(eps / s) - 1), abs=1e-6)
-
-
 @pytest.mark.parametrize(("k", "a"), [(1, 0.3), (3, 0.2), (5, 0.15)])
 @pytest.mark.parametrize("s", [0.02, 0.1, 0.3])
 def test_cosine_residual(k, a, s):
@@ -75,14 +54,6 @@ def test_cosine_residual(k, a, s):
     assert value == pytest.approx(2 / np.pi * a * np.exp(-((np.pi * k * s) ** 2) / 2), abs=1e-6)
 
 
-def test_does_not_increase_with_the_bandwidth():
-    # Lemma 1
-    for seed in range(2):
-        y, p, w = sample(seed)
-        values = [smooth_ece(y, p, sample_weight=w, bandwidth=s) for s in np.geomspace(1e-3, 2, 40)]
-        assert (np.diff(values) <= 1e-7).all()
-
-
 def test_perfect_groups_have_no_error_at_any_scale():
     y, p = [0, 1, 1, 1, 1, 0], [0.5, 0.5, 0.75, 0.75, 0.75, 0.75]
     assert smooth_ece(y, p) == pytest.approx(0, abs=1e-12)
@@ -93,9 +64,7 @@ def test_perfect_groups_have_no_error_at_any_scale():
 
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 def test_curve_and_density(scale):
-    rng = np.random.default_rng(2)
-    p = rng.beta(2, 3, 150)
-    y = (rng.random(150) < p**1.4).astype(int)
+    y, p = simulated(150, "beta", 2, 3, seed=2, truth=1.4)
     result = smooth_ece_result(y, p, scale=scale)
     assert result.scale == scale
     assert (np.diff(result.grid) > 0).all()
@@ -131,15 +100,6 @@ def test_area_below_the_curve_is_its_definition(s):
         expected = trapezoid(np.abs(events - t * mass), t) / w.sum()
         assert result.curve_error == pytest.approx(expected, abs=1e-6)
         assert abs(result.curve_error - result.value) <= np.sqrt(2 / np.pi) * s
-
-
-def test_area_below_the_curve_by_hand():
-    # calibrated predictions of 1/2: the curve is 1/2, and the mean distance of 1/2 + s N from it E |s N|
-    result = smooth_ece_result([0, 1], [0.5, 0.5], bandwidth=0.05)
-    assert result.value == pytest.approx(0.0, abs=1e-12)
-    assert result.curve_error == pytest.approx(np.sqrt(2 / np.pi) * 0.05, abs=1e-6)
-    # all events at 1/2: the curve is 1
-    assert smooth_ece_result([1, 1], [0.5, 0.5], bandwidth=0.05).curve_error == pytest.approx(0.5, abs=1e-9)
 
 
 @pytest.mark.parametrize("s", [0.01, 0.3, 3.0, 300.0])
@@ -180,9 +140,7 @@ def test_density_is_not_negative_by_rounding():
 
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 def test_a_guess_from_some_rows_changes_nothing(scale):
-    rng = np.random.default_rng(2)
-    p = rng.beta(0.7, 0.9, 100_000)
-    y = (rng.random(100_000) < p**1.2).astype(int)
+    y, p = simulated(100_000, "beta", 0.7, 0.9, seed=2, truth=1.2)
     expected = smooth_ece(y, p, scale=scale)
     # even where these rows mislead: sorted, with an error that is not the same everywhere
     order = np.argsort(p)
@@ -197,16 +155,94 @@ def test_a_wide_kernel_sees_the_mean_residual_only():
     assert smooth_ece(y, p, bandwidth=1e300) == pytest.approx(abs(np.mean(y - p)))
 
 
-@pytest.mark.parametrize("bandwidth", [0, -1, np.nan, np.inf, "silverman"])
-def test_bad_bandwidth(bandwidth):
-    with pytest.raises(ValueError, match="bandwidth"):
-        smooth_ece([0, 1], [0.1, 0.2], bandwidth=bandwidth)
+def residuals(n, r, seed=0, power=1.0):
+    """Return sorted predictions and the mean residuals of r samples of outcomes."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.random(n))
+    return x, ((rng.random((n, r)) < x[:, None] ** power) - x[:, None]) / n
 
 
-def test_other_bad_parameters():
-    with pytest.raises(TypeError, match="bandwidth"):
-        smooth_ece([0, 1], [0.1, 0.2], bandwidth=None)
-    with pytest.raises(ValueError, match="scale"):
-        smooth_ece([0, 1], [0.1, 0.2], scale="log")
-    with pytest.raises(ValueError, match=r"bandwidth=1e-07 is below the smallest"):
-        smooth_ece([0, 1], [0.1, 0.2], bandwidth=1e-7)
+def error_by_quadrature(x, mass, s, nodes=20_001):
+    t = np.linspace(0, 1, nodes)
+    values = np.abs(folded_gaussian_sum(t, x, mass, s))
+    return float((values[1:] + values[:-1]).sum() / 2 / (nodes - 1))
+
+
+def test_errors_are_the_integrals():
+    x, mass = residuals(20, 6)
+    s = np.array([0.02, 0.03, 0.1, 0.5, 0.04, 1.0])
+    errors = smoothed_errors(CosineProjection(x)(mass, 0.02), s)
+    expected = [error_by_quadrature(x, mass[:, j], s[j]) for j in range(6)]
+    np.testing.assert_allclose(errors, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("power", [1.0, 3.0])
+def test_fixed_points_solve_the_definition(power):
+    x, mass = residuals(30, 40, power=power)
+    found = _fixed_points(CosineProjection(x), mass, 1.0)
+    for j in range(0, 40, 8):
+        # the error falls as the scale rises, so that it crosses the scale once
+        below, above = found[j] - 2e-6, found[j] + 2e-6
+        assert error_by_quadrature(x, mass[:, j], below, 4001) > below
+        assert error_by_quadrature(x, mass[:, j], above, 4001) < above
+
+
+def test_fixed_points_on_a_longer_axis():
+    x, mass = residuals(50, 20)
+    found = _fixed_points(CosineProjection(x), mass, 12.0)
+    errors = smoothed_errors(CosineProjection(x)(mass, found.min() / 12), found / 12)
+    np.testing.assert_allclose(errors, found, atol=1e-6)
+
+
+def test_fixed_points_of_every_size_at_once():
+    """Samples whose bandwidths differ by orders of magnitude, and some that have none."""
+    x = np.linspace(0, 1, 400)
+    sign = np.where(np.arange(400) % 2, 1.0, -1.0)
+    one_sign = [np.zeros(400), np.full(400, -1e-3), x / 400]
+    mass = np.stack([*one_sign, 1e-9 * sign, 1e-6 * sign, 1e-3 * sign], axis=1)
+    twice = _fixed_points(CosineProjection(x), np.repeat(mass, 4, axis=1), 1.0).reshape(6, 4)
+    assert np.ptp(twice, axis=1).max() < 1e-6
+    found = twice[:, 0]
+    assert found[0] == 0
+    assert found[1] == pytest.approx(0.4)
+    assert found[2] == pytest.approx(x.mean())
+    # alternating masses cancel where the scale is above their distance; finer ones than 2**-14 are not tried
+    assert found[3] < 1e-6
+    assert found[4] == pytest.approx(error_by_quadrature(x, mass[:, 4], max(found[4], 2.0**-14)), abs=1e-6)
+    assert found[5] == pytest.approx(error_by_quadrature(x, mass[:, 5], found[5]), abs=1e-6)
+    assert found[4] < 1e-3 < found[5]
+
+
+def test_few_fine_samples_among_coarse_ones():
+    """What needs a finer scale than most of the others is looked at again."""
+    x, coarse = residuals(800, 6, power=3.0)
+    fine = np.where(np.arange(800) % 2, 1.0, -1.0)[:, np.newaxis] * np.array([2e-4, 4e-4])
+    mass = np.hstack([coarse, fine])
+    project = CosineProjection(x)
+    found = _fixed_points(project, mass, 1.0)
+    for j in (0, 6, 7):
+        assert found[j] == pytest.approx(_fixed_points(project, mass[:, [j]], 1.0)[0], abs=1e-6)
+    assert found[6] < found[7] < 0.2 * found[:6].min()
+    errors = smoothed_errors(project(mass[:, 6:], found[6]), found[6:])
+    np.testing.assert_allclose(errors, found[6:], atol=1e-6)
+
+
+@pytest.mark.parametrize("place", [lambda p: p, lambda p: 1 - p], ids=["0", "1"])
+def test_predictions_on_a_part_of_the_axis(place):
+    """Only the part around the predictions is smoothed if the errors are small: the value is the same."""
+    rng = np.random.default_rng(0)
+    p = np.sort(place(0.4 * rng.random(3000) ** 25))
+    evaluate = smooth_ece.metric_kernel.make(p, 3000.0)
+    for event in (rng.random(3000) < p, p > np.median(p)):
+        y = event.astype(float)
+        found = evaluate(np.ones((3000, 1)), y[:, np.newaxis])[0]
+        assert found == pytest.approx(smooth_ece(y, p), abs=1e-7)
+
+
+def test_resnet34_on_imagenet():
+    # Figure 2(a): both errors .078
+    source = outside_data("imagenet_confidences", "timm_resnet34.npz")
+    data = np.load(source)
+    correct, confidence = data["correct"], data["conf"]
+    assert expected_calibration_error(correct, confidence) == pytest.approx(0.0780, abs=5e-5)
+    assert smooth_ece(correct, confidence) == pytest.approx(0.0779, abs=5e-5)

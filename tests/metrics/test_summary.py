@@ -15,6 +15,7 @@ from sklearn_calib._core._recalibration import LogitOutcomes
 from sklearn_calib._core._smooth_logistic import smooth_frequency
 from sklearn_calib.metrics import calibration_summary, integrated_calibration_index
 from sklearn_calib.metrics._summary import _weighted_quantile
+from tests._samples import simulated
 
 
 def sample(seed, n=150):
@@ -66,8 +67,9 @@ def test_intercept_and_slope(seed):
         (found.slope, both[1], math.sqrt(covariance[1, 1])),
     ):
         assert estimate.estimate == pytest.approx(value, abs=1e-6)
-        assert estimate.upper - value == pytest.approx(z * error, rel=1e-4)
-        assert value - estimate.lower == pytest.approx(z * error, rel=1e-4)
+        assert estimate.method == "profile"
+        # of the order of the intervals of Wald
+        assert (estimate.upper - estimate.lower) / 2 == pytest.approx(z * error, rel=0.05)
 
 
 @pytest.mark.parametrize("by_class", [False, True])
@@ -123,8 +125,7 @@ def test_profile_intervals(seed):
     """At both ends the best fit with that parameter is as much worse as the chi-squared quantile says."""
     y, p, w = sample(seed, n=60)
     x = log_odds(p)
-    found = calibration_summary(y, p, sample_weight=w, weights="frequency", confidence=0.9, method="profile")
-    wald = calibration_summary(y, p, sample_weight=w, weights="frequency", confidence=0.9)
+    found = calibration_summary(y, p, sample_weight=w, weights="frequency", confidence=0.9)
 
     def loss(a, b):
         return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -1, 1) * (a + b * x))))
@@ -140,14 +141,25 @@ def test_profile_intervals(seed):
     best = loss(found.intercept.estimate, 1.0)
     for end in (found.intercept.lower, found.intercept.upper):
         assert 2 * (loss(end, 1.0) - best) == pytest.approx(limit, abs=1e-8)
-    for ours, theirs in (
-        (found.slope, wald.slope),
-        (found.intercept, wald.intercept),
-        (found.slope_intercept, wald.slope_intercept),
-    ):
-        assert ours.estimate == theirs.estimate
-        assert ours.lower < ours.estimate < ours.upper
-        assert ours.lower == pytest.approx(theirs.lower, abs=0.2 * (theirs.upper - theirs.lower))
+    for each in (found.slope, found.intercept, found.slope_intercept):
+        assert each.lower < each.estimate < each.upper
+
+
+def test_intervals_of_many_distinct_predictions_are_those_of_all():
+    """They come from bins of neighbours, around the exact estimates."""
+    rng = np.random.default_rng(3)
+    p = expit(rng.normal(-5, 1.5, 6000))
+    y = (rng.random(6000) < expit(0.8 * logit(p))).astype(int)
+    found = calibration_summary(y, p)
+
+    def loss(b):
+        eta = b * logit(p)
+        best = minimize_scalar(lambda a: np.sum(np.logaddexp(0, a + eta) - y * (a + eta)), bracket=(-2, 2))
+        return best.fun
+
+    least = loss(found.slope.estimate)
+    for end in (found.slope.lower, found.slope.upper):
+        assert 2 * (loss(end) - least) == pytest.approx(norm.ppf(0.975) ** 2, rel=1e-3)
 
 
 def spline_reference(y, p, w, quantiles):
@@ -241,11 +253,13 @@ def test_curve_with_one_knot():
 def test_equal_predictions_have_an_intercept_and_no_slope():
     y = np.repeat([0, 1], [60, 20])
     found = calibration_summary(y, np.full(80, 0.4), confidence=0.95)
-    # logit of 1/4 less that of 2/5, and a variance of 1 / (80 (1/4) (3/4)) = 1/15
+    # logit of 1/4 less that of 2/5
     assert found.intercept.estimate == pytest.approx(np.log(1 / 3) - np.log(2 / 3))
-    half = 1.959964 / np.sqrt(15)
-    assert found.intercept.upper - found.intercept.estimate == pytest.approx(half, rel=1e-6)
-    assert found.intercept.estimate - found.intercept.lower == pytest.approx(half, rel=1e-6)
+    # the frequencies with a likelihood ratio of exp(1.96^2 / 2) to that of 1/4
+    for end in (found.intercept.lower, found.intercept.upper):
+        q = expit(end + logit(0.4))
+        ratio = 20 * np.log(0.25 / q) + 60 * np.log(0.75 / (1 - q))
+        assert 2 * ratio == pytest.approx(1.959964**2, rel=1e-6)
     assert np.isnan(found.slope.estimate)
 
 
@@ -273,35 +287,6 @@ def test_large_and_scaled():
     brier = np.mean((repeated - q) ** 2)
     assert found.brier == pytest.approx(brier)
     assert found.scaled_brier == pytest.approx(1 - brier / np.var(repeated))
-
-
-def test_the_curve_finds_the_truth():
-    rng = np.random.default_rng(0)
-    p = rng.random(20_000)
-    truth = 0.1 + 0.6 * p
-    y = (rng.random(20_000) < truth).astype(int)
-    found = calibration_summary(y, p)
-    assert np.abs(found.curve - (0.1 + 0.6 * found.probabilities))[1000:-1000].max() < 0.03
-    assert found.ici == pytest.approx(np.mean(np.abs(p - truth)), abs=0.01)
-    calibrated = calibration_summary(rng.random(20_000) < p, p)
-    assert calibrated.ici < 0.015
-    assert calibrated.slope.lower < 1 < calibrated.slope.upper
-
-
-def test_intervals_cover():
-    """Of 100 samples, about 95 % of the intervals hold the true intercept and slope."""
-    rng = np.random.default_rng(1)
-    hits = np.zeros(2)
-    for _ in range(100):
-        x = rng.normal(size=150)
-        y = rng.random(150) < 1 / (1 + np.exp(-(0.4 + 0.7 * x)))
-        found = calibration_summary(y, 1 / (1 + np.exp(-x)))
-        hits += [
-            found.slope_intercept.lower <= 0.4 <= found.slope_intercept.upper,
-            found.slope.lower <= 0.7 <= found.slope.upper,
-        ]
-    # 0.95 +- 4 standard errors
-    assert (np.abs(hits / 100 - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 100)).all()
 
 
 def test_borders():
@@ -337,22 +322,6 @@ def test_few_distinct_predictions_of_equal_frequency(k):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "named"),
-    [
-        ({"confidence": 1.0}, ValueError, "confidence"),
-        ({"method": "score"}, ValueError, "method"),
-        ({"sample_weight": [0.5, 1.0], "weights": "frequency"}, ValueError, "sample_weight"),
-        ({"weights": "counts"}, ValueError, "weights"),
-        ({"sample_weight": [0.5, 1.0], "method": "profile"}, ValueError, "weights='frequency'"),
-        ({"y_proba": [0.1, 1.2]}, ValueError, "y_proba"),
-    ],
-)
-def test_bad_input(arguments, error, named):
-    with pytest.raises(error, match=named):
-        calibration_summary(**({"y_true": [0, 1], "y_proba": [0.2, 0.3]} | arguments))
-
-
-@pytest.mark.parametrize(
     ("y", "p", "w"),
     [
         # log-odds of nearly the same size, and one that is very far away
@@ -380,12 +349,10 @@ def test_the_line_is_found_for_extreme_predictions_and_frequencies(y, p, w):
 
 
 def test_predictions_of_0_and_1_do_not_change_intercept_and_slope():
-    rng = np.random.default_rng(1)
-    p = rng.beta(2, 3, 2000)
-    y = (rng.random(2000) < expit(1.08 * logit(p))).astype(int)
+    y, p = simulated(2000, "beta", 2, 3, seed=1, truth=lambda p: expit(1.08 * logit(p)))
     p[:20], p[20:30] = 1.0, 0.0
     clusters = np.arange(2000) // 4
-    for given in ({}, {"method": "profile"}, {"clusters": clusters}):
+    for given in ({}, {"clusters": clusters}):
         found = calibration_summary(y, p, **given)
         inside = {key: value[30:] if key == "clusters" else value for key, value in given.items()}
         expected = calibration_summary(y[30:], p[30:], **inside)

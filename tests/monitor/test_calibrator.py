@@ -21,15 +21,14 @@ from sklearn_calib.calibrators import (
 from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.monitor import StreamingCalibrator
 from sklearn_calib.sketch import CalibrationSketch
+from tests._samples import simulated
 from tests.calibrators.test_estimator_checks import EXPECTED_FAILURES, LEAST_PASSED, on_columns
 
 GRID = np.linspace(0.001, 0.999, 200)
 
 
 def rows(n, seed=0, shift=0.7):
-    rng = np.random.default_rng(seed)
-    p = rng.uniform(size=n)
-    return (rng.random(n) < expit(logit(p) + shift)).astype(int), p
+    return simulated(n, seed=seed, truth=lambda p: expit(logit(p) + shift))
 
 
 def streamed(y, p, cuts, w=None, **params):

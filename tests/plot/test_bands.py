@@ -8,11 +8,12 @@ from scipy.special import expit, logit
 from scipy.stats import binom, binomtest
 from sklearn.isotonic import IsotonicRegression
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import check_binary
 from sklearn_calib.plot import ReliabilityBand
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._monotone_band import bin_count, interval_lengths, monotone_band, monotone_limits
+from tests._tiers import thorough, weekly
 
 
 def sample_of(n=400, seed=0, truth=lambda p: p, digits=None):
@@ -53,16 +54,6 @@ def test_limits_against_a_double_loop_over_intervals(pointwise, some):
         assert risk == pytest.approx(0.1 / (10 * 11))
 
 
-def test_a_single_value_has_the_clopper_pearson_interval():
-    grouped = GroupedOutcomes(np.array([0.3]), np.array([20.0]), np.array([4.0]))
-    band = monotone_band(grouped, 0.95, "simultaneous")
-    lower, upper = plain_bounds(4, 20, 0.025)
-    np.testing.assert_allclose(band.at([0.3]), [[lower], [upper]], atol=1e-10)
-    # to the right only the lower one holds, to the left only the upper one
-    np.testing.assert_allclose(band.at([0.9]), [[lower], [1.0]], atol=1e-10)
-    np.testing.assert_allclose(band.at([0.1]), [[0.0], [upper]], atol=1e-10)
-
-
 @pytest.mark.parametrize("digits", [None, 1])
 def test_limits_hold_between_and_within_cells(digits):
     """At each x, only cells that end at or before x, or begin at or after it, count."""
@@ -88,10 +79,7 @@ STEP = {"calibrated": lambda p: p, "steps": lambda p: 0.1 + 0.5 * (p > 0.3) + 0.
     ("truth", "n", "digits"),
     [
         ("steps", 300, 1),
-        *(
-            pytest.param(truth, n, digits, marks=pytest.mark.weekly)
-            for truth, (n, digits) in product(STEP, [(30, None), (300, None)])
-        ),
+        *(weekly(truth, n, digits) for truth, (n, digits) in product(STEP, [(30, None), (300, None)])),
     ],
 )
 def test_simultaneous_band_holds_the_whole_curve_at_its_level(truth, n, digits):
@@ -106,34 +94,6 @@ def test_simultaneous_band_holds_the_whole_curve_at_its_level(truth, n, digits):
         lower, upper = monotone_band(grouped, 0.8, "simultaneous").at(grouped.prob)
         misses += bool(((truth(grouped.prob) < lower) | (truth(grouped.prob) > upper)).any())
     assert misses <= binom.ppf(0.999, repetitions, 0.2)
-
-
-def test_the_level_is_used_up_where_there_is_one_interval():
-    """One distinct prediction: the exact error of the band, by enumeration, is just below 1 - level."""
-    q, n = 0.3, 400
-    events = np.arange(n + 1)
-    missed = []
-    for k in events:
-        band = monotone_band(
-            GroupedOutcomes(np.array([q]), np.array([float(n)]), np.array([float(k)])), 0.9, "simultaneous"
-        )
-        (low,), (high,) = band.at([q])
-        missed.append(not low <= q <= high)
-    risk = binom.pmf(events, n, q)[missed].sum()
-    assert 0.07 < risk <= 0.1
-
-
-def test_flipped_classes_flip_the_band():
-    sample = sample_of(500, digits=2)
-    # cells of equal mass are symmetric but for ties at their edges: ten values, each a cell
-    p = np.minimum(np.floor(sample.p * 10), 9) / 10 + 0.05
-    band = monotone_band(group_outcomes(sample.y, p), 0.95, "simultaneous")
-    other = monotone_band(group_outcomes(1 - sample.y, 1 - p), 0.95, "simultaneous")
-    x = np.linspace(0.01, 0.99, 33)
-    lower, upper = band.at(x)
-    low, high = other.at(1 - x)
-    np.testing.assert_allclose(lower, 1 - high, atol=1e-9)
-    np.testing.assert_allclose(upper, 1 - low, atol=1e-9)
 
 
 def test_a_curve_that_falls_makes_the_limits_cross():
@@ -165,12 +125,7 @@ def test_departures_are_where_the_diagonal_leaves():
 
 @pytest.mark.parametrize(
     ("size", "scale"),
-    [
-        (None, "probability"),
-        (10, "logit"),
-        pytest.param(None, "logit", marks=pytest.mark.thorough),
-        pytest.param(10, "probability", marks=pytest.mark.thorough),
-    ],
+    [(None, "probability"), (10, "logit"), thorough(None, "logit"), thorough(10, "probability")],
 )
 def test_bootstrap_band_is_that_of_resampled_rows(size, scale):
     """Resample rows, or whole clusters, in a loop; a kernel regression of each sample; quantiles."""

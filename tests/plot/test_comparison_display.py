@@ -11,12 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_calib.inference import (
-    ModelComparison,
-    ModelPair,
-    ModelSummary,
-    compare_models,
-)
+from sklearn_calib.inference import ModelComparison, ModelPair, ModelSummary, compare_models
 from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
 from sklearn_calib.plot import ComparisonDisplay
 
@@ -64,16 +59,14 @@ def test_drawn_equals_computed(models, compared):
     np.testing.assert_array_equal(segments[:, 0, 0], [row.lower for row in compared.models])
     np.testing.assert_array_equal(segments[:, 1, 0], [row.upper for row in compared.models])
     np.testing.assert_array_equal(segments[:, :, 1], [[k, k] for k in range(3)])
-    np.testing.assert_array_equal(
-        display.null_means_[0].get_xdata(), [row.null_mean for row in compared.models]
-    )
+    np.testing.assert_array_equal(display.expected_[0].get_xdata(), [row.expected for row in compared.models])
     # the first model is on top
     bottom, top = display.ax_.get_ylim()
     assert bottom > 2 > 0 > top
     assert display.worse_[0].get_markerfacecolor() == display.ax_.get_facecolor()
     assert "95% confidence interval" in legend_texts(display)
     assert "estimate, significantly worse" in legend_texts(display)
-    assert "expected under calibration (null mean)" in legend_texts(display)
+    assert "expected under calibration" in legend_texts(display)
     assert display.ax_.get_xlabel() == "cutoff calibration error"
     left, right = display.ax_.get_xlim()
     assert left < 0
@@ -82,7 +75,7 @@ def test_drawn_equals_computed(models, compared):
 
 def graph(names, parted, confidence=0.95):
     """Return a comparison in which the given pairs differ."""
-    rows = tuple(ModelSummary(name, 0.1, 0.01, 0.1, 0.05, 0.15, True) for name in names)
+    rows = tuple(ModelSummary(name, 0.1, 0.01, 0.1, 0.05, 0.15, "inversion", True) for name in names)
     pairs = tuple(
         ModelPair(a, b, *[0.1] * 4, 0.5, 0.001 if (a, b) in parted else 0.9, None)
         for a, b in combinations(names, 2)
@@ -148,7 +141,7 @@ def test_several_metrics(models):
     metrics = {"cutoff": cutoff_calibration_error, "Brier": lambda y, p: np.mean((y - p) ** 2)}
     display = ComparisonDisplay.from_predictions(y, predictions, metrics=metrics, n_resamples=20)
     assert [ax.get_xlabel() for ax in display.axes_] == ["cutoff", "Brier"]
-    assert len(display.points_) == len(display.null_means_) == len(display.marks_) == 2
+    assert len(display.points_) == len(display.expected_) == len(display.marks_) == 2
     assert display.axes_[0].get_ylim() == display.axes_[1].get_ylim()
     assert display.axes_[1].get_legend() is None
     assert display.axes_[0].get_xlim() != display.axes_[1].get_xlim()
@@ -189,31 +182,29 @@ def test_from_estimators(many):
 
 def test_errors_name_the_argument(models, compared):
     y, predictions = models
-    draw = partial(ComparisonDisplay.from_predictions, y, n_resamples=199)
-    with pytest.raises(TypeError, match="predictions must map names to arrays, got ndarray"):
-        draw(predictions["true"])
-    with pytest.raises(ValueError, match="predictions must contain at least two models, got 1"):
-        draw({"true": predictions["true"]})
-    with pytest.raises(ValueError, match="metrics='ece' is not the name of a metric"):
-        draw(predictions, metrics="ece")
-    with pytest.raises(TypeError, match=r"metrics\['a'\] must be the name of a metric"):
-        draw(predictions, metrics={"a": 3})
-    with pytest.raises(ValueError, match="metrics is empty"):
-        draw(predictions, metrics=[])
-    with pytest.raises(ValueError, match="metrics contains two metrics of the same name"):
-        draw(predictions, metrics=[smooth_ece, smooth_ece])
-    for bad, error in [
-        ({"confidence": 1.0}, ValueError),
-        ({"n_resamples": 0}, ValueError),
-        ({"correction": "none at all"}, ValueError),
-        ({"reference": "fourth"}, ValueError),
-        ({"random_state": "seed"}, TypeError),
-        ({"sample_weight": np.full(300, 0.5), "weights": "frequency"}, ValueError),
-    ]:
-        with pytest.raises(error, match=next(iter(bad))):
-            ComparisonDisplay.from_predictions(y, predictions, **bad)
-    with pytest.raises(ValueError, match=r"predictions\['true'\]"):
-        draw(predictions | {"true": predictions["true"] + 1.0})
+    draw = partial(ComparisonDisplay.from_predictions, y)
+    alone, far = predictions["true"], predictions | {"true": predictions["true"] + 1.0}
+    for bad, error, message in (
+        (
+            {"predictions": alone},
+            TypeError,
+            "predictions must map names to arrays, got ndarray",
+        ),
+        ({"predictions": {"true": y}}, ValueError, "predictions must contain at least two models, got 1"),
+        ({"predictions": far}, ValueError, r"predictions\['true'\]"),
+        ({"metrics": "ece"}, ValueError, "metrics='ece' is not the name of a metric"),
+        ({"metrics": {"a": 3}}, TypeError, r"metrics\['a'\] must be the name of a metric"),
+        ({"metrics": []}, ValueError, "metrics is empty"),
+        ({"metrics": [smooth_ece] * 2}, ValueError, "metrics contains two metrics of the same name"),
+        ({"confidence": 1.0}, ValueError, "confidence"),
+        ({"n_resamples": 0}, ValueError, "n_resamples"),
+        ({"correction": "none at all"}, ValueError, "correction"),
+        ({"reference": "fourth"}, ValueError, "reference"),
+        ({"random_state": "seed"}, TypeError, "random_state"),
+        ({"sample_weight": np.full(300, 0.5), "weights": "frequency"}, ValueError, "sample_weight"),
+    ):
+        with pytest.raises(error, match=message):
+            draw(**{"predictions": predictions, "n_resamples": 199} | bad)
     with pytest.raises(TypeError, match="result must be a ModelComparison, got float"):
         ComparisonDisplay.from_result(0.3)
     without = compare_models(y, predictions, metric="brier_score", n_resamples=19, intervals=False)

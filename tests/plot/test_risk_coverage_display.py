@@ -10,15 +10,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_calib import SelectiveClassifier
 from sklearn_calib.metrics import risk_coverage_curve
 from sklearn_calib.plot import RiskCoverageDisplay
+from tests._samples import simulated
 
 pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
 def forecast():
-    rng = np.random.default_rng(0)
-    p = np.round(rng.random(300), 2)
-    return (rng.random(300) < p).astype(int), p
+    return simulated(300, digits=2)
 
 
 def test_the_curve_and_its_band(forecast):

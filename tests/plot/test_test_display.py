@@ -9,27 +9,17 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_calib.inference import (
-    CalibrationTestResult,
-    ConsistencyTest,
-    CoxTest,
-    CutoffTest,
-    HosmerLemeshowTest,
-    SequentialTest,
-    SpiegelhalterTest,
-    TCal,
-)
+from sklearn_calib import inference
 from sklearn_calib.metrics import cutoff_calibration_error
 from sklearn_calib.plot import TestDisplay
+from tests._samples import simulated
 
 pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
 def forecast():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=400)
-    return (rng.random(400) < p**1.1).astype(int), p
+    return simulated(400, truth=1.1)
 
 
 def made(statistic, draws, tail="upper", **changes):
@@ -38,7 +28,7 @@ def made(statistic, draws, tail="upper", **changes):
         "test": "by hand", "null_hypothesis": "nothing", "pvalue": 0.5, "estimate": 0.0, "method": "none",
         "n_samples": 9, "null_distribution": None if draws is None else np.asarray(draws, dtype=float),
     }  # fmt: skip
-    return CalibrationTestResult(statistic=statistic, tail=tail, **values | changes)
+    return inference.CalibrationTestResult(statistic=statistic, tail=tail, **values | changes)
 
 
 def height(bars):
@@ -65,11 +55,11 @@ def title(display):
 @pytest.mark.parametrize(
     ("test", "power"),
     [
-        (TCal(n_resamples=199, random_state=0), 1.0),
-        (TCal(n_resamples=199, random_state=0), 2.0),
-        (CutoffTest(method="monte_carlo", n_resamples=199, random_state=0), 1.1),
-        (ConsistencyTest(cutoff_calibration_error, n_resamples=199, random_state=0), 1.1),
-        (ConsistencyTest(cutoff_calibration_error, n_resamples=199, random_state=0), 2.0),
+        (inference.TCal(n_resamples=199, random_state=0), 1.0),
+        (inference.TCal(n_resamples=199, random_state=0), 2.0),
+        (inference.CutoffTest(method="monte_carlo", n_resamples=199, random_state=0), 1.1),
+        (inference.ConsistencyTest(cutoff_calibration_error, n_resamples=199, random_state=0), 1.1),
+        (inference.ConsistencyTest(cutoff_calibration_error, n_resamples=199, random_state=0), 2.0),
     ],
 )
 def test_the_dark_bars_are_the_pvalue(forecast, test, power):
@@ -90,19 +80,11 @@ def test_the_dark_bars_are_the_pvalue(forecast, test, power):
 
 @pytest.mark.parametrize(
     ("kind", "tail", "observed"),
-    [
-        ("normal", "upper", 0.25),
-        ("normal", "two-sided", -1.0),
-        ("integers", "lower", -1.0),
-        ("integers", "two-sided", 2.0),
-        ("constant", "upper", 2.0),
-        ("constant", "lower", 0.25),
-        ("skewed", "upper", 40.0),
-        ("skewed", "two-sided", 0.25),
-        ("positive", "lower", 0.25),
-        ("positive", "upper", 0.25),
-    ],
-)
+    [("normal", "upper", 0.25), ("normal", "two-sided", -1.0), ("integers", "lower", -1.0),
+     ("integers", "two-sided", 2.0), ("constant", "upper", 2.0), ("constant", "lower", 0.25),
+     ("skewed", "upper", 40.0), ("skewed", "two-sided", 0.25), ("positive", "lower", 0.25),
+     ("positive", "upper", 0.25)],
+)  # fmt: skip
 def test_every_simulation_is_drawn_once(tail, observed, kind):
     rng = np.random.default_rng(1)
     draws = {
@@ -130,12 +112,12 @@ def test_ties_up_to_rounding():
 @pytest.mark.parametrize(
     ("test", "distribution", "power"),
     [
-        (CutoffTest(method="asymptotic"), "distribution of the range of Brownian motion", 1.2),
-        (SpiegelhalterTest(method="asymptotic"), "normal distribution", 0.9),
-        (SpiegelhalterTest(method="asymptotic"), "normal distribution", 1.2),
-        (CoxTest(method="asymptotic"), "chi-squared distribution, 2 df", 1.0),
-        (CoxTest(parameter="slope", method="asymptotic"), "chi-squared distribution, 1 df", 0.9),
-        (HosmerLemeshowTest(n_bins=7, method="asymptotic"), "chi-squared distribution, 7 df", 1.0),
+        (inference.CutoffTest(method="asymptotic"), "distribution of the range of Brownian motion", 1.2),
+        (inference.SpiegelhalterTest(method="asymptotic"), "normal distribution", 0.9),
+        (inference.SpiegelhalterTest(method="asymptotic"), "normal distribution", 1.2),
+        (inference.CoxTest(method="asymptotic"), "chi-squared distribution, 2 df", 1.0),
+        (inference.CoxTest(parameter="slope", method="asymptotic"), "chi-squared distribution, 1 df", 0.9),
+        (inference.HosmerLemeshowTest(n_bins=7, method="asymptotic"), "chi-squared distribution, 7 df", 1.0),
     ],
 )
 def test_the_dark_area_is_the_pvalue(forecast, test, distribution, power):
@@ -190,22 +172,21 @@ def test_an_axis_stops_soon_beyond_the_null_distribution():
 
 
 def test_what_cannot_be_drawn(forecast):
-    theory = TCal(method="theory").test(*forecast)
-    with pytest.raises(
-        ValueError, match=r"'T-Cal' \(theory.* has no null distribution. Run a test that keeps"
+    theory = inference.TCal(method="theory").test(*forecast)
+    message = r"'T-Cal' \(theory.* has no null distribution. Run a test that keeps"
+    for result, options, error, text in (
+        (theory, {}, ValueError, message),
+        (made(np.inf, [0.0, 1.0]), {}, ValueError, "is inf, which cannot be shown"),
+        (theory, {"confidence": 2}, ValueError, "confidence"),
+        (0.3, {}, TypeError, "result must be a CalibrationTestResult, got float"),
     ):
-        TestDisplay.from_result(theory)
-    with pytest.raises(ValueError, match=r"is inf, which cannot be shown"):
-        TestDisplay.from_result(made(np.inf, [0.0, 1.0]))
-    with pytest.raises(ValueError, match="confidence"):
-        TestDisplay.from_result(theory, confidence=2)
-    with pytest.raises(TypeError, match="result must be a CalibrationTestResult, got float"):
-        TestDisplay.from_result(0.3)
+        with pytest.raises(error, match=text):
+            TestDisplay.from_result(result, **options)
     with pytest.raises(ValueError, match=r"test='t-cal' is not the name of a test. Use one of \['binomial'"):
         TestDisplay.from_predictions(*forecast, test="t-cal")
     model = LinearRegression().fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(TypeError, match="estimator must have predict_proba"):
-        TestDisplay.from_estimator(model, [[0.0]], [0], test=CoxTest())
+        TestDisplay.from_estimator(model, [[0.0]], [0], test=inference.CoxTest())
     with pytest.raises(TypeError, match="A name to be shown must be a string, got 3"):
         TestDisplay.from_predictions(*forecast, test="sequential", name=3)
 
@@ -216,7 +197,7 @@ def test_from_estimator_is_from_predictions():
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[::2], words[::2])
     X, words = X[1::2], words[1::2]
     weight = np.random.default_rng(0).integers(1, 4, len(words))
-    test = TCal(n_resamples=49, random_state=0)
+    test = inference.TCal(n_resamples=49, random_state=0)
     proba = model.predict_proba(X)
     display = TestDisplay.from_estimator(model, X, words, test=test, sample_weight=weight, name="$pipeline$")
     assert display.result == test.test(words, proba, sample_weight=weight)
@@ -226,15 +207,15 @@ def test_from_estimator_is_from_predictions():
     assert not hasattr(test, "result_")
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="y_proba has 3 columns, but SequentialTest tests binary problems"):
-        TestDisplay.from_estimator(LogisticRegression(max_iter=999).fit(X, y), X, y, test=SequentialTest())
+        TestDisplay.from_estimator(
+            LogisticRegression(max_iter=999).fit(X, y), X, y, test=inference.SequentialTest()
+        )
 
 
 @pytest.mark.parametrize("level", [0.05, 0.001])
 def test_the_path_of_a_sequential_test(level):
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=400)
-    y = (rng.random(400) < p**1.4).astype(int)
-    result = SequentialTest().test(y, p)
+    y, p = simulated(400, truth=1.4)
+    result = inference.SequentialTest().test(y, p)
     display = TestDisplay.from_result(result, confidence=1 - level)
     x, shown = display.observed_.get_data()
     np.testing.assert_array_equal(x, np.arange(1, 401))
@@ -246,7 +227,7 @@ def test_the_path_of_a_sequential_test(level):
     assert f"rejects at level {level:g}, reached at observation {reached}" in legend_texts(display)
     assert title(display).startswith("sequential test: ")
     # a later batch, after the level was reached
-    test = SequentialTest()
+    test = inference.SequentialTest()
     test.partial_fit(p[:, np.newaxis], y, classes=[0, 1])
     later = test.partial_fit(p[:50, np.newaxis], y[:50]).result_
     display = TestDisplay.from_result(later, confidence=1 - level)
@@ -258,7 +239,7 @@ def test_the_path_of_a_sequential_test(level):
 def test_a_long_path_without_evidence_is_thinned():
     rng = np.random.default_rng(0)
     p = rng.random(20_000)
-    result = SequentialTest().test((rng.random(20_000) < p).astype(int), p)
+    result = inference.SequentialTest().test((rng.random(20_000) < p).astype(int), p)
     display = TestDisplay.from_result(result, confidence=0.999)
     x, shown = display.observed_.get_data()
     assert x.shape[0] <= 4000
@@ -271,7 +252,7 @@ def test_a_long_path_without_evidence_is_thinned():
 
 def test_contradicted_predictions_of_0_and_1_are_told_apart(forecast):
     y, p = np.append(forecast[0], [1, 0]), np.append(forecast[1], [0.0, 0.0])
-    display = TestDisplay.from_predictions(y, p, test=CoxTest(n_resamples=99))
+    display = TestDisplay.from_predictions(y, p, test=inference.CoxTest(n_resamples=99))
     assert display.result.pvalue_others > 0.0
     assert "without 1 of 2 predictions of\nexactly 0 or 1 that are contradicted" in title(display)
     assert f"(p = {display.result.pvalue_others:.2g})" in title(display)

@@ -7,15 +7,14 @@ import pytest
 
 from sklearn_calib.report import calibration_report
 from sklearn_calib.report._numbers import ERRORS
+from tests._samples import simulated, simulated_classes
 
 EVIL = '<script>alert("x")</script>&"\'\n\x1b[31m'
 
 
 @pytest.fixture(scope="session")
 def forecast():
-    rng = np.random.default_rng(0)
-    p = rng.beta(2, 3, 600).round(3)
-    return (rng.random(600) < p**1.4).astype(int), p
+    return simulated(600, "beta", 2, 3, truth=1.4, digits=3)
 
 
 @pytest.fixture(scope="session")
@@ -55,9 +54,7 @@ def no_class_intervals(monkeypatch):
 @pytest.fixture(scope="session")
 def multiclass():
     """Overconfident predictions of three classes."""
-    rng = np.random.default_rng(1)
-    p = rng.dirichlet([0.6, 0.6, 0.6], 300)
-    y = (p.cumsum(axis=1) < rng.random(300)[:, np.newaxis]).sum(axis=1).clip(0, 2)
+    y, p = simulated_classes(300, [0.6, 0.6, 0.6], seed=1)
     extreme = p**2.5
     return y, extreme / extreme.sum(axis=1, keepdims=True)
 
@@ -70,9 +67,7 @@ def multiclass_report(multiclass):
 @pytest.fixture(scope="session")
 def many_classes():
     """Report on 25 classes with long names."""
-    rng = np.random.default_rng(1)
-    p = rng.dirichlet(np.full(25, 0.3), 300)
-    y = (p.cumsum(axis=1) < rng.random(300)[:, np.newaxis]).sum(axis=1).clip(0, 24)
+    y, p = simulated_classes(300, np.full(25, 0.3), seed=1)
     labels = [f"class {k:02} with a name that is rather long, as names of classes are" for k in range(25)]
     extreme = p**3
     with pytest.MonkeyPatch.context() as patch:

@@ -170,10 +170,7 @@ def test_many_rows_are_summarized(tmp_path, forecast, capsys, monkeypatch, label
     """The report on a sketch differs only in what the order of the samples tells."""
     y, p = forecast
     lines = [f"{labels[a]},{b},2" for a, b in zip(y, p, strict=True)]
-    paths = [
-        write(tmp_path / "1.csv", lines[:50], "y,p,w"),
-        write(tmp_path / "2.csv", lines[50:], "y,p,w"),
-    ]
+    paths = [write(tmp_path / "1.csv", lines[:50], "y,p,w"), write(tmp_path / "2.csv", lines[50:], "y,p,w")]
     given = [*paths, *COLUMNS, "--weight", "w", "--weights", "frequency", "--pos-label", labels[1]]
     whole = printed(given, capsys)
     assert whole.startswith("Calibration report: 1.csv and 1 more")

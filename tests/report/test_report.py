@@ -11,6 +11,7 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import log_loss
 
+from sklearn_calib import metrics
 from sklearn_calib.inference import (
     BinomialTest,
     CombinedTest,
@@ -23,38 +24,28 @@ from sklearn_calib.inference import (
     find_segments,
 )
 from sklearn_calib.inference._data_checks import contradiction_pvalue, largest_rounded
-from sklearn_calib.metrics import (
-    calibration_loss,
-    calibration_summary,
-    cutoff_calibration_error,
-    expected_calibration_error,
-    integrated_calibration_index,
-    logit_smoothed_ece,
-    score_decomposition,
-    smooth_ece,
-)
 from sklearn_calib.report import CalibrationReport, calibration_report
 from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import segment_words
 from tests._references import holm
 from tests.report._page import checked
 
-DEBIASED = partial(expected_calibration_error, norm="l2", strategy="quantile", debias=True)
+DEBIASED = partial(metrics.expected_calibration_error, norm="l2", strategy="quantile", debias=True)
 FUNCTIONS = {
-    "smooth_ece": smooth_ece,
-    "cutoff": cutoff_calibration_error,
-    "logit_smoothed_ece": logit_smoothed_ece,
-    "ece": expected_calibration_error,
+    "smooth_ece": metrics.smooth_ece,
+    "cutoff": metrics.cutoff_calibration_error,
+    "logit_smoothed_ece": metrics.logit_smoothed_ece,
+    "ece": metrics.expected_calibration_error,
     "l2": DEBIASED,
-    "ici": integrated_calibration_index,
-    "brier_miscalibration": calibration_loss,
-    "log_loss_miscalibration": partial(calibration_loss, score="log_loss"),
+    "ici": metrics.integrated_calibration_index,
+    "brier_miscalibration": metrics.calibration_loss,
+    "log_loss_miscalibration": partial(metrics.calibration_loss, score="log_loss"),
 }
 
 
 @pytest.mark.parametrize("key", sorted(FUNCTIONS))
 def test_values_are_those_of_the_functions(key, forecast, report):
-    assert report.metric(key).value == pytest.approx(FUNCTIONS[key](*forecast), rel=1e-9)
+    assert report.metric(key).estimate == pytest.approx(FUNCTIONS[key](*forecast), rel=1e-9)
 
 
 @pytest.mark.parametrize("key", ["smooth_ece", "cutoff", "ece", "l2", "brier_miscalibration"])
@@ -63,25 +54,25 @@ def test_intervals_and_floors_are_those_of_the_functions(key, forecast, report):
     line = report.metric(key)
     floor = expected_under_calibration(None, p, metric=FUNCTIONS[key], n_resamples=20, random_state=3)
     interval = confidence_interval(y, p, metric=FUNCTIONS[key], n_resamples=20, random_state=3)
-    np.testing.assert_allclose(line.null_mean, floor.mean, rtol=1e-9)
+    np.testing.assert_allclose(line.expected, floor.expected, rtol=1e-9)
     np.testing.assert_allclose(line.null_upper, floor.quantile, rtol=1e-9)
     np.testing.assert_allclose(
         [line.lower, line.upper], [interval.lower, interval.upper], rtol=1e-6, atol=1e-9
     )
-    assert line.exceeds == (line.value > floor.quantile)
+    assert line.exceeds == (line.estimate > floor.quantile)
 
 
 def test_clinical_lines_are_those_of_the_summary(forecast, report):
-    summary = calibration_summary(*forecast, method="profile")
+    summary = metrics.calibration_summary(*forecast)
     for key, estimate in (
         ("slope", summary.slope),
         ("intercept", summary.intercept),
         ("observed_over_expected", summary.observed_over_expected),
     ):
         line = report.metric(key)
-        assert (line.value, line.lower, line.upper) == (estimate.estimate, estimate.lower, estimate.upper)
+        assert (line.estimate, line.lower, line.upper) == (estimate.estimate, estimate.lower, estimate.upper)
     difference = report.metric("observed_minus_expected")
-    assert difference.value == pytest.approx(summary.observed_minus_expected)
+    assert difference.estimate == pytest.approx(summary.observed_minus_expected)
     residual = forecast[0] - forecast[1]
     half = 1.959964 * residual.std() / np.sqrt(600)
     np.testing.assert_allclose(
@@ -95,13 +86,13 @@ def test_scores_and_their_normal_intervals(score, forecast, report):
     loss = (y - p) ** 2 if score == "brier" else -np.log(np.where(y == 1, p, 1 - p))
     line = report.metric(score)
     half = 1.959964 * loss.std() / np.sqrt(600)
-    assert line.value == pytest.approx(loss.mean())
+    assert line.estimate == pytest.approx(loss.mean())
     np.testing.assert_allclose([line.lower, line.upper], [loss.mean() - half, loss.mean() + half], rtol=1e-6)
-    parts = score_decomposition(y, p, score=score)
+    parts = metrics.score_decomposition(y, p, score=score)
     assert getattr(report, score).miscalibration == pytest.approx(parts.miscalibration)
     if score == "brier":
-        assert report.metric("brier_discrimination").value == pytest.approx(parts.discrimination)
-        assert report.metric("brier_uncertainty").value == pytest.approx(parts.uncertainty)
+        assert report.metric("brier_discrimination").estimate == pytest.approx(parts.discrimination)
+        assert report.metric("brier_uncertainty").estimate == pytest.approx(parts.uncertainty)
 
 
 @pytest.mark.thorough
@@ -118,11 +109,11 @@ def test_normal_ranges_of_perfect_predictions_agree_with_draws(key, forecast):
             return -np.mean(np.log(np.where(y == 1, p, 1 - p)))
         if key == "observed_minus_expected":
             return np.mean(y - p)
-        return getattr(calibration_summary(y, p), key).estimate
+        return getattr(metrics.calibration_summary(y, p), key).estimate
 
     drawn = np.array([value(y) for y in outcomes])
     line = calibration_report(*forecast, n_resamples=20).metric(key)
-    assert abs(drawn.mean() - line.null_mean) < 0.1 * (line.null_upper - line.null_lower)
+    assert abs(drawn.mean() - line.expected) < 0.1 * (line.null_upper - line.null_lower)
     inside = np.mean((drawn >= line.null_lower) & (drawn <= line.null_upper))
     # 300 draws: four standard errors, and a little for the approximation
     assert 0.89 < inside <= 1.0
@@ -156,7 +147,7 @@ def test_few_distinct_predictions_are_tested_one_by_one(one_measure):
     assert any("3 distinct predictions" in text for text in report.warnings)
 
 
-def test_frequencies_are_repetitions(forecast):
+def test_frequencies_are_repetitions(forecast, one_measure):
     y, p = forecast[0][:50], forecast[1][:50]
     times = np.random.default_rng(0).integers(0, 4, 50)
     weighted = calibration_report(y, p, sample_weight=times, weights="frequency", n_resamples=20)
@@ -164,8 +155,8 @@ def test_frequencies_are_repetitions(forecast):
     assert weighted.n_samples == repeated.n_samples == times.sum()
     for one, other in zip(weighted.metrics, repeated.metrics, strict=True):
         np.testing.assert_allclose(
-            [one.value, one.lower, one.upper, one.null_mean, one.null_upper],
-            [other.value, other.lower, other.upper, other.null_mean, other.null_upper],
+            [one.estimate, one.lower, one.upper, one.expected, one.null_upper],
+            [other.estimate, other.lower, other.upper, other.expected, other.null_upper],
             rtol=1e-5,
             atol=1e-7,
         )
@@ -183,11 +174,11 @@ def test_many_distinct_predictions_are_averaged_without_loss():
     report = calibration_report(y, p, n_resamples=60)
     for key in ("smooth_ece", "cutoff", "l2"):
         line = report.metric(key)
-        assert line.value == pytest.approx(FUNCTIONS[key](y, p), rel=1e-9)
+        assert line.estimate == pytest.approx(FUNCTIONS[key](y, p), rel=1e-9)
         floor = expected_under_calibration(None, p, metric=FUNCTIONS[key], n_resamples=60, random_state=1)
-        assert abs(line.null_mean - floor.mean) < 5 * floor.std / np.sqrt(30)
-    slope = calibration_summary(y, p).slope.estimate
-    assert report.metric("slope").value == pytest.approx(slope, rel=1e-3)
+        assert abs(line.expected - floor.expected) < 5 * floor.std / np.sqrt(30)
+    slope = metrics.calibration_summary(y, p).slope.estimate
+    assert report.metric("slope").estimate == pytest.approx(slope, rel=1e-3)
 
 
 def test_equal_seeds_give_equal_reports(forecast, one_measure):
@@ -202,10 +193,10 @@ def test_multiclass(multiclass, multiclass_report):
     (y, p), report = multiclass, multiclass_report
     right, confidence = (p.argmax(axis=1) == y).astype(int), p.max(axis=1)
     assert report.kind == "confidence"
-    assert report.metric("smooth_ece").value == pytest.approx(smooth_ece(right, confidence))
+    assert report.metric("smooth_ece").estimate == pytest.approx(metrics.smooth_ece(right, confidence))
     assert [part.name for part in report.classes] == ["0", "1", "2"]
     for k, part in enumerate(report.classes):
-        assert part.error == pytest.approx(smooth_ece((y == k).astype(int), p[:, k]))
+        assert part.estimate == pytest.approx(metrics.smooth_ece((y == k).astype(int), p[:, k]))
         assert part.n_events == (y == k).sum()
         assert part.predicted == pytest.approx(p[:, k].mean())
     joint = CutoffTest(n_resamples=199, random_state=0).test(y, p)
@@ -224,7 +215,7 @@ def test_names_of_classes_and_two_families(multiclass, one_measure, no_class_int
     given = np.array(["c", "a", "b"])[y], p[:, [1, 2, 0]]
     report = calibration_report(*given, groups=np.arange(150) % 2, n_resamples=20)
     assert [part.name for part in report.classes] == ["a", "b", "c"]
-    assert report.classes[2].error == pytest.approx(smooth_ece((y == 0).astype(int), p[:, 0]))
+    assert report.classes[2].estimate == pytest.approx(metrics.smooth_ece((y == 0).astype(int), p[:, 0]))
     joint = CutoffTest(n_resamples=199, random_state=0).test(*given)
     assert report.pvalue == min(1.0, 2 * joint.pvalue)
     adjusted = {part.label: min(1.0, 2 * part.adjusted_pvalue) for part in joint.scales}
@@ -236,12 +227,12 @@ def test_multiclass_numbers_say_their_reduction(multiclass, multiclass_report):
     (y, p), report = multiclass, multiclass_report
     assert report.metric("smooth_ece").reduction == "confidence"
     for key, value, reduction in (
-        ("smooth_ece_classwise", smooth_ece(y, p), "classwise"),
+        ("smooth_ece_classwise", metrics.smooth_ece(y, p), "classwise"),
         ("log_loss_multiclass", log_loss(y, p), "multiclass"),
         ("brier_multiclass", np.mean(np.sum((p - np.eye(3)[y]) ** 2, axis=1)), "multiclass"),
     ):
         line = report.metric(key)
-        assert line.value == pytest.approx(value, rel=1e-9)
+        assert line.estimate == pytest.approx(value, rel=1e-9)
         assert line.reduction == reduction
     assert {test.reduction for test in report.tests} == {"confidence", "joint"}
     text = str(report)
@@ -258,7 +249,7 @@ def test_errors_of_all_classes_have_intervals(multiclass, multiclass_report):
     ends = found.lower, found.upper, found.corrected
     assert (line.lower, line.upper, line.corrected) == pytest.approx(ends, rel=1e-9)
     null = expected_under_calibration(y, p, **given)
-    assert (line.null_mean, line.null_upper) == pytest.approx((null.mean, null.quantile), rel=1e-9)
+    assert (line.expected, line.null_upper) == pytest.approx((null.expected, null.quantile), rel=1e-9)
     loss, line = -np.log(p[np.arange(300), y]), multiclass_report.metric("log_loss_multiclass")
     half = 1.959964 * loss.std() / 300**0.5
     assert (line.lower, line.upper) == pytest.approx((loss.mean() - half, loss.mean() + half), rel=1e-6)
@@ -280,9 +271,9 @@ def test_infinite_log_loss_of_all_classes(one_measure, no_class_intervals):
     # 30 samples with two zeros each; of their outcomes 0, 1, 0 a third is contradicted
     assert (report.n_certain, report.n_impossible) == (60, 10)
     assert report.findings[0].startswith("10 of 60 predictions of exactly 0 or 1 were contradicted")
-    assert report.metric("log_loss_multiclass").value == np.inf
+    assert report.metric("log_loss_multiclass").estimate == np.inf
     assert "inf" in str(report)
-    assert report.to_dict()["metrics"]["log_loss_multiclass"]["value"] is None
+    assert report.to_dict()["metrics"]["log_loss_multiclass"]["estimate"] is None
 
 
 def test_groups(forecast, groups, report):
@@ -290,7 +281,7 @@ def test_groups(forecast, groups, report):
     assert [part.name for part in report.groups] == np.unique(groups).tolist()
     for part in report.groups:
         rows = groups == part.name
-        assert part.error == pytest.approx(smooth_ece(y[rows], p[rows]), rel=1e-9)
+        assert part.estimate == pytest.approx(metrics.smooth_ece(y[rows], p[rows]), rel=1e-9)
         assert (part.n_samples, part.n_events) == (rows.sum(), y[rows].sum())
         assert part.pvalue == CutoffTest(n_resamples=199, random_state=3).test(y[rows], p[rows]).pvalue
     pvalues = np.array([part.pvalue for part in report.groups])
@@ -369,8 +360,8 @@ def test_from_estimator(one_measure, no_class_intervals):
     report = CalibrationReport.from_estimator(model, X[1::2], y[1::2], n_resamples=20)
     assert report.name == "LogisticRegression"
     proba = model.predict_proba(X[1::2])
-    expected = smooth_ece(y[1::2], proba, reduction="confidence")
-    assert report.metric("smooth_ece").value == pytest.approx(expected)
+    expected = metrics.smooth_ece(y[1::2], proba, reduction="confidence")
+    assert report.metric("smooth_ece").estimate == pytest.approx(expected)
     names = np.array(["no", "yes"])[(y > 0).astype(int)]
     model = LogisticRegression().fit(X[::2], names[::2])
     binary = CalibrationReport.from_estimator(
@@ -378,8 +369,8 @@ def test_from_estimator(one_measure, no_class_intervals):
     )
     p = model.predict_proba(X[1::2])[:, 0]
     assert (binary.name, binary.positive) == ("it", "no")
-    expected = smooth_ece((names[1::2] == "no").astype(int), p)
-    assert binary.metric("smooth_ece").value == pytest.approx(expected, rel=1e-9)
+    expected = metrics.smooth_ece((names[1::2] == "no").astype(int), p)
+    assert binary.metric("smooth_ece").estimate == pytest.approx(expected, rel=1e-9)
     with pytest.raises(TypeError, match="predict_proba"):
         CalibrationReport.from_estimator(RidgeClassifier().fit(X, y), X, y)
 
@@ -417,7 +408,7 @@ def test_few_contradicted_predictions_of_0_and_1_are_set_aside(one_measure):
     assert "without 1 sample that contradicts a prediction of 0 or 1" in report.verdict
     assert report.advice[1].startswith("Clip predictions to [0.0017, 1 - 0.0017]")
     assert "small" not in report.advice[0]
-    assert report.metric("log_loss").value == np.inf
+    assert report.metric("log_loss").estimate == np.inf
     # as many as rounding explains are a finding alone
     rounded = calibration_report(np.r_[y, np.zeros(97)], np.r_[p, np.zeros(97)], n_resamples=20)
     assert not rounded.miscalibrated
@@ -427,7 +418,7 @@ def test_few_contradicted_predictions_of_0_and_1_are_set_aside(one_measure):
     found, inside = (calibration_report(*given, n_resamples=20) for given in ((y, p), (y[p > 0], p[p > 0])))
     for key in ("intercept", "slope"):
         line, expected = found.metric(key), inside.metric(key)
-        assert (line.value, line.lower, line.upper) == (expected.value, expected.lower, expected.upper)
+        assert (line.estimate, line.lower, line.upper) == (expected.estimate, expected.lower, expected.upper)
         assert line.null_upper == pytest.approx(expected.null_upper, rel=1e-12)
     assert found.residual_pvalue == inside.residual_pvalue
 
@@ -559,7 +550,7 @@ def test_sampling_weights(one_measure):
     line = report.metric("observed_minus_expected")
     gap = residual.sum() / total
     half = z * np.sqrt(np.sum((w * (y - p - gap)) ** 2)) / total
-    assert [line.value, line.upper] == pytest.approx([gap, gap + half])
+    assert [line.estimate, line.upper] == pytest.approx([gap, gap + half])
     assert line.null_upper == pytest.approx(z * np.sqrt(np.sum(w**2 * p * (1 - p))) / total)
     slope = report.metric("slope")
     x, v = np.log(p / (1 - p)), p * (1 - p)
@@ -572,7 +563,9 @@ def test_sampling_weights(one_measure):
     for part, k in zip(report.groups, range(3), strict=True):
         rows = groups == k
         assert (part.n_samples, part.n_events) == (rows.sum(), y[rows].sum())
-        assert part.error == pytest.approx(smooth_ece(y[rows], p[rows], sample_weight=w[rows]), rel=1e-9)
+        assert part.estimate == pytest.approx(
+            metrics.smooth_ece(y[rows], p[rows], sample_weight=w[rows]), rel=1e-9
+        )
         found = CutoffTest(**draws).test(y[rows], p[rows], sample_weight=w[rows])
         # a p-value that no simulation exceeds is that of more of them
         assert part.pvalue == found.pvalue or part.pvalue < found.pvalue == 1 / 200
@@ -634,7 +627,7 @@ def test_weights_by_class_of_several_classes(one_measure, no_class_intervals):
     assert report.pvalue == pytest.approx(expected.pvalue)
     assert report.pvalue > 0.05
     for one, other in zip(report.metrics, expected.metrics, strict=True):
-        np.testing.assert_allclose(one.value, other.value, rtol=1e-9)
+        np.testing.assert_allclose(one.estimate, other.estimate, rtol=1e-9)
 
 
 @pytest.mark.weekly

@@ -13,6 +13,7 @@ from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.report import calibration_report
 from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import warnings
+from tests._tiers import thorough
 
 pytestmark = pytest.mark.usefixtures("one_measure")
 
@@ -73,13 +74,13 @@ def test_intervals_against_sums_over_clusters(data, clustered):
         line = clustered.metric(key)
         sums = np.array([(values - values.mean())[clusters == c].sum() for c in range(40)])
         half = width * np.sqrt(np.sum(sums**2) * 40 / 39) / 600
-        assert line.value == pytest.approx(values.mean())
+        assert line.estimate == pytest.approx(values.mean())
         assert (line.lower, line.upper) == pytest.approx((values.mean() - half, values.mean() + half))
     # under perfect calibration the Brier score varies with (1 - 2 p) (y - p)
     values = (1 - 2 * p) * (y - p)
     sums = np.array([(values - values.mean())[clusters == c].sum() for c in range(40)])
     line = clustered.metric("brier")
-    assert line.null_upper - line.null_mean == pytest.approx(width * np.sqrt(np.sum(sums**2) * 40 / 39) / 600)
+    assert line.null_upper - line.expected == pytest.approx(width * np.sqrt(np.sum(sums**2) * 40 / 39) / 600)
 
 
 def test_clusters_are_shown(clustered, no_matplotlib):
@@ -92,7 +93,7 @@ def test_clusters_are_shown(clustered, no_matplotlib):
 def test_expected_values_allow_for_clusters(data, clustered):
     _, p, _ = data
     alone = expected_under_calibration(None, p, metric=smooth_ece, n_resamples=20, random_state=0)
-    assert clustered.metric("smooth_ece").null_mean > 1.1 * alone.mean
+    assert clustered.metric("smooth_ece").expected > 1.1 * alone.expected
 
 
 def test_dependence_is_noticed(alone):
@@ -117,13 +118,7 @@ def test_the_order_of_shuffled_sorted_or_repeated_samples_tells_nothing(data):
     assert np.isnan(found(order, np.arange(y.size) % 3, "frequency"))
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *(pytest.param(kind, marks=pytest.mark.thorough) for kind in ("common", "rare")),
-        "miscalibrated, sorted",
-    ],
-)
+@pytest.mark.parametrize("kind", [*(thorough(kind) for kind in ("common", "rare")), "miscalibrated, sorted"])
 def test_false_alarms_of_dependence(kind):
     """At most 1% of independent samples are called dependent, whatever their order and calibration."""
     rng = np.random.default_rng(5)
@@ -159,7 +154,7 @@ def test_single_clusters_change_nothing(data, alone):
     single = calibration_report(y, p, clusters=np.arange(y.size), n_resamples=20)
     assert single.pvalue == alone.pvalue
     assert single.n_clusters is None
-    assert [line.value for line in single.metrics] == [line.value for line in alone.metrics]
+    assert [line.estimate for line in single.metrics] == [line.estimate for line in alone.metrics]
 
 
 def test_bad_clusters(data):

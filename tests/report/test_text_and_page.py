@@ -10,6 +10,7 @@ import pytest
 from sklearn_calib.report import calibration_report
 from sklearn_calib.report._page import _templates
 from sklearn_calib.report._words import one_line
+from tests._samples import simulated
 from tests.report._page import checked
 
 
@@ -88,17 +89,6 @@ def test_the_block_keeps_to_itself(page, classes_block):
     assert not set(first.ids) & set(second.ids)
 
 
-def test_the_page_is_written(report, page, tmp_path):
-    mpl = pytest.importorskip("matplotlib")
-    plt = pytest.importorskip("matplotlib.pyplot")
-    before, figures = dict(mpl.rcParams), plt.get_fignums()
-    path = tmp_path / "report.html"
-    assert report.to_html(path) == page
-    assert dict(mpl.rcParams) == before
-    assert plt.get_fignums() == figures
-    assert path.read_text(encoding="utf-8") == page
-
-
 def test_a_missing_folder_is_named(report, no_matplotlib, tmp_path):
     with pytest.raises(FileNotFoundError):
         report.to_html(tmp_path / "missing" / "report.html")
@@ -115,7 +105,7 @@ def test_dict_is_json(report, many_classes):
     for each in (report, many_classes):
         text = json.dumps(each.to_dict(), allow_nan=False)
         back = json.loads(text)
-        assert back["metrics"]["smooth_ece"]["value"] == each.metric("smooth_ece").value
+        assert back["metrics"]["smooth_ece"]["estimate"] == each.metric("smooth_ece").estimate
         assert [test["name"] for test in back["tests"]] == [test.name for test in each.tests]
         assert back["verdict"]["level"] in ("off", "slight", "fine", "open")
         assert back["findings"] == list(each.findings)
@@ -134,16 +124,20 @@ def test_without_jinja2_the_page_is_refused_and_a_notebook_shows_text(report, mo
 
 
 @pytest.fixture(scope="module")
-def labelled():
+def labelled(tmp_path_factory):
     """Report and page of labels with dollars and weights by class."""
     pytest.importorskip("jinja2")
-    pytest.importorskip("matplotlib")
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.1, 0.9, 200).round(2)
-    y = (rng.random(200) < p).astype(int)
+    mpl, plt = pytest.importorskip("matplotlib"), pytest.importorskip("matplotlib.pyplot")
+    before, figures = dict(mpl.rcParams), plt.get_fignums()
+    y, p = simulated(200, "uniform", 0.1, 0.9, digits=2)
     labels, w = np.array(["$A$", "$\\frac{1}$ <z>"])[y], np.where(y, 1.0, 3.0)
     found = calibration_report(labels, p, pos_label="$\\frac{1}$ <z>", sample_weight=w, n_resamples=20)
-    return found, found.to_html(title="Häuser")
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    page = found.to_html(path, title="Häuser")
+    assert path.read_text(encoding="utf-8") == page
+    # the style and the figures of the user stay as they are
+    assert (dict(mpl.rcParams), plt.get_fignums()) == (before, figures)
+    return found, page
 
 
 def test_labels_of_classes_do_not_reach_matplotlib_as_mathematics(labelled):

@@ -41,15 +41,9 @@ def calibrated(uniform):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        (0.714, "0.71"),
-        (0.00123, "0.0012"),
-        (0.9988, "0.999"),
-        (1.0, "1"),
-        (3e-7, "3e-07"),
-        (1 - 1e-7, "1-1e-07"),
-    ],
-)
+    [(0.714, "0.71"), (0.00123, "0.0012"), (0.9988, "0.999"), (1.0, "1"), (3e-7, "3e-07"),
+     (1 - 1e-7, "1-1e-07")],
+)  # fmt: skip
 def test_probability(value, text):
     assert probability(value) == text
 
@@ -222,17 +216,17 @@ def test_classes_ask_for_multiclass_calibrators(multiclass_report):
     assert any(text.startswith("Overconfident") for text in report.findings)
     # of classes with equal p-values the largest excess over the expected error is the worst
     tied = tuple(
-        replace(part, name=name, pvalue=0.01, adjusted=0.01, error=error, null_mean=0.02)
+        replace(part, name=name, pvalue=0.01, adjusted=0.01, estimate=error, expected=0.02)
         for part, name, error in zip(report.classes, "abc", (0.03, 0.1, 0.05), strict=True)
     )
     title = verdict(replace(report, classes=tied)).title
     assert title.endswith("Miscalibrated when tested separately: classes b, c and a.")
 
 
-def test_noise_inflates_raw_values_only_above_the_corrected_one(calibrated):
+def test_noise_inflates_estimates_only_above_the_corrected_one(calibrated):
     report = calibrated
-    assert "sampling noise inflates raw values" in report.verdict
-    below = replace(report.metrics[0], value=0.5 * report.metrics[0].estimate)
+    assert "sampling noise inflates estimates" in report.verdict
+    below = replace(report.metrics[0], estimate=0.5 * report.metrics[0].corrected)
     found = verdict(replace(report, metrics=(below, *report.metrics[1:]))).detail
     assert "inflates" not in found
 
@@ -272,7 +266,7 @@ def test_intervals_without_the_ideal_value_are_too_few_samples(calibrated):
     assert slope.upper < 1
     assert not report.miscalibrated
     assert report.verdict.startswith(f"Too few samples to tell (p = {report.pvalue:.2g}): without adjustment")
-    assert f"calibration slope {slope.value:.2f} (95% interval {slope.lower:.2f} to" in report.verdict
+    assert f"calibration slope {slope.estimate:.2f} (95% interval {slope.lower:.2f} to" in report.verdict
     assert report.advice[0].startswith("Collect more samples")
     # secondary tests are not significant unless the primary test is
     assert min(test.adjusted for test in report.tests[1:]) >= report.pvalue
@@ -290,7 +284,7 @@ def test_intervals_without_the_ideal_value_are_too_few_samples(calibrated):
     assert verdict(replace(fine, summary=shifted)).title.endswith(
         "the calibration intercept 0.25 (95% interval 0.03 to 0.48) indicates miscalibration."
     )
-    starred = tuple(replace(line, value=line.null_upper + 1) for line in fine.metrics[:2])
+    starred = tuple(replace(line, estimate=line.null_upper + 1) for line in fine.metrics[:2])
     assert verdict(replace(fine, metrics=(*starred, *fine.metrics[2:]))).title.endswith(
         "2 of the metrics outside the 95% range under perfect calibration indicate miscalibration."
     )

@@ -12,6 +12,7 @@ from sklearn_calib._core._binning import POSITIONS, octave_bins
 from sklearn_calib._core._links import logit
 from sklearn_calib.inference import TCal
 from sklearn_calib.sketch import CalibrationSketch
+from tests._samples import simulated
 
 KINDS = ("uniform", "skewed", "rare", "both ends", "few values", "one cell")
 ROUNDING = 1e-9
@@ -90,6 +91,9 @@ def of_sketch(metric, sketch, **options):
     return metric(y, p, sample_weight=w, **options)
 
 
+ece = metrics.expected_calibration_error
+
+
 def step(case):
     """Return what rounding to positions can move a sum of predictions by, relative to the total weight."""
     return 2.0**-case.sketch.precision / POSITIONS
@@ -102,68 +106,65 @@ def test_predictions_move_by_no_more_than_a_cell(case):
 
 
 def test_cutoff(case):
-    found, exact = (
-        of_sketch(metrics.cutoff_calibration_error, case.sketch),
-        case.exact(metrics.cutoff_calibration_error),
-    )
+    metric = metrics.cutoff_calibration_error
+    found, exact = of_sketch(metric, case.sketch), case.exact(metric)
     assert found - step(case) - ROUNDING <= exact <= found + 2 * case.heaviest + step(case) + ROUNDING
 
 
-@pytest.mark.parametrize("n_bins", [1, 16, 256])
-def test_bins_with_edges_on_cells_are_exact(case, n_bins):
-    metric = partial(metrics.expected_calibration_error, n_bins=n_bins)
-    assert abs(of_sketch(metric, case.sketch) - case.exact(metric)) <= step(case) + ROUNDING
-
-
-@pytest.mark.parametrize("n_bins", [10, 7])
-def test_other_bins_lose_the_cells_that_an_edge_divides(case, n_bins):
-    metric = partial(metrics.expected_calibration_error, n_bins=n_bins)
+def ece_bound(case, n_bins):
+    """Cells that an edge divides may change sides."""
     edges = located(np.arange(1, n_bins) / n_bins, case.sketch.precision)
-    bound = 2 * case.share(edges) + step(case) + ROUNDING
-    assert abs(of_sketch(metric, case.sketch) - case.exact(metric)) <= bound
+    return 2 * case.share(edges) + step(case) + ROUNDING
 
 
-@pytest.mark.parametrize("n_bins", [2, 10])
-def test_bins_of_equal_mass(case, n_bins):
-    metric = partial(metrics.expected_calibration_error, n_bins=n_bins, strategy="quantile")
-    bound = 2 * (n_bins - 1) * case.heaviest + step(case) + ROUNDING
-    assert abs(of_sketch(metric, case.sketch) - case.exact(metric)) <= bound
-
-
-@pytest.mark.parametrize("bandwidth", [0.01, 0.3])
-def test_smooth_errors_at_one_scale(case, bandwidth):
+def scaled(metric, bandwidth, distance, *shift, **options):
+    """Return a smoothed error, and its bound by the distance that predictions move, and their shift."""
     steep = math.sqrt(2 / math.pi) / bandwidth
-    metric = partial(metrics.smooth_ece, bandwidth=bandwidth)
-    assert abs(of_sketch(metric, case.sketch) - case.exact(metric)) <= case.shift * (1 + steep) + 1e-6
-    metric = partial(metrics.smooth_ece, bandwidth=bandwidth, scale="logit")
-    assert (
-        abs(of_sketch(metric, case.sketch) - case.exact(metric)) <= case.shift + case.log_shift * steep + 1e-6
-    )
-    metric = partial(metrics.logit_smoothed_ece, bandwidth=bandwidth)
-    assert abs(of_sketch(metric, case.sketch) - case.exact(metric)) <= case.log_shift * steep + 1e-6
+    moved = [(name, 1.0) for name in shift] + [(distance, steep)]
+    return partial(
+        metric, bandwidth=bandwidth, **options
+    ), lambda case: sum(factor * getattr(case, name) for name, factor in moved) + 1e-6
+
+
+BOUNDS = [
+    # bins with edges on cells are exact
+    *((partial(ece, n_bins=n), lambda case: step(case) + ROUNDING) for n in (1, 16, 256)),
+    *((partial(ece, n_bins=n), partial(ece_bound, n_bins=n)) for n in (10, 7)),
+    *(
+        (
+            partial(ece, n_bins=n, strategy="quantile"),
+            lambda case, n=n: 2 * (n - 1) * case.heaviest + step(case) + ROUNDING,
+        )
+        for n in (2, 10)
+    ),
+    *(scaled(metrics.smooth_ece, s, "shift", "shift") for s in (0.01, 0.3)),
+    *(scaled(metrics.smooth_ece, s, "log_shift", "shift", scale="logit") for s in (0.01, 0.3)),
+    *(scaled(metrics.logit_smoothed_ece, s, "log_shift") for s in (0.01, 0.3)),
+    (metrics.smooth_calibration_error, lambda case: 2 * case.shift + ROUNDING),
+    (partial(metrics.lower_distance_to_calibration, n_bins=256), lambda case: case.shift + 2 / 256),
+    *(
+        (
+            partial(metrics.kernel_calibration_error, bandwidth=0.2, squared=True, debias=debias),
+            lambda case: 2 * case.shift * (1 + 1 / 0.2) + 1e-6,
+        )
+        for debias in (False, True)
+    ),
+    *(
+        (partial(metrics.decision_risk_gap, threshold=t), lambda case: 2 * case.heaviest + ROUNDING)
+        for t in (0.01, 0.3, 0.5)
+    ),
+]
+
+
+@pytest.mark.parametrize(("metric", "bound"), BOUNDS)
+def test_errors_change_by_no_more_than_their_bounds(case, metric, bound):
+    assert abs(of_sketch(metric, case.sketch) - case.exact(metric)) <= bound(case)
 
 
 def test_smooth_error_at_its_own_scale(case):
     found, exact = of_sketch(metrics.smooth_ece, case.sketch), case.exact(metrics.smooth_ece)
     steep = math.sqrt(2 / math.pi) / min(found, exact)
     assert abs(found - exact) <= case.shift * (1 + steep) + 2e-6
-
-
-def test_lipschitz_functions(case):
-    metric = metrics.smooth_calibration_error
-    assert abs(of_sketch(metric, case.sketch) - case.exact(metric)) <= 2 * case.shift + ROUNDING
-
-
-def test_lower_distance(case):
-    metric = partial(metrics.lower_distance_to_calibration, n_bins=256)
-    assert abs(of_sketch(metric, case.sketch) - case.exact(metric)) <= case.shift + 2 / 256
-
-
-@pytest.mark.parametrize("debias", [False, True])
-def test_kernels(case, debias):
-    metric = partial(metrics.kernel_calibration_error, bandwidth=0.2, squared=True, debias=debias)
-    bound = 2 * case.shift * (1 + 1 / 0.2)
-    assert abs(of_sketch(metric, case.sketch) - case.exact(metric)) <= bound + 1e-6
 
 
 def test_brier_score_and_its_parts(case):
@@ -200,25 +201,14 @@ def test_scales_of_tcal_down_to_the_cells_are_exact(case):
         assert found[n_bins] == pytest.approx(exact[n_bins], abs=2 * case.shift + ROUNDING)
 
 
-@pytest.mark.parametrize("threshold", [0.01, 0.3, 0.5])
-def test_decisions(case, threshold):
-    metric = partial(metrics.decision_risk_gap, threshold=threshold)
-    assert abs(of_sketch(metric, case.sketch) - case.exact(metric)) <= 2 * case.heaviest + ROUNDING
-
-
 def test_bounds_shrink_with_the_precision():
-    rng = np.random.default_rng(0)
-    p = rng.random(200_000)
-    y = rng.random(200_000) < p**1.2
+    y, p = simulated(200_000, truth=1.2)
     both = metrics.cutoff_calibration_error, metrics.smooth_ece
     exact = [metric(y, p) for metric in both]
     errors = []
     for precision in (8, 12, 17):
         sketch = CalibrationSketch(precision=precision).update(y, p)
-        found = [
-            of_sketch(metric, sketch) for metric in (metrics.cutoff_calibration_error, metrics.smooth_ece)
-        ]
-        errors.append(np.abs(np.subtract(found, exact)))
+        errors.append(np.abs(np.subtract([of_sketch(metric, sketch) for metric in both], exact)))
     assert (errors[0] > 0).all()
     assert errors[2][0] < 2e-5
     assert errors[2][1] < 1e-7

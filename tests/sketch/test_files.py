@@ -107,10 +107,7 @@ def test_random_tables_are_read_as_by_the_csv_module(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (
-            ["0,1.5"],
-            "row 5002 of column 'p' is 1.5, not a probability in [0, 1]; percentages must",
-        ),
+        (["0,1.5"], "row 5002 of column 'p' is 1.5, not a probability in [0, 1]; percentages must"),
         (["0,half"], "row 5002 of column 'p' is 'half', not a number."),
         (['0,"0,5"'], "row 5002 of column 'p' is '0,5', not a number; write decimals with a point."),
         (["0,50%"], "row 5002 of column 'p' is '50%', not a number; write percentages as fractions."),
@@ -146,22 +143,16 @@ def test_the_row_of_an_error_many_blocks_down(tmp_path):
 
 def test_damaged_files_are_refused(tmp_path):
     path = tmp_path / "bytes.csv"
-    data = gzip.compress(b"y,p\n1,0.5\n0,0.5\n")
-    path.write_bytes(data[:-9])
-    with pytest.raises(ValueError, match=r"bytes\.csv cannot be read .* Is it damaged"):
-        sketch_file(path, y="y", p="p")
-    path.write_bytes(b'p,y,text\n0.5,0,a\n0.2,1,"half a')
-    with pytest.raises(ValueError, match="a quote is not closed"):
-        sketch_file(path, y="y", p="p")
-    path.write_bytes(b'y,p\n1,"' + b"x" * 2_000_000)
-    with pytest.raises(ValueError, match="a row is longer than 524288 bytes; is a quote not closed"):
-        sketch_file(path, y="y", p="p")
-    path.write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match="is a Parquet file by its content"):
-        sketch_file(path, y="y", p="p")
-    path.write_bytes(b"\n \n")
-    with pytest.raises(ValueError, match=r"is empty\. It needs a line of column names"):
-        sketch_file(path, y="y", p="p")
+    for content, message in (
+        (gzip.compress(b"y,p\n1,0.5\n0,0.5\n")[:-9], r"bytes\.csv cannot be read .* Is it damaged"),
+        (b'p,y,text\n0.5,0,a\n0.2,1,"half a', "a quote is not closed"),
+        (b'y,p\n1,"' + b"x" * 2_000_000, "a row is longer than 524288 bytes; is a quote not closed"),
+        (b"PAR1", "is a Parquet file by its content"),
+        (b"\n \n", r"is empty\. It needs a line of column names"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            sketch_file(path, y="y", p="p")
     for name in ("a.parquet", "a.feather"):
         path.with_name(name).write_bytes(b"y,p\n1,0.5\n")
         with pytest.raises(ValueError, match=rf"{name} cannot be read"):
@@ -224,16 +215,9 @@ def test_parquet_cells_of_all_kinds(tmp_path):
 
 @pytest.mark.parametrize(
     ("cells", "positive"),
-    [
-        (["1.0", "0.0", "1"], None),
-        ([True, False, True], None),
-        ([False, 2], 2),
-        ([1, "1", 2, "2.0"], 2),
-        ([0, -1, 1], ValueError),
-        (["0.5", "1.5"], ValueError),
-        (["a", 1], ValueError),
-    ],
-)
+    [(["1.0", "0.0", "1"], None), ([True, False, True], None), ([False, 2], 2), ([1, "1", 2, "2.0"], 2),
+     ([0, -1, 1], ValueError), (["0.5", "1.5"], ValueError), (["a", 1], ValueError)],
+)  # fmt: skip
 def test_labels_keep_their_kind_over_files(cells, positive, tmp_path):
     for k, cell in enumerate(cells):
         parquet.write_table(pyarrow.table({"y": [cell], "p": [0.5]}), tmp_path / f"{k}.parquet")

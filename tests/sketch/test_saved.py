@@ -83,17 +83,16 @@ def test_damaged_files_are_refused(tmp_path):
 
 
 def test_bad_names_and_missing_files(tmp_path):
-    sketch = CalibrationSketch()
-    with pytest.raises(ValueError, match=r"path must end in \.json"):
-        sketch.save(tmp_path / "sketch.csv")
-    with pytest.raises(ValueError, match=r"path must end in \.json"):
-        CalibrationSketch.load("sketch")
-    with pytest.raises(FileNotFoundError):
-        CalibrationSketch.load(tmp_path / "none.json")
-    with pytest.raises(FileNotFoundError):
-        sketch.save(tmp_path / "none" / "sketch.json")
-    with pytest.raises(ValueError, match="cannot be written"):
-        CalibrationSketch(pos_label=("a", "b")).save(tmp_path / "sketch.json")
+    sketch, tuples = CalibrationSketch(), CalibrationSketch(pos_label=("a", "b"))
+    for call, path, error, message in (
+        (sketch.save, tmp_path / "sketch.csv", ValueError, r"path must end in \.json"),
+        (CalibrationSketch.load, "sketch", ValueError, r"path must end in \.json"),
+        (CalibrationSketch.load, tmp_path / "none.json", FileNotFoundError, "none"),
+        (sketch.save, tmp_path / "none" / "sketch.json", FileNotFoundError, "none"),
+        (tuples.save, tmp_path / "sketch.json", ValueError, "cannot be written"),
+    ):
+        with pytest.raises(error, match=message):
+            call(path)
     assert not list(tmp_path.iterdir())
 
 

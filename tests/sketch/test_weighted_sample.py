@@ -70,8 +70,7 @@ def test_intervals_and_null_distributions(metric, exact):
     settings = {"metric": metric, "n_resamples": 20}
     counted = settings | {"sample_weight": w, "weights": "frequency"}
     assert_close(
-        confidence_interval(y_weighted, p_weighted, **counted),
-        confidence_interval(y, p, **settings),
+        confidence_interval(y_weighted, p_weighted, **counted), confidence_interval(y, p, **settings)
     )
     assert_close(
         expected_under_calibration(y_weighted, p_weighted, **counted).values,

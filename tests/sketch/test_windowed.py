@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
+from tests._samples import simulated
 
 
 def rows(n, seed=0):
-    rng = np.random.default_rng(seed)
-    p = rng.uniform(size=n)
-    return (rng.random(n) < p).astype(int), p
+    return simulated(n, seed=seed)
 
 
 def sketch_of(y, p, w=None):
@@ -81,9 +80,8 @@ def test_late_rows_are_refused_or_counted():
     y, p = rows(6, 2)
     strict = WindowedSketch(10, n_slots=5).update(y[:2], p[:2], time=[20, 11])
     kept = strict.copy()
-    with pytest.raises(
-        ValueError, match=r"time is 11.9 at index 1, older than the window, which begins at 12.0"
-    ):
+    message = r"time is 11.9 at index 1, older than the window, which begins at 12.0"
+    with pytest.raises(ValueError, match=message):
         strict.update(y[:2], p[:2], time=[30, 11.9])
     assert strict == kept
     assert strict.n_seen == 2
@@ -94,19 +92,6 @@ def test_late_rows_are_refused_or_counted():
     assert lenient.update(y, p, time=1).n_late == 7
     assert "too late" in str(lenient)
     assert "7" in lenient._repr_html_()
-
-
-def test_what_one_batch_holds_is_never_late():
-    """A long past may be passed at once: it is as if it had come in order."""
-    y, p = rows(300, 3)
-    time = np.random.default_rng(3).permutation(300)
-    order = np.argsort(time)
-    at_once = WindowedSketch(40, n_slots=4).update(y, p, time=time)
-    one_by_one = WindowedSketch(40, n_slots=4)
-    for row in order:
-        one_by_one.update(y[[row]], p[[row]], time=float(time[row]))
-    assert at_once == one_by_one
-    assert at_once.n_late == one_by_one.n_late == 0
 
 
 def test_weights():
@@ -304,12 +289,7 @@ def test_bad_parameters(make, kind, message):
         (10, [1.0, np.nan], ValueError, "time contains nan at index 1"),
         (1e-12, 1e9, ValueError, "too far from 0"),
         (timedelta(10), [DAYS[0], np.datetime64("NaT", "ns")], ValueError, "NaT at index 1, not a date"),
-        (
-            timedelta(10),
-            np.datetime64("1000-01-01"),
-            ValueError,
-            "at index 0, not a date of the years",
-        ),
+        (timedelta(10), np.datetime64("1000-01-01"), ValueError, "at index 0, not a date of the years"),
         (timedelta(10), [DAYS[0], np.datetime64("2262-01-01")], ValueError, "at index 1, not a date"),
         (
             timedelta(10),

@@ -1,0 +1,85 @@
+"""Means of a loss over samples, such as the Brier score, with normal intervals."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import norm, t
+
+from sklearn_calib._typing import Array
+from sklearn_calib._validation import BinarySample, ClassSample
+from sklearn_calib.inference._sample_metric import Metric
+from sklearn_calib.metrics._metric_kernel import MeanLoss, declaration
+from sklearn_calib.metrics._reductions import class_samples
+
+
+class Mean(NamedTuple):
+    """A mean over samples, its interval, and its value expected if the predictions are calibrated."""
+
+    estimate: float
+    lower: float
+    upper: float
+    expected: float
+
+
+def half_width(sample: BinarySample | ClassSample, values: Array, alpha: float) -> float:
+    """Return half the width of the interval for the mean of ``values``, which sum to 0 with the weights.
+
+    It is normal for independent samples. With C clusters the standard error is that of the sums over
+    clusters, with the quantile of Student's t distribution with C - 1 degrees of freedom.
+    """
+    weighted = values if sample.w is None else values * sample.w
+    if sample.clusters is None:
+        variance = weighted @ (weighted if sample.sampling else values)
+        return float(norm.isf(alpha / 2.0) * np.sqrt(variance)) / sample.total
+    sums = np.bincount(sample.clusters, weighted)
+    n_clusters = sums.shape[0]
+    error = np.sqrt(sums @ sums * n_clusters / (n_clusters - 1.0))
+    return float(t.isf(alpha / 2.0, n_clusters - 1) * error) / sample.total
+
+
+def mean_of(
+    sample: BinarySample | ClassSample, values: Array, expected: Array, alpha: float, least: float = 0.0
+) -> Mean:
+    """Return the mean of ``values``, one for each sample, with an interval that ends at ``least``."""
+    value, centre = (float(np.average(each, weights=sample.w)) for each in (values, expected))
+    if not np.isfinite(value):
+        # a loss that was infinite has a positive probability
+        return Mean(value, value, value, centre)
+    half = half_width(sample, values - value, alpha)
+    return Mean(value, max(least, value - half), value + half, centre)
+
+
+def loss_of(metric: Metric) -> MeanLoss | None:
+    """Return the loss of which a metric is the mean, or None; with parameters, it is any other metric."""
+    return None if isinstance(metric, partial) else declaration(metric)._loss
+
+
+def mean_loss(
+    loss: MeanLoss,
+    problem: BinarySample | ClassSample | list[BinarySample],
+    reduction: str | None,
+    alpha: float,
+) -> Mean:
+    """Return the mean of a loss over checked samples; of the binary problems of a reduction, if there is one.
+
+    The classes are averaged in each sample, so that their dependence counts.
+    """
+    if isinstance(problem, ClassSample) and reduction is None:
+        return mean_of(problem, loss.of_classes(problem.p, problem.y), loss.expected(problem.p), alpha)
+    first: BinarySample | ClassSample
+    if isinstance(problem, list):
+        parts, first = problem, problem[0]
+    elif reduction in ("confidence", "top-label"):
+        # each sample belongs to the problem of one class
+        (first,) = parts = class_samples(problem, "confidence")
+    elif isinstance(problem, ClassSample):
+        parts, first = class_samples(problem, "classwise"), problem
+    else:
+        parts, first = [problem], problem
+    values, expected = (
+        np.mean([of(part) for part in parts], axis=0) for of in (loss.of_sample, loss.expected_of_sample)
+    )
+    return mean_of(first, values, expected, alpha)

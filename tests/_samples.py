@@ -1,0 +1,18 @@
+"""Simulated predictions and their outcomes."""
+
+import numpy as np
+
+
+def simulated(n, *law, seed=0, truth=1.0, digits=None):
+    """Return outcomes of probability p**truth or truth(p), and predictions p of a law of numpy."""
+    rng = np.random.default_rng(seed)
+    p = getattr(rng, law[0] if law else "random")(*law[1:], size=n)
+    p = p if digits is None else np.round(p, digits)
+    return (rng.random(n) < (truth(p) if callable(truth) else p**truth)).astype(int), p
+
+
+def simulated_classes(n, alpha, seed=0):
+    """Return labels and their probabilities, which are drawn from a Dirichlet distribution."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(alpha, n)
+    return (p.cumsum(axis=1)[:, :-1] < rng.random((n, 1))).sum(axis=1), p

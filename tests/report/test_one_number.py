@@ -1,0 +1,138 @@
+"""Every function that offers a quantity returns the same estimate, interval and method."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from sklearn_calib.inference import compare_models, confidence_interval
+from sklearn_calib.metrics import calibration_summary
+from sklearn_calib.plot import ReliabilityDisplay
+from sklearn_calib.report import CalibrationRequirements, calibration_report
+
+LINES = ("slope", "intercept", "observed_over_expected")
+# Names in the report of metrics.
+METRICS = {
+    "smooth_ece": "smooth_ece",
+    "cutoff_calibration_error": "cutoff",
+    "expected_calibration_error": "ece",
+    "integrated_calibration_index": "ici",
+    "calibration_loss": "brier_miscalibration",
+    "brier_score": "brier",
+    "log_loss": "log_loss",
+    "roc_auc": None,
+}
+METHODS = {"brier_score": "normal", "log_loss": "normal", "roc_auc": "bootstrap"}
+FEW = {"n_resamples": 20, "random_state": 3}
+KINDS = ("unweighted", "frequency", "sampling", "clusters")
+
+
+def given(kind, n=60):
+    rng = np.random.default_rng(5)
+    p = np.round(expit(rng.normal(-0.3, 1.5, n)), 2).clip(0.02, 0.98)
+    y = (rng.random(n) < expit(0.2 + 0.6 * logit(p))).astype(int)
+    arguments = {
+        "frequency": {"sample_weight": rng.integers(1, 4, n), "weights": "frequency"},
+        "sampling": {"sample_weight": np.exp(0.5 * rng.normal(size=n))},
+        "clusters": {"clusters": np.arange(n) // 4},
+    }.get(kind, {})
+    return y, p, arguments
+
+
+@cache
+def report_of(kind):
+    y, p, arguments = given(kind)
+    return calibration_report(y, p, confidence=0.9, **FEW, **arguments)
+
+
+def numbers(found):
+    return found.estimate, found.lower, found.upper
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_slope_intercept_and_ratio(kind):
+    y, p, arguments = given(kind)
+    summary = calibration_summary(y, p, confidence=0.9, **arguments)
+    report = report_of(kind)
+    # of the interval with confidence 1 - 2 alpha
+    limits = {name: [-5.0, 5.0] for name in LINES}
+    checked = CalibrationRequirements(limits, alpha=0.05).check(y, p, **FEW, **arguments)
+    drawn = ReliabilityDisplay.from_predictions(
+        y, p, confidence=0.9, annotate=True, band=None, curve="binned", show_legend=False, **arguments
+    )
+    head, *shown = drawn.annotation.split("\n")
+    assert head == "estimate [90% interval]"
+    in_json = report.to_dict()["metrics"]
+    robust = kind not in ("unweighted", "frequency")
+    for name, required, text in zip(LINES, checked.results, shown, strict=False):
+        expected = getattr(summary, name)
+        method = "sandwich" if robust else "log-normal" if name == LINES[2] else "profile"
+        assert expected.method == required.method == report.metric(name).method == method
+        assert numbers(getattr(report.summary, name)) == numbers(expected)
+        assert numbers(report.metric(name)) == pytest.approx(numbers(expected), rel=1e-12)
+        assert numbers(required) == pytest.approx(numbers(expected), rel=1e-9)
+        assert [in_json[name][key] for key in ("estimate", "lower", "upper")] == pytest.approx(
+            numbers(expected), rel=1e-12
+        )
+        assert text == (
+            f"{name.replace('_over_', '/')} {expected.estimate:.2f} "
+            f"[{expected.lower:.2f}, {expected.upper:.2f}]"
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_metrics(kind):
+    y, p, arguments = given(kind)
+    report = report_of(kind)
+    errors = [name for name in METRICS if name not in METHODS]
+    limits = dict.fromkeys(errors, 0.5) | {name: [-1.0, 2.0] for name in METHODS}
+    checked = CalibrationRequirements(limits, alpha=0.05).check(y, p, **FEW, **arguments)
+    assert [result.name for result in checked.results] == list(limits)
+    for required in checked.results:
+        name = required.name
+        expected = confidence_interval(y, p, metric=name, confidence=0.9, **FEW, **arguments)
+        assert expected.method == required.method == METHODS.get(name, "inversion")
+        pairs = [required]
+        if METRICS[name]:
+            pairs.append(report.metric(METRICS[name]))
+            in_json = report.to_dict()["metrics"][METRICS[name]]
+            assert in_json["method"] == expected.method
+            assert (in_json["estimate"], in_json["corrected"]) == pytest.approx(
+                (expected.estimate, expected.corrected), rel=1e-12
+            )
+        for found in pairs:
+            assert (*numbers(found), found.corrected) == pytest.approx(
+                (*numbers(expected), expected.corrected), rel=1e-12
+            )
+    assert report.metric("brier").expected == pytest.approx(
+        confidence_interval(y, p, metric="brier_score", **FEW, **arguments).expected, rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("metric", ["cutoff_calibration_error", "brier_score", "roc_auc"])
+def test_models_of_a_comparison(kind, metric):
+    y, p, arguments = given(kind)
+    for name, q in {"a": p, "b": p**2}.items():
+        found = compare_models(y, {"a": p, "b": p**2}, metric=metric, n_resamples=19, **arguments)
+        row = {each.name: each for each in found.models}[name]
+        expected = confidence_interval(y, q, metric=metric, **arguments)
+        assert row.method == expected.method == METHODS.get(metric, "inversion")
+        assert (*numbers(row), row.corrected) == pytest.approx(
+            (*numbers(expected), expected.corrected), rel=1e-9
+        )
+
+
+def test_many_distinct_predictions():
+    """Both doors pool neighbours in the same way."""
+    rng = np.random.default_rng(0)
+    p = rng.random(5000)
+    y = (rng.random(5000) < p**1.1).astype(int)
+    given = {"metric": "cutoff_calibration_error", "confidence": 0.9}
+    found = confidence_interval(y, p, **given, **FEW)
+    (checked,) = CalibrationRequirements({"cutoff_calibration_error": 0.1}).check(y, p, **FEW).results
+    assert (*numbers(checked), checked.corrected) == (*numbers(found), found.corrected)
+    slope = calibration_summary(y, p, confidence=0.9).slope
+    (checked,) = CalibrationRequirements({"slope": [0.1, 2]}).check(y, p, **FEW).results
+    assert numbers(checked) == numbers(slope)
