@@ -127,8 +127,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         a held-out part where a calibrator would be fitted.
     average : {"probability", "log"}, default="probability"
         How the probabilities of several pairs (``ensemble=True``) are averaged: arithmetic mean, as in
-        scikit-learn, or normalised geometric mean; for binary problems the latter averages log-odds. "log" with
-        ``VennAbersCalibrator()`` is the cross Venn-Abers predictor for the log loss, "probability" with
+        scikit-learn, or normalised geometric mean; for binary problems the latter averages log-odds. "log"
+        with ``VennAbersCalibrator()`` is the cross Venn-Abers predictor for the log loss, "probability" with
         ``VennAbersCalibrator(loss="brier")`` that for the Brier score.
     n_jobs : int or None, default=None
         Number of folds fitted in parallel; None means 1 unless in a ``joblib.parallel_config`` context.
@@ -497,8 +497,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         missing = []
         if others or self.ensemble_ == "joint":
             missing.append(
-                "a single classifier (ensemble=False, or FrozenEstimator(fitted_classifier) with samples that "
-                f"it was not trained on), but ensemble_ is {self.ensemble_!r}"
+                "a single classifier (ensemble=False, or FrozenEstimator(fitted_classifier) with samples "
+                f"that it was not trained on), but ensemble_ is {self.ensemble_!r}"
             )
         if certify is None:
             name = "'passthrough'" if is_passthrough(calibrator) else type(calibrator).__name__

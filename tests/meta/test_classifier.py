@@ -244,7 +244,7 @@ def test_rare_class_works_with_one_calibrator_for_all_folds():
         pytest.warns(UserWarning, match="least populated class"),
         pytest.raises(ValueError, match=r"class 1 has no sample .* held-out part of fold .*ensemble=False"),
     ):
-        CalibratedClassifier(GaussianNB(), IsotonicCalibrator()).fit(X, y)
+        CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), ensemble=True).fit(X, y)
     folds = list(StratifiedKFold(3).split(X, y))
     model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=folds, ensemble=False).fit(X, y)
     assert model.predict_proba(X)[:, 1].mean() == pytest.approx(3 / keep.shape[0], rel=1)

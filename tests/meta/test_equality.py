@@ -137,7 +137,7 @@ def test_equals_sklearn_with_probabilities_preferred(
     monkeypatch.setattr(sklearn.calibration, "minimize", minimize_to_the_end)
     X, y, X_new = problem(n_classes)
     theirs = CalibratedClassifierCV(scores(estimator), method=method)
-    ours = CalibratedClassifier(estimator, calibrator, response_method="predict_proba")
+    ours = CalibratedClassifier(estimator, calibrator, response_method="predict_proba", ensemble=True)
     found, expected = (model.fit(X, y).predict_proba(X_new) for model in (ours, theirs))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
 
