@@ -57,7 +57,7 @@ class EventLabels:
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class SamplingCells:
     """Samples with sampling weights: cells of samples of the same prediction and weight.
 
     ``group`` is the index of the prediction of each cell, non-decreasing, ``weight`` that of each of its
@@ -81,7 +81,7 @@ class Design:
             prob[self.group], self.count, self.positives, self.clusters, events=self.events
         )
 
-    def weigh(self, count: Array, positives: NDArray[Any]) -> tuple[Array, Array]:
+    def weighted_sums(self, count: Array, positives: NDArray[Any]) -> tuple[Array, Array]:
         """Return weight and weight of positives of each prediction, from numbers in each cell, (cells, r)."""
         if self.class_weights is None:
             return self.sums(count), self.sums(positives)
@@ -103,7 +103,7 @@ class Design:
         """The sum of squared weights of the samples of each prediction."""
         return self.sums(self.weight * self.count)
 
-    def taken(self, groups: NDArray[np.bool_]) -> Design:
+    def taken(self, groups: NDArray[np.bool_]) -> SamplingCells:
         """Return the cells of a subset of the predictions."""
         cells = groups[self.group]
         return replace(
@@ -130,7 +130,7 @@ class GroupedOutcomes:
     weight: Array
     positives: Array
     clusters: Clusters | None = None
-    design: Design | None = None
+    design: SamplingCells | None = None
     events: EventLabels | None = None
 
     @property
@@ -176,7 +176,7 @@ class GroupedOutcomes:
         """The groups themselves, or the cells of the design, with numbers of samples as weights."""
         return self if self.design is None else self.design.samples(self.prob)
 
-    def weigh(self, positives: NDArray[Any]) -> Array:
+    def weighted_sums(self, positives: NDArray[Any]) -> Array:
         """Return weights of positives of groups from numbers of positives of ``samples``."""
         return positives if self.design is None else self.design.sums(positives)
 
@@ -442,8 +442,8 @@ def _group_design(
         chance = sampled_probability(prob, class_weights)
         clusters = _clusters(y[order], chance[cells], np.cumsum(new_cell) - 1, ones, codes[order])
         of_groups = replace(clusters, group=group[clusters.group])
-    design = Design(group, weight[cells], count, positives, clusters, class_weights)
-    return GroupedOutcomes(prob[new_group], *design.weigh(count, positives), of_groups, design)
+    design = SamplingCells(group, weight[cells], count, positives, clusters, class_weights)
+    return GroupedOutcomes(prob[new_group], *design.weighted_sums(count, positives), of_groups, design)
 
 
 def group_scores(y: NDArray[np.int64], scores: Array, w: Array | None = None) -> GroupedOutcomes:

@@ -94,7 +94,7 @@ def draw_null(
         return
     samples = grouped.samples
     for positives in draw_positives(samples, n_draws, generator):
-        yield design.weigh(samples.weight[:, np.newaxis], positives)
+        yield design.weighted_sums(samples.weight[:, np.newaxis], positives)
 
 
 def draw_outcomes(
@@ -114,7 +114,7 @@ def draw_outcomes(
     if grouped.design is not None:
         samples = grouped.design.samples(prob)
         for count, positives in draw_outcomes(samples, n_draws, generator, max_elements):
-            yield grouped.design.weigh(count, positives)
+            yield grouped.design.weighted_sums(count, positives)
         return
     if grouped.clusters is not None:
         for positives in draw_positives(replace(grouped, prob=prob), n_draws, generator, max_elements):
@@ -197,7 +197,7 @@ def bootstrap_counts(
     """Yield weights and weights of positives, (groups, r), of bootstrap samples, of whole clusters if any."""
     if grouped.design is not None:
         for count, positives in bootstrap_counts(grouped.samples, n_draws, generator, max_elements):
-            yield grouped.design.weigh(count, positives)
+            yield grouped.design.weighted_sums(count, positives)
         return
     if grouped.clusters is not None:
         at_once = max(1, max_elements // grouped.prob.shape[0])

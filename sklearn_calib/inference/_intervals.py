@@ -247,7 +247,9 @@ def confidence_interval(
             interval = _bootstrap(bound, confidence, n_resamples, rng)
             interval = replace(interval, corrected=np.nan) if invertible else interval
         elif isinstance(bound, MeanMetric):
-            interval = inverted(bound, TablePopulations.estimated(bound, n_resamples, rng), confidence)
+            interval = interval_by_inversion(
+                bound, TablePopulations.estimated(bound, n_resamples, rng), confidence
+            )
         else:
             raise ValueError(
                 "A calibration error of the whole vector of probabilities has no interval by inversion. Pass "
@@ -292,7 +294,7 @@ class SharedIntervals:
             rng = np.random.default_rng(self.seed)
             return replace(_bootstrap(bound, self.confidence, self.n_resamples, rng), **self.weight_fields)
         populations = self._affordable(metric)
-        interval = inverted(self._bound(metric, populations), populations, self.confidence)
+        interval = interval_by_inversion(self._bound(metric, populations), populations, self.confidence)
         interval = replace(interval, **self.weight_fields)
         if populations.grouped is self.grouped:
             return interval
@@ -361,7 +363,7 @@ def _bootstrap(
     )
 
 
-def inverted(
+def interval_by_inversion(
     bound: SampleMetric | MeanMetric, populations: Populations | TablePopulations, confidence: float
 ) -> ConfidenceInterval:
     """Return the interval by inversion, from samples of populations with the predictions of ``bound``."""

@@ -25,7 +25,7 @@ from sklearn_calib._validation import (
     check_size,
     least_resamples,
 )
-from sklearn_calib.inference._intervals import inverted
+from sklearn_calib.inference._intervals import interval_by_inversion
 from sklearn_calib.inference._populations import Populations
 from sklearn_calib.inference._sample_metric import SampleMetric
 from sklearn_calib.inference._testing._combined import tcal_evidence
@@ -301,7 +301,9 @@ def _for_width(p: Array, width: float, alpha: float, generator: np.random.Genera
         widths = []
         for positives in drawn.T[:_INTERVALS]:
             bound = SampleMetric(smooth_ece, replace(grouped, positives=positives), weighted=False)
-            interval = inverted(bound, Populations.estimated(bound.sample, _FEW, generator), 1.0 - alpha)
+            interval = interval_by_inversion(
+                bound, Populations.estimated(bound.sample, _FEW, generator), 1.0 - alpha
+            )
             widths.append(interval.upper - interval.lower)
         # the widths of few intervals, at the mean of control variates that are simulated more often
         excess = drawn.sum(axis=0) - grouped.prob @ grouped.weight

@@ -13,7 +13,7 @@ from sklearn_calib._core._null import draw_positives
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import check_binary, check_fraction, check_generator, check_resamples
-from sklearn_calib.inference._testing._simulated import spread_of
+from sklearn_calib.inference._testing._simulated import variance_ratio_of
 
 # A region consists of whole bins of neighbouring predictions; outcomes are simulated in finer ones.
 _REGION_BINS, _FINER = 64, 32
@@ -164,14 +164,14 @@ def scan_regions(
     spread = _over_runs(np.bincount(place, weights=small.variance), first, last)
     kept = spread >= min(_LEAST_VARIANCE, 0.5 * float(spread.max()))
     first, last, spread = first[kept], last[kept], spread[kept]
-    ratio = spread_of(small)
+    ratio = variance_ratio_of(small)
     scale = np.sqrt(spread * ratio.own)
     penalty = np.sqrt(2.0 * (1.0 + np.log(spread.max() / spread)))
     expected = np.bincount(place, weights=small.weight * small.prob)[:, np.newaxis]
     starts = np.flatnonzero(np.diff(place, prepend=-1))
     highest = []
     for positives in draw_positives(small.samples, n_resamples, generator):
-        drawn = np.add.reduceat(small.weigh(positives), starts, axis=0, dtype=np.float64)
+        drawn = np.add.reduceat(small.weighted_sums(positives), starts, axis=0, dtype=np.float64)
         sums = np.abs(_over_runs(drawn - expected, first, last)) * ratio.relative(positives) ** 0.5
         highest.append((sums / scale[:, np.newaxis] - penalty[:, np.newaxis]).max(axis=0))
     limit = float(np.quantile(np.concatenate(highest), confidence, method="weibull"))

@@ -388,7 +388,7 @@ class _Problem:
 
     The variance is sum w^2 v, v = p (1 - p), and infinite for segments that are not tested. With sampling
     weights w it is that of predictions which are calibrated in the weighted population: v is replaced by
-    v + (1 - 2 p) (r - v x' beta), see ``Spread``.
+    v + (1 - 2 p) (r - v x' beta), see ``VarianceRatio``.
     """
 
     def __init__(self, tables: list[_CrossTable], label: Any, sample: BinarySample) -> None:

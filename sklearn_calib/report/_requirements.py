@@ -379,7 +379,7 @@ class CalibrationRequirements:
                 found = shared.interval(metric if reduction is None else reduced_once(metric))
                 results.append(_metric_result(name, limit, found, reduction, grouped.samples.total))
                 continue
-            results.append(_judged(name, text, found, low, high, grouped.samples.total))
+            results.append(outcome_of(name, text, found, low, high, grouped.samples.total))
         return RequirementsResult(tuple(results), self.alpha, grouped.samples.total, **weighting(sample))
 
     def _of_classes(
@@ -427,8 +427,8 @@ def _metric_result(
     """Compare the interval of a metric with its limits."""
     of = name if reduction is None else f"{name} ({reduction})"
     if _is_score(name):
-        return _judged(name, f"{of} in [{limit[0]}, {limit[1]}]", found, limit[0], limit[1], n_samples)
-    return _judged(name, f"{of} <= {limit}", found, -np.inf, limit, n_samples)
+        return outcome_of(name, f"{of} in [{limit[0]}, {limit[1]}]", found, limit[0], limit[1], n_samples)
+    return outcome_of(name, f"{of} <= {limit}", found, -np.inf, limit, n_samples)
 
 
 def _is_score(name: str) -> bool:
@@ -490,11 +490,11 @@ def _segments(
         value, low, high = (float(each) / part.total for each in (part.residual.sum(), *ends))
         found = IntervalEstimate(value, low, high, "score")
         text = f"|observed - predicted| <= {limit:g} in group {one_line(key, 80)}"
-        results.append(_judged(_SEGMENTS, text, found, -limit, limit, part.samples.total))
+        results.append(outcome_of(_SEGMENTS, text, found, -limit, limit, part.samples.total))
     return results
 
 
-def _judged(
+def outcome_of(
     name: str, text: str, found: IntervalEstimate, low: float, high: float, n_samples: float
 ) -> RequirementResult:
     """Compare an interval with its limits."""

@@ -140,7 +140,7 @@ def test_design_is_a_sum_over_samples(name):
     for part in parts:
         assert part.variance.shape == part.prob.shape
         np.testing.assert_allclose(
-            part.weight, part.design.weigh(part.design.count, part.design.positives)[0]
+            part.weight, part.design.weighted_sums(part.design.count, part.design.positives)[0]
         )
 
 

@@ -21,7 +21,7 @@ from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationT
 from sklearn_calib.inference._testing._classes import ranks
 from sklearn_calib.inference._testing._cox import CoxTest
 from sklearn_calib.inference._testing._cutoff import CutoffTest
-from sklearn_calib.inference._testing._simulated import SimulatedTest, is_large, simulates, spread_of
+from sklearn_calib.inference._testing._simulated import SimulatedTest, is_large, simulates, variance_ratio_of
 from sklearn_calib.inference._testing._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._testing._tcal import (
     BinaryScales,
@@ -275,7 +275,10 @@ def _cutoff(scales: BinaryScales) -> Statistic:
     deviation = np.sqrt(grouped.variance.sum() * scales.spread.own)
 
     def statistic(positives: Array) -> Array:
-        reach = walk_ranges(grouped.weigh(positives) - expected) * scales.spread.relative(positives) ** 0.5
+        reach = (
+            walk_ranges(grouped.weighted_sums(positives) - expected)
+            * scales.spread.relative(positives) ** 0.5
+        )
         return reach / deviation if deviation > 0.0 else np.zeros_like(reach)
 
     return statistic
@@ -284,13 +287,13 @@ def _cutoff(scales: BinaryScales) -> Statistic:
 def _along(scales: BinaryScales, covariate: Callable[[Array], Array]) -> Statistic:
     """Return the squared sum of residuals times a covariate, a function of p, over its variance."""
     grouped = scales.grouped
-    along, spread = covariate(grouped.prob), spread_of(grouped, covariate)
+    along, spread = covariate(grouped.prob), variance_ratio_of(grouped, covariate)
     variance = float(grouped.variance @ along**2) * spread.own
     centre = float(along @ (grouped.weight * grouped.prob))
     if variance <= 0.0:
         return lambda positives: np.zeros(positives.shape[1])
     return lambda positives: (
-        (along @ grouped.weigh(positives) - centre) ** 2 / variance * spread.relative(positives)
+        (along @ grouped.weighted_sums(positives) - centre) ** 2 / variance * spread.relative(positives)
     )
 
 

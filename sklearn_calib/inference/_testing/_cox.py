@@ -17,11 +17,11 @@ from sklearn_calib.inference._testing._base import CalibrationTestResult, result
 from sklearn_calib.inference._testing._simulated import (
     MOST_SIMULATED,
     SimulatedTest,
-    Spread,
+    VarianceRatio,
     conditional_sums,
     simulated,
     simulates,
-    spread_of,
+    variance_ratio_of,
 )
 from sklearn_calib.inference._testing._tails import chi2_sf
 
@@ -151,7 +151,7 @@ class CoxTest(SimulatedTest):
             true = replace(grouped, prob=fitted) if parameter == "slope" else grouped
             middle = data.centre + data.spread * data.residual_centre(null, parameter) + null.intercept
             along = [None, lambda p: (logit(p) - middle) / data.spread]
-            spreads = [spread_of(true, covariate) for covariate in along[ROWS[parameter]]]
+            spreads = [variance_ratio_of(true, covariate) for covariate in along[ROWS[parameter]]]
             unit = np.sqrt([spread.own for spread in spreads])
             own /= unit
             statistic = float(own @ own)
@@ -191,7 +191,7 @@ class CoxTest(SimulatedTest):
         data: LogitOutcomes,
         null: Recalibration,
         parameter: str,
-        spreads: list[Spread],
+        spreads: list[VarianceRatio],
     ) -> Array | None:
         """Return the scores of simulated samples, (1 or 2, r), or None if the p-value is asymptotic."""
         clusters = grouped.clusters

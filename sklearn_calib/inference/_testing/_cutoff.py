@@ -6,7 +6,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._weights import kish_size
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._testing._simulated import SimulatedTest, Statistic, spread_of
+from sklearn_calib.inference._testing._simulated import SimulatedTest, Statistic, variance_ratio_of
 from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_ranges
 
 #: Effective size from which "auto" uses the asymptotic distribution.
@@ -90,7 +90,7 @@ class CutoffTest(SimulatedTest):
         grouped = group_sample(sample)
         walk, variance = residual_walk(grouped), grouped.variance
         reach = float(np.ptp(walk))
-        deviation = float(np.sqrt(variance.sum() * spread_of(grouped).own))
+        deviation = float(np.sqrt(variance.sum() * variance_ratio_of(grouped).own))
         known = deviation == 0.0
         return Statistic(
             (np.inf if reach > 0.0 else 0.0) if known else reach / deviation,

@@ -8,7 +8,12 @@ from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option, check_size
-from sklearn_calib.inference._testing._simulated import MOST_SIMULATED, SimulatedTest, Statistic, spread_of
+from sklearn_calib.inference._testing._simulated import (
+    MOST_SIMULATED,
+    SimulatedTest,
+    Statistic,
+    variance_ratio_of,
+)
 
 
 class HosmerLemeshowTest(SimulatedTest):
@@ -106,7 +111,9 @@ class HosmerLemeshowTest(SimulatedTest):
         variance = events * others / count
         if grouped.design is not None:
             # the sum of w^2 replaces that of w
-            variance *= np.add.reduceat(grouped.design.squares, starts) / count * spread_of(grouped).own
+            variance *= (
+                np.add.reduceat(grouped.design.squares, starts) / count * variance_ratio_of(grouped).own
+            )
         used = variance > 0.0
         df = int(np.count_nonzero(used))
 

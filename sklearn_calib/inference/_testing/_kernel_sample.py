@@ -13,7 +13,7 @@ from sklearn_calib._core._null import MAX_ELEMENTS, draw_positives, sample_label
 from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample
-from sklearn_calib.inference._testing._simulated import Spread
+from sklearn_calib.inference._testing._simulated import VarianceRatio
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ class KernelSample:
         pairs = max(float(self.total) * (self.total - 1.0), 1.0)
         observed, deviation = np.zeros((2, bandwidths.shape[0]))
         null = np.zeros((bandwidths.shape[0], n_draws))
-        spread = Spread.of(self.points, self.weight, self.counts, self.scale)
+        spread = VarianceRatio.of(self.points, self.weight, self.counts, self.scale)
         seed = generator.integers(1 << 32, size=4).tolist()
         for scale, bandwidth in enumerate(bandwidths):
             form = kernel_form(self.points, bandwidth)

@@ -54,7 +54,7 @@ class Statistic:
     estimate: float
     reason: str
     method: str = "asymptotic"
-    spread: Spread | None = None
+    spread: VarianceRatio | None = None
     power: float = 0.5
 
 
@@ -152,7 +152,7 @@ def refuse_clusters(clusters: Any, parameter: str, value: str, instead: str) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class VarianceRatio:
     """The variance of weighted residuals if only the weighted population is calibrated, over that if all are.
 
     With sampling weights w, predictions can be calibrated in the population, and not among the samples of a
@@ -173,7 +173,7 @@ class Spread:
     @classmethod
     def of(
         cls, prob: Array, count: Array, positives: Array, weight: Array, along: Array | float = 1.0
-    ) -> Spread:
+    ) -> VarianceRatio:
         """Return the ratio for cells of ``count`` samples of equal weight, and the covariate u.
 
         ``prob`` and ``positives`` have one column, or one for each of K classes, over which sums are taken.
@@ -197,7 +197,7 @@ class Spread:
         return replace(found, own=float(found._ratio(coefficients @ positives.ravel())))
 
     @classmethod
-    def of_classes(cls, y: NDArray[np.int64], p: Array, weight: Array) -> Spread:
+    def of_classes(cls, y: NDArray[np.int64], p: Array, weight: Array) -> VarianceRatio:
         """Return the ratio for samples of labels with probabilities (n, K)."""
         return cls.of(p, np.ones_like(weight), np.eye(p.shape[1])[y], weight)
 
@@ -217,21 +217,23 @@ class Spread:
         return self.own / self._ratio(each.sum(axis=1))
 
 
-def spread_of(grouped: GroupedOutcomes, along: Callable[[Array], Array] | None = None) -> Spread:
+def variance_ratio_of(
+    grouped: GroupedOutcomes, along: Callable[[Array], Array] | None = None
+) -> VarianceRatio:
     """Return the ratio of variances of grouped outcomes, and a covariate of p; 1 without sampling weights."""
     if grouped.design is None:
-        return Spread()
+        return VarianceRatio()
     cells = grouped.samples
     covariate = 1.0 if along is None else along(cells.prob)
     columns = cells.prob[:, np.newaxis], cells.weight, cells.positives[:, np.newaxis]
-    return Spread.of(*columns, grouped.design.weight, covariate)
+    return VarianceRatio.of(*columns, grouped.design.weight, covariate)
 
 
 def simulated(
     test: Any,
     grouped: GroupedOutcomes,
     statistic: Callable[[Array], Array],
-    *spreads: Spread,
+    *spreads: VarianceRatio,
     power: float = 0.5,
 ) -> Array:
     """Return the statistic of each sample that is simulated with the parameters of ``test``.
@@ -241,10 +243,10 @@ def simulated(
     simulation; ``spreads`` are those of each of k values.
     """
     values = []
-    spreads = spreads or (spread_of(grouped),)
+    spreads = spreads or (variance_ratio_of(grouped),)
     for positives in draw_positives(grouped.samples, test.n_resamples, check_generator(test.random_state)):
         drawn = positives.astype(np.float64)
-        found = statistic(grouped.weigh(drawn))
+        found = statistic(grouped.weighted_sums(drawn))
         if grouped.design is not None:
             ratio = np.stack([spread.relative(drawn) for spread in spreads]) ** power
             found = (found.T * ratio).T.reshape(found.shape)

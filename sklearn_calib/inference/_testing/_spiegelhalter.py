@@ -10,9 +10,9 @@ from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._testing._simulated import (
     MOST_SIMULATED,
     SimulatedTest,
-    Spread,
     Statistic,
-    spread_of,
+    VarianceRatio,
+    variance_ratio_of,
 )
 
 # A mean excess below this is rounding.
@@ -80,7 +80,11 @@ class SpiegelhalterTest(SimulatedTest):
             weighted = u if sample.w is None else sample.w[rows] * u
             excess += float((sample.y[rows] - p) @ weighted)
             variance += float((p * (1.0 - p) * (weighted if sample.sampling else u)) @ weighted)
-        spread = spread_of(group_sample(sample), lambda p: 1.0 - 2.0 * p) if sample.sampling else Spread()
+        spread = (
+            variance_ratio_of(group_sample(sample), lambda p: 1.0 - 2.0 * p)
+            if sample.sampling
+            else VarianceRatio()
+        )
         deviation = math.sqrt(variance * spread.own)
         direction = "above" if excess > 0.0 else "below"
         expected = abs(excess) <= _ROUNDING * sample.total

@@ -22,7 +22,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._testing._classes import REDUCTIONS, repeated
-from sklearn_calib.inference._testing._simulated import Spread
+from sklearn_calib.inference._testing._simulated import VarianceRatio
 from sklearn_calib.inference._testing._tcal import check_smoothness, number_of_bins
 
 # Combinations of means with a smaller variance, relative to that of one class, are left out.
@@ -280,7 +280,7 @@ def _means(
     The norms sqrt(T' C^-1 T), shape (2, 1 + n_resamples), are those of ``y`` and of simulated labels.
     """
     n, n_classes = p.shape
-    spread, w = Spread.of_classes(y, p, scale), scale[:, np.newaxis]
+    spread, w = VarianceRatio.of_classes(y, p, scale), scale[:, np.newaxis]
     sums, relative = [], []
     for labels in chain([y[np.newaxis]], sample_labels(p, n_resamples, generator)):
         r = labels.shape[0]

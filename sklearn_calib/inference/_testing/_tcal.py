@@ -39,11 +39,11 @@ from sklearn_calib._validation import (
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._testing._classes import REDUCTIONS, repeated
 from sklearn_calib.inference._testing._simulated import (
-    Spread,
+    VarianceRatio,
     is_large,
     refuse_clusters,
     simulates,
-    spread_of,
+    variance_ratio_of,
 )
 from sklearn_calib.inference._testing._tails import SMALLEST_PVALUE, gamma_sf
 
@@ -357,7 +357,7 @@ class TCal(CalibrationTest):
 
 
 @dataclass(eq=False)
-class _Evidence:
+class ScalePvalues:
     """What is known of each scale, coarse to fine.
 
     ``usable`` are the indices of scales with information; ``tails`` the probabilities that decide, and ``z``
@@ -377,7 +377,7 @@ class _Evidence:
     reason: str = ""
 
     @classmethod
-    def nothing(cls, scales: "BinaryScales | _ClassScales", reason: str) -> "_Evidence":
+    def nothing(cls, scales: "BinaryScales | _ClassScales", reason: str) -> "ScalePvalues":
         """Return what is known if no scale has information."""
         deviation = np.sqrt(scales.moments.variance)
         one = np.ones_like(deviation)
@@ -390,14 +390,14 @@ def _by_simulation(
     n_resamples: int,
     random_state: Any,
     weights: Array | None,
-) -> _Evidence:
+) -> ScalePvalues:
     """Return tails from labels simulated from the predictions (App. 8.3.3).
 
     With ``weights`` they are those of gamma distributions, the same functions of every sample.
     """
     n_usable = usable_scales(scales.moments)
     if n_usable == 0:
-        return _Evidence.nothing(scales, _NOTHING_SHARED)
+        return ScalePvalues.nothing(scales, _NOTHING_SHARED)
     generator = check_generator(random_state)
     moments = scales.moments_within(tolerance)
     values = scales.simulate(n_resamples, generator, tolerance)[:, :n_usable]
@@ -418,7 +418,7 @@ def _by_simulation(
         tails = gamma_sf(z, skewness)
         tails, null = tails[0], (tails[1:] / weights[:n_usable]).min(axis=1)
     usable, n_scales = np.arange(n_usable), scales.n_bins.shape[0]
-    return _Evidence(
+    return ScalePvalues(
         usable,
         _placed(tails, usable, np.ones(n_scales)),
         _placed(z[0], usable, np.full(n_scales, -np.inf)),
@@ -428,12 +428,12 @@ def _by_simulation(
     )
 
 
-def _by_moments(scales: "BinaryScales | _ClassScales", tolerance: float) -> _Evidence:
+def _by_moments(scales: "BinaryScales | _ClassScales", tolerance: float) -> ScalePvalues:
     """Return tails of gamma distributions with the moments of T, and the correlation of the scales."""
     own = scales.moments
     usable = np.flatnonzero((own.variance > 0.0) & (own.pairs >= FEWEST_PAIRS))
     if usable.shape[0] == 0:
-        return _Evidence.nothing(scales, _TOO_FEW_PAIRS)
+        return ScalePvalues.nothing(scales, _TOO_FEW_PAIRS)
     # T less its mean is a null statistic of this variance plus an independent normal variable, the same at
     # all scales; the skewness of perfect calibration is an upper bound of that of the sum
     mean, spread = _displacement(scales, tolerance)
@@ -444,7 +444,7 @@ def _by_moments(scales: "BinaryScales | _ClassScales", tolerance: float) -> _Evi
     z = (own.statistic[usable] - mean) / deviation[usable]
     skewness = own.third_cumulant[usable] / own.variance[usable] ** 1.5
     tails = _placed(gamma_sf(z, skewness), usable, np.ones_like(variance))
-    return _Evidence(
+    return ScalePvalues(
         usable,
         tails,
         _placed(z, usable, np.full(variance.shape[0], -np.inf)),
@@ -454,7 +454,7 @@ def _by_moments(scales: "BinaryScales | _ClassScales", tolerance: float) -> _Evi
     )
 
 
-def _by_theory(scales: "BinaryScales | _ClassScales", tolerance: float) -> _Evidence:
+def _by_theory(scales: "BinaryScales | _ClassScales", tolerance: float) -> ScalePvalues:
     """Return the smallest levels at which the critical values of the paper reject."""
     # Theorem 3.1: reject if T >= sqrt(2) K / sqrt(alpha) min(sqrt(M) / n, 1 / sqrt(M)), M = m^(K - 1)
     # bins, T in vector convention, which for binary problems is twice that of one probability
@@ -469,7 +469,7 @@ def _by_theory(scales: "BinaryScales | _ClassScales", tolerance: float) -> _Evid
     tails = 1.0 / np.maximum(ratio, 1.0) ** 2
     reason = _CROWDED if (np.sqrt(variance) > bound).any() else ""
     deviation = np.sqrt(scales.moments.variance)
-    return _Evidence(np.arange(ratio.shape[0]), tails, ratio, tails, deviation, reason=reason)
+    return ScalePvalues(np.arange(ratio.shape[0]), tails, ratio, tails, deviation, reason=reason)
 
 
 def _placed(values: Array, index: NDArray[np.intp], rest: Array) -> Array:
@@ -528,7 +528,7 @@ class BinaryScales:
             bin_of = uniform_bins(self.samples.prob, int(self.n_bins[0]))
             self.bins = NestedBins(self.samples, bin_of=bin_of, scale=scale)
         self.weighted = design is not None
-        self.spread = spread_of(grouped)
+        self.spread = variance_ratio_of(grouped)
         self.moments = rescaled(self.bins.moments(), self.spread.own)
         self._mean = np.zeros_like(self.moments.statistic)
         if self.clusters is not None:
@@ -575,7 +575,7 @@ class _ClassScales:
         self.n_bins = numbers_of_bins(self.n, smoothness, self.n_classes)
         self.cells = nested_alcoves(self.p, self.n_bins)
         self.weighted = sample.sampling
-        self.spread = Spread.of_classes(self.y, self.p, self.scale)
+        self.spread = VarianceRatio.of_classes(self.y, self.p, self.scale)
         self.moments = rescaled(class_moments(self.cells, self.y, self.p, self.scale), self.spread.own)
         self.clusters: Clusters | None = None
         self._mean = np.zeros_like(self.moments.statistic)
