@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import Node, Softmax, logistic
@@ -10,12 +11,11 @@ from sklearn_calib._typing import Array, Codes
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature
-from sklearn_calib.calibrators._log_clip import clipped_logs, fit_log_clip
-from sklearn_calib.calibrators._platt import link_scores, logistic_curve
+from sklearn_calib.calibrators._log_clip import LogClip
 from sklearn_calib.calibrators._softmax import softmax
 
 
-class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
+class TemperatureCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
     r"""Temperature scaling: the softmax of log-probabilities divided by one parameter, the temperature.
 
     With :math:`\beta = 1/T` the calibrated probabilities are :math:`p_k^\beta / \sum_j p_j^\beta`, and for
@@ -71,7 +71,6 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     _scale_free = True
     _fractions = True
     temperature_: float
-    min_proba_: float
 
     def __init__(self, *, link: str = "logit") -> None:
         self.link = link
@@ -83,32 +82,24 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
         return False
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
-        for name in ("training_cutoff_error_", "training_event_rate_", "training_size_", "min_proba_"):
+        for name in ("training_cutoff_error_", "training_event_rate_", "training_size_"):
             self.__dict__.pop(name, None)
+        self._fit_clip(scores, codes, weight)
         if scores.ndim == 1:
             grouped = group_scores(codes, scores, weight)
             codes, scores, mass = grouped.rows()
-            z = self._logits(scores)
+            z = self._linked(scores)
             self.temperature_ = 1.0 / fit_inverse_temperature(np.stack([-z, z], axis=1) / 2.0, codes, mass)
             certify(self, grouped, weight)
             return
-        if self.link == "logit":
-            self.min_proba_ = fit_log_clip(scores, codes, weight)
-        self.temperature_ = 1.0 / fit_inverse_temperature(self._logits(scores), codes, weight)
+        self.temperature_ = 1.0 / fit_inverse_temperature(self._linked(scores), codes, weight)
 
     def _export(self, build: Any) -> Node:
         n_classes, slope = self.classes_.shape[0], 1.0 / self.temperature_
         if n_classes == 2:
-            return logistic(self.link, slope, 0.0)
-        floor = 0.0 if self.link == "identity" else self.min_proba_
-        return Softmax(floor, 0.0, 1.0, False, np.full(n_classes, slope), np.zeros(n_classes))
+            return logistic(self._floor, slope, 0.0)
+        return Softmax(self._floor, 0.0, 1.0, False, np.full(n_classes, slope), np.zeros(n_classes))
 
     def _map_scores(self, scores: Array) -> Array:
-        if scores.ndim == 1:
-            return logistic_curve(scores, self.link, 1.0 / self.temperature_, 0.0)
-        return softmax(self._logits(scores) / self.temperature_)
-
-    def _logits(self, scores: Array) -> Array:
-        if scores.ndim == 1:
-            return link_scores(scores, self.link)
-        return scores if self.link == "identity" else clipped_logs(scores, self.min_proba_)
+        z = self._linked(scores) / self.temperature_
+        return np.asarray(expit(z)) if z.ndim == 1 else softmax(z)
