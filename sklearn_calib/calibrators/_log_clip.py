@@ -13,7 +13,7 @@ from sklearn_calib.calibrators._softmax import log_losses
 _TINY = 2.0**-1022
 # Any other limit than the first must lower the sum of the losses by more than this (Akaike).
 _PRICE = 1.0
-# Candidates for several classes: numbers, and others that are divided by the number of samples.
+# Candidates if some of several probabilities are 0: numbers, and others divided by the number of samples.
 _FIXED, _PER_SAMPLE = (2.0**-26, 1e-4), (0.5, 2.0, 8.0)
 
 
@@ -85,7 +85,9 @@ def _limits(proba: Array, size: float) -> list[float]:
     positive = float(proba[proba >= _TINY].min()) if zeros else least
     lowest = min(positive, EPS)
     base = min(positive, _most(size)) if zeros else lowest
-    others = {positive, EPS, *_FIXED, *(number / size for number in _PER_SAMPLE)}
+    others = {EPS}
+    if zeros:
+        others |= {positive, *_FIXED, *(number / size for number in _PER_SAMPLE)}
     # each logarithm is twice the previous one
     limit = EPS
     while limit > lowest:
