@@ -20,23 +20,26 @@ _FIXED, _PER_SAMPLE = (2.0**-26, 1e-4), (0.5, 2.0, 8.0)
 class LogClip:
     """Mixin of calibrators of logarithms of probabilities, which are clipped at a fitted limit."""
 
-    link: str = "logit"
     min_proba_: float
 
     def _fit_clip(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         """Set the limit; logits have none."""
         self.__dict__.pop("min_proba_", None)
-        if self.link == "logit":
+        if self._logarithmic:
             binary = scores.ndim == 1
             self.min_proba_ = _binary_clip(scores, weight) if binary else fit_log_clip(scores, codes, weight)
 
     @property
+    def _logarithmic(self) -> bool:
+        return getattr(self, "link", "logit") == "logit"
+
+    @property
     def _floor(self) -> float:
-        return self.min_proba_ if self.link == "logit" else 0.0
+        return self.min_proba_ if self._logarithmic else 0.0
 
     def _linked(self, scores: Array) -> Array:
         """Return log-odds of two classes, logarithms of several probabilities, or logits unchanged."""
-        if self.link != "logit":
+        if not self._logarithmic:
             return scores
         return logit(scores, self.min_proba_) if scores.ndim == 1 else clipped_logs(scores, self.min_proba_)
 
