@@ -6,11 +6,11 @@ Forests, trees and nearest neighbours are trained on the tables of scikit-learn;
 calibration, and the rest for evaluation. "fixed" is the same calibrator with probabilities clipped at 2**-53,
 "fitted" with its own limit; "sigmoid" is that of scikit-learn 1.9, of each class against the rest. Log losses
 are means over tables and splits; naive Bayes and logistic regression, which return few zeros or none, show
-what the limit costs. "worst" is the largest mean excess of "fitted" over "fixed" on a table.
+what the limit costs. "worst excess" is the largest mean of "fitted" minus "fixed" on a table.
 
-    --repetitions 3      random splits
-    --rows 50 200        numbers of calibration samples
-    --write FOLDER       write the tables
+    --repetitions 2      random splits
+    --rows 100           numbers of calibration samples
+    --write FOLDER       write the table
     --smoke              two tables, one split, as a quick check
 """
 
@@ -20,7 +20,6 @@ import os
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ[_variable] = "1"
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ import pandas as pd
 from _forecasts import CLASSIFIERS, Split, table_splits
 from _options import parser_of
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -86,29 +84,34 @@ def losses(split: Split) -> dict[tuple[str, str], float]:
 
 
 def main() -> None:
-    parser = parser_of(__doc__, repetitions=3, rows=[50, 200])
+    parser = parser_of(__doc__, repetitions=2, rows=[100])
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     repetitions, rows = (1, [50]) if options.smoke else (options.repetitions, options.rows)
-    for name, tables in (("two", TWO), ("several", SEVERAL)):
-        tables = tables[:1] if options.smoke else tables
+    shown = {}
+    for title, tables in (("two", TWO), ("several", SEVERAL)):
         found = {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            for split in table_splits(tables, rows, range(repetitions), print, MODELS):
-                found[split.classifier, split.source, split.rows, split.repetition] = losses(split)
-        table = pd.DataFrame(found).T
-        cells = table.groupby(level=[0, 1], sort=False).mean()
-        shown = cells.groupby(level=0, sort=False).mean()
-        for calibrator in table.columns.levels[0][1:]:
-            excess = cells[calibrator, "fitted"] - cells[calibrator, "fixed"]
-            shown[calibrator, "worst"] = excess.groupby(level=0).max()
-        shown = shown.sort_index(axis=1, level=0, sort_remaining=False)
-        shown.columns = [" ".join(pair).strip() for pair in shown.columns]
-        print(f"\n{name} classes, {len(table)} splits\n{shown.T.to_string(float_format='{:.3f}'.format)}")
-        print(cells.iloc[:, :3].to_string(float_format="{:.3f}".format), flush=True)
-        if options.write:
-            shown.T.round(3).to_csv(options.write / f"clipped_scores_{name}.csv", index_label="calibrator")
+        for split in table_splits(
+            tables[: 1 if options.smoke else 3], rows, range(repetitions), print, MODELS
+        ):
+            found[split.classifier, split.source, split.rows, split.repetition] = losses(split)
+        cells = pd.DataFrame(found).T.groupby(level=[0, 1], sort=False).mean()
+        table = cells.groupby(level=0, sort=False).mean()
+        for name in {name for name, limit in table if limit == "fitted"}:
+            excess = cells[name, "fitted"] - cells[name, "fixed"]
+            table[name, "worst excess"] = excess.groupby(level=0).max()
+        for column in sorted(table, key=lambda column: column[0]):
+            label = ", ".join([f"{title} classes", *filter(None, column)])
+            shown[label] = [f"{value:.3f}" for value in table[column]]
+    lines = [
+        ["log loss", *MODELS],
+        ["---"] * (1 + len(MODELS)),
+        *([name, *row] for name, row in shown.items()),
+    ]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    print(text)
+    if options.write:
+        (options.write / "clipped_scores.md").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ class BetaCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
     ----------
     a_, b_, c_ : float
         The coefficients.
+    %(min_proba)s
     %(trained_fit)s
 
     See Also
@@ -49,8 +50,9 @@ class BetaCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
 
     Notes
     -----
-    Scores are probabilities, clipped to [2**-53, 1 - 2**-53], because the differences between very confident
-    predictions are informative. The parameters minimise, under :math:`a, b \ge 0`,
+    %(clipped)s
+
+    The parameters minimise, under :math:`a, b \ge 0`,
 
     .. math::
         \sum_i w_i \left( \log(1 + e^{z_i}) - t_i z_i \right)

@@ -34,6 +34,7 @@ class PlattCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
         :math:`a`. It is negative if events have lower scores than non-events; the map is then decreasing.
     intercept_ : float
         :math:`b`.
+    %(min_proba)s
     %(trained_fit)s
 
     See Also
@@ -46,8 +47,8 @@ class PlattCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
     scores, then O(n) for each step. More than 8192 distinct scores are first pooled, which preserves means
     and variances; from the solution of this smaller problem one or two steps on all samples suffice. If all
     scores are equal, the slope is 0. Decreasing maps have certificates, too.
-    With ``link="logit"`` a score of exactly 0 or 1 has log-odds of about -37 or 37, and a few wrong ones
-    flatten the whole curve; :class:`SplineCalibrator` limits their influence.
+
+    %(clipped)s
 
     References
     ----------

@@ -21,7 +21,8 @@ class TemperatureCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
     With :math:`\beta = 1/T` the calibrated probabilities are :math:`p_k^\beta / \sum_j p_j^\beta`, and for
     binary problems the log-odds are multiplied by :math:`\beta`. A temperature above 1 corrects
     overconfidence. The temperature minimises the weighted log loss of the training samples, which is
-    therefore never larger than the original one. The ranking of the classes of a sample does not change.
+    therefore never larger than that of the clipped scores. The ranking of the classes of a sample does not
+    change.
 
     Parameters
     ----------
@@ -46,12 +47,14 @@ class TemperatureCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
     The loss is convex in :math:`\beta`, and minimised by Newton's method in :math:`\log\beta` within a
     bracket; each step is a pass over all :math:`n K` scores. The certificate is for binary problems.
 
+    %(clipped)s
+
     In multiclass problems, probabilities down to 2**-1022 can be informative, for example those of naive
-    Bayes. The limit at which they are clipped is chosen among 2**-53, 2**-106, 2**-212, ..., down to the
-    smallest positive training probability, and, if there are zeros, that probability itself, as zeros of a
-    random forest mean less than one tree. A limit that makes distinct probabilities equal is chosen if it
-    lowers the sum of the losses by more than 1, and among these the one with the smallest loss. If all
-    probabilities are at least 2**-53, the limit is 2**-53.
+    Bayes. The limit is the smallest positive probability of the calibration sample, at most 2**-53, or if
+    there are zeros at most :math:`1/(2\sqrt n)`. Another one is chosen if it lowers the sum of the losses by
+    more than 1, and among these the one with the smallest loss: 2**-53, 2**-106, 2**-212, ..., down to the
+    smallest positive probability, and, if there are zeros, that probability, 2**-26, 1e-4, 1/(2n), 2/n and
+    8/n, as far as they are below 1/K.
 
     References
     ----------
