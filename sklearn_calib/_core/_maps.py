@@ -147,10 +147,7 @@ class Beta(Node):
         return self.low * self.high >= 0.0
 
     def evaluate(self, ops: Any, scores: Any) -> Any:
-        inner = ops.let(ops.clip(scores, self.floor, 1.0 - self.floor))
-        low = ops.log(inner)
-        # the difference from 1 may be rounded to 0
-        high = ops.log(ops.maximum(1.0 - inner, self.floor))
+        low, high = (ops.log(ops.clip(p, self.floor, 1.0 - self.floor)) for p in (scores, 1.0 - scores))
         return ops.sigmoid(ops.let(low * self.low - high * self.high + self.intercept))
 
     def check(self, n_classes: int) -> None:
