@@ -132,7 +132,7 @@ class Logistic(Node):
 class Beta(Node):
     """The probability with log-odds ``low * log(p) - high * log(1 - p) + intercept``.
 
-    ``p`` and ``1 - p`` are at least ``floor`` (they are clipped).
+    ``p`` is clipped such that ``p`` and ``1 - p`` are at least ``floor``.
     """
 
     kind = "beta"
@@ -147,12 +147,11 @@ class Beta(Node):
         return self.low * self.high >= 0.0
 
     def evaluate(self, ops: Any, scores: Any) -> Any:
-        low = ops.log(ops.maximum(scores, self.floor))
-        high = ops.log(ops.maximum(1.0 - scores, self.floor))
+        low, high = (ops.log(ops.clip(p, self.floor, 1.0 - self.floor)) for p in (scores, 1.0 - scores))
         return ops.sigmoid(ops.let(low * self.low - high * self.high + self.intercept))
 
     def check(self, n_classes: int) -> None:
-        require(0.0 < self.floor <= EPS, "floor is out of range")
+        require(0.0 < self.floor <= 0.5, "floor is out of range")
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,9 +372,9 @@ class Groups:
             _require_maps(self.maps, len(self.labels), n_classes, scalar=n_classes == 2)
 
 
-def logistic(link: str, slope: float, intercept: float) -> Node:
-    """Return the probability that is logistic in the score, or in its log-odds for the link "logit"."""
-    return Logistic(slope, intercept) if link == "identity" else Beta(slope, slope, intercept, EPS)
+def logistic(floor: float, slope: float, intercept: float) -> Node:
+    """Return the probability that is logistic in the log-odds, clipped at ``floor``; for 0 in the score."""
+    return Beta(slope, slope, intercept, floor) if floor > 0.0 else Logistic(slope, intercept)
 
 
 def recalibrated(node: Node, slope: Array, intercept: Array) -> Node:

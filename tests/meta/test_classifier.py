@@ -209,8 +209,9 @@ def test_grid_search_over_calibrators_and_their_parameters(binary):
     assert scores.shape == (7,)
     assert np.isfinite(scores).all()
     assert np.unique(scores[:3]).shape[0] == 3
-    # the logit of the probabilities of a logistic regression is its decision score
-    np.testing.assert_allclose(scores[3], scores[4], atol=1e-6)
+    # the logit of the probabilities of a logistic regression is its decision score; beyond those of the
+    # calibration samples the probabilities are clipped
+    np.testing.assert_allclose(scores[3], scores[4], atol=1e-3)
 
 
 @pytest.mark.parametrize(
