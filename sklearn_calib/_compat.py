@@ -15,14 +15,27 @@ from sklearn.utils._array_api import get_namespace_and_device
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
-from sklearn.utils.validation import _check_method_params as slice_metadata
+from sklearn.utils.validation import _check_method_params as _sliced
 
 from sklearn_calib._validation import warn_user
+
+#: Words in names of evaluation sets, such as eval_set, sample_weight_eval_set, X_val, validation_data.
+_EVALUATION = {"eval", "val", "valid", "validation"}
 
 
 def routing_enabled() -> bool:
     """Tell whether metadata routing is switched on in scikit-learn's configuration."""
     return bool(get_config().get("enable_metadata_routing", False))
+
+
+def slice_metadata(X: Any, metadata: Mapping[str, Any], rows: Any) -> dict[str, Any]:
+    """Return metadata of some rows of ``X``: values with as many rows are cut, those of evaluation sets not.
+
+    An evaluation set stays whole, even if it has as many rows by coincidence.
+    """
+    whole = {name: value for name, value in metadata.items() if not _EVALUATION.isdisjoint(name.split("_"))}
+    cut = {name: value for name, value in metadata.items() if name not in whole}
+    return {**_sliced(X, cut, rows), **whole}
 
 
 def as_kind_of(X: Any, values: Any) -> Any:
