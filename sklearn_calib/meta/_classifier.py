@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
@@ -16,7 +16,7 @@ from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import AtomicFit
-from sklearn_calib._compat import UNUSED, routing_enabled, slice_metadata
+from sklearn_calib._compat import UNUSED, as_kind_of, routing_enabled, slice_metadata
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array, CountingWeights
@@ -347,7 +347,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         metadata = slice_metadata(X, metadata, indices)
         return fit_pair(held, self.calibrator, target.codes[indices], classes, metadata)
 
-    def predict_proba(self, X: Any, **params: Any) -> Array:
+    def predict_proba(self, X: Any, **params: Any) -> Any:
         """Return calibrated probabilities.
 
         Parameters
@@ -359,12 +359,13 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         Returns
         -------
         ndarray of shape (n, n_classes)
-            The average of the probabilities of the pairs; columns follow ``classes_``.
+            The average of the probabilities of the pairs; columns follow ``classes_``. With array API
+            dispatch, an array of the kind of ``X``.
         """
         check_is_fitted(self)
-        return self._calibrated(X, "predict_proba", params)
+        return as_kind_of(X, self._calibrated(X, "predict_proba", params))
 
-    def predict(self, X: Any, **params: Any) -> NDArray[Any]:
+    def predict(self, X: Any, **params: Any) -> Any:
         """Return the class with the highest calibrated probability; of tied classes the first.
 
         Parameters
@@ -376,11 +377,10 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         Returns
         -------
         ndarray of shape (n,)
-            Class labels.
+            Class labels; with array API dispatch, numbers are an array of the kind of ``X``.
         """
         check_is_fitted(self)
-        labels: NDArray[Any] = self.classes_[np.argmax(self._calibrated(X, "predict", params), axis=1)]
-        return labels
+        return as_kind_of(X, self.classes_[np.argmax(self._calibrated(X, "predict", params), axis=1)])
 
     @available_if(_have_intervals)
     def predict_interval(self, X: Any) -> tuple[Array, Array]:
