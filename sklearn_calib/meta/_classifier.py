@@ -21,7 +21,7 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array, CountingWeights
 from sklearn_calib._validation import check_option
-from sklearn_calib.calibrators import CutoffCertificate
+from sklearn_calib.calibrators import CutoffCertificate, OneVsRestCalibrator
 from sklearn_calib.calibrators._base import inside, may_be_certain
 from sklearn_calib.calibrators._log_average import default_calibrator, log_average
 from sklearn_calib.calibrators._multiclass import check_calibrator, needs_every_class
@@ -243,9 +243,10 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         """Tell whether a calibrator is fitted that needs samples of every class."""
         if is_passthrough(self.calibrator):
             return False
-        # the default omits those that do
+        # the default omits those that do; one-vs-rest can do without, but one fit of all folds is better
         return target.classes.shape[0] == 2 or (
-            self.calibrator is not None and needs_every_class(self.calibrator)
+            self.calibrator is not None
+            and (isinstance(self.calibrator, OneVsRestCalibrator) or needs_every_class(self.calibrator))
         )
 
     def _fit_single(self, X: Any, target: Target, routed: Routed) -> CalibratedPair:
