@@ -20,7 +20,7 @@ from sklearn_calib.calibrators import PlattCalibrator, SplineCalibrator
 from sklearn_calib.inference import TCal
 from sklearn_calib.plot import ReliabilityDisplay
 
-X, y = make_classification(4000, n_features=12, n_informative=5, flip_y=0.1, class_sep=0.8, random_state=1)
+X, y = make_classification(4000, n_features=12, n_informative=5, flip_y=0.1, class_sep=0.8, random_state=3)
 X_train, X_new, y_train, y_new = train_test_split(X, y, test_size=0.4, random_state=0)
 
 # %%
