@@ -60,6 +60,18 @@ def test_rule_equals_its_definition():
     assert chosen == {True, False}
 
 
+def test_the_best_of_those_whose_error_is_small_enough():
+    proper = [BEST, [-0.5] * 3, [-0.6] * 3, [-0.5] * 3, [np.nan] * 3]
+    calibration = [[-0.05] * 3, [-0.02, -0.03, -0.04], [-0.001] * 3, [-0.01] * 3, [0.0] * 3]
+    table = results(calibration, proper)
+    for max_error, chosen in ((0.06, 0), (0.04, 3), (0.015, 3), (0.005, 2)):
+        assert BestCalibrated(max_error=max_error)(table) == chosen
+    # ties of the proper score go to the smaller error, and the bound itself is allowed
+    assert BestCalibrated(max_error=0.25)(results([[-0.25], [-0.25]], [[-1.0], [-0.5]])) == 1
+    with pytest.raises(ValueError, match=r"at most max_error=0.0001: the smallest is 0.001"):
+        BestCalibrated(max_error=1e-4)(table)
+
+
 def test_ties_go_to_the_better_proper_score_then_to_the_first():
     calibration = [[-0.02] * 3, [-0.02] * 3, [-0.02] * 3]
     assert BestCalibrated()(results(calibration, [[-0.405] * 3, BEST, [-0.401] * 3])) == 1
@@ -102,6 +114,7 @@ def test_missing_scores_are_named():
         ({"proper": None}, TypeError, "proper must be the name"),
         ({"n_standard_errors": -1}, ValueError, "must be at least 0"),
         ({"n_standard_errors": "1"}, TypeError, "must be a number"),
+        ({"max_error": -0.1}, ValueError, "max_error must be at least 0"),
     ],
 )
 def test_construction_is_checked(kwargs, error, message):
