@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -37,6 +37,15 @@ def _has_certificate(calibrator: Any) -> bool:
         raise AttributeError(
             f"{calibrator.calibrator!r} has no certificate. Use a calibrator with one, such as "
             "IsotonicCalibrator(), or wrap it in CertifiedCalibrator."
+        )
+    return True
+
+
+def _has_intervals(calibrator: Any) -> bool:
+    if not hasattr(calibrator.calibrator, "predict_interval"):
+        raise AttributeError(
+            f"{calibrator.calibrator!r} has no predict_interval. Use a calibrator that has it: "
+            "VennAbersCalibrator()."
         )
     return True
 
@@ -76,7 +85,8 @@ class OneVsRestCalibrator(BaseCalibrator):
     rest.
 
     With ``VennAbersCalibrator()`` it is the usual multiclass Venn-Abers calibration: the merged
-    probabilities of each class against the rest, normalised.
+    probabilities of each class against the rest, normalised. ``predict_interval`` has the pairs of each
+    class.
 
     References
     ----------
@@ -97,6 +107,36 @@ class OneVsRestCalibrator(BaseCalibrator):
 
     def __init__(self, calibrator: Any) -> None:
         self.calibrator = calibrator
+
+    @available_if(_has_intervals)
+    def predict_interval(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Return the lower and the upper probabilities of each class against the rest, p_0 and p_1.
+
+        They are those of ``calibrators_``, for calibrators that have them, as
+        :class:`VennAbersCalibrator`, and are not normalised: for three or more classes the probability of a
+        class may be outside its interval, and validity holds for each class against the rest. A class without
+        a sample has the interval [0, 1].
+
+        Parameters
+        ----------
+        %(scores)s
+
+        Returns
+        -------
+        tuple of two ndarrays of shape (n,) or (n, n_classes)
+            Lower and upper probabilities: of ``classes_[1]`` for two classes, else of each class.
+        """
+        check_is_fitted(self)
+        scores = as_columns(self._check_scores(X, reset=False))
+        nothing = np.zeros(scores.shape[0]), np.ones(scores.shape[0])
+        pairs = [
+            nothing if one is None else one.predict_interval(scores[:, k])
+            for k, one in enumerate(self.calibrators_)
+        ]
+        if len(pairs) == 1:
+            return pairs[0]
+        lower, upper = (np.column_stack(side) for side in zip(*pairs, strict=True))
+        return lower, upper
 
     @available_if(_has_certificate)
     def cutoff_certificate(
