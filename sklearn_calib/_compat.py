@@ -52,6 +52,17 @@ def as_kind_of(X: Any, values: Any) -> Any:
     return xp.asarray(values, device=device) if dispatched and values.dtype.kind in "biuf" else values
 
 
+def value_of_failures() -> Any:
+    """Return the ``error_score`` of the cross-validation that has called a scorer; "raise" for other callers.
+
+    A scorer of several values must know it, because scikit-learn replaces the dict of a scorer that raises an
+    error by a single number.
+    """
+    frame = sys._getframe(2)
+    validates = frame.f_globals.get("__name__") == "sklearn.model_selection._validation"
+    return frame.f_locals.get("error_score", "raise") if validates else "raise"
+
+
 def register_scorers(scorers: Mapping[str, Callable[..., Any]]) -> None:
     """Let the names of scorers be passed as ``scoring`` to scikit-learn; names already taken stay.
 

@@ -212,9 +212,10 @@ y : array-like of shape (n,)
     "fitted_classes": """\
 classes : array-like of shape (n_classes,) or None, default=None
     The labels of the columns; they, and the columns, must be in sorted order. Required if some of them do
-    not occur in ``y``. Temperature, vector, matrix, structured matrix and Dirichlet calibration, and
-    averages and choices of these, can be fitted to three or more classes without samples of each. None:
-    the labels that occur in ``y``.""",
+    not occur in ``y``. One-vs-rest, temperature, vector, matrix, structured matrix and Dirichlet calibration,
+    and averages and choices of these, can be fitted to three or more classes without samples of each. A class
+    without a sample keeps the model's probability if fewer than three samples of it were expected from the
+    predictions, the sum of its probabilities; a warning names it. None: the labels that occur in ``y``.""",
     "new_scores": """\
 %(scores)s
 groups : array-like of shape (n,) or None, default=None

@@ -353,6 +353,41 @@ class Recalibrated(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Kept(Node):
+    """Classes that keep a share of the model's probability, and a map that divides the rest among the others.
+
+    ``share`` is 0 for the classes of the map. The scores are probabilities, or ``logits``.
+    """
+
+    kind = "kept"
+    logits: bool
+    share: Array
+    maps: tuple[Node, ...]
+
+    def evaluate(self, ops: Any, scores: Any) -> Any:
+        return self.mix(ops, scores, self.maps[0].evaluate(ops, scores))
+
+    def mix(self, ops: Any, scores: Any, proba: Any) -> Any:
+        """Return the probabilities of scores, given those of the map."""
+        if self.logits:
+            model = ops.exp(ops.log_softmax(ops.let(scores)))
+        else:
+            model = scores / ops.maximum(ops.let(ops.sum(scores)), TINY)
+        own = ops.let(model * ops.constant(self.share))
+        mapped = (self.share == 0.0).astype(np.float64)
+        others = ops.let(proba * ops.constant(mapped))
+        total = ops.let(ops.sum(others))
+        parts = ops.if_positive(total, others / ops.maximum(total, TINY), ops.constant(mapped / mapped.sum()))
+        return own + parts * ops.maximum(ops.let(1.0 - ops.sum(own)), 0.0)
+
+    def check(self, n_classes: int) -> None:
+        _require_maps(self.maps, 1, n_classes, scalar=False)
+        require(self.share.shape == (n_classes,), "share does not match the classes")
+        require(bool(((self.share >= 0.0) & (self.share <= 1.0)).all()), "a share is outside [0, 1]")
+        require(bool((self.share == 0.0).any()), "no class is left for the map")
+
+
+@dataclass(frozen=True, eq=False)
 class Groups:
     """A map for each group, and one for all other samples."""
 

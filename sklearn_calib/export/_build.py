@@ -44,6 +44,8 @@ class MapBuilder:
         node: Any
         if hasattr(calibrator, "_export"):
             node = calibrator._export(own)
+            if isinstance(node, Node) and isinstance(calibrator, BaseCalibrator):
+                node = calibrator._kept_node(node)
         elif n_classes == 2:
             # the map of a wrapper has its jumps and corners where the wrapped calibrator has
             inner = getattr(calibrator, "calibrator_", None)

@@ -21,7 +21,7 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array, CountingWeights
 from sklearn_calib._validation import check_option, warn_user
-from sklearn_calib.calibrators import CutoffCertificate
+from sklearn_calib.calibrators import CutoffCertificate, OneVsRestCalibrator
 from sklearn_calib.calibrators._base import inside, may_be_certain
 from sklearn_calib.calibrators._log_average import default_calibrator, log_average
 from sklearn_calib.calibrators._multiclass import check_calibrator, needs_every_class
@@ -66,10 +66,7 @@ from sklearn_calib.meta._routing import Routed, route, route_prediction
 
 
 def _have_intervals(model: CalibratedClassifier) -> bool:
-    fitted = "calibrated_classifiers_" in vars(model)
-    if fitted and len(model.classes_) > 2:
-        raise AttributeError(f"predict_interval is for binary problems, not {len(model.classes_)} classes.")
-    calibrator = model.calibrators_[0] if fitted else model.calibrator
+    calibrator = model.calibrators_[0] if "calibrated_classifiers_" in vars(model) else model.calibrator
     if not hasattr(calibrator, "predict_interval"):
         raise AttributeError(
             f"{calibrator!r} has no predict_interval. Use a calibrator that has it: VennAbersCalibrator()."
@@ -324,9 +321,10 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         """Tell whether a calibrator is fitted that needs samples of every class."""
         if is_passthrough(self.calibrator):
             return False
-        # the default omits those that do
+        # the default omits those that do; one-vs-rest can do without, but one fit of all folds is better
         return target.classes.shape[0] == 2 or (
-            self.calibrator is not None and needs_every_class(self.calibrator)
+            self.calibrator is not None
+            and (isinstance(self.calibrator, OneVsRestCalibrator) or needs_every_class(self.calibrator))
         )
 
     def _fit_single(
@@ -386,12 +384,13 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     def predict_interval(self, X: Any) -> tuple[Array, Array]:
         """Return the means of the lower and of the upper probabilities of the pairs, p_0 and p_1.
 
-        For binary problems and calibrators that have it, as
-        :class:`~sklearn_calib.calibrators.VennAbersCalibrator`. With ``average="log"`` the means are
-        geometric, of 1 - p_0 and of p_1, as in the cross Venn-Abers predictor [1]_; if the pairs differ much,
-        they are in reverse order and exchanged. Otherwise they are arithmetic. The probability of
-        :meth:`predict_proba` is between both. The interval shows the uncertainty of the calibrators, not the
-        differences between the pairs.
+        For calibrators that have it, as :class:`~sklearn_calib.calibrators.VennAbersCalibrator`. With
+        ``average="log"`` the means are geometric, of 1 - p_0 and of p_1, as in the cross Venn-Abers predictor
+        [1]_; if the pairs differ much, they are in reverse order and exchanged. Otherwise they are
+        arithmetic. For two classes the probability of :meth:`predict_proba` is between both. For three or
+        more, the intervals are those of each class against the rest, whose probabilities are normalised
+        afterwards. The interval shows the uncertainty of the calibrators, not the differences between the
+        pairs.
 
         Parameters
         ----------
@@ -400,13 +399,13 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
 
         Returns
         -------
-        tuple of two ndarrays of shape (n,)
-            Lower and upper probabilities of ``classes_[1]``.
+        tuple of two ndarrays of shape (n,) or (n, n_classes)
+            Lower and upper probabilities: of ``classes_[1]`` for two classes, else of each class.
 
         Raises
         ------
         AttributeError
-            If the calibrator has no intervals, or there are three or more classes.
+            If the calibrator has no intervals.
 
         References
         ----------

@@ -112,6 +112,8 @@ def fit_pair(
     if weight is not None:
         weight = check_weights(weight, codes.shape[0])
     fitted = fit_clone(calibrator, scores, codes, weight, classes, **others)
+    if isinstance(fitted, BaseCalibrator):
+        fitted._warn_of_absent()
     return CalibratedPair(estimator, fitted, method, classes)
 
 

@@ -108,10 +108,16 @@ def test_interval_needs_calibrators_that_have_one(binary, three):
     assert hasattr(CalibratedClassifier(GaussianNB(), VennAbersCalibrator()), "predict_interval")
     assert not hasattr(CalibratedClassifier(GaussianNB(), PlattCalibrator()), "predict_interval")
     # of three classes each is calibrated against the rest
-    model = CalibratedClassifier(GaussianNB(), VennAbersCalibrator()).fit(*three)
-    with pytest.raises(AttributeError) as found:
-        model.predict_interval(three[0])
-    assert "for binary problems, not 3 classes" in str(found.value.__cause__)
+    X, y = three
+    model = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), cv=3).fit(X, y)
+    lower, upper = model.predict_interval(X)
+    for k in range(3):
+        both = [
+            pair.calibrator.calibrators_[k].predict_interval(pair.scores(X)[:, k])
+            for pair in model.calibrated_classifiers_
+        ]
+        np.testing.assert_allclose([lower[:, k], upper[:, k]], np.mean(both, axis=0), rtol=0, atol=1e-12)
+    assert not hasattr(CalibratedClassifier(GaussianNB(), PlattCalibrator()).fit(X, y), "predict_interval")
     single = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), ensemble=False, average="log").fit(
         *binary
     )

@@ -119,8 +119,6 @@ def test_decision_scores_are_averaged():
     np.testing.assert_allclose(model.coef_, np.mean([one.coef_ for one in model.estimators_], axis=0))
 
 
-
-
 FROZEN = FrozenEstimator(GaussianNB().fit(np.arange(20.0).reshape(4, 5), [0, 1, 0, 1]))
 
 
@@ -212,7 +210,10 @@ class Unfitted(ClassifierMixin, BaseEstimator):
         ({"average": "log"}, "average='log' is for several calibrators"),
         ({"cv": 3}, "needs at least 4 folds.*there are 3"),
         ({"ensemble": "pairs"}, "ensemble must be one of 'auto', 'joint'"),
-        ({"cv": KFold(4), "y": np.repeat([0, 1], 30)}, "class 0 has no sample of positive weight for training"),
+        (
+            {"cv": KFold(4), "y": np.repeat([0, 1], 30)},
+            "class 0 has no sample .* for training",
+        ),
     ],
     ids=str,
 )

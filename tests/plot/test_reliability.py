@@ -371,9 +371,12 @@ def test_grid_of_classes_against_the_rest(classes):
 def test_edges_of_bins(forecast):
     edges, y = [0, 0.3, 0.6, 1], np.asarray(forecast[0])
     display = ReliabilityDisplay.from_predictions(*forecast, curve="binned", n_bins=edges)
-    assert display.line_.get_label() == f"ECE = {expected_calibration_error(*forecast, n_bins=edges):.3f}"
+    assert (
+        display.line_.get_label()
+        == f"ECE = {metrics.expected_calibration_error(*forecast, n_bins=edges):.3f}"
+    )
     one = reliability_grid(y, {"a": forecast[1]}, curve="binned", n_bins=6, strategy="quantile")[0].curve
-    expected = expected_calibration_error(*forecast, n_bins=6, strategy="quantile")
+    expected = metrics.expected_calibration_error(*forecast, n_bins=6, strategy="quantile")
     assert one.error == pytest.approx(expected)
 
 
