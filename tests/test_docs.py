@@ -32,6 +32,7 @@ SLOW = {
     "custom_calibrators.md",
     "dependent_samples.md",
     "deployment.md",
+    "early_stopping.md",
     "explaining.md",
     "monitoring.md",
     "multilabel.md",
