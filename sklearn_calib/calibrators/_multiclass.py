@@ -1,5 +1,7 @@
 """One calibrator per class: multiclass calibration by a binary calibrator."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace

@@ -44,6 +44,13 @@ def route(
             splitter=dict(routed.get("splitter", {}).get("split", {})),
         )
     fit_params = dict(params)
+    if "groups" in fit_params and calibrator is not None and has_fit_parameter(calibrator, "groups"):
+        name = type(calibrator).__name__
+        raise ValueError(
+            f"groups could be those of cv or of {name}, which accepts them in fit and in prediction. Call "
+            f"sklearn.set_config(enable_metadata_routing=True), and request them: {name}().set_fit_request("
+            "groups=True).set_predict_proba_request(groups=True)."
+        )
     split_params = {"groups": fit_params.pop("groups")} if "groups" in fit_params else {}
     own = {}
     if "clusters" in fit_params and calibrator is not None and has_fit_parameter(calibrator, "clusters"):

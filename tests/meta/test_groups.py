@@ -100,6 +100,12 @@ def test_what_is_not_requested_is_an_error_that_says_so(routing):
             model.predict(X, groups=GROUPS)
 
 
+def test_without_routing_groups_are_never_dropped():
+    message = r"those of cv or of GroupCalibrator.*enable_metadata_routing.*set_predict_proba_request"
+    with pytest.raises(ValueError, match=message):
+        CalibratedClassifier(GaussianNB(), GroupCalibrator(), cv=2).fit(X, Y, groups=GROUPS)
+
+
 def test_without_routing_the_error_says_what_to_do():
     model = CalibratedClassifier(GaussianNB(), GroupCalibrator(), cv=2).fit(X, Y)
     for method in (model.predict, model.predict_proba):
