@@ -201,7 +201,8 @@ classes : array-like of shape (n_classes,) or None, default=None
     not occur in ``y``. One-vs-rest, temperature, vector, matrix, structured matrix and Dirichlet calibration,
     and averages and choices of these, can be fitted to three or more classes without samples of each. A class
     without a sample keeps the model's probability if fewer than three samples of it were expected from the
-    predictions, the sum of its probabilities; a warning names it. None: the labels that occur in ``y``.""",
+    predictions, the sum of its probabilities; a warning names it. None: the labels that occur in ``y``, or
+    the names of the columns of a data frame if ``y`` has only some of them.""",
     "new_scores": """\
 %(scores)s
 groups : array-like of shape (n,) or None, default=None
