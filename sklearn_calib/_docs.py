@@ -56,7 +56,8 @@ reduction : {"classwise", "confidence", "top-label"}, default="classwise"
     "labels": """\
 labels : array-like of shape (n_classes,), default=None
     Class labels of three or more columns; they, and the columns, must be in sorted order. Required if a
-    class does not occur in ``y_true``, unless labels are 0, ..., n_classes - 1.""",
+    class does not occur in ``y_true``, unless labels are 0, ..., n_classes - 1, or the names of the columns
+    of a data frame.""",
     "trained_fit": """\
 training_cutoff_error_ : float
     Cutoff calibration error of the fitted map on the training samples; of monotone maps and binning.
@@ -215,7 +216,8 @@ classes : array-like of shape (n_classes,) or None, default=None
     not occur in ``y``. One-vs-rest, temperature, vector, matrix, structured matrix and Dirichlet calibration,
     and averages and choices of these, can be fitted to three or more classes without samples of each. A class
     without a sample keeps the model's probability if fewer than three samples of it were expected from the
-    predictions, the sum of its probabilities; a warning names it. None: the labels that occur in ``y``.""",
+    predictions, the sum of its probabilities; a warning names it. None: the labels that occur in ``y``, or
+    the names of the columns of a data frame if ``y`` has only some of them.""",
     "new_scores": """\
 %(scores)s
 groups : array-like of shape (n,) or None, default=None

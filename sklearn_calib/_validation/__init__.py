@@ -19,6 +19,7 @@ from sklearn_calib._validation._labels import (
     check_two_labels,
     column_names,
     greater_text,
+    named_classes,
     place_labels,
     refuse_fractions,
     refuse_missing,

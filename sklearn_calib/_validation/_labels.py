@@ -260,6 +260,20 @@ def table_columns(table: Any, name: str) -> list[NDArray[Any]]:
     return list(array.T)
 
 
+def named_classes(table: Any, y: ArrayLike) -> NDArray[Any] | None:
+    """Return the names of three or more columns as labels, if ``y`` has labels of only some of them."""
+    names = column_names(table)
+    if len(names) < 3:
+        return None
+    labels = as_array(y, "y")
+    found = labels.ravel() if labels.dtype.kind == "O" else np.unique(labels)
+    if not set(map(str, found.tolist())) < set(names):
+        return None
+    if labels.dtype.kind in "iu":
+        return np.array(list(map(int, names)), dtype=labels.dtype)
+    return np.array(names) if labels.dtype.kind in "OU" else None
+
+
 def check_columns(table: Any, known: Iterable[Any] | None, name: str) -> None:
     """Raise if the columns of a table have the names of the classes ``known``, but in another order.
 

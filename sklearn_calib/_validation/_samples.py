@@ -19,6 +19,7 @@ from sklearn_calib._validation._labels import (
     check_labels,
     column_names,
     flat_labels,
+    named_classes,
     place_labels,
     refuse_fractions,
 )
@@ -230,8 +231,10 @@ def check_class_sample(
     """Check labels, probabilities of K >= 3 classes, and weights; see :func:`check_binary`.
 
     The columns belong to ``labels``, which must be sorted; without them, to the K distinct labels of
-    ``y_true``, or to 0, ..., K - 1 if ``y_true`` contains such integers but lacks some.
+    ``y_true``; if it lacks some, to the names of the columns, or to 0, ..., K - 1 if it contains such
+    integers.
     """
+    labels = named_classes(y_proba, y_true) if labels is None else labels
     p = check_scores(y_proba, "y_proba", kind="probability")
     n_classes = p.shape[1]
     y = flat_labels(y_true, "y_true")

@@ -32,6 +32,7 @@ from sklearn_calib._validation import (
     check_option,
     check_scores,
     check_weights,
+    named_classes,
     place_labels,
     refuse_fractions,
     shape_of,
@@ -310,6 +311,7 @@ class BaseCalibrator(
         known, codes = check_classes(y, fractions=self._fractions)
         if codes.dtype.kind == "f" and np.isin(scores, (0.0, 1.0)).all():
             refuse_fractions(y, "y", swapped=True)
+        classes = named_classes(X, y) if classes is None else classes
         if classes is not None:
             if codes.dtype.kind == "f":
                 raise ValueError("classes are 0 and 1 if y has outcomes between them. Omit the argument.")

@@ -121,7 +121,8 @@ class OneVsRestCalibrator(BaseCalibrator):
 
         Parameters
         ----------
-        %(scores)s
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
+            Scores, as in :meth:`fit`.
 
         Returns
         -------

@@ -23,8 +23,11 @@ from sklearn_calib.calibrators import (
     VectorScalingCalibrator,
 )
 from sklearn_calib.export import from_json, to_json, to_onnx, to_sql
+from sklearn_calib.inference import KernelTest
 from sklearn_calib.meta import CalibratedClassifier
+from sklearn_calib.metrics import smooth_ece
 from tests._optional import onnxruntime
+from tests._optional import pandas as pd
 
 NAMES = np.array(["ape", "bee", "cat", "dog"])
 ABLE = {
@@ -150,6 +153,25 @@ def test_groups_keep_the_probability_too():
     np.testing.assert_allclose(found[:, 1], proba[:, 1], rtol=1e-12)
     loaded = from_json(to_json(calibrator))
     np.testing.assert_allclose(loaded.predict_proba(proba, groups=groups), found, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("names", [NAMES, np.array([2, 3, 5, 7])], ids=["texts", "integers"])
+def test_names_of_columns_are_labels(names):
+    proba, codes = sample()
+    frame = pd.DataFrame(proba, columns=names)
+    with pytest.warns(UserWarning, match=f"class {names.tolist()[1]!r} "):
+        named = TemperatureCalibrator().fit(frame, names[codes])
+    np.testing.assert_array_equal(named.classes_, names)
+    with pytest.warns(UserWarning, match="no sample"):
+        given = TemperatureCalibrator().fit(proba, names[codes], classes=names)
+    np.testing.assert_array_equal(named.predict_proba(frame), given.predict_proba(proba))
+    assert smooth_ece(names[codes], frame) == smooth_ece(names[codes], proba, labels=names)
+    tested = KernelTest(n_resamples=19, random_state=0).fit(frame, names[codes])
+    np.testing.assert_array_equal(tested.classes_, names)
+    np.testing.assert_array_equal(tested.predict(frame), names[proba.argmax(axis=1)])
+    # other names are those of features
+    with pytest.raises(ValueError, match="X has 4 columns but y has 3 classes"):
+        TemperatureCalibrator().fit(pd.DataFrame(proba, columns=list("abcd")), names[codes])
 
 
 def test_many_absent_classes_are_counted():

@@ -37,6 +37,7 @@ from sklearn_calib._validation import (
     check_two_labels,
     column_names,
     greater_text,
+    named_classes,
     refuse_missing,
     shape_of,
 )
@@ -294,8 +295,8 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
         pos_label : label or None, default=None
             The positive class; None means 1 for labels in {0, 1} or {-1, 1}, else the greater label.
         labels : array-like of shape (K,) or None, default=None
-            With three or more columns, their labels; required if ``y_true`` lacks a class and does not
-            contain integers from 0 to K - 1.
+            With three or more columns, their labels; required if ``y_true`` lacks a class, does not contain
+            integers from 0 to K - 1, and columns of a data frame are not named by the labels.
 
         Returns
         -------
@@ -416,8 +417,9 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
         if self._multilabel or self.n_features_in_ > 2:
             self.classes_ = np.unique(labels)
             if not self._multilabel and self.classes_.shape[0] < self.n_features_in_:
-                # labels may lack some of the integers from 0
-                self.classes_ = np.arange(self.n_features_in_)
+                # labels may lack some of those that columns have as names, or of the integers from 0
+                named = named_classes(X, labels)
+                self.classes_ = np.arange(self.n_features_in_) if named is None else named
         else:
             self.classes_ = check_two_labels(labels)
         self.result_, self.statistic_, self.pvalue_ = result, result.statistic, result.pvalue
