@@ -47,8 +47,8 @@ from sklearn_calib.calibrators import (
     BetaCalibrator,
     GroupCalibrator,
     IsotonicCalibrator,
-    MultiCalibrator,
     PlattCalibrator,
+    SegmentCalibrator,
     SplineCalibrator,
 )
 from sklearn_calib.metrics import cutoff_calibration_error
@@ -72,7 +72,7 @@ def on_score(calibrator: object) -> Method:
 
 
 def with_features(fit: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:
-    return MultiCalibrator().fit(fit, y).predict_proba(new)[:, 1]
+    return SegmentCalibrator().fit(fit, y).predict_proba(new)[:, 1]
 
 
 def stacked(fit: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:
@@ -109,7 +109,7 @@ def mcgrad(fit: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:
 
 METHODS: dict[str, Method] = {
     "SplineCalibrator": on_score(SplineCalibrator()),
-    "MultiCalibrator": with_features,
+    "SegmentCalibrator": with_features,
     "no calibration": lambda fit, y, new: new["score"].to_numpy(),
     "PlattCalibrator": on_score(PlattCalibrator()),
     "BetaCalibrator": on_score(BetaCalibrator()),
@@ -305,10 +305,10 @@ def study_time(arguments: argparse.Namespace) -> list[str]:
     X[:, 0] = expit(X[:, 0])
     y = rng.random(n) < expit(logit(X[:, 0]) + 0.6 * ((X[:, 1] > 1.0) & (X[:, 2] > 0.0)))
     began = time.perf_counter()
-    found = MultiCalibrator().fit(X, y)
+    found = SegmentCalibrator().fit(X, y)
     seconds = time.perf_counter() - began
     trees = [each.n_iter_ for each in found.trees_]
-    lines.append(f"MultiCalibrator, {n} x 30: {seconds:.1f} s, {trees} trees, weight {found.weight_:.3f}")
+    lines.append(f"SegmentCalibrator, {n} x 30: {seconds:.1f} s, {trees} trees, weight {found.weight_:.3f}")
     sizes = np.full(n // 10, 20)
     score, group, _, y = grouped(rng, sizes, 0.5)
     began = time.perf_counter()

@@ -60,7 +60,7 @@ SPECIAL = {
     **{f"SequentialTest.{method}": {"weights": "frequency"} for method in ("fit", "test", "partial_fit")},
     "StreamingCalibrator": {"calibrator": calibrators.PlattCalibrator(), "half_life": 10.0},
     "CertifiedCalibrator": {"weights": "frequency"},
-    "MultiCalibrator": {"calibrator": calibrators.PlattCalibrator(link="identity")},
+    "SegmentCalibrator": {"calibrator": calibrators.PlattCalibrator(link="identity")},
     "CalibratedClassifier": {"estimator": LogisticRegression()},
     "SelectiveClassifier": {
         "estimator": LogisticRegression(),
@@ -76,7 +76,7 @@ DATA += ("thresholds", "forecasts", "frequencies", "weights", "reference")
 THEIRS = ("cv", "n_jobs", "ax", "name", "path", "estimator", "abstain_label", "params", "options", "progress")
 
 ESTIMATORS = {
-    cls: FEATURES if subpackage is meta or cls is calibrators.MultiCalibrator else P
+    cls: FEATURES if subpackage is meta or cls is calibrators.SegmentCalibrator else P
     for subpackage in (calibrators, inference, meta, monitor)
     for cls in (getattr(subpackage, name) for name in subpackage.__all__)
     if inspect.isclass(cls) and issubclass(cls, BaseEstimator) and not inspect.isabstract(cls)

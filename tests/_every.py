@@ -30,8 +30,8 @@ from sklearn_calib._validation import check_binary
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     IsotonicCalibrator,
-    MultiCalibrator,
     PlattCalibrator,
+    SegmentCalibrator,
     SplineCalibrator,
 )
 from sklearn_calib.export import from_json, to_json
@@ -94,7 +94,7 @@ META_MAKERS = {
     "cross_fit": CrossFitScorer(LogisticRegression(), cv=3),
     "selective": SelectiveClassifier(LogisticRegression(), target=0.8, random_state=0),
     # the first feature is the score
-    "features": MultiCalibrator(SplineCalibrator(link="identity")),
+    "features": SegmentCalibrator(SplineCalibrator(link="identity")),
 }
 
 

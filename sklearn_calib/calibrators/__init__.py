@@ -12,11 +12,11 @@ from sklearn_calib.calibrators._isotonic import IsotonicCalibrator
 from sklearn_calib.calibrators._log_average import LogAverageCalibrator
 from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._modified_platt import ModifiedPlattCalibrator
-from sklearn_calib.calibrators._multi import MultiCalibrator
 from sklearn_calib.calibrators._multiclass import OneVsRestCalibrator
 from sklearn_calib.calibrators._platt import PlattCalibrator
 from sklearn_calib.calibrators._prior_shift import PriorShiftCalibrator
 from sklearn_calib.calibrators._scaling_binning import ScalingBinningCalibrator
+from sklearn_calib.calibrators._segment import SegmentCalibrator
 from sklearn_calib.calibrators._smoothed import SmoothedCalibrator
 from sklearn_calib.calibrators._spline import SplineCalibrator
 from sklearn_calib.calibrators._temperature import TemperatureCalibrator
@@ -38,11 +38,11 @@ __all__ = [
     "LogAverageCalibrator",
     "MatrixScalingCalibrator",
     "ModifiedPlattCalibrator",
-    "MultiCalibrator",
     "OneVsRestCalibrator",
     "PlattCalibrator",
     "PriorShiftCalibrator",
     "ScalingBinningCalibrator",
+    "SegmentCalibrator",
     "SmoothedCalibrator",
     "SplineCalibrator",
     "StructuredMatrixScalingCalibrator",

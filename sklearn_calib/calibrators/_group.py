@@ -105,7 +105,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
 
     See Also
     --------
-    MultiCalibrator : Calibration given features, whose segments need not be named.
+    SegmentCalibrator : Calibration given features, whose segments need not be named.
 
     Notes
     -----

@@ -25,7 +25,7 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import LARGEST_SCORE, check_positive, check_scores
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
-from sklearn_calib.calibrators import CutoffCertificate, MultiCalibrator
+from sklearn_calib.calibrators import CutoffCertificate, SegmentCalibrator
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, inverse, may_be_certain
 from sklearn_calib.calibrators._group import GroupPrediction, group_codes, type_of
 from sklearn_calib.export._build import MapBuilder
@@ -261,10 +261,10 @@ def exported(
                 "calibrator. Fit it with ensemble=False, or use to_onnx."
             )
         calibrator = parts[0]
-    if isinstance(calibrator, MultiCalibrator):
+    if isinstance(calibrator, SegmentCalibrator):
         raise TypeError(
-            "A MultiCalibrator depends on features, and is not exported. Pass its calibrator_ for the map of "
-            "the score alone."
+            "A SegmentCalibrator depends on features, and is not exported. Pass its calibrator_ for the map "
+            "of the score alone."
         )
     if not isinstance(calibrator, BaseCalibrator):
         raise TypeError(f"calibrator must be a fitted calibrator of sklearn_calib, got {calibrator!r}.")

@@ -57,7 +57,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
     n_jobs : int or None, default=None
         Number of fits in parallel; None means 1 unless in a ``joblib.parallel_config`` context.
     passthrough : bool, default=False
-        Whether the features follow the scores, as for :class:`~sklearn_calib.calibrators.MultiCalibrator`.
+        Whether the features follow the scores, as for :class:`~sklearn_calib.calibrators.SegmentCalibrator`.
         They are those that this step receives, also if the classifier is a pipeline that encodes them; a data
         frame of pandas or polars remains one.
 

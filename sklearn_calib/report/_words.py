@@ -430,8 +430,8 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
     groups = f"{listed(off, 5)} {'is' if len(off) == 1 else 'are'} significantly miscalibrated" if off else ""
     found = [of for of, _ in report.significant_parts]
     by_features = [
-        "MultiCalibrator corrects segments by their features: make_pipeline(CrossFitScorer(model, "
-        "passthrough=True), MultiCalibrator()).fit(X, y), where X has the features of training samples."
+        "SegmentCalibrator corrects segments by their features: make_pipeline(CrossFitScorer(model, "
+        "passthrough=True), SegmentCalibrator()).fit(X, y), where X has the features of training samples."
     ] * ("segment" in found and report.kind == "binary")
     p, differ = pvalue_words(report.groups_pvalue), off and report.is_significant(report.groups_pvalue)
     if level == "fine":

@@ -22,9 +22,9 @@ from sklearn_calib.calibrators import (
     GroupCalibrator,
     IsotonicCalibrator,
     LogAverageCalibrator,
-    MultiCalibrator,
     OneVsRestCalibrator,
     PlattCalibrator,
+    SegmentCalibrator,
     TemperatureCalibrator,
 )
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
@@ -61,7 +61,7 @@ class OfTransforms:
         lambda calibrator: AutoCalibrator(candidates={"other": calibrator}),
         CertifiedCalibrator,
         GroupCalibrator,
-        MultiCalibrator,
+        SegmentCalibrator,
         OneVsRestCalibrator,
         lambda calibrator: LogAverageCalibrator([calibrator]),
         StreamingCalibrator,

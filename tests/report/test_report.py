@@ -310,7 +310,7 @@ def segmented():
 
 
 SEGMENT = "age <= 31 and region = south"
-PIPELINE = "make_pipeline(CrossFitScorer(model, passthrough=True), MultiCalibrator()).fit(X, y)"
+PIPELINE = "make_pipeline(CrossFitScorer(model, passthrough=True), SegmentCalibrator()).fit(X, y)"
 
 
 def test_segments(segmented):

@@ -192,8 +192,8 @@ def test_long_names_of_segments_and_the_correction_by_features():
     text = " ".join(report.findings)
     assert all(f"Segment {name}: the model" in text for name in names[:3])
     assert all(name in report.verdict for name in names[:3])
-    assert any("passthrough=True), MultiCalibrator()).fit(X, y)" in line for line in report.advice)
-    assert "MultiCalibrator" not in str(replace(report, segments=None))
+    assert any("passthrough=True), SegmentCalibrator()).fit(X, y)" in line for line in report.advice)
+    assert "SegmentCalibrator" not in str(replace(report, segments=None))
 
 
 def test_groups_with_the_same_error_do_not_differ():

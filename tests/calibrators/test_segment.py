@@ -1,4 +1,4 @@
-"""MultiCalibrator against its definition, on calibrated data and with a segment that is off, and errors."""
+"""SegmentCalibrator against its definition, on calibrated data and with a segment that is off, and errors."""
 
 import warnings
 
@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_pre
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from sklearn_calib.calibrators import MultiCalibrator, PlattCalibrator, SplineCalibrator
+from sklearn_calib.calibrators import PlattCalibrator, SegmentCalibrator, SplineCalibrator
 from sklearn_calib.export import to_json
 from sklearn_calib.inference import CoxTest
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
@@ -26,8 +26,8 @@ from tests._optional import polars as pl
 @pytest.fixture
 def two_rounds(monkeypatch):
     """Leave out most of the trees where a test does not look at them: they take most of the time."""
-    monkeypatch.setattr("sklearn_calib.calibrators._multi._ROUNDS", 2)
-    monkeypatch.setattr("sklearn_calib.calibrators._multi._TREES", 6)
+    monkeypatch.setattr("sklearn_calib.calibrators._segment._ROUNDS", 2)
+    monkeypatch.setattr("sklearn_calib.calibrators._segment._TREES", 6)
 
 
 def segmented(n, seed=0, error=1.5):
@@ -90,12 +90,12 @@ def reference(X, y, w, new, seed, rounds, trees):
 def test_probabilities_are_those_of_the_definition(weighted, monkeypatch):
     n, rounds, trees = (700, 2, 8) if weighted else (2000, 12, 25)
     if weighted:
-        monkeypatch.setattr("sklearn_calib.calibrators._multi._ROUNDS", rounds)
-        monkeypatch.setattr("sklearn_calib.calibrators._multi._TREES", trees)
+        monkeypatch.setattr("sklearn_calib.calibrators._segment._ROUNDS", rounds)
+        monkeypatch.setattr("sklearn_calib.calibrators._segment._TREES", trees)
     X, y = segmented(n, error=2.5)
     new, _ = segmented(200, 1)
     w = np.random.default_rng(2).uniform(0.5, 1.5, n) if weighted else np.ones(n)
-    calibrator = MultiCalibrator().fit(X, y, w if weighted else None)
+    calibrator = SegmentCalibrator().fit(X, y, w if weighted else None)
     seed = int(np.random.default_rng(0).integers(2**31))
     assert 0.5 < calibrator.weight_ < 1
     expected = reference(X, y, w, new, seed, rounds, trees)
@@ -109,7 +109,7 @@ def test_nothing_is_added_where_nothing_is_to_be_gained():
     lost, silent = [], 0
     for seed in range(10):
         X, y = segmented(500, seed, error=0.0)
-        calibrator = MultiCalibrator().fit(X, y)
+        calibrator = SegmentCalibrator().fit(X, y)
         curve = SplineCalibrator().fit(X[:, 0], y).transform(X[:, 0])
         silent += np.array_equal(calibrator.predict_proba(X)[:, 1], curve)
         p = calibrator.predict_proba(X)[:, 1]
@@ -123,7 +123,7 @@ def test_few_samples_are_left_to_the_curve():
     X, y = segmented(95)
     rare = np.arange(900) < 4
     for scores, labels in ((X, y), (segmented(900)[0], rare)):
-        calibrator = MultiCalibrator().fit(scores, labels)
+        calibrator = SegmentCalibrator().fit(scores, labels)
         assert calibrator.weight_ == 0
         assert calibrator.trees_ == []
         curve = SplineCalibrator().fit(scores[:, 0], labels)
@@ -135,11 +135,11 @@ def test_containers_categories_and_missing_values(two_rounds):
     names = np.array(["red", "green", None], dtype=object)[X[:, 2].astype(int)]
     frame = pd.DataFrame({"score": X[:, 0], "age": X[:, 1], "kind": names}, index=np.arange(600) + 7)
     frame.loc[frame.index[::9], "age"] = np.nan
-    calibrator = MultiCalibrator().fit(frame, y)
+    calibrator = SegmentCalibrator().fit(frame, y)
     expected = calibrator.predict_proba(frame)
     assert np.abs(expected[:, 1] - SplineCalibrator().fit(X[:, 0], y).transform(X[:, 0])).max() > 0.1
     for table in (frame.to_numpy(), frame.astype({"kind": "category"}), pl.from_pandas(frame)):
-        found = MultiCalibrator().fit(table, y)
+        found = SegmentCalibrator().fit(table, y)
         np.testing.assert_array_equal(found.predict_proba(table), expected)
     # the order of the samples is immaterial in prediction, and an unknown category has no effect of its own
     new = frame.assign(kind=frame["kind"].replace("red", "unknown"))[::-1]
@@ -164,7 +164,7 @@ def test_odd_features(two_rounds):
         "kind": X[:, 2] == 1,
     }
     frame = pd.DataFrame(table)
-    found = MultiCalibrator().fit(frame, y).predict_proba(frame)[:, 1]
+    found = SegmentCalibrator().fit(frame, y).predict_proba(frame)[:, 1]
     off = (X[:, 1] < 4) & (X[:, 2] == 1)
     assert (logit(found) - logit(X[:, 0]))[off].mean() < -0.8
     assert abs((logit(found) - logit(X[:, 0]))[~off].mean()) < 0.2
@@ -174,19 +174,19 @@ def test_samples_of_weight_zero_are_ignored(two_rounds):
     X, y = segmented(700, error=3.0)
     weight = np.ones(700)
     weight[500:], X[500:, 1], y[500:] = 0, 99, 1
-    calibrator = MultiCalibrator().fit(X, y, weight)
+    calibrator = SegmentCalibrator().fit(X, y, weight)
     np.testing.assert_array_equal(
         calibrator.predict_proba(X[:500]),
-        MultiCalibrator().fit(X[:500], y[:500], np.ones(500)).predict_proba(X[:500]),
+        SegmentCalibrator().fit(X[:500], y[:500], np.ones(500)).predict_proba(X[:500]),
     )
 
 
 def test_any_score_and_labels(two_rounds):
     X, y = segmented(500, error=3.0)
     margins = np.column_stack([3 * logit(X[:, 0]), X[:, 1:]])
-    calibrator = MultiCalibrator(PlattCalibrator(link="identity"), random_state=1)
+    calibrator = SegmentCalibrator(PlattCalibrator(link="identity"), random_state=1)
     calibrator.fit(margins, np.array(["no", "yes"])[y])
-    expected = MultiCalibrator(PlattCalibrator(), random_state=1).fit(X, y)
+    expected = SegmentCalibrator(PlattCalibrator(), random_state=1).fit(X, y)
     np.testing.assert_allclose(calibrator.predict_proba(margins), expected.predict_proba(X), atol=1e-7)
     assert calibrator.predict(margins).tolist() == np.array(["no", "yes"])[expected.predict(X)].tolist()
 
@@ -194,7 +194,7 @@ def test_any_score_and_labels(two_rounds):
 @pytest.mark.thorough
 def test_after_any_classifier():
     X, y = make_classification(900, n_features=4, n_informative=4, n_redundant=0, flip_y=0.2, random_state=0)
-    model = make_pipeline(CrossFitScorer(LogisticRegression(), cv=3, passthrough=True), MultiCalibrator())
+    model = make_pipeline(CrossFitScorer(LogisticRegression(), cv=3, passthrough=True), SegmentCalibrator())
     plain = make_pipeline(CrossFitScorer(LogisticRegression(), cv=3), SplineCalibrator())
     loss, without = (
         log_loss(y, cross_val_predict(each, X, y, cv=2, method="predict_proba")) for each in (model, plain)
@@ -206,22 +206,22 @@ def test_after_any_classifier():
 
 def test_transforms_the_score_in_a_pipeline(two_rounds):
     X, y = segmented(500, error=3.0)
-    calibrator = MultiCalibrator().fit(X, y)
+    calibrator = SegmentCalibrator().fit(X, y)
     expected = calibrator.predict_proba(X)[:, 1:]
     np.testing.assert_array_equal(calibrator.transform(X), expected)
-    np.testing.assert_array_equal(MultiCalibrator().fit_transform(X, y), expected)
+    np.testing.assert_array_equal(SegmentCalibrator().fit_transform(X, y), expected)
     assert calibrator.get_feature_names_out().tolist() == ["x0"]
     frame = pd.DataFrame(X, columns=["risk", "age", "kind"])
-    shown = MultiCalibrator().set_output(transform="pandas").fit(frame, y).transform(frame)
+    shown = SegmentCalibrator().set_output(transform="pandas").fit(frame, y).transform(frame)
     assert shown.columns.tolist() == ["risk"]
     np.testing.assert_array_equal(shown, expected)
     with pytest.raises(ValueError, match="input_features is not equal"):
-        MultiCalibrator().fit(frame, y).get_feature_names_out(["a", "b", "c"])
-    tested = make_pipeline(MultiCalibrator(), CoxTest()).fit(X, y)
+        SegmentCalibrator().fit(frame, y).get_feature_names_out(["a", "b", "c"])
+    tested = make_pipeline(SegmentCalibrator(), CoxTest()).fit(X, y)
     np.testing.assert_array_equal(tested.predict_proba(X)[:, 1:], expected)
     assert 0 < tested.score(X, y) <= 1
     with pytest.raises(NotFittedError):
-        MultiCalibrator().get_feature_names_out()
+        SegmentCalibrator().get_feature_names_out()
 
 
 def test_errors_say_what_is_wrong(two_rounds):
@@ -229,21 +229,21 @@ def test_errors_say_what_is_wrong(two_rounds):
     cases = [
         (X[:, :1], y, "passthrough=True"),
         (X[:, ::-1], y, r"X\[:, 0\] contains"),
-        (X, np.arange(300) % 3, "Only binary classification is supported by MultiCalibrator"),
+        (X, np.arange(300) % 3, "Only binary classification is supported by SegmentCalibrator"),
         (X, np.zeros(300), "only one class"),
         (X, y[:-1], "y has 299 samples but X has 300"),
     ]
     for scores, labels, message in cases:
         with pytest.raises(ValueError, match=message):
-            MultiCalibrator().fit(scores, labels)
+            SegmentCalibrator().fit(scores, labels)
     with pytest.raises(TypeError, match="calibrator"):
-        MultiCalibrator(SplineCalibrator).fit(X, y)
+        SegmentCalibrator(SplineCalibrator).fit(X, y)
     with pytest.raises(ValueError, match="passthrough=True"):
-        CalibratedClassifier(LogisticRegression(), MultiCalibrator()).fit(X, y)
-    calibrator = MultiCalibrator().fit(*segmented(400))
+        CalibratedClassifier(LogisticRegression(), SegmentCalibrator()).fit(X, y)
+    calibrator = SegmentCalibrator().fit(*segmented(400))
     with pytest.raises(ValueError, match=r"X\[:, 1\] must contain numbers, as in fit.*'old'"):
         calibrator.predict_proba(np.array([[0.5, "old", 1]], dtype=object))
-    with pytest.raises(TypeError, match="MultiCalibrator depends on features"):
+    with pytest.raises(TypeError, match="SegmentCalibrator depends on features"):
         to_json(calibrator)
 
 
@@ -251,6 +251,6 @@ def test_errors_say_what_is_wrong(two_rounds):
 def test_passes_the_checks_of_scikit_learn():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(MultiCalibrator(SplineCalibrator(link="identity")), on_fail=None)
+        results = check_estimator(SegmentCalibrator(SplineCalibrator(link="identity")), on_fail=None)
     assert [result["check_name"] for result in results if result["status"] == "failed"] == []
     assert sum(result["status"] == "passed" for result in results) > 50

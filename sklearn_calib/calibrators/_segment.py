@@ -59,7 +59,7 @@ _OTHER, _MISSING = 253, 254
 
 
 @shared_docs
-class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerMixin, BaseEstimator):
+class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerMixin, BaseEstimator):
     r"""Calibration given the score and features: a calibrator of the score, corrected by boosted trees.
 
     A model that is calibrated overall can be miscalibrated for some samples, such as young customers of one
@@ -76,7 +76,7 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
     Features are numbers, or texts and other objects, which are categories. They may be missing (NaN, None).
     :class:`~sklearn_calib.meta.CrossFitScorer` makes such columns of any classifier::
 
-        make_pipeline(CrossFitScorer(classifier, passthrough=True), MultiCalibrator())
+        make_pipeline(CrossFitScorer(classifier, passthrough=True), SegmentCalibrator())
 
     Parameters
     ----------
@@ -133,11 +133,11 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
     In one region events are half as frequent for the young as the score says:
 
     >>> import numpy as np
-    >>> from sklearn_calib.calibrators import MultiCalibrator
+    >>> from sklearn_calib.calibrators import SegmentCalibrator
     >>> rng = np.random.default_rng(0)
     >>> p, age, region = rng.uniform(0.2, 0.8, 20_000), rng.uniform(18, 80, 20_000), rng.choice(3, 20_000)
     >>> y = rng.random(20_000) < np.where((age < 40) & (region == 1), p / 2, p)
-    >>> calibrator = MultiCalibrator().fit(np.column_stack([p, age, region]), y)
+    >>> calibrator = SegmentCalibrator().fit(np.column_stack([p, age, region]), y)
     >>> calibrator.predict_proba([[0.6, 30, 1], [0.6, 30, 2]])[:, 1].round(2)
     array([0.32, 0.59])
     """
@@ -187,7 +187,7 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
         check_length("y", codes.shape[0], "X", score.shape[0])
         if self.classes_.shape[0] > 2:
             raise ValueError(
-                f"Only binary classification is supported by MultiCalibrator, but y has "
+                f"Only binary classification is supported by SegmentCalibrator, but y has "
                 f"{self.classes_.shape[0]} classes. Calibrate each class against the rest."
             )
         weight = (
