@@ -374,7 +374,7 @@ def test_a_column_of_texts_among_the_scores_is_named(forecast):
 def test_multilabel_targets_are_fitted_one_at_a_time(forecast):
     y, p = forecast
     P, Y = np.column_stack([p] * 3), np.column_stack([y] * 3)
-    with pytest.raises(ValueError, match=r"y should be a 1d array.*one column at a time, as MultiOutput"):
+    with pytest.raises(ValueError, match=r"y should be a 1d array.* MultiOutputClassifier\(Calib"):
         CalibratedClassifier(LogisticRegression()).fit(P, Y)
     with pytest.raises(ValueError, match=r"sums to .*if samples have several labels, one column at a time"):
         PlattCalibrator().fit(P, Y)

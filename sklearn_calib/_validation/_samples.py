@@ -20,6 +20,7 @@ from sklearn_calib._validation._labels import (
     column_names,
     flat_labels,
     place_labels,
+    positive_label,
     refuse_fractions,
 )
 from sklearn_calib._validation._numbers import (
@@ -112,16 +113,19 @@ def check_binary(
     *,
     weights: str | None = None,
     fractions: bool = False,
+    labels: ArrayLike | None = None,
 ) -> BinarySample:
     """Check outcomes, probabilities of the positive class, weights and clusters of a binary problem.
 
     ``weights`` tells what the weights mean, "sampling" or "frequency"; None is for metrics. With clusters,
     weights must be whole numbers unless they are sampling weights. With ``fractions``, outcomes may lie
-    between 0 and 1.
+    between 0 and 1. Of two ``labels`` the last is positive.
     """
     # anything but a table with names is converted once
     y_proba = y_proba if column_names(y_proba) else as_array(y_proba, "y_proba")
     p = check_probabilities(y_proba)
+    if labels is not None:
+        pos_label = positive_label(y_true, labels, pos_label)
     ordered = shape_of(y_proba, "y_proba")[1:] == (2,)
     y = check_labels(y_true, pos_label, ordered=ordered, fractions=fractions)
     if y.dtype.kind == "f" and np.isin(p, (0.0, 1.0)).all():

@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_binary, check_class_sample, shape_of
+from sklearn_calib._validation import BinarySample, ClassSample
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, value_of_groups
+from sklearn_calib.metrics._reductions import check_problem, reduced_error
 
 
 def log_losses(p: NDArray[Any], codes: NDArray[np.int64], *, clip: bool = False) -> Array:
@@ -100,23 +101,26 @@ def roc_auc(
     pos_label: Any = None,
 ) -> float:
     """Return the area under the ROC curve; NaN without events, or without non-events."""
-    binary = check_binary(y_true, y_proba, sample_weight, pos_label)
-    grouped = group_outcomes(binary.y, binary.p, binary.w)
-    return value_of_groups(_make_auc(grouped.prob, grouped.total), grouped)
+
+    def area(sample: BinarySample) -> float:
+        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        return value_of_groups(_make_auc(grouped.prob, grouped.total), grouped)
+
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, None)
+    return reduced_error(area, problem, "classwise")
 
 
 def _mean_loss(
     of_outcomes: Callable[[Any, Array], Array],
     of_classes: Callable[[Array, Any], Array],
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    sample_weight: ArrayLike | None,
-    pos_label: Any,
+    *given: Any,
 ) -> float:
-    """Return the mean loss of binary outcomes, or of class probabilities with three or more columns."""
-    shape = shape_of(y_proba, "y_proba")
-    if len(shape) == 2 and shape[1] > 2:
-        sample = check_class_sample(y_true, y_proba, sample_weight)
-        return float(np.average(of_classes(sample.p, sample.y), weights=sample.w))
-    binary = check_binary(y_true, y_proba, sample_weight, pos_label)
-    return float(np.average(of_outcomes(binary.y, binary.p), weights=binary.w))
+    """Return the mean loss of outcomes, of class probabilities, or the mean of those of several labels."""
+    problem = check_problem(*given, None)
+    if isinstance(problem, ClassSample):
+        return float(np.average(of_classes(problem.p, problem.y), weights=problem.w))
+
+    def loss(sample: BinarySample) -> float:
+        return float(np.average(of_outcomes(sample.y, sample.p), weights=sample.w))
+
+    return reduced_error(loss, problem, "classwise")
