@@ -127,6 +127,11 @@ def check_problem(
     return check_binary(*given, weights=weights, fractions=fractions, labels=labels)
 
 
+def label_names(y_true: Any, y_proba: Any, n_labels: int) -> list[str]:
+    """Return the names of the columns of multilabel targets or predictions, or else their numbers."""
+    return column_names(y_true) or column_names(y_proba) or list(map(str, range(n_labels)))
+
+
 def multilabel_words(reduction: str | None, instead: str = "classwise") -> str:
     """Return the error message for a reduction that multilabel targets do not have."""
     return (

@@ -63,8 +63,8 @@ def brier_score(
     pos_label: Any = None,
 ) -> float:
     """Return the mean squared distance of forecast and outcome; of probability vectors with three classes."""
-    given = y_true, y_proba, sample_weight, pos_label
-    return _mean_loss(lambda y, p: (y - p) ** 2, squared_distances, *given)
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, None)
+    return _mean_loss(lambda y, p: (y - p) ** 2, squared_distances, problem)
 
 
 @MetricKernel(lambda prob, n_samples: _mean_of(*_log_losses_of_outcomes(prob), n_samples))
@@ -76,8 +76,8 @@ def log_loss(
     pos_label: Any = None,
 ) -> float:
     """Return the mean of -log(probability of the true class), infinite if a 0 or 1 is contradicted."""
-    given = y_true, y_proba, sample_weight, pos_label
-    return _mean_loss(lambda y, p: np.where(y == 1, *_log_losses_of_outcomes(p)[::-1]), log_losses, *given)
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, None)
+    return _mean_loss(lambda y, p: np.where(y == 1, *_log_losses_of_outcomes(p)[::-1]), log_losses, problem)
 
 
 def _make_auc(prob: Array, n_samples: float) -> Evaluate:
@@ -113,10 +113,9 @@ def roc_auc(
 def _mean_loss(
     of_outcomes: Callable[[Any, Array], Array],
     of_classes: Callable[[Array, Any], Array],
-    *given: Any,
+    problem: BinarySample | ClassSample | list[BinarySample],
 ) -> float:
-    """Return the mean loss of outcomes, of class probabilities, or the mean of those of several labels."""
-    problem = check_problem(*given, None)
+    """Return the mean loss of outcomes, of class probabilities, or the mean over labels."""
     if isinstance(problem, ClassSample):
         return float(np.average(of_classes(problem.p, problem.y), weights=problem.w))
 

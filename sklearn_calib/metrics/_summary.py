@@ -312,6 +312,7 @@ def calibration_summary(
     weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
+    labels: ArrayLike | None = None,
 ) -> CalibrationSummary:
     r"""Compute the calibration measures that are reported for clinical prediction models.
 
@@ -328,7 +329,7 @@ def calibration_summary(
         accurate with few events.
     %(inference_weight)s
     %(clusters)s
-    %(pos_label)s
+    %(pos_label_or_labels)s
 
     Returns
     -------
@@ -391,7 +392,7 @@ def calibration_summary(
     """
     check_option(method, "method", ("wald", "profile"))
     check_fraction(confidence, "confidence")
-    given = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
+    given = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights, labels=labels)
     # weighted estimates need no correction of the predictions
     sample = replace(given, class_weights=None)
     if method == "profile" and (sample.clusters is not None or sample.sampling):

@@ -155,7 +155,7 @@ class ReportPart:
     Attributes
     ----------
     name : str
-        Label of the class or group.
+        Label of the class or group; for multilabel targets, name of the label.
     n_samples, n_events : float
         Numbers of samples and events.
     predicted, observed : float
@@ -253,8 +253,9 @@ class ReportNumbers:
 
     @property
     def significant_parts(self) -> tuple[tuple[str, ReportPart], ...]:
-        """Miscalibrated classes, groups and segments, as pairs such as ("class", part), the worst first."""
-        parts = [("class", part) for part in self.classes] + [("group", part) for part in self.groups]
+        """Miscalibrated classes, labels, groups, segments: pairs such as ("class", part), the worst first."""
+        of_groups = "label" if self.kind == "multilabel" else "group"
+        parts = [("class", part) for part in self.classes] + [(of_groups, part) for part in self.groups]
         parts += [("segment", _part_of(row)) for row in (self.segments.segments if self.segments else ())]
         found = [pair for pair in parts if self.is_significant(pair[1].adjusted)]
         return tuple(sorted(found, key=lambda pair: (pair[1].adjusted, *badness(pair[1]))))
@@ -521,6 +522,26 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
 def counts_of(sample: BinarySample | ClassSample) -> Array:
     """Return how many samples each row stands for."""
     return np.ones(sample.y.shape[0]) if sample.sampling else sample.weights
+
+
+def pooled_labels(columns: Sequence[BinarySample]) -> BinarySample:
+    """Return all pairs of sample and label of a multilabel target, in which samples are clusters."""
+    first = columns[0]
+    counted = first.w is not None and not first.sampling
+    rows = written_out(first.weights) if counted else np.arange(first.y.shape[0])
+    codes = np.arange(rows.shape[0]) if first.clusters is None else first.clusters[rows]
+    y, p = (
+        np.concatenate([part[rows] for part in parts])
+        for parts in zip(*((s.y, s.p) for s in columns), strict=True)
+    )
+    w = None if first.w is None or counted else np.tile(first.w, len(columns))
+    return BinarySample(y, p, w, clusters=np.tile(codes, len(columns)), sampling=first.sampling)
+
+
+def samples_of_labels(pairs: BinarySample, n_labels: int, clustered: bool) -> list[BinarySample]:
+    """Return the samples of each label, which are independent unless ``clustered``."""
+    parts = [pairs.take(rows) for rows in np.split(np.arange(pairs.y.shape[0]), n_labels)]
+    return parts if clustered else [replace(part, clusters=None) for part in parts]
 
 
 def pooled_sample(sample: BinarySample) -> BinarySample:

@@ -62,7 +62,9 @@ def report_fragment(report: ReportNumbers) -> str:
 
 def _content(report: ReportNumbers, title: str) -> dict[str, Any]:
     """Return the variables of the templates."""
-    of = " (confidence)" if report.kind == "confidence" else ""
+    of_groups = (
+        f"Each {'label' if report.kind == 'multilabel' else 'group of samples'} separately, worst first."
+    )
     about = f"Each class against the rest, worst first. Joint test: {words.joint_words(report)}."
     return {
         "report": report,
@@ -73,7 +75,7 @@ def _content(report: ReportNumbers, title: str) -> dict[str, Any]:
         "figures": figures(report, sha256(str(report).encode()).hexdigest()),
         "tables": [
             _table("Classes", about, report, report.classes),
-            _table(f"Groups{of}", "Each group of samples separately, worst first.", report, report.groups),
+            _table(words.group_title(report), of_groups, report, report.groups),
         ],
     }
 

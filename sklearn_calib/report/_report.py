@@ -23,6 +23,7 @@ from sklearn_calib._validation import (
     check_generator,
     check_resamples,
     check_size,
+    positive_label,
     samples_of_groups,
     shape_of,
 )
@@ -31,7 +32,7 @@ from sklearn_calib._writing import write_whole
 from sklearn_calib.inference._data_checks import largest_rounded, serial_dependence
 from sklearn_calib.inference._group_differences import differences_of
 from sklearn_calib.inference._segments import feature_columns
-from sklearn_calib.metrics._reductions import check_problem, class_samples
+from sklearn_calib.metrics._reductions import check_problem, class_samples, label_names
 from sklearn_calib.plot._estimator import estimator_predictions
 from sklearn_calib.report._numbers import (
     N_STEPS,
@@ -45,6 +46,8 @@ from sklearn_calib.report._numbers import (
     examine_classes,
     examine_groups,
     examine_segments,
+    pooled_labels,
+    samples_of_labels,
     select_calibrator,
     with_adjusted,
 )
@@ -60,14 +63,15 @@ class CalibrationReport(ReportNumbers):
     ----------
     name : str
         Name of the model; empty if none was given.
-    kind : {"binary", "confidence"}
-        What metrics, tests and regions refer to: the probability of the positive class; or, for multiclass
+    kind : {"binary", "confidence", "multilabel"}
+        What metrics, tests and regions refer to: the probability of the positive class; for multiclass
         targets, the confidence, that is the largest class probability as a forecast that the predicted class
-        is right.
+        is right; for multilabel targets, the probabilities of all labels, each of which is also a group.
     positive : str
-        Label of the positive class; empty for multiclass targets.
+        Label of the positive class; empty for multiclass and multilabel targets.
     n_samples, n_events : float
-        Numbers of samples, and of events among them, both unweighted if weights are sampling weights.
+        Numbers of samples, and of events among them, both unweighted if weights are sampling weights. For
+        multilabel targets, numbers of pairs of a sample and a label.
     n_distinct : int
         Number of distinct predictions.
     n_certain, n_impossible : float
@@ -143,7 +147,7 @@ class CalibrationReport(ReportNumbers):
             Passed to :func:`calibration_report`, among them ``sample_weight``, ``groups``, ``features`` and
             ``clusters``.
         """
-        found = estimator_predictions(estimator, X, pos_label, True)
+        found = estimator_predictions(estimator, X, y, pos_label, True)
         shown = type(estimator).__name__ if name is None else name
         return calibration_report(y, found.pop("y_proba"), **found, name=shown, **params)
 
@@ -241,11 +245,12 @@ def calibration_report(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of samples that the model was not trained on.
-    y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
-        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), or of
-        three or more classes in sorted order.
+    y_true : array-like of shape (n,) or (n, n_labels)
+        Labels of samples that the model was not trained on; or an indicator matrix of zeros and ones for
+        multilabel targets.
+    y_proba : array-like of shape (n,), (n, 1), (n, 2), (n, n_classes) or (n, n_labels)
+        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
+        or more classes in sorted order, or of each label.
     name : str, default=None
         Name of the model, for the title.
     confidence : float, default=0.95
@@ -294,7 +299,9 @@ def calibration_report(
     With more than 4096 distinct predictions, simulations use 2048 bins of neighbouring predictions. Metrics
     and regions of multiclass predictions use the confidence, the largest class probability as a forecast that
     the predicted class is right; the primary test is the joint
-    :class:`~sklearn_calib.inference.CutoffTest`. docs/reports.md has the details.
+    :class:`~sklearn_calib.inference.CutoffTest`. Of multilabel targets, all pairs of a sample and a label are
+    evaluated together, with the samples as clusters unless ``clusters`` are given, and those of each label as
+    a group. docs/reports.md has the details.
 
     Examples
     --------
@@ -316,8 +323,14 @@ def calibration_report(
     seed = seed_of(random_state)
     budget = Budget(confidence, check_resamples(n_resamples, confidence), seed)
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
+    names: list[str] = []
     if isinstance(problem, list):
-        raise ValueError("y_true has one column per label (multilabel). Report on one label at a time.")
+        if groups is not None or features is not None:
+            raise ValueError(
+                "groups and features are not supported for multilabel targets (y_true has one column per "
+                "label). Report on one label at a time, or omit them."
+            )
+        names, problem = label_names(y_true, y_proba, len(problem)), pooled_labels(problem)
     understood = {}
     if isinstance(problem, ClassSample):
         # weights by class: the classes as they were sampled, and the probabilities corrected for that
@@ -326,6 +339,8 @@ def calibration_report(
     whole = problem if isinstance(problem, ClassSample) else None
     sample = problem if isinstance(problem, BinarySample) else class_samples(problem, "confidence")[0]
     parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
+    if names:
+        parts = list(zip(names, samples_of_labels(sample, len(names), clusters is not None), strict=True))
     several, n_classes = whole is not None, 0 if whole is None else whole.classes.shape[0]
     if features is not None:
         features = feature_columns(features, "features", shape_of(y_true, "y_true")[0])
@@ -355,13 +370,15 @@ def calibration_report(
             more |= {"labels": labels, "reduction": "confidence" if several else "classwise"}
             given = features, y_true, y_proba
             segments = examine_segments(given, budget, n_families, sample_weight=sample_weight, **more)
-    untested = clusters is not None or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
+    untested = (
+        clusters is not None or bool(names) or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
+    )
     pvalue, found["tests"] = with_adjusted(found["tests"], n_families)
     fitted = np.array([found["summary"].slope_intercept.estimate, found["summary"].slope.estimate])
     report = CalibrationReport(
         name="" if name is None else str(name),
-        kind="confidence" if several else "binary",
-        positive="" if several else _positive(y_true, pos_label),
+        kind="confidence" if several else "multilabel" if names else "binary",
+        positive="" if several or names else _positive(y_true, pos_label, labels),
         pvalue=pvalue,
         rounding=largest_rounded(problem.p, found["n_samples"]),
         selection=None,
@@ -390,8 +407,10 @@ def seed_of(random_state: Any) -> int:
     return int(generator.integers(1 << 32))
 
 
-def _positive(y_true: ArrayLike, pos_label: Any) -> str:
+def _positive(y_true: ArrayLike, pos_label: Any, labels: ArrayLike | None) -> str:
     """Return the label of the positive class by the rules of ``check_binary``."""
+    if labels is not None:
+        pos_label = positive_label(y_true, labels)
     if pos_label is not None:
         return str(pos_label)
     known = np.unique(as_array(y_true, "y_true"))

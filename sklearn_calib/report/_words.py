@@ -32,6 +32,7 @@ _VERY_FEW, _FEW = 10, 100
 # Contradicted predictions of 0 and 1 that are fewer than this fraction of the samples are a slight error.
 _MATERIAL = 0.01
 _WIDTH = 100
+_PARTS = {"class": "classes", "label": "labels", "group": "groups"}
 # The headline and the findings name at most so many classes or groups.
 _MOST_NAMED = 3
 # Longer names are cut there.
@@ -177,6 +178,12 @@ def about(report: ReportNumbers) -> str:
             f"{sample_words(report.n_samples)}, {sample_words(report.n_events, 'event')} ({shown}), "
             f"mean prediction {probability(report.predicted)}{label}{within}"
         )
+    if report.kind == "multilabel":
+        return (
+            f"{sample_words(report.n_samples, 'prediction')} of {len(report.groups)} labels, "
+            f"{sample_words(report.n_events, 'event')} ({shown}), mean prediction "
+            f"{probability(report.predicted)}{within}"
+        )
     return (
         f"{sample_words(report.n_samples)}, {len(report.classes)} classes, accuracy {shown}, mean confidence "
         f"{probability(report.predicted)}{within}"
@@ -189,7 +196,7 @@ def verdict(report: ReportNumbers) -> Verdict:
     base = min(report.observed, 1.0 - report.observed)
     tiny, small = min(_TINY, 0.1 * base), min(_SMALL, 0.2 * base)
     test, of_classes = "Combined test", ""
-    if report.kind != "binary":
+    if report.kind == "confidence":
         test = "Joint cutoff test of all classes and the confidence"
         smooth, log_loss, brier = (
             number(report.metric(key).value)
@@ -216,7 +223,7 @@ def verdict(report: ReportNumbers) -> Verdict:
     parts = report.significant_parts
     named = " and ".join(
         f"{kind if len(names) == 1 else plural} {listed(names, _MOST_NAMED)}"
-        for kind, plural in (("class", "classes"), ("group", "groups"), ("segment", "segments"))
+        for kind, plural in (*_PARTS.items(), ("segment", "segments"))
         if (names := [part.name for of, part in parts if of == kind])
     )
     if report.is_significant(report.pvalue):
@@ -280,7 +287,7 @@ def _hints(report: ReportNumbers) -> list[str]:
 
 
 def _error_name(report: ReportNumbers) -> str:
-    return "Smooth ECE" if report.kind == "binary" else "Smooth ECE of the confidence"
+    return "Smooth ECE of the confidence" if report.kind == "confidence" else "Smooth ECE"
 
 
 def findings(report: ReportNumbers) -> tuple[str, ...]:
@@ -458,7 +465,9 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
     else:
         name = report.selection.chosen if report.selection else "calibrator"
         how = f"Recalibrate. {_calibrator(report)}"
-        fit = f"CalibratedClassifier(model, {name}) uses cross-validation on the training samples"
+        fit = f"CalibratedClassifier(model, {name})"
+        fit = f"MultiOutputClassifier({fit})" if report.kind == "multilabel" else fit
+        fit += " uses cross-validation on the training samples"
         if differ:
             how = f"Groups differ ({p}): {groups}. Recalibrate with GroupCalibrator, which fits a map for "
             how += "each group, shrunk to a pooled one."
@@ -501,11 +510,17 @@ def _calibrator(report: ReportNumbers) -> str:
     return text
 
 
+def group_title(report: ReportNumbers) -> str:
+    """Return the title of the table of groups."""
+    return {"multilabel": "Labels", "confidence": "Groups (confidence)"}.get(report.kind, "Groups")
+
+
 def multiple_testing(report: ReportNumbers) -> str:
     """Return the role of each test, and how p-values are adjusted."""
     first = f"The {test_label(report.tests[0])} is the primary test."
     if report.n_families > 1:
-        also = " and ".join(["groups"] * bool(report.groups) + ["segments"] * (report.segments is not None))
+        groups = "labels" if report.kind == "multilabel" else "groups"
+        also = " and ".join([groups] * bool(report.groups) + ["segments"] * (report.segments is not None))
         first += (
             f" All adjusted p-values are multiplied by {report.n_families}, because {also} are tested, too."
         )
@@ -645,7 +660,7 @@ def report_text(report: ReportNumbers) -> str:
             if report.classes
             else [],
         ),
-        (f"Groups{of}, worst first", _part_lines(report, report.groups) if report.groups else []),
+        (f"{group_title(report)}, worst first", _part_lines(report, report.groups) if report.groups else []),
         (f"Segments{of}", _segment_lines(report) if report.segments else []),
         ("Expected values under perfect calibration", _paragraph(expected_words(report))),
     ]

@@ -116,7 +116,7 @@ def read_forecast(
                 f"pos_label={pos_label!r} selects a class, but y_true has one column per label (multilabel). "
                 "Omit it, or score a model of that label."
             )
-        return _by_label(y, label_columns(method(X), classes if several else None))
+        return _by_label(y, label_columns(method(X), classes))
     if y.ndim != 1:
         raise ValueError(f"y_true must have shape (n,), got shape {y.shape}. Pass one label per sample.")
     if several:
