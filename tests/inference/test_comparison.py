@@ -692,5 +692,7 @@ def test_multilabel_targets():
     errors = [np.mean([cutoff_calibration_error(y[:, k], q[:, k]) for k in range(4)]) for q in (p, flat)]
     assert found.pairs[0].difference == pytest.approx(errors[0] - errors[1])
     assert found.best_set == ("true",)
+    each = {name: [np.column_stack([1 - a, a]) for a in q.T] for name, q in (("true", p), ("flat", flat))}
+    assert compare_pairs(y, each, **given) == found
     with pytest.raises(ValueError, match="needs mutually exclusive classes"):
         compare_pairs(y, {"true": p, "flat": flat}, **given, reduction="confidence")

@@ -442,7 +442,7 @@ class TestCommand:
         assert "none.toml" in capsys.readouterr().err
         self.toml.write_text("slope = [0.5, 1.5]", encoding="utf-8")
         assert main([*given, "g", "y", "--requirements", self.toml]) == 2
-        assert "for a binary target" in capsys.readouterr().err
+        assert "for a binary or a multilabel target" in capsys.readouterr().err
 
 
 UNIFORM, LOGIT_NORMAL = (lambda u: u), (lambda u: expit(1.5 * norm.ppf(u) - 1))

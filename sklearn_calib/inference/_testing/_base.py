@@ -290,7 +290,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             The positive class; None means 1 for labels in {0, 1} or {-1, 1}, else the greater label.
         labels : array-like of shape (K,) or None, default=None
             With three or more columns, their labels; required if ``y_true`` lacks a class and does not
-            contain integers from 0 to K - 1.
+            contain integers from 0 to K - 1. Of two classes, the negative and the positive one.
 
         Returns
         -------
