@@ -371,6 +371,22 @@ def test_a_column_of_texts_among_the_scores_is_named(forecast):
         PlattCalibrator().fit(table, y)
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [entry for entry in entries() if "pos_label" in inspect.signature(entry.call).parameters],
+    ids=lambda entry: entry.name,
+)
+def test_of_two_labels_the_last_is_positive(entry):
+    if entry.name == "SelectiveClassifier()":
+        pytest.skip("its pos_label is a parameter of a risk")
+    given = entry.good | {"y_true": np.array(["no", "yes"])[Y]}
+    found = str(entry.call(**given, labels=["no", "yes"]))
+    if "object at 0x" not in found:
+        assert found == str(entry.call(**given, pos_label="yes"))
+    with pytest.raises(ValueError, match="pos_label='no' contradicts labels="):
+        entry.call(**given, labels=["no", "yes"], pos_label="no")
+
+
 def test_multilabel_targets_are_fitted_one_at_a_time(forecast):
     y, p = forecast
     P, Y = np.column_stack([p] * 3), np.column_stack([y] * 3)
