@@ -238,15 +238,16 @@ def positive_label(y_true: ArrayLike, labels: ArrayLike, pos_label: Any = None) 
 
 def check_indicators(y_true: NDArray[Any]) -> NDArray[np.int64]:
     """Return a matrix with one column per label (multilabel) as int64 if it contains 0 and 1 only."""
+    advice = "pass one column at a time, with the rows in which it is known, and average over the columns."
     missing = missing_values(y_true.ravel()).reshape(y_true.shape)
     if missing.any():
         row, k = np.argwhere(missing)[0].tolist()
-        raise ValueError(
-            f"y_true lacks the label of row {row} and column {k} (multilabel): pass one column at a time, "
-            "with the rows in which it is not missing, and average the results over the columns."
-        )
+        raise ValueError(f"y_true lacks the label of row {row} and column {k} (multilabel): {advice}")
     if not np.isin(y_true, (0, 1)).all():
-        raise ValueError("y_true with one column per label (multilabel) must hold 0 and 1 only.")
+        raise ValueError(
+            "y_true with one column per label (multilabel) must hold 0 and 1 only; if another value marks "
+            f"missing labels, {advice}"
+        )
     return y_true.astype(np.int64)
 
 

@@ -226,12 +226,13 @@ class ReliabilityDisplay(DisplayMixin):
         %(pos_label_or_labels)s
         %(named_picture)s
         """
-        columns = shape_of(label_columns(y_proba), "y_proba")[1:]
-        if columns and columns[0] > 2:
-            raise ValueError(
-                f"y_proba has {columns[0]} columns, but this diagram is for a binary target. Draw one for "
-                "each class or label by reliability_grid(y_true, y_proba)."
-            )
+        given = {"y_true": y_true, "y_proba": label_columns(y_proba)}
+        for (argument, values), most in zip(given.items(), (1, 2), strict=True):
+            if max(shape_of(values, argument)[1:], default=1) > most:
+                raise ValueError(
+                    f"{argument} has shape {shape_of(values, argument)}, but this diagram is for a binary "
+                    "target. Draw one for each class or label by reliability_grid(y_true, y_proba)."
+                )
         pos_label = pos_label if labels is None else positive_label(y_true, labels, pos_label)
         sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
         estimate = reliability_curve(sample, curve, n_bins, band, confidence, scale)

@@ -313,9 +313,7 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
     known = np.unique(columns.labels(y)).tolist()
     data: dict[str, Any] = {"y_true": columns.labels(y)[found[y]]}
     if multilabel:
-        from pyarrow import table
-
-        data["y_true"] = table({name: columns.labels(name)[found[name]] for name in options.y})
+        data["y_true"] = columns.table(options.y, found)
         data["y_proba"] = np.column_stack([found[name] for name in options.p])
     elif several:
         data["labels"], order = _class_labels(options, known)

@@ -152,19 +152,17 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
                 lambda ax: TestDisplay.from_result(shown.result, ax=ax),
             )
         )
-    several, title = report.classes, _CLASSES
-    if report.kind == "multilabel":
-        several, title = report.groups, _LABELS
-    if several:
-        worst = reported_parts(several, len(several))
+    if report.classes:
+        labels = report.kind == "multilabel"
+        worst = reported_parts(report.classes, len(report.classes))
         rest = [part.name for part in worst[_MOST_CLASSES:]]
         drawn.append(
             (
-                title,
+                _LABELS if labels else _CLASSES,
                 "Those with the smallest p-values first (adjusted p-value of the cutoff test, smooth ECE). "
                 "All diagrams have the same axes; one event is one sample of the class or with the label."
                 + (f" Not shown: {listed(rest, _MOST_CLASSES)}, with larger p-values." if rest else ""),
-                lambda figure: _class_diagrams(figure, several, report, worst[:_MOST_CLASSES]),
+                lambda figure: _class_diagrams(figure, report, worst[:_MOST_CLASSES]),
             )
         )
     if found is not None and found.segments:
@@ -184,15 +182,13 @@ def _points(sample: BinarySample) -> BinarySample:
     return pooled_sample(replace(sample, clusters=None))
 
 
-def _class_diagrams(
-    figure: Any, several: tuple[ReportPart, ...], report: ReportNumbers, parts: tuple[ReportPart, ...]
-) -> None:
+def _class_diagrams(figure: Any, report: ReportNumbers, parts: tuple[ReportPart, ...]) -> None:
     """Draw a small reliability diagram of each class or label, with common axes."""
-    names, sample = [part.name for part in several], report._problem
+    names, sample = [part.name for part in report.classes], report._problem
     if isinstance(sample, ClassSample):
         problems = class_samples(sample, "classwise")
     else:
-        problems = samples_of_labels(sample, len(several), True)
+        problems = samples_of_labels(sample, len(names), True)
     chosen = [_points(problems[names.index(part.name)]) for part in parts]
     order = [np.argsort(part.p) for part in chosen]
     ranges = [shown_range(s.p[o], s.weights[o]) for s, o in zip(chosen, order, strict=True)]

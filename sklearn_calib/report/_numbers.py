@@ -65,7 +65,6 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.metrics._decomposition import decompose
-from sklearn_calib.metrics._reductions import class_samples
 from sklearn_calib.metrics._scores import log_losses, squared_distances
 from sklearn_calib.metrics._summary import summarize
 
@@ -93,9 +92,10 @@ class ReportMetric:
     null_lower, null_upper : float
         Range that contains the metric of a perfectly calibrated model with probability ``confidence``.
         ``null_lower`` is NaN for errors, of which only large values are evidence against calibration.
-    reduction : {"binary", "confidence", "classwise", "multiclass"}
+    reduction : {"binary", "confidence", "pairs", "classwise", "multiclass"}
         What it is computed from: a binary problem; the largest class probability and whether its class is
-        right; the mean over classes, each against the rest; or all class probabilities.
+        right; all pairs of a sample and a label; the mean over classes, each against the rest; or all class
+        probabilities.
     corrected : float
         Bias-corrected estimate of a calibration error, which sampling noise makes too large; NaN for others.
     """
@@ -137,8 +137,9 @@ class ReportTest:
     adjusted : float
         Its p-value, adjusted by Holm's method for the number of secondary tests, and at least that of the
         report; NaN for the primary test.
-    reduction : {"binary", "confidence", "joint"}
-        What is tested, as in :class:`ReportMetric`; "joint" is each class, their mean and the confidence.
+    reduction : {"binary", "confidence", "pairs", "joint"}
+        What is tested, as in :class:`ReportMetric`; "joint" is each class, their mean and the confidence, or
+        each label.
     """
 
     name: str
@@ -254,8 +255,8 @@ class ReportNumbers:
     @property
     def significant_parts(self) -> tuple[tuple[str, ReportPart], ...]:
         """Miscalibrated classes, labels, groups, segments: pairs such as ("class", part), the worst first."""
-        of_groups = "label" if self.kind == "multilabel" else "group"
-        parts = [("class", part) for part in self.classes] + [(of_groups, part) for part in self.groups]
+        of_classes = "label" if self.kind == "multilabel" else "class"
+        parts = [(of_classes, part) for part in self.classes] + [("group", part) for part in self.groups]
         parts += [("segment", _part_of(row)) for row in (self.segments.segments if self.segments else ())]
         found = [pair for pair in parts if self.is_significant(pair[1].adjusted)]
         return tuple(sorted(found, key=lambda pair: (pair[1].adjusted, *badness(pair[1]))))
@@ -538,6 +539,14 @@ def pooled_labels(columns: Sequence[BinarySample]) -> BinarySample:
     return BinarySample(y, p, w, clusters=np.tile(codes, len(columns)), sampling=first.sampling)
 
 
+def side_by_side(columns: Sequence[BinarySample], names: Sequence[str]) -> ClassSample:
+    """Return a multilabel sample, whose ``y`` has a column for each label, for tests."""
+    first = columns[0]
+    y, p = (np.column_stack(parts) for parts in zip(*((s.y, s.p) for s in columns), strict=True))
+    kept: dict[str, Any] = {"clusters": first.clusters, "sampling": first.sampling}
+    return ClassSample(y, p, first.w, classes=np.asarray(names), **kept)
+
+
 def samples_of_labels(pairs: BinarySample, n_labels: int, clustered: bool) -> list[BinarySample]:
     """Return the samples of each label, which are independent unless ``clustered``."""
     parts = [pairs.take(rows) for rows in np.split(np.arange(pairs.y.shape[0]), n_labels)]
@@ -597,13 +606,14 @@ def holm(pvalues: Sequence[float]) -> list[float]:
 
 
 def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
-    """Return the joint test of all classes, their mean and the confidence."""
+    """Return the joint test of all classes, their mean and the confidence, or of all labels."""
     n, n_classes = sample.p.shape
     # fewer simulations of large samples, whose smallest p-value rejects in two families
     fewest = max(_FEW_DRAWS, ceil(2.0 / (1.0 - budget.confidence)))
     draws = min(budget.n_draws, max(fewest, _MOST_OUTCOMES // (n * n_classes)))
     found = _result(CutoffTest(n_resamples=draws, random_state=budget.seed), sample)
-    return ReportTest("cutoff test", "any class, their mean, the confidence", found, _NAN, "joint")
+    question = "any class, their mean, the confidence" if sample.y.ndim == 1 else "any label"
+    return ReportTest("cutoff test", question, found, _NAN, "joint")
 
 
 def _after_recalibration(sample: BinarySample, summary: CalibrationSummary, budget: Budget) -> float:
@@ -659,12 +669,17 @@ def select_calibrator(sample: BinarySample | ClassSample, seed: int) -> Calibrat
 
 
 def examine_classes(
-    sample: ClassSample, test: ReportTest, budget: Budget, n_families: int, step: Step
+    labels: Sequence[Any],
+    samples: Sequence[BinarySample],
+    test: ReportTest,
+    budget: Budget,
+    n_families: int,
+    step: Step,
 ) -> tuple[ReportPart, ...]:
-    """Return a line for each class, with its p-values in the joint test."""
+    """Return a line for each class or label, with its p-values in the joint test."""
     tested = {part.label: part for part in test.result.scales}
     lines = []
-    for label, problem in zip(sample.classes.tolist(), class_samples(sample, "classwise"), strict=True):
+    for label, problem in zip(labels, samples, strict=True):
         step(str(label))
         found = tested[label]
         adjusted = min(1.0, n_families * found.adjusted_pvalue)

@@ -62,10 +62,10 @@ def report_fragment(report: ReportNumbers) -> str:
 
 def _content(report: ReportNumbers, title: str) -> dict[str, Any]:
     """Return the variables of the templates."""
-    of_groups = (
-        f"Each {'label' if report.kind == 'multilabel' else 'group of samples'} separately, worst first."
-    )
-    about = f"Each class against the rest, worst first. Joint test: {words.joint_words(report)}."
+    of = " (confidence)" if report.kind == "confidence" else ""
+    table, about = "Classes", f"Each class against the rest, worst first. {words.joint_words(report)}"
+    if report.kind == "multilabel":
+        table, about = "Labels", "Each label, worst first."
     return {
         "report": report,
         "title": title,
@@ -74,8 +74,8 @@ def _content(report: ReportNumbers, title: str) -> dict[str, Any]:
         # ids must differ between reports in one notebook
         "figures": figures(report, sha256(str(report).encode()).hexdigest()),
         "tables": [
-            _table("Classes", about, report, report.classes),
-            _table(words.group_title(report), of_groups, report, report.groups),
+            _table(table, about, report, report.classes),
+            _table(f"Groups{of}", "Each group of samples separately, worst first.", report, report.groups),
         ],
     }
 

@@ -43,6 +43,7 @@ _MOST_PARTS = 20
 #: What the numbers of a multiclass report are computed from.
 REDUCTIONS = {
     "confidence": "confidence: largest class probability, and whether its class is right",
+    "pairs": "all pairs of a sample and a label",
     "classwise": "classwise: each class against the rest, mean over classes",
     "multiclass": "multiclass: all class probabilities",
 }
@@ -180,7 +181,7 @@ def about(report: ReportNumbers) -> str:
         )
     if report.kind == "multilabel":
         return (
-            f"{sample_words(report.n_samples, 'prediction')} of {len(report.groups)} labels, "
+            f"{sample_words(report.n_samples, 'prediction')} of {len(report.classes)} labels, "
             f"{sample_words(report.n_events, 'event')} ({shown}), mean prediction "
             f"{probability(report.predicted)}{within}"
         )
@@ -206,6 +207,8 @@ def verdict(report: ReportNumbers) -> Verdict:
             f"For the matrix P of all class probabilities: smooth_ece(y, P) {smooth}, log_loss(y, P) "
             f"{log_loss}, brier_score_loss(y, P) {brier}. "
         )
+    elif report.kind == "multilabel":
+        test = "Joint cutoff test of all labels"
     if report.n_impossible:
         verb = "contradicts" if report.n_impossible == 1 else "contradict"
         test += f", without {sample_words(report.n_impossible)} that {verb} a prediction of 0 or 1"
@@ -510,17 +513,11 @@ def _calibrator(report: ReportNumbers) -> str:
     return text
 
 
-def group_title(report: ReportNumbers) -> str:
-    """Return the title of the table of groups."""
-    return {"multilabel": "Labels", "confidence": "Groups (confidence)"}.get(report.kind, "Groups")
-
-
 def multiple_testing(report: ReportNumbers) -> str:
     """Return the role of each test, and how p-values are adjusted."""
     first = f"The {test_label(report.tests[0])} is the primary test."
     if report.n_families > 1:
-        groups = "labels" if report.kind == "multilabel" else "groups"
-        also = " and ".join([groups] * bool(report.groups) + ["segments"] * (report.segments is not None))
+        also = " and ".join(["groups"] * bool(report.groups) + ["segments"] * (report.segments is not None))
         first += (
             f" All adjusted p-values are multiplied by {report.n_families}, because {also} are tested, too."
         )
@@ -531,13 +528,14 @@ def multiple_testing(report: ReportNumbers) -> str:
 
 
 def joint_words(report: ReportNumbers) -> str:
-    """Return the p-values of the joint test other than those of the classes."""
-    return "; ".join(
+    """Return the p-values of the joint test other than those of the classes; nothing if there are none."""
+    parts = "; ".join(
         f"{part.name} {pvalue_words(part.pvalue)}, adjusted "
         f"{pvalue_words(min(1.0, report.n_families * part.adjusted_pvalue))}"
         for part in report.tests[0].result.scales
         if report.classes and part.label is None
     )
+    return f"Joint test: {parts}." if parts else ""
 
 
 def expected_words(report: ReportNumbers) -> str:
@@ -655,12 +653,14 @@ def report_text(report: ReportNumbers) -> str:
         ("Metrics", _metric_lines(report)),
         ("Tests", _test_lines(report)),
         (
-            "Classes, each against the rest, worst first",
-            [*_part_lines(report, report.classes), *_paragraph(f"Joint test: {joint_words(report)}.")]
+            "Labels, worst first"
+            if report.kind == "multilabel"
+            else "Classes, each against the rest, worst first",
+            [*_part_lines(report, report.classes), *_paragraph(joint_words(report))]
             if report.classes
             else [],
         ),
-        (f"{group_title(report)}, worst first", _part_lines(report, report.groups) if report.groups else []),
+        (f"Groups{of}, worst first", _part_lines(report, report.groups) if report.groups else []),
         (f"Segments{of}", _segment_lines(report) if report.segments else []),
         ("Expected values under perfect calibration", _paragraph(expected_words(report))),
     ]

@@ -498,8 +498,10 @@ def test_several_classes_or_labels_name_the_grid(forecast):
     y, p = forecast
     columns = np.column_stack([p / 9] * 9 + [1 - p])
     for proba in (columns, [np.column_stack([1 - p, p])] * 10):
-        with pytest.raises(ValueError, match=r"y_proba has 10 columns, .*reliability_grid"):
+        with pytest.raises(ValueError, match=r"y_proba has shape \(300, 10\), .*reliability_grid"):
             ReliabilityDisplay.from_predictions(9 * (1 - y), proba)
+    with pytest.raises(ValueError, match=r"y_true has shape \(300, 2\), .*reliability_grid"):
+        ReliabilityDisplay.from_predictions(columns[:, :2] > 0, columns[:, :2])
     model = DecisionTreeClassifier(max_depth=2).fit(columns, np.column_stack([y, y]))
     with pytest.raises(ValueError, match=r"y has one column per label .* reliability_grid"):
         ReliabilityDisplay.from_estimator(model, columns, np.column_stack([y, y]))

@@ -153,7 +153,7 @@ def test_several_columns_of_labels(tmp_path, capsys):
     capsys.readouterr()
     found = json.loads((tmp_path / "out.json").read_text("utf-8"))
     assert found["pvalue"] == expected.pvalue
-    assert [part["name"] for part in found["groups"]] == ["red", "big"]
+    assert [part["name"] for part in found["classes"]] == ["red", "big"]
     limits = tmp_path / "limits.toml"
     limits.write_text("slope = [0.5, 2.0]")
     main(["check", *given, "--requirements", str(limits), *FAST])

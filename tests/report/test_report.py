@@ -375,7 +375,7 @@ def labelled():
 
 
 @pytest.mark.parametrize("kind", ["plain", "sampling", "frequency", "clusters"])
-def test_labels_are_groups_of_pairs_in_which_samples_are_clusters(kind, labelled, one_measure):
+def test_labels_are_tested_jointly_and_pairs_have_samples_as_clusters(kind, labelled, one_measure):
     y, p = labelled
     rng = np.random.default_rng(1)
     given, pairs = {}, {"clusters": np.tile(np.arange(80), 2)}
@@ -391,25 +391,24 @@ def test_labels_are_groups_of_pairs_in_which_samples_are_clusters(kind, labelled
         given = {"clusters": np.arange(80) // 4}
         pairs = {"clusters": np.tile(given["clusters"], 2)}
     found = calibration_report(y, p, n_resamples=20, **given)
-    groups = np.repeat(["0", "1"], rows.size)
-    expected = calibration_report(
-        y[rows].T.ravel(), p[rows].T.ravel(), groups=groups, n_resamples=20, **pairs
-    )
+    expected = calibration_report(y[rows].T.ravel(), p[rows].T.ravel(), n_resamples=20, **pairs)
     assert (found.kind, found.n_samples) == ("multilabel", 2 * rows.size)
     for line, other in zip(found.metrics, expected.metrics, strict=True):
+        assert line.reduction == "pairs"
         np.testing.assert_allclose(
             (line.value, line.lower, line.upper), (other.value, other.lower, other.upper)
         )
-    assert found.pvalue == expected.pvalue
+    assert [test.result.pvalue for test in found.tests[1:]] == [t.result.pvalue for t in expected.tests]
     assert found.n_clusters == expected.n_clusters
-    for k, (part, other) in enumerate(zip(found.groups, expected.groups, strict=True)):
-        assert (part.name, part.n_events, part.error) == (str(k), other.n_events, other.error)
-        if kind == "clusters":
-            assert part.pvalue == other.pvalue
-        elif kind != "sampling":
-            # the samples of a label are independent
-            alone = CutoffTest(n_resamples=199, random_state=0).test(y[rows, k], p[rows, k])
-            assert part.pvalue == pytest.approx(alone.pvalue, abs=0.03)
+    joint = CutoffTest(n_resamples=199, random_state=0).test(y, p, **given)
+    assert found.pvalue == joint.pvalue
+    for part, tested in zip(found.classes, sorted(joint.scales, key=lambda each: each.label), strict=True):
+        k = int(part.name)
+        assert (part.pvalue, part.adjusted) == (tested.pvalue, tested.adjusted_pvalue)
+        assert part.n_events == y[rows, k].sum()
+        assert part.error == pytest.approx(
+            smooth_ece(y[:, k], p[:, k], sample_weight=given.get("sample_weight"))
+        )
     assert np.isnan(found.dependence_pvalue)
 
 
@@ -421,7 +420,8 @@ def test_words_of_a_multilabel_report(labelled, one_measure):
     text, page = str(report), report.to_html()
     assert "480 predictions of 2 labels" in text
     assert "Labels, worst first" in text
-    assert "because labels are tested, too" in " ".join(text.split())
+    assert "Joint test:" not in text
+    assert "Joint cutoff test of all labels: p = 0.005" in " ".join(text.split())
     assert "Miscalibrated when tested separately: label 0." in report.verdict
     assert any(line.startswith("Label 0: the model underpredicts") for line in report.findings)
     assert "MultiOutputClassifier(CalibratedClassifier(model, " in report.advice[1]
@@ -433,7 +433,7 @@ def test_words_of_a_multilabel_report(labelled, one_measure):
 def test_one_or_two_names_of_labels(labelled, one_measure):
     y, p = labelled
     table = pd.DataFrame(y, columns=["red", "big"])
-    assert [part.name for part in calibration_report(table, p, n_resamples=20).groups] == ["red", "big"]
+    assert [part.name for part in calibration_report(table, p, n_resamples=20).classes] == ["red", "big"]
     with pytest.raises(ValueError, match="groups and features are not supported for multilabel targets"):
         calibration_report(y, p, groups=y[:, 0])
     words = np.array(["no", "yes"])[y[:, 0]]
