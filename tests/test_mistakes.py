@@ -387,6 +387,14 @@ def test_of_two_labels_the_last_is_positive(entry):
         entry.call(**given, labels=["no", "yes"], pos_label="no")
 
 
+def test_multilabel_targets_of_binary_functions(forecast):
+    y, p = forecast
+    Y, P = np.column_stack([y, 1 - y]), np.column_stack([p, p])
+    for function in (metrics.calibration_summary, metrics.cutoff_result, metrics.smooth_ece_result):
+        with pytest.raises(ValueError, match=r"y_true has one column per label .* one label at a time"):
+            function(Y, P)
+
+
 def test_multilabel_targets_are_fitted_one_at_a_time(forecast):
     y, p = forecast
     P, Y = np.column_stack([p] * 3), np.column_stack([y] * 3)

@@ -123,10 +123,16 @@ def check_binary(
     """
     # anything but a table with names is converted once
     y_proba = y_proba if column_names(y_proba) else as_array(y_proba, "y_proba")
+    columns = shape_of(y_proba, "y_proba")[1:]
+    if max(columns, default=1) > 1 and shape_of(y_true, "y_true")[1:] == columns:
+        raise ValueError(
+            "y_true has one column per label (multilabel), but a binary target is needed here. Pass one "
+            "label at a time."
+        )
     p = check_probabilities(y_proba)
     if labels is not None:
         pos_label = positive_label(y_true, labels, pos_label)
-    ordered = shape_of(y_proba, "y_proba")[1:] == (2,)
+    ordered = columns == (2,)
     y = check_labels(y_true, pos_label, ordered=ordered, fractions=fractions)
     if y.dtype.kind == "f" and np.isin(p, (0.0, 1.0)).all():
         refuse_fractions(y_true, swapped=True)
