@@ -122,14 +122,22 @@ def entries_with(argument):
     return found
 
 
+#: Functions with ``labels`` that have no multiclass form.
+BINARY = {
+    *("calibration_summary", "cutoff_result", "decision_risk_result", "distance_from_calibration"),
+    *("find_regions", "group_differences_test", "score_decomposition", "smooth_ece_result"),
+    *("CutoffDisplay", "DecisionDisplay", "ReliabilityDisplay"),
+}
+
+
 def test_labels_must_be_sorted():
     names, proba = np.repeat(["a", "m", "z"], 8), np.random.default_rng(0).dirichlet([1.0, 2.0, 3.0], 24)
     given = {"y_true": names, "y_proba": proba, "predictions": {"a": proba, "b": proba}}
     for entry in entries_with("labels"):
         good = {key: given.get(key, value) for key, value in entry.good.items() if key != "sample_weight"}
-        if entry.name == "reliability_grid":
-            good["predictions"] = proba
         message = r"labels must be in sorted order, \['a', 'm', 'z'\], got \['z', 'a'"
+        if entry.name in BINARY:
+            message = r"for a binary (problem|target)"
         with pytest.raises(ValueError, match=message):
             entry.call(**good, labels=["z", "a", "m"])
 

@@ -217,11 +217,12 @@ class CutoffDisplay(DisplayMixin):
         %(named_picture)s
         """
         refuse_fractions(y_true)
-        pos_label = pos_label if labels is None else positive_label(y_true, labels, pos_label)
         given: dict[str, Any] = {"sample_weight": sample_weight, "weights": weights, "pos_label": pos_label}
+        given["labels"] = labels
         result = cutoff_result(y_true, y_proba, **given)
         run = CutoffTest(n_resamples=n_resamples, random_state=random_state)
         test = run.test(y_true, y_proba, clusters=clusters, **given)
+        pos_label = pos_label if labels is None else positive_label(y_true, labels)
         return cls(result, test=test, name=name, pos_label=pos_label).plot(ax, **plot_params)
 
     def plot(
