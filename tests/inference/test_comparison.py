@@ -511,7 +511,7 @@ GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "predictions": {"a": A, "b": B}}
         ({"predictions": [A, B]}, TypeError, "predictions"),
         ({"predictions": {"a": A}}, ValueError, "at least two"),
         ({"reduction": "mean"}, ValueError, "reduction must be"),
-        ({"labels": [0, 1]}, ValueError, "Pass pos_label instead"),
+        ({"labels": [0, 1, 2]}, ValueError, "both labels of a binary problem"),
         ({"reference": "c"}, ValueError, "reference"),
         ({"correction": "fdr"}, ValueError, "correction"),
         ({"n_resamples": 18}, ValueError, "n_resamples >= 19"),
