@@ -57,7 +57,11 @@ reduction : {"classwise", "confidence", "top-label"}, default="classwise"
 labels : array-like of shape (n_classes,), default=None
     Class labels of three or more columns; they, and the columns, must be in sorted order. Required if a
     class does not occur in ``y_true``, unless labels are 0, ..., n_classes - 1, or the names of the columns
-    of a data frame.""",
+    of a data frame. Of two classes, the negative and the positive one, instead of ``pos_label``.""",
+    "pos_label_or_labels": """\
+%(pos_label)s
+labels : array-like of shape (2,), default=None
+    The negative and the positive class, instead of ``pos_label``.""",
     "trained_fit": """\
 training_cutoff_error_ : float
     Cutoff calibration error of the fitted map on the training samples; of monotone maps and binning.

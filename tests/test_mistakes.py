@@ -115,14 +115,22 @@ def entries_with(argument):
     return found
 
 
+#: Functions with ``labels`` that have no multiclass form.
+BINARY = {
+    *("calibration_summary", "cutoff_result", "decision_risk_result", "distance_from_calibration"),
+    *("find_regions", "group_differences_test", "score_decomposition", "smooth_ece_result"),
+    *("CutoffDisplay", "DecisionDisplay", "ReliabilityDisplay"),
+}
+
+
 def test_labels_must_be_sorted():
     names, proba = np.repeat(["a", "m", "z"], 8), np.random.default_rng(0).dirichlet([1.0, 2.0, 3.0], 24)
     given = {"y_true": names, "y_proba": proba, "predictions": {"a": proba, "b": proba}}
     for entry in entries_with("labels"):
         good = {key: given.get(key, value) for key, value in entry.good.items() if key != "sample_weight"}
-        if entry.name == "reliability_grid":
-            good["predictions"] = proba
         message = r"labels must be in sorted order, \['a', 'm', 'z'\], got \['z', 'a'"
+        if entry.name in BINARY:
+            message = r"for a binary (problem|target)"
         with pytest.raises(ValueError, match=message):
             entry.call(**good, labels=["z", "a", "m"])
 
@@ -352,10 +360,34 @@ def test_a_column_of_texts_among_the_scores_is_named(forecast):
         PlattCalibrator().fit(table, y)
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [entry for entry in entries() if "pos_label" in inspect.signature(entry.call).parameters],
+    ids=lambda entry: entry.name,
+)
+def test_of_two_labels_the_last_is_positive(entry):
+    if entry.name == "SelectiveClassifier()":
+        pytest.skip("its pos_label is a parameter of a risk")
+    given = entry.good | {"y_true": np.array(["no", "yes"])[Y]}
+    found = str(entry.call(**given, labels=["no", "yes"]))
+    if "object at 0x" not in found:
+        assert found == str(entry.call(**given, pos_label="yes"))
+    with pytest.raises(ValueError, match="pos_label='no' contradicts labels="):
+        entry.call(**given, labels=["no", "yes"], pos_label="no")
+
+
+def test_multilabel_targets_of_binary_functions(forecast):
+    y, p = forecast
+    Y, P = np.column_stack([y, 1 - y]), np.column_stack([p, p])
+    for function in (metrics.calibration_summary, metrics.cutoff_result, metrics.smooth_ece_result):
+        with pytest.raises(ValueError, match=r"y_true has one column per label .* one label at a time"):
+            function(Y, P)
+
+
 def test_multilabel_targets_are_fitted_one_at_a_time(forecast):
     y, p = forecast
     P, Y = np.column_stack([p] * 3), np.column_stack([y] * 3)
-    with pytest.raises(ValueError, match=r"y should be a 1d array.*one column at a time, as MultiOutput"):
+    with pytest.raises(ValueError, match=r"y should be a 1d array.* MultiOutputClassifier\(Calib"):
         CalibratedClassifier(LogisticRegression()).fit(P, Y)
     with pytest.raises(ValueError, match=r"sums to .*if samples have several labels, one column at a time"):
         PlattCalibrator().fit(P, Y)

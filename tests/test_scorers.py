@@ -18,6 +18,7 @@ from sklearn.svm import LinearSVC
 import sklearn_calib.scorers as scorers
 from sklearn_calib import metrics
 from sklearn_calib._compat import register_scorers
+from sklearn_calib.inference import CoxTest
 from sklearn_calib.scorers import CalibrationScorer, PValueScorer, get_scorer, get_scorer_names
 from tests._sklearn import SKLEARN
 
@@ -55,6 +56,22 @@ class Fixed(BaseEstimator):
 
     def predict_proba(self, X):
         return np.asarray(X, dtype=float)
+
+
+class FixedLabels(Fixed):
+    """A fitted multilabel classifier that predicts X as a list; of its last label it may know one class."""
+
+    def __init__(self, n_labels, only=None):
+        self.n_labels, self.only = n_labels, only
+
+    @property
+    def classes_(self):
+        known = [np.array([0, 1])] * self.n_labels
+        return known if self.only is None else [*known[:-1], np.array([self.only])]
+
+    def predict_proba(self, X):
+        each = [np.column_stack([1 - p, p]) for p in np.asarray(X, dtype=float).T]
+        return each if self.only is None else [*each[:-1], np.ones((len(X), 1))]
 
 
 @pytest.fixture(scope="module")
@@ -262,7 +279,12 @@ def test_pipelines_and_reordered_classes():
         ([0, 1], ROW, [np.nan], {}, "label nan, unknown to the"),
         ([0, 1, 2], ROW, [0], {}, "3 classes .* 2 columns"),
         ([0, 1], ROW, [0, 1], {}, "y_true has 2 samples"),
-        ([0, 1], ROW, [[0, 1]], {}, "y_true must have shape"),
+        ([0, 1], ROW, [[[0, 1]]], {}, "y_true must have shape"),
+        ([0, 1], ROW, [[0, 1, 1]], {}, r"y_true has shape \(1, 3\) but the prediction of X has shape"),
+        ([0, 1], ROW, [[0, 2]], {}, "must hold 0 and 1 only"),
+        ([0, 1], ROW, [[0, np.nan]], {}, "lacks the label of row 0 and column 1"),
+        ([0, 1], ROW, [[0, 1]], {"pos_label": 1}, "pos_label=1 selects a class"),
+        ([0, 1], ROW, [[0, 1]], {"reduction": "confidence"}, "needs mutually exclusive classes"),
         ([0], [[1.0]], [0], {}, "trained on the class 0 only"),
         ([0, 1], ROW, [0], {"reduction": "mean"}, "reduction"),
         ([0, 1], ROW, [0], {"reduction": "confidence", "pos_label": 1}, "Leave one of the two"),
@@ -296,6 +318,42 @@ def test_estimators_without_classes_or_with_several_outputs(three):
     both = DummyClassifier().fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="several outputs"):
         CalibrationScorer(bias)(both, X, y)
+    with pytest.raises(ValueError, match="Outputs of three or more classes must be scored one at a time"):
+        CalibrationScorer(bias)(both, X, np.column_stack([y, y]))
+
+
+def test_multilabel_scores_are_means_over_labels():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=(60, 3))
+    y, w = (rng.uniform(size=p.shape) < p).astype(int), rng.integers(1, 4, 60)
+    models = [Fixed([0, 1, 2]), FixedLabels(3)]
+    for name in get_scorer_names():
+        if name == "neg_area_under_risk_coverage":
+            with pytest.raises(ValueError, match="needs mutually exclusive classes"):
+                get_scorer(name)(models[0], p, y)
+            continue
+        for weights in ({}, {"sample_weight": w}):
+            if weights and name == "pvalue_hosmer_lemeshow":
+                continue
+            values = [get_scorer(name)(model, p, y, **weights) for model in models]
+            assert values[0] == values[1]
+            each = [
+                get_scorer(name)(Fixed([0, 1]), np.column_stack([1 - q, q]), labels, **weights)
+                for q, labels in zip(p.T, y.T, strict=True)
+            ]
+            if not name.startswith("pvalue"):
+                assert values[0] == pytest.approx(np.mean(each), abs=1e-9), name
+    assert CalibrationScorer(bias, reduction=None)(models[0], p, y) == pytest.approx(-np.mean(p - y))
+    assert get_scorer("pvalue_cox")(models[1], p, y) == CoxTest().test(y, p).pvalue
+
+
+@pytest.mark.parametrize("only", [0, 1])
+def test_a_label_of_which_the_training_data_have_one_class(only):
+    p = np.array([[0.2, 0.9], [0.4, 0.9], [0.7, 0.9]])
+    y = np.array([[0, 1], [1, 0], [1, only]])
+    model = FixedLabels(2, only=only)
+    gap = [p[:, 0] - y[:, 0], only - y[:, 1]]
+    assert CalibrationScorer(bias)(model, p, y) == pytest.approx(-np.mean(gap))
 
 
 def test_weights_for_a_metric_without_weights(binary):

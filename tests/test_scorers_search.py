@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.datasets import make_classification
+from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -16,12 +17,14 @@ from sklearn.model_selection import (
     cross_val_score,
     cross_validate,
 )
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from sklearn_calib import scorers
+from sklearn_calib import CalibratedClassifier, scorers
 from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.scorers import BestCalibrated, CalibrationScorer, MultiScorer, get_scorer
 from tests._sklearn import SKLEARN
@@ -447,3 +450,51 @@ def test_calibration_alone_selects_the_base_rate_and_the_rule_does_not(proper):
         pipe, grid, scoring=scoring, refit=BestCalibrated(calibration=ece, proper=proper), cv=3
     ).fit(X, y)
     assert isinstance(search.best_params_["model"], LogisticRegression)
+
+
+SEVERAL = [
+    OneVsRestClassifier(LogisticRegression()),
+    MultiOutputClassifier(LogisticRegression()),
+    ClassifierChain(LogisticRegression(), random_state=0),
+    RandomForestClassifier(5, max_depth=3, random_state=0),
+    DummyClassifier(),
+]
+
+
+@pytest.mark.parametrize("model", SEVERAL, ids=lambda model: type(model).__name__)
+def test_multilabel_classifiers(model):
+    X, Y = make_multilabel_classification(200, 5, n_classes=3, random_state=0)
+    # trees and dummies are also trained without a sample of the last label
+    Y[:, 2] = np.arange(200) < 3
+    if not isinstance(model, RandomForestClassifier | DummyClassifier):
+        Y[100, 2] = 1
+    cv = KFold(3)
+    names = ["neg_smooth_ece", "neg_log_loss", "neg_brier_score", "pvalue_cutoff"]
+    found = cross_validate(model, X, Y, scoring=MultiScorer(names), cv=cv)
+    assert found["test_neg_smooth_ece"].tolist() == cross_val_score(model, X, Y, scoring=NAME, cv=cv).tolist()
+    for fold, (train, test) in enumerate(cv.split(X)):
+        fitted = clone(model).fit(X[train], Y[train])
+        P, classes = fitted.predict_proba(X[test]), fitted.classes_
+        if isinstance(P, list):
+            P = np.column_stack(
+                [
+                    p[:, list(c).index(1)] if 1 in c else np.zeros(len(p))
+                    for p, c in zip(P, classes, strict=True)
+                ]
+            )
+        expected = [smooth_ece(Y[test][:, k], P[:, k]) for k in range(3)]
+        assert found["test_neg_smooth_ece"][fold] == pytest.approx(-np.mean(expected), abs=1e-12)
+        expected = [log_loss(Y[test][:, k], P[:, k], labels=[0, 1]) for k in range(3)]
+        assert found["test_neg_log_loss"][fold] == pytest.approx(-np.mean(expected), abs=1e-12)
+        assert found["test_neg_brier_score"][fold] == pytest.approx(-np.mean((P - Y[test]) ** 2), abs=1e-12)
+
+
+def test_search_of_a_multilabel_classifier():
+    X, Y = make_multilabel_classification(150, 5, n_classes=3, random_state=0)
+    model = MultiOutputClassifier(CalibratedClassifier(GaussianNB(), cv=3))
+    grid = {"estimator__estimator__var_smoothing": [1e-9, 1e-2]}
+    scoring = MultiScorer(["neg_log_loss", NAME])
+    search = GridSearchCV(model, grid, scoring=scoring, refit=BestCalibrated(), cv=3).fit(X, Y)
+    by_name = GridSearchCV(model, grid, scoring=NAME, cv=3).fit(X, Y)
+    assert by_name.cv_results_["mean_test_score"].tolist() == search.cv_results_[f"mean_test_{NAME}"].tolist()
+    assert len(search.predict_proba(X)) == 3

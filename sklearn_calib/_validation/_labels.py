@@ -181,7 +181,8 @@ def flat_labels(values: ArrayLike, name: str, *, warn: bool = False) -> NDArray[
     if labels.ndim != 1 and not (labels.ndim == 2 and labels.shape[1] == 1):
         raise ValueError(
             f"{name} should be a 1d array, got an array of shape {labels.shape}. Pass one label per sample; "
-            "if samples have several labels, fit one column at a time, as MultiOutputClassifier does."
+            "if samples have several labels, fit one model for each: "
+            "MultiOutputClassifier(CalibratedClassifier(...))."
         )
     if labels.shape[0] == 0:
         raise ValueError(f"{name} is empty. Pass at least one sample.")
@@ -210,6 +211,71 @@ def check_classes(
             f"{name} contains only one class, {classes.tolist()[0]!r}, but calibration needs at least two."
         )
     return classes, codes.astype(np.int64, copy=False)
+
+
+def positive_label(y_true: ArrayLike, labels: ArrayLike, pos_label: Any = None) -> Any:
+    """Return the positive one of both ``labels`` of a binary problem, the last; ``y_true`` may lack one."""
+    both = as_array(labels, "labels")
+    known = both.tolist()
+    if both.shape != (2,) or known[0] == known[1]:
+        raise ValueError(
+            "labels must be both labels of a binary problem, as y_proba belongs to one: the negative and the "
+            f"positive one, got {_shown(both)}."
+        )
+    if pos_label is not None and pos_label != known[1]:
+        raise ValueError(
+            f"pos_label={pos_label!r} contradicts labels={known}, of which the last is positive. Omit one of "
+            "them."
+        )
+    y = flat_labels(y_true, "y_true")
+    refuse_missing(y, "y_true")
+    strange = ~np.isin(y, both)
+    if strange.any() and not _are_fractions(y):
+        row = int(strange.argmax())
+        raise ValueError(f"y_true contains {y.tolist()[row]!r} at index {row}, which is not in labels.")
+    return known[1]
+
+
+def check_indicators(y_true: NDArray[Any]) -> NDArray[np.int64]:
+    """Return a matrix with one column per label (multilabel) as int64 if it contains 0 and 1 only."""
+    advice = "pass one column at a time, with the rows in which it is known, and average over the columns."
+    missing = missing_values(y_true.ravel()).reshape(y_true.shape)
+    if missing.any():
+        row, k = np.argwhere(missing)[0].tolist()
+        raise ValueError(f"y_true lacks the label of row {row} and column {k} (multilabel): {advice}")
+    if not np.isin(y_true, (0, 1)).all():
+        raise ValueError(
+            "y_true with one column per label (multilabel) must hold 0 and 1 only; if another value marks "
+            f"missing labels, {advice}"
+        )
+    return y_true.astype(np.int64)
+
+
+def label_columns(y_proba: Any, classes: Any = None) -> Any:
+    """Return the matrix (n, n_labels) of a list that has an array (n, 2) for each label; else the argument.
+
+    ``predict_proba`` of ``MultiOutputClassifier`` and of trees returns such a list. Its array has a single
+    column if the training data contained only one class of the label, which ``classes`` tell.
+    """
+    if not (isinstance(y_proba, list | tuple) and len(y_proba)) and getattr(y_proba, "ndim", 0) != 3:
+        return y_proba
+    if np.ndim(y_proba[0]) != 2:
+        return y_proba
+    parts = [as_array(part, f"y_proba[{k}]") for k, part in enumerate(y_proba)]
+    if any(part.shape[1:] not in ((1,), (2,)) for part in parts):
+        return y_proba
+    for k, part in enumerate(parts):
+        if part.shape[1] == 1 and classes is None:
+            raise ValueError(
+                f"y_proba[{k}] has one column, because the training data have one class only of label {k}. "
+                "Leave the label out, or pass a matrix with the probability of each label."
+            )
+    return np.column_stack(
+        [
+            part[:, 1] if part.shape[1] == 2 else np.full(part.shape[0], float(classes[k][0] == 1))
+            for k, part in enumerate(parts)
+        ]
+    )
 
 
 def place_labels(

@@ -21,6 +21,7 @@ from sklearn_calib._validation._labels import (
     flat_labels,
     named_classes,
     place_labels,
+    positive_label,
     refuse_fractions,
 )
 from sklearn_calib._validation._numbers import (
@@ -113,17 +114,26 @@ def check_binary(
     *,
     weights: str | None = None,
     fractions: bool = False,
+    labels: ArrayLike | None = None,
 ) -> BinarySample:
     """Check outcomes, probabilities of the positive class, weights and clusters of a binary problem.
 
     ``weights`` tells what the weights mean, "sampling" or "frequency"; None is for metrics. With clusters,
     weights must be whole numbers unless they are sampling weights. With ``fractions``, outcomes may lie
-    between 0 and 1.
+    between 0 and 1. Of two ``labels`` the last is positive.
     """
     # anything but a table with names is converted once
     y_proba = y_proba if column_names(y_proba) else as_array(y_proba, "y_proba")
+    columns = shape_of(y_proba, "y_proba")[1:]
+    if max(columns, default=1) > 1 and shape_of(y_true, "y_true")[1:] == columns:
+        raise ValueError(
+            "y_true has one column per label (multilabel), but a binary target is needed here. Pass one "
+            "label at a time."
+        )
     p = check_probabilities(y_proba)
-    ordered = shape_of(y_proba, "y_proba")[1:] == (2,)
+    if labels is not None:
+        pos_label = positive_label(y_true, labels, pos_label)
+    ordered = columns == (2,)
     y = check_labels(y_true, pos_label, ordered=ordered, fractions=fractions)
     if y.dtype.kind == "f" and np.isin(p, (0.0, 1.0)).all():
         refuse_fractions(y_true, swapped=True)

@@ -58,6 +58,7 @@ def group_differences_test(
     weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
+    labels: ArrayLike | None = None,
 ) -> GroupDifferences:
     r"""Test whether groups of samples have the same calibration intercept and slope.
 
@@ -71,7 +72,7 @@ def group_differences_test(
         Group of each sample.
     %(inference_weight)s
     %(clusters)s
-    %(pos_label)s
+    %(pos_label_or_labels)s
 
     Returns
     -------
@@ -114,7 +115,7 @@ def group_differences_test(
     >>> bool(group_differences_test(y, p, groups=group).pvalue < 0.01)
     True
     """
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights, labels=labels)
     samples = [part for _, part in samples_of_groups(sample, groups, sample_weight)]
     grouped = group_sample(sample)
     uncertain, parameters = grouped.uncertain(), np.full(2, np.nan)

@@ -78,6 +78,7 @@ def find_regions(
     weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
+    labels: ArrayLike | None = None,
 ) -> tuple[Region, ...]:
     r"""Find the intervals of predictions in which events are more or less frequent than predicted.
 
@@ -94,7 +95,7 @@ def find_regions(
     %(random_state)s
     %(inference_weight)s
     %(clusters)s
-    %(pos_label)s
+    %(pos_label_or_labels)s
 
     Returns
     -------
@@ -140,7 +141,7 @@ def find_regions(
     confidence = check_fraction(confidence, "confidence")
     n_resamples = check_resamples(n_resamples, confidence)
     generator = check_generator(random_state)
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights, labels=labels)
     return scan_regions(group_sample(sample), confidence, n_resamples, generator)
 
 

@@ -169,6 +169,9 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     routing: call its methods ``set_fit_request(groups=True)`` and ``set_predict_proba_request(groups=True)``,
     and pass ``groups`` to ``fit``, ``predict_proba`` and ``predict``.
 
+    *Multilabel targets.* Calibrate each label: ``MultiOutputClassifier(CalibratedClassifier(...))``, or
+    ``OneVsRestClassifier`` or ``ClassifierChain`` in its place.
+
     *Rare classes.* Each class must occur in every training set, and with ``ensemble=True`` also in every
     held-out set, to which a calibrator is fitted.
 

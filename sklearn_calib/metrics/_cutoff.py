@@ -308,6 +308,7 @@ def cutoff_result(
     sample_weight: ArrayLike | None = None,
     weights: Weights = "sampling",
     pos_label: Any = None,
+    labels: ArrayLike | None = None,
 ) -> CutoffResult:
     """Compute the cutoff calibration error with the attaining interval, cumulative residuals and margins.
 
@@ -316,7 +317,7 @@ def cutoff_result(
     y_true, y_proba
         As in :func:`cutoff_calibration_error`, for binary targets.
     %(inference_weight)s
-    %(pos_label)s
+    %(pos_label_or_labels)s
 
     Returns
     -------
@@ -331,7 +332,7 @@ def cutoff_result(
     >>> print(cutoff_result([0, 0, 1, 1], [0.2, 0.8, 0.8, 0.9]))
     cutoff calibration error = 0.2000: predictions in [0.2, 0.8] are too high (n = 4)
     """
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels)
     n, w = float(sample.y.shape[0]), sample.w
     meaning: str | None = None
     effective: float | None = None

@@ -457,12 +457,13 @@ def decision_risk_result(
     recalibration: Recalibration = "monotone",
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
+    labels: ArrayLike | None = None,
 ) -> DecisionRiskResult:
     """Compute decision risk and risk gap over many thresholds.
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, pos_label
+    y_true, y_proba, sample_weight, pos_label, labels
         As in :func:`decision_risk_gap`, for binary targets.
     thresholds : array-like of shape (m,), default=None
         Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
@@ -483,7 +484,7 @@ def decision_risk_result(
     """
     check_option(recalibration, "recalibration", get_args(Recalibration))
     tau = check_thresholds(thresholds)
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels)
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     risk, best = decision_risks(grouped, tau, recalibration)
     # Propositions 3.1 and 3.2

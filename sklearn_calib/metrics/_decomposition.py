@@ -110,6 +110,7 @@ def score_decomposition(
     recalibration: Literal["isotonic", "any"] = "isotonic",
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
+    labels: ArrayLike | None = None,
 ) -> ScoreDecomposition:
     r"""Decompose the Brier score or the log loss into miscalibration, discrimination and uncertainty.
 
@@ -122,6 +123,8 @@ def score_decomposition(
         c in the formula below: isotonic regression of the outcomes (CORP), or the event frequency of each
         distinct prediction (Murphy's partition), which suits forecasts of few distinct values.
     %(weight)s
+    labels : array-like of shape (2,), default=None
+        The negative and the positive class, instead of ``pos_label``.
 
     Returns
     -------
@@ -173,7 +176,7 @@ def score_decomposition(
     """
     check_option(score, "score", _SCORES)
     check_option(recalibration, "recalibration", ("isotonic", "any"))
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels)
     return decompose(group_outcomes(sample.y, sample.p, sample.w), score, recalibration)
 
 

@@ -200,12 +200,13 @@ def distance_from_calibration(
     n_bins: int = 200,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
+    labels: ArrayLike | None = None,
 ) -> CalibrationDistance:
     r"""Compute bounds on the distance from calibration of binary predictions.
 
     Parameters
     ----------
-    y_true, y_proba, n_bins, sample_weight, pos_label
+    y_true, y_proba, n_bins, sample_weight, pos_label, labels
         As in :func:`lower_distance_to_calibration`, for binary targets.
 
     Returns
@@ -239,7 +240,7 @@ def distance_from_calibration(
     0.0775 0.2000
     """
     n_bins = check_size(n_bins, "n_bins", maximum=_MOST_BINS)
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels)
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     transport, resolution = _transport(grouped, n_bins)
     interval = min(interval_error(grouped, DISTINCT), 1.0)

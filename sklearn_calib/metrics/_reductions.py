@@ -17,8 +17,10 @@ from sklearn_calib._validation import (
     check_binary,
     check_class_sample,
     check_columns,
+    check_indicators,
     check_option,
     column_names,
+    label_columns,
 )
 
 Reduction = Literal["classwise", "confidence", "top-label"]
@@ -95,10 +97,18 @@ def check_problem(
     For inference, ``weights`` tells what the weights mean. With ``fractions``, binary outcomes may lie
     between 0 and 1.
     """
-    y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
+    y = as_array(y_true, "y_true")
+    if y.ndim == 2:
+        y_proba = label_columns(y_proba)
+    p = as_array(y_proba, "y_proba")
     # anything but a table with names is converted once
     table = y_proba if column_names(y_proba) else p
     multilabel = p.ndim == 2 and p.shape[1] >= 2 and y.shape == p.shape
+    if y.ndim == 2 and y.shape[1] >= 2 and not multilabel:
+        raise ValueError(
+            f"y_true has shape {y.shape}, one column per label (multilabel), but y_proba has shape "
+            f"{p.shape}. Pass the probability of each label, or one label per sample."
+        )
     several = multilabel or (p.ndim == 2 and p.shape[1] > 2)
     if several and pos_label is not None:
         raise ValueError(
@@ -110,17 +120,16 @@ def check_problem(
     if multilabel:
         if labels is not None:
             raise ValueError("labels must be omitted if y_true has one column per label (multilabel).")
-        if not np.isin(y, (0, 1)).all():
-            raise ValueError("y_true with one column per label (multilabel) must hold 0 and 1 only.")
         check_columns(y_proba, column_names(y_true), "y_proba")
-        pairs = zip(y.T, p.T, strict=True)
+        pairs = zip(check_indicators(y).T, p.T, strict=True)
         return [check_binary(*pair, sample_weight, 1, clusters, weights=weights) for pair in pairs]
-    if labels is not None:
-        raise ValueError(
-            "labels name the columns of y_proba in a multiclass problem, but y_proba belongs to a binary "
-            "problem. Pass pos_label instead."
-        )
-    return check_binary(y, table, sample_weight, pos_label, clusters, weights=weights, fractions=fractions)
+    given = y, table, sample_weight, pos_label, clusters
+    return check_binary(*given, weights=weights, fractions=fractions, labels=labels)
+
+
+def label_names(y_true: Any, y_proba: Any, n_labels: int) -> list[str]:
+    """Return the names of the columns of multilabel targets or predictions, or else their numbers."""
+    return column_names(y_true) or column_names(y_proba) or list(map(str, range(n_labels)))
 
 
 def multilabel_words(reduction: str | None, instead: str = "classwise") -> str:

@@ -8,8 +8,9 @@ from scipy.special import xlogy
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_binary, check_class_sample, shape_of
+from sklearn_calib._validation import BinarySample, ClassSample
 from sklearn_calib.metrics._metric_kernel import Evaluate, MeanLoss, MetricKernel, value_of_groups
+from sklearn_calib.metrics._reductions import check_problem, reduced_error
 
 
 def log_losses(p: NDArray[Any], codes: NDArray[np.int64], *, clip: bool = False) -> Array:
@@ -68,8 +69,7 @@ def brier_score(
     pos_label: Any = None,
 ) -> float:
     """Return the mean squared distance of forecast and outcome; of probability vectors with three classes."""
-    given = y_true, y_proba, sample_weight, pos_label
-    return _mean_loss(BRIER, *given)
+    return _mean_loss(BRIER, check_problem(y_true, y_proba, sample_weight, pos_label, None))
 
 
 @MetricKernel(lambda prob, n_samples: _mean_of(*LOG.of_outcomes(prob), n_samples), _loss=LOG)
@@ -81,8 +81,7 @@ def log_loss(
     pos_label: Any = None,
 ) -> float:
     """Return the mean of -log(probability of the true class), infinite if a 0 or 1 is contradicted."""
-    given = y_true, y_proba, sample_weight, pos_label
-    return _mean_loss(LOG, *given)
+    return _mean_loss(LOG, check_problem(y_true, y_proba, sample_weight, pos_label, None))
 
 
 def _make_auc(prob: Array, n_samples: float) -> Evaluate:
@@ -106,22 +105,21 @@ def roc_auc(
     pos_label: Any = None,
 ) -> float:
     """Return the area under the ROC curve; NaN without events, or without non-events."""
-    binary = check_binary(y_true, y_proba, sample_weight, pos_label)
-    grouped = group_outcomes(binary.y, binary.p, binary.w)
-    return value_of_groups(_make_auc(grouped.prob, grouped.total), grouped)
+
+    def area(sample: BinarySample) -> float:
+        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        return value_of_groups(_make_auc(grouped.prob, grouped.total), grouped)
+
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, None)
+    return reduced_error(area, problem, "classwise")
 
 
-def _mean_loss(
-    loss: MeanLoss,
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    sample_weight: ArrayLike | None,
-    pos_label: Any,
-) -> float:
-    """Return the mean loss of binary outcomes, or of class probabilities with three or more columns."""
-    shape = shape_of(y_proba, "y_proba")
-    if len(shape) == 2 and shape[1] > 2:
-        sample = check_class_sample(y_true, y_proba, sample_weight)
-        return float(np.average(loss.of_classes(sample.p, sample.y), weights=sample.w))
-    binary = check_binary(y_true, y_proba, sample_weight, pos_label)
-    return float(np.average(loss.of_sample(binary), weights=binary.w))
+def _mean_loss(loss: MeanLoss, problem: BinarySample | ClassSample | list[BinarySample]) -> float:
+    """Return the mean loss of outcomes, of class probabilities, or the mean over labels."""
+    if isinstance(problem, ClassSample):
+        return float(np.average(loss.of_classes(problem.p, problem.y), weights=problem.w))
+
+    def mean(sample: BinarySample) -> float:
+        return float(np.average(loss.of_sample(sample), weights=sample.w))
+
+    return reduced_error(mean, problem, "classwise")

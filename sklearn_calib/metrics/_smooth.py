@@ -396,12 +396,13 @@ def smooth_ece_result(
     scale: Literal["probability", "logit"] = "probability",
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
+    labels: ArrayLike | None = None,
 ) -> SmoothECEResult:
     r"""Compute the smooth ECE with its bandwidth, smoothed calibration curve, and density of predictions.
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, pos_label, bandwidth, scale
+    y_true, y_proba, sample_weight, pos_label, labels, bandwidth, scale
         As in :func:`smooth_ece`, for binary targets.
 
     Returns
@@ -432,7 +433,7 @@ def smooth_ece_result(
     0.1707
     """
     check_smoothing(bandwidth, scale)
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels)
     return smooth_result(sample, bandwidth, scale)
 
 

@@ -350,6 +350,7 @@ def calibration_summary(
     weights: Weights = "sampling",
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
+    labels: ArrayLike | None = None,
 ) -> CalibrationSummary:
     r"""Compute the calibration measures that are reported for clinical prediction models.
 
@@ -363,7 +364,7 @@ def calibration_summary(
         Level of the confidence intervals, in (0, 1).
     %(inference_weight)s
     %(clusters)s
-    %(pos_label)s
+    %(pos_label_or_labels)s
 
     Returns
     -------
@@ -427,7 +428,7 @@ def calibration_summary(
     True
     """
     check_fraction(confidence, "confidence")
-    given = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
+    given = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights, labels=labels)
     grouped = group_sample(given)
     found = summarize(grouped, confidence)
     if clusters is not None and given.clusters is None:

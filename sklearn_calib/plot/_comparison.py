@@ -16,7 +16,7 @@ from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import seed_of
 from sklearn_calib.inference import ModelComparison, compare_models
 from sklearn_calib.metrics._names import as_metric
-from sklearn_calib.plot._estimator import check_result, positive_column, predicted_probabilities
+from sklearn_calib.plot._estimator import check_result, estimator_predictions
 from sklearn_calib.plot._matplotlib import (
     BLUE,
     GREY,
@@ -221,6 +221,7 @@ class ComparisonDisplay:
         weights: Weights = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
+        labels: ArrayLike | None = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         ax: Axes | Sequence[Axes] | None = None,
         **plot_params: Any,
@@ -229,14 +230,15 @@ class ComparisonDisplay:
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            Labels.
+        y_true : array-like of shape (n,) or (n, n_labels)
+            Labels; or an indicator matrix of zeros and ones for multilabel targets.
         predictions : mapping of str to array-like
-            Name of each model and its predicted probabilities, of shape (n,), (n, 1), (n, 2) or (n, K).
+            Name of each model and its predicted probabilities, of shape (n,), (n, 1), (n, 2), (n, K) or (n,
+            n_labels).
         metrics : str, callable, or list or mapping of these, default="smooth_ece"
             Metrics as in :func:`~sklearn_calib.inference.compare_models`. The keys of a mapping are used as
             labels.
-        reference, correction, confidence, n_resamples, sample_weight, weights, clusters, pos_label
+        reference, correction, confidence, n_resamples, sample_weight, weights, clusters, pos_label, labels
             As in :func:`~sklearn_calib.inference.compare_models`.
         %(seeded_picture)s
         %(metric_axes)s
@@ -255,6 +257,7 @@ class ComparisonDisplay:
                 weights=weights,
                 clusters=clusters,
                 pos_label=pos_label,
+                labels=labels,
                 random_state=seed,
             )
             for label, metric in _named_metrics(metrics).items()
@@ -283,19 +286,22 @@ class ComparisonDisplay:
 
         %(display_returned)s
         """
-        predictions, common, label = {}, None, pos_label
+        predictions: dict[str, Any] = {}
+        given: dict[str, Any] = {}
+        common = None
         for name, estimator in estimators.items():
-            proba, classes = predicted_probabilities(estimator, X)
+            given = estimator_predictions(estimator, X, y, pos_label, True)
+            predictions[name] = given.pop("y_proba")
+            # of multilabel targets they are those of each label, or its number
+            exclusive = "labels" in given or predictions[name].ndim == 1
+            classes = sorted(map(str, estimator.classes_)) if exclusive else None
             if common is not None and classes != common:
                 raise ValueError(
                     f"estimators[{name!r}] has the classes {classes}, others {common}. Compare classifiers "
                     "with the same classes."
                 )
             common = classes
-            if len(classes) == 2:
-                proba, label = positive_column(proba, classes, pos_label)
-            predictions[name] = proba
-        return cls.from_predictions(y, predictions, pos_label=label, **params)
+        return cls.from_predictions(y, predictions, **given, **params)
 
     def plot(
         self,

@@ -16,6 +16,7 @@ from sklearn_calib._validation import (
     check_fraction,
     check_option,
     least_resamples,
+    positive_label,
     refuse_fractions,
 )
 from sklearn_calib.inference import CalibrationTestResult, CutoffTest
@@ -193,6 +194,7 @@ class CutoffDisplay(DisplayMixin):
         weights: Weights = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
+        labels: ArrayLike | None = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         name: str | None = None,
         ax: Axes | None = None,
@@ -210,15 +212,17 @@ class CutoffDisplay(DisplayMixin):
         clusters : array-like of shape (n,), default=None
             Label of the cluster (patient, customer, day) of each sample, within which outcomes can depend on
             each other; the test and the null band then allow for it.
-        %(pos_label)s
+        %(pos_label_or_labels)s
         %(seeded_picture)s
         %(named_picture)s
         """
         refuse_fractions(y_true)
         given: dict[str, Any] = {"sample_weight": sample_weight, "weights": weights, "pos_label": pos_label}
+        given["labels"] = labels
         result = cutoff_result(y_true, y_proba, **given)
         run = CutoffTest(n_resamples=n_resamples, random_state=random_state)
         test = run.test(y_true, y_proba, clusters=clusters, **given)
+        pos_label = pos_label if labels is None else positive_label(y_true, labels)
         return cls(result, test=test, name=name, pos_label=pos_label).plot(ax, **plot_params)
 
     def plot(

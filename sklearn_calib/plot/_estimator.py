@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import as_array, check_pos_label
+from sklearn_calib._validation import as_array, check_pos_label, label_columns, shape_of
 from sklearn_calib.plot._matplotlib import full_names, given_axes, new_axes, plain
 
 if TYPE_CHECKING:
@@ -52,15 +52,26 @@ def axis_title(title: str, pos_label: Any) -> str:
     return title if pos_label is None else f"{title} ({plain(str(pos_label))})"
 
 
-def estimator_predictions(estimator: Any, X: Any, pos_label: Any, multiclass: bool) -> dict[str, Any]:
+def estimator_predictions(
+    estimator: Any, X: Any, y: ArrayLike, pos_label: Any, multiclass: bool
+) -> dict[str, Any]:
     """Return the arguments of ``from_predictions`` for a classifier: the probabilities, and their classes."""
+    labels = shape_of(y, "y")[1:]
+    if labels and labels[0] > 1:
+        if not multiclass:
+            raise ValueError(
+                "y has one column per label (multilabel). Draw each label by reliability_grid, or pass one "
+                "at a time to from_predictions."
+            )
+        proba = label_columns(estimator.predict_proba(X), getattr(estimator, "classes_", None))
+        return {"y_proba": proba, "pos_label": pos_label}
     proba, classes = predicted_probabilities(estimator, X)
     if len(classes) > 2 and multiclass:
         return {"y_proba": proba, "pos_label": pos_label, "labels": classes}
     if len(classes) != 2:
         raise ValueError(
-            f"estimator must have two classes, got {len(classes)}. Pass the probabilities of one class "
-            "against the rest to from_predictions."
+            f"estimator must have two classes, got {len(classes)}. Draw each class by reliability_grid, or "
+            "pass the probabilities of one class against the rest to from_predictions."
         )
     y_proba, pos_label = positive_column(proba, classes, pos_label)
     return {"y_proba": y_proba, "pos_label": pos_label}
@@ -124,7 +135,7 @@ class DisplayMixin:
         label = options.pop("pos_label", None) if pos_label is None else pos_label
         if name is not None:
             options["name"] = name
-        given = estimator_predictions(estimator, X, label, cls._multiclass)
+        given = estimator_predictions(estimator, X, y, label, cls._multiclass)
         return make.from_predictions(y, given.pop("y_proba"), **options, **given)
 
     @classmethod

@@ -20,13 +20,15 @@ from sklearn_calib._html import number_text
 from sklearn_calib._typing import Weights
 from sklearn_calib._validation import (
     BinarySample,
-    ClassSample,
     as_array,
     check_binary,
     check_flag,
+    label_columns,
+    positive_label,
     samples_of_groups,
+    shape_of,
 )
-from sklearn_calib.metrics._reductions import check_problem, class_samples
+from sklearn_calib.metrics._reductions import check_problem, class_samples, label_names
 from sklearn_calib.metrics._scores import brier_score, roc_auc
 from sklearn_calib.metrics._summary import recalibration_intervals
 from sklearn_calib.plot._bands import ReliabilityBand
@@ -105,7 +107,7 @@ class ReliabilityDisplay(DisplayMixin):
 
     See Also
     --------
-    reliability_grid : One diagram for each class, group or model.
+    reliability_grid : One diagram for each class, label, group or model.
     sklearn_calib.metrics.smooth_ece_result : Kernel regression of the outcomes, and smooth ECE.
     sklearn_calib.metrics.score_decomposition : The numbers behind ``curve="isotonic"``.
 
@@ -191,6 +193,7 @@ class ReliabilityDisplay(DisplayMixin):
         weights: Weights = "sampling",
         clusters: ArrayLike | None = None,
         pos_label: Any = None,
+        labels: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
         **plot_params: Any,
@@ -226,9 +229,17 @@ class ReliabilityDisplay(DisplayMixin):
             Label of the cluster (patient, customer, day) of each sample, within which outcomes can depend on
             each other. The bands "confidence", "consistency" and "bootstrap" allow for it; "simultaneous",
             and "confidence" for the isotonic curve, assume independent samples and raise an error.
-        %(pos_label)s
+        %(pos_label_or_labels)s
         %(named_picture)s
         """
+        given = {"y_true": y_true, "y_proba": label_columns(y_proba)}
+        for (argument, values), most in zip(given.items(), (1, 2), strict=True):
+            if max(shape_of(values, argument)[1:], default=1) > most:
+                raise ValueError(
+                    f"{argument} has shape {shape_of(values, argument)}, but this diagram is for a binary "
+                    "target. Draw one for each class or label by reliability_grid(y_true, y_proba)."
+                )
+        pos_label = pos_label if labels is None else positive_label(y_true, labels, pos_label)
         sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
         estimate = reliability_curve(sample, curve, n_bins, strategy, band, confidence, scale)
         text = _statistics(sample, confidence) if check_flag(annotate, "annotate") else None
@@ -285,7 +296,7 @@ class ReliabilityDisplay(DisplayMixin):
                 "Pass the data that were cross-validated."
             )
         parts = [
-            estimator_predictions(estimator, safe_indexing(X, fold), pos_label, False)
+            estimator_predictions(estimator, safe_indexing(X, fold), labels, pos_label, False)
             for estimator, fold in zip(estimators, folds, strict=True)
         ]
         return cls.from_predictions(
@@ -556,23 +567,22 @@ def reliability_grid(
     show_legend: bool = True,
     **params: Any,
 ) -> list[ReliabilityDisplay]:
-    """Draw a reliability diagram for each class, group or model, in a grid with one legend.
+    """Draw a reliability diagram for each class, label, group or model, in a grid with one legend.
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of two or more classes.
-    predictions : array-like of shape (n,) or (n, K), or mapping of str to array-like of shape (n,)
-        Probabilities of K >= 3 classes: one diagram for each class against the rest. The name of each model
-        and its probabilities of the positive class: one diagram for each model. With ``groups``, the
-        probabilities of one model.
+    y_true : array-like of shape (n,) or (n, n_labels)
+        Labels of two or more classes; or an indicator matrix of zeros and ones for multilabel targets.
+    predictions : array-like of shape (n,) or (n, K), or mapping of str to these
+        Probabilities of K >= 3 classes, or of K labels: one diagram for each class against the rest, or for
+        each label. The name of each model and its predictions: the diagrams of each model. With ``groups``,
+        the probabilities of the positive class of one model.
     groups : array-like of shape (n,), default=None
         Group of each sample: one diagram for each group.
     sample_weight, weights, clusters
         As in :meth:`ReliabilityDisplay.from_predictions`.
     %(pos_label)s
-    labels : array-like of shape (K,), default=None
-        Class labels of the columns, in sorted order.
+    %(labels)s
     show_legend : bool, default=True
         Whether to draw the legend below the diagrams.
     **params : dict
@@ -597,6 +607,8 @@ def reliability_grid(
     >>> plt.close("all")
     """
     parts = _samples(y_true, predictions, groups, sample_weight, weights, clusters, pos_label, labels)
+    if labels is not None and len(both := as_array(labels, "labels")) == 2:
+        pos_label = both.tolist()[1]
     options = {key: params.pop(key) for key in _CURVE_OPTIONS if key in params}
     # one range for all, since they share axes
     groups_of = [group_sample(part) for _, part in parts]
@@ -641,20 +653,31 @@ def _samples(
     pos_label: Any,
     labels: ArrayLike | None,
 ) -> list[tuple[str, BinarySample]]:
-    """Return the binary sample of each model, group or class, with its name."""
-    if isinstance(predictions, Mapping):
-        return [
-            (name, check_binary(y_true, p, sample_weight, pos_label, clusters, weights=weights))
-            for name, p in predictions.items()
-        ]
+    """Return the binary sample of each model, group, class or label, with its name."""
+    given: dict[str, Any] = {"labels": labels, "weights": weights}
     if groups is not None:
-        sample = check_binary(y_true, predictions, sample_weight, pos_label, clusters, weights=weights)
+        if isinstance(predictions, Mapping):
+            raise ValueError("groups need the predictions of one model, not a mapping of models.")
+        sample = check_binary(y_true, predictions, sample_weight, pos_label, clusters, **given)
         parts = samples_of_groups(sample, groups, sample_weight)
         return [(f"{name} (n = {_number(part):g})", part) for name, part in parts]
-    problem = check_problem(y_true, predictions, sample_weight, pos_label, labels, clusters, weights=weights)
-    if not isinstance(problem, ClassSample):
+    several = isinstance(predictions, Mapping)
+    models: Mapping[str, ArrayLike] = predictions if isinstance(predictions, Mapping) else {"": predictions}
+    found: list[tuple[str, BinarySample]] = []
+    for model, p in models.items():
+        problem = check_problem(y_true, p, sample_weight, pos_label, clusters=clusters, **given)
+        if isinstance(problem, BinarySample):
+            found.append((str(model), problem))
+            continue
+        if isinstance(problem, list):
+            names, each = [f"label {name}" for name in label_names(y_true, p, len(problem))], problem
+        else:
+            names, each = list(map(str, problem.classes.tolist())), class_samples(problem, "classwise")
+        found += zip([f"{model}: {name}" for name in names] if several else names, each, strict=True)
+    if not several and len(found) == 1:
         raise ValueError(
-            "predictions must have one column for each of three or more classes, or be a mapping of models, "
-            "or groups must be given. Draw a single curve with ReliabilityDisplay.from_predictions."
+            "predictions must have one column for each of three or more classes or of two or more labels, or "
+            "be a mapping of models (dict(frame) of a frame with a column for each), or groups must be "
+            "given. Draw a single curve with ReliabilityDisplay.from_predictions."
         )
-    return list(zip(map(str, problem.classes.tolist()), class_samples(problem, "classwise"), strict=True))
+    return found

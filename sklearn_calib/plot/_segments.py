@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import pvalue_words
 from sklearn_calib.inference import SegmentsResult, find_segments
-from sklearn_calib.plot._estimator import check_result, positive_column, predicted_probabilities
+from sklearn_calib.plot._estimator import check_result, estimator_predictions
 from sklearn_calib.plot._matplotlib import BLUE, GREY, full_names, given_axes, new_axes, plain
 
 if TYPE_CHECKING:
@@ -123,11 +123,8 @@ class SegmentsDisplay:
 
         %(display_returned)s
         """
-        proba, classes = predicted_probabilities(estimator, X)
-        if len(classes) > 2:
-            return cls.from_predictions(X, y, proba, pos_label=pos_label, labels=classes, **params)
-        proba, label = positive_column(proba, classes, pos_label)
-        return cls.from_predictions(X, y, proba, pos_label=label, **params)
+        given = estimator_predictions(estimator, X, y, pos_label, True)
+        return cls.from_predictions(X, y, given.pop("y_proba"), **given, **params)
 
     def plot(self, ax: Axes | None = None, **marker_params: Any) -> Self:
         """Draw the segments in rows, the most significant one at the top.

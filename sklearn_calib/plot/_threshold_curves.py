@@ -505,6 +505,7 @@ class DecisionDisplay(_ThresholdDisplay):
         sample_weight: ArrayLike | None = None,
         weights: Weights = "sampling",
         pos_label: Any = None,
+        labels: ArrayLike | None = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         name: str | None = None,
         ax: Axes | None = None,
@@ -527,7 +528,7 @@ class DecisionDisplay(_ThresholdDisplay):
         n_resamples : int, default=999
             Number of simulated samples; at least 1 / (1 - ``confidence``) - 1.
         %(inference_weight)s
-        %(pos_label)s
+        %(pos_label_or_labels)s
         %(seeded_picture)s
         %(named_picture)s
         """
@@ -538,9 +539,9 @@ class DecisionDisplay(_ThresholdDisplay):
         generator = check_generator(random_state)
         tau = np.unique(check_thresholds(thresholds))
         models = named_models(predictions).items()
+        given: dict[str, Any] = {"pos_label": pos_label, "labels": labels, "weights": weights}
         groups = {
-            key: group_sample(check_binary(y_true, proba, sample_weight, pos_label, weights=weights))
-            for key, proba in models
+            key: group_sample(check_binary(y_true, proba, sample_weight, **given)) for key, proba in models
         }
         if thresholds is None:
             tau = _in_range(tau, list(groups.values()))

@@ -25,6 +25,7 @@ _REPORT_EXAMPLES = """examples:
   python -m sklearn_calib report predictions.parquet --y died --p risk --group hospital --pos-label yes
   python -m sklearn_calib report predictions.csv --y outcome --p probability --segments age,region
   python -m sklearn_calib report predictions.csv.gz --y label --p p_cat p_dog p_bird --labels cat dog bird
+  python -m sklearn_calib report predictions.csv --y red big old --p p_red p_big p_old
 
 With more than a million rows of a binary target, without groups, clusters and segments, predictions are
 rounded to 17 significant bits and summarized in constant memory.
@@ -138,13 +139,19 @@ def _add_command(
         metavar="FILE",
         help="CSV (also gzipped) with a line of column names, Parquet, Feather, or a folder of these",
     )
-    parser.add_argument("--y", required=True, metavar="COLUMN", help="column with the outcomes")
+    parser.add_argument(
+        "--y",
+        required=True,
+        nargs="+",
+        metavar="COLUMN",
+        help="column with the outcomes, or one column of zeros and ones for each label (multilabel)",
+    )
     parser.add_argument(
         "--p",
         required=True,
         nargs="+",
         metavar="COLUMN",
-        help="column with the predicted probability of the positive class, or one column for each class",
+        help="column with the predicted probability of the positive class, or one for each class or label",
     )
     for option, metavar, text in (*_OF_BOTH, *options):
         parser.add_argument(option, metavar=metavar, help=text)
@@ -247,8 +254,10 @@ def _check(options: argparse.Namespace) -> tuple[str, int]:
     outputs = {"--junit": options.junit, "--markdown": options.markdown}
     _check_outputs(outputs, [*options.files, options.requirements])
     requirements = CalibrationRequirements.from_toml(options.requirements)
-    if len(options.p) > 1:
-        raise ValueError(f"requirements are for a binary target, but --p names {len(options.p)} columns.")
+    if len(options.p) > 1 == len(options.y):
+        raise ValueError(
+            f"requirements are for a binary or a multilabel target, but --p names {len(options.p)} columns."
+        )
     data, _ = _read(options)
     result = requirements.check(**data, n_resamples=options.n_resamples, random_state=options.seed)
     if options.junit is not None:
@@ -261,21 +270,31 @@ def _check(options: argparse.Namespace) -> tuple[str, int]:
 
 def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
     """Return the arguments that the files contain, and the positive label if 1 replaces it among outcomes."""
-    several = len(options.p) > 1
-    if several and (options.labels is None or len(options.labels) != len(options.p)):
+    several, multilabel = len(options.p) > 1, len(options.y) > 1
+    if multilabel and len(options.y) != len(options.p):
         raise ValueError(
-            f"--p names {len(options.p)} columns. Name the label of each, in the same order, by --labels; "
-            "for a binary target name one column, that of the positive class."
+            f"--y names {len(options.y)} columns of labels, but --p {len(options.p)}. Name one of each label."
         )
-    if several and (len(options.p) == 2 or options.pos_label is not None):
-        raise ValueError("A binary target needs one column of --p: that of the positive class.")
+    if multilabel and (options.labels is not None or options.pos_label is not None):
+        raise ValueError("--labels and --pos-label are for one column of --y. Omit them.")
+    if several and not multilabel:
+        if options.labels is None or len(options.labels) != len(options.p):
+            raise ValueError(
+                f"--p names {len(options.p)} columns. Name the label of each, in the same order, by "
+                "--labels; for a binary target name one column, that of the positive class."
+            )
+        if len(options.p) == 2 or options.pos_label is not None:
+            raise ValueError("A binary target needs one column of --p: that of the positive class.")
     if not several and options.labels is not None:
         raise ValueError("--labels is for several columns of --p; for one column pass --pos-label.")
-    for name, values in (("--p", options.p), ("--labels", options.labels or [])):
+    for name, values in (("--y", options.y), ("--p", options.p), ("--labels", options.labels or [])):
         if len(set(values)) < len(values):
             raise ValueError(f"{name} names one twice: {', '.join(values)}.")
     files = table_files(options.files)
-    labels = [name for name in (options.y, options.group, options.clusters) if name is not None]
+    y, labels = (
+        options.y[0],
+        [name for name in (*options.y, options.group, options.clusters) if name is not None],
+    )
     features = [] if options.segments is None else options.segments.split(",")
     columns = Columns(labels, options.p, [] if options.weight is None else [options.weight], features)
     parts, n_rows, few = [], 0, several or len(labels) > 1 or bool(features)
@@ -283,21 +302,24 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
     few |= options.weight is not None and options.weights == "sampling"
     for part in columns.batches(files):
         parts.append(part)
-        n_rows += part[options.y].shape[0]
+        n_rows += part[y].shape[0]
         if n_rows > _MOST_ROWS and not few:
             weight, label = options.weight, options.pos_label
-            sketch = sketch_file(files, y=options.y, p=options.p[0], sample_weight=weight, pos_label=label)
-            y, p, w = sketch.weighted_sample()
-            given = {"y_true": y, "y_proba": p, "sample_weight": w, "weights": "frequency"}
+            sketch = sketch_file(files, y=y, p=options.p[0], sample_weight=weight, pos_label=label)
+            rows = dict(zip(("y_true", "y_proba", "sample_weight"), sketch.weighted_sample(), strict=True))
+            given = {**rows, "weights": "frequency"}
             return given, sketch.pos_label
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    known = np.unique(columns.labels(options.y)).tolist()
-    data: dict[str, Any] = {"y_true": columns.labels(options.y)[found[options.y]]}
-    if several:
+    known = np.unique(columns.labels(y)).tolist()
+    data: dict[str, Any] = {"y_true": columns.labels(y)[found[y]]}
+    if multilabel:
+        data["y_true"] = columns.table(options.y, found)
+        data["y_proba"] = np.column_stack([found[name] for name in options.p])
+    elif several:
         data["labels"], order = _class_labels(options, known)
         data["y_proba"] = np.column_stack([found[options.p[k]] for k in order])
     else:
-        where = f"{files[0]}: column {options.y!r}"
+        where = f"{files[0]}: column {y!r}"
         data["pos_label"] = _positive_label(options, columns, known, where)
         data["y_proba"] = found[options.p[0]]
     if options.weight is not None:
@@ -320,7 +342,7 @@ def _positive_label(options: argparse.Namespace, columns: Columns, known: list[A
             "column of a binary outcome by --y, or one column and label for each class by --p and --labels."
         )
     if options.pos_label is not None:
-        label = columns.find(options.y, options.pos_label)
+        label = columns.find(options.y[0], options.pos_label)
         if label is None:
             raise ValueError(f"--pos-label {options.pos_label} does not occur among the outcomes: {shown}.")
         return label
@@ -336,14 +358,14 @@ def _class_labels(options: argparse.Namespace, known: list[Any]) -> tuple[Any, l
     """Return the labels in increasing order, and the columns of --p in their order."""
     missing = {str(label) for label in known} - set(options.labels)
     if missing:
-        raise ValueError(f"the outcome {min(missing)} in column {options.y!r} is not among --labels.")
+        raise ValueError(f"the outcome {min(missing)} in column {options.y[0]!r} is not among --labels.")
     labels = np.array(options.labels)
     if not isinstance(known[0], str):
         try:
             labels = labels.astype(np.int64)
         except ValueError:
             raise ValueError(
-                f"column {options.y!r} contains whole numbers, but --labels others: {', '.join(labels)}."
+                f"column {options.y[0]!r} contains whole numbers, but --labels others: {', '.join(labels)}."
             ) from None
     order = np.argsort(labels)
     return labels[order], order.tolist()

@@ -17,7 +17,7 @@ from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay, SegmentsDispla
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._matplotlib import plain
 from sklearn_calib.plot._smooth_curve import shown_range
-from sklearn_calib.report._numbers import ReportNumbers, ReportPart, pooled_sample
+from sklearn_calib.report._numbers import ReportNumbers, ReportPart, pooled_sample, samples_of_labels
 from sklearn_calib.report._words import (
     level_text,
     listed,
@@ -70,6 +70,7 @@ _UNEQUAL = 30.0
 # Small diagrams of classes: at most so many, so many in a line.
 _SEGMENTS = "Segments in which predictions are too high or too low"
 _CLASSES, _MOST_CLASSES, _COLUMNS = "Calibration curve of each class against the rest", 12, 4
+_LABELS = "Calibration curve of each label"
 
 
 class Figure(NamedTuple):
@@ -151,16 +152,17 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
                 lambda ax: TestDisplay.from_result(shown.result, ax=ax),
             )
         )
-    if isinstance(problem, ClassSample):
+    if report.classes:
+        labels = report.kind == "multilabel"
         worst = reported_parts(report.classes, len(report.classes))
         rest = [part.name for part in worst[_MOST_CLASSES:]]
         drawn.append(
             (
-                _CLASSES,
-                "Classes with the smallest p-values first (adjusted p-value of the cutoff test, smooth ECE). "
-                "All diagrams have the same axes; one event is one sample of the class."
+                _LABELS if labels else _CLASSES,
+                "Those with the smallest p-values first (adjusted p-value of the cutoff test, smooth ECE). "
+                "All diagrams have the same axes; one event is one sample of the class or with the label."
                 + (f" Not shown: {listed(rest, _MOST_CLASSES)}, with larger p-values." if rest else ""),
-                lambda figure: _class_diagrams(figure, problem, report, worst[:_MOST_CLASSES]),
+                lambda figure: _class_diagrams(figure, report, worst[:_MOST_CLASSES]),
             )
         )
     if found is not None and found.segments:
@@ -170,7 +172,7 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
     for index, (title, caption, draw) in enumerate(drawn):
         # ids are hashes: the salt makes them differ between figures, and equal from run to run
         with mpl.rc_context({**_STYLE, "svg.hashsalt": f"{salt}-{index}"}):
-            wide = title in (_CLASSES, _SEGMENTS)
+            wide = title in (_CLASSES, _LABELS, _SEGMENTS)
             out.append(Figure(title, caption, _svg(draw, title, wide), wide))
     return out
 
@@ -180,12 +182,13 @@ def _points(sample: BinarySample) -> BinarySample:
     return pooled_sample(replace(sample, clusters=None))
 
 
-def _class_diagrams(
-    figure: Any, sample: ClassSample, report: ReportNumbers, parts: tuple[ReportPart, ...]
-) -> None:
-    """Draw a small reliability diagram of each class, with common axes."""
-    names = [part.name for part in report.classes]
-    problems = class_samples(sample, "classwise")
+def _class_diagrams(figure: Any, report: ReportNumbers, parts: tuple[ReportPart, ...]) -> None:
+    """Draw a small reliability diagram of each class or label, with common axes."""
+    names, sample = [part.name for part in report.classes], report._problem
+    if isinstance(sample, ClassSample):
+        problems = class_samples(sample, "classwise")
+    else:
+        problems = samples_of_labels(sample, len(names), True)
     chosen = [_points(problems[names.index(part.name)]) for part in parts]
     order = [np.argsort(part.p) for part in chosen]
     ranges = [shown_range(s.p[o], s.weights[o]) for s, o in zip(chosen, order, strict=True)]

@@ -66,7 +66,6 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.metrics._decomposition import decompose
-from sklearn_calib.metrics._reductions import class_samples
 from sklearn_calib.metrics._scores import BRIER, LOG
 from sklearn_calib.metrics._summary import summarize
 
@@ -94,9 +93,10 @@ class ReportMetric:
     null_lower, null_upper : float
         Range that contains the metric of a perfectly calibrated model with probability ``confidence``.
         ``null_lower`` is NaN for errors, of which only large values are evidence against calibration.
-    reduction : {"binary", "confidence", "classwise", "multiclass"}
+    reduction : {"binary", "confidence", "pairs", "classwise", "multiclass"}
         What it is computed from: a binary problem; the largest class probability and whether its class is
-        right; the mean over classes, each against the rest; or all class probabilities.
+        right; all pairs of a sample and a label; the mean over classes, each against the rest; or all class
+        probabilities.
     corrected : float
         The estimate, corrected for its bias; equal to ``estimate`` if it is not a calibration error.
     method : str or None
@@ -137,8 +137,9 @@ class ReportTest:
     adjusted : float
         Its p-value, adjusted by Holm's method for the number of secondary tests, and at least that of the
         report; NaN for the primary test.
-    reduction : {"binary", "confidence", "joint"}
-        What is tested, as in :class:`ReportMetric`; "joint" is each class, their mean and the confidence.
+    reduction : {"binary", "confidence", "pairs", "joint"}
+        What is tested, as in :class:`ReportMetric`; "joint" is each class, their mean and the confidence, or
+        each label.
     """
 
     name: str
@@ -155,7 +156,7 @@ class ReportPart:
     Attributes
     ----------
     name : str
-        Label of the class or group.
+        Label of the class or group; for multilabel targets, name of the label.
     n_samples, n_events : float
         Numbers of samples and events.
     predicted, observed : float
@@ -253,8 +254,9 @@ class ReportNumbers:
 
     @property
     def significant_parts(self) -> tuple[tuple[str, ReportPart], ...]:
-        """Miscalibrated classes, groups and segments, as pairs such as ("class", part), the worst first."""
-        parts = [("class", part) for part in self.classes] + [("group", part) for part in self.groups]
+        """Miscalibrated classes, labels, groups, segments: pairs such as ("class", part), the worst first."""
+        of_classes = "label" if self.kind == "multilabel" else "class"
+        parts = [(of_classes, part) for part in self.classes] + [("group", part) for part in self.groups]
         parts += [("segment", _part_of(row)) for row in (self.segments.segments if self.segments else ())]
         found = [pair for pair in parts if self.is_significant(pair[1].adjusted)]
         return tuple(sorted(found, key=lambda pair: (pair[1].adjusted, *badness(pair[1]))))
@@ -507,6 +509,34 @@ def counts_of(sample: BinarySample | ClassSample) -> Array:
     return np.ones(sample.y.shape[0]) if sample.sampling else sample.weights
 
 
+def pooled_labels(columns: Sequence[BinarySample]) -> BinarySample:
+    """Return all pairs of sample and label of a multilabel target, in which samples are clusters."""
+    first = columns[0]
+    counted = first.w is not None and not first.sampling
+    rows = written_out(first.weights) if counted else np.arange(first.y.shape[0])
+    codes = np.arange(rows.shape[0]) if first.clusters is None else first.clusters[rows]
+    y, p = (
+        np.concatenate([part[rows] for part in parts])
+        for parts in zip(*((s.y, s.p) for s in columns), strict=True)
+    )
+    w = None if first.w is None or counted else np.tile(first.w, len(columns))
+    return BinarySample(y, p, w, clusters=np.tile(codes, len(columns)), sampling=first.sampling)
+
+
+def side_by_side(columns: Sequence[BinarySample], names: Sequence[str]) -> ClassSample:
+    """Return a multilabel sample, whose ``y`` has a column for each label, for tests."""
+    first = columns[0]
+    y, p = (np.column_stack(parts) for parts in zip(*((s.y, s.p) for s in columns), strict=True))
+    kept: dict[str, Any] = {"clusters": first.clusters, "sampling": first.sampling}
+    return ClassSample(y, p, first.w, classes=np.asarray(names), **kept)
+
+
+def samples_of_labels(pairs: BinarySample, n_labels: int, clustered: bool) -> list[BinarySample]:
+    """Return the samples of each label, which are independent unless ``clustered``."""
+    parts = [pairs.take(rows) for rows in np.split(np.arange(pairs.y.shape[0]), n_labels)]
+    return parts if clustered else [replace(part, clusters=None) for part in parts]
+
+
 def pooled_sample(sample: BinarySample) -> BinarySample:
     """Return a sample with fewer rows, of bins of neighbouring predictions, unless its rows matter."""
     if sample.clusters is not None or sample.sampling:
@@ -560,13 +590,14 @@ def holm(pvalues: Sequence[float]) -> list[float]:
 
 
 def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
-    """Return the joint test of all classes, their mean and the confidence."""
+    """Return the joint test of all classes, their mean and the confidence, or of all labels."""
     n, n_classes = sample.p.shape
     # fewer simulations of large samples, whose smallest p-value rejects in two families
     fewest = max(_FEW_DRAWS, ceil(2.0 / (1.0 - budget.confidence)))
     draws = min(budget.n_draws, max(fewest, _MOST_OUTCOMES // (n * n_classes)))
     found = _result(CutoffTest(n_resamples=draws, random_state=budget.seed), sample)
-    return ReportTest("cutoff test", "any class, their mean, the confidence", found, _NAN, "joint")
+    question = "any class, their mean, the confidence" if sample.y.ndim == 1 else "any label"
+    return ReportTest("cutoff test", question, found, _NAN, "joint")
 
 
 def _after_recalibration(sample: BinarySample, summary: CalibrationSummary, budget: Budget) -> float:
@@ -622,12 +653,17 @@ def select_calibrator(sample: BinarySample | ClassSample, seed: int) -> Calibrat
 
 
 def examine_classes(
-    sample: ClassSample, test: ReportTest, budget: Budget, n_families: int, step: Step
+    labels: Sequence[Any],
+    samples: Sequence[BinarySample],
+    test: ReportTest,
+    budget: Budget,
+    n_families: int,
+    step: Step,
 ) -> tuple[ReportPart, ...]:
-    """Return a line for each class, with its p-values in the joint test."""
+    """Return a line for each class or label, with its p-values in the joint test."""
     tested = {part.label: part for part in test.result.scales}
     lines = []
-    for label, problem in zip(sample.classes.tolist(), class_samples(sample, "classwise"), strict=True):
+    for label, problem in zip(labels, samples, strict=True):
         step(str(label))
         found = tested[label]
         adjusted = min(1.0, n_families * found.adjusted_pvalue)

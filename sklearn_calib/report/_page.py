@@ -63,7 +63,9 @@ def report_fragment(report: ReportNumbers) -> str:
 def _content(report: ReportNumbers, title: str) -> dict[str, Any]:
     """Return the variables of the templates."""
     of = " (confidence)" if report.kind == "confidence" else ""
-    about = f"Each class against the rest, worst first. Joint test: {words.joint_words(report)}."
+    table, about = "Classes", f"Each class against the rest, worst first. {words.joint_words(report)}"
+    if report.kind == "multilabel":
+        table, about = "Labels", "Each label, worst first."
     return {
         "report": report,
         "title": title,
@@ -72,7 +74,7 @@ def _content(report: ReportNumbers, title: str) -> dict[str, Any]:
         # ids must differ between reports in one notebook
         "figures": figures(report, sha256(str(report).encode()).hexdigest()),
         "tables": [
-            _table("Classes", about, report, report.classes),
+            _table(table, about, report, report.classes),
             _table(f"Groups{of}", "Each group of samples separately, worst first.", report, report.groups),
         ],
     }

@@ -22,6 +22,7 @@ from sklearn_calib._validation import (
     check_fraction,
     check_resamples,
     check_size,
+    positive_label,
     samples_of_groups,
     seed_of,
     shape_of,
@@ -31,7 +32,7 @@ from sklearn_calib._writing import write_whole
 from sklearn_calib.inference._data_checks import largest_rounded, serial_dependence
 from sklearn_calib.inference._group_differences import differences_of
 from sklearn_calib.inference._segments import feature_columns
-from sklearn_calib.metrics._reductions import check_problem, class_samples
+from sklearn_calib.metrics._reductions import check_problem, class_samples, label_names
 from sklearn_calib.plot._estimator import estimator_predictions
 from sklearn_calib.report._numbers import (
     N_STEPS,
@@ -45,7 +46,10 @@ from sklearn_calib.report._numbers import (
     examine_classes,
     examine_groups,
     examine_segments,
+    pooled_labels,
+    samples_of_labels,
     select_calibrator,
+    side_by_side,
     with_adjusted,
 )
 from sklearn_calib.report._words import advice, findings, report_dict, report_text, verdict, warnings
@@ -60,14 +64,15 @@ class CalibrationReport(ReportNumbers):
     ----------
     name : str
         Name of the model; empty if none was given.
-    kind : {"binary", "confidence"}
-        What metrics, tests and regions refer to: the probability of the positive class; or, for multiclass
+    kind : {"binary", "confidence", "multilabel"}
+        What metrics, tests and regions refer to: the probability of the positive class; for multiclass
         targets, the confidence, that is the largest class probability as a forecast that the predicted class
-        is right.
+        is right; for multilabel targets, the probabilities of all pairs of a sample and a label.
     positive : str
-        Label of the positive class; empty for multiclass targets.
+        Label of the positive class; empty for multiclass and multilabel targets.
     n_samples, n_events : float
-        Numbers of samples, and of events among them, both unweighted if weights are sampling weights.
+        Numbers of samples, and of events among them, both unweighted if weights are sampling weights. For
+        multilabel targets, numbers of pairs of a sample and a label.
     n_distinct : int
         Number of distinct predictions.
     n_certain, n_impossible : float
@@ -82,8 +87,9 @@ class CalibrationReport(ReportNumbers):
         Metrics, each with its confidence interval and its range under perfect calibration. Multiclass
         reports have those of the confidence and, with their own ``reduction``, those of all classes.
     tests : tuple of ReportTest
-        Tests. The first is primary: the combined test, or for multiclass targets the joint cutoff test, whose
-        ``scales`` are the p-values of the classes, their mean and the confidence, the worst first.
+        Tests. The first is primary: the combined test, or for multiclass and multilabel targets the joint
+        cutoff test, whose ``scales`` are the p-values of the labels, or of the classes, their mean and the
+        confidence, the worst first.
     pvalue : float
         p-value of the primary test, multiplied by the number of families of tests. If
         predictions of exactly 0 or 1 are contradicted, it is that of the other samples, and the
@@ -96,7 +102,7 @@ class CalibrationReport(ReportNumbers):
     residual_pvalue : float
         p-value of a test after correcting intercept and slope; NaN if these are not determined.
     classes, groups : tuple of ReportPart
-        Results for each class against the rest, and for each group.
+        Results for each class against the rest or each label, and for each group.
     segments : SegmentsResult or None
         Result of :func:`~sklearn_calib.inference.find_segments`, for multiclass targets of the confidence.
         Its p-values are multiplied by the number of families of tests. None without ``features``.
@@ -143,7 +149,7 @@ class CalibrationReport(ReportNumbers):
             Passed to :func:`calibration_report`, among them ``sample_weight``, ``groups``, ``features`` and
             ``clusters``.
         """
-        found = estimator_predictions(estimator, X, pos_label, True)
+        found = estimator_predictions(estimator, X, y, pos_label, True)
         shown = type(estimator).__name__ if name is None else name
         return calibration_report(y, found.pop("y_proba"), **found, name=shown, **params)
 
@@ -241,11 +247,12 @@ def calibration_report(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of samples that the model was not trained on.
-    y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
-        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), or of
-        three or more classes in sorted order.
+    y_true : array-like of shape (n,) or (n, n_labels)
+        Labels of samples that the model was not trained on; or an indicator matrix of zeros and ones for
+        multilabel targets.
+    y_proba : array-like of shape (n,), (n, 1), (n, 2), (n, n_classes) or (n, n_labels)
+        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
+        or more classes in sorted order, or of each label.
     name : str, default=None
         Name of the model, for the title.
     confidence : float, default=0.95
@@ -294,7 +301,9 @@ def calibration_report(
     With more than 4096 distinct predictions, simulations use 2048 bins of neighbouring predictions. Metrics
     and regions of multiclass predictions use the confidence, the largest class probability as a forecast that
     the predicted class is right; the primary test is the joint
-    :class:`~sklearn_calib.inference.CutoffTest`. docs/reports.md has the details.
+    :class:`~sklearn_calib.inference.CutoffTest`. Of multilabel targets they use all pairs of a sample and a
+    label, with the samples as clusters unless ``clusters`` are given; the primary test is the joint one of
+    all labels. docs/reports.md has the details.
 
     Examples
     --------
@@ -316,17 +325,25 @@ def calibration_report(
     seed = seed_of(random_state)
     budget = Budget(confidence, check_resamples(n_resamples, confidence), seed)
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
+    labelled: ClassSample | None = None
     if isinstance(problem, list):
-        raise ValueError("y_true has one column per label (multilabel). Report on one label at a time.")
+        if groups is not None or features is not None:
+            raise ValueError(
+                "groups and features are not supported for multilabel targets (y_true has one column per "
+                "label). Report on one label at a time, or omit them."
+            )
+        labelled = side_by_side(problem, label_names(y_true, y_proba, len(problem)))
+        problem = pooled_labels(problem)
     understood = {}
     if isinstance(problem, ClassSample):
         # weights by class: the classes as they were sampled, and the probabilities corrected for that
         understood = {"weights": "case-control"} if problem.class_weights is not None else {}
         problem = as_sampled(problem)
-    whole = problem if isinstance(problem, ClassSample) else None
+    whole = problem if isinstance(problem, ClassSample) else labelled
     sample = problem if isinstance(problem, BinarySample) else class_samples(problem, "confidence")[0]
     parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
     several, n_classes = whole is not None, 0 if whole is None else whole.classes.shape[0]
+    kind = "multilabel" if labelled else "confidence" if several else "binary"
     if features is not None:
         features = feature_columns(features, "features", shape_of(y_true, "y_true")[0])
     # of tests: all predictions, groups, segments
@@ -336,17 +353,22 @@ def calibration_report(
         classes: tuple[ReportPart, ...] = ()
         if whole is not None:
             step("all classes together")
-            joint = class_test(whole, budget)
-            found["tests"] = [joint, *(replace(test, reduction="confidence") for test in found["tests"])]
-            zero = whole.p == 0.0
-            times = counts_of(whole)
-            found["n_certain"] = float(times @ zero.sum(axis=1))
-            found["n_impossible"] = float(times @ zero[np.arange(whole.y.shape[0]), whole.y])
-            classes = examine_classes(whole, joint, budget, n_families, step)
-            found["metrics"] = (
-                *(replace(line, reduction="confidence") for line in found["metrics"]),
-                *class_metrics(whole, classes, budget),
+            joint, of = class_test(whole, budget), "pairs" if labelled else "confidence"
+            found["tests"] = [joint, *(replace(test, reduction=of) for test in found["tests"])]
+            columns = (
+                class_samples(whole, "classwise")
+                if labelled is None
+                else samples_of_labels(sample, n_classes, clusters is not None)
             )
+            classes = examine_classes(whole.classes.tolist(), columns, joint, budget, n_families, step)
+            found["metrics"] = [replace(line, reduction=of) for line in found["metrics"]]
+            if labelled is None:
+                zero = whole.p == 0.0
+                times = counts_of(whole)
+                found["n_certain"] = float(times @ zero.sum(axis=1))
+                found["n_impossible"] = float(times @ zero[np.arange(whole.y.shape[0]), whole.y])
+                found["metrics"] += class_metrics(whole, classes, budget)
+            found["metrics"] = tuple(found["metrics"])
         group_lines = examine_groups(parts, budget, n_families, step)
         segments = None
         if features is not None:
@@ -355,13 +377,17 @@ def calibration_report(
             more |= {"labels": labels, "reduction": "confidence" if several else "classwise"}
             given = features, y_true, y_proba
             segments = examine_segments(given, budget, n_families, sample_weight=sample_weight, **more)
-    untested = clusters is not None or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
+    untested = (
+        clusters is not None
+        or labelled is not None
+        or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
+    )
     pvalue, found["tests"] = with_adjusted(found["tests"], n_families)
     fitted = np.array([found["summary"].slope_intercept.estimate, found["summary"].slope.estimate])
     report = CalibrationReport(
         name="" if name is None else str(name),
-        kind="confidence" if several else "binary",
-        positive="" if several else _positive(y_true, pos_label),
+        kind=kind,
+        positive="" if several else _positive(y_true, pos_label, labels),
         pvalue=pvalue,
         rounding=largest_rounded(problem.p, found["n_samples"]),
         selection=None,
@@ -382,8 +408,10 @@ def calibration_report(
     return replace(report, selection=select_calibrator(problem, seed))
 
 
-def _positive(y_true: ArrayLike, pos_label: Any) -> str:
+def _positive(y_true: ArrayLike, pos_label: Any, labels: ArrayLike | None) -> str:
     """Return the label of the positive class by the rules of ``check_binary``."""
+    if labels is not None:
+        pos_label = positive_label(y_true, labels)
     if pos_label is not None:
         return str(pos_label)
     known = np.unique(as_array(y_true, "y_true"))

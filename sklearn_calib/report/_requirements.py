@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 from xml.etree import ElementTree
@@ -26,10 +26,12 @@ from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Weights
 from sklearn_calib._validation import (
     BinarySample,
+    as_array,
     check_integer,
     check_option,
     check_positive,
     check_size,
+    label_columns,
     samples_of_groups,
     seed_of,
 )
@@ -40,6 +42,7 @@ from sklearn_calib.inference._sample_table import SampleTable, check_table
 from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric, metric_names
+from sklearn_calib.metrics._reductions import label_names
 from sklearn_calib.metrics._summary import IntervalEstimate, recalibration_intervals
 from sklearn_calib.report._numbers import Budget
 from sklearn_calib.report._words import one_line
@@ -335,7 +338,8 @@ class CalibrationRequirements:
             The intervals allow for this as in :func:`calibration_report`.
         %(pos_label)s
         %(inference_reduction)s
-            All requirements can be checked with "confidence", and those on metrics with the others.
+            All requirements can be checked with "confidence", and those on metrics with the others. Of
+            multilabel targets, those on metrics limit the mean over labels, and the others apply to each.
 
         Returns
         -------
@@ -352,7 +356,7 @@ class CalibrationRequirements:
         given = sample_weight, weights, clusters, pos_label
         sample = check_table(y_true, y_proba, *given, reduction, labels)
         if isinstance(sample, SampleTable):
-            return self._of_classes(y_true, y_proba, *given, reduction, labels, budget, sample)
+            return self._of_classes(y_true, y_proba, groups, *given, reduction, labels, budget, sample)
         parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
         if _SEGMENTS in self.limits and groups is None:
             raise ValueError("segment_difference needs groups. Pass the segment of each sample as groups.")
@@ -386,6 +390,7 @@ class CalibrationRequirements:
         self,
         y_true: ArrayLike,
         y_proba: ArrayLike,
+        groups: ArrayLike | None,
         sample_weight: ArrayLike | None,
         weights: Any,
         clusters: ArrayLike | None,
@@ -395,14 +400,33 @@ class CalibrationRequirements:
         budget: Budget,
         sample: SampleTable,
     ) -> RequirementsResult:
-        """Test requirements on metrics of several classes or labels."""
+        """Test requirements on metrics of several classes or labels, and others on each label."""
         results = []
         for name, limit in self.limits.items():
             if name not in metric_names():
-                raise ValueError(
-                    f"{name} needs a binary problem. Pass reduction='confidence' for the probability of the "
-                    "predicted class, or one class or label at a time."
-                )
+                if sample.exclusive:
+                    raise ValueError(
+                        f"{name} needs a binary problem. Pass reduction='confidence' for the probability of "
+                        "the predicted class, or one class at a time."
+                    )
+                alone = CalibrationRequirements({name: limit}, alpha=self.alpha)
+                y, p = as_array(y_true, "y_true"), as_array(label_columns(y_proba), "y_proba")
+                for k, label in enumerate(label_names(y_true, y_proba, y.shape[1])):
+                    tested = alone.check(
+                        y[:, k],
+                        p[:, k],
+                        n_resamples=budget.n_resamples,
+                        random_state=budget.seed,
+                        groups=groups,
+                        sample_weight=sample_weight,
+                        weights=weights,
+                        pos_label=1,
+                    )
+                    results += [
+                        replace(each, requirement=f"{each.requirement}, label {one_line(label, 80)}")
+                        for each in tested.results
+                    ]
+                continue
             found: IntervalEstimate = confidence_interval(
                 y_true,
                 y_proba,

@@ -32,6 +32,7 @@ _VERY_FEW, _FEW = 10, 100
 # Contradicted predictions of 0 and 1 that are fewer than this fraction of the samples are a slight error.
 _MATERIAL = 0.01
 _WIDTH = 100
+_PARTS = {"class": "classes", "label": "labels", "group": "groups"}
 # The headline and the findings name at most so many classes or groups.
 _MOST_NAMED = 3
 # Longer names are cut there.
@@ -42,6 +43,7 @@ _MOST_PARTS = 20
 #: What the numbers of a multiclass report are computed from.
 REDUCTIONS = {
     "confidence": "confidence: largest class probability, and whether its class is right",
+    "pairs": "all pairs of a sample and a label",
     "classwise": "classwise: each class against the rest, mean over classes",
     "multiclass": "multiclass: all class probabilities",
 }
@@ -177,6 +179,12 @@ def about(report: ReportNumbers) -> str:
             f"{sample_words(report.n_samples)}, {sample_words(report.n_events, 'event')} ({shown}), "
             f"mean prediction {probability(report.predicted)}{label}{within}"
         )
+    if report.kind == "multilabel":
+        return (
+            f"{sample_words(report.n_samples, 'prediction')} of {len(report.classes)} labels, "
+            f"{sample_words(report.n_events, 'event')} ({shown}), mean prediction "
+            f"{probability(report.predicted)}{within}"
+        )
     return (
         f"{sample_words(report.n_samples)}, {len(report.classes)} classes, accuracy {shown}, mean confidence "
         f"{probability(report.predicted)}{within}"
@@ -189,7 +197,7 @@ def verdict(report: ReportNumbers) -> Verdict:
     base = min(report.observed, 1.0 - report.observed)
     tiny, small = min(_TINY, 0.1 * base), min(_SMALL, 0.2 * base)
     test, of_classes = "Combined test", ""
-    if report.kind != "binary":
+    if report.kind == "confidence":
         test = "Joint cutoff test of all classes and the confidence"
         smooth, log_loss, brier = (
             number(report.metric(key).estimate)
@@ -199,6 +207,8 @@ def verdict(report: ReportNumbers) -> Verdict:
             f"For the matrix P of all class probabilities: smooth_ece(y, P) {smooth}, log_loss(y, P) "
             f"{log_loss}, brier_score_loss(y, P) {brier}. "
         )
+    elif report.kind == "multilabel":
+        test = "Joint cutoff test of all labels"
     if report.n_impossible:
         verb = "contradicts" if report.n_impossible == 1 else "contradict"
         test += f", without {sample_words(report.n_impossible)} that {verb} a prediction of 0 or 1"
@@ -216,7 +226,7 @@ def verdict(report: ReportNumbers) -> Verdict:
     parts = report.significant_parts
     named = " and ".join(
         f"{kind if len(names) == 1 else plural} {listed(names, _MOST_NAMED)}"
-        for kind, plural in (("class", "classes"), ("group", "groups"), ("segment", "segments"))
+        for kind, plural in (*_PARTS.items(), ("segment", "segments"))
         if (names := [part.name for of, part in parts if of == kind])
     )
     if report.is_significant(report.pvalue):
@@ -280,7 +290,7 @@ def _hints(report: ReportNumbers) -> list[str]:
 
 
 def _error_name(report: ReportNumbers) -> str:
-    return "Smooth ECE" if report.kind == "binary" else "Smooth ECE of the confidence"
+    return "Smooth ECE of the confidence" if report.kind == "confidence" else "Smooth ECE"
 
 
 def findings(report: ReportNumbers) -> tuple[str, ...]:
@@ -458,7 +468,9 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
     else:
         name = report.selection.chosen if report.selection else "calibrator"
         how = f"Recalibrate. {_calibrator(report)}"
-        fit = f"CalibratedClassifier(model, {name}) uses cross-validation on the training samples"
+        fit = f"CalibratedClassifier(model, {name})"
+        fit = f"MultiOutputClassifier({fit})" if report.kind == "multilabel" else fit
+        fit += " uses cross-validation on the training samples"
         if differ:
             how = f"Groups differ ({p}): {groups}. Recalibrate with GroupCalibrator, which fits a map for "
             how += "each group, shrunk to a pooled one."
@@ -516,13 +528,14 @@ def multiple_testing(report: ReportNumbers) -> str:
 
 
 def joint_words(report: ReportNumbers) -> str:
-    """Return the p-values of the joint test other than those of the classes."""
-    return "; ".join(
+    """Return the p-values of the joint test other than those of the classes; nothing if there are none."""
+    parts = "; ".join(
         f"{part.name} {pvalue_words(part.pvalue)}, adjusted "
         f"{pvalue_words(min(1.0, report.n_families * part.adjusted_pvalue))}"
         for part in report.tests[0].result.scales
         if report.classes and part.label is None
     )
+    return f"Joint test: {parts}." if parts else ""
 
 
 def expected_words(report: ReportNumbers) -> str:
@@ -639,8 +652,10 @@ def report_text(report: ReportNumbers) -> str:
         ("Metrics", _metric_lines(report)),
         ("Tests", _test_lines(report)),
         (
-            "Classes, each against the rest, worst first",
-            [*_part_lines(report, report.classes), *_paragraph(f"Joint test: {joint_words(report)}.")]
+            "Labels, worst first"
+            if report.kind == "multilabel"
+            else "Classes, each against the rest, worst first",
+            [*_part_lines(report, report.classes), *_paragraph(joint_words(report))]
             if report.classes
             else [],
         ),

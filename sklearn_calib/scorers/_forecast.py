@@ -11,13 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation import (
     as_array,
+    check_indicators,
     check_labels,
     check_option,
     check_weights,
+    label_columns,
     refuse_fractions,
     refuse_missing,
 )
-from sklearn_calib.metrics._reductions import REDUCTIONS, Problem, split_classes
+from sklearn_calib.metrics._reductions import REDUCTIONS, Problem, multilabel_words, split_classes
 from sklearn_calib.scorers._routing import WeightedScorer
 
 Array = NDArray[Any]
@@ -25,7 +27,10 @@ Reduction = Literal["classwise", "confidence", "top-label"] | None
 
 
 class Forecast(NamedTuple):
-    """Probabilities (n, K) for X, and the column that belongs to the true label of each sample."""
+    """Probabilities (n, K) for X, and the column that belongs to the true label of each sample.
+
+    Of multilabel targets, ``codes`` are the labels, (n, K), and ``classes`` the numbers of the columns.
+    """
 
     codes: NDArray[np.int64]
     probabilities: Array
@@ -50,8 +55,8 @@ class ForecastScorer(WeightedScorer, ABC):
             Fitted, with the method ``response_method`` and, unless it is a regressor, ``classes_``.
         X : array-like or sparse matrix with n rows
             Test data.
-        y_true : array-like of shape (n,)
-            Labels.
+        y_true : array-like of shape (n,) or (n, n_labels)
+            Labels; or an indicator matrix of zeros and ones for multilabel targets.
         sample_weight : array-like of shape (n,), default=None
             Weights.
 
@@ -77,6 +82,10 @@ class ForecastScorer(WeightedScorer, ABC):
     def _problems(self, forecast: Forecast, sample_weight: Array | None) -> list[Problem]:
         """Return outcomes and probabilities of each class that is evaluated."""
         codes, proba, classes = forecast
+        if codes.ndim == 2:
+            if self.reduction != "classwise":
+                raise ValueError(multilabel_words(self.reduction))
+            return [Problem(1.0 / codes.shape[1], *pair, None) for pair in zip(codes.T, proba.T, strict=True)]
         if self.reduction == "classwise" and (self.pos_label is not None or classes.shape[0] == 2):
             found = [1] if self.pos_label is None else np.flatnonzero(classes == self.pos_label)
             column = int(found[0])
@@ -99,11 +108,19 @@ def read_forecast(
     y = as_array(y_true, "y_true")
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
+    classes = getattr(estimator, "classes_", None)
+    several = isinstance(classes, list) and bool(classes) and np.ndim(classes[0]) == 1
+    if y.ndim == 2:
+        if pos_label is not None:
+            raise ValueError(
+                f"pos_label={pos_label!r} selects a class, but y_true has one column per label (multilabel). "
+                "Omit it, or score a model of that label."
+            )
+        return _by_label(y, label_columns(method(X), classes))
     if y.ndim != 1:
         raise ValueError(f"y_true must have shape (n,), got shape {y.shape}. Pass one label per sample.")
-    classes = getattr(estimator, "classes_", None)
-    if isinstance(classes, list) and classes and np.ndim(classes[0]) == 1:
-        raise ValueError("The estimator has several outputs. Score one output at a time.")
+    if several:
+        raise ValueError("The estimator has several outputs, but y_true one column. Pass all columns.")
     response = as_array(method(X), "the prediction of X")
     if response.shape[:1] != y.shape:
         raise ValueError(
@@ -123,6 +140,17 @@ def read_forecast(
         labels = np.array([0, 1] if pos_label is None else [None, pos_label], dtype=object)
         return Forecast(codes, _two_columns(response), labels)
     return _by_classes(y, response, np.asarray(classes), pos_label)
+
+
+def _by_label(y: Array, response: Any) -> Forecast:
+    response = as_array(response, "the prediction of X")
+    if response.shape != y.shape:
+        raise ValueError(
+            f"y_true has shape {y.shape} but the prediction of X has shape {response.shape}. Pass X and "
+            "y_true with the same samples and labels. Outputs of three or more classes must be scored one at "
+            "a time."
+        )
+    return Forecast(check_indicators(y), response, np.arange(y.shape[1]))
 
 
 def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Forecast:

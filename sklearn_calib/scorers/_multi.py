@@ -88,8 +88,8 @@ class MultiScorer(WeightedScorer, BaseEstimator):
             Fitted estimator.
         X : array-like or sparse matrix with n rows
             Test data.
-        y_true : array-like of shape (n,)
-            Labels.
+        y_true : array-like of shape (n,) or (n, n_labels)
+            Labels; or an indicator matrix of zeros and ones for multilabel targets.
         sample_weight : array-like of shape (n,), default=None
             Weights, for every scorer; with metadata routing for those that request them.
         **params : dict

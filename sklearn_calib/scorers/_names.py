@@ -34,7 +34,7 @@ def _log_loss(codes: NDArray[np.int64], proba: Array, *, sample_weight: ArrayLik
 def _brier_score(codes: NDArray[np.int64], proba: Array, *, sample_weight: ArrayLike | None = None) -> float:
     """Return the mean squared distance of forecast and outcome vectors; for two classes, half of it."""
     mean = _mean(squared_distances, codes, proba, sample_weight)
-    return mean / 2.0 if proba.shape[1] == 2 else mean
+    return mean / 2.0 if proba.shape[1] == 2 or codes.ndim == 2 else mean
 
 
 def _mean(
@@ -43,7 +43,15 @@ def _mean(
     proba: Array,
     sample_weight: ArrayLike | None,
 ) -> float:
-    """Return the mean loss of a matrix of probabilities, defined also on a fold that lacks a class."""
+    """Return the mean loss of a matrix of probabilities, defined also on a fold that lacks a class.
+
+    Of multilabel targets it is the mean over the labels, which are problems of two classes.
+    """
+    if codes.ndim == 2:
+        pairs = zip(codes.T, proba.T, strict=True)
+        return float(
+            np.mean([_mean(losses, y, np.column_stack([1 - p, p]), sample_weight) for y, p in pairs])
+        )
     wrong = ~((proba >= 0) & (proba <= 1)).all(axis=1)
     if wrong.any():
         row = int(wrong.argmax())

@@ -32,7 +32,7 @@ class PValueScorer(ForecastScorer, BaseEstimator):
     ----------
     test : CalibrationTest or str
         Any test of :mod:`sklearn_calib.inference`, or its name, such as "tcal"; its ``reduction`` decides
-        what is tested for three or more classes. It is copied before each use, so that scores are
+        what is tested for three or more classes or labels. It is copied before each use, so that scores are
         reproducible unless its ``random_state`` is None.
     %(scored)s
     weights : {"sampling", "frequency"}, default="sampling"
@@ -89,6 +89,8 @@ class PValueScorer(ForecastScorer, BaseEstimator):
         codes, proba, classes = forecast
         test = self._copy()
         weighted: dict[str, Any] = {"sample_weight": sample_weight, "weights": self.weights}
+        if codes.ndim == 2:
+            return test.test(codes, proba, **weighted).pvalue
         if self.pos_label is None and classes.shape[0] > 2:
             labels = np.arange(classes.shape[0])
             return test.test(codes, proba, labels=labels, **weighted).pvalue

@@ -50,7 +50,9 @@ class CalibrationScorer(ForecastScorer):
         of that class against the rest. "confidence": the largest probability of each sample against whether
         its class (the first of tied ones) is the true one. "top-label": the same within the samples of each
         predicted class, the mean weighted by their frequency. Both also apply to binary classifiers. None:
-        the metric is called once, with the whole matrix, even for two classes.
+        the metric is called once, with the whole matrix, even for two classes. Multilabel targets, whose
+        classifier predicts a matrix or a list with an array for each label, have "classwise", the mean over
+        labels, and None, with ``y`` and ``proba`` of shape (n, n_labels).
     **metric_params
         Further keyword arguments of the metric. Pass an int seed here for a randomized metric.
 
@@ -134,7 +136,8 @@ class CalibrationScorer(ForecastScorer):
                     "without weights, or use a metric with a parameter sample_weight."
                 )
             params["sample_weight"] = sample_weight
-        value, whole = 0.0, forecast.classes.shape[0] > 2 or self.reduction != "classwise"
+        several = forecast.classes.shape[0] > 2 or forecast.codes.ndim == 2
+        value, whole = 0.0, several or self.reduction != "classwise"
         if self.reduction is None:
             value = self._evaluate(forecast.codes, forecast.probabilities, params)
         elif whole and self.pos_label is None and "reduction" in signature(self.metric).parameters:

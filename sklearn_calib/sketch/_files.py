@@ -79,6 +79,12 @@ class Columns:
         found = list(self._labels[name])
         return np.array([str(label) for label in found] if any(isinstance(x, str) for x in found) else found)
 
+    def table(self, names: Sequence[str], found: dict[str, NDArray[Any]]) -> Any:
+        """Return columns of labels that were read as a table, which knows their names."""
+        import pyarrow
+
+        return pyarrow.table({name: self.labels(name)[found[name]] for name in names})
+
     def feature(self, name: str, found: NDArray[Any]) -> NDArray[Any]:
         """Return the values of a column that was read: numbers if all are, else objects; None if missing."""
         if name in self._numbers:

@@ -487,7 +487,7 @@ GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "predictions": {"a": A, "b": B}}
         ({"predictions": [A, B]}, TypeError, "predictions"),
         ({"predictions": {"a": A}}, ValueError, "at least two"),
         ({"reduction": "mean"}, ValueError, "reduction must be"),
-        ({"labels": [0, 1]}, ValueError, "Pass pos_label instead"),
+        ({"labels": [0, 1, 2]}, ValueError, "both labels of a binary problem"),
         ({"reference": "c"}, ValueError, "reference"),
         ({"correction": "fdr"}, ValueError, "correction"),
         ({"n_resamples": 18}, ValueError, "n_resamples >= 19"),
@@ -661,5 +661,7 @@ def test_multilabel_targets():
     errors = [np.mean([cutoff_calibration_error(y[:, k], q[:, k]) for k in range(4)]) for q in (p, flat)]
     assert found.pairs[0].difference == pytest.approx(errors[0] - errors[1])
     assert found.best_set == ("true",)
+    each = {name: [np.column_stack([1 - a, a]) for a in q.T] for name, q in (("true", p), ("flat", flat))}
+    assert compare_pairs(y, each, **given) == found
     with pytest.raises(ValueError, match="needs mutually exclusive classes"):
         compare_pairs(y, {"true": p, "flat": flat}, **given, reduction="confidence")

@@ -218,8 +218,9 @@ def test_labels_and_columns():
     ]:
         with pytest.raises(ValueError, match=message):
             test.test(y_bad, p[few], **options)
-    with pytest.raises(ValueError, match="labels name the columns of y_proba"):
-        test.test(y[few], p[few, 0], labels=[0, 1])
+    assert test.test(y[few], p[few, 0], labels=[0, 1]).pvalue == test.test(y[few], p[few, 0]).pvalue
+    with pytest.raises(ValueError, match="labels must be both labels of a binary problem"):
+        test.test(y[few], p[few, 0], labels=[0, 1, 2])
     with pytest.raises(ValueError, match="sums to"):
         test.test(y, 2 * p / 3)
 

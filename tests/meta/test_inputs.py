@@ -5,13 +5,15 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
-from sklearn.datasets import make_classification
+from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.feature_selection import SelectFromModel
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -21,6 +23,7 @@ from sklearn.utils import get_tags
 
 from sklearn_calib import CalibratedClassifier
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
+from sklearn_calib.metrics import smooth_ece
 from tests._optional import pandas as pd
 from tests._optional import polars as pl
 
@@ -189,3 +192,25 @@ def test_frozen_classifiers_and_those_without_attributes():
     model = CalibratedClassifier(frozen, PlattCalibrator()).fit(X, Y)
     np.testing.assert_array_equal(model.coef_, frozen.coef_)
     assert not hasattr(CalibratedClassifier(GaussianNB(), PlattCalibrator()).fit(X, Y), "coef_")
+
+
+@pytest.mark.parametrize("wrap", [MultiOutputClassifier, OneVsRestClassifier, ClassifierChain])
+def test_each_label_of_a_multilabel_target_has_a_calibrator(wrap):
+    X, Y = make_multilabel_classification(120, 4, n_classes=2, random_state=0)
+    model = CalibratedClassifier(GaussianNB(), PlattCalibrator(), cv=3)
+    found = wrap(clone(model)).fit(X, Y).predict_proba(X)
+    first, second = clone(model).fit(X, Y[:, 0]), clone(model)
+    inputs = X
+    if wrap is ClassifierChain:
+        # the second model has the first label as a feature
+        inputs = np.column_stack([X, first.predict(X)])
+        second.fit(np.column_stack([X, Y[:, 0]]), Y[:, 1])
+    else:
+        second.fit(X, Y[:, 1])
+    expected = np.column_stack([first.predict_proba(X)[:, 1], second.predict_proba(inputs)[:, 1]])
+    if wrap is MultiOutputClassifier:
+        assert smooth_ece(Y, found) == smooth_ece(Y, expected)
+        found = np.column_stack([each[:, 1] for each in found])
+    np.testing.assert_allclose(found, expected)
+    with pytest.raises(ValueError, match=r"MultiOutputClassifier\(CalibratedClassifier\(\.\.\.\)\)"):
+        clone(model).fit(X, Y)

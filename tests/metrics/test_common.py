@@ -52,7 +52,7 @@ BAD_INPUT = [
     ({"y_proba": [0.1, None, 0.5]}, "y_proba"),
     ({"y_proba": np.full((3, 3), 1 / 3), "y_true": ["a", "b", "b"]}, "y_proba"),
     ({"y_proba": np.full((3, 3), 1 / 3), "pos_label": 1}, "pos_label"),
-    ({"labels": [0, 1]}, "labels"),
+    ({"labels": [0, 1, 2]}, "labels"),
     ({"reduction": "mean"}, "reduction"),
     ({"y_proba": [[0.5, 0.5], [0.2, 0.3], [0.5, 0.5]]}, "y_proba"),
     ({"y_proba": [[0.5, 0.5], [np.nan, 0.3], [0.5, 0.5]]}, "y_proba"),

@@ -116,6 +116,7 @@ def test_scorers_agree(case):
     assert scorer(model, X, labels, sample_weight=w) == pytest.approx(-expected, abs=1e-9)
 
 
+BINARY = {"y_true": [0, 1, 1], "y_proba": [0.1, 0.2, 0.3]}
 BAD_INPUT = [
     ({"reduction": "micro"}, "reduction"),
     ({"pos_label": 1}, "pos_label"),
@@ -128,8 +129,40 @@ BAD_INPUT = [
     ({"y_true": np.eye(3), "reduction": "confidence"}, "reduction='classwise'"),
     ({"y_true": np.eye(3), "labels": [0, 1, 2]}, "labels"),
     ({"y_true": np.eye(3), "pos_label": 1}, "pos_label"),
-    ({"y_true": [0, 1, 1], "y_proba": [0.1, 0.2, 0.3], "labels": [0, 1]}, "labels"),
+    ({"y_true": np.eye(3)[:, :2]}, r"y_true has shape \(3, 2\), one column per label"),
+    ({"y_true": np.where(np.eye(3) == 1, np.nan, 0)}, "lacks the label of row 0 and column 0"),
+    (
+        {"y_true": np.array([[0, 1, 0], [1, 0, None], [0, 0, 1]])},
+        "row 1 and column 2 .* one column at a time",
+    ),
+    ({"y_true": np.eye(3), "y_proba": [np.full((3, 2), 0.5), np.ones((3, 1))] * 2}, r"y_proba\[1\] has one"),
+    ({**BINARY, "labels": [0, 1, 2]}, "labels must be both labels of a binary problem"),
+    ({**BINARY, "labels": [1, 1]}, "labels must be both labels"),
+    ({**BINARY, "labels": [0, 1], "pos_label": 0}, "pos_label=0 contradicts labels=.0, 1."),
+    ({**BINARY, "labels": [0, 2]}, "y_true contains 1 at index 1, which is not in labels"),
 ]
+
+
+@every_metric
+def test_of_two_labels_the_last_is_positive(case):
+    codes, proba, _ = sample(2)
+    expected, reverse = case.call(codes, proba[:, 1]), case.call(codes, proba[:, 1], pos_label=0)
+    names = np.array(["no", "yes"])[codes]
+    for y, p in [(names, proba[:, 1]), (names, proba), (names[:, None], proba[:, 1])]:
+        assert case.call(y, p, labels=["no", "yes"]) == expected
+        assert case.call(y, p, labels=["yes", "no"], pos_label="no") == reverse
+    # a label that is missing
+    assert case.call(names[:1], proba[:1], labels=["no", "yes"]) == case.call(codes[:1], proba[:1, 1])
+
+
+@every_metric
+def test_a_list_with_an_array_for_each_label(case):
+    codes, proba, _ = sample(3)
+    y = (codes[:, np.newaxis] == np.arange(3)).astype(int)
+    expected = case.call(y, proba)
+    each = [np.column_stack([1 - p, p]) for p in proba.T]
+    assert case.call(y, each) == case.call(y, np.array(each)) == expected
+    assert case.call(y.astype(bool), tuple(each)) == expected
 
 
 @every_metric

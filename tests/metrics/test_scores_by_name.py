@@ -55,6 +55,20 @@ def test_scores_are_those_of_scikit_learn(name, forecast):
     assert estimate(1 - y, 1 - p, pos_label=1) == pytest.approx(expected(y, p), rel=1e-12)
 
 
+def test_labels_and_classes_are_averaged():
+    rng = np.random.default_rng(0)
+    for n_labels in (2, 3):
+        p = rng.dirichlet(np.ones(n_labels), 60)
+        y = (rng.random(p.shape) < p).astype(int)
+        for name, expected in NAMES.items():
+            found = inference.confidence_interval(y, p, metric=name, n_resamples=40, random_state=0).estimate
+            assert found == pytest.approx(np.mean([expected(y[:, k], p[:, k]) for k in range(n_labels)]))
+    classes = np.arange(60) % 3
+    area = np.mean([roc_auc_score(classes == k, p[:, k]) for k in range(3)])
+    found = inference.confidence_interval(classes, p, metric="roc_auc", n_resamples=40, random_state=0)
+    assert found.estimate == pytest.approx(area)
+
+
 def test_three_classes_and_a_class_that_is_missing():
     p = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]])
 

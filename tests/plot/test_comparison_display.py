@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer, load_iris, make_multilabel_classification
 from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib.inference import ModelComparison, ModelPair, ModelSummary, compare_models
@@ -150,6 +152,16 @@ def test_several_metrics(models):
     figure.draw_without_rendering()
     assert again.axes_ == list(axes[1:])
     assert not axes[0].has_data()
+
+
+def test_from_multilabel_estimators():
+    X, y = make_multilabel_classification(60, 4, n_classes=2, random_state=0)
+    models = {"one": OneVsRestClassifier(GaussianNB()), "list": MultiOutputClassifier(GaussianNB())}
+    models = {name: model.fit(X, y) for name, model in models.items()}
+    display = ComparisonDisplay.from_estimators(models, X, y, n_resamples=39)
+    (found,) = display.comparisons.values()
+    assert found.models[0].estimate == found.models[1].estimate
+    assert found.models[0].estimate == pytest.approx(smooth_ece(y, models["one"].predict_proba(X)))
 
 
 @pytest.mark.parametrize("many", [False, True])

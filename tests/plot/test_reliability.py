@@ -10,6 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, cross_val_predict, cross_validate
 from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_calib import metrics
 from sklearn_calib._validation import check_binary
@@ -462,12 +463,63 @@ def test_a_grid_of_seven():
     assert [ax.get_ylabel() != "" for ax in figure.axes] == [True, False, False, False] * 2
 
 
+def test_grid_of_models_and_classes_in_data_frames(classes):
+    y, proba = classes
+    models = {"a": pd.DataFrame(proba, columns=["bird", "cat", "dog"]), "b": np.full((len(y), 3), 1 / 3)}
+    displays = reliability_grid(y, models, show_legend=False, band=None)
+    assert [each.name for each in displays] == [f"{m}: {c}" for m in "ab" for c in ("bird", "cat", "dog")]
+    for display, alone in zip(displays, reliability_grid(y, proba, band=None), strict=False):
+        assert display.curve.error == alone.curve.error
+
+
+def test_grid_of_labels(forecast):
+    y, p = forecast
+    Y, P = np.column_stack([y, 1 - y]), np.column_stack([p, 1 - p**2])
+    each = [np.column_stack([1 - q, q]) for q in P.T]
+    for predictions in (P, each, {"m": each}):
+        displays = reliability_grid(Y, predictions, show_legend=False, band=None)
+        prefix = "m: " if isinstance(predictions, dict) else ""
+        assert [display.name for display in displays] == [f"{prefix}label 0", f"{prefix}label 1"]
+        for k, display in enumerate(displays):
+            assert display.curve.error == pytest.approx(metrics.smooth_ece(Y[:, k], P[:, k]))
+    named = reliability_grid(pd.DataFrame(Y, columns=["red", "big"]), P, show_legend=False, band=None)
+    assert [display.name for display in named] == ["label red", "label big"]
+
+
+def test_labels_of_two_classes(forecast):
+    y, p = forecast
+    words = np.array(["no", "yes"])[y]
+    display = ReliabilityDisplay.from_predictions(words, p, labels=["no", "yes"])
+    assert display.curve.error == metrics.smooth_ece(y, p)
+    assert display.ax_.get_xlabel() == "Predicted probability (yes)"
+    displays = reliability_grid(words, {"a": p, "b": p**2}, labels=["no", "yes"])
+    assert displays[0].curve.error == metrics.smooth_ece(y, p)
+    assert displays[0].ax_.get_ylabel() == "Observed frequency (yes)"
+    with pytest.raises(ValueError, match="pos_label='no' contradicts labels"):
+        ReliabilityDisplay.from_predictions(words, p, labels=["no", "yes"], pos_label="no")
+
+
+def test_several_classes_or_labels_name_the_grid(forecast):
+    y, p = forecast
+    columns = np.column_stack([p / 9] * 9 + [1 - p])
+    for proba in (columns, [np.column_stack([1 - p, p])] * 10):
+        with pytest.raises(ValueError, match=r"y_proba has shape \(300, 10\), .*reliability_grid"):
+            ReliabilityDisplay.from_predictions(9 * (1 - y), proba)
+    with pytest.raises(ValueError, match=r"y_true has shape \(300, 2\), .*reliability_grid"):
+        ReliabilityDisplay.from_predictions(columns[:, :2] > 0, columns[:, :2])
+    model = DecisionTreeClassifier(max_depth=2).fit(columns, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match=r"y has one column per label .* reliability_grid"):
+        ReliabilityDisplay.from_estimator(model, columns, np.column_stack([y, y]))
+
+
 def test_a_grid_needs_several_parts(forecast):
     y, p = forecast
     with pytest.raises(ValueError, match="predictions must have one column for each"):
         reliability_grid(y, p)
     with pytest.raises(ValueError, match="groups has 2 samples"):
         reliability_grid(y, p, groups=[1, 2])
+    with pytest.raises(ValueError, match="groups need the predictions of one model"):
+        reliability_grid(y, {"a": p, "b": p}, groups=y)
     with pytest.raises(ValueError, match="band must be one of"):
         reliability_grid(y, {"a": p}, band="belt")
     assert plt.get_fignums() == []

@@ -138,6 +138,36 @@ def test_columns_of_classes_are_named(tmp_path, no_class_intervals, capsys):
         assert message in refused(arguments, capsys)
 
 
+def test_several_columns_of_labels(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    p = rng.integers(1, 16, (60, 2)) / 16
+    y = (rng.random(p.shape) < p).astype(int)
+    rows = [f"{a},{'true' if b else 'false'},{c},{d}" for (a, b), (c, d) in zip(y, p, strict=True)]
+    path = write(tmp_path / "labels.csv", rows, "red,big,p1,p2")
+    given = [path, "--y", "red", "big", "--p", "p1", "p2"]
+    text = printed(given, capsys)
+    assert "120 predictions of 2 labels" in text
+    assert "Labels, worst first" in text
+    expected = calibration_report(y, p, n_resamples=20, name="labels.csv")
+    assert main(["report", *given, *FAST, "--json", str(tmp_path / "out.json")]) == 0
+    capsys.readouterr()
+    found = json.loads((tmp_path / "out.json").read_text("utf-8"))
+    assert found["pvalue"] == expected.pvalue
+    assert [part["name"] for part in found["classes"]] == ["red", "big"]
+    limits = tmp_path / "limits.toml"
+    limits.write_text("slope = [0.5, 2.0]")
+    main(["check", *given, "--requirements", str(limits), *FAST])
+    assert "slope in [0.5, 2.0], label big" in capsys.readouterr().out
+    for wrong, message in [
+        ([*given[:4], "--p", "p1"], "--y names 2 columns of labels, but --p 1"),
+        ([*given, "--labels", "a", "b"], "--labels and --pos-label are for one column of --y"),
+        ([*given, "--pos-label", "1"], "--labels and --pos-label are for one column of --y"),
+        ([path, "--y", "red", "red", "--p", "p1", "p2"], "--y names one twice"),
+        ([*given, "--group", "red"], "groups and features are not supported for multilabel targets"),
+    ]:
+        assert message in refused(["report", *wrong, *FAST], capsys)
+
+
 def test_text_labels_need_a_positive_class(tmp_path, forecast, capsys):
     y, p = forecast
     rows = [f"{'yes' if a else 'no'},{b},{bool(a)}" for a, b in zip(y, p, strict=True)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import log_loss
 
@@ -27,6 +28,7 @@ from sklearn_calib.inference._data_checks import contradiction_pvalue, largest_r
 from sklearn_calib.report import CalibrationReport, calibration_report
 from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import segment_words
+from tests._optional import pandas as pd
 from tests._references import holm
 from tests.report._page import checked
 
@@ -351,6 +353,92 @@ def test_without_significant_segments(one_measure, no_matplotlib):
     assert f'<h2>Segments</h2>\n<p class="soft small">{segment_words(report)}' in report.to_html()
     few = calibration_report([0, 1] * 10, [0.5] * 20, features=[1] * 20, n_resamples=20)
     assert few.segments.n_tested == 0
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    """Outcomes and too extreme predictions of two labels that depend on each other."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(2, 3, 80)
+    y = rng.random(80) < p
+    P = np.column_stack([p**1.5, np.where(y, 0.6, 0.4)])
+    return np.column_stack([y, rng.random(80) < P[:, 1]]).astype(int), P
+
+
+@pytest.mark.parametrize("kind", ["plain", "sampling", "frequency", "clusters"])
+def test_labels_are_tested_jointly_and_pairs_have_samples_as_clusters(kind, labelled, one_measure):
+    y, p = labelled
+    rng = np.random.default_rng(1)
+    given, pairs = {}, {"clusters": np.tile(np.arange(80), 2)}
+    rows = np.arange(80)
+    if kind == "sampling":
+        given = {"sample_weight": rng.uniform(0.5, 2, 80)}
+        pairs["sample_weight"] = np.tile(given["sample_weight"], 2)
+    elif kind == "frequency":
+        given = {"sample_weight": rng.integers(0, 3, 80), "weights": kind}
+        rows = np.repeat(rows, given["sample_weight"])
+        pairs = {"clusters": np.tile(np.arange(rows.size), 2)}
+    elif kind == "clusters":
+        given = {"clusters": np.arange(80) // 4}
+        pairs = {"clusters": np.tile(given["clusters"], 2)}
+    found = calibration_report(y, p, n_resamples=20, **given)
+    expected = calibration_report(y[rows].T.ravel(), p[rows].T.ravel(), n_resamples=20, **pairs)
+    assert (found.kind, found.n_samples) == ("multilabel", 2 * rows.size)
+    for line, other in zip(found.metrics, expected.metrics, strict=True):
+        assert line.reduction == "pairs"
+        np.testing.assert_allclose(
+            (line.value, line.lower, line.upper), (other.value, other.lower, other.upper)
+        )
+    assert [test.result.pvalue for test in found.tests[1:]] == [t.result.pvalue for t in expected.tests]
+    assert found.n_clusters == expected.n_clusters
+    joint = CutoffTest(n_resamples=199, random_state=0).test(y, p, **given)
+    assert found.pvalue == joint.pvalue
+    for part, tested in zip(found.classes, sorted(joint.scales, key=lambda each: each.label), strict=True):
+        k = int(part.name)
+        assert (part.pvalue, part.adjusted) == (tested.pvalue, tested.adjusted_pvalue)
+        assert part.n_events == y[rows, k].sum()
+        assert part.estimate == pytest.approx(
+            metrics.smooth_ece(y[:, k], p[:, k], sample_weight=given.get("sample_weight"))
+        )
+    assert np.isnan(found.dependence_pvalue)
+
+
+def test_words_of_a_multilabel_report(labelled, one_measure):
+    y, p = (np.tile(part, (3, 1)) for part in labelled)
+    each = [np.column_stack([1 - q, q]) for q in p.T]
+    report = calibration_report(y, each, n_resamples=20)
+    assert report.miscalibrated
+    text, page = str(report), report.to_html()
+    assert "480 predictions of 2 labels" in text
+    assert "Labels, worst first" in text
+    assert "Joint test:" not in text
+    assert "Joint cutoff test of all labels: p = 0.005" in " ".join(text.split())
+    assert "Miscalibrated when tested separately: label 0." in report.verdict
+    assert any(line.startswith("Label 0: the model underpredicts") for line in report.findings)
+    assert "MultiOutputClassifier(CalibratedClassifier(model, " in report.advice[1]
+    assert "<h2>Labels" in page
+    assert "Calibration curve of each label." in page
+    assert checked(page)
+
+
+def test_one_or_two_names_of_labels(labelled, one_measure):
+    y, p = labelled
+    table = pd.DataFrame(y, columns=["red", "big"])
+    assert [part.name for part in calibration_report(table, p, n_resamples=20).classes] == ["red", "big"]
+    with pytest.raises(ValueError, match="groups and features are not supported for multilabel targets"):
+        calibration_report(y, p, groups=y[:, 0])
+    words = np.array(["no", "yes"])[y[:, 0]]
+    report = calibration_report(words, p[:, 0], labels=["no", "yes"], n_resamples=20)
+    assert (report.positive, report.n_events) == ("yes", y[:, 0].sum())
+    assert report.metric("smooth_ece").estimate == pytest.approx(metrics.smooth_ece(y[:, 0], p[:, 0]))
+
+
+def test_multilabel_from_estimator(labelled, one_measure):
+    y, p = labelled
+    model = RandomForestClassifier(5, max_depth=2, random_state=0).fit(p, y)
+    report = CalibrationReport.from_estimator(model, p, y, n_resamples=20)
+    P = np.column_stack([q[:, 1] for q in model.predict_proba(p)])
+    assert report.metric("smooth_ece").estimate == pytest.approx(metrics.smooth_ece(y.ravel(), P.ravel()))
 
 
 def test_from_estimator(one_measure, no_class_intervals):

@@ -12,6 +12,7 @@ from scipy.stats import norm
 from sklearn_calib.inference import confidence_interval
 from sklearn_calib.metrics import calibration_summary, cutoff_calibration_error
 from sklearn_calib.report import CalibrationRequirements, RequirementResult, RequirementsResult
+from tests._optional import pandas as pd
 from tests._program import main
 from tests._samples import simulated, simulated_classes
 from tests._tiers import thorough
@@ -105,6 +106,33 @@ def test_metrics_are_judged_by_their_interval(reduction, sample):
         assert (result.outcome, result.n_samples) == (outcome, 100)
         found = result.estimate, result.corrected, result.lower, result.upper
         assert found == (expected.estimate, expected.corrected, expected.lower, expected.upper)
+
+
+def test_requirements_of_several_labels():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=(200, 2))
+    y = (rng.uniform(size=p.shape) < p**1.5).astype(int)
+    groups, few = np.arange(200) % 2, {"n_resamples": 20, "random_state": 1}
+    limits = {"slope": [0.9, 1.1], "smooth_ece": 0.01, "segment_difference": 0.1, "certificate": 0.05}
+    for proba in (p, [np.column_stack([1 - q, q]) for q in p.T]):
+        found = judged(limits, y, proba, groups=groups, **few)
+        names = [each.name for each in found]
+        assert names == ["slope"] * 2 + ["smooth_ece"] + ["segment_difference"] * 4 + ["certificate"] * 2
+        assert found[0].requirement == "slope in [0.9, 1.1], label 0"
+        assert found[4].requirement == "|observed - predicted| <= 0.1 in group 1, label 0"
+        alone = [judged(limits, y[:, k], p[:, k], groups=groups, **few) for k in range(2)]
+        for k, rows in ((0, [0, 3, 4, 7]), (1, [1, 5, 6, 8])):
+            expected = [each for each in alone[k] if each.name != "smooth_ece"]
+            for row, one in zip(rows, expected, strict=True):
+                assert (found[row].estimate, found[row].upper) == (one.estimate, one.upper)
+                assert found[row].outcome == one.outcome
+        assert found[2].estimate == pytest.approx(
+            confidence_interval(y, p, metric="smooth_ece", confidence=0.9, **few).corrected
+        )
+    named = judged({"slope": [0.9, 1.1]}, pd.DataFrame(y, columns=["red", "big"]), p, **few)
+    assert [each.requirement for each in named] == [f"slope in [0.9, 1.1], label {c}" for c in ("red", "big")]
+    with pytest.raises(ValueError, match="segment_difference needs groups"):
+        judged({"segment_difference": 0.1}, y, p, **few)
 
 
 def test_confidence_is_a_binary_problem():
@@ -407,7 +435,7 @@ class TestCommand:
         assert "none.toml" in capsys.readouterr().err
         self.toml.write_text("slope = [0.5, 1.5]", encoding="utf-8")
         assert main([*given, "g", "y", "--requirements", self.toml]) == 2
-        assert "for a binary target" in capsys.readouterr().err
+        assert "for a binary or a multilabel target" in capsys.readouterr().err
 
 
 UNIFORM, LOGIT_NORMAL = (lambda u: u), (lambda u: expit(1.5 * norm.ppf(u) - 1))

@@ -296,7 +296,8 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
             The positive class; None means 1 for labels in {0, 1} or {-1, 1}, else the greater label.
         labels : array-like of shape (K,) or None, default=None
             With three or more columns, their labels; required if ``y_true`` lacks a class, does not contain
-            integers from 0 to K - 1, and columns of a data frame are not named by the labels.
+            integers from 0 to K - 1, and columns of a data frame are not named by the labels. Of two classes,
+            the negative and the positive one.
 
         Returns
         -------
