@@ -317,11 +317,11 @@ def test_certificate_of_a_classifier(data):
     assert "approximate" in str(found)
     assert replace(found, note="") == plain
     several = CalibratedClassifier(LogisticRegression(), IsotonicCalibrator()).fit(X, y)
-    with pytest.raises(ValueError, match=r"5 are averaged.*ensemble=False, or calibrate FrozenEstimator"):
+    with pytest.raises(ValueError, match=r"a single classifier \(ensemble=False, or FrozenEstimator"):
         several.cutoff_certificate()
     for calibrator, shown in (("passthrough", "'passthrough'"), (LogisticRegression(), "LogisticRegression")):
         other = CalibratedClassifier(frozen, calibrator).fit(X[100:], y[100:])
-        with pytest.raises(ValueError, match=f"calibrator={shown} has no certificate"):
+        with pytest.raises(ValueError, match=f"needs a monotone binary calibrator.*that of the fit is {shown}"):
             other.cutoff_certificate()
     three = CalibratedClassifier(LogisticRegression(), TemperatureCalibrator(), ensemble=False).fit(X, y % 2)
     assert 0 < three.cutoff_certificate(random_state=0).upper <= 1

@@ -387,7 +387,7 @@ def test_labels_are_tested_jointly_and_pairs_have_samples_as_clusters(kind, labe
     for line, other in zip(found.metrics, expected.metrics, strict=True):
         assert line.reduction == "pairs"
         np.testing.assert_allclose(
-            (line.value, line.lower, line.upper), (other.value, other.lower, other.upper)
+            (line.estimate, line.lower, line.upper), (other.estimate, other.lower, other.upper)
         )
     assert [test.result.pvalue for test in found.tests[1:]] == [t.result.pvalue for t in expected.tests]
     assert found.n_clusters == expected.n_clusters
