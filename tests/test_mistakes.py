@@ -321,7 +321,9 @@ def test_certificate_of_a_classifier(data):
         several.cutoff_certificate()
     for calibrator, shown in (("passthrough", "'passthrough'"), (LogisticRegression(), "LogisticRegression")):
         other = CalibratedClassifier(frozen, calibrator).fit(X[100:], y[100:])
-        with pytest.raises(ValueError, match=f"needs a monotone binary calibrator.*that of the fit is {shown}"):
+        with pytest.raises(
+            ValueError, match=f"needs a monotone binary calibrator.*that of the fit is {shown}"
+        ):
             other.cutoff_certificate()
     three = CalibratedClassifier(LogisticRegression(), TemperatureCalibrator(), ensemble=False).fit(X, y % 2)
     assert 0 < three.cutoff_certificate(random_state=0).upper <= 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -45,7 +45,13 @@ class ForecastScorer(WeightedScorer, ABC):
     reduction: Reduction
 
     def __call__(
-        self, estimator: Any, X: Any, y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
+        self,
+        estimator: Any,
+        X: Any,
+        y_true: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> float:
         """Score a fitted estimator; greater is better.
 
@@ -59,6 +65,8 @@ class ForecastScorer(WeightedScorer, ABC):
             Labels; or an indicator matrix of zeros and ones for multilabel targets.
         sample_weight : array-like of shape (n,), default=None
             Weights.
+        groups : array-like of shape (n,), default=None
+            Groups, which are passed to the prediction method of the estimator.
 
         Returns
         -------
@@ -73,7 +81,9 @@ class ForecastScorer(WeightedScorer, ABC):
                 "classes. Leave one of the two at its default."
             )
         weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
-        return self._score(read_forecast(estimator, X, y_true, self.response_method, self.pos_label), weight)
+        metadata = {} if groups is None else {"groups": groups}
+        forecast = read_forecast(estimator, X, y_true, self.response_method, self.pos_label, metadata)
+        return self._score(forecast, weight)
 
     @abstractmethod
     def _score(self, forecast: Forecast, sample_weight: Array | None) -> float:
@@ -95,7 +105,12 @@ class ForecastScorer(WeightedScorer, ABC):
 
 
 def read_forecast(
-    estimator: Any, X: Any, y_true: ArrayLike, response_method: str | Sequence[str], pos_label: Any
+    estimator: Any,
+    X: Any,
+    y_true: ArrayLike,
+    response_method: str | Sequence[str],
+    pos_label: Any,
+    metadata: Mapping[str, Any],
 ) -> Forecast:
     """Predict with a fitted estimator, and find the column of each label by the estimator's classes."""
     names = [response_method] if isinstance(response_method, str) else list(response_method)
@@ -116,12 +131,12 @@ def read_forecast(
                 f"pos_label={pos_label!r} selects a class, but y_true has one column per label (multilabel). "
                 "Omit it, or score a model of that label."
             )
-        return _by_label(y, label_columns(method(X), classes))
+        return _by_label(y, label_columns(method(X, **metadata), classes))
     if y.ndim != 1:
         raise ValueError(f"y_true must have shape (n,), got shape {y.shape}. Pass one label per sample.")
     if several:
         raise ValueError("The estimator has several outputs, but y_true one column. Pass all columns.")
-    response = as_array(method(X), "the prediction of X")
+    response = as_array(method(X, **metadata), "the prediction of X")
     if response.shape[:1] != y.shape:
         raise ValueError(
             f"y_true has {y.shape[0]} samples but the prediction of X has shape {response.shape}. "

@@ -109,7 +109,7 @@ class MultiScorer(WeightedScorer, BaseEstimator):
             given = {name: routed[name].score for name in scorers}
         else:
             unweighted = [name for name, scorer in scorers.items() if not _accepts_weight(scorer)]
-            if params and unweighted:
+            if "sample_weight" in params and unweighted:
                 raise ValueError(
                     f"sample_weight was given but the scorers {unweighted} do not support it. Omit them, or "
                     "score without weights."

@@ -10,14 +10,21 @@ from sklearn_calib._compat import routing_enabled
 class WeightedScorer:
     """Base class of scorers with weights: scikit-learn derives no request from ``__call__``."""
 
-    def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
-        """Request sample weights for metadata routing.
+    def set_score_request(
+        self, *, sample_weight: bool | str | None = None, groups: bool | str | None = None
+    ) -> Self:
+        """Request sample weights, and groups for the prediction, for metadata routing.
 
         Parameters
         ----------
         sample_weight : bool, str or None
             True: requested. False: not requested. None: not requested, and an error if weights are given. A
             string: requested under that name.
+        groups : bool, str or None
+            The same for groups, which are passed to ``predict_proba`` of the estimator, such as a
+            :class:`~sklearn_calib.meta.CalibratedClassifier` with a
+            :class:`~sklearn_calib.calibrators.GroupCalibrator`; but with None groups are for others, such as
+            the splitter.
 
         Returns
         -------
@@ -30,12 +37,12 @@ class WeightedScorer:
                 "set_score_request needs metadata routing. Enable it by "
                 "sklearn.set_config(enable_metadata_routing=True)."
             )
-        self._metadata_request = self._request(sample_weight)
+        self._metadata_request = self._request(sample_weight, groups)
         return self
 
     def get_metadata_routing(self) -> Any:
         """Return the metadata request of this scorer."""
-        return get_routing_for_object(getattr(self, "_metadata_request", None) or self._request(None))
+        return get_routing_for_object(getattr(self, "_metadata_request", None) or self._request(None, None))
 
     @property
     def _score_func(self) -> Any:
@@ -50,8 +57,10 @@ class WeightedScorer:
         """Tell whether weights are supported; used by scikit-learn's searches when routing is not enabled."""
         return True
 
-    def _request(self, sample_weight: bool | str | None) -> Any:
+    def _request(self, sample_weight: bool | str | None, groups: bool | str | None) -> Any:
         request = MetadataRequest(owner=type(self).__name__)
         if self._accept_sample_weight():
             request.score.add_request(param="sample_weight", alias=sample_weight)
+        if groups is not None:
+            request.score.add_request(param="groups", alias=groups)
         return request

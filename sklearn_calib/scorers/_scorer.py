@@ -59,7 +59,8 @@ class CalibrationScorer(ForecastScorer):
     Notes
     -----
     Sample weights given to ``fit`` of a search are passed to the scorer; with metadata routing enabled, after
-    ``scorer.set_score_request(sample_weight=True)``.
+    ``scorer.set_score_request(sample_weight=True)``. ``set_score_request(groups=True)`` passes groups to the
+    prediction of the estimator; scorers of scikit-learn pass metadata to the metric only.
 
     Examples
     --------

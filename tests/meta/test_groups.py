@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 import sklearn
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import StratifiedKFold
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score, cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -18,6 +20,8 @@ from sklearn_calib.calibrators import (
     PlattCalibrator,
 )
 from sklearn_calib.meta import CalibratedClassifier
+from sklearn_calib.metrics import smooth_ece
+from sklearn_calib.scorers import CalibrationScorer, MultiScorer, get_scorer
 
 X, Y = make_classification(600, n_features=5, flip_y=0.3, random_state=0)
 GROUPS = np.array(["a", "b", "b", "c"])[np.random.default_rng(0).integers(0, 4, 600)]
@@ -98,6 +102,25 @@ def test_what_is_not_requested_is_an_error_that_says_so(routing):
         model = CalibratedClassifier(GaussianNB(), calibrator, cv=2).fit(X, Y)
         with pytest.raises(TypeError, match="groups"):
             model.predict(X, groups=GROUPS)
+
+
+def test_cross_validation_and_search_with_groups(routing):
+    model = CalibratedClassifier(GaussianNB(), grouped(), cv=3, ensemble=False)
+    scorer = get_scorer("neg_smooth_ece").set_score_request(groups=True)
+    proper = CalibrationScorer("log_loss").set_score_request(groups=True)
+    both = MultiScorer({"error": scorer, "loss": proper})
+    given = {"cv": KFold(2), "params": {"groups": GROUPS}}
+    scores = cross_val_score(model, X, Y, scoring=scorer, error_score="raise", **given)
+    found = cross_validate(model, X, Y, scoring=both, error_score="raise", **given)
+    for k, (train, test) in enumerate(KFold(2).split(X)):
+        fitted = clone(model).fit(X[train], Y[train], groups=GROUPS[train])
+        p = fitted.predict_proba(X[test], groups=GROUPS[test])[:, 1]
+        assert scores[k] == found["test_error"][k] == pytest.approx(-smooth_ece(Y[test], p))
+        assert found["test_loss"][k] == pytest.approx(-log_loss(Y[test], p))
+    grid = {"calibrator__calibrator": [PlattCalibrator(), None]}
+    search = GridSearchCV(model, grid, scoring=scorer, cv=KFold(2), error_score="raise")
+    search.fit(X, Y, groups=GROUPS)
+    assert search.cv_results_["mean_test_score"][1] == pytest.approx(scores.mean())
 
 
 def test_without_routing_groups_are_never_dropped():
