@@ -222,6 +222,7 @@ def test_the_penalty_is_chosen_by_cross_validation(make, monkeypatch):
 
 @pytest.mark.parametrize("make", CHOSEN)
 @pytest.mark.parametrize(("k", "n"), [(5, 30), pytest.param(40, 200, marks=pytest.mark.thorough)])
+@pytest.mark.filterwarnings("ignore:y has no sample of class")
 def test_few_rows_leave_about_temperature_scaling(make, k, n):
     """Forecasts that lack a temperature and nothing else: what is fitted to noise must stay small."""
     rng = np.random.default_rng(k)

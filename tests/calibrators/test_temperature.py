@@ -121,6 +121,7 @@ def test_scale_of_the_logits_is_found(factor):
     assert margin.temperature_ / factor == pytest.approx(reference.temperature_, rel=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:y has no sample of class")
 def test_a_class_without_weight_is_allowed():
     rng = np.random.default_rng(6)
     z, y = overconfident(200, 3, 2.0, rng)
