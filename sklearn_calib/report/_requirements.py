@@ -505,16 +505,13 @@ def outcome_of(
         outcome = projected = "fail"
     else:
         outcome, projected = "undecided", "fail"
-        given = np.array([found.lower, value, found.upper, low, high])
+        above, below = found.upper - value, value - found.lower
         with np.errstate(divide="ignore", invalid="ignore"):
-            # the interval of a ratio is symmetric in its logarithm
-            lower, middle, upper, low, high = np.log(given) if name == _RATIO else given
             # how much narrower the interval would have to be, on the sides that cross a limit
-            above, below = upper - middle, middle - lower
-            if low < middle < high:
-                ratio, projected = max(above / (high - middle), below / (middle - low)), "pass"
+            if low < value < high:
+                ratio, projected = np.maximum(above / (high - value), below / (value - low)), "pass"
             else:
-                ratio = max(below / (middle - high), above / (low - middle))
+                ratio = np.maximum(np.divide(below, value - high), np.divide(above, low - value))
         # or no estimate, or one at the limit
         if not 0.0 < ratio < _AT_LIMIT:
             ratio, projected = np.inf, "undecided"

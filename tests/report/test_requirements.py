@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.stats import binom, binomtest, norm
 
 from sklearn_calib.inference import confidence_interval
 from sklearn_calib.metrics import calibration_summary, cutoff_calibration_error
@@ -29,10 +29,9 @@ def judged(limits, y, p, **given):
 
 
 def ratio_interval(y, p):
-    """Return the ends of the 90% interval of O/E from the variance (1 - y) / O of its logarithm, and O/E."""
-    events = y.sum()
-    half = norm.ppf(0.95) * np.sqrt((1 - y.mean()) / events)
-    return *(events / p.sum() * np.exp([-half, half])), events / p.sum()
+    """Return the ends of the 90% interval of O/E, exact limits over the mean prediction, and O/E."""
+    exact = binomtest(int(y.sum()), y.shape[0]).proportion_ci(0.9, method="exact")
+    return exact.low / p.mean(), exact.high / p.mean(), y.sum() / p.sum()
 
 
 @pytest.mark.parametrize("name", ["slope", "intercept", "observed_over_expected"])
@@ -61,11 +60,11 @@ def test_lines_are_judged_by_their_interval(name, sample):
 
 
 def test_number_of_samples_that_decides_on_observed_over_expected():
-    """115 events where 100 are expected: the interval is symmetric in the logarithm."""
+    """115 events where 100 are expected."""
     limits = {"observed_over_expected": [0.0, 1.1]}
     (result,) = judged(limits, np.arange(1000) < 115, np.full(1000, 0.1))
     assert (result.outcome, result.projected_outcome) == ("undecided", "fail")
-    for factor, outcome in ((0.97, "undecided"), (1.03, "fail")):
+    for factor, outcome in ((0.95, "undecided"), (1.06, "fail")):
         n = round(factor * result.n_needed)
         (again,) = judged(limits, np.arange(n) < round(0.115 * n), np.full(n, 0.1))
         assert again.outcome == outcome
@@ -190,13 +189,22 @@ def test_extrapolated_size_by_hand():
 
 
 def test_what_a_sample_does_not_determine_is_undecided():
-    for name, y, p in (
-        ("slope", [1] * 3, [0.2, 0.3, 0.4]),
-        ("observed_over_expected", [0] * 50, [0.01] * 50),
-    ):
-        (result,) = judged({name: [0.9, 1.1]}, y, p)
-        assert (result.outcome, result.n_needed) == ("undecided", np.inf)
-        assert result.detail == f"not determined by {len(y)} samples"
+    (result,) = judged({"slope": [0.9, 1.1]}, [1] * 3, [0.2, 0.3, 0.4])
+    assert (result.outcome, result.n_needed) == ("undecided", np.inf)
+    assert result.detail == "not determined by 3 samples"
+
+
+@pytest.mark.parametrize(
+    ("rate", "ratio", "n"),
+    [(0.95, 0.8, 1), (0.95, 0.8, 5), (0.95, 0.8, 40), (0.98, 0.8, 60), (0.1, 0.8, 30), (0.1, 1.25, 200)],
+)
+def test_observed_over_expected_at_a_limit_passes_rarely(rate, ratio, n):
+    """Every number of events, with its probability."""
+    passing = 0.0
+    for k in range(n + 1):
+        (result,) = judged({"observed_over_expected": [0.8, 1.25]}, np.arange(n) < k, np.full(n, rate))
+        passing += binom.pmf(k, n, ratio * rate) * (result.outcome == "pass")
+    assert passing <= 0.05
 
 
 def test_the_outcome_of_all():
