@@ -207,6 +207,69 @@ def test_observed_over_expected_at_a_limit_passes_rarely(rate, ratio, n):
     assert passing <= 0.05
 
 
+# The population value of a score of equal predictions p, if an event has probability q.
+OF_EQUAL = {
+    "brier_score": lambda p, q: q * (1 - p) ** 2 + (1 - q) * p**2,
+    "log_loss": lambda p, q: -q * np.log(p) - (1 - q) * np.log1p(-p),
+    "refinement_loss": lambda p, q: q * (1 - q),
+    "net_benefit": lambda p, q: 2 * q - 1 if p >= 0.5 else 0.0,
+    "area_under_risk_coverage": lambda p, q: q if p < 0.5 else 1 - q,
+    "certificate": lambda p, q: abs(q - p),
+}
+
+
+@pytest.mark.parametrize("name", OF_EQUAL)
+@pytest.mark.parametrize("n", [1, 2, 10, thorough(5), thorough(40)])
+def test_a_violated_limit_passes_rarely(name, n):
+    """Every number of events, with its probability, where the value is just beyond a limit."""
+    for p in (0.03, 0.6):
+        for q in (0.1, 0.3, 0.8):
+            value = OF_EQUAL[name](p, q)
+            limits = [[-9.0, value - 1e-6], [value + 1e-6, 9.0]]
+            for limit in [value - 1e-6] if name == "certificate" else limits:
+                passing = 0.0
+                for k in range(n + 1):
+                    (found,) = judged({name: limit}, np.arange(n) < k, np.full(n, p), n_resamples=20)
+                    passing += binom.pmf(k, n, q) * (found.outcome == "pass")
+                assert passing <= 0.0501, (p, q, limit)
+
+
+def test_scores_of_few_samples_of_an_outcome_are_undecided():
+    (none,) = judged({"brier_score": [0.0, 0.05]}, [0, 0], [0.02, 0.03])
+    assert none.outcome == "undecided"
+    assert none.requirement == "brier_score in [0.0, 0.05], 0 samples of the rarer outcome"
+    assert np.isinf(none.n_needed)
+    assert none.detail.endswith("; more samples would show that it passes")
+    # nine events of sixty, ranked without an error: the range of the AUC of any outcomes is [0, 1]
+    y, p = np.arange(60) >= 51, np.linspace(0.01, 0.9, 60)
+    (few,) = judged({"roc_auc": [0.8, 1.0]}, y, p)
+    assert (few.outcome, few.lower, few.n_needed) == ("undecided", 1.0, 67)
+    (enough,) = judged({"roc_auc": [0.8, 1.0]}, np.arange(60) >= 50, p)
+    assert enough.outcome == "pass"
+    # with no event in 1000 samples, whichever of them could be events, the score is below .02
+    (decided,) = judged({"brier_score": [0.0, 0.02]}, np.zeros(1000), np.tile([0.01, 0.1], 500))
+    assert decided.outcome == "pass"
+    y, p = np.repeat([0, 1, 2], [20, 20, 9]), np.full((49, 3), 1 / 3)
+    with pytest.warns(UserWarning, match="has only 9 samples"):
+        (classes,) = judged({"brier_score": [0.0, 0.9]}, y, p)
+    assert (classes.outcome, classes.n_needed) == ("undecided", np.ceil(490 / 9))
+
+
+@pytest.mark.parametrize("weights", [None, "sampling", "frequency"])
+def test_score_of_equal_outcomes_is_that_of_the_exact_limit(weights):
+    p, w = np.array([0.1, 0.3, 0.2, 0.4]), np.array([1.0, 2.0, 3.0, 4.0])
+    given, size, share = {}, 4.0, np.ones(4)
+    if weights:
+        given, share = {"sample_weight": w, "weights": weights}, w
+        size = 10.0 if weights == "frequency" else 100 / 30
+    rate = 1 - 0.05 ** (1 / size)
+    # events where they are predicted
+    mean = rate * np.average((1 - p) ** 2, weights=share * p) + (1 - rate) * np.average(p**2, weights=share)
+    (found,) = judged({"brier_score": [0.0, 0.3]}, np.zeros(4), p, **given)
+    assert found.upper == pytest.approx(mean, rel=1e-9)
+    assert found.upper > found.estimate == pytest.approx(np.average(p**2, weights=share))
+
+
 def test_the_outcome_of_all():
     def result(*outcomes):
         lines = (RequirementResult("slope", "slope", each, 1, 0, 2, 9, 20) for each in outcomes)
