@@ -48,8 +48,8 @@ from sklearn_calib.metrics._summary import IntervalEstimate
 _MULTIPLES = (*np.arange(0.0, 1.5, 0.125), *np.outer(2.0 ** np.arange(6), (1.5, 2.0)).ravel())
 # Samples of the predictions for the bias of a population value.
 _MOST_RESAMPLED = 25
-# Bootstrap intervals of fewer samples of a class come with a warning.
-_FEWEST_EVENTS = 10
+#: Intervals of scores from fewer samples of a class come with a warning, and do not decide.
+FEWEST_EVENTS = 10
 # A search begins between the first of these, and goes on to later ones while it must.
 _FIRST_STEPS = (0, 8, 13, 15, 17, 19, 21, 23)
 
@@ -181,6 +181,11 @@ def confidence_interval(
     docs/intervals.md has the reasons, sampling weights, multiclass and multilabel targets, and the paths of
     some metrics.
 
+    **Scores.** The interval of a binary problem contains the metric for the event rates between their exact
+    limits (Clopper and Pearson; with weights or clusters at the effective number of samples), that is of the
+    sample with its events weighted by one number and its other samples by another. So it has a length if all
+    outcomes are equal, or all losses.
+
     **Normal.** The ends are the mean :math:`\pm z` standard errors; with C clusters, the standard error is
     that of the sums over clusters, and z the quantile of Student's t distribution with C - 1 degrees of
     freedom.
@@ -233,10 +238,10 @@ def confidence_interval(
     else:
         bound = bind_metric(metric, checked, resolved, pool=not bootstrap, population=True)
         sample, rng = bound.sample, np.random.default_rng(seed)
-        if bootstrap and sample.rarest < _FEWEST_EVENTS:
+        if bootstrap and sample.rarest < FEWEST_EVENTS:
             warn_user(
                 f"The rarer class has only {sample.rarest:g} samples. Intervals of metrics that are not "
-                f"calibration errors are too short with fewer than {_FEWEST_EVENTS}; use more samples."
+                f"calibration errors are too short with fewer than {FEWEST_EVENTS}; use more samples."
             )
         if method == "auto" and (loss := loss_of(metric)):
             problem: Any = checked
@@ -290,9 +295,7 @@ class SharedIntervals:
             mean = mean_loss(loss, self.sample, None, 1.0 - self.confidence)
             return replace(_normal(mean, self.confidence), **self.weight_fields)
         if not declaration(metric).calibration_error:
-            bound = SampleMetric(
-                metric, self.grouped, weighted=self.sample.w is not None, w=self.sample.sampling_weights
-            )
+            bound = self.score(metric)
             rng = np.random.default_rng(self.seed)
             return replace(_bootstrap(bound, self.confidence, self.n_resamples, rng), **self.weight_fields)
         populations = self._affordable(metric)
@@ -302,6 +305,12 @@ class SharedIntervals:
             return interval
         weights = {} if self.sample.w is None else {"sample_weight": self.sample.w}
         return replace(interval, estimate=float(metric(self.sample.y, self.sample.p, **weights)))
+
+    def score(self, metric: Metric) -> SampleMetric:
+        """Return a metric that is not a calibration error, on the samples."""
+        return SampleMetric(
+            metric, self.grouped, weighted=self.sample.w is not None, w=self.sample.sampling_weights
+        )
 
     def null(self, metric: Metric) -> NullDistribution:
         """Return the null distribution."""
@@ -358,6 +367,9 @@ def _bootstrap(
         ends = np.quantile(draws, [alpha / 2, 1 - alpha / 2], method="weibull")
         if sample.clusters is not None:
             ends = estimate + sample.clusters.widening(alpha) * (ends - estimate)
+        if isinstance(bound, SampleMetric) and not bound.is_error:
+            least, most = bound.at_exact_rates(confidence)
+            ends = np.array([min(least, ends[0]), max(most, ends[1])])
     low, high = ends.tolist()
     dependence = dependence_of(sample.clusters, sample.sampled_probability)
     return ConfidenceInterval(

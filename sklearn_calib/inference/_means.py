@@ -8,11 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm, t
 
+from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample
-from sklearn_calib.inference._sample_metric import Metric
+from sklearn_calib.inference._sample_metric import Metric, at_event_rates
 from sklearn_calib.metrics._metric_kernel import MeanLoss, declaration
 from sklearn_calib.metrics._reductions import class_samples
+from sklearn_calib.metrics._scores import mean_of_outcomes
+from sklearn_calib.metrics._summary import event_rate_limits
 
 
 class Mean(NamedTuple):
@@ -41,15 +44,15 @@ def half_width(sample: BinarySample | ClassSample, values: Array, alpha: float) 
 
 
 def mean_of(
-    sample: BinarySample | ClassSample, values: Array, expected: Array, alpha: float, least: float = 0.0
+    sample: BinarySample | ClassSample, values: Array, expected: Array, alpha: float, most: float
 ) -> Mean:
-    """Return the mean of ``values``, one for each sample, with an interval that ends at ``least``."""
+    """Return the mean of ``values``, one for each sample, with an interval from 0 to ``most``."""
     value, centre = (float(np.average(each, weights=sample.w)) for each in (values, expected))
     if not np.isfinite(value):
         # a loss that was infinite has a positive probability
         return Mean(value, value, value, centre)
     half = half_width(sample, values - value, alpha)
-    return Mean(value, max(least, value - half), value + half, centre)
+    return Mean(value, max(0.0, value - half), min(most, value + half), centre)
 
 
 def loss_of(metric: Metric) -> MeanLoss | None:
@@ -65,10 +68,12 @@ def mean_loss(
 ) -> Mean:
     """Return the mean of a loss over checked samples; of the binary problems of a reduction, if there is one.
 
-    The classes are averaged in each sample, so that their dependence counts.
+    The classes are averaged in each sample, so that their dependence counts. The interval of one binary
+    problem contains the means for the exact limits of the event rate.
     """
     if isinstance(problem, ClassSample) and reduction is None:
-        return mean_of(problem, loss.of_classes(problem.p, problem.y), loss.expected(problem.p), alpha)
+        values, expected = loss.of_classes(problem.p, problem.y), loss.expected(problem.p)
+        return mean_of(problem, values, expected, alpha, loss.largest)
     first: BinarySample | ClassSample
     if isinstance(problem, list):
         parts, first = problem, problem[0]
@@ -82,4 +87,11 @@ def mean_loss(
     values, expected = (
         np.mean([of(part) for part in parts], axis=0) for of in (loss.of_sample, loss.expected_of_sample)
     )
-    return mean_of(first, values, expected, alpha)
+    found = mean_of(first, values, expected, alpha, 0.5 * loss.largest)
+    if len(parts) > 1 or not np.isfinite(found.estimate):
+        return found
+    grouped = group_sample(parts[0])
+    evaluate = mean_of_outcomes(*loss.of_outcomes(grouped.prob), grouped.total)
+    rates = np.array(event_rate_limits(grouped, 1.0 - alpha))
+    low, high = np.sort(evaluate(*at_event_rates(grouped, rates))).tolist()
+    return found._replace(lower=min(low, found.lower), upper=max(high, found.upper))

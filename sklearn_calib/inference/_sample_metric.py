@@ -18,6 +18,7 @@ from sklearn_calib.metrics._metric_kernel import (
     bind_kernel,
     value_of_groups,
 )
+from sklearn_calib.metrics._summary import event_rate_limits
 
 Metric = Callable[..., float]
 
@@ -25,6 +26,8 @@ Metric = Callable[..., float]
 _FEWEST_POOLED = 1 << 13
 # Size of a sample that represents a population: the most samples that metrics count exactly.
 _POPULATION = 2.0**53
+# Number of event rates between their exact limits, and of the samples of which one is the finest fraction.
+_RATES, _FRACTION = 9, 1000.0
 
 
 def reduced_once(metric: Metric) -> Metric:
@@ -81,6 +84,23 @@ def check_weights_count(metric: Metric, grouped: GroupedOutcomes) -> None:
             f"metric does not use sample_weight as numbers of samples: it is {weighted:.6g} for weights of 1 "
             f"to 101, and {repeated:.6g} if the samples are repeated as often. {advice}"
         )
+
+
+def at_event_rates(grouped: GroupedOutcomes, rates: Array) -> tuple[Array, Array]:
+    """Return weights and weights of positives, (groups, r), of the sample with other event rates.
+
+    These are shifts of the log-odds of an event: events are weighted by one number, other samples by another.
+    If no sample has an outcome, the predictions tell where it would be.
+    """
+    of_outcomes = []
+    for observed, chance in (
+        (grouped.positives, grouped.prob),
+        (grouped.weight - grouped.positives, 1.0 - grouped.prob),
+    ):
+        found = next(each for each in (observed, grouped.weight * chance, grouped.weight) if each.any())
+        of_outcomes.append(found / found.sum())
+    events, others = (np.outer(*pair) for pair in zip(of_outcomes, (rates, 1.0 - rates), strict=True))
+    return grouped.total * (events + others), grouped.total * events
 
 
 def pooled_for_kernel(bound: BoundKernel, grouped: GroupedOutcomes) -> GroupedOutcomes:
@@ -163,6 +183,41 @@ class SampleMetric:
                 for rows, events in zip(counts.T, positives.T, strict=True)
             ]
         )
+
+    def _exact_rates(self, confidence: float) -> Array:
+        """Return event rates between their exact limits, with the one of most uncertain outcomes."""
+        low, high = event_rate_limits(self.sample, confidence)
+        return np.append(np.linspace(low, high, _RATES), np.clip(0.5, low, high))
+
+    def at_exact_rates(self, confidence: float) -> tuple[float, float]:
+        """Return the least and greatest metric for event rates between their exact limits."""
+        return self._range(*at_event_rates(self.sample, self._exact_rates(confidence)))
+
+    def extremes(self, confidence: float) -> tuple[float, float]:
+        """Return the same for any outcomes with these rates.
+
+        They are in the order of the predictions, or in the reverse order.
+        """
+        weight, total = self.sample.weight[:, np.newaxis], self.sample.total
+        events, until = total * self._exact_rates(confidence), np.cumsum(weight, axis=0)
+        positives = [np.clip(events - before, 0.0, weight) for before in (until - weight, total - until)]
+        low, high = zip(*(self._range(weight, each) for each in positives), strict=True)
+        return min(low), max(high)
+
+    def _range(self, count: Array, positives: Array) -> tuple[float, float]:
+        """Return the least and greatest metric of samples that may be fractions, where it is defined."""
+        if self._evaluate is None and not self.weighted:
+            # whole samples, of many copies of few
+            copies = np.ceil(_FRACTION / self.sample.total)
+            others, positives = (
+                np.diff(np.rint(copies * np.cumsum(each, axis=0)), axis=0, prepend=0.0)
+                for each in (count - positives, positives)
+            )
+            count = others + positives
+        # rounding errors of sums must not leave the range of the metric
+        values = np.round(self.values(count, positives), 12)
+        values = values[~np.isnan(values)]
+        return float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
 
     def resampled_populations(self, truth: Array, count: Array) -> Array:
         """Return the metric of populations in which the predictions have the counts (groups, r)."""

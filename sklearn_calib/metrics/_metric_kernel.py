@@ -32,12 +32,14 @@ class MeanLoss:
     """A metric that is the mean of a loss over the samples.
 
     ``of_outcomes(p)`` returns the losses of the outcomes 0 and 1, ``of_classes(p, codes)`` those of classes,
-    and ``expected(p)`` the expected ones of classes if the probabilities, of shape (n, K), are right.
+    and ``expected(p)`` the expected ones of classes if the probabilities, of shape (n, K), are right. They
+    are at most ``largest``, those of outcomes at most half of it.
     """
 
     of_outcomes: Callable[[Array], tuple[Array, Array]]
     of_classes: Callable[[Array, NDArray[np.int64]], Array]
     expected: Callable[[Array], Array]
+    largest: float
 
     def of_sample(self, sample: Any) -> Array:
         """Return the loss of each sample of a binary problem."""

@@ -39,7 +39,7 @@ def squared_distances(p: NDArray[Any], codes: NDArray[np.int64]) -> Array:
     return np.asarray(np.einsum("ij,ij->i", gap, gap))
 
 
-def _mean_of(loss_of_0: Array, loss_of_1: Array, n_samples: float) -> Evaluate:
+def mean_of_outcomes(loss_of_0: Array, loss_of_1: Array, n_samples: float) -> Evaluate:
     """Return the mean loss, from the loss of either outcome at each distinct prediction."""
     losses = loss_of_0, loss_of_1
     finite = [np.where(np.isinf(loss), 0.0, loss) for loss in losses]
@@ -55,12 +55,12 @@ def _mean_of(loss_of_0: Array, loss_of_1: Array, n_samples: float) -> Evaluate:
 
 
 BRIER = MeanLoss(
-    lambda p: (p**2, (1.0 - p) ** 2), squared_distances, lambda p: 1.0 - np.einsum("ij,ij->i", p, p)
+    lambda p: (p**2, (1.0 - p) ** 2), squared_distances, lambda p: 1.0 - np.einsum("ij,ij->i", p, p), 2.0
 )
-LOG = MeanLoss(_log_losses_of_outcomes, log_losses, lambda p: -xlogy(p, p).sum(axis=1))
+LOG = MeanLoss(_log_losses_of_outcomes, log_losses, lambda p: -xlogy(p, p).sum(axis=1), np.inf)
 
 
-@MetricKernel(lambda prob, n_samples: _mean_of(*BRIER.of_outcomes(prob), n_samples), _loss=BRIER)
+@MetricKernel(lambda prob, n_samples: mean_of_outcomes(*BRIER.of_outcomes(prob), n_samples), _loss=BRIER)
 def brier_score(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -72,7 +72,7 @@ def brier_score(
     return _mean_loss(BRIER, check_problem(y_true, y_proba, sample_weight, pos_label, None))
 
 
-@MetricKernel(lambda prob, n_samples: _mean_of(*LOG.of_outcomes(prob), n_samples), _loss=LOG)
+@MetricKernel(lambda prob, n_samples: mean_of_outcomes(*LOG.of_outcomes(prob), n_samples), _loss=LOG)
 def log_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,

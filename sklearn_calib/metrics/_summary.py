@@ -21,6 +21,7 @@ from sklearn_calib._core._grouping import (
 )
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import TIE
+from sklearn_calib._core._proportion import clopper_pearson
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._core._smooth_logistic import smooth_frequency
 from sklearn_calib._docs import shared_docs
@@ -68,8 +69,8 @@ class IntervalEstimate:
 class CalibrationSummary(FrameMixin):
     """Calibration in the large, calibration intercept and slope, and a smooth calibration curve.
 
-    The ``method`` of intervals is "profile", "sandwich" with clusters or sampling weights, and of
-    ``observed_over_expected`` without these "log-normal".
+    The ``method`` of intervals is "profile", "sandwich" with clusters or sampling weights, and
+    "Clopper-Pearson" of ``observed_over_expected``.
 
     Attributes
     ----------
@@ -327,17 +328,34 @@ def _robust_margin(
     return float(stdtrit(max(1.0 / (number @ fraction**2) - 1.0, 1.0), ndtr(z)) * error)
 
 
-def _ratio(
-    events: float, total: float, expected: float, z: float, inflation: float | None
-) -> IntervalEstimate:
-    """Return observed over expected, with an interval from the normal approximation of its logarithm."""
-    method = "log-normal" if inflation is None else "sandwich"
-    if expected == 0.0 or events == 0.0:
-        value = 0.0 if expected > 0.0 else np.nan
-        return IntervalEstimate(value, value, np.nan if np.isnan(value) else np.inf, method)
-    value = events / expected
-    factor = float(np.exp(z * (inflation or 1.0) * np.sqrt((1.0 - events / total) / events)))
-    return IntervalEstimate(value, value / factor, value * factor, method)
+def _effective_size(grouped: GroupedOutcomes, intercept: IntervalEstimate, z: float) -> float:
+    """Return the number of independent samples whose number of events is as variable (Korn and Graubard).
+
+    ``intercept`` is the calibration in the large, with its sandwich interval.
+    """
+    if not intercept.upper > intercept.lower:
+        # outcomes that are all equal do not show their dependence: the number of units
+        unit, _, weight, _, number = _units(grouped)
+        of_unit = np.bincount(unit, weight)
+        return float((number @ of_unit) ** 2 / (number @ of_unit**2))
+    data = LogitOutcomes(grouped.uncertain())
+    alone = data.standard_errors(data.fit_intercept())[0]
+    size = grouped.total * (2.0 * z * alone / (intercept.upper - intercept.lower)) ** 2
+    by_class = grouped.design is not None and grouped.design.class_weights is not None
+    # events of smaller weights, as of case-control samples, are more than their weight
+    return size if by_class else min(size, grouped.samples.total)
+
+
+def event_rate_limits(
+    grouped: GroupedOutcomes, confidence: float, intercept: IntervalEstimate | None = None
+) -> tuple[float, float]:
+    """Return the exact limits of the event rate; with weights or clusters, at the effective size."""
+    size, rate = grouped.total, float(grouped.positives.sum()) / grouped.total
+    if (grouped.clusters or grouped.design) is not None:
+        z = -float(ndtri((1.0 - confidence) / 2.0))
+        size = _effective_size(grouped, intercept or _lines(grouped.uncertain(), z)[0], z)
+    low, high = clopper_pearson(np.array(rate * size), np.array(size), 0.5 * (1.0 - confidence))
+    return float(low), float(high)
 
 
 @shared_docs
@@ -384,16 +402,17 @@ def calibration_summary(
     those of exactly 0 or 1 have infinite log-odds, see docs/inputs.md. They are not determined (NaN) if all
     outcomes are equal, the slope also if all predictions are equal or under perfect separation. Their
     intervals are those of the profile likelihood; of more than 4096 distinct predictions, that of bins of
-    neighbours, moved to the estimates. The interval of O/E is
-    :math:`O/E \cdot \exp(\pm z \sqrt{(1 - \bar y)/O})` for O events with frequency :math:`\bar y`; without
-    events it is [0, infinity). With clusters, or sampling weights, in which case each sample is a cluster of
-    its own, standard errors are those of the sandwich estimator CR3 [4]_,
+    neighbours, moved to the estimates. The interval of O/E is the exact interval of the event probability
+    (Clopper and Pearson) over the mean prediction. With clusters, or sampling weights, in which case each
+    sample is a cluster of its own, standard errors are those of the sandwich estimator CR3 [4]_,
 
     .. math:: \Bigl(\sum_c \bigl[\psi_c / (1 - h_c)\bigr]^2\Bigr)^{1/2},
 
     with :math:`\psi_c` the first-order influence of cluster c on the estimate and :math:`h_c` its fraction of
     the information, and quantiles are those of Student's t distribution with :math:`1 / \sum_c h_c^2 - 1`
-    degrees of freedom; the interval of O/E is scaled as that of the intercept is.
+    degrees of freedom. The interval of O/E is then that of the effective number of samples [5]_: the one
+    for which the interval of the intercept would be as wide without clusters and weights, and the number of
+    clusters, by weight, if all outcomes are equal.
 
     The smooth curve is a logistic regression on a natural cubic spline of logit(p), whose five knots lie
     at the quantiles .05, .275, .5, .725 and .95 of the predictions [3]_ (fewer if these are tied). A
@@ -413,6 +432,8 @@ def calibration_summary(
     .. [3] F. E. Harrell (2015). Regression Modeling Strategies, 2nd edition. Springer. Section 2.4.
     .. [4] R. M. Bell and D. F. McCaffrey (2002). Bias reduction in standard errors for linear regression with
        multi-stage samples. Survey Methodology 28.
+    .. [5] E. L. Korn and B. I. Graubard (1998). Confidence intervals for proportions with small expected
+       number of positive counts estimated from survey data. Survey Methodology 24.
 
     Examples
     --------
@@ -449,20 +470,13 @@ class Recalibrations:
 def recalibration_intervals(grouped: GroupedOutcomes, confidence: float) -> Recalibrations:
     """Return observed over expected, intercept for slope 1, slope, and intercept with that slope."""
     z = -float(ndtri((1.0 - confidence) / 2.0))
-    uncertain = grouped.uncertain()
-    intercept, slope, slope_intercept = _lines(uncertain, z)
-    inflation = None
-    if (grouped.clusters or grouped.design) is not None:
-        inflation = 1.0
-        if intercept.upper > intercept.lower:
-            # the design effect of the number of events, as for the intercept
-            error = LogitOutcomes(uncertain)
-            alone = error.standard_errors(error.fit_intercept())[0]
-            inflation = (intercept.upper - intercept.lower) / (2.0 * z * alone)
-            # weights that are smaller for events, as of case-control samples, make it smaller than 1
-            inflation = inflation if grouped.clusters is None else max(1.0, inflation)
-    events, expected = float(grouped.positives.sum()), float(grouped.weight @ grouped.prob)
-    ratio = _ratio(events, grouped.total, expected, z, inflation)
+    intercept, slope, slope_intercept = _lines(grouped.uncertain(), z)
+    predicted, observed = grouped.frequencies()
+    ratio = _UNKNOWN
+    if predicted > 0.0:
+        limits = event_rate_limits(grouped, confidence, intercept)
+        low, high = (limit / predicted for limit in limits)
+        ratio = IntervalEstimate(observed / predicted, low, high, "Clopper-Pearson")
     return Recalibrations(ratio, intercept, slope, slope_intercept)
 
 

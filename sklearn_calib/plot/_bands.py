@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, ndtri
+from scipy.special import ndtri
 
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._typing import Array
@@ -131,18 +131,6 @@ def _zero(x: Array, gap: Array, i: int) -> float:
     """Return where the line from (x[i], gap[i]) to the next point is zero."""
     fraction = gap[i] / (gap[i] - gap[i + 1])
     return float(x[i] + fraction * (x[i + 1] - x[i]))
-
-
-def clopper_pearson(events: Array, trials: Array, risk: float | Array) -> tuple[Array, Array]:
-    """Return the exact one-sided bounds of a probability, each with error probability at most ``risk``.
-
-    The lower one is the root q of P(Bin(trials, q) >= events) = risk, a quantile of the beta distribution,
-    which is also defined for fractional numbers.
-    """
-    others = trials - events
-    lower = betaincinv(np.where(events > 0, events, 1.0), others + 1.0, risk)
-    upper = 1.0 - betaincinv(np.where(others > 0, others, 1.0), events + 1.0, risk)
-    return np.where(events > 0, lower, 0.0), np.where(others > 0, upper, 1.0)
 
 
 def wilson_interval(frequency: Array, size: Array, confidence: float) -> tuple[Array, Array]:

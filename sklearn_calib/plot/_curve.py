@@ -17,6 +17,7 @@ from sklearn_calib._core._grouping import (
     weighting,
 )
 from sklearn_calib._core._isotonic import fit_isotonic
+from sklearn_calib._core._proportion import clopper_pearson
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
@@ -29,12 +30,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.metrics import ScoreDecomposition
 from sklearn_calib.metrics._decomposition import decompose
-from sklearn_calib.plot._bands import (
-    ReliabilityBand,
-    clopper_pearson,
-    equivalent_trials,
-    pointwise_band,
-)
+from sklearn_calib.plot._bands import ReliabilityBand, equivalent_trials, pointwise_band
 from sklearn_calib.plot._monotone_band import monotone_band, squared_weights
 from sklearn_calib.plot._simulated import SimulatedOutcomes
 from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, moved, shown_range

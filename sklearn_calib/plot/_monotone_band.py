@@ -24,8 +24,9 @@ import numpy as np
 
 from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._core._proportion import clopper_pearson
 from sklearn_calib._typing import Array
-from sklearn_calib.plot._bands import ReliabilityBand, clopper_pearson
+from sklearn_calib.plot._bands import ReliabilityBand
 
 # Bins per n^(1/3): the mean width of bands is flat around 4.5, from a hundred samples to a million.
 _BINS = 4.5

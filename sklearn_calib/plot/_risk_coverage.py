@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core._proportion import clopper_pearson
 from sklearn_calib._core._weights import kish_size
 from sklearn_calib._html import number_text
 from sklearn_calib._typing import Weights
@@ -21,7 +22,6 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.metrics import RiskCoverageCurve, risk_coverage_curve
 from sklearn_calib.metrics._reductions import Reduction
-from sklearn_calib.plot._bands import clopper_pearson
 from sklearn_calib.plot._estimator import DisplayMixin
 from sklearn_calib.plot._matplotlib import draw_curve, draw_marks, legend_below, thinned, unless_drawn
 

@@ -50,7 +50,7 @@ from sklearn_calib.inference import (
 )
 from sklearn_calib.inference._data_checks import contradiction_pvalue
 from sklearn_calib.inference._intervals import SharedIntervals
-from sklearn_calib.inference._means import Mean, half_width, mean_loss, mean_of
+from sklearn_calib.inference._means import Mean, half_width, mean_loss
 from sklearn_calib.inference._null_distribution import null_distribution_of
 from sklearn_calib.inference._regions import scan_regions
 from sklearn_calib.inference._sample_metric import SampleMetric
@@ -67,7 +67,7 @@ from sklearn_calib.metrics import (
 )
 from sklearn_calib.metrics._decomposition import decompose
 from sklearn_calib.metrics._scores import BRIER, LOG
-from sklearn_calib.metrics._summary import summarize
+from sklearn_calib.metrics._summary import event_rate_limits, summarize
 
 Step = Callable[[str], Any]
 _NAN = float("nan")
@@ -352,11 +352,20 @@ class _Normal:
         values = slope[np.searchsorted(grouped.prob, sample.p)] * (sample.y - sample.p)
         return half_width(sample, values - np.average(values, weights=sample.w), self.alpha)
 
-    def mean(self, key: str, name: str, found: Mean, slope: Array) -> ReportMetric:
-        """Return a mean, of which ``slope`` is the difference between the values for the two outcomes."""
+    def mean(
+        self,
+        key: str,
+        name: str,
+        found: Mean,
+        slope: Array,
+        limits: tuple[float, float],
+        method: str = "normal",
+    ) -> ReportMetric:
+        """Return a mean with ``limits``; ``slope`` is the difference between the values for both outcomes."""
         centre, around = found.expected, self.null_half_width(slope)
-        ends = found.lower, found.upper, centre, centre - around, centre + around
-        return ReportMetric(key, name, found.estimate, *ends, corrected=found.estimate, method="normal")
+        low, high = np.clip([centre - around, centre + around], *limits).tolist()
+        ends = found.lower, found.upper, centre, low, high
+        return ReportMetric(key, name, found.estimate, *ends, corrected=found.estimate, method=method)
 
     def recalibration(self, summary: CalibrationSummary) -> list[ReportMetric]:
         """Return observed / expected frequency, intercept and slope.
@@ -382,14 +391,15 @@ class _Normal:
             if around > 1e-12 * information:
                 of_slope = self.null_half_width(centred) * total / around
         lines = []
-        for key, name, ideal, width, least in (
-            ("observed_over_expected", "observed / expected frequency", 1.0, of_ratio, 0.0),
-            ("intercept", "calibration intercept (slope 1)", 0.0, of_intercept, -np.inf),
-            ("slope", "calibration slope", 1.0, of_slope, -np.inf),
+        most = grouped.total / expected if expected > 0.0 else _NAN
+        for key, name, ideal, width, limits in (
+            ("observed_over_expected", "observed / expected frequency", 1.0, of_ratio, (0.0, most)),
+            ("intercept", "calibration intercept (slope 1)", 0.0, of_intercept, (-np.inf, np.inf)),
+            ("slope", "calibration slope", 1.0, of_slope, (-np.inf, np.inf)),
         ):
-            found, low = getattr(summary, key), float(np.maximum(least, ideal - width))
+            found, (low, high) = getattr(summary, key), np.clip([ideal - width, ideal + width], *limits)
             ends = found.lower, found.upper
-            numbers = found.estimate, *ends, ideal, low, ideal + width
+            numbers = found.estimate, *ends, ideal, float(low), float(high)
             lines.append(ReportMetric(key, name, *numbers, corrected=found.estimate, method=found.method))
         return lines
 
@@ -464,13 +474,21 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
             metrics.append(_error(key, name, metric, shared))
     del shared
     alpha, p = 1.0 - budget.confidence, grouped.prob
-    normal, residual = _Normal(sample, grouped, alpha), sample.y - sample.p
-    difference = mean_of(sample, residual, np.zeros_like(residual), alpha, least=-np.inf)
+    normal, (predicted, observed) = _Normal(sample, grouped, alpha), grouped.frequencies()
+    low, high = event_rate_limits(grouped, budget.confidence)
+    difference = Mean(observed - predicted, low - predicted, high - predicted, 0.0)
     metrics += [
-        normal.mean("observed_minus_expected", "observed - expected frequency", difference, np.ones_like(p)),
+        normal.mean(
+            "observed_minus_expected",
+            "observed - expected frequency",
+            difference,
+            np.ones_like(p),
+            (-predicted, 1.0 - predicted),
+            "Clopper-Pearson",
+        ),
         *normal.recalibration(summary),
-        normal.mean("brier", "Brier score", mean_loss(BRIER, sample, None, alpha), 1.0 - 2.0 * p),
-        normal.mean("log_loss", "log loss", mean_loss(LOG, sample, None, alpha), logit(p)),
+        normal.mean("brier", "Brier score", mean_loss(BRIER, sample, None, alpha), 1.0 - 2.0 * p, (0.0, 1.0)),
+        normal.mean("log_loss", "log loss", mean_loss(LOG, sample, None, alpha), logit(p), (0.0, np.inf)),
         *(
             ReportMetric(f"brier_{part}", f"{part} (Brier score)", value, corrected=value)
             for part, value in (("discrimination", brier.discrimination), ("uncertainty", brier.uncertainty))
@@ -482,7 +500,6 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     residual_pvalue = _after_recalibration(sample, summary, budget)
     step("regions of predictions")
     regions = scan_regions(grouped, budget.confidence, budget.n_draws, budget.generator)
-    predicted, observed = grouped.frequencies()
     support = weight_fields(sample, grouped.clusters, grouped.sampled_probability)
     samples = grouped.samples
     return {

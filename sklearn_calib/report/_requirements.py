@@ -35,7 +35,7 @@ from sklearn_calib._validation import (
     samples_of_groups,
     seed_of,
 )
-from sklearn_calib.inference._intervals import SharedIntervals, confidence_interval
+from sklearn_calib.inference._intervals import FEWEST_EVENTS, SharedIntervals, confidence_interval
 from sklearn_calib.inference._populations import shifted
 from sklearn_calib.inference._sample_metric import reduced_once
 from sklearn_calib.inference._sample_table import SampleTable, check_table
@@ -43,9 +43,9 @@ from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric, metric_names
 from sklearn_calib.metrics._reductions import label_names
-from sklearn_calib.metrics._summary import IntervalEstimate, recalibration_intervals
+from sklearn_calib.metrics._summary import IntervalEstimate, event_rate_limits, recalibration_intervals
 from sklearn_calib.report._numbers import Budget
-from sklearn_calib.report._words import one_line
+from sklearn_calib.report._words import one_line, sample_words
 
 _RATIO = "observed_over_expected"
 _SUMMARY = ("slope", "intercept", _RATIO)
@@ -75,7 +75,8 @@ class RequirementResult:
         Number of samples; for a segment those of its group.
     n_needed : float
         If undecided, the number of samples needed to decide if the estimate remained the same; infinite
-        if the estimate is at the limit or not determined. NaN if the outcome is decided.
+        if the estimate is at the limit or not determined, or if an outcome of a score did not occur. NaN if
+        the outcome is decided.
     projected_outcome : {"pass", "fail", "undecided"}
         The outcome to be expected of ``n_needed`` samples; ``outcome`` if it is decided.
     corrected : float
@@ -108,10 +109,11 @@ class RequirementResult:
         found = f"{value} {interval}, n = {self.n_samples:,.0f}"
         if self.outcome != "undecided":
             return found
-        if np.isinf(self.n_needed):
+        if self.projected_outcome == "undecided":
             return f"{found}; the estimate is at the limit"
         shown = "passes" if self.projected_outcome == "pass" else "fails"
-        return f"{found}; about {float(f'{self.n_needed:.2g}'):,.0f} samples would show that it {shown}"
+        needed = "more" if np.isinf(self.n_needed) else f"about {float(f'{self.n_needed:.2g}'):,.0f}"
+        return f"{found}; {needed} samples would show that it {shown}"
 
 
 @shared_docs
@@ -380,8 +382,11 @@ class CalibrationRequirements:
             else:
                 metric = as_metric(name)
                 # samples of the confidence are not to be reduced again
-                found = shared.interval(metric if reduction is None else reduced_once(metric))
-                results.append(_metric_result(name, limit, found, reduction, grouped.samples.total))
+                metric = metric if reduction is None else reduced_once(metric)
+                few = _is_score(name) and grouped.rarest < FEWEST_EVENTS
+                extremes = shared.score(metric).extremes(budget.confidence) if few else (-np.inf, np.inf)
+                given_limits = name, limit, shared.interval(metric), reduction
+                results.append(_metric_result(*given_limits, grouped.samples.total, grouped.rarest, extremes))
                 continue
             results.append(outcome_of(name, text, found, low, high, grouped.samples.total))
         return RequirementsResult(tuple(results), self.alpha, grouped.samples.total, **weighting(sample))
@@ -441,18 +446,43 @@ class CalibrationRequirements:
                 reduction=reduction,
                 labels=labels,
             )
-            results.append(_metric_result(name, limit, found, reduction, sample.total))
+            results.append(_metric_result(name, limit, found, reduction, sample.total, sample.rarest))
         return RequirementsResult(tuple(results), self.alpha, sample.total, **weighting(sample))
 
 
 def _metric_result(
-    name: str, limit: Any, found: Any, reduction: str | None, n_samples: float
+    name: str,
+    limit: Any,
+    found: Any,
+    reduction: str | None,
+    n_samples: float,
+    rarest: float,
+    extremes: tuple[float, float] = (-np.inf, np.inf),
 ) -> RequirementResult:
-    """Compare the interval of a metric with its limits."""
+    """Compare the interval of a metric with its limits.
+
+    That of a score is too short with few samples of the rarer outcome, of which there are ``rarest``: then
+    ``extremes``, the range of the score for any outcomes, must decide.
+    """
     of = name if reduction is None else f"{name} ({reduction})"
-    if _is_score(name):
-        return outcome_of(name, f"{of} in [{limit[0]}, {limit[1]}]", found, limit[0], limit[1], n_samples)
-    return outcome_of(name, f"{of} <= {limit}", found, -np.inf, limit, n_samples)
+    if not _is_score(name):
+        return outcome_of(name, f"{of} <= {limit}", found, -np.inf, limit, n_samples)
+    low, high = limit
+    text = f"{of} in [{low}, {high}]"
+    result = outcome_of(name, text, found, low, high, n_samples)
+    if rarest >= FEWEST_EVENTS:
+        return result
+    ends = min(found.lower, extremes[0]), max(found.upper, extremes[1])
+    exact = IntervalEstimate(found.estimate, *ends)
+    if outcome_of(name, text, exact, low, high, n_samples).outcome != "undecided":
+        return result
+    needed = np.ceil(n_samples * FEWEST_EVENTS / rarest) if rarest else np.inf
+    return replace(
+        result,
+        requirement=f"{text}, {sample_words(rarest)} of the rarer outcome",
+        outcome="undecided",
+        n_needed=float(np.fmax(result.n_needed, needed)),
+    )
 
 
 def _is_score(name: str) -> bool:
@@ -490,8 +520,11 @@ def _certificate(
     The corrected value is 0 if the error is below its asymptotic mean under calibration: the range of
     Brownian motion on [0, 1] has mean (8 / pi)**.5.
     """
-    value = cutoff_of_groups(grouped)
+    value, (_, observed) = cutoff_of_groups(grouped), grouped.frequencies()
+    low, high = event_rate_limits(grouped, 1.0 - 2.0 * alpha)
     margin = bootstrap_margin(small, 1.0 - alpha, budget.n_draws, budget.generator)
+    # of few events, bootstrap samples are too much alike
+    margin = max(margin, high - observed, observed - low)
     expected = float(np.sqrt(8.0 / np.pi * grouped.variance.sum())) / grouped.total
     ends = max(value - margin, 0.0), value + margin
     return _Corrected(value, *ends, _MARGIN, value if value > expected else 0.0)
@@ -529,16 +562,13 @@ def outcome_of(
         outcome = projected = "fail"
     else:
         outcome, projected = "undecided", "fail"
-        given = np.array([found.lower, value, found.upper, low, high])
+        above, below = found.upper - value, value - found.lower
         with np.errstate(divide="ignore", invalid="ignore"):
-            # the interval of a ratio is symmetric in its logarithm
-            lower, middle, upper, low, high = np.log(given) if name == _RATIO else given
             # how much narrower the interval would have to be, on the sides that cross a limit
-            above, below = upper - middle, middle - lower
-            if low < middle < high:
-                ratio, projected = max(above / (high - middle), below / (middle - low)), "pass"
+            if low < value < high:
+                ratio, projected = np.maximum(above / (high - value), below / (value - low)), "pass"
             else:
-                ratio = max(below / (middle - high), above / (low - middle))
+                ratio = np.maximum(np.divide(below, value - high), np.divide(above, low - value))
         # or no estimate, or one at the limit
         if not 0.0 < ratio < _AT_LIMIT:
             ratio, projected = np.inf, "undecided"

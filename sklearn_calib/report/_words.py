@@ -220,8 +220,8 @@ def verdict(report: ReportNumbers) -> Verdict:
         f"{number(error.expected)} is expected under perfect calibration ({level} quantile "
         f"{number(error.null_upper)}){noise}. {test}: {p}. {of_classes}The error is graded small "
         f"if the confidence interval ends below {number(tiny)}, large if it begins above {number(small)} "
-        f"(10% and 20% of the frequency of the rarer outcome, at most {_TINY:g} and {_SMALL:g}), else "
-        "moderate."
+        f"(10% and 20% of the frequency of the rarer outcome, at most {_TINY:g} and {_SMALL:g}), moderate if "
+        "it lies between; else the interval is all that is known of it."
     )
     parts = report.significant_parts
     named = " and ".join(
@@ -231,6 +231,8 @@ def verdict(report: ReportNumbers) -> Verdict:
     )
     if report.is_significant(report.pvalue):
         grade = "small" if error.upper < tiny else "large" if error.lower > small else "moderate"
+        if error.lower < tiny <= error.upper or error.lower <= small < error.upper:
+            grade = f"between {number(error.lower)} and {number(error.upper)}"
         also = f" Miscalibrated when tested separately: {named}." if named else ""
         title = f"Miscalibrated ({p}); the error is {grade}.{also}"
         return Verdict("slight" if grade == "small" and not named else "off", title, numbers)
@@ -546,7 +548,9 @@ def expected_words(report: ReportNumbers) -> str:
         f"{sample_words(report.n_samples)} the expected {_error_name(report).replace('Smooth', 'smooth')} of "
         f"a perfectly calibrated model is {number(error.expected)}: do not interpret smaller differences "
         "between models, and compare errors of samples of different sizes only relative to their expected "
-        "values. Quadrupling the sample size roughly halves it."
+        "values. Quadrupling the sample size roughly halves it. A corrected value is not the estimate less "
+        "the expected value, since noise adds less to a large error than to none: it is the error of a model "
+        "whose samples have this estimate on average."
     )
 
 

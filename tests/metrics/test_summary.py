@@ -7,7 +7,7 @@ import pytest
 from scipy.interpolate import BSpline
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.stats import binom, binomtest, norm
 from scipy.stats import t as student_t
 
 from sklearn_calib._core._grouping import group_outcomes
@@ -281,9 +281,8 @@ def test_large_and_scaled():
     assert found.observed_minus_expected == pytest.approx(repeated.mean() - q.mean())
     ratio = found.observed_over_expected
     assert ratio.estimate == pytest.approx(repeated.sum() / q.sum())
-    error = math.sqrt((1 - repeated.mean()) / repeated.sum())
-    assert math.log(ratio.upper / ratio.estimate) == pytest.approx(norm.ppf(0.975) * error)
-    assert ratio.estimate**2 == pytest.approx(ratio.upper * ratio.lower)
+    exact = binomtest(int(repeated.sum()), repeated.shape[0]).proportion_ci(method="exact")
+    assert (ratio.lower, ratio.upper) == pytest.approx((exact.low / q.mean(), exact.high / q.mean()))
     brier = np.mean((repeated - q) ** 2)
     assert found.brier == pytest.approx(brier)
     assert found.scaled_brier == pytest.approx(1 - brier / np.var(repeated))
@@ -296,7 +295,10 @@ def test_borders():
     assert math.isnan(found.intercept.estimate)
     assert math.isnan(found.slope.estimate)
     assert math.isnan(found.scaled_brier)
-    assert (found.observed_over_expected.estimate, found.observed_over_expected.upper) == (0.0, math.inf)
+    ratio = found.observed_over_expected
+    assert (ratio.estimate, ratio.lower) == (0.0, 0.0)
+    # no event in three samples: the probability that has .975 of one or more, over the mean prediction .3
+    assert ratio.upper == pytest.approx((1 - 0.025 ** (1 / 3)) / 0.3)
     assert "slope                not determined" in str(found)
     # separated: an intercept, no slope; the curve is finite
     found = calibration_summary([0, 0, 1, 1], [0.1, 0.2, 0.6, 0.7])
@@ -373,6 +375,47 @@ def test_predictions_of_0_and_1_do_not_change_intercept_and_slope():
         certain = calibration_summary([0, 1] * 20, [0, 1, 1, 1] * 10)
     assert str(certain.slope) == str(certain.intercept) == "not determined"
     assert certain.ici == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(("prob", "n"), [(0.95, 1), (0.95, 30), (0.98, 60), (0.05, 12), (0.5, 7)])
+def test_interval_of_observed_over_expected_covers_calibrated_predictions(prob, n):
+    """Every number of events, with its probability."""
+    coverage = 0.0
+    for k in range(n + 1):
+        ratio = calibration_summary(np.arange(n) < k, np.full(n, prob)).observed_over_expected
+        coverage += binom.pmf(k, n, prob) * (ratio.lower <= 1 <= ratio.upper)
+    assert coverage >= 0.95
+
+
+def test_events_alone_are_as_many_as_their_units():
+    y, p = np.ones(12, dtype=int), np.full(12, 0.9)
+    weight, clusters = np.arange(1.0, 13), np.repeat(np.arange(4), 3)
+    kish = weight.sum() ** 2 / (weight @ weight)
+    with pytest.warns(UserWarning, match="clusters"):
+        in_clusters = calibration_summary(y, p, clusters=clusters)
+    weighted = calibration_summary(y, p, sample_weight=weight)
+    for found, size in ((calibration_summary(y, p), 12), (in_clusters, 4), (weighted, kish)):
+        ratio = found.observed_over_expected
+        # all events: the probability p with p**size = .025
+        assert (ratio.lower, ratio.upper) == pytest.approx((0.025 ** (1 / size) / 0.9, 1 / 0.9))
+
+
+@pytest.mark.parametrize("kind", ["clusters", "weights"])
+def test_dependent_events_are_fewer(kind):
+    """Samples and weights that are repeated in clusters have the interval of as many clusters, about."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.2, 0.8, 400)
+    y = (rng.random(400) < p).astype(int)
+    alone = calibration_summary(y, p).observed_over_expected
+    if kind == "clusters":
+        y, p, given = np.tile(y, 5), np.tile(p, 5), {"clusters": np.tile(np.arange(400), 5)}
+        size = 400.0
+    else:
+        weight = np.where(rng.random(400) < 0.5, 1.0, 9.0)
+        given, size = {"sample_weight": weight}, weight.sum() ** 2 / (weight @ weight)
+    ratio = calibration_summary(y, p, **given).observed_over_expected
+    wider = (ratio.upper - ratio.lower) / (alone.upper - alone.lower)
+    assert wider == pytest.approx((400 / size) ** 0.5, rel=0.1)
 
 
 def test_ratio_of_a_case_control_sample_has_the_precision_of_its_cases():

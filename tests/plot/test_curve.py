@@ -9,9 +9,10 @@ from scipy.special import expit, logit
 from scipy.stats import binomtest
 from sklearn.isotonic import IsotonicRegression
 
+from sklearn_calib._core._proportion import clopper_pearson
 from sklearn_calib._validation import BinarySample, check_binary
 from sklearn_calib.metrics import expected_calibration_error, score_decomposition, smooth_ece_result
-from sklearn_calib.plot._bands import clopper_pearson, wilson_interval
+from sklearn_calib.plot._bands import wilson_interval
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._smooth_curve import KernelWindow
 from tests._samples import simulated

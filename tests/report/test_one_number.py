@@ -67,7 +67,7 @@ def test_slope_intercept_and_ratio(kind):
     robust = kind not in ("unweighted", "frequency")
     for name, required, text in zip(LINES, checked.results, shown, strict=False):
         expected = getattr(summary, name)
-        method = "sandwich" if robust else "log-normal" if name == LINES[2] else "profile"
+        method = "Clopper-Pearson" if name == LINES[2] else "sandwich" if robust else "profile"
         assert expected.method == required.method == report.metric(name).method == method
         assert numbers(getattr(report.summary, name)) == numbers(expected)
         assert numbers(report.metric(name)) == pytest.approx(numbers(expected), rel=1e-12)

@@ -75,11 +75,9 @@ def test_clinical_lines_are_those_of_the_summary(forecast, report):
         assert (line.estimate, line.lower, line.upper) == (estimate.estimate, estimate.lower, estimate.upper)
     difference = report.metric("observed_minus_expected")
     assert difference.estimate == pytest.approx(summary.observed_minus_expected)
-    residual = forecast[0] - forecast[1]
-    half = 1.959964 * residual.std() / np.sqrt(600)
-    np.testing.assert_allclose(
-        [difference.lower, difference.upper], [residual.mean() - half, residual.mean() + half], rtol=1e-6
-    )
+    ratio, predicted = summary.observed_over_expected, forecast[1].mean()
+    ends = [predicted * (end - 1) for end in (ratio.lower, ratio.upper)]
+    np.testing.assert_allclose([difference.lower, difference.upper], ends, rtol=1e-6)
 
 
 @pytest.mark.parametrize("score", ["brier", "log_loss"])
@@ -637,8 +635,8 @@ def test_sampling_weights(one_measure):
     residual, total, z = w * (y - p), w.sum(), norm.isf(0.025)
     line = report.metric("observed_minus_expected")
     gap = residual.sum() / total
-    half = z * np.sqrt(np.sum((w * (y - p - gap)) ** 2)) / total
-    assert [line.estimate, line.upper] == pytest.approx([gap, gap + half])
+    ratio, predicted = report.metric("observed_over_expected"), np.average(p, weights=w)
+    assert [line.estimate, line.upper] == pytest.approx([gap, predicted * (ratio.upper - 1)])
     assert line.null_upper == pytest.approx(z * np.sqrt(np.sum(w**2 * p * (1 - p))) / total)
     slope = report.metric("slope")
     x, v = np.log(p / (1 - p)), p * (1 - p)

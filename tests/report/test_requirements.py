@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.stats import binom, binomtest, norm
 
 from sklearn_calib.inference import confidence_interval
 from sklearn_calib.metrics import calibration_summary, cutoff_calibration_error
@@ -30,10 +30,9 @@ def judged(limits, y, p, **given):
 
 
 def ratio_interval(y, p):
-    """Return the ends of the 90% interval of O/E from the variance (1 - y) / O of its logarithm, and O/E."""
-    events = y.sum()
-    half = norm.ppf(0.95) * np.sqrt((1 - y.mean()) / events)
-    return *(events / p.sum() * np.exp([-half, half])), events / p.sum()
+    """Return the ends of the 90% interval of O/E, exact limits over the mean prediction, and O/E."""
+    exact = binomtest(int(y.sum()), y.shape[0]).proportion_ci(0.9, method="exact")
+    return exact.low / p.mean(), exact.high / p.mean(), y.sum() / p.sum()
 
 
 @pytest.mark.parametrize("name", ["slope", "intercept", "observed_over_expected"])
@@ -62,11 +61,11 @@ def test_lines_are_judged_by_their_interval(name, sample):
 
 
 def test_number_of_samples_that_decides_on_observed_over_expected():
-    """115 events where 100 are expected: the interval is symmetric in the logarithm."""
+    """115 events where 100 are expected."""
     limits = {"observed_over_expected": [0.0, 1.1]}
     (result,) = judged(limits, np.arange(1000) < 115, np.full(1000, 0.1))
     assert (result.outcome, result.projected_outcome) == ("undecided", "fail")
-    for factor, outcome in ((0.97, "undecided"), (1.03, "fail")):
+    for factor, outcome in ((0.95, "undecided"), (1.06, "fail")):
         n = round(factor * result.n_needed)
         (again,) = judged(limits, np.arange(n) < round(0.115 * n), np.full(n, 0.1))
         assert again.outcome == outcome
@@ -217,13 +216,85 @@ def test_extrapolated_size_by_hand():
 
 
 def test_what_a_sample_does_not_determine_is_undecided():
-    for name, y, p in (
-        ("slope", [1] * 3, [0.2, 0.3, 0.4]),
-        ("observed_over_expected", [0] * 50, [0.01] * 50),
-    ):
-        (result,) = judged({name: [0.9, 1.1]}, y, p)
-        assert (result.outcome, result.n_needed) == ("undecided", np.inf)
-        assert result.detail == f"not determined by {len(y)} samples"
+    (result,) = judged({"slope": [0.9, 1.1]}, [1] * 3, [0.2, 0.3, 0.4])
+    assert (result.outcome, result.n_needed) == ("undecided", np.inf)
+    assert result.detail == "not determined by 3 samples"
+
+
+@pytest.mark.parametrize(
+    ("rate", "ratio", "n"),
+    [(0.95, 0.8, 1), (0.95, 0.8, 5), (0.95, 0.8, 40), (0.98, 0.8, 60), (0.1, 0.8, 30), (0.1, 1.25, 200)],
+)
+def test_observed_over_expected_at_a_limit_passes_rarely(rate, ratio, n):
+    """Every number of events, with its probability."""
+    passing = 0.0
+    for k in range(n + 1):
+        (result,) = judged({"observed_over_expected": [0.8, 1.25]}, np.arange(n) < k, np.full(n, rate))
+        passing += binom.pmf(k, n, ratio * rate) * (result.outcome == "pass")
+    assert passing <= 0.05
+
+
+# The population value of a score of equal predictions p, if an event has probability q.
+OF_EQUAL = {
+    "brier_score": lambda p, q: q * (1 - p) ** 2 + (1 - q) * p**2,
+    "log_loss": lambda p, q: -q * np.log(p) - (1 - q) * np.log1p(-p),
+    "refinement_loss": lambda p, q: q * (1 - q),
+    "net_benefit": lambda p, q: 2 * q - 1 if p >= 0.5 else 0.0,
+    "area_under_risk_coverage": lambda p, q: q if p < 0.5 else 1 - q,
+    "certificate": lambda p, q: abs(q - p),
+}
+
+
+@pytest.mark.parametrize("name", OF_EQUAL)
+@pytest.mark.parametrize("n", [1, 2, 10, thorough(5), thorough(40)])
+def test_a_violated_limit_passes_rarely(name, n):
+    """Every number of events, with its probability, where the value is just beyond a limit."""
+    for p in (0.03, 0.6):
+        for q in (0.1, 0.3, 0.8):
+            value = OF_EQUAL[name](p, q)
+            limits = [[-9.0, value - 1e-6], [value + 1e-6, 9.0]]
+            for limit in [value - 1e-6] if name == "certificate" else limits:
+                passing = 0.0
+                for k in range(n + 1):
+                    (found,) = judged({name: limit}, np.arange(n) < k, np.full(n, p), n_resamples=20)
+                    passing += binom.pmf(k, n, q) * (found.outcome == "pass")
+                assert passing <= 0.0501, (p, q, limit)
+
+
+def test_scores_of_few_samples_of_an_outcome_are_undecided():
+    (none,) = judged({"brier_score": [0.0, 0.05]}, [0, 0], [0.02, 0.03])
+    assert none.outcome == "undecided"
+    assert none.requirement == "brier_score in [0.0, 0.05], 0 samples of the rarer outcome"
+    assert np.isinf(none.n_needed)
+    assert none.detail.endswith("; more samples would show that it passes")
+    # nine events of sixty, ranked without an error: the range of the AUC of any outcomes is [0, 1]
+    y, p = np.arange(60) >= 51, np.linspace(0.01, 0.9, 60)
+    (few,) = judged({"roc_auc": [0.8, 1.0]}, y, p)
+    assert (few.outcome, few.lower, few.n_needed) == ("undecided", 1.0, 67)
+    (enough,) = judged({"roc_auc": [0.8, 1.0]}, np.arange(60) >= 50, p)
+    assert enough.outcome == "pass"
+    # with no event in 1000 samples, whichever of them could be events, the score is below .02
+    (decided,) = judged({"brier_score": [0.0, 0.02]}, np.zeros(1000), np.tile([0.01, 0.1], 500))
+    assert decided.outcome == "pass"
+    y, p = np.repeat([0, 1, 2], [20, 20, 9]), np.full((49, 3), 1 / 3)
+    with pytest.warns(UserWarning, match="has only 9 samples"):
+        (classes,) = judged({"brier_score": [0.0, 0.9]}, y, p)
+    assert (classes.outcome, classes.n_needed) == ("undecided", np.ceil(490 / 9))
+
+
+@pytest.mark.parametrize("weights", [None, "sampling", "frequency"])
+def test_score_of_equal_outcomes_is_that_of_the_exact_limit(weights):
+    p, w = np.array([0.1, 0.3, 0.2, 0.4]), np.array([1.0, 2.0, 3.0, 4.0])
+    given, size, share = {}, 4.0, np.ones(4)
+    if weights:
+        given, share = {"sample_weight": w, "weights": weights}, w
+        size = 10.0 if weights == "frequency" else 100 / 30
+    rate = 1 - 0.05 ** (1 / size)
+    # events where they are predicted
+    mean = rate * np.average((1 - p) ** 2, weights=share * p) + (1 - rate) * np.average(p**2, weights=share)
+    (found,) = judged({"brier_score": [0.0, 0.3]}, np.zeros(4), p, **given)
+    assert found.upper == pytest.approx(mean, rel=1e-9)
+    assert found.upper > found.estimate == pytest.approx(np.average(p**2, weights=share))
 
 
 def test_the_outcome_of_all():
