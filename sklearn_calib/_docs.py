@@ -250,9 +250,9 @@ sample_weight : array-like of shape (n,) or None, default=None
     Non-negative weights.
 weights : {"sampling", "frequency"}, default="sampling"
     What the weights mean. "sampling": each sample stands for others that were not drawn (surveys, exposures,
-    inverse probabilities); only ratios of weights matter, and weights that depend on the outcome alone
-    (case-control samples) are recognised. "frequency": a weight of k, a whole number, stands for k samples,
-    as in summaries and tables of counts.""",
+    inverse probabilities); only ratios of weights matter, and weights that depend on the outcome alone, or
+    nearly so (case-control samples), are recognised. "frequency": a weight of k, a whole number, stands for
+    k samples, as in summaries and tables of counts.""",
     "counted_weight": """\
 weights : "frequency" or None, default=None
     What weights mean. "frequency": a weight of k, a whole number, stands for k samples. None: only weights of
@@ -273,8 +273,11 @@ n_effective : float or None
 %(meaning)s""",
     "meaning": """\
 weights : {"sampling", "frequency", "case-control"} or None
-    What weights were taken to mean; "case-control" if they depend on the outcome alone. None without
-    weights, and for sampling weights that are all equal.""",
+    What weights were taken to mean; "case-control" if they depend on the outcome alone, or nearly so. None
+    without weights, and for sampling weights that are all equal.
+weight_spread : float or None
+    Standard deviation of the logarithms of weights within the classes, if they depend nearly on the outcome
+    alone; else None.""",
     "simulated_or_limit": """\
 method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
     How the p-value is obtained. "monte_carlo": from simulated outcomes, Y* ~ Bernoulli(p), exact given the

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._clusters import Clusters, dependence, dependence_of
-from sklearn_calib._core._weights import kish_size
+from sklearn_calib._core._weights import kish_size, spread_within, within_classes
 from sklearn_calib._typing import Array
 
 #: More distinct predictions are pooled before a computation whose time grows with them, as of simulations.
@@ -62,8 +62,8 @@ class SamplingCells:
 
     ``group`` is the index of the prediction of each cell, non-decreasing, ``weight`` that of each of its
     ``count`` samples, of which ``positives`` are positive. If weights depend on the outcome, they are
-    ``class_weights``, of negative and positive samples, and ``weight`` is 1. ``clusters`` and ``events``
-    refer to cells.
+    ``class_weights``, of negative and positive samples, times ``weight``. ``clusters`` and ``events`` refer
+    to cells.
     """
 
     group: NDArray[np.intp]
@@ -169,7 +169,7 @@ class GroupedOutcomes:
         negative, positive = design.class_weights
         chance = sampled_probability(p, design.class_weights)
         own = chance * (positive * (1.0 - p)) ** 2 + (1.0 - chance) * (negative * p) ** 2
-        return design.sums(design.count) * own
+        return design.squares * own
 
     @property
     def samples(self) -> GroupedOutcomes:
@@ -195,6 +195,22 @@ class GroupedOutcomes:
             events = events.moved(run)
         prob = np.clip(mean, self.prob[starts], self.prob[last])
         return GroupedOutcomes(prob, weight, positives, clusters, design, events)
+
+    def as_sampled(self) -> GroupedOutcomes:
+        """Return the predictions, if weights depend on the outcome, as probabilities among the samples."""
+        design = self.design
+        if design is None or design.class_weights is None:
+            return self
+        if (design.weight == 1.0).all():
+            return self.samples
+        weight, positives = design.sums(design.count), design.sums(design.positives)
+        return replace(
+            self,
+            prob=self.sampled_probability,
+            weight=weight,
+            positives=positives,
+            design=replace(design, class_weights=None),
+        )
 
     def uncertain(self) -> GroupedOutcomes:
         """Return the groups with finite log-odds: without predictions of exactly 0 and 1."""
@@ -231,7 +247,7 @@ class GroupedOutcomes:
 
 
 def sampled_probability(p: Array, class_weights: Array | None) -> Array:
-    """Return the probabilities of outcomes among samples whose weights depend on the outcome alone.
+    """Return the probabilities of outcomes among samples whose weights depend on the outcome.
 
     An outcome k of weight c_k is sampled with probability proportional to 1 / c_k, so that it has the
     probability p_k / c_k, divided by the sum over all outcomes. ``p`` has K columns, or is that of k = 1.
@@ -251,11 +267,15 @@ def sampling_rate(p: Array, class_weights: Array) -> Array:
 
 
 def as_sampled(sample: Any) -> Any:
-    """Return a checked sample, if its weights depend on the outcome alone, as it was sampled: unweighted."""
+    """Return a checked sample, if its weights depend on the outcome, as it was sampled.
+
+    It has the weights within the classes, and none if weights depend on the outcome alone.
+    """
     if sample.class_weights is None:
         return sample
-    p = sampled_probability(sample.p, sample.class_weights)
-    return replace(sample, p=p, w=None, sampling=False, class_weights=None)
+    p, within = sampled_probability(sample.p, sample.class_weights), within_classes(sample)
+    w = None if (within == 1.0).all() else within / within.mean()
+    return replace(sample, p=p, w=w, sampling=w is not None, class_weights=None)
 
 
 def packed_sort(y: NDArray[np.int64], p: Array) -> NDArray[np.int64]:
@@ -322,8 +342,11 @@ def group_sample(sample: Any) -> GroupedOutcomes:
     found: GroupedOutcomes | None = sample.cache.get("grouped")
     if found is not None:
         return found
-    given = sample.y, sample.p, sample.w, sample.clusters
-    found = _group_design(*given, sample.class_weights) if sample.sampling else group_outcomes(*given)
+    found = (
+        _group_design(sample)
+        if sample.sampling
+        else group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+    )
     if sample.events is not None:
         found = _with_events(found, sample)
     if sample.clusters is not None or sample.sampling or sample.events is not None:
@@ -357,15 +380,19 @@ def weighting(sample: Any, design_effect: float | None = None) -> dict[str, Any]
     if not sample.sampling:
         return {"weights": "frequency"}
     kind = "sampling" if sample.class_weights is None else "case-control"
-    return {"weights": kind, "n_effective": kish_size(sample.w) / (design_effect or 1.0)}
+    found = {"weights": kind, "n_effective": kish_size(sample.w) / (design_effect or 1.0)}
+    if kind == "case-control" and (within_classes(sample) != 1.0).any():
+        found["weight_spread"] = spread_within(sample.y, sample.w)
+    return found
 
 
 def weight_words(result: Any, *, corrected: bool = True) -> str:
     """Return what a result tells of weights, in words; nothing if there are none."""
-    if result.weights == "case-control" and corrected:
-        return "by class (case-control), tested as probabilities among the samples"
     if result.weights == "case-control":
-        return f"by class (case-control), effective number of samples {result.n_effective:,.0f}"
+        spread = "" if result.weight_spread is None else f", spread of log weights {result.weight_spread:.2g}"
+        if corrected:
+            return f"by class (case-control){spread}, tested as probabilities among the samples"
+        return f"by class (case-control){spread}, effective number of samples {result.n_effective:,.0f}"
     if result.weights == "sampling":
         return f"sampling weights, effective number of samples {result.n_effective:,.0f}"
     return "" if result.weights is None else "frequencies"
@@ -423,16 +450,12 @@ def _clusters(
     return Clusters(group, code, count, positives, int(code.max()) + 1, found)
 
 
-def _group_design(
-    y: NDArray[np.int64],
-    p: Array,
-    w: Array,
-    codes: NDArray[np.int64] | None,
-    class_weights: Array | None,
-) -> GroupedOutcomes:
+def _group_design(sample: Any) -> GroupedOutcomes:
     """Group outcomes with sampling weights."""
-    order = np.lexsort((p,) if class_weights is not None else (w, p))
-    prob, weight = p[order] + 0.0, np.ones_like(p) if class_weights is not None else w[order]
+    y, p, codes, class_weights = sample.y, sample.p, sample.clusters, sample.class_weights
+    w = sample.w if class_weights is None else within_classes(sample)
+    order = np.lexsort((w, p))
+    prob, weight = p[order] + 0.0, w[order]
     new_group = np.append(True, prob[1:] != prob[:-1])
     new_cell = new_group | np.append(True, weight[1:] != weight[:-1])
     cells, ones = np.flatnonzero(new_cell), np.ones_like(p)

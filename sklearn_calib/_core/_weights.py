@@ -19,6 +19,20 @@ def kish_size(w: NDArray[Any]) -> float:
     return float(w.sum()) ** 2 / float(w @ w)
 
 
+def within_classes(sample: Any) -> Array:
+    """Return the weights over the mean weights of the classes: ones if they depend on the class alone."""
+    if sample.class_weights is None:
+        return np.ones(sample.y.shape[0])
+    out: Array = sample.weights / sample.class_weights[sample.y]
+    return out
+
+
+def spread_within(y: NDArray[np.int64], w: Array) -> float:
+    """Return the standard deviation of log weights within classes, pooled."""
+    log = np.log(w)
+    return float(np.std(log - (np.bincount(y, log) / np.maximum(np.bincount(y), 1))[y]))
+
+
 def effective_size(w: Array) -> float:
     """Return the effective sample size of weights.
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._weights import spread_within
 from sklearn_calib._typing import Array
 from sklearn_calib._validation._arrays import as_array, shape_of
 from sklearn_calib._validation._labels import (
@@ -34,6 +35,9 @@ from sklearn_calib._validation._numbers import (
 from sklearn_calib._validation._parameters import check_option
 from sklearn_calib._validation._warnings import warn_user
 
+# Weights depend nearly on the class alone: each has so many samples, and the standard deviation of log w
+# within the classes is at most this fraction of the greatest difference between their means.
+_FEWEST_OF_CLASS, _LARGEST_SPREAD = 10, 0.25
 # From this number of samples on, predictions that are all 0 or 1 cause a warning.
 _MANY = 20
 # Fewer clusters with an event (or a non-event, if these are rarer) are warned of.
@@ -49,7 +53,7 @@ class _Weighted:
     clusters: NDArray[np.int64] | None = field(default=None, kw_only=True)
     # sampling weights, with mean 1; otherwise weights are numbers of samples, or those of a metric
     sampling: bool = field(default=False, kw_only=True)
-    # the sampling weight of each class, if weights depend on the class alone
+    # the mean sampling weight of each class, if weights depend on the class alone, or nearly so
     class_weights: Array | None = field(default=None, kw_only=True)
     # simulated outcomes are these events of labels that other samples share; subsets have their own
     events: Any = field(default=None, kw_only=True)
@@ -169,6 +173,12 @@ def _understood(y: NDArray[Any], w: Array | None, weights: str | None, n_classes
     weight[classes] = w[first]
     # of few samples, equal weights within the classes are no evidence; up to rounding, as of single precision
     by_class = y.shape[0] > 2 * n_classes and np.allclose(w, weight[y], rtol=1e-6, atol=0.0)
+    if by_class:
+        w = weight[y]
+    elif (count := np.bincount(y, minlength=n_classes)).min() >= _FEWEST_OF_CLASS:
+        mean = np.bincount(y, np.log(w)) / count
+        by_class = spread_within(y, w) <= _LARGEST_SPREAD * np.ptp(mean)
+        weight = np.bincount(y, w) / count
     if by_class and classes.shape[0] < n_classes:
         missing = int(np.flatnonzero(np.isnan(weight))[0])
         raise ValueError(

@@ -156,6 +156,7 @@ class ModelComparison(FrameMixin):
     greater_is_better: bool = False
     weights: str | None = None
     n_effective: float | None = None
+    weight_spread: float | None = None
     constant: tuple[str, ...] = ()
 
     def pairs_to_records(self) -> list[dict[str, Any]]:

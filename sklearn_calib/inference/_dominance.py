@@ -239,6 +239,7 @@ class DominanceResult(FrameMixin):
     name_b: str = "b"
     weights: str | None = None
     n_effective: float | None = None
+    weight_spread: float | None = None
 
     def _rows(self) -> list[tuple[str, str]]:
         low, high = int(self.difference.argmin()), int(self.difference.argmax())

@@ -89,6 +89,7 @@ class ConfidenceInterval(IntervalEstimate):
     n_clusters: int | None = field(default=None, kw_only=True)
     design_effect: float | None = field(default=None, kw_only=True)
     n_effective: float | None = field(default=None, kw_only=True)
+    weight_spread: float | None = field(default=None, kw_only=True)
     weights: str | None = field(default=None, kw_only=True)
 
     def __str__(self) -> str:

@@ -59,6 +59,7 @@ class NullDistribution:
     n_clusters: int | None = None
     design_effect: float | None = None
     n_effective: float | None = None
+    weight_spread: float | None = None
     weights: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:

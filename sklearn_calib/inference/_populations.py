@@ -103,7 +103,9 @@ class Populations:
         design = self.grouped.design
         if design is None or design.class_weights is None or design.clusters is not None:
             return self.grouped
-        count = (self.grouped.weight * sampling_rate(truth, design.class_weights))[design.group]
+        negative, positive = design.class_weights
+        count = positive * design.positives + negative * (design.count - design.positives)
+        count *= sampling_rate(truth, design.class_weights)[design.group]
         count *= design.count.sum() / count.sum()
         return replace(self.grouped, design=replace(design, count=count))
 

@@ -150,8 +150,7 @@ def scan_regions(
 ) -> tuple[Region, ...]:
     """Return the regions of grouped outcomes, as :func:`find_regions`."""
     # by-class weights: the distinct predictions as they were sampled, in the same order
-    by_class = grouped.design is not None and grouped.design.class_weights is not None
-    counted, grouped = grouped, grouped.samples if by_class else grouped
+    counted, grouped = grouped, grouped.as_sampled()
     if grouped.variance.sum() <= 0.0:
         return ()
     index = np.unique(balanced_bins(grouped, _REGION_BINS), return_inverse=True)[1]

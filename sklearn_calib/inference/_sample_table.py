@@ -15,6 +15,7 @@ from scipy.special import ndtri
 from sklearn_calib._core._clusters import Clusters, clusters_of_classes
 from sklearn_calib._core._grouping import sampled_probability, sampling_rate
 from sklearn_calib._core._null import MAX_ELEMENTS, sample_labels, spawn
+from sklearn_calib._core._weights import within_classes
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_frequency_weights, check_option
 from sklearn_calib.inference._sample_metric import Metric, reduced_once
@@ -104,8 +105,9 @@ class SampleTable:
         """
         by_class, factor = self.class_weights, np.ones((1, 1))
         if by_class is not None:
+            factor = within_classes(self)[:, np.newaxis]
             if estimated is not None:
-                factor = (sampling_rate(truth, by_class) / sampling_rate(estimated, by_class))[:, np.newaxis]
+                factor *= (sampling_rate(truth, by_class) / sampling_rate(estimated, by_class))[:, np.newaxis]
             truth = sampled_probability(truth, by_class)
         for drawn in self._outcomes(truth, n_draws, generator):
             count = self.weights[:, np.newaxis] if by_class is None else by_class[drawn].T * factor
@@ -210,10 +212,12 @@ def check_table(
         p = two_columns(problem.p) if isinstance(problem, BinarySample) else problem.p
     w, codes, by_class = first.w, first.clusters, first.class_weights if y.ndim == 1 else None
     if by_class is not None and of_predicted:
-        raise ValueError(
-            f"weights that depend on the class alone are not supported by reduction={reduction!r}. Use "
-            "reduction='classwise'."
-        )
+        if (within_classes(first) == 1.0).all():
+            raise ValueError(
+                f"weights that depend on the class alone are not supported by reduction={reduction!r}. Use "
+                "reduction='classwise'."
+            )
+        by_class = None
     if reduction == "confidence":
         return class_samples(first, "confidence")[0]
     if w is not None and not first.sampling:

@@ -131,6 +131,7 @@ class SegmentsResult:
     n_clusters: int | None = None
     design_effect: float | None = None
     n_effective: float | None = None
+    weight_spread: float | None = None
     weights: str | None = field(default=None, compare=False)
 
     def to_frame(self) -> pd.DataFrame:
@@ -218,6 +219,7 @@ class MulticalibrationResult:
     n_clusters: int | None = None
     design_effect: float | None = None
     n_effective: float | None = None
+    weight_spread: float | None = None
     weights: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:

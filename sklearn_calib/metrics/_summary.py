@@ -130,6 +130,7 @@ class CalibrationSummary(FrameMixin):
     n_clusters: int | None = None
     design_effect: float | None = None
     n_effective: float | None = None
+    weight_spread: float | None = None
     n_contradicted: float = 0.0
     n_extreme: float = 0.0
     weights: str | None = None

@@ -10,6 +10,7 @@ from sklearn_calib._core._binning import fixed_bins, quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import (
     DISTINCT,
     GroupedOutcomes,
+    as_sampled,
     group_sample,
     group_starts,
     sampled_probability,
@@ -74,10 +75,13 @@ class ReliabilityCurve(FrameMixin):
     decomposition : ScoreDecomposition or None
         Decomposition of the Brier score, for the isotonic curve.
     weights : {"sampling", "frequency", "case-control"} or None
-        What the weights were taken to be; "case-control" if they depend on the outcome alone. None without
-        weights.
+        What the weights were taken to be; "case-control" if they depend on the outcome alone, or nearly so.
+        None without weights.
     n_effective : float or None
         Effective number of samples, for sampling weights.
+    weight_spread : float or None
+        Standard deviation of log weights within the classes, of weights that depend nearly on the outcome
+        alone.
     """
 
     _columns_in = ("predicted", "observed")
@@ -96,6 +100,7 @@ class ReliabilityCurve(FrameMixin):
     decomposition: ScoreDecomposition | None = None
     weights: str | None = None
     n_effective: float | None = None
+    weight_spread: float | None = None
 
     @property
     def label(self) -> str:
@@ -228,7 +233,7 @@ def reliability_curve(
     grouped, class_weights = group_sample(sample), sample.class_weights
     unweighted = grouped
     if class_weights is not None:
-        unweighted = group_sample(replace(sample, w=None, sampling=False, class_weights=None))
+        unweighted = group_sample(replace(as_sampled(sample), p=sample.p))
     shown = shown or shown_range(grouped.prob, grouped.weight)
     estimate: SmoothCurve | BinnedCurve | IsotonicCurve
     if curve == "smooth":

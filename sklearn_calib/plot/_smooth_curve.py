@@ -11,6 +11,7 @@ from scipy.special import logit as log_odds
 from sklearn_calib._core._grouping import group_starts
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._smoothing import TAIL, WIDEST_SCALE
+from sklearn_calib._core._weights import within_classes
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.metrics._smooth import smooth_result
@@ -175,6 +176,7 @@ class KernelWindow:
         self.mass = mass[self.used]
         self.squares = _gather(self.bin_of, _squared_weights(sample))[self.used]
         self._by_class = sample.class_weights is not None
+        self._within = within_classes(sample)
         self.x = _gather(self.bin_of, place if w is None else w * place)[self.used] / self.mass
         if reflect:
             s = min(s, WIDEST_SCALE)
@@ -197,12 +199,12 @@ class KernelWindow:
         """Return the effective number of samples at each node, for event probabilities in the used bins.
 
         It is (sum w K)^2 / sum w^2 K^2, and smaller if the probabilities about the node, which count most in
-        the variance, vary more than their mean; of weights by class, the number sampled, w = 1.
+        the variance, vary more than their mean; w are the weights within classes, if weights depend on them.
         """
         total, squares = self.total, self.squares
         if self._by_class:
-            squares = _gather(self.bin_of, None)[self.used]
-            total = self.kernel @ squares
+            squares = _gather(self.bin_of, self._within**2)[self.used]
+            total = self.kernel @ _gather(self.bin_of, self._within)[self.used]
         square = self.kernel**2
         spread, variance = square @ squares, square @ (squares * prob * (1.0 - prob))
         size, ratio = np.zeros_like(total), np.ones_like(total)

@@ -70,6 +70,8 @@ from sklearn_calib.metrics._scores import BRIER, LOG
 from sklearn_calib.metrics._summary import event_rate_limits, summarize
 
 Step = Callable[[str], Any]
+# Fields of weights and clusters.
+_SUPPORT = ("n_clusters", "design_effect", "n_effective", "weight_spread", "weights")
 _NAN = float("nan")
 
 
@@ -234,6 +236,7 @@ class ReportNumbers:
     n_clusters: int | None
     design_effect: float | None
     n_effective: float | None
+    weight_spread: float | None
     weights: str | None
     dependence_pvalue: float = field(repr=False)
     _problem: BinarySample | ClassSample = field(repr=False)
@@ -517,7 +520,7 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
         "summary": summary,
         "brier": brier,
         "log_loss": log_loss,
-        **{key: support.get(key) for key in ("n_clusters", "design_effect", "n_effective", "weights")},
+        **{key: support.get(key) for key in _SUPPORT},
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core._grouping import as_sampled
+from sklearn_calib._core._grouping import as_sampled, weighting
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._progress import Progress
 from sklearn_calib._typing import Weights
@@ -334,10 +334,12 @@ def calibration_report(
             )
         labelled = side_by_side(problem, label_names(y_true, y_proba, len(problem)))
         problem = pooled_labels(problem)
-    understood = {}
+    understood: dict[str, Any] = {}
     if isinstance(problem, ClassSample):
         # weights by class: the classes as they were sampled, and the probabilities corrected for that
-        understood = {"weights": "case-control"} if problem.class_weights is not None else {}
+        if problem.class_weights is not None:
+            understood = weighting(problem)
+            del understood["n_effective"]
         problem = as_sampled(problem)
     whole = problem if isinstance(problem, ClassSample) else labelled
     sample = problem if isinstance(problem, BinarySample) else class_samples(problem, "confidence")[0]

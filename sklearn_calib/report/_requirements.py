@@ -138,6 +138,7 @@ class RequirementsResult(FrameMixin):
     alpha: float
     n_samples: float
     n_effective: float | None = None
+    weight_spread: float | None = None
     weights: str | None = None
 
     @property

@@ -113,6 +113,7 @@ DESIGNS = {
     "single": (RNG.lognormal(size=40), None),
     "clusters": (RNG.choice([0.5, 1.0, 3.0], 40), CODES),
     "classes": (np.where(OUTCOMES, 0.3, 2.0), None),
+    "raked": (np.where(OUTCOMES, 0.3, 2.0) * np.tile([1.0, 1.5], 20), None),
 }
 
 
@@ -134,7 +135,7 @@ def test_design_is_a_sum_over_samples(name):
         rows = sample.p == prob
         assert grouped.weight[g] == pytest.approx(sum(sample.w[rows]))
         assert grouped.positives[g] == pytest.approx(sum(sample.w[rows] * sample.y[rows]))
-        if name != "classes":
+        if name not in ("classes", "raked"):
             assert grouped.variance[g] == pytest.approx(sum(w**2 * prob * (1 - prob) for w in sample.w[rows]))
     parts = grouped.pooled(np.array([0, 2, 5])), grouped.uncertain()
     for part in parts:
@@ -193,6 +194,23 @@ def test_weights_by_class_correct_the_probabilities():
     corrected = as_sampled(sample)
     np.testing.assert_allclose(corrected.p, (p / c1) / (p / c1 + (1 - p) / c0))
     assert corrected.w is None
+    # weights that vary within the classes: what remains of them are sampling weights
+    sample, grouped = designed("raked")
+    corrected = as_sampled(sample)
+    c0, c1 = sample.class_weights
+    assert (c0, c1) == tuple(pytest.approx(sample.w[sample.y == k].mean()) for k in (0, 1))
+    np.testing.assert_allclose(corrected.p, (TIED / c1) / (TIED / c1 + (1 - TIED) / c0))
+    within = sample.w / np.where(sample.y, c1, c0)
+    np.testing.assert_allclose(corrected.w, within / within.mean())
+    assert corrected.sampling
+    found = grouped.as_sampled()
+    for g, prob in enumerate(grouped.prob):
+        rows = prob == TIED
+        assert found.prob[g] == pytest.approx(corrected.p[rows][0])
+        assert found.weight[g] == pytest.approx(within[rows].sum())
+        assert found.variance[g] == pytest.approx(
+            within[rows] @ within[rows] * found.prob[g] * (1 - found.prob[g])
+        )
     # a class of one sample has its weight, too, but a few samples are no evidence of a design by class
     for rows, known in ((np.arange(40), True), (np.r_[0:2, 38:40], False)):
         y = (rows == 0).astype(int)

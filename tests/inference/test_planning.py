@@ -86,12 +86,13 @@ def test_of_several_widths_the_largest_number_is_returned():
     assert each[3] == required_n_samples(DECILES, width=0.1, alpha=0.1)
 
 
-def test_a_wave_is_detected_at_the_planned_size():
-    n = required_n_samples(uniform(), wave=(0.25, 2), n_resamples=99)
+@pytest.mark.parametrize("predictions", [uniform(), beta(0.3, 0.3)], ids=["uniform", "U-shaped"])
+def test_a_wave_is_detected_at_the_planned_size(predictions):
+    n = required_n_samples(predictions, wave=(0.2, 2), n_resamples=99)
     rng, found = np.random.default_rng(0), 0
     for seed in range(24):
-        p = rng.random(n)
-        y = rng.random(n) < np.clip(p + 0.25 * np.sin(4 * np.pi * p), 0, 1)
+        p = predictions.rvs(n, random_state=rng)
+        y = rng.random(n) < np.clip(p + 0.2 * np.sin(4 * np.pi * p), 0, 1)
         found += TCal(n_resamples=99, random_state=seed).test(y, p).pvalue <= 0.05
     assert binom.ppf(0.002, 24, 0.8) <= found <= 23
 

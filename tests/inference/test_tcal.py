@@ -4,12 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._nested_bins import NestedBins
 from sklearn_calib._core._null import draw_positives
-from sklearn_calib.inference import TCal
+from sklearn_calib.inference import CombinedTest, TCal
 from sklearn_calib.inference._testing._tails import gamma_sf
 from sklearn_calib.inference._testing._tcal import FEWEST_PAIRS, any_exceeds, chain_correlation, scale_weights
 from tests.core.test_nested_bins import dyadic_moments, naive_statistic
@@ -26,8 +26,8 @@ def wave(rng, n, periods, height=0.15):
 def test_by_hand():
     # r = 1/2 twice in one bin: T = 2 (1/4) / (2 * 2) = 1/8, and its null standard deviation is 1/8
     result = TCal(n_resamples=19).test([1, 1], [0.5, 0.5])
-    # B = 3, z = 1 without skewness, and the first weight is 1/6 + (1/2) / (11/6)
-    assert result.statistic == pytest.approx(norm.sf(1) / (1 / 6 + 3 / 11))
+    # B = 3, 1/16 effective pairs: 1 / (1 + z^2) for z = 1, and the first weight is 1/6 + (1/2) / (11/6)
+    assert result.statistic == pytest.approx(0.5 / (1 / 6 + 3 / 11))
     assert result.estimate == pytest.approx(np.sqrt(1 / 8))
     assert result.n_samples == 2
     assert [scale.n_bins for scale in result.scales] == [2, 4, 8]
@@ -89,8 +89,9 @@ def test_nothing_to_compare():
     assert [scale.n_bins for scale in result.scales] == [2, 4, 8]
 
 
-def test_pvalue_tends_to_the_exact_one():
-    p = np.array([0.1, 0.15, 0.15, 0.3, 0.6, 0.62])
+@pytest.mark.parametrize("p", [[0.1, 0.15, 0.15, 0.3, 0.6, 0.62], [1e-5, 2e-5, 0.4, 0.45, 0.5, 0.55]])
+def test_pvalue_tends_to_the_exact_one(p):
+    p = np.array(p)
     outcomes = np.array(list(itertools.product([0, 1], repeat=6)))
     chance = np.prod(np.where(outcomes == 1, p, 1 - p), axis=1)
     # B = ceil(2 log2(6 / sqrt(log 6))) = 5
@@ -98,10 +99,32 @@ def test_pvalue_tends_to_the_exact_one():
     used = moments[0].variance > 0
     z = np.array([m.statistic for m in moments])[:, used] / np.sqrt(moments[0].variance[used])
     skewness = moments[0].third_cumulant[used] / moments[0].variance[used] ** 1.5
-    value = (gamma_sf(z, skewness) / scale_weights(5)[used]).min(axis=1)
+    tails = np.where(z > 0, 1 / (1 + z**2), 1)
+    often = moments[0].pairs[used] >= 0.5
+    tails[:, often] = gamma_sf(z, skewness)[:, often]
+    value = (tails / scale_weights(5)[used]).min(axis=1)
     for row in (0, 3, 9, 31, 50):
         exact = chance @ (value <= value[row] * (1 + 1e-9))
         assert TCal(n_resamples=2000).test(outcomes[row], p).pvalue == pytest.approx(exact, abs=0.05)
+
+
+def test_extreme_predictions_do_not_hide_a_wave():
+    """On fine scales only two predictions near 0 share a bin, and T is a constant in nearly every sample."""
+    p = np.concatenate(([1e-5, 1.1e-5], np.linspace(0.02, 0.98, 198)))
+    rng, pvalues = np.random.default_rng(0), {"calibrated": [], "wave": [], "combined": []}
+    for seed in range(20):
+        options = {"n_resamples": 199, "random_state": seed}
+        y = rng.random(200) < p + 0.2 * np.sin(4 * np.pi * p)
+        pvalues["wave"].append(TCal(**options).test(y, p).pvalue)
+        pvalues["combined"].append(CombinedTest(**options).test(y, p).pvalue)
+        pvalues["calibrated"].append(TCal(**options).test(rng.random(200) < p, p).pvalue)
+    check_level(pvalues["calibrated"], 0.05)
+    for name, power in (("wave", 0.85), ("combined", 0.7)):
+        assert np.sum(np.array(pvalues[name]) <= 0.05) >= binom.ppf(0.002, 20, power)
+    # and two events at predictions near 0 are seen
+    y = rng.random(200) < p
+    y[:2] = True
+    assert TCal(n_resamples=199).test(y, p).pvalue == 1 / 200
 
 
 def statistics_of_simulations(grouped, levels, n_draws, seed):

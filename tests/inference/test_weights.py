@@ -24,8 +24,9 @@ from sklearn_calib.inference import (
     SpiegelhalterTest,
     TCal,
     confidence_interval,
+    find_regions,
 )
-from sklearn_calib.metrics import smooth_ece
+from sklearn_calib.metrics import calibration_summary, smooth_ece
 from tests.inference._properties import check_level
 from tests.inference._registry import TESTS
 
@@ -242,6 +243,94 @@ def test_weights_by_class_are_recognised_up_to_rounding():
     exact, rounded = (CoxTest().test(y, p, sample_weight=each) for each in (w, w.astype(np.float32) / 3.0))
     assert exact.weights == rounded.weights == "case-control"
     assert exact.pvalue == pytest.approx(rounded.pvalue)
+
+
+def nearly_by_class(rng, n, slope, spread=0.3):
+    """Return a case-control sample whose weights vary within the classes, and the weights without that."""
+    p = expit(rng.normal(-2.0, 1.0, 20 * n))
+    y = rng.random(p.size) < expit(slope * (logit(p) + 2.0) - 2.0)
+    c = np.where(y, 1.0, 18.0)
+    kept = np.flatnonzero(rng.random(p.size) < 1 / c)[:n]
+    return y[kept].astype(int), p[kept], c[kept] * np.exp(rng.normal(0, spread, kept.size)), c[kept]
+
+
+def test_weights_that_depend_nearly_on_the_class_lose_nothing():
+    rng, pvalues = np.random.default_rng(0), {"null": [], "nearly": [], "exact": []}
+    for seed in range(40):
+        test = CoxTest(n_resamples=99, random_state=seed)
+        y, p, w, _ = nearly_by_class(rng, 300, 1.0)
+        pvalues["null"].append(test.test(y, p, sample_weight=w).pvalue)
+        y, p, w, c = nearly_by_class(rng, 300, 0.6)
+        found = test.test(y, p, sample_weight=w)
+        pvalues["nearly"].append(found.pvalue)
+        pvalues["exact"].append(test.test(y, p, sample_weight=c).pvalue)
+    check_level(np.array(pvalues["null"]), alpha=0.05)
+    power = {name: np.mean(np.array(each) <= 0.05) for name, each in pvalues.items()}
+    assert power["nearly"] >= power["exact"] - 0.15 > 0.5
+    assert found.weights == "case-control"
+    log = np.log(w)
+    spread = np.sqrt(sum(log[y == k].var() * np.mean(y == k) for k in (0, 1)))
+    assert found.weight_spread == pytest.approx(spread)
+    assert f"by class (case-control), spread of log weights {spread:.2g}, tested as" in str(found)
+    means = np.array([w[y == k].mean() for k in (0, 1)])
+    within = w / means[y]
+    assert found.n_effective == pytest.approx(within.sum() ** 2 / (within @ within))
+    # by definition: sampling weights within the classes, and corrected probabilities
+    odds = p / (1 - p) * means[0] / means[1]
+    corrected = test.test(y, odds / (1 + odds), sample_weight=within)
+    assert (corrected.weights, corrected.pvalue) == ("sampling", pytest.approx(found.pvalue))
+
+
+def test_intervals_hardly_widen_with_weights_that_depend_nearly_on_the_class():
+    y, p, w, c = nearly_by_class(np.random.default_rng(1), 400, 0.4, spread=1e-5)
+    for codes in (None, np.arange(400) // 2):
+        given = {"metric": "smooth_ece", "clusters": codes, "n_resamples": 99}
+        nearly, exact = (confidence_interval(y, p, sample_weight=each, **given) for each in (w, c))
+        assert (nearly.lower, nearly.upper) == pytest.approx((exact.lower, exact.upper), rel=1e-3)
+        assert (nearly.weights, exact.weight_spread) == ("case-control", None)
+        assert nearly.weight_spread < 2e-5
+        nearly, exact = (calibration_summary(y, p, sample_weight=each, clusters=codes) for each in (w, c))
+        assert (nearly.slope.lower, nearly.slope.upper) == pytest.approx(
+            (exact.slope.lower, exact.slope.upper), rel=1e-3
+        )
+    nearly, exact = (find_regions(y, p, sample_weight=each, n_resamples=99) for each in (w, c))
+    assert [region.n_samples for region in nearly] == [region.n_samples for region in exact] != []
+
+
+@pytest.mark.parametrize(
+    ("n_events", "spread", "known"), [(10, 0.7, True), (9, 0.7, False), (10, 0.8, False)]
+)
+def test_when_weights_depend_nearly_on_the_class(n_events, spread, known):
+    """Ten samples of each class, and a spread of at most a quarter of the difference of means."""
+    y = np.repeat([1, 0], [n_events, 40])
+    noise = np.where(np.arange(y.size) % 2, spread, -spread)
+    noise[:n_events] -= noise[:n_events].mean()
+    p = np.linspace(0.1, 0.9, y.size)
+    found = CoxTest(n_resamples=19).test(y, p, sample_weight=np.exp(noise + np.where(y, 0.0, 3.0)))
+    assert found.weights == ("case-control" if known else "sampling")
+
+
+def test_classes_with_weights_that_depend_nearly_on_them():
+    rng, pvalues = np.random.default_rng(2), []
+    for seed in range(30):
+        p = rng.dirichlet([6.0, 2.0, 0.5], 3000)
+        y = (rng.random(3000)[:, np.newaxis] > p.cumsum(axis=1)).sum(axis=1)
+        inclusion = np.array([0.02, 0.1, 0.6])[y] * rng.choice([1.0, 0.8], 3000)
+        kept = rng.random(3000) < inclusion
+        given = {"sample_weight": 1 / inclusion[kept]}
+        found = TCal(n_resamples=99, random_state=seed).test(y[kept], p[kept], **given)
+        pvalues.append(found.pvalue)
+    assert found.weights == "case-control"
+    check_level(np.array(pvalues), alpha=0.05)
+    nearly = confidence_interval(y[kept], p[kept], reduction="classwise", n_resamples=39, **given)
+    exact = np.array([0.02, 0.1, 0.6])[y[kept]]
+    alone = confidence_interval(
+        y[kept], p[kept], reduction="classwise", n_resamples=39, sample_weight=1 / exact
+    )
+    assert nearly.upper == pytest.approx(alone.upper, rel=0.3)
+    # the predicted class is no class of the design
+    found = confidence_interval(y[kept], p[kept], reduction="confidence", n_resamples=39, **given)
+    assert found.weights == "sampling"
 
 
 def check_level_with_weights(name, null, runs):

@@ -123,6 +123,7 @@ class CalibrationTestResult(FrameMixin):
     n_clusters: int | None = None
     design_effect: float | None = None
     n_effective: float | None = None
+    weight_spread: float | None = None
     weights: str | None = field(default=None, compare=False)
 
     @property
@@ -576,8 +577,9 @@ def _weighted(result: CalibrationTestResult, sample: BinarySample | ClassSample)
         others = _weighted(others, sample.take(kept))
     found = weighting(sample, result.design_effect)
     if sample.class_weights is not None:
-        # the samples are tested without weights
+        # the samples are tested with the weights within the classes
         del found["n_effective"]
+        found |= weighting(as_sampled(sample), result.design_effect) | {"weights": "case-control"}
     return replace(result, others=others, **found)
 
 

@@ -27,8 +27,9 @@ from sklearn_calib.inference._testing._tcal import (
     BinaryScales,
     TCal,
     samples_at_once,
+    scale_weights,
+    tails_of_scales,
     usable_scales,
-    weighted_tails,
 )
 from sklearn_calib.metrics._cutoff import cutoff_of_groups, walk_ranges
 
@@ -259,11 +260,12 @@ def tcal_evidence(scales: BinaryScales) -> Statistic:
         return lambda positives: np.zeros(positives.shape[1])
     statistics, deviation = scales.statistic(scales.samples.prob), moments.deviation[:usable]
     skewness = moments.third_cumulant[:usable] / moments.variance[:usable] ** 1.5
-    n_scales = scales.n_bins.shape[0]
+    weights = scale_weights(scales.n_bins.shape[0])[:usable]
 
     def evidence(positives: Array) -> Array:
         z = statistics(positives)[:, :usable] / deviation
-        out: Array = -np.log(weighted_tails(z, skewness, n_scales).min(axis=1))
+        tails = tails_of_scales(z, skewness, moments.pairs[:usable])
+        out: Array = -np.log((tails / weights).min(axis=1))
         return out
 
     return evidence

@@ -143,8 +143,9 @@ class TCal(CalibrationTest):
     combine : {"weighted", "bonferroni"}, default="weighted"
         How several scales make one test. "weighted": the smallest p-value of a scale divided by its weight,
         a fraction of alpha, where p-values are those of gamma distributions with the variance and third
-        cumulant of T; half of alpha is allocated equally, half in proportion to 1 / b to m = 2^b. It is exact
-        with "monte_carlo" and accounts for the dependence of the scales with "asymptotic". "bonferroni", as
+        cumulant of T, and at scales at which less than half a pair of events is expected Cantelli's bounds;
+        half of alpha is allocated equally, half in proportion to 1 / b to m = 2^b. It is exact with
+        "monte_carlo" and accounts for the dependence of the scales with "asymptotic". "bonferroni", as
         in [1]_: the smallest p-value times the number of scales B; with "monte_carlo" it is at least
         B / (n_resamples + 1). "theory" always uses "bonferroni".
     tolerance : float, default=0
@@ -393,7 +394,7 @@ def _by_simulation(
 ) -> ScalePvalues:
     """Return tails from labels simulated from the predictions (App. 8.3.3).
 
-    With ``weights`` they are those of gamma distributions, the same functions of every sample.
+    With ``weights`` they are those of :func:`tails_of_scales`, the same functions of every sample.
     """
     n_usable = usable_scales(scales.moments)
     if n_usable == 0:
@@ -415,7 +416,7 @@ def _by_simulation(
     pvalues = np.array([monte_carlo_pvalue(t[0], t[1:], tie) for t, tie in columns])
     tails, null = pvalues, values[1:, 0] if scales.n_bins.shape[0] == 1 else None
     if weights is not None:
-        tails = gamma_sf(z, skewness)
+        tails = tails_of_scales(z, skewness, moments.pairs[:n_usable])
         tails, null = tails[0], (tails[1:] / weights[:n_usable]).min(axis=1)
     usable, n_scales = np.arange(n_usable), scales.n_bins.shape[0]
     return ScalePvalues(
@@ -650,12 +651,15 @@ def scale_weights(n_scales: int) -> Array:
     return 0.5 / n_scales + 0.5 * decreasing / decreasing.sum()
 
 
-def weighted_tails(z: Array, skewness: Array, n_scales: int) -> Array:
-    """Return the tail probability of each z, of the first of ``n_scales`` scales, over its weight.
+def tails_of_scales(z: Array, skewness: Array, pairs: Array) -> Array:
+    """Return the tail probability of each z, a column for each scale; they compare simulated samples.
 
-    Tails are those of gamma distributions; they are the same functions of every sample, however accurate.
+    They are those of gamma distributions. Where few pairs of events are expected, T is a small constant
+    unless a pair occurs, and the gamma tail of the constant is nearly 0: there they are Cantelli's bounds,
+    1 / (1 + z^2) for z > 0, which distributions of two values attain.
     """
-    return gamma_sf(z, skewness) / scale_weights(n_scales)[: z.shape[-1]]
+    bound = np.clip(np.hypot(1.0, np.maximum(z, 0.0)) ** -2.0, SMALLEST_PVALUE, 1.0)
+    return np.where(pairs < FEWEST_PAIRS, bound, gamma_sf(z, skewness))
 
 
 def chain_correlation(covariance: Array, deviation: Array, levels: NDArray[np.intp]) -> Array:
