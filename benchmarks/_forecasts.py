@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -125,7 +126,11 @@ NETWORKS = {
 
 
 def table_splits(
-    names: list[str], rows: list[int], repetitions: range, log: Callable[[str], None]
+    names: list[str],
+    rows: list[int],
+    repetitions: range,
+    log: Callable[[str], None],
+    classifiers: dict[str, Any] = CLASSIFIERS,
 ) -> Iterator[Split]:
     """Yield the splits of tables, for each classifier."""
     folder = data_folder()
@@ -149,7 +154,7 @@ def table_splits(
                     random_state=seed,
                     stratify=y[other],
                 )
-                for title, classifier in CLASSIFIERS.items():
+                for title, classifier in classifiers.items():
                     model = pipeline_of(clone(classifier), X, seed)
                     with warnings.catch_warnings():
                         # networks are stopped early intentionally

@@ -18,7 +18,7 @@ from scipy.special import expit, logit, ndtri
 from scipy.stats import beta
 
 from sklearn_calib.inference import CoxTest, TCal, confidence_interval, required_n_samples
-from sklearn_calib.metrics import cutoff_result
+from sklearn_calib.metrics import calibration_summary, cutoff_result
 
 # Quantile functions of the predictions.
 PREDICTIONS = {
@@ -36,6 +36,9 @@ GOALS = [
     {"wave": (0.15, 4)},
     {"bound": 0.05, "alpha": 0.1},
     {"width": 0.1},
+    {"width": {"slope": 0.3}},
+    {"width": {"intercept": 0.3}},
+    {"width": {"observed_over_expected": 0.3}},
 ]
 FACTORS = (0.8, 0.9, 1.0, 1.1, 1.25)
 
@@ -52,9 +55,12 @@ def outcome(y, p, goal, seed):
     """Return whether the goal is reached on a sample; for an interval its width."""
     alpha = goal.get("alpha", 0.05)
     if "width" in goal:
-        found = confidence_interval(
-            y, p, metric="smooth_ece", confidence=1 - alpha, n_resamples=100, random_state=seed
-        )
+        if isinstance(goal["width"], dict):
+            found = getattr(calibration_summary(y, p, confidence=1 - alpha), *goal["width"])
+        else:
+            found = confidence_interval(
+                y, p, metric="smooth_ece", confidence=1 - alpha, n_resamples=100, random_state=seed
+            )
         return found.upper - found.lower
     if "bound" in goal:
         found = cutoff_result(y, p)
@@ -79,6 +85,7 @@ def simulated_size(quantiles, goal, planned, repetitions):
         results.append(np.mean(found))
     target = goal.get("width", goal.get("power", 0.8))
     if "width" in goal:
+        target = max(target.values()) if isinstance(target, dict) else target
         values, aim = np.log(results), np.log(target)
     else:
         # rates of 0 and 1 have no finite quantile
@@ -110,6 +117,7 @@ def main():
             times = max(repetitions // 5, 10) if "width" in goal else repetitions
             needed, reached = simulated_size(quantiles, goal, planned, times)
             words = ", ".join(f"{key} {value}" for key, value in goal.items())
+            words = words.translate(str.maketrans("", "", "{}':"))
             kind = f"width {reached:.3f}" if "width" in goal else f"power {reached:.2f}"
             lines.append(f"| {name} | {words} | {planned} | {needed:.0f} | {planned / needed:.2f} | {kind} |")
             print(lines[-1], flush=True)

@@ -13,17 +13,56 @@ from sklearn import get_config
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import _safe_indexing as safe_indexing
+from sklearn.utils._array_api import get_namespace_and_device
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
-from sklearn.utils.validation import _check_method_params as slice_metadata
+from sklearn.utils.validation import _check_method_params as _sliced
 
 from sklearn_calib._validation import warn_user
+
+#: Words in names of evaluation sets, such as eval_set, sample_weight_eval_set, X_val, validation_data.
+_EVALUATION = {"eval", "val", "valid", "validation"}
 
 
 def routing_enabled() -> bool:
     """Tell whether metadata routing is switched on in scikit-learn's configuration."""
     return bool(get_config().get("enable_metadata_routing", False))
+
+
+def slice_metadata(X: Any, metadata: Mapping[str, Any], rows: Any) -> dict[str, Any]:
+    """Return metadata of some rows of ``X``: values with as many rows are cut, those of evaluation sets not.
+
+    An evaluation set stays whole, even if it has as many rows by coincidence.
+    """
+    whole = {name: value for name, value in metadata.items() if not _EVALUATION.isdisjoint(name.split("_"))}
+    cut = {name: value for name, value in metadata.items() if name not in whole}
+    return {**_sliced(X, cut, rows), **whole}
+
+
+def as_kind_of(X: Any, values: Any) -> Any:
+    """Return an array of numbers as the kind of array that features are, if array API dispatch is on."""
+    if not get_config().get("array_api_dispatch", False):
+        return values
+    try:
+        xp, dispatched, device = get_namespace_and_device(X)
+    except TypeError:
+        # tables of some libraries
+        return values
+    if dispatched and not str(device).lower().startswith("cpu"):
+        raise TypeError(f"X is a tensor on the device {str(device)!r}. Move it to the CPU first: X.cpu().")
+    return xp.asarray(values, device=device) if dispatched and values.dtype.kind in "biuf" else values
+
+
+def value_of_failures() -> Any:
+    """Return the ``error_score`` of the cross-validation that has called a scorer; "raise" for other callers.
+
+    A scorer of several values must know it, because scikit-learn replaces the dict of a scorer that raises an
+    error by a single number.
+    """
+    frame = sys._getframe(2)
+    validates = frame.f_globals.get("__name__") == "sklearn.model_selection._validation"
+    return frame.f_locals.get("error_score", "raise") if validates else "raise"
 
 
 def register_scorers(scorers: Mapping[str, Callable[..., Any]]) -> None:

@@ -67,8 +67,8 @@ training_size_ : float
 %(binary_fit)s""",
     "score_link": """\
 link : {"logit", "identity"}, default="logit"
-    Type of the scores. "logit": probabilities, of which the log-odds are used, clipped to [2**-53, 1 -
-    2**-53]. "identity": any real scores, such as margins of a support vector machine; ``method="sigmoid"``
+    Type of the scores. "logit": probabilities, of which the log-odds are used; see Notes for those near 0 and
+    1. "identity": any real scores, such as margins of a support vector machine; ``method="sigmoid"``
     of scikit-learn 1.9 uses this for probabilities, too.""",
     "shrink_temperature": """\
 shrink_temperature : bool, default=False
@@ -85,9 +85,23 @@ n_iter_ : int
     Number of Newton steps.
 %(clipped_fit)s""",
     "clipped_fit": """\
-min_proba_ : float
-    For multiclass probabilities: the smallest probability that is distinguished from 0.
+%(min_proba)s
 %(multiclass_fit)s""",
+    "min_proba": """\
+min_proba_ : float
+    The limit at which probabilities are clipped before the logarithm; see Notes. Not set for other
+    scores.""",
+    "clipped": """\
+Probabilities p of two classes are clipped to [d, 1 - d], with d = ``min_proba_`` the smallest positive
+value of p and 1 - p in the calibration sample, but at most :math:`1/(2\\sqrt n)` and at least 2**-53.
+Here n is the sum of integer weights, for others :math:`(\\sum w)^2 / \\sum w^2`. Forests, trees and
+nearest neighbours predict 0 or 1 where no tree or neighbour disagrees, which means less than the smallest
+frequency, not certainty: at log-odds of -37 and 37 a few contradicted predictions would flatten the whole
+map. The upper bound is for trees that predict nothing but 0 and 1. New scores are clipped at the same
+limit.""",
+    "clipped_there": """\
+Probabilities are clipped as by :class:`TemperatureCalibrator`, because zeros of forests, trees and
+nearest neighbours are contradicted.""",
     "binary_fit": """\
 classes_ : ndarray of shape (2,)
     The sorted class labels.
@@ -98,8 +112,8 @@ classes_ : ndarray of shape (n_classes,)
 %(columns)s""",
     "link": """\
 link : {"logit", "identity"}, default="logit"
-    Type of the scores. "logit": probabilities, in one, two or K columns, clipped at 2**-53, and with three
-    or more columns at ``min_proba_``. "identity": logits, that is the log-odds of ``classes_[1]`` in one
+    Type of the scores. "logit": probabilities, in one, two or K columns, clipped at ``min_proba_``.
+    "identity": logits, that is the log-odds of ``classes_[1]`` in one
     column, or one logit per class in two or more.""",
     "tested_fit": """\
 statistic_, pvalue_ : float
@@ -198,9 +212,10 @@ y : array-like of shape (n,)
     "fitted_classes": """\
 classes : array-like of shape (n_classes,) or None, default=None
     The labels of the columns; they, and the columns, must be in sorted order. Required if some of them do
-    not occur in ``y``. Temperature, vector, matrix, structured matrix and Dirichlet calibration, and
-    averages and choices of these, can be fitted to three or more classes without samples of each. None:
-    the labels that occur in ``y``.""",
+    not occur in ``y``. One-vs-rest, temperature, vector, matrix, structured matrix and Dirichlet calibration,
+    and averages and choices of these, can be fitted to three or more classes without samples of each. A class
+    without a sample keeps the model's probability if fewer than three samples of it were expected from the
+    predictions, the sum of its probabilities; a warning names it. None: the labels that occur in ``y``.""",
     "new_scores": """\
 %(scores)s
 groups : array-like of shape (n,) or None, default=None

@@ -33,10 +33,15 @@ class StandInTensor:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
         if self.device.type != "cpu":
             raise TypeError(f"can't convert {self.device.type} device type tensor to numpy.")
+        if self.dtype in ("torch.bfloat16", "torch.float8_e5m2"):
+            raise TypeError(f"Got unsupported ScalarType {self.dtype}.")
         return self._values if dtype is None else self._values.astype(dtype)
 
     def detach(self):
         return StandInTensor(self._values, self.dtype, False, self.device.type)
+
+    def float(self):
+        return StandInTensor(self._values, "torch.float32", self.requires_grad, self.device.type)
 
 
 class Exchangeable:
@@ -102,9 +107,15 @@ def tensor(values, folder, dtype="float64", **options):
     return torch.tensor(values, dtype=getattr(torch, dtype), **options)
 
 
-def stand_in(values, folder):
+def stand_in(values, folder, dtype="float64"):
     grad = values.dtype.kind == "f"
-    return StandInTensor(values, "torch.float64" if grad else "torch.int64", grad)
+    return StandInTensor(values, f"torch.{dtype}" if grad else "torch.int64", grad)
+
+
+def extension(values, folder):
+    import ml_dtypes
+
+    return values.astype(ml_dtypes.bfloat16 if values.dtype.kind == "f" else np.int8)
 
 
 def of_type(dtype):
@@ -145,8 +156,12 @@ CONTAINERS = [
     Container("pyarrow_chunked", partial(pyarrow_column, chunks=3), ("pyarrow",)),
     Container("exchangeable", lambda values, folder: Exchangeable(values), tensor=True),
     Container("stand_in_tensor", stand_in, tensor=True),
+    Container("stand_in_bfloat16", partial(stand_in, dtype="bfloat16"), tensor=True),
+    Container("stand_in_float8", partial(stand_in, dtype="float8_e5m2"), tensor=True),
+    Container("bfloat16", extension, ("ml_dtypes",), True),
     Container("torch", tensor, ("torch",), True),
     Container("torch_float32", partial(tensor, dtype="float32"), ("torch",), True),
+    Container("torch_bfloat16", partial(tensor, dtype="bfloat16"), ("torch",), True),
     Container("torch_gradient", partial(tensor, requires_grad=True), ("torch",), True),
 ]
 

@@ -70,6 +70,19 @@ def test_tensors_of_torch_that_numpy_cannot_hold():
     assert parameter.requires_grad
 
 
+def test_rows_of_bfloat16_sum_to_one_up_to_its_rounding():
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 1000)
+    # eight significant bits, to the nearest
+    scale = 2.0 ** (np.floor(np.log2(P)) - 7)
+    rounded = np.rint(P / scale) * scale
+    assert 1e-3 < np.abs(rounded.sum(axis=1) - 1).max() <= 2**-8
+    y = rounded.argmax(axis=1)
+    for given in (rounded, StandInTensor(rounded, "torch.bfloat16")):
+        assert metrics.smooth_ece(y, given) == pytest.approx(metrics.smooth_ece(y, P), abs=0.004)
+    with pytest.raises(ValueError, match=r"row 0 sums to 1\.0041, not 1"):
+        v.check_class_sample([0, 1, 2], [[0.6, 0.2, 0.2041], *np.eye(3)[:2]])
+
+
 def test_tensors_are_read_in_place():
     torch = pytest.importorskip("torch")
     p = torch.rand(100, dtype=torch.float64, requires_grad=True)

@@ -27,7 +27,7 @@ guide = load("run_blocks")
 #: Pages whose code takes longer than a third of a second; what it calls has tests of its own.
 SLOW = {
     "README.md", "calibrators.md", "certificates.md", "custom_calibrators.md",
-    "deployment.md", "explaining.md", "monitoring.md", "pitfalls.md", "planning.md",
+    "deployment.md", "early_stopping.md", "explaining.md", "monitoring.md", "pitfalls.md", "planning.md",
     "requirements.md", "scale_out.md", "segments.md", "sketch.md", "stability.md", "start.md",
     "logit_smoothed_ece.md", "ads.md", "credit.md", "language_models.md", "medicine.md",
 }  # fmt: skip

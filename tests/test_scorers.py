@@ -369,6 +369,9 @@ def test_parameters_survive_clone_pickle_and_change(binary):
         assert copy is not scorer
         assert copy.get_params() == params
         assert copy(model, X, y) == scorer(model, X, y)
+    edges = clone(scorer).set_params(n_bins=np.array([0, 0.2, 1]), norm="l1", pos_label=1)
+    y_proba = model.predict_proba(X)[:, 1]
+    assert -clone(edges)(model, X, y) == metrics.expected_calibration_error(y, y_proba, n_bins=[0, 0.2, 1])
     changed = clone(scorer).set_params(n_bins=3, greater_is_better=True)
     assert changed.get_params() == {**params, "n_bins": 3, "greater_is_better": True}
     assert scorer.get_params() == params

@@ -9,7 +9,13 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    TunedThresholdClassifierCV,
+    cross_val_score,
+    cross_validate,
+)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -173,6 +179,82 @@ def test_multi_scorer_checks_its_names(scoring, error, message):
         MultiScorer(scoring)
 
 
+def fails_without_events(estimator, X, y):
+    """A part that fails on folds with one class."""
+    if len(set(y)) < 2:
+        raise RuntimeError("one class only")
+    return 0.5
+
+
+@pytest.mark.parametrize("folds", ["some", "all"])
+def test_a_part_that_fails_has_no_influence_on_the_others(folds):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2))
+    y = np.zeros(90, dtype=int)
+    y[[0, 1, 40]] = 1  # the last of three folds has no event
+
+    def always(estimator, X, y):
+        raise RuntimeError("broken")
+
+    broken = fails_without_events if folds == "some" else always
+    scoring = MultiScorer({"ece": NAME, "broken": broken, "loss": "neg_log_loss"})
+    with pytest.warns(UserWarning, match=r"Scoring failed. The score 'broken' .* set to nan") as caught:
+        scores = cross_validate(GaussianNB(), X, y, scoring=scoring, cv=KFold(3), return_train_score=True)
+    assert len(caught) == (1 if folds == "some" else 6)
+    assert "Traceback" in str(caught[0].message)
+    np.testing.assert_allclose(scores["test_ece"], by_hand(GaussianNB(), X, y, KFold(3)))
+    assert np.isfinite(scores["test_loss"]).all()
+    np.testing.assert_array_equal(
+        scores["test_broken"], [0.5, 0.5, np.nan] if folds == "some" else [np.nan] * 3
+    )
+    with pytest.warns(UserWarning, match="set to -7"):
+        search = GridSearchCV(
+            GaussianNB(),
+            {"var_smoothing": [1e-9, 1.0]},
+            scoring=scoring,
+            refit="loss",
+            cv=KFold(3),
+            error_score=-7,
+        ).fit(X, y)
+    assert (search.cv_results_["split2_test_broken"] == -7).all()
+    with pytest.raises(RuntimeError):
+        cross_validate(GaussianNB(), X, y, scoring=scoring, cv=KFold(3), error_score="raise")
+    # outside a cross-validation the error is raised
+    with pytest.raises(RuntimeError):
+        scoring(GaussianNB().fit(X, y), X[60:], y[60:])
+
+
+def test_requests_of_parts_are_kept(data, routing):
+    X, y = data
+    w = np.random.default_rng(0).integers(1, 4, y.shape[0])
+    model = GaussianNB().set_fit_request(sample_weight=False)
+    parts = {
+        "with": scorers.neg_smooth_ece.set_score_request(sample_weight=True),
+        "alias": get_scorer("neg_log_loss").set_score_request(sample_weight="importance"),
+        "without": scorers.neg_smooth_ece.set_score_request(sample_weight=False),
+        "plain": lambda estimator, X, y: 1.0,
+    }
+    given = {"params": {"sample_weight": w, "importance": 2 * w[::-1]}, "cv": KFold(3)}
+    wanted = cross_validate(model, X, y, scoring={name: parts[name] for name in list(parts)[:3]}, **given)
+    found = cross_validate(model, X, y, scoring=clone(MultiScorer(parts)), **given)
+    for name in ("with", "alias", "without"):
+        np.testing.assert_array_equal(found[f"test_{name}"], wanted[f"test_{name}"])
+    assert not np.allclose(found["test_with"], found["test_without"])
+    np.testing.assert_array_equal(found["test_plain"], 1.0)
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [NAME, scorers.neg_smooth_ece, get_scorer("pvalue_tcal"), MultiScorer([NAME])],
+    ids=["name", "scorer", "pvalue", "multi"],
+)
+def test_thresholds_are_not_tuned_by_probabilities(data, scoring):
+    X, y = data
+    tuned = TunedThresholdClassifierCV(GaussianNB(), scoring=scoring)
+    with pytest.raises(AttributeError, match=r"scores probabilities.*tune the threshold by a measure"):
+        tuned.fit(X, y)
+
+
 def test_multi_scorer_weighs_all_or_none(data):
     X, y = data
     model = GaussianNB().fit(X, y)
@@ -299,6 +381,18 @@ def test_rule_equals_its_definition():
     assert chosen == {True, False}
 
 
+def test_the_best_of_those_whose_error_is_small_enough():
+    proper = [BEST, [-0.5] * 3, [-0.6] * 3, [-0.5] * 3, [np.nan] * 3]
+    calibration = [[-0.05] * 3, [-0.02, -0.03, -0.04], [-0.001] * 3, [-0.01] * 3, [0.0] * 3]
+    table = results(calibration, proper)
+    for max_error, chosen in ((0.06, 0), (0.04, 3), (0.015, 3), (0.005, 2)):
+        assert BestCalibrated(max_error=max_error)(table) == chosen
+    # ties of the proper score go to the smaller error, and the bound itself is allowed
+    assert BestCalibrated(max_error=0.25)(results([[-0.25], [-0.25]], [[-1.0], [-0.5]])) == 1
+    with pytest.raises(ValueError, match=r"at most max_error=0.0001: the smallest is 0.001"):
+        BestCalibrated(max_error=1e-4)(table)
+
+
 def test_candidates_without_finite_scores_are_never_chosen():
     nan, inf = [np.nan] * 3, [-np.inf] * 3
     assert BestCalibrated()(results([[-0.1] * 3, nan, [0.0] * 3], [BEST, BEST, nan])) == 0
@@ -335,6 +429,7 @@ def test_missing_scores_are_named():
         ({"proper": None}, TypeError, "proper must be the name"),
         ({"n_standard_errors": -1}, ValueError, "must be at least 0"),
         ({"n_standard_errors": "1"}, TypeError, "must be a number"),
+        ({"max_error": -0.1}, ValueError, "max_error must be at least 0"),
     ],
 )
 def test_construction_is_checked(kwargs, error, message):

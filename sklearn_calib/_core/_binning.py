@@ -116,11 +116,16 @@ def quantile_starts(middle: Array, total: float, n_bins: int) -> NDArray[np.intp
     return starts[starts <= last]
 
 
-def bin_starts(grouped: GroupedOutcomes, n_bins: int, strategy: str) -> NDArray[np.intp]:
-    """Return the first group of each occupied bin, of equal mass ("quantile") or equal width ("uniform")."""
-    if strategy == "quantile":
-        return quantile_starts(weight_middles(grouped.weight), grouped.total, n_bins)
-    return group_starts(uniform_bins(grouped.prob, n_bins))
+def fixed_bins(p: Array, bins: int | Array) -> Codes:
+    """Return the bin [a, b) of each p in [0, 1], of equal width or between edges; the last bin is closed."""
+    return uniform_bins(p, bins) if isinstance(bins, int) else np.searchsorted(bins[1:-1], p, side="right")
+
+
+def bin_starts(grouped: GroupedOutcomes, bins: int | Array, strategy: str) -> NDArray[np.intp]:
+    """Return the first group of each occupied bin: of edges, of equal mass ("quantile") or equal width."""
+    if strategy == "quantile" and isinstance(bins, int):
+        return quantile_starts(weight_middles(grouped.weight), grouped.total, bins)
+    return group_starts(fixed_bins(grouped.prob, bins))
 
 
 def bin_offsets(x: Array, n_bins: int) -> tuple[Codes, Array]:

@@ -132,7 +132,7 @@ class Logistic(Node):
 class Beta(Node):
     """The probability with log-odds ``low * log(p) - high * log(1 - p) + intercept``.
 
-    ``p`` and ``1 - p`` are at least ``floor`` (they are clipped).
+    ``p`` is clipped such that ``p`` and ``1 - p`` are at least ``floor``.
     """
 
     kind = "beta"
@@ -147,12 +147,11 @@ class Beta(Node):
         return self.low * self.high >= 0.0
 
     def evaluate(self, ops: Any, scores: Any) -> Any:
-        low = ops.log(ops.maximum(scores, self.floor))
-        high = ops.log(ops.maximum(1.0 - scores, self.floor))
+        low, high = (ops.log(ops.clip(p, self.floor, 1.0 - self.floor)) for p in (scores, 1.0 - scores))
         return ops.sigmoid(ops.let(low * self.low - high * self.high + self.intercept))
 
     def check(self, n_classes: int) -> None:
-        require(0.0 < self.floor <= EPS, "floor is out of range")
+        require(0.0 < self.floor <= 0.5, "floor is out of range")
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,6 +353,41 @@ class Recalibrated(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Kept(Node):
+    """Classes that keep a share of the model's probability, and a map that divides the rest among the others.
+
+    ``share`` is 0 for the classes of the map. The scores are probabilities, or ``logits``.
+    """
+
+    kind = "kept"
+    logits: bool
+    share: Array
+    maps: tuple[Node, ...]
+
+    def evaluate(self, ops: Any, scores: Any) -> Any:
+        return self.mix(ops, scores, self.maps[0].evaluate(ops, scores))
+
+    def mix(self, ops: Any, scores: Any, proba: Any) -> Any:
+        """Return the probabilities of scores, given those of the map."""
+        if self.logits:
+            model = ops.exp(ops.log_softmax(ops.let(scores)))
+        else:
+            model = scores / ops.maximum(ops.let(ops.sum(scores)), TINY)
+        own = ops.let(model * ops.constant(self.share))
+        mapped = (self.share == 0.0).astype(np.float64)
+        others = ops.let(proba * ops.constant(mapped))
+        total = ops.let(ops.sum(others))
+        parts = ops.if_positive(total, others / ops.maximum(total, TINY), ops.constant(mapped / mapped.sum()))
+        return own + parts * ops.maximum(ops.let(1.0 - ops.sum(own)), 0.0)
+
+    def check(self, n_classes: int) -> None:
+        _require_maps(self.maps, 1, n_classes, scalar=False)
+        require(self.share.shape == (n_classes,), "share does not match the classes")
+        require(bool(((self.share >= 0.0) & (self.share <= 1.0)).all()), "a share is outside [0, 1]")
+        require(bool((self.share == 0.0).any()), "no class is left for the map")
+
+
+@dataclass(frozen=True, eq=False)
 class Groups:
     """A map for each group, and one for all other samples."""
 
@@ -373,9 +407,9 @@ class Groups:
             _require_maps(self.maps, len(self.labels), n_classes, scalar=n_classes == 2)
 
 
-def logistic(link: str, slope: float, intercept: float) -> Node:
-    """Return the probability that is logistic in the score, or in its log-odds for the link "logit"."""
-    return Logistic(slope, intercept) if link == "identity" else Beta(slope, slope, intercept, EPS)
+def logistic(floor: float, slope: float, intercept: float) -> Node:
+    """Return the probability that is logistic in the log-odds, clipped at ``floor``; for 0 in the score."""
+    return Beta(slope, slope, intercept, floor) if floor > 0.0 else Logistic(slope, intercept)
 
 
 def recalibrated(node: Node, slope: Array, intercept: Array) -> Node:

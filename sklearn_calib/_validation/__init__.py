@@ -46,6 +46,7 @@ from sklearn_calib._validation._parameters import (
     check_generator,
     check_integer,
     check_not_negative,
+    check_number_or_edges,
     check_option,
     check_positive,
     check_randomness,

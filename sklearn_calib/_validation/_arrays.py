@@ -23,10 +23,11 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
     """Return ``values`` as a plain numpy array, without a copy if possible.
 
     Numpy arrays, including memory-mapped arrays, lists, columns and tables of pandas, polars and pyarrow,
-    tensors in CPU memory (gradients are dropped), and objects with ``__array__``, ``__dlpack__`` or
-    ``to_numpy`` are accepted; masked values, and memory of another device, are not.
+    tensors in CPU memory (gradients are dropped, floats that numpy lacks are converted), and objects with
+    ``__array__``, ``__dlpack__`` or ``to_numpy`` are accepted; masked values, and memory of another device,
+    are not.
     """
-    if type(values) is np.ndarray:
+    if type(values) is np.ndarray and values.dtype.kind != "V":
         return values
     if hasattr(values, "weighted_sample"):
         raise TypeError(
@@ -50,6 +51,8 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
                 f"{name} is a tensor on the device {str(device)!r}. Move it to the CPU first: {name}.cpu()."
             )
         values = values.detach()
+        if str(values.dtype).startswith(("torch.bfloat16", "torch.float8")):
+            values = values.float()
     elif not hasattr(values, "__array__"):
         if hasattr(values, "__dlpack__"):
             device, _ = values.__dlpack_device__()
@@ -77,6 +80,9 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
             f"{name} must be an array, a list or a column of a table, got {type(values).__name__}. Collect a "
             "lazy table first, and pass list(...) of an iterator or a set."
         )
+    if array.dtype.kind == "V" and np.can_cast(array.dtype, np.float64):
+        # bfloat16 and float8 of an extension of numpy
+        return array.astype(np.float64)
     kind = getattr(getattr(values, "dtype", None), "kind", "O")
     if array.dtype.kind == "O" and kind in "biuf" and array.ndim == 1:
         # nullable columns of older pandas, which have a numeric type but return objects

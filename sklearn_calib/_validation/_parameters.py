@@ -5,6 +5,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 #: Limit of numbers of bins, simulations and slots.
 _MOST = 10**7
@@ -42,6 +43,18 @@ def check_size(value: Any, name: str, minimum: int = 1, maximum: int = _MOST) ->
     if number > maximum:
         raise ValueError(f"{name} must be at most {maximum}, got {value!r}.")
     return number
+
+
+def check_number_or_edges(value: Any, name: str = "n_bins") -> int | NDArray[np.float64]:
+    """Return a number of bins of [0, 1], or their edges."""
+    if np.ndim(value) == 0:
+        return check_size(value, name)
+    edges = np.asarray(value, dtype=np.float64)
+    # NaN is refused, too
+    rising = edges.ndim == 1 and edges.shape[0] > 1 and bool((np.diff(edges) > 0.0).all())
+    if not (rising and edges[0] == 0.0 and edges[-1] == 1.0):
+        raise ValueError(f"{name} as edges of bins must increase from 0 to 1, got {value!r}.")
+    return edges
 
 
 def check_positive(value: Any, name: str) -> float:

@@ -14,8 +14,7 @@ from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_flag, check_not_negative, check_option, warn_user
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature, fit_shrunk_temperature
-from sklearn_calib.calibrators._log_clip import clipped_logs, fit_log_clip
-from sklearn_calib.calibrators._platt import link_scores
+from sklearn_calib.calibrators._log_clip import LogClip
 from sklearn_calib.calibrators._softmax import (
     AffineProblem,
     Preconditioner,
@@ -39,7 +38,7 @@ _AS_GOOD = 0.5
 _GIVE_UP = 2.0
 
 
-class AffineCalibrator(BaseCalibrator):
+class AffineCalibrator(LogClip, BaseCalibrator):
     """Base of calibrators of the form softmax(W x + b), with x log-probabilities and penalties on W and b.
 
     A subclass defines the penalties and the map. By default x are the logits times the inverse temperature,
@@ -51,7 +50,6 @@ class AffineCalibrator(BaseCalibrator):
     penalty: Any
     shrink_temperature: bool = False
     penalty_: float
-    min_proba_: float
     coef_: Array
     intercept_: Array
     n_iter_: int
@@ -101,14 +99,12 @@ class AffineCalibrator(BaseCalibrator):
         return not isinstance(self.penalty, str) and float(self.penalty) == 0.0
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
-        self.__dict__.pop("min_proba_", None)
+        self._fit_clip(scores, codes, weight)
         if scores.ndim == 1:
             # sums over grouped samples do not depend on their order
             codes, scores, weight = group_scores(codes, scores, weight).rows()
         else:
             weight = np.ones(scores.shape[0]) if weight is None else weight
-            if self.link == "logit":
-                self.min_proba_ = fit_log_clip(scores, codes, weight)
         # contiguous classes: sums over a short contiguous axis are slow
         logits = np.asfortranarray(self._logits(scores))
         if self.shrink_temperature:
@@ -132,10 +128,6 @@ class AffineCalibrator(BaseCalibrator):
         """Return the map of logits, or of probabilities that are clipped at ``floor``."""
         return Softmax(floor, *self._inner(), self.coef_.copy(), self.intercept_.copy())
 
-    @property
-    def _floor(self) -> float:
-        return 0.0 if self.link == "identity" else self.min_proba_
-
     def _export(self, build: Any) -> Any:
         if self.classes_.shape[0] > 2:
             return self._softmax(self._floor)
@@ -145,7 +137,7 @@ class AffineCalibrator(BaseCalibrator):
         coef = np.diag(coef) if coef.ndim == 1 else coef
         # the logits of the classes are minus and plus half the log-odds
         slope = float(coef[1] @ [-0.5, 0.5] - coef[0] @ [-0.5, 0.5])
-        return logistic(self.link, slope, float(intercept[1] - intercept[0]))
+        return logistic(self._floor, slope, float(intercept[1] - intercept[0]))
 
     def _map_scores(self, scores: Array) -> Array:
         if scores.ndim == 1:
@@ -155,10 +147,10 @@ class AffineCalibrator(BaseCalibrator):
 
     def _logits(self, scores: Array) -> Array:
         """Return logits that sum to zero in each sample."""
+        logits = self._linked(scores)
         if scores.ndim == 1:
-            half = link_scores(scores, self.link) / 2.0
+            half = logits / 2.0
             return np.stack((-half, half)).T
-        logits = scores if self.link == "identity" else clipped_logs(scores, self.min_proba_)
         centred: Array = logits - logits.mean(axis=1, keepdims=True)
         return centred
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,11 +18,13 @@ from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._inverse import invert
 from sklearn_calib._core._links import EPS, clip_probability
+from sklearn_calib._core._maps import NUMPY, Kept, Node
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import (
     LARGEST_SCORE,
+    ROW_SUM_TOLERANCE,
     check_classes,
     check_clusters,
     check_columns,
@@ -33,6 +36,7 @@ from sklearn_calib._validation import (
     refuse_fractions,
     shape_of,
     warn_of_scale,
+    warn_user,
 )
 
 #: Type of the scores for each link: probabilities on the logit scale, or any scores.
@@ -41,7 +45,13 @@ LINKS = ("logit", "identity")
 # Number of multiclass scores that are mapped at a time.
 _CHUNK = 1 << 16
 
+# A class without a sample keeps the model's probability if fewer samples than this were expected.
+_FEW = 3.0
+# Most classes that a warning names.
+_MOST_NAMED = 5
+
 _CAN_DO_WITHOUT = (
+    "OneVsRestCalibrator",
     "TemperatureCalibrator",
     "VectorScalingCalibrator",
     "MatrixScalingCalibrator",
@@ -117,6 +127,10 @@ class BaseCalibrator(
     _fractions: bool = False
     #: Whether the map of two classes is monotone, so that it has an inverse.
     _monotone: bool = False
+    #: Probabilities of the model that are kept, those of classes without a sample.
+    _kept: Kept | None = None
+    # the expected numbers of samples of such classes, until the warning
+    _expected: dict[Any, float] | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -167,7 +181,9 @@ class BaseCalibrator(
         self._check_parameters()
         scores, codes, weight, known = self._read(X, y, sample_weight, classes)
         if clusters is None:
-            return self._fit_known(scores, codes, weight, known)
+            self._fit_known(scores, codes, weight, known)
+            self._warn_of_absent()
+            return self
         if known.shape[0] > 2:
             raise ValueError(
                 f"clusters are for certificates of binary problems, but y has {known.shape[0]} classes. "
@@ -334,8 +350,10 @@ class BaseCalibrator(
         if weight is not None and not weight.all():
             keep = weight > 0
             scores, codes, weight = scores[keep], codes[keep], weight[keep]
-        self._check_counts(classes, _class_counts(codes, classes.shape[0]))
+        count = _class_counts(codes, classes.shape[0])
+        self._check_counts(classes, count)
         self.classes_ = classes
+        self._kept, self._expected = self._keep_absent(scores, weight, count)
         if clusters is None:
             self._fit_scores(scores, codes, weight)
         else:
@@ -356,6 +374,52 @@ class BaseCalibrator(
                 "samples of positive weight of every class, here or in a part. Add some, or use "
                 f"{', '.join(_CAN_DO_WITHOUT)}, which can do without."
             )
+
+    def _keep_absent(
+        self, scores: Array, weight: Array | None, count: Codes
+    ) -> tuple[Kept | None, dict[Any, float] | None]:
+        """Return what classes without a sample keep, and how many samples of each were expected."""
+        absent = np.flatnonzero(count == 0)
+        if scores.ndim == 1 or not absent.size:
+            return None, None
+        kind, sums = self._score_kind(), scores.sum(axis=1)
+        logits = kind != "probability" and (
+            kind == "logit" or scores.min() < 0.0 or bool((np.abs(sums - 1.0) > ROW_SUM_TOLERANCE).any())
+        )
+        proba = np.exp(NUMPY.log_softmax(scores.T)) if logits else scores.T / sums
+        expected = proba[absent] @ (np.ones(sums.shape[0]) if weight is None else weight)
+        share = np.zeros(count.shape[0])
+        share[absent] = np.where(expected < _FEW, 1.0, self._share_of_absent(expected))
+        labels = self.classes_[absent].tolist()
+        kept = Kept(logits, share, ()) if share.any() else None
+        return kept, dict(zip(labels, expected.tolist(), strict=True))
+
+    def _share_of_absent(self, expected: Array) -> Array:
+        """Return the share that classes without a sample, but with several expected, keep beside the map."""
+        return np.zeros_like(expected)
+
+    def _warn_of_absent(self) -> None:
+        """Warn, once after a fit, of classes without a sample."""
+        expected, self._expected = self._expected, None
+        if not expected:
+            return
+        named = [f"{label!r} ({number:.3g} expected)" for label, number in expected.items()][:_MOST_NAMED]
+        more = len(expected) - len(named)
+        warn_user(
+            f"y has no sample of class {', '.join(named)}{f' and {more} more' if more else ''}. The "
+            f"predicted probability of such a class is kept if fewer than {_FEW:.0f} samples of it were "
+            "expected from the predictions, and reduced otherwise."
+        )
+
+    def _with_kept(self, scores: Array, proba: Array) -> Array:
+        """Return the probabilities of all classes, with those of the model that are kept."""
+        if self._kept is None:
+            return proba
+        return np.asarray(self._kept.mix(NUMPY, scores.T, proba.T).T)
+
+    def _kept_node(self, node: Node) -> Node:
+        """Return the node of a map with the probabilities that are kept."""
+        return node if self._kept is None else replace(self._kept, maps=(node,))
 
     def _predict_array(self, scores: Array) -> Array:
         """Return ``predict_proba`` of an array that has the columns of the fit."""
@@ -387,7 +451,7 @@ class BaseCalibrator(
 
     def _probabilities(self, scores: Array) -> Array:
         """Return the map of checked scores, inside (0, 1) unless it may be certain."""
-        proba = self._map_scores(scores)
+        proba = self._with_kept(scores, self._map_scores(scores))
         return proba if self._may_be_certain() else inside(proba)
 
     def _check_scores(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Array:

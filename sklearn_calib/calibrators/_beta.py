@@ -7,13 +7,14 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import group_scores
-from sklearn_calib._core._links import EPS, clip_probability
+from sklearn_calib._core._links import clip_probability
 from sklearn_calib._core._maps import Beta
 from sklearn_calib._core._newton import fit_logistic, log_likelihood
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_option, warn_user
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
+from sklearn_calib.calibrators._log_clip import LogClip
 
 _PARAMETERS = ("abm", "ab", "am")
 # Precision of the normal prior of the slopes around 1, the identity: negligible against dozens of samples,
@@ -22,7 +23,7 @@ _PRECISION = 0.01
 _LOG_2 = float(np.log(2.0))
 
 
-class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
+class BetaCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
     r"""Beta calibration, :math:`\mathrm{logit}\, h(p) = c + a \log p - b \log(1 - p)`, :math:`a, b \ge 0`.
 
     The map is correctly specified if the scores of each class follow a beta distribution (Section 3 of [1]_).
@@ -40,6 +41,7 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
     ----------
     a_, b_, c_ : float
         The coefficients.
+    %(min_proba)s
     %(trained_fit)s
 
     See Also
@@ -48,8 +50,9 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     Notes
     -----
-    Scores are probabilities, clipped to [2**-53, 1 - 2**-53], because the differences between very confident
-    predictions are informative. The parameters minimise, under :math:`a, b \ge 0`,
+    %(clipped)s
+
+    The parameters minimise, under :math:`a, b \ge 0`,
 
     .. math::
         \sum_i w_i \left( \log(1 + e^{z_i}) - t_i z_i \right)
@@ -95,8 +98,9 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
         check_option(self.parameters, "parameters", _PARAMETERS)
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
+        self._fit_clip(scores, codes, weight)
         grouped = group_scores(codes, scores, weight)
-        columns = np.stack([*_logs(grouped.prob), np.ones_like(grouped.prob)])
+        columns = np.stack([*self._logs(grouped.prob), np.ones_like(grouped.prob)])
         total = grouped.total
         rate = (float(grouped.positives.sum()) + 0.5) / (total + 1.0)
         # the sum of the targets in each group, with the two pseudo-observations
@@ -107,11 +111,16 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
         certify(self, grouped, weight)
 
     def _export(self, build: Any) -> Beta:
-        return Beta(self.a_, self.b_, self.c_, EPS)
+        return Beta(self.a_, self.b_, self.c_, self.min_proba_)
 
     def _map_scores(self, scores: Array) -> Array:
-        low, high = _logs(scores)
+        low, high = self._logs(scores)
         return np.asarray(expit(self.a_ * low + self.b_ * high + self.c_))
+
+    def _logs(self, p: Array) -> tuple[Array, Array]:
+        """Return log p and -log(1 - p), both finite."""
+        q = clip_probability(p, self.min_proba_)
+        return np.log(q), -np.log1p(-q)
 
 
 # Columns that turn the free parameters into (a, b, c).
@@ -120,12 +129,6 @@ _BASES = {
     "ab": np.array([[1.0, 0.0], [0.0, 1.0], [_LOG_2, -_LOG_2]]),
     "am": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
 }
-
-
-def _logs(p: Array) -> tuple[Array, Array]:
-    """Return log p and -log(1 - p), both finite."""
-    q = clip_probability(p)
-    return np.log(q), -np.log1p(-q)
 
 
 def _fit(columns: Array, weight: Array, mass: Array, basis: Array) -> tuple[float, Array]:

@@ -53,6 +53,8 @@ class DirichletCalibrator(AffineCalibrator):
     with few samples the map is therefore close to temperature scaling. The softmax is invariant to
     adding a constant to all scores of a sample, so that W and b are not unique without a penalty.
 
+    %(clipped_there)s
+
     References
     ----------
     .. [1] Kull et al. (2019). Beyond temperature scaling: obtaining well-calibrated multiclass probabilities

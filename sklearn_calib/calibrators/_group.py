@@ -177,6 +177,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
         self._check_parameters()
         scores, codes, weight, known = self._read(X, y, sample_weight, classes)
         self._fit_known(scores, codes, weight, known)
+        self._warn_of_absent()
         self._group_type = None
         if groups is None:
             return self
@@ -259,22 +260,22 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
             raise ValueError(f"{found}. Pass groups to fit and to all later calls, or to none.")
         proba = self._map_scores(scores)
         if not grouped:
-            return proba
+            return self._with_kept(scores, proba)
         labels, group = group_codes(groups, scores.shape[0], self._group_type)
         place = {label: k for k, label in enumerate(self.groups_)}
         own = np.array([place.get(label, -1) for label in labels])[group]
         known, own = own >= 0, own[own >= 0]
         moved = inside(expit(logit(proba[known]) * self.slopes_[own] + self.intercepts_[own]))
         proba[known] = moved if moved.ndim == 1 else moved / moved.sum(axis=1, keepdims=True)
-        return proba
+        return self._with_kept(scores, proba)
 
     def _export(self, build: Any) -> Any:
         pooled = build.part(self.pooled_calibrator_)
         if self._group_type is None:
             return pooled
         lines = zip(self.slopes_, self.intercepts_, strict=True)
-        own = tuple(recalibrated(pooled, np.atleast_1d(a), np.atleast_1d(b)) for a, b in lines)
-        return Groups(self.groups_, own, (pooled,))
+        own = (recalibrated(pooled, np.atleast_1d(a), np.atleast_1d(b)) for a, b in lines)
+        return Groups(self.groups_, tuple(map(self._kept_node, own)), (self._kept_node(pooled),))
 
     def _may_be_certain(self) -> bool:
         return may_be_certain(self.pooled_calibrator_)

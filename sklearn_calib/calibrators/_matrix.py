@@ -74,7 +74,9 @@ class MatrixScalingCalibrator(AffineCalibrator):
     The loss is convex. It is minimised by Newton's method until no derivative exceeds 1e-9 per unit of weight
     and of the typical feature. A product with the Hessian costs O(n K^2). The fit is deterministic, and
     invariant to the names of the classes, to the order of the samples, and to temperature scaling of all
-    forecasts beforehand. Probabilities are clipped as by :class:`TemperatureCalibrator`.
+    forecasts beforehand.
+
+    %(clipped_there)s
 
     With n the total weight, "auto" selects the largest of the penalties :math:`500/n` times 1e5, 1e4, ..., 1
     whose log loss in 3-fold cross-validation exceeds the smallest one by no more than half a standard error;
@@ -174,6 +176,8 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     with normal priors, and the temperature alone, are averaged by their posterior probabilities, from
     Laplace's approximation of their evidence [3]_, or for more than 30 classes from their log losses on a
     third of the samples; docs/fitting.md lists the priors. ``penalty_`` is NaN.
+
+    %(clipped_there)s
 
     References
     ----------

@@ -42,6 +42,7 @@ class ModifiedPlattCalibrator(PlattCalibrator):
         The tolerance with which it was compared.
     slope_, intercept_ : float
         The logistic curve, whether or not it is used.
+    %(min_proba)s
     %(trained_fit)s
 
     See Also
@@ -53,6 +54,8 @@ class ModifiedPlattCalibrator(PlattCalibrator):
     -----
     O(n log n). Both maps are monotone, so that the certificate is valid for the resulting map although the
     same samples choose between them.
+
+    %(clipped)s
 
     %(cutoff_paper)s
 

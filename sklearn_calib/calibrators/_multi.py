@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._atomic import AtomicFit
+from sklearn_calib._compat import check_feature_names_in
 from sklearn_calib._core._columns import frequent_categories, is_numerical, quantile_edges
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._newton import fit_logistic
@@ -58,7 +59,7 @@ _OTHER, _MISSING = 253, 254
 
 
 @shared_docs
-class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator):
+class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerMixin, BaseEstimator):
     r"""Calibration given the score and features: a calibrator of the score, corrected by boosted trees.
 
     A model that is calibrated overall can be miscalibrated for some samples, such as young customers of one
@@ -201,6 +202,38 @@ class MultiCalibrator(AtomicFit, VersionStamped, ClassifierMixin, BaseEstimator)
         Z = self._coded(columns)
         self._fit_trees(Z, f, codes.astype(np.float64), weight)
         return self
+
+    def transform(self, X: Any) -> Array:
+        """Return the calibrated score: the probability of ``classes_[1]``, without the features.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n, 1 + n_features)
+            The score, and the features of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n, 1)
+            Probabilities.
+        """
+        return self.predict_proba(X)[:, 1:]
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the name of the score.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of columns without names; others are checked against those seen in ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (1,)
+            The name, dtype object.
+        """
+        check_is_fitted(self)
+        names: NDArray[Any] = check_feature_names_in(self, input_features)[:1]
+        return names
 
     def predict_proba(self, X: Any) -> Array:
         """Return the calibrated probabilities of both classes.

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._core._maps import OneVsRest
+from sklearn_calib._core._maps import OneVsRest, Step
 from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array, Codes, CountingWeights
 from sklearn_calib._validation import check_fraction, check_frequency_weights, check_generator
@@ -26,6 +26,8 @@ from sklearn_calib.calibrators._certificate import CutoffCertificate
 
 # More samples are not written out.
 _MOST_SAMPLES = 10**8
+# Map of a class without a sample.
+_NONE = Step(np.zeros(0), np.zeros(1))
 # Note of certificates of multiclass problems.
 _UNDIVIDED = "of each class against the rest, before division by the sum"
 
@@ -35,6 +37,15 @@ def _has_certificate(calibrator: Any) -> bool:
         raise AttributeError(
             f"{calibrator.calibrator!r} has no certificate. Use a calibrator with one, such as "
             "IsotonicCalibrator(), or wrap it in CertifiedCalibrator."
+        )
+    return True
+
+
+def _has_intervals(calibrator: Any) -> bool:
+    if not hasattr(calibrator.calibrator, "predict_interval"):
+        raise AttributeError(
+            f"{calibrator.calibrator!r} has no predict_interval. Use a calibrator that has it: "
+            "VennAbersCalibrator()."
         )
     return True
 
@@ -56,7 +67,7 @@ class OneVsRestCalibrator(BaseCalibrator):
     ----------
     calibrators_ : list
         The fitted calibrators, in the order of ``classes_``; a single one for two classes. Each was fitted to
-        labels 0 and 1.
+        labels 0 and 1. None for a class without a sample.
     %(multiclass_fit)s
 
     See Also
@@ -68,8 +79,14 @@ class OneVsRestCalibrator(BaseCalibrator):
     The cost is that of ``n_classes`` binary fits. The ranking of the classes within a sample may change. The
     certificate is for the probabilities before normalisation.
 
+    A class without a sample, of three or more (see ``classes`` of :meth:`fit`), keeps the probability p of
+    the model if fewer than three samples were expected from the predictions; else it has p / (1 + e) with
+    this number e. The probabilities of the other classes are divided by their sum, and multiplied by the
+    rest.
+
     With ``VennAbersCalibrator()`` it is the usual multiclass Venn-Abers calibration: the merged
-    probabilities of each class against the rest, normalised.
+    probabilities of each class against the rest, normalised. ``predict_interval`` has the pairs of each
+    class.
 
     References
     ----------
@@ -90,6 +107,36 @@ class OneVsRestCalibrator(BaseCalibrator):
 
     def __init__(self, calibrator: Any) -> None:
         self.calibrator = calibrator
+
+    @available_if(_has_intervals)
+    def predict_interval(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Return the lower and the upper probabilities of each class against the rest, p_0 and p_1.
+
+        They are those of ``calibrators_``, for calibrators that have them, as
+        :class:`VennAbersCalibrator`, and are not normalised: for three or more classes the probability of a
+        class may be outside its interval, and validity holds for each class against the rest. A class without
+        a sample has the interval [0, 1].
+
+        Parameters
+        ----------
+        %(scores)s
+
+        Returns
+        -------
+        tuple of two ndarrays of shape (n,) or (n, n_classes)
+            Lower and upper probabilities: of ``classes_[1]`` for two classes, else of each class.
+        """
+        check_is_fitted(self)
+        scores = as_columns(self._check_scores(X, reset=False))
+        nothing = np.zeros(scores.shape[0]), np.ones(scores.shape[0])
+        pairs = [
+            nothing if one is None else one.predict_interval(scores[:, k])
+            for k, one in enumerate(self.calibrators_)
+        ]
+        if len(pairs) == 1:
+            return pairs[0]
+        lower, upper = (np.column_stack(side) for side in zip(*pairs, strict=True))
+        return lower, upper
 
     @available_if(_has_certificate)
     def cutoff_certificate(
@@ -124,6 +171,9 @@ class OneVsRestCalibrator(BaseCalibrator):
         confidence = check_fraction(confidence, "confidence")
         check_is_fitted(self)
         generator = check_generator(random_state)
+        if None in self.calibrators_:
+            absent = self.classes_.tolist()[self.calibrators_.index(None)]
+            raise ValueError(f"There is no certificate, because fit had no sample of class {absent!r}.")
         each = 1.0 - (1.0 - confidence) / len(self.calibrators_)
         found = [
             calibrator.cutoff_certificate(
@@ -144,16 +194,26 @@ class OneVsRestCalibrator(BaseCalibrator):
         if scores.ndim == 1:
             self.calibrators_ = [fit_clone(self.calibrator, scores, codes, weight)]
             return
+        present = np.bincount(codes, minlength=scores.shape[1]) > 0
         self.calibrators_ = [
             fit_clone(self.calibrator, scores[:, k].copy(), (codes == k).astype(np.int64), weight)
+            if present[k]
+            else None
             for k in range(scores.shape[1])
         ]
 
+    def _needs_every_class(self) -> bool:
+        return False
+
+    def _share_of_absent(self, expected: Array) -> Array:
+        # the posterior mean, given none, of a Poisson rate whose prior is exponential around the expected one
+        return 1.0 / (1.0 + expected)
+
     def _may_be_certain(self) -> bool:
-        return any(map(may_be_certain, self.calibrators_))
+        return any(may_be_certain(one) for one in self.calibrators_ if one is not None)
 
     def _export(self, build: Any) -> Any:
-        parts = [build.part(one) for one in self.calibrators_]
+        parts = [_NONE if one is None else build.part(one) for one in self.calibrators_]
         return parts[0] if len(parts) == 1 else OneVsRest(tuple(parts))
 
     def _map_scores(self, scores: Array) -> Array:
@@ -161,7 +221,7 @@ class OneVsRestCalibrator(BaseCalibrator):
             return event_probability(self.calibrators_[0], scores)
         proba = np.empty_like(scores)
         for k, calibrator in enumerate(self.calibrators_):
-            proba[:, k] = event_probability(calibrator, scores[:, k])
+            proba[:, k] = 0.0 if calibrator is None else event_probability(calibrator, scores[:, k])
         total = proba.sum(axis=1, keepdims=True)
         if not total.all():
             proba[total[:, 0] == 0.0] = 1.0

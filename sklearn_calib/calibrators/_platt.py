@@ -7,16 +7,16 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
-from sklearn_calib._core._links import logit
 from sklearn_calib._core._maps import Node, logistic
 from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import warn_user
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
+from sklearn_calib.calibrators._log_clip import LogClip
 
 
-class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
+class PlattCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
     r"""Platt scaling, :math:`h(s) = 1 / (1 + \exp(-(a s + b)))`.
 
     Slope :math:`a` and intercept :math:`b` minimise the weighted log loss against the smoothed targets of
@@ -34,6 +34,7 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
         :math:`a`. It is negative if events have lower scores than non-events; the map is then decreasing.
     intercept_ : float
         :math:`b`.
+    %(min_proba)s
     %(trained_fit)s
 
     See Also
@@ -46,8 +47,8 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     scores, then O(n) for each step. More than 8192 distinct scores are first pooled, which preserves means
     and variances; from the solution of this smaller problem one or two steps on all samples suffice. If all
     scores are equal, the slope is 0. Decreasing maps have certificates, too.
-    With ``link="logit"`` a score of exactly 0 or 1 has log-odds of about -37 or 37, and a few wrong ones
-    flatten the whole curve; :class:`SplineCalibrator` limits their influence.
+
+    %(clipped)s
 
     References
     ----------
@@ -76,30 +77,21 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
         return check_link(self.link)
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
+        self._fit_clip(scores, codes, weight)
         grouped = group_scores(codes, scores, weight)
-        self.slope_, self.intercept_ = fit_platt(link_scores(grouped.prob, self.link), grouped)
+        self.slope_, self.intercept_ = fit_platt(self._linked(grouped.prob), grouped)
         certify(self, grouped, weight)
 
     def _export(self, build: Any) -> Node:
-        return logistic(self.link, self.slope_, self.intercept_)
+        return logistic(self._floor, self.slope_, self.intercept_)
 
     def _map_scores(self, scores: Array) -> Array:
-        return logistic_curve(scores, self.link, self.slope_, self.intercept_)
+        return np.asarray(expit(self.slope_ * self._linked(scores) + self.intercept_))
 
 
 def or_platt(calibrator: Any) -> Any:
     """Return a calibrator, or the default one for None."""
     return PlattCalibrator() if calibrator is None else calibrator
-
-
-def logistic_curve(scores: Array, link: str, slope: float, intercept: float) -> Array:
-    """Return the probability at which the log-odds are linear in the linked scores."""
-    return np.asarray(expit(slope * link_scores(scores, link) + intercept))
-
-
-def link_scores(scores: Array, link: str) -> Array:
-    """Return the log-odds of probabilities for link "logit", the scores unchanged for "identity"."""
-    return logit(scores) if link == "logit" else scores
 
 
 def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:

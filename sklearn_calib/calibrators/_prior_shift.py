@@ -234,6 +234,10 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _needs_every_class(self) -> bool:
         return self._needs_labels()
 
+    def _keep_absent(self, scores: Array, weight: Array | None, count: Codes) -> tuple[None, None]:
+        # given frequencies hold for classes without a sample, too
+        return None, None
+
     @property
     def _scale_free(self) -> bool:
         # the range of an estimate depends on the total weight

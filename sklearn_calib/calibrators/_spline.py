@@ -9,12 +9,13 @@ from scipy.special import expit
 from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, group_scores
+from sklearn_calib._core._links import logit
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_flag, check_option, check_positive, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._inverse_temperature import USUAL_SLOPE
-from sklearn_calib.calibrators._platt import fit_platt, link_scores, platt_targets
+from sklearn_calib.calibrators._platt import fit_platt, platt_targets
 from sklearn_calib.calibrators._pspline import (
     Anchor,
     LogisticSpline,
@@ -174,7 +175,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
-        z = link_scores(grouped.prob, self.link)
+        z = self._linked(grouped.prob)
         self._axis = _fit_axis(z, grouped.weight)
         x, trust = self._axis.place(z), self._axis.trust(z, grouped.weight)
         pooled = GroupedOutcomes(x, grouped.weight * trust, grouped.positives * trust)
@@ -193,6 +194,9 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self._doubt = min(_DOUBT / grouped.total, 1.0) if isinstance(self.penalty, str) else 0.0
         self._event_rate = (float(grouped.positives.sum()) + 0.5) / (grouped.total + 1.0)
         certify(self, grouped, weight)
+
+    def _linked(self, scores: Array) -> Array:
+        return logit(scores) if self.link == "logit" else scores
 
     def _fit_curve(self, pooled: GroupedOutcomes, knots: Array) -> LogisticSpline:
         """Fit the curve, with the sign of the scores reversed if the event rate decreases with them."""
@@ -236,7 +240,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         return build.curve(self, center=self._axis.middle, scale=self._axis.half_width)
 
     def _map_scores(self, scores: Array) -> Array:
-        proba: Array = expit(self._curve(self._axis.place(link_scores(scores, self.link))))
+        proba: Array = expit(self._curve(self._axis.place(self._linked(scores))))
         proba += self._doubt * (self._event_rate - proba)
         if self._share > 0.0:
             proba *= 1.0 - self._share

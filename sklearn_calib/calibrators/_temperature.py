@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import Node, Softmax, logistic
@@ -10,18 +11,18 @@ from sklearn_calib._typing import Array, Codes
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature
-from sklearn_calib.calibrators._log_clip import clipped_logs, fit_log_clip
-from sklearn_calib.calibrators._platt import link_scores, logistic_curve
+from sklearn_calib.calibrators._log_clip import LogClip
 from sklearn_calib.calibrators._softmax import softmax
 
 
-class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
+class TemperatureCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
     r"""Temperature scaling: the softmax of log-probabilities divided by one parameter, the temperature.
 
     With :math:`\beta = 1/T` the calibrated probabilities are :math:`p_k^\beta / \sum_j p_j^\beta`, and for
     binary problems the log-odds are multiplied by :math:`\beta`. A temperature above 1 corrects
     overconfidence. The temperature minimises the weighted log loss of the training samples, which is
-    therefore never larger than the original one. The ranking of the classes of a sample does not change.
+    therefore never larger than that of the clipped scores. The ranking of the classes of a sample does not
+    change.
 
     Parameters
     ----------
@@ -46,12 +47,14 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     The loss is convex in :math:`\beta`, and minimised by Newton's method in :math:`\log\beta` within a
     bracket; each step is a pass over all :math:`n K` scores. The certificate is for binary problems.
 
+    %(clipped)s
+
     In multiclass problems, probabilities down to 2**-1022 can be informative, for example those of naive
-    Bayes. The limit at which they are clipped is chosen among 2**-53, 2**-106, 2**-212, ..., down to the
-    smallest positive training probability, and, if there are zeros, that probability itself, as zeros of a
-    random forest mean less than one tree. A limit that makes distinct probabilities equal is chosen if it
-    lowers the sum of the losses by more than 1, and among these the one with the smallest loss. If all
-    probabilities are at least 2**-53, the limit is 2**-53.
+    Bayes. The limit is the smallest positive probability of the calibration sample, at most 2**-53, or if
+    there are zeros at most :math:`1/(2\sqrt n)`. Another one is chosen if it lowers the sum of the losses by
+    more than 1, and among these the one with the smallest loss: 2**-53, 2**-106, 2**-212, ..., down to the
+    smallest positive probability, and, if there are zeros, that probability, 2**-26, 1e-4, 1/(2n), 2/n and
+    8/n, as far as they are below 1/K.
 
     References
     ----------
@@ -71,7 +74,6 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     _scale_free = True
     _fractions = True
     temperature_: float
-    min_proba_: float
 
     def __init__(self, *, link: str = "logit") -> None:
         self.link = link
@@ -83,32 +85,24 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
         return False
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
-        for name in ("training_cutoff_error_", "training_event_rate_", "training_size_", "min_proba_"):
+        for name in ("training_cutoff_error_", "training_event_rate_", "training_size_"):
             self.__dict__.pop(name, None)
+        self._fit_clip(scores, codes, weight)
         if scores.ndim == 1:
             grouped = group_scores(codes, scores, weight)
             codes, scores, mass = grouped.rows()
-            z = self._logits(scores)
+            z = self._linked(scores)
             self.temperature_ = 1.0 / fit_inverse_temperature(np.stack([-z, z], axis=1) / 2.0, codes, mass)
             certify(self, grouped, weight)
             return
-        if self.link == "logit":
-            self.min_proba_ = fit_log_clip(scores, codes, weight)
-        self.temperature_ = 1.0 / fit_inverse_temperature(self._logits(scores), codes, weight)
+        self.temperature_ = 1.0 / fit_inverse_temperature(self._linked(scores), codes, weight)
 
     def _export(self, build: Any) -> Node:
         n_classes, slope = self.classes_.shape[0], 1.0 / self.temperature_
         if n_classes == 2:
-            return logistic(self.link, slope, 0.0)
-        floor = 0.0 if self.link == "identity" else self.min_proba_
-        return Softmax(floor, 0.0, 1.0, False, np.full(n_classes, slope), np.zeros(n_classes))
+            return logistic(self._floor, slope, 0.0)
+        return Softmax(self._floor, 0.0, 1.0, False, np.full(n_classes, slope), np.zeros(n_classes))
 
     def _map_scores(self, scores: Array) -> Array:
-        if scores.ndim == 1:
-            return logistic_curve(scores, self.link, 1.0 / self.temperature_, 0.0)
-        return softmax(self._logits(scores) / self.temperature_)
-
-    def _logits(self, scores: Array) -> Array:
-        if scores.ndim == 1:
-            return link_scores(scores, self.link)
-        return scores if self.link == "identity" else clipped_logs(scores, self.min_proba_)
+        z = self._linked(scores) / self.temperature_
+        return np.asarray(expit(z)) if z.ndim == 1 else softmax(z)

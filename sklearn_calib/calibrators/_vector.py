@@ -47,6 +47,8 @@ class VectorScalingCalibrator(AffineCalibrator):
     few samples the map is close to temperature scaling; a Newton step costs O(n K). For two classes this is
     Platt scaling on log-odds with a penalty.
 
+    %(clipped_there)s
+
     References
     ----------
     .. [1] Guo et al. (2017). On calibration of modern neural networks. ICML. arXiv:1706.04599, Section 4.2.

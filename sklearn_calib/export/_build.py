@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_calib._core._inverse import switches
-from sklearn_calib._core._maps import Average, Linear, Logistic, Node, Step
+from sklearn_calib._core._maps import Average, Beta, Linear, Logistic, Node, Step
 from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._base import BaseCalibrator, inside, may_be_certain
 from sklearn_calib.calibrators._multiclass import event_probability, scores_wanted
@@ -44,6 +44,8 @@ class MapBuilder:
         node: Any
         if hasattr(calibrator, "_export"):
             node = calibrator._export(own)
+            if isinstance(node, Node) and isinstance(calibrator, BaseCalibrator):
+                node = calibrator._kept_node(node)
         elif n_classes == 2:
             # the map of a wrapper has its jumps and corners where the wrapped calibrator has
             inner = getattr(calibrator, "calibrator_", None)
@@ -70,6 +72,8 @@ class MapBuilder:
         """Approximate the map of a calibrator composed of others, which determine its jumps and corners."""
         nodes = [self.part(one) for one in parts]
         breaks = _breaks(nodes)
+        if hasattr(calibrator, "min_proba_"):
+            breaks = np.union1d(breaks, _corners(calibrator.min_proba_))
         if nodes and all(isinstance(node, Step) for node in nodes):
             return self.constant(calibrator, breaks)
         return self._line(calibrator, _axis(calibrator, nodes), breaks)
@@ -132,4 +136,10 @@ def _breaks(nodes: list[Node]) -> Array:
     """Return scores at which maps jump or have a corner."""
     found = [node.x for node in nodes if isinstance(node, Linear) and node.axis == "score"]
     found += [node.edges for node in nodes if isinstance(node, Step)]
+    found += [_corners(node.floor) for node in nodes if isinstance(node, Beta)]
     return np.unique(np.concatenate([np.zeros(0), *found]))
+
+
+def _corners(floor: float) -> Array:
+    """Return the probabilities beyond which scores are clipped."""
+    return np.array([floor, 1.0 - floor])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partialmethod
+from functools import partialmethod, reduce
+from operator import add
 from traceback import walk_tb
 from typing import Any
 
@@ -19,6 +20,7 @@ from sklearn_calib._validation import ROUNDING, ROW_SUM_TOLERANCE, check_option
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.export._document import TOLERANCE, ExportedCalibrator, exported
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+from sklearn_calib.meta._joint import MeanClassifier
 
 _FAR_OUT = 1e9
 _TOLERANCE = "tolerance"
@@ -263,6 +265,10 @@ def _scores(ops: _Onnx, operator: Any, estimator: Any, method: str, classes: NDA
 
     while isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
+    if isinstance(estimator, MeanClassifier):
+        members = estimator.estimators
+        tables = [_scores(ops, operator, member, method, classes) for member in members]
+        return reduce(add, tables) * (1.0 / len(members))
     if not np.array_equal(getattr(estimator, "classes_", classes), classes):
         raise ValueError(f"The classes of {type(estimator).__name__} are not sorted. Sort them.")
     last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator

@@ -239,9 +239,11 @@ def confidence_interval(
                 f"calibration errors are too short with fewer than {_FEWEST_EVENTS}; use more samples."
             )
         if method == "auto" and (loss := loss_of(metric)):
-            problem = check_problem(
-                y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights
-            )
+            problem: Any = checked
+            if not isinstance(checked, BinarySample):
+                problem = check_problem(
+                    y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights
+                )
             interval = _normal(mean_loss(loss, problem, resolved, 1.0 - confidence), confidence)
         elif bootstrap:
             interval = _bootstrap(bound, confidence, n_resamples, rng)

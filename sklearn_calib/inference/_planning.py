@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -9,17 +10,19 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
-from sklearn_calib._core._grouping import group_outcomes, pooled_if_many
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, pooled_if_many
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives
+from sklearn_calib._core._recalibration import LogitOutcomes
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_columns,
     check_fraction,
     check_generator,
+    check_option,
     check_positive,
     check_probabilities,
     check_size,
@@ -35,6 +38,8 @@ from sklearn_calib.metrics._smooth import smooth_ece
 
 # Smaller levels, bounds and widths are refused.
 _LEAST = 1e-12
+# Measures whose width is planned.
+_WITH_WIDTH = ("smooth_ece", "slope", "intercept", "observed_over_expected")
 # Quantiles that represent a distribution.
 _QUANTILES = 10_000
 # The search for a wave begins and ends here.
@@ -60,7 +65,7 @@ def required_n_samples(
     shift: float | None = None,
     wave: tuple[float, float] | None = None,
     bound: float | None = None,
-    width: float | None = None,
+    width: float | Mapping[str, float] | None = None,
     power: float = 0.8,
     alpha: float = 0.05,
     n_resamples: int = 999,
@@ -85,9 +90,12 @@ def required_n_samples(
         If the predictions are calibrated, show that the cutoff calibration error is at most ``bound``: the
         error of the sample plus its bootstrap margin, ``cutoff_result(...).margin(1 - alpha, "bootstrap")``,
         which is the requirement "certificate" of :class:`~sklearn_calib.report.CalibrationRequirements`.
-    width : float, default=None
+    width : float or dict of floats, default=None
         If the predictions are calibrated, estimate the smooth ECE with a :func:`confidence_interval` of level
-        1 - ``alpha`` whose mean width is ``width``.
+        1 - ``alpha`` whose mean width is ``width``. A dict names measures and their widths: "smooth_ece", and
+        "slope", "intercept" and "observed_over_expected" of
+        :func:`~sklearn_calib.metrics.calibration_summary`; of several numbers of samples, the largest is
+        returned.
     power : float, default=0.8
         Probability of reaching the goal, greater than ``alpha``; not used for ``width``.
     alpha : float, default=0.05
@@ -125,12 +133,18 @@ def required_n_samples(
       :math:`\sigma^2 = \mathrm{E}\, p (1 - p)` and quantiles c of the range of Brownian motion on [0, 1], the
       limit of the cumulative residuals. If predictions are tied, the quantiles are those of a random walk
       over the distinct predictions, simulated 10 000 times.
-    - ``width``: the mean width of the intervals of calibrated samples, first with n from a guess and then
-      with n from their result; widths are taken as proportional to :math:`n^{-0.4}`, and the two results are
-      averaged on the logarithmic scale. The bandwidth of smooth ECE shrinks with n, so that widths shrink
-      more slowly than :math:`n^{-1/2}`. The mean width is a regression of 12 widths on the smooth ECE and the
-      number of events, at the means of 400 samples. The standard error is about 5%. This takes about as long
-      as 25 intervals.
+    - ``width`` of "slope" and "intercept": :math:`(2 z / \text{width})^2` times the entry of
+      :math:`I^{-1}`, for the intercept :math:`1 / \mathrm{E}\, p (1 - p)`, since its slope is 1, with the
+      normal quantile z of 1 - alpha / 2. Of "observed_over_expected":
+      :math:`(1 - \bar p) / (\bar p\, s^2)`, with the mean prediction :math:`\bar p` and the standard error
+      s of the logarithm for which the interval from :math:`e^{-z s}` to :math:`e^{z s}` has the width. For
+      the slope and O/E see [2]_.
+    - ``width`` of smooth ECE: the mean width of the intervals of calibrated samples, first with n from a
+      guess and then with n from their result; widths are taken as proportional to :math:`n^{-0.4}`, and the
+      two results are averaged on the logarithmic scale. The bandwidth of smooth ECE shrinks with n, so that
+      widths shrink more slowly than :math:`n^{-1/2}`. The mean width is a regression of 12 widths on the
+      smooth ECE and the number of events, at the means of 400 samples. The standard error is about 5%. This
+      takes about as long as 25 intervals.
     - ``wave``: no formula is accurate for T-Cal, whose many scales are dependent. The power at n samples is
       simulated with ``n_resamples`` samples under the null hypothesis and as many under the alternative, and
       n is found by bisection to 2%, with the same seed for every n. The standard error is a few percent.
@@ -141,6 +155,8 @@ def required_n_samples(
     References
     ----------
     .. [1] D. R. Cox and D. V. Hinkley (1974). Theoretical Statistics. Chapman and Hall. Section 9.3.
+    .. [2] R. D. Riley et al. (2021). Minimum sample size for external validation of a clinical prediction
+       model with a binary outcome. Statistics in Medicine 40, 4230-4251.
 
     Examples
     --------
@@ -150,6 +166,8 @@ def required_n_samples(
     8374
     >>> required_n_samples(uniform(), slope=0.8)
     882
+    >>> required_n_samples(uniform(), width={"slope": 0.2, "observed_over_expected": 0.2})
+    1787
     """
     goals = {
         "slope and shift": None if slope is None and shift is None else True,
@@ -176,7 +194,7 @@ def required_n_samples(
     if bound is not None:
         return _for_bound(p, _check_small(bound, "bound"), power, alpha, generator)
     if width is not None:
-        return _for_width(p, _check_small(width, "width"), alpha, generator)
+        return _for_widths(p, width, alpha, generator)
     if wave is not None:
         return _for_wave(p, *_check_wave(wave), power, alpha, n_resamples, generator)
     return _for_line(
@@ -285,6 +303,35 @@ def _for_bound(p: Array, bound: float, power: float, alpha: float, generator: np
     # the positive root in n**0.5
     linear = quantiles * deviation
     return int(np.ceil(((linear + np.sqrt(linear**2 + 4.0 * bound)) / (2.0 * bound)) ** 2))
+
+
+def _for_widths(p: Array, width: Any, alpha: float, generator: np.random.Generator) -> int:
+    """Return the number for intervals of one or several measures of calibrated predictions."""
+    widths = width if isinstance(width, Mapping) else {"smooth_ece": width}
+    if not widths:
+        raise ValueError('width must name one measure or more, such as {"slope": 0.2}, got {}.')
+    for name in widths:
+        check_option(
+            name, "a measure of width", ("smooth_ece", "slope", "intercept", "observed_over_expected")
+        )
+    # samples with predictions of 0 and 1 are collected, but do not inform slope and intercept
+    inner = p[(p > 0.0) & (p < 1.0)]
+    data = LogitOutcomes(GroupedOutcomes(inner, np.full_like(inner, 1.0 / p.shape[0]), inner / p.shape[0]))
+    error, _, of_slope = data.standard_errors(data.at(0.0, 1.0))
+    z, found = norm.isf(0.5 * alpha), []
+    for name, value in widths.items():
+        if name == "smooth_ece":
+            found.append(_for_width(p, _check_small(value, "width"), alpha, generator))
+            continue
+        goal = check_positive(value, f"width of {name}")
+        if name == "observed_over_expected":
+            n = (1.0 / p.mean() - 1.0) * (z / np.arcsinh(0.5 * goal)) ** 2
+        elif name == "slope" and not np.isfinite(of_slope):
+            raise ValueError("y_proba holds one value between 0 and 1, which does not determine a slope.")
+        else:
+            n = (2.0 * z * (of_slope if name == "slope" else error) / goal) ** 2
+        found.append(int(np.ceil(n)))
+    return max(found)
 
 
 def _for_width(p: Array, width: float, alpha: float, generator: np.random.Generator) -> int:

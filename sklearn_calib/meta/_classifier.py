@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
@@ -16,16 +16,35 @@ from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import AtomicFit
-from sklearn_calib._compat import UNUSED, routing_enabled, slice_metadata
+from sklearn_calib._compat import UNUSED, as_kind_of, routing_enabled, slice_metadata
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array, CountingWeights
-from sklearn_calib._validation import check_option
-from sklearn_calib.calibrators import CutoffCertificate
+from sklearn_calib._validation import check_option, warn_user
+from sklearn_calib.calibrators import CutoffCertificate, OneVsRestCalibrator
 from sklearn_calib.calibrators._base import inside, may_be_certain
 from sklearn_calib.calibrators._log_average import default_calibrator, log_average
 from sklearn_calib.calibrators._multiclass import check_calibrator, needs_every_class
-from sklearn_calib.meta._folds import HeldScores, cross_fit, fit_whole, has_weight, in_parallel, plan_folds
+from sklearn_calib.meta._folds import (
+    Fold,
+    HeldScores,
+    check_folds,
+    cross_fit,
+    fit_whole,
+    has_weight,
+    have_every_class,
+    in_parallel,
+    split,
+)
+from sklearn_calib.meta._joint import (
+    FEWEST_PARTS,
+    PARTS,
+    is_partition,
+    joint_scores,
+    members_of,
+    overlapping_folds,
+    suits,
+)
 from sklearn_calib.meta._pairs import (
     CalibratedPair,
     fit_fold_pair,
@@ -47,10 +66,7 @@ from sklearn_calib.meta._routing import Routed, route, route_prediction
 
 
 def _have_intervals(model: CalibratedClassifier) -> bool:
-    fitted = "calibrated_classifiers_" in vars(model)
-    if fitted and len(model.classes_) > 2:
-        raise AttributeError(f"predict_interval is for binary problems, not {len(model.classes_)} classes.")
-    calibrator = model.calibrators_[0] if fitted else model.calibrator
+    calibrator = model.calibrators_[0] if "calibrated_classifiers_" in vars(model) else model.calibrator
     if not hasattr(calibrator, "predict_interval"):
         raise AttributeError(
             f"{calibrator!r} has no predict_interval. Use a calibrator that has it: VennAbersCalibrator()."
@@ -86,20 +102,30 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         "passthrough" and None it is ``predict_proba`` if the classifier has it; for other calibrators it is
         ``decision_function`` if the classifier has it, else ``predict_proba``, as in
         :class:`~sklearn.calibration.CalibratedClassifierCV`.
-    cv : int, splitter, iterable of splits or None, default=5
-        Cross-validation splitting strategy; an integer (None means 5) gives stratified folds without
-        shuffling. Not used for a frozen estimator unless ``ensemble=True``.
-    ensemble : bool or "auto", default="auto"
+    cv : int, splitter, iterable of splits or None, default=None
+        Cross-validation splitting strategy; an integer gives stratified folds without shuffling, None six for
+        "joint", else five. Not used for a frozen estimator unless ``ensemble=True``.
+    ensemble : {"joint", True, False, "auto"}, default="auto"
+        "joint": several classifiers, each fitted to about half of the samples, and one calibrator of their
+        mean score. For each sample it is fitted to the mean of the scores of the classifiers that have not
+        seen the sample. The folds of ``cv`` are the parts that are left out: every two of four or five, and
+        three of six in ten ways; more than six are merged into six. Other splits, which are no partition, are
+        those of a classifier each.
         True: one classifier and one calibrator per fold, the latter fitted to the held-out samples of the
-        fold; the probabilities are averaged. False: one calibrator, fitted to the held-out samples of all
-        folds together, and one classifier, fitted to all samples; the model is smaller, and preferable if a
-        class is rare. The folds then need not be a partition: a sample that is held out in k folds enters the
-        fit of the calibrator k times. "auto": False for a frozen estimator and for an estimator with a
-        precomputed kernel matrix, else True.
+        fold; the probabilities are averaged, as in scikit-learn. The mean is less extreme than its parts.
+        False: one calibrator, fitted to the held-out samples of all folds together, and one classifier,
+        fitted to all samples; the model is smaller, and preferable if a class is rare. The folds then need
+        not be a partition: a sample that is held out in k folds enters the fit of the calibrator k times.
+        "auto": the choice is ``ensemble_``. It is "joint" where that is possible and ranks first in
+        ``benchmarks/compare_ensembles.py``: folds that are a partition into at least four, four samples of
+        positive weight of every class, ``average="probability"``, and a calibrator whose probabilities are
+        never 0 or 1 and that has neither intervals nor guarantees. Otherwise it is True, and False for a
+        frozen estimator, a precomputed kernel matrix, folds in order of time, and if a class is absent from
+        a held-out part where a calibrator would be fitted.
     average : {"probability", "log"}, default="probability"
-        How the probabilities of several pairs are averaged: arithmetic mean, as in scikit-learn, or
-        normalised geometric mean; for binary problems the latter averages log-odds. "log" with
-        ``VennAbersCalibrator()`` is the cross Venn-Abers predictor for the log loss, "probability" with
+        How the probabilities of several pairs (``ensemble=True``) are averaged: arithmetic mean, as in
+        scikit-learn, or normalised geometric mean; for binary problems the latter averages log-odds. "log"
+        with ``VennAbersCalibrator()`` is the cross Venn-Abers predictor for the log loss, "probability" with
         ``VennAbersCalibrator(loss="brier")`` that for the Brier score.
     n_jobs : int or None, default=None
         Number of folds fitted in parallel; None means 1 unless in a ``joblib.parallel_config`` context.
@@ -108,18 +134,20 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     ----------
     classes_ : ndarray of shape (n_classes,)
         The sorted class labels.
+    ensemble_ : {"joint", True, False}
+        What has been fitted.
     calibrated_classifiers_ : list of CalibratedPair
-        The pairs whose probabilities are averaged; each has ``estimator``, ``calibrator``,
-        ``response_method``, ``scores(X)`` and ``predict_proba(X)``.
+        The pairs whose probabilities are averaged, one for "joint" and False; each has ``estimator``,
+        ``calibrator``, ``response_method``, ``scores(X)`` and ``predict_proba(X)``.
     estimators_ : list
-        The fitted classifiers of the pairs.
+        The fitted classifiers of the pairs; of "joint" all whose scores are averaged.
     calibrators_ : list
         The fitted calibrators of the pairs.
     response_method_ : {"predict_proba", "decision_function"}
         The method of the classifier whose output is calibrated.
     %(features_in)s
     coef_, feature_importances_ : ndarray
-        Mean over the classifiers of the pairs, if all of them have the attribute with the same shape. It
+        Mean over ``estimators_``, if all of them have the attribute with the same shape. It
         describes the scores before calibration.
 
     See Also
@@ -128,19 +156,24 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
 
     Notes
     -----
-    With ``IsotonicCalibrator()`` or ``PlattCalibrator(link="identity")`` the probabilities are those of
-    ``CalibratedClassifierCV`` of scikit-learn 1.9; for later ones see docs/migration/scikit_learn.md.
+    With ``IsotonicCalibrator()`` or ``PlattCalibrator(link="identity")`` and ``ensemble=True`` (or False) the
+    probabilities are those of ``CalibratedClassifierCV`` of scikit-learn 1.9; for later ones see
+    docs/migration/scikit_learn.md.
 
     *Metadata.* Without metadata routing, ``sample_weight`` is passed to the estimator and the calibrator
     (with a warning if the ``fit`` of one of them does not accept it), ``groups`` to the splitter,
-    ``clusters`` to a calibrator that accepts them, and all other arguments of ``fit`` to the estimator. With
-    ``sklearn.set_config(enable_metadata_routing=True)`` metadata are passed as requested. The groups of a
-    :class:`~sklearn_calib.calibrators.GroupCalibrator` need routing: call its methods
-    ``set_fit_request(groups=True)`` and ``set_predict_proba_request(groups=True)``, and pass ``groups`` to
-    ``fit``, ``predict_proba`` and ``predict``.
+    ``clusters`` to a calibrator that accepts them, and all other arguments of ``fit`` to the estimator: with
+    one value for each sample cut to the training part, evaluation sets such as ``eval_set``, ``X_val`` and
+    ``y_val`` whole, see docs/early_stopping.md. With ``sklearn.set_config(enable_metadata_routing=True)``
+    metadata are passed as requested. The groups of a :class:`~sklearn_calib.calibrators.GroupCalibrator` need
+    routing: call its methods ``set_fit_request(groups=True)`` and ``set_predict_proba_request(groups=True)``,
+    and pass ``groups`` to ``fit``, ``predict_proba`` and ``predict``.
 
     *Rare classes.* Each class must occur in every training set, and with ``ensemble=True`` also in every
     held-out set, to which a calibrator is fitted.
+
+    *Number of samples.* With "joint" each classifier is fitted to half of the samples, which settings such as
+    the size of leaves, the number of neighbours and early stopping refer to.
 
     Examples
     --------
@@ -152,8 +185,11 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     >>> model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator()).fit(X, y)
     >>> model.predict_proba(X).shape
     (400, 2)
-    >>> len(model.calibrators_), model.response_method_
-    (5, 'predict_proba')
+    >>> model.ensemble_, len(model.calibrators_), model.response_method_
+    (True, 5, 'predict_proba')
+    >>> smooth = CalibratedClassifier(GaussianNB()).fit(X, y)
+    >>> smooth.ensemble_, len(smooth.calibrators_), len(smooth.estimators_)
+    ('joint', 1, 10)
     """
 
     # sample_weight is for the parts: the router itself requests nothing
@@ -165,7 +201,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         calibrator: Any = None,
         *,
         response_method: str = "auto",
-        cv: Any = 5,
+        cv: Any = None,
         ensemble: bool | str = "auto",
         average: str = "probability",
         n_jobs: int | None = None,
@@ -214,25 +250,68 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         X, target = check_data(self, estimator, X, y)
         n_samples = target.codes.shape[0]
         routed = route(self, "fit", estimator, self._routed_calibrator(), n_samples, sample_weight, params)
-        pairs = self._fit_ensemble(X, target, routed) if ensemble else [self._fit_single(X, target, routed)]
+        mode: bool | str = False
+        folds: list[Fold] = []
+        if ensemble or not (isinstance(estimator, FrozenEstimator) or is_passthrough(self.calibrator)):
+            mode, folds = self._plan(ensemble, X, target, routed)
+        if mode is True:
+            pairs = self._fit_ensemble(X, target, routed, folds)
+        else:
+            pairs = [self._fit_single(X, target, routed, folds, joint=mode == "joint")]
         self.classes_ = target.classes
         self.calibrated_classifiers_ = pairs
+        self.ensemble_ = mode
         self.response_method_ = pairs[0].response_method
-        record_features(self, pairs[0].estimator)
+        record_features(self, self.estimators_[0])
         return self
 
-    def _fit_ensemble(self, X: Any, target: Target, routed: Routed) -> list[CalibratedPair]:
+    def _plan(
+        self, ensemble: bool | str, X: Any, target: Target, routed: Routed
+    ) -> tuple[bool | str, list[Fold]]:
+        """Return what is fitted, and the folds for it."""
+        n_samples = target.codes.shape[0]
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        trained = None if frozen else has_weight(routed.estimator, n_samples)
+        calibrated = has_weight(routed.calibrator, n_samples)
+        counted = target.codes[calibrated if trained is None else calibrated & trained]
+        least = int(np.bincount(counted, minlength=target.classes.shape[0]).min())
+        possible = ensemble == "auto" and least >= FEWEST_PARTS
+        possible = possible and self.average == "probability" and suits(self.calibrator)
+        if ensemble == "joint" or possible:
+            parts = max(min(PARTS, least), 2) if self.cv is None else self.cv
+            folds = split(X, target, parts, routed.splitter)
+            whole = is_partition(folds, n_samples)
+            few = whole and len(folds) < FEWEST_PARTS
+            halves = [] if few else overlapping_folds(folds, n_samples)
+            if ensemble == "joint":
+                if few:
+                    raise ValueError(
+                        f"ensemble='joint' needs at least {FEWEST_PARTS} folds, and a sample of every class "
+                        f"in each, but there are {len(folds)}. Pass a larger cv, or ensemble=False."
+                    )
+                check_folds(halves, target, trained, None)
+                return "joint", halves
+            if whole and not few and have_every_class([fold.train for fold in halves], target, trained):
+                return "joint", halves
+        if not possible or self.cv is None:
+            folds = split(X, target, self.cv, routed.splitter)
+        required = calibrated if self._needs_every_class(target) else None
+        later = all(fold.train.max(initial=-1) < fold.test.min(initial=n_samples) for fold in folds)
+        if ensemble == "auto":
+            ensemble = not later and have_every_class([fold.test for fold in folds], target, required)
+        elif ensemble and later and not frozen:
+            warn_user(
+                "The folds are in order of time, and ensemble=True averages models that were fitted to the "
+                "first samples only. Use ensemble=False, with one model of all samples."
+            )
+        check_folds(folds, target, trained, required if ensemble else None)
+        return ensemble, folds
+
+    def _fit_ensemble(
+        self, X: Any, target: Target, routed: Routed, folds: list[Fold]
+    ) -> list[CalibratedPair]:
         """Fit a pair per fold."""
         estimator, order = self._base_estimator(), response_order(self.response_method, self.calibrator)
-        n_samples, frozen = target.codes.shape[0], isinstance(estimator, FrozenEstimator)
-        folds = plan_folds(
-            X,
-            target,
-            self.cv,
-            routed.splitter,
-            None if frozen else has_weight(routed.estimator, n_samples),
-            has_weight(routed.calibrator, n_samples) if self._needs_every_class(target) else None,
-        )
         calls = [
             delayed(fit_fold_pair)(clone(estimator), self.calibrator, X, target, fold, order, routed)
             for fold in folds
@@ -243,12 +322,15 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         """Tell whether a calibrator is fitted that needs samples of every class."""
         if is_passthrough(self.calibrator):
             return False
-        # the default omits those that do
+        # the default omits those that do; one-vs-rest can do without, but one fit of all folds is better
         return target.classes.shape[0] == 2 or (
-            self.calibrator is not None and needs_every_class(self.calibrator)
+            self.calibrator is not None
+            and (isinstance(self.calibrator, OneVsRestCalibrator) or needs_every_class(self.calibrator))
         )
 
-    def _fit_single(self, X: Any, target: Target, routed: Routed) -> CalibratedPair:
+    def _fit_single(
+        self, X: Any, target: Target, routed: Routed, folds: list[Fold], *, joint: bool
+    ) -> CalibratedPair:
         """Fit one calibrator to the scores of all samples, out-of-fold unless the estimator is frozen."""
         estimator, order = self._base_estimator(), response_order(self.response_method, self.calibrator)
         classes, labels, metadata = target.classes, target.labels, routed.calibrator
@@ -256,16 +338,15 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             method = resolve_response(estimator, order)
             held = HeldScores(estimator, method, class_scores(estimator, X, method, classes))
             return fit_pair(held, self.calibrator, target.codes, classes, metadata)
-        if is_passthrough(self.calibrator):
+        if is_passthrough(self.calibrator) and not joint:
             fitted, method = fit_whole(clone(estimator), X, labels, routed.estimator, order)
             return CalibratedPair(fitted, self.calibrator, method, classes)
-        trained = has_weight(routed.estimator, labels.shape[0])
-        folds = plan_folds(X, target, self.cv, routed.splitter, trained, None)
-        held, indices = cross_fit(estimator, X, target, folds, routed.estimator, order, self.n_jobs)
+        scores = joint_scores if joint else cross_fit
+        held, indices = scores(estimator, X, target, folds, routed.estimator, order, self.n_jobs)
         metadata = slice_metadata(X, metadata, indices)
         return fit_pair(held, self.calibrator, target.codes[indices], classes, metadata)
 
-    def predict_proba(self, X: Any, **params: Any) -> Array:
+    def predict_proba(self, X: Any, **params: Any) -> Any:
         """Return calibrated probabilities.
 
         Parameters
@@ -277,12 +358,13 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         Returns
         -------
         ndarray of shape (n, n_classes)
-            The average of the probabilities of the pairs; columns follow ``classes_``.
+            The average of the probabilities of the pairs; columns follow ``classes_``. With array API
+            dispatch, an array of the kind of ``X``.
         """
         check_is_fitted(self)
-        return self._calibrated(X, "predict_proba", params)
+        return as_kind_of(X, self._calibrated(X, "predict_proba", params))
 
-    def predict(self, X: Any, **params: Any) -> NDArray[Any]:
+    def predict(self, X: Any, **params: Any) -> Any:
         """Return the class with the highest calibrated probability; of tied classes the first.
 
         Parameters
@@ -294,22 +376,22 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         Returns
         -------
         ndarray of shape (n,)
-            Class labels.
+            Class labels; with array API dispatch, numbers are an array of the kind of ``X``.
         """
         check_is_fitted(self)
-        labels: NDArray[Any] = self.classes_[np.argmax(self._calibrated(X, "predict", params), axis=1)]
-        return labels
+        return as_kind_of(X, self.classes_[np.argmax(self._calibrated(X, "predict", params), axis=1)])
 
     @available_if(_have_intervals)
     def predict_interval(self, X: Any) -> tuple[Array, Array]:
         """Return the means of the lower and of the upper probabilities of the pairs, p_0 and p_1.
 
-        For binary problems and calibrators that have it, as
-        :class:`~sklearn_calib.calibrators.VennAbersCalibrator`. With ``average="log"`` the means are
-        geometric, of 1 - p_0 and of p_1, as in the cross Venn-Abers predictor [1]_; if the pairs differ much,
-        they are in reverse order and exchanged. Otherwise they are arithmetic. The probability of
-        :meth:`predict_proba` is between both. The interval shows the uncertainty of the calibrators, not the
-        differences between the pairs.
+        For calibrators that have it, as :class:`~sklearn_calib.calibrators.VennAbersCalibrator`. With
+        ``average="log"`` the means are geometric, of 1 - p_0 and of p_1, as in the cross Venn-Abers predictor
+        [1]_; if the pairs differ much, they are in reverse order and exchanged. Otherwise they are
+        arithmetic. For two classes the probability of :meth:`predict_proba` is between both. For three or
+        more, the intervals are those of each class against the rest, whose probabilities are normalised
+        afterwards. The interval shows the uncertainty of the calibrators, not the differences between the
+        pairs.
 
         Parameters
         ----------
@@ -318,13 +400,13 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
 
         Returns
         -------
-        tuple of two ndarrays of shape (n,)
-            Lower and upper probabilities of ``classes_[1]``.
+        tuple of two ndarrays of shape (n,) or (n, n_classes)
+            Lower and upper probabilities: of ``classes_[1]`` for two classes, else of each class.
 
         Raises
         ------
         AttributeError
-            If the calibrator has no intervals, or there are three or more classes.
+            If the calibrator has no intervals.
 
         References
         ----------
@@ -353,8 +435,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
 
     @property
     def estimators_(self) -> list[Any]:
-        """The fitted classifiers of the pairs."""
-        return [pair.estimator for pair in self.calibrated_classifiers_]
+        """The fitted classifiers."""
+        return [member for pair in self.calibrated_classifiers_ for member in members_of(pair.estimator)]
 
     @property
     def calibrators_(self) -> list[Any]:
@@ -391,12 +473,13 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     ) -> CutoffCertificate:
         """Return an upper confidence bound of the cutoff calibration error of the calibrated classifier.
 
-        It is the certificate of the calibrator. There must be a single calibrator, fitted to samples on which
-        the estimator was not trained, as with a frozen estimator.
+        It is the certificate of the calibrator. There must be a single one, of a single classifier, fitted to
+        samples on which the classifier was not trained, as with a frozen estimator.
 
         With ``ensemble=False``, unless the estimator is frozen, the scores come from models of the folds: the
         bound holds for the classifier to the extent that the scores of the model fitted to all samples have
-        the same distribution, as ``note`` states.
+        the same distribution, as ``note`` states. The mean scores of "joint" are those of fewer classifiers
+        than in predictions, so that it has no valid certificate.
 
         Parameters
         ----------
@@ -409,25 +492,27 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             The bound.
         """
         check_is_fitted(self)
-        calibrators = self.calibrators_
-        if len(calibrators) > 1:
-            raise ValueError(
-                f"A certificate needs a single calibrator, but {len(calibrators)} are averaged. Fit with "
-                "ensemble=False, or calibrate FrozenEstimator(fitted_classifier) on samples that it was not "
-                "trained on."
+        calibrator, *others = self.calibrators_
+        certify: Any = getattr(calibrator, "cutoff_certificate", None)
+        missing = []
+        if others or self.ensemble_ == "joint":
+            missing.append(
+                "a single classifier (ensemble=False, or FrozenEstimator(fitted_classifier) with samples "
+                f"that it was not trained on), but ensemble_ is {self.ensemble_!r}"
             )
-        certify = getattr(calibrators[0], "cutoff_certificate", None)
         if certify is None:
-            name = "'passthrough'" if is_passthrough(calibrators[0]) else type(calibrators[0]).__name__
-            raise ValueError(
-                f"calibrator={name} has no certificate. Use a monotone binary calibrator, such as "
-                "IsotonicCalibrator() or PlattCalibrator()."
+            name = "'passthrough'" if is_passthrough(calibrator) else type(calibrator).__name__
+            missing.append(
+                "a monotone binary calibrator, such as IsotonicCalibrator(), PlattCalibrator() or "
+                f"SplineCalibrator(monotone=True), but that of the fit is {name}"
             )
+        if missing:
+            raise ValueError(f"A certificate needs {'; and '.join(missing)}.")
         bound: CutoffCertificate = certify(
             confidence, method, n_resamples=n_resamples, random_state=random_state, weights=weights
         )
         estimator = self._base_estimator()
-        if self._resolve_ensemble(estimator) or isinstance(estimator, FrozenEstimator):
+        if self.ensemble_ or isinstance(estimator, FrozenEstimator):
             return bound
         note = "approximate for the model fitted to all samples, because the scores are those of the folds"
         return replace(bound, note="; ".join(filter(None, (note, bound.note))))
@@ -470,17 +555,32 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         default = default_calibrator("identity", several=False)
         return default.set_fit_request(sample_weight=True) if routing_enabled() else default
 
-    def _resolve_ensemble(self, estimator: Any) -> bool:
-        """Return whether each fold keeps a model."""
+    def _resolve_ensemble(self, estimator: Any) -> bool | str:
+        """Return the checked ``ensemble``, False in place of "auto" if there can be one model only."""
         pairwise = get_tags(estimator).input_tags.pairwise
+        mode: bool | str
         if isinstance(self.ensemble, str):
-            check_option(self.ensemble, "ensemble", ("auto",), "True or False")
-            return not (pairwise or isinstance(estimator, FrozenEstimator))
-        if not isinstance(self.ensemble, bool | np.bool_):
-            raise TypeError(f"ensemble must be True, False or 'auto', got {self.ensemble!r}.")
-        if self.ensemble and pairwise:
+            mode = check_option(self.ensemble, "ensemble", ("auto", "joint"), "True or False")
+        elif isinstance(self.ensemble, bool | np.bool_):
+            mode = bool(self.ensemble)
+        else:
+            raise TypeError(f"ensemble must be True, False, 'joint' or 'auto', got {self.ensemble!r}.")
+        frozen = isinstance(estimator, FrozenEstimator)
+        if mode == "auto":
+            return False if pairwise or frozen else "auto"
+        if mode and pairwise:
             raise ValueError(
-                "ensemble=True cannot be combined with a precomputed kernel matrix, because the model of a "
-                "fold uses only some of its columns. Use ensemble=False."
+                f"ensemble={mode!r} cannot be combined with a precomputed kernel matrix, because the model "
+                "of a fold uses only some of its columns. Use ensemble=False."
             )
-        return bool(self.ensemble)
+        if mode == "joint" and frozen:
+            raise ValueError(
+                "ensemble='joint' fits several classifiers, but a frozen estimator is not fitted. Use "
+                "ensemble=False."
+            )
+        if mode == "joint" and self.average != "probability":
+            raise ValueError(
+                f"average={self.average!r} is for several calibrators, and ensemble='joint' has one. Use "
+                "ensemble=True."
+            )
+        return mode

@@ -162,7 +162,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
             fitted, method = fit_whole(self.estimator, X, target.labels, {}, self._order())
             return self._store(fitted, method, target)._scores(X)
         trained = has_weight(routed.estimator, target.codes.shape[0])
-        folds = plan_folds(X, target, self.cv, routed.splitter, trained, None)
+        folds = plan_folds(X, target, self.cv, routed.splitter, trained)
         times = np.bincount(np.concatenate([fold.test for fold in folds]), minlength=target.codes.shape[0])
         if (times != 1).any():
             row = int((times != 1).argmax())

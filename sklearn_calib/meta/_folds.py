@@ -36,19 +36,8 @@ class HeldScores:
     scores: Array
 
 
-def plan_folds(
-    X: Any,
-    target: Target,
-    cv: Any,
-    metadata: dict[str, Any],
-    trained: Flags | None,
-    calibrated: Flags | None,
-) -> list[Fold]:
-    """Return the folds, or raise an error if a class is absent from one of them.
-
-    ``trained`` and ``calibrated`` mark the samples with positive weight for the estimator and the calibrator:
-    each class needs one in every training or held-out part. None: nothing is fitted there.
-    """
+def split(X: Any, target: Target, cv: Any, metadata: dict[str, Any]) -> list[Fold]:
+    """Return the folds of a splitter, at least one."""
     splitter = check_cv(cv, target.labels, classifier=True)
     indices = np.arange(target.codes.shape[0])
     folds = [
@@ -57,6 +46,17 @@ def plan_folds(
     ]
     if not folds:
         raise ValueError("cv yields no split. Pass an integer, a splitter, or a non-empty list of splits.")
+    return folds
+
+
+def check_folds(
+    folds: Sequence[Fold], target: Target, trained: Flags | None, calibrated: Flags | None
+) -> None:
+    """Raise an error if a class is absent from one of the folds.
+
+    ``trained`` and ``calibrated`` mark the samples with positive weight for the estimator and the calibrator:
+    each class needs one in every training or held-out part. None: nothing is fitted there.
+    """
     for number, fold in enumerate(folds, start=1):
         where = f"fold {number} of {len(folds)}"
         absent = _absent_class(target, fold.train, trained)
@@ -73,7 +73,20 @@ def plan_folds(
                 "where a calibrator is to be fitted. Use ensemble=False, which fits one calibrator on all "
                 "held-out parts together, a stratified splitter, or fewer folds."
             )
+
+
+def plan_folds(
+    X: Any, target: Target, cv: Any, metadata: dict[str, Any], trained: Flags | None
+) -> list[Fold]:
+    """Return the folds, or raise an error if a class is absent from the training part of one of them."""
+    folds = split(X, target, cv, metadata)
+    check_folds(folds, target, trained, None)
     return folds
+
+
+def have_every_class(parts: Sequence[Indices], target: Target, counted: Flags | None) -> bool:
+    """Tell whether each part has a sample of positive weight of every class."""
+    return not any(_absent_class(target, part, counted) for part in parts)
 
 
 def has_weight(metadata: dict[str, Any], n_samples: int) -> Flags:

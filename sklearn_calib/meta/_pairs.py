@@ -15,6 +15,7 @@ from sklearn_calib.calibrators import BaseCalibrator, OneVsRestCalibrator
 from sklearn_calib.calibrators._log_average import default_calibrator
 from sklearn_calib.calibrators._multiclass import fit_clone, is_mapped
 from sklearn_calib.meta._folds import Fold, HeldScores, score_fold
+from sklearn_calib.meta._joint import members_of
 from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, Target, class_scores
 from sklearn_calib.meta._routing import Routed
 
@@ -26,7 +27,7 @@ class CalibratedPair:
     Attributes
     ----------
     estimator : estimator
-        The fitted classifier.
+        The fitted classifier, or the mean of several with the list ``estimators``.
     calibrator : calibrator or "passthrough"
         The fitted calibrator.
     response_method : {"predict_proba", "decision_function"}
@@ -88,10 +89,11 @@ def fit_pair(
     estimator, method, scores = held.estimator, held.response_method, held.scores
     if is_passthrough(calibrator):
         return CalibratedPair(estimator, calibrator, method, classes)
+    member = members_of(estimator)[0]
     if calibrator is None:
         link = "logit" if method == "predict_proba" else "identity"
         calibrator = default_calibrator(link, several=classes.shape[0] > 2)
-    _check_scale(estimator, calibrator, method, scores)
+    _check_scale(member, calibrator, method, scores)
     if classes.shape[0] > 2 and not get_tags(calibrator).classifier_tags.multi_class:
         _check_no_metadata(calibrator, metadata)
         calibrator = OneVsRestCalibrator(calibrator)
@@ -102,7 +104,7 @@ def fit_pair(
         if not count.all():
             raise ValueError(
                 f"y has no sample of class {classes.tolist()[count.argmin()]!r}, which "
-                f"{type(estimator).__name__} predicts, but {type(calibrator).__name__} needs samples of "
+                f"{type(member).__name__} predicts, but {type(calibrator).__name__} needs samples of "
                 "every class. Add some, or use a calibrator without this need, such as TemperatureCalibrator."
             )
     others = dict(metadata)
@@ -110,6 +112,8 @@ def fit_pair(
     if weight is not None:
         weight = check_weights(weight, codes.shape[0])
     fitted = fit_clone(calibrator, scores, codes, weight, classes, **others)
+    if isinstance(fitted, BaseCalibrator):
+        fitted._warn_of_absent()
     return CalibratedPair(estimator, fitted, method, classes)
 
 

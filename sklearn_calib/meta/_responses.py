@@ -11,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._compat import as_kind_of
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import as_array, check_classes, place_labels
 
@@ -21,9 +22,12 @@ PROBABILITY_FIRST = ("predict_proba", "decision_function")
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Checked labels, the sorted classes, which may not all occur, and each sample's index among these."""
+    """Checked labels, the sorted classes, which may not all occur, and each sample's index among these.
 
-    labels: NDArray[Any]
+    With array API dispatch, labels that are numbers are an array of the kind of the features.
+    """
+
+    labels: Any
     classes: NDArray[Any]
     codes: Codes
 
@@ -37,7 +41,7 @@ def check_data(owner: Any, estimator: Any, X: Any, y: Any) -> tuple[Any, Target]
     if y is None:
         raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None.")
     classes, codes = check_classes(y)
-    target = Target(classes[codes], classes, codes)
+    target = Target(as_kind_of(X, classes[codes]), classes, codes)
     X, _ = indexable(X, target.labels)
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)

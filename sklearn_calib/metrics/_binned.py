@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._binning import (
     bin_starts,
+    fixed_bins,
     quantile_bins,
-    uniform_bins,
     uniform_residuals,
     uniform_sums,
 )
@@ -24,8 +24,8 @@ from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     check_flag,
+    check_number_or_edges,
     check_option,
-    check_size,
 )
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem, reduced_error
@@ -66,19 +66,20 @@ def _errors(weight: Array, positives: Array, residual: Array, norm: str, debias:
 def _make(
     prob: Array,
     n_samples: float,
-    n_bins: int = 15,
+    n_bins: Any = 15,
     strategy: str = "uniform",
     norm: str = "l1",
     debias: bool = False,
 ) -> Evaluate:
-    uniform = uniform_bins(prob, n_bins)[:, np.newaxis]
+    bins = check_number_or_edges(n_bins)
+    fixed = fixed_bins(prob, bins)[:, np.newaxis]
 
     def errors(count: Array, positives: Array) -> Array:
         positives = positives.astype(np.float64, copy=False)
-        residual, index = residuals(prob, count, positives), uniform
-        if strategy == "quantile":
+        residual, index = residuals(prob, count, positives), fixed
+        if strategy == "quantile" and isinstance(bins, int):
             # bins of equal weight differ between samples whose counts differ
-            index = quantile_bins(count, n_bins)
+            index = quantile_bins(count, bins)
         terms = (count, positives, residual)
         if index.shape[1] == 1:
             starts = group_starts(index[:, 0])
@@ -87,7 +88,7 @@ def _make(
             r = positives.shape[1]
             place = (index * r + np.arange(r)).ravel()
             weight, event, gap = (
-                np.bincount(place, term.ravel(), n_bins * r).astype(np.float64).reshape(n_bins, r)
+                np.bincount(place, term.ravel(), n_bins * r).astype(np.float64).reshape(-1, r)
                 for term in terms
             )
         values = _errors(weight, event, gap, norm, debias)
@@ -98,19 +99,20 @@ def _make(
 
 def _pooling_bins(
     grouped: GroupedOutcomes,
-    n_bins: int = 15,
+    n_bins: Any = 15,
     strategy: str = "uniform",
     norm: str = "l1",
     debias: bool = False,
 ) -> NDArray[np.int64] | None:
-    if strategy != "uniform" or norm == "max":
+    bins = check_number_or_edges(n_bins)
+    if (strategy != "uniform" and isinstance(bins, int)) or norm == "max":
         return None
     # both terms are non-decreasing in the prediction, so their sum numbers the intersections
-    return np.floor(grouped.prob / _POOLED_WIDTH).astype(np.int64) + uniform_bins(grouped.prob, n_bins)
+    return np.floor(grouped.prob / _POOLED_WIDTH).astype(np.int64) + fixed_bins(grouped.prob, bins)
 
 
 def binned_error(
-    sample: BinarySample, n_bins: int, strategy: str, norm: str = "l1", debias: bool = False
+    sample: BinarySample, bins: int | Array, strategy: str, norm: str = "l1", debias: bool = False
 ) -> float:
     """Return the error of a binary sample; for "l2" its square."""
     if debias:
@@ -120,17 +122,17 @@ def binned_error(
                 "y_true has outcomes between 0 and 1, but debias=True subtracts the variance of outcomes 0 "
                 "and 1. Omit it, or use kernel_calibration_error, which is debiased for all outcomes."
             )
-    if strategy == "quantile":
+    if strategy == "quantile" or not isinstance(bins, int):
         grouped = group_outcomes(sample.y, sample.p, sample.w)
-        starts = bin_starts(grouped, n_bins, strategy)
+        starts = bin_starts(grouped, bins, strategy)
         terms = (grouped.weight, grouped.positives, grouped.residual)
         weight, positives, residual = (np.add.reduceat(term, starts) for term in terms)
     elif norm == "l1":
         # the weight of a bin cancels: one sum for each bin
-        return float(np.abs(uniform_residuals(sample.y, sample.p, sample.w, n_bins)).sum() / sample.total)
+        return float(np.abs(uniform_residuals(sample.y, sample.p, sample.w, bins)).sum() / sample.total)
     else:
         # one pass, without grouping
-        weight, positives, residual = uniform_sums(sample.y, sample.p, sample.w, n_bins)
+        weight, positives, residual = uniform_sums(sample.y, sample.p, sample.w, bins)
     sums = weight[:, np.newaxis], positives[:, np.newaxis], residual[:, np.newaxis]
     return float(_errors(*sums, norm, debias)[0])
 
@@ -167,7 +169,7 @@ def expected_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    n_bins: int = 15,
+    n_bins: int | ArrayLike = 15,
     strategy: Literal["uniform", "quantile"] = "uniform",
     norm: Literal["l1", "l2", "max"] = "l1",
     debias: bool = False,
@@ -185,11 +187,13 @@ def expected_calibration_error(
     Parameters
     ----------
     %(outcomes)s
-    n_bins : int, default=15
-        Number of bins. Empty bins are ignored.
+    n_bins : int or array-like of edges, default=15
+        Number of bins, or their edges, which increase from 0 to 1. Empty bins are ignored.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, [j/n_bins, (j+1)/n_bins) with the last one closed, or of equal weight. Tied
-        predictions are always in the same bin, so that with ties quantile bins differ in weight.
+        Bins of equal width or of equal weight; not used with edges. Tied predictions are always in the same
+        bin, so that with ties quantile bins differ in weight. A bin is [a, b) and the last one is closed, as
+        in :func:`numpy.histogram`; :func:`sklearn.calibration.calibration_curve` places a prediction on an
+        edge in the lower bin.
     norm : {"l1", "l2", "max"}, default="l1"
         Mean gap, root mean squared gap, or largest gap.
     debias : bool, default=False
@@ -258,24 +262,26 @@ def expected_calibration_error(
     >>> print(f"{expected_calibration_error(y_true, y_proba, norm='max'):.2f}")
     0.30
     """
-    n_bins = check_size(n_bins, "n_bins")
+    bins = check_number_or_edges(n_bins)
     check_option(strategy, "strategy", ("uniform", "quantile"))
     check_option(norm, "norm", ("l1", "l2", "max"))
     debias = check_flag(debias, "debias")
     if debias and norm != "l2":
         raise ValueError(f"debias=True is only defined for norm='l2', got norm={norm!r}.")
     check_option(reduction, "reduction", (*REDUCTIONS, "canonical"))
-    if reduction == "canonical" and strategy != "uniform":
+    if reduction == "canonical" and (strategy != "uniform" or not isinstance(bins, int)):
+        given = f"strategy={strategy!r}" if isinstance(bins, int) else "n_bins as edges"
         raise ValueError(
-            f"strategy={strategy!r} is not defined for reduction='canonical', whose bins of the simplex "
-            "have equal volume. Use strategy='uniform'."
+            f"{given} is not defined for reduction='canonical', whose bins of the simplex have equal volume. "
+            "Use strategy='uniform' and a number of bins."
         )
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, fractions=True)
     if reduction == "canonical" and isinstance(problem, ClassSample):
-        return _canonical_error(problem, n_bins, norm, debias)
+        assert isinstance(bins, int)
+        return _canonical_error(problem, bins, norm, debias)
 
     def error(sample: BinarySample) -> float:
-        return binned_error(sample, n_bins, strategy, norm, debias)
+        return binned_error(sample, bins, strategy, norm, debias)
 
     value = reduced_error(error, problem, "classwise" if reduction == "canonical" else reduction)
     return math.sqrt(max(value, 0.0)) if norm == "l2" else value

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._binning import quantile_bins, uniform_bins
+from sklearn_calib._core._binning import fixed_bins, quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import (
     DISTINCT,
     GroupedOutcomes,
@@ -24,8 +24,8 @@ from sklearn_calib._validation import (
     BinarySample,
     check_fraction,
     check_generator,
+    check_number_or_edges,
     check_option,
-    check_size,
 )
 from sklearn_calib.metrics import ScoreDecomposition
 from sklearn_calib.metrics._decomposition import decompose
@@ -194,7 +194,8 @@ class IsotonicCurve:
 def reliability_curve(
     sample: BinarySample,
     curve: str = "smooth",
-    n_bins: int = 15,
+    n_bins: int | ArrayLike = 15,
+    strategy: str = "auto",
     band: str | None = "confidence",
     confidence: float = 0.95,
     scale: str = "probability",
@@ -207,10 +208,11 @@ def reliability_curve(
     ``shown`` is the range of a diagram on the scale of probabilities, by default that of the sample.
     """
     check_option(curve, "curve", ("smooth", "binned", "isotonic"))
+    check_option(strategy, "strategy", ("auto", "uniform", "quantile"))
     if band is not None:
         check_option(band, "band", ("confidence", "consistency", "simultaneous", "bootstrap"), "None")
     check_option(scale, "scale", ("probability", "logit"))
-    n_bins, confidence = check_size(n_bins, "n_bins"), check_fraction(confidence, "confidence")
+    bins, confidence = check_number_or_edges(n_bins), check_fraction(confidence, "confidence")
     if sample.sampling:
         # a part of a sample can have another mean weight
         mean = sample.weights.mean()
@@ -236,7 +238,7 @@ def reliability_curve(
     if curve == "smooth":
         estimate = SmoothCurve(sample, scale, shown)
     elif curve == "binned":
-        estimate = BinnedCurve(sample, grouped, unweighted, _bins(grouped, n_bins, scale, shown))
+        estimate = BinnedCurve(sample, grouped, unweighted, _bins(grouped, bins, strategy, scale, shown))
     else:
         estimate = IsotonicCurve(sample, grouped)
     limits, generator = None, check_generator(random_state)
@@ -271,15 +273,17 @@ def reliability_curve(
     )
 
 
-def _bins(grouped: GroupedOutcomes, n_bins: int, scale: str, shown: tuple[float, float]) -> NDArray[np.int64]:
+def _bins(
+    grouped: GroupedOutcomes, bins: int | Array, strategy: str, scale: str, shown: tuple[float, float]
+) -> NDArray[np.int64]:
     """Return the bin of each distinct prediction."""
-    if scale == "logit":
-        return quantile_bins(grouped.weight, n_bins)
-    if shown == (0.0, 1.0):
-        return uniform_bins(grouped.prob, n_bins)
+    if isinstance(bins, int) and (strategy == "quantile" or (strategy == "auto" and scale == "logit")):
+        return quantile_bins(grouped.weight, bins)
+    if not isinstance(bins, int) or strategy == "uniform" or shown == (0.0, 1.0):
+        return fixed_bins(grouped.prob, bins)
     # of equal expected number of the rarer outcome: bins of equal mass would all be near one end
     rare = grouped.prob if shown[0] == 0.0 else 1.0 - grouped.prob
-    return quantile_bins(grouped.weight * np.maximum(rare, _TINY), n_bins)
+    return quantile_bins(grouped.weight * np.maximum(rare, _TINY), bins)
 
 
 def _confidence_band(

@@ -65,7 +65,7 @@ _STEEPEST = 3.0
 _UNEQUAL = 50.0
 # Most columns of a grid of up to six diagrams and of larger ones, and letters in a line of its titles.
 _COLUMNS, _TITLE_WIDTH = (3, 4), 34
-_CURVE_OPTIONS = ("curve", "n_bins", "band", "confidence", "scale")
+_CURVE_OPTIONS = ("curve", "n_bins", "strategy", "band", "confidence", "scale")
 # Distance from 0 and 1 of points that stand for them on a logit axis, where these are at infinity.
 _NEVER_SHOWN = 1e-12
 
@@ -181,7 +181,8 @@ class ReliabilityDisplay(DisplayMixin):
         y_proba: ArrayLike,
         *,
         curve: Literal["smooth", "binned", "isotonic"] = "smooth",
-        n_bins: int = 15,
+        n_bins: int | ArrayLike = 15,
+        strategy: Literal["auto", "uniform", "quantile"] = "auto",
         band: Literal["confidence", "consistency", "simultaneous", "bootstrap"] | None = "confidence",
         confidence: float = 0.95,
         scale: Literal["probability", "logit"] = "probability",
@@ -202,9 +203,13 @@ class ReliabilityDisplay(DisplayMixin):
         curve : {"smooth", "binned", "isotonic"}, default="smooth"
             Kernel regression; frequencies in bins; or isotonic regression (CORP) with the decomposition of
             the Brier score. See the notes of the class.
-        n_bins : int, default=15
-            Number of bins of ``curve="binned"``: of equal width, or of equal mass on logit axes. On axes that
-            do not reach from 0 to 1, of equal expected number of the rarer outcome.
+        n_bins : int or array-like of edges, default=15
+            Number of bins of ``curve="binned"``, or their edges, which increase from 0 to 1.
+        strategy : {"auto", "uniform", "quantile"}, default="auto"
+            Bins of equal width or of equal weight; not used with edges. "auto" is "uniform", on logit axes
+            "quantile", and on axes that do not reach from 0 to 1 bins of equal expected number of the rarer
+            outcome. A bin is [a, b) and the last one is closed, as in :func:`numpy.histogram`;
+            :func:`sklearn.calibration.calibration_curve` places a prediction on an edge in the lower bin.
         band : {"confidence", "consistency", "simultaneous", "bootstrap"} or None, default="confidence"
             Type of the band; see the notes of the class. "bootstrap" is for the smooth curve.
         confidence : float, default=0.95
@@ -225,7 +230,7 @@ class ReliabilityDisplay(DisplayMixin):
         %(named_picture)s
         """
         sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
-        estimate = reliability_curve(sample, curve, n_bins, band, confidence, scale)
+        estimate = reliability_curve(sample, curve, n_bins, strategy, band, confidence, scale)
         text = _statistics(sample, confidence) if check_flag(annotate, "annotate") else None
         return cls(estimate, name=name, pos_label=pos_label, annotation=text).plot(ax, **plot_params)
 

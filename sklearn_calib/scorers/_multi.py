@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
+from traceback import format_exc
 from typing import Any
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from sklearn_calib._validation import as_array
+from sklearn_calib._compat import routing_enabled, value_of_failures
+from sklearn_calib._validation import as_array, warn_user
 from sklearn_calib.scorers._names import get_scorer
 from sklearn_calib.scorers._routing import WeightedScorer
 from sklearn_calib.scorers._scorer import accepts
@@ -32,8 +35,11 @@ class MultiScorer(WeightedScorer, BaseEstimator):
     Notes
     -----
     Calibration errors are not proper scores; combine them with "neg_log_loss" or "neg_brier_score" and select
-    by ``refit=BestCalibrated()``. With metadata routing enabled, ``set_score_request(sample_weight=True)``
-    of this object applies to all its scorers.
+    by ``refit=BestCalibrated()``. In a cross-validation or search, a scorer that fails has the score
+    ``error_score`` with a warning, and the others keep theirs; elsewhere its error is raised.
+
+    With metadata routing enabled, each scorer receives what it requests;
+    ``set_score_request(sample_weight=True)`` of this object applies to all of them instead.
 
     Examples
     --------
@@ -57,8 +63,22 @@ class MultiScorer(WeightedScorer, BaseEstimator):
     def _accept_sample_weight(self) -> bool:
         return all(map(_accepts_weight, _resolve(self.scoring).values()))
 
+    def get_metadata_routing(self) -> Any:
+        """Return the metadata request of this scorer, or of its parts if it has none of its own."""
+        if hasattr(self, "_metadata_request"):
+            return super().get_metadata_routing()
+        mapping = MethodMapping().add(caller="score", callee="score")
+        parts = _resolve(self.scoring)
+        return MetadataRouter(owner=type(self).__name__).add(method_mapping=mapping, **parts)
+
     def __call__(
-        self, estimator: Any, X: Any, y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
+        self,
+        estimator: Any,
+        X: Any,
+        y_true: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        **params: Any,
     ) -> dict[str, float]:
         """Score a fitted estimator.
 
@@ -71,7 +91,9 @@ class MultiScorer(WeightedScorer, BaseEstimator):
         y_true : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), default=None
-            Weights, for every scorer.
+            Weights, for every scorer; with metadata routing for those that request them.
+        **params : dict
+            Further metadata that the scorers request, with metadata routing.
 
         Returns
         -------
@@ -80,15 +102,32 @@ class MultiScorer(WeightedScorer, BaseEstimator):
         """
         scorers = _resolve(self.scoring)
         y_true = as_array(y_true, "y_true")
-        weights = {} if sample_weight is None else {"sample_weight": as_array(sample_weight, "sample_weight")}
-        unweighted = [name for name, scorer in scorers.items() if not _accepts_weight(scorer)]
-        if weights and unweighted:
-            raise ValueError(
-                f"sample_weight was given but the scorers {unweighted} do not support it. Omit them, or "
-                "score without weights."
-            )
-        once = _predicts_once(estimator, X)
-        return {name: scorer(once, X, y_true, **weights) for name, scorer in scorers.items()}
+        if sample_weight is not None:
+            params["sample_weight"] = as_array(sample_weight, "sample_weight")
+        if routing_enabled() and not hasattr(self, "_metadata_request"):
+            routed = process_routing(self, "score", **params)
+            given = {name: routed[name].score for name in scorers}
+        else:
+            unweighted = [name for name, scorer in scorers.items() if not _accepts_weight(scorer)]
+            if params and unweighted:
+                raise ValueError(
+                    f"sample_weight was given but the scorers {unweighted} do not support it. Omit them, or "
+                    "score without weights."
+                )
+            given = dict.fromkeys(scorers, params)
+        once, failed, found = _predicts_once(estimator, X), value_of_failures(), {}
+        for name, scorer in scorers.items():
+            try:
+                found[name] = scorer(once, X, y_true, **given[name])
+            except Exception:
+                if isinstance(failed, str):
+                    raise
+                found[name] = failed
+                warn_user(
+                    f"Scoring failed. The score {name!r} on this train-test partition for these parameters "
+                    f"will be set to {failed}. Details: \n{format_exc()}"
+                )
+        return found
 
 
 def _predicts_once(estimator: Any, X: Any) -> Any:

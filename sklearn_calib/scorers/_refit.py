@@ -18,7 +18,8 @@ class BestCalibrated(BaseEstimator):
     constant prediction of the base rate. A proper score alone measures calibration and discrimination
     together, and does not separate candidates that differ by less than its standard error. Therefore the best
     calibrated of all candidates whose mean proper score is within one standard error of the best is selected.
-    Ties are broken by the proper score, then by the order of the candidates.
+    Ties are broken by the proper score, then by the order of the candidates. If the calibration error only
+    has to be small enough, ``max_error`` selects the best by the proper score of those for which it is.
 
     Parameters
     ----------
@@ -29,6 +30,10 @@ class BestCalibrated(BaseEstimator):
     n_standard_errors : float, default=1.0
         Largest difference of the proper score from the best, in standard errors. With 0 only the candidates
         with the best score are considered.
+    max_error : float or None, default=None
+        With a number, the candidate with the best proper score among those whose mean calibration error, the
+        negated score ``calibration``, is at most that; ties are broken by the error, and
+        ``n_standard_errors`` is not used. An error is raised if there is none. None: the rule above.
 
     Notes
     -----
@@ -71,6 +76,13 @@ class BestCalibrated(BaseEstimator):
 
     >>> search.cv_results_["mean_test_neg_smooth_ece"].round(3)
     array([-0.013, -0.047, -0.034])
+
+    The best log loss with a calibration error of at most 0.04:
+
+    >>> search.cv_results_["mean_test_neg_log_loss"].round(3)
+    array([-0.659, -0.098, -0.081])
+    >>> BestCalibrated(max_error=0.04)(search.cv_results_)
+    2
     """
 
     def __init__(
@@ -79,6 +91,7 @@ class BestCalibrated(BaseEstimator):
         calibration: str = "neg_smooth_ece",
         proper: str = "neg_log_loss",
         n_standard_errors: float = 1.0,
+        max_error: float | None = None,
     ) -> None:
         for name, value in (("calibration", calibration), ("proper", proper)):
             if not isinstance(value, str):
@@ -89,9 +102,12 @@ class BestCalibrated(BaseEstimator):
                 "model: name a proper score, such as 'neg_log_loss', as proper."
             )
         check_not_negative(n_standard_errors, "n_standard_errors")
+        if max_error is not None:
+            check_not_negative(max_error, "max_error")
         self.calibration = calibration
         self.proper = proper
         self.n_standard_errors = n_standard_errors
+        self.max_error = max_error
 
     def __call__(self, cv_results: Mapping[str, Any]) -> int:
         """Return the index of the selected candidate in ``cv_results``, the search's ``best_index_``.
@@ -109,6 +125,14 @@ class BestCalibrated(BaseEstimator):
                 f"No candidate has a finite mean of both {self.calibration!r} and {self.proper!r}. Run the "
                 "search with error_score='raise' to see why. Folds that lack a class are one cause: stratify."
             )
+        if self.max_error is not None:
+            kept = np.flatnonzero(usable & (error <= self.max_error))
+            if not kept.size:
+                raise ValueError(
+                    f"No candidate has a calibration error of at most max_error={self.max_error:g}: the "
+                    f"smallest is {error[usable].min():.4g}. Calibrate the candidates, or raise max_error."
+                )
+            return int(kept[np.lexsort((error[kept], -score[kept]))[0]])
         best = int(np.where(usable, score, -np.inf).argmax())
         pattern = re.compile(rf"split\d+_test_{re.escape(self.proper)}")
         splits = [float(cv_results[key][best]) for key in cv_results if pattern.fullmatch(key)]

@@ -37,6 +37,15 @@ class WeightedScorer:
         """Return the metadata request of this scorer."""
         return get_routing_for_object(getattr(self, "_metadata_request", None) or self._request(None))
 
+    @property
+    def _score_func(self) -> Any:
+        # read by the tuning of thresholds, which evaluates a function of predicted classes
+        raise AttributeError(
+            f"{type(self).__name__} scores probabilities, which do not depend on the threshold, so that no "
+            "threshold can be tuned by it. Calibrate the probabilities, and tune the threshold by a measure "
+            "of decisions, such as 'balanced_accuracy' or the costs of errors."
+        )
+
     def _accept_sample_weight(self) -> bool:
         """Tell whether weights are supported; used by scikit-learn's searches when routing is not enabled."""
         return True

@@ -1,5 +1,7 @@
 """Calibration where the labels lack a class whose column the scores have."""
 
+import sqlite3
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -10,18 +12,23 @@ from sklearn_calib.calibrators import (
     AutoCalibrator,
     DirichletCalibrator,
     GroupCalibrator,
+    IsotonicCalibrator,
     LogAverageCalibrator,
     MatrixScalingCalibrator,
     OneVsRestCalibrator,
     PlattCalibrator,
+    PriorShiftCalibrator,
     StructuredMatrixScalingCalibrator,
     TemperatureCalibrator,
     VectorScalingCalibrator,
 )
+from sklearn_calib.export import from_json, to_json, to_onnx, to_sql
 from sklearn_calib.meta import CalibratedClassifier
+from tests._optional import onnxruntime
 
 NAMES = np.array(["ape", "bee", "cat", "dog"])
 ABLE = {
+    "OneVsRestCalibrator": OneVsRestCalibrator(PlattCalibrator()),
     "TemperatureCalibrator": TemperatureCalibrator(),
     "VectorScalingCalibrator": VectorScalingCalibrator(),
     "MatrixScalingCalibrator": MatrixScalingCalibrator(),
@@ -36,15 +43,18 @@ COMPOSED = {
         candidates={"t": TemperatureCalibrator(), "v": VectorScalingCalibrator(penalty=1.0)}
     ),
     "groups": GroupCalibrator(TemperatureCalibrator()),
+    "isotonic": OneVsRestCalibrator(IsotonicCalibrator()),
+    "average of one-vs-rest": LogAverageCalibrator([OneVsRestCalibrator(IsotonicCalibrator())]),
 }
 UNABLE = {
-    "OneVsRestCalibrator": OneVsRestCalibrator(PlattCalibrator()),
-    "LogAverageCalibrator": LogAverageCalibrator([OneVsRestCalibrator(PlattCalibrator())]),
-    "AutoCalibrator": AutoCalibrator(candidates={"platt": OneVsRestCalibrator(PlattCalibrator())}),
+    "LogAverageCalibrator": LogAverageCalibrator([VectorScalingCalibrator(penalty=0.0)]),
+    "AutoCalibrator": AutoCalibrator(candidates={"vector": VectorScalingCalibrator(penalty=0.0)}),
     "VectorScalingCalibrator": VectorScalingCalibrator(penalty=0.0),
     "DirichletCalibrator": DirichletCalibrator(penalty=0.0),
-    "GroupCalibrator": GroupCalibrator(OneVsRestCalibrator(PlattCalibrator())),
+    "GroupCalibrator": GroupCalibrator(VectorScalingCalibrator(penalty=0.0)),
+    "PriorShiftCalibrator": PriorShiftCalibrator(training_weight="balanced"),
 }
+KEPT = "class 'bee' \\(1.72 expected\\)"
 
 
 def sample(n=120, k=4, absent=1):
@@ -67,18 +77,114 @@ def sample(n=120, k=4, absent=1):
 def test_a_class_may_be_absent(name):
     calibrator = (ABLE | COMPOSED)[name]
     proba, codes = sample()
-    found = calibrator.fit(proba, NAMES[codes], classes=NAMES).predict_proba(proba)
+    with pytest.warns(UserWarning, match=KEPT) as caught:
+        found = calibrator.fit(proba, NAMES[codes], classes=NAMES).predict_proba(proba)
+    assert [warning.filename for warning in caught] == [__file__]
     np.testing.assert_array_equal(calibrator.classes_, NAMES)
     assert found.shape == (120, 4)
-    assert (found > 0).all()
+    assert (found[:, 1] > 0).all()
+    # fewer than three were expected
+    np.testing.assert_allclose(found[:, 1], proba[:, 1], rtol=1e-12, atol=0)
     np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=0, atol=1e-12)
     # a sample of weight zero shows the class, too, and nothing else
     more, labels = np.vstack([proba, proba[:1]]), np.append(NAMES[codes], "bee")
-    weighted = calibrator.fit(more, labels, np.append(np.ones(120), 0.0)).predict_proba(proba)
+    with pytest.warns(UserWarning, match=KEPT):
+        weighted = calibrator.fit(more, labels, np.append(np.ones(120), 0.0)).predict_proba(proba)
     if name == "auto":
         # which of the weighted samples are equal is decided anew
         return
     np.testing.assert_allclose(found, weighted, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_one_vs_rest_divides_the_rest_among_the_other_classes(times):
+    proba, codes = sample()
+    expected = times * proba[:, 1].sum()
+    calibrator = OneVsRestCalibrator(PlattCalibrator())
+    with pytest.warns(UserWarning, match=f"{expected:.3g} expected"):
+        calibrator.fit(proba, NAMES[codes], np.full(120, float(times)), classes=NAMES)
+    others = np.column_stack(
+        [
+            PlattCalibrator().fit(proba[:, k], codes == k, np.full(120, float(times))).transform(proba[:, k])
+            for k in (0, 2, 3)
+        ]
+    )
+    own = proba[:, 1] / (1.0 if expected < 3 else 1.0 + expected)
+    rest = others / others.sum(axis=1, keepdims=True) * (1.0 - own[:, np.newaxis])
+    np.testing.assert_allclose(
+        calibrator.predict_proba(proba), np.insert(rest, 1, own, axis=1), rtol=0, atol=1e-14
+    )
+    assert calibrator.calibrators_[1] is None
+
+
+def test_joint_maps_reduce_a_class_of_which_several_were_expected():
+    proba, codes = sample(240)
+    assert proba[:, 1].sum() > 3
+    calibrator = VectorScalingCalibrator(penalty=1.0)
+    with pytest.warns(UserWarning, match="reduced otherwise"):
+        calibrator.fit(proba, NAMES[codes], classes=NAMES)
+    logs = np.log(proba)
+    logs -= logs.mean(axis=1, keepdims=True)
+    found = calibrator.predict_proba(proba)
+    np.testing.assert_allclose(found, softmax(calibrator.coef_ * logs + calibrator.intercept_, axis=1))
+    assert found[:, 1].mean() < proba[:, 1].mean()
+
+
+@pytest.mark.parametrize("calibrator", [IsotonicCalibrator(), PlattCalibrator(link="identity")])
+def test_the_model_of_other_scores_is_their_softmax(calibrator):
+    proba, codes = sample()
+    logits = np.log(proba) + 3.0
+    lifted = OneVsRestCalibrator(calibrator)
+    with pytest.warns(UserWarning, match=KEPT):
+        lifted.fit(logits, NAMES[codes], classes=NAMES)
+    np.testing.assert_allclose(lifted.predict_proba(logits)[:, 1], proba[:, 1], rtol=1e-12)
+
+
+def test_groups_keep_the_probability_too():
+    proba, codes = sample()
+    groups = np.arange(120) % 2
+    calibrator = GroupCalibrator(OneVsRestCalibrator(PlattCalibrator()))
+    with pytest.warns(UserWarning, match=KEPT):
+        calibrator.fit(proba, NAMES[codes], groups=groups, classes=NAMES)
+    found = calibrator.predict_proba(proba, groups=groups)
+    np.testing.assert_allclose(found[:, 1], proba[:, 1], rtol=1e-12)
+    loaded = from_json(to_json(calibrator))
+    np.testing.assert_allclose(loaded.predict_proba(proba, groups=groups), found, rtol=0, atol=1e-12)
+
+
+def test_many_absent_classes_are_counted():
+    rng = np.random.default_rng(0)
+    proba, codes = rng.dirichlet(np.ones(10), 30), np.arange(30) % 2
+    with pytest.warns(UserWarning, match=r"class 2 .* expected\), 6 \(.* expected\) and 3 more\. The"):
+        TemperatureCalibrator().fit(proba, codes, classes=np.arange(10))
+
+
+def test_exports_keep_the_probability():
+    proba, codes = sample()
+    calibrator = OneVsRestCalibrator(IsotonicCalibrator())
+    with pytest.warns(UserWarning, match="class 1 "):
+        calibrator.fit(proba, codes, classes=np.arange(4))
+    found = calibrator.predict_proba(proba)
+    np.testing.assert_allclose(from_json(to_json(calibrator)).predict_proba(proba), found, rtol=0, atol=1e-14)
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE t (a, b, c, d)")
+    database.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", proba.tolist())
+    rows = database.execute(to_sql(calibrator, ["a", "b", "c", "d"], table="t")).fetchall()
+    database.close()
+    np.testing.assert_allclose(np.array(rows), found, rtol=0, atol=1e-14)
+    pytest.importorskip("skl2onnx")
+    model = to_onnx(calibrator, dtype="float64")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"scores": proba})[1], found, rtol=0, atol=1e-12)
+
+
+def test_a_class_without_a_sample_has_no_certificate():
+    proba, codes = sample()
+    calibrator = OneVsRestCalibrator(IsotonicCalibrator())
+    with pytest.warns(UserWarning, match=KEPT):
+        calibrator.fit(proba, NAMES[codes], classes=NAMES)
+    with pytest.raises(ValueError, match="no certificate, because fit had no sample of class 'bee'"):
+        calibrator.cutoff_certificate()
 
 
 @pytest.mark.parametrize("name", UNABLE)
@@ -118,22 +224,23 @@ def network():
 
 @pytest.mark.parametrize(
     ("method", "calibrator", "ensemble"),
-    [("predict_proba", None, False), ("decision_function", None, True),
+    [("predict_proba", None, False), ("predict_proba", "platt", False), ("decision_function", None, True),
      ("predict_proba", "temperature", True), ("decision_function", "temperature", False)],
 )  # fmt: skip
 def test_a_frozen_classifier_knows_more_classes(network, method, calibrator, ensemble):
     model, X, y = network
     link = "logit" if method == "predict_proba" else "identity"
-    calibrator = TemperatureCalibrator(link=link) if calibrator else None
-    calibrated = CalibratedClassifier(
-        FrozenEstimator(model), calibrator, response_method=method, ensemble=ensemble, cv=3
-    ).fit(X, y)
+    made = {"temperature": TemperatureCalibrator(link=link), "platt": PlattCalibrator()}
+    with pytest.warns(UserWarning, match=r"class 'bee' \(.* expected"):
+        calibrated = CalibratedClassifier(
+            FrozenEstimator(model), made.get(calibrator), response_method=method, ensemble=ensemble, cv=3
+        ).fit(X, y)
     np.testing.assert_array_equal(calibrated.classes_, NAMES)
     proba = calibrated.predict_proba(X)
     assert proba.shape == (X.shape[0], 4)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=0, atol=1e-12)
     assert (proba > 0).all()
-    if calibrator:
+    if calibrator == "temperature":
         np.testing.assert_array_equal(model.predict(X), calibrated.predict(X))
     else:
         # what never happens becomes less likely
@@ -143,5 +250,6 @@ def test_a_frozen_classifier_knows_more_classes(network, method, calibrator, ens
 def test_the_default_where_a_class_has_no_weight(network):
     model, X, y = network
     weight = np.where(y == "dog", 0.0, 1.0)
-    calibrated = CalibratedClassifier(FrozenEstimator(model)).fit(X, y, sample_weight=weight)
+    with pytest.warns(UserWarning, match="class 'bee' .* 'dog' "):
+        calibrated = CalibratedClassifier(FrozenEstimator(model)).fit(X, y, sample_weight=weight)
     assert calibrated.predict_proba(X)[:, 3].mean() < model.predict_proba(X)[:, 3].mean()

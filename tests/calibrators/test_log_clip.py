@@ -1,13 +1,17 @@
-"""How far down the logarithms of tiny probabilities of several classes are believed."""
+"""How far down the logarithms of tiny probabilities are believed, of two and of several classes."""
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
+from sklearn.base import clone
 
 from sklearn_calib.calibrators import (
+    BetaCalibrator,
     DirichletCalibrator,
     MatrixScalingCalibrator,
+    ModifiedPlattCalibrator,
+    PlattCalibrator,
     StructuredMatrixScalingCalibrator,
     TemperatureCalibrator,
     VectorScalingCalibrator,
@@ -64,13 +68,15 @@ def loss_of_temperature(proba, codes, weight, floor):
 
 
 def chosen_plainly(proba, codes, weight):
+    n = weight.sum()
     positive = proba[proba >= 2.0**-1022].min()
-    zeros = (proba < 2.0**-1022).any()
-    lowest = min(positive, EPS)
-    floors = {lowest} | {2.0 ** -(53 * 2**j) for j in range(5) if 2.0 ** -(53 * 2**j) > lowest}
-    floors |= {positive} if zeros else set()
-    price = {floor: float(floor > lowest) for floor in floors}
-    return min(sorted(floors), key=lambda f: loss_of_temperature(proba, codes, weight, f) + price[f])
+    base = lowest = min(positive, EPS)
+    floors = {EPS} | {2.0 ** -(53 * 2**j) for j in range(5) if 2.0 ** -(53 * 2**j) > lowest}
+    if (proba < 2.0**-1022).any():
+        base = min(positive, 0.5 / np.sqrt(n))
+        floors |= {positive, 2.0**-26, 1e-4, 0.5 / n, 2 / n, 8 / n}
+    floors = [base, *sorted(floor for floor in floors - {base} if floor < 1 / proba.shape[1])]
+    return min(floors, key=lambda f: loss_of_temperature(proba, codes, weight, f) + (f != base))
 
 
 def wildly_wrong():
@@ -84,6 +90,7 @@ CASES = {
     "exaggerated, 200": (lambda: exaggerated(200.0, 400), False),
     "a few wildly wrong": (wildly_wrong, True),
     "forest of ten": (lambda: forest(10, 300), False),
+    "votes of one": (lambda: forest(1, 300), True),
     "forest of a thousand": (lambda: forest(1000, 300), True),
 }
 
@@ -117,7 +124,8 @@ def test_zero_votes_are_not_impossible(name):
     proba, codes, truth = forest(10)
     calibrator = SEVERAL[name].fit(proba, codes)
     found = calibrator.predict_proba(proba)
-    assert calibrator.min_proba_ == 0.1
+    # a tenth is more than 600 samples support
+    assert calibrator.min_proba_ == 0.5 / np.sqrt(600)
     assert found[proba == 0.0].min() > 1e-3
     # less than what the fit knows is read as the least that it knows
     np.testing.assert_array_equal(
@@ -126,9 +134,54 @@ def test_zero_votes_are_not_impossible(name):
     assert np.mean(np.square(found - truth)) < np.mean(np.square(proba - truth))
 
 
-def test_floor_belongs_to_probabilities_of_several_classes():
+def test_floor_belongs_to_probabilities():
     proba, codes, _ = exaggerated(30.0, n=200)
     calibrator = TemperatureCalibrator().fit(proba, codes)
     assert calibrator.min_proba_ < EPS
-    assert not hasattr(calibrator.fit([0.1, 0.4, 0.6], [0, 1, 1]), "min_proba_")
-    assert not hasattr(TemperatureCalibrator(link="identity").fit(np.log(proba), codes), "min_proba_")
+    assert not hasattr(calibrator.set_params(link="identity").fit(np.log(proba), codes), "min_proba_")
+
+
+# scores of two classes, weights, and the limit
+TWO = {
+    "least": ([0.0, 0.1, 0.8, 0.7, 1.0], None, 0.1),
+    "least of the complement": ([0.0, 0.4, 0.9375, 0.5, 1.0], None, 0.0625),
+    "only 0 and 1": ([0.0, 1.0, 0.0, 1.0], None, 0.25),
+    "far from 0 and 1": ([0.5] * 16, None, 0.125),
+    "tiny": ([0.0, 1e-300, 0.5, 1.0], None, EPS),
+    "counts": ([0.0, 1.0, 0.0, 1.0], [4.0, 4.0, 4.0, 4.0], 0.125),
+    "sampling weights": ([0.0, 1.0, 0.0, 1.0], [0.5, 0.5, 1.5, 1.5], 0.5 / np.sqrt(4**2 / 5)),
+    "weights of zero": ([0.0, 1.0, 0.0, 1.0, 1e-3], [1.0, 1.0, 1.0, 1.0, 0.0], 0.25),
+}
+BINARY = {
+    **SEVERAL,
+    "Platt": PlattCalibrator(),
+    "modified Platt": ModifiedPlattCalibrator(),
+    "beta": BetaCalibrator(),
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize(("p", "weight", "limit"), TWO.values(), ids=TWO)
+def test_limit_of_two_classes(p, weight, limit, name):
+    y = (np.arange(len(p)) // 2 + np.arange(len(p))) % 2
+    calibrator = BINARY[name].fit(p, y, weight)
+    assert calibrator.min_proba_ == pytest.approx(limit, rel=1e-15)
+    # new scores are clipped, too
+    ends = calibrator.transform([0.0, limit / 2, limit, 1 - limit, 1 - limit / 2, 1.0])
+    np.testing.assert_allclose(ends, ends[[2, 2, 2, 3, 3, 3]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_fit_is_that_of_clipped_scores_and_of_repeated_ones(name):
+    rng = np.random.default_rng(0)
+    p = rng.binomial(10, rng.random(200)) / 10
+    y = rng.random(200) < 0.2 + 0.6 * p
+    calibrator = BINARY[name].fit(p, y)
+    found, floor = calibrator.transform(p), calibrator.min_proba_
+    clipped = clone(calibrator).fit(np.clip(p, floor, 1 - floor), y).transform(p)
+    # a target of beta calibration is a mean with the score
+    np.testing.assert_allclose(clipped, found, atol=1e-3 if name == "beta" else 1e-10)
+    counted = clone(calibrator).fit(p, y, np.full(200, 2.0))
+    repeated = clone(calibrator).fit(np.tile(p, 2), np.tile(y, 2))
+    assert counted.min_proba_ == repeated.min_proba_ < floor
+    np.testing.assert_allclose(counted.transform(p), repeated.transform(p), atol=1e-10)

@@ -8,6 +8,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, logit
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
@@ -16,6 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from sklearn_calib.calibrators import MultiCalibrator, PlattCalibrator, SplineCalibrator
 from sklearn_calib.export import to_json
+from sklearn_calib.inference import CoxTest
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
 from tests._optional import pandas as pd
 from tests._optional import polars as pl
@@ -200,6 +202,26 @@ def test_after_any_classifier():
     assert loss < without - 0.02
     search = GridSearchCV(model, {"multicalibrator__calibrator": [None, PlattCalibrator()]}, cv=2)
     assert search.fit(X, y).predict_proba(X).shape == (900, 2)
+
+
+def test_transforms_the_score_in_a_pipeline(two_rounds):
+    X, y = segmented(500, error=3.0)
+    calibrator = MultiCalibrator().fit(X, y)
+    expected = calibrator.predict_proba(X)[:, 1:]
+    np.testing.assert_array_equal(calibrator.transform(X), expected)
+    np.testing.assert_array_equal(MultiCalibrator().fit_transform(X, y), expected)
+    assert calibrator.get_feature_names_out().tolist() == ["x0"]
+    frame = pd.DataFrame(X, columns=["risk", "age", "kind"])
+    shown = MultiCalibrator().set_output(transform="pandas").fit(frame, y).transform(frame)
+    assert shown.columns.tolist() == ["risk"]
+    np.testing.assert_array_equal(shown, expected)
+    with pytest.raises(ValueError, match="input_features is not equal"):
+        MultiCalibrator().fit(frame, y).get_feature_names_out(["a", "b", "c"])
+    tested = make_pipeline(MultiCalibrator(), CoxTest()).fit(X, y)
+    np.testing.assert_array_equal(tested.predict_proba(X)[:, 1:], expected)
+    assert 0 < tested.score(X, y) <= 1
+    with pytest.raises(NotFittedError):
+        MultiCalibrator().get_feature_names_out()
 
 
 def test_errors_say_what_is_wrong(two_rounds):

@@ -11,8 +11,6 @@ from sklearn_calib.calibrators import ModifiedPlattCalibrator, PlattCalibrator
 from sklearn_calib.metrics import cutoff_result
 from tests._samples import simulated
 
-EPS = 2.0**-53
-
 
 def objective(theta, s, y, w):
     """Log loss of sigmoid(a s + b) against Platt's smoothed targets, from the definition."""
@@ -73,9 +71,22 @@ def test_logit_link_reads_log_odds():
     p = np.concatenate([rng.random(400), np.repeat([0.0, 1.0], 20)])
     y = (rng.random(440) < p).astype(int)
     from_probabilities = PlattCalibrator().fit(p, y)
-    odds = logit(np.clip(p, EPS, 1 - EPS))
+    inner = p[(p > 0) & (p < 1)]
+    least = min(inner.min(), (1 - inner).min(), 0.5 / np.sqrt(440))
+    assert from_probabilities.min_proba_ == least
+    odds = logit(np.clip(p, least, 1 - least))
     from_odds = PlattCalibrator(link="identity").fit(odds, y)
     np.testing.assert_allclose(from_probabilities.transform(p), from_odds.transform(odds), rtol=0, atol=1e-12)
+
+
+def test_wrong_confidences_of_1_do_not_flatten_the_curve():
+    """A forest whose trees often agree; each confidence below 1 is right as often as it says."""
+    confidence = np.concatenate([np.repeat([0.6, 0.7, 0.8, 0.96], 50), np.ones(300)])
+    right = np.concatenate([np.arange(50) < round(50 * q) for q in (0.6, 0.7, 0.8, 0.96)])
+    calibrator = PlattCalibrator().fit(confidence, np.append(right, np.arange(300) >= 6))
+    np.testing.assert_allclose(
+        calibrator.transform([0.6, 0.7, 0.8, 0.96, 1.0]), [0.6, 0.7, 0.8, 0.96, 0.98], atol=0.01
+    )
 
 
 def test_affine_change_of_the_score_changes_nothing():

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import isotonic_regression
 from sklearn.isotonic import IsotonicRegression
 
-from sklearn_calib.calibrators import VennAbersCalibrator
+from sklearn_calib.calibrators import OneVsRestCalibrator, PlattCalibrator, VennAbersCalibrator
 
 
 def brute_force(scores, y, w, test):
@@ -126,3 +126,35 @@ def test_one_of_the_two_is_calibrated():
 def test_bad_arguments():
     with pytest.raises(ValueError, match="X contains NaN"):
         VennAbersCalibrator().fit([0.1, 0.9], [0, 1]).predict_interval([np.nan])
+
+
+def test_pairs_of_each_class_against_the_rest():
+    rng = np.random.default_rng(3)
+    proba, new = rng.dirichlet(np.ones(3), 40), rng.dirichlet(np.ones(3), 7)
+    y = np.arange(40) % 3
+    weight = rng.integers(1, 4, 40).astype(float)
+    calibrator = OneVsRestCalibrator(VennAbersCalibrator()).fit(proba, np.array(["a", "b", "c"])[y], weight)
+    lower, upper = calibrator.predict_interval(new)
+    assert lower.shape == upper.shape == (7, 3)
+    for k in range(3):
+        expected = brute_force(proba[:, k], (y == k).astype(float), weight, new[:, k])
+        np.testing.assert_allclose([lower[:, k], upper[:, k]], expected, rtol=0, atol=1e-12)
+    # the merged probabilities are between them, before they are divided by their sum
+    merged = upper / (1.0 - lower + upper)
+    np.testing.assert_allclose(
+        calibrator.predict_proba(new), merged / merged.sum(axis=1, keepdims=True), rtol=0, atol=1e-12
+    )
+    # of two classes the pair is that of the second
+    two = OneVsRestCalibrator(VennAbersCalibrator()).fit(proba[:, 1], y == 1)
+    single = VennAbersCalibrator().fit(proba[:, 1], y == 1)
+    np.testing.assert_array_equal(two.predict_interval(new[:, 1]), single.predict_interval(new[:, 1]))
+    # nothing is known of a class without a sample
+    with pytest.warns(UserWarning, match="no sample of class 2"):
+        lower, upper = (
+            OneVsRestCalibrator(VennAbersCalibrator())
+            .fit(proba[y < 2], y[y < 2], classes=[0, 1, 2])
+            .predict_interval(new)
+        )
+    assert (lower[:, 2] == 0).all()
+    assert (upper[:, 2] == 1).all()
+    assert not hasattr(OneVsRestCalibrator(PlattCalibrator()), "predict_interval")

@@ -7,6 +7,14 @@ from functools import cache
 import numpy as np
 import pytest
 
+from sklearn_calib.calibrators import (
+    BetaCalibrator,
+    LogAverageCalibrator,
+    PlattCalibrator,
+    StructuredMatrixScalingCalibrator,
+    TemperatureCalibrator,
+    VectorScalingCalibrator,
+)
 from sklearn_calib.export import from_json, to_json
 from tests.calibrators._registry import CALIBRATORS, once_a_class
 
@@ -69,6 +77,24 @@ def new_scores(case, n_classes, n):
         [rng.dirichlet([0.2, 0.3, 1.0], n), np.eye(3), [[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3]]]
     )
     return np.log(scores + 1e-12) if case.log_odds else scores
+
+
+#: Calibrators whose limit of probabilities matters after a model that votes.
+VOTED = {
+    "Platt": PlattCalibrator(),
+    "temperature": TemperatureCalibrator(),
+    "beta": BetaCalibrator(),
+    "vector": VectorScalingCalibrator(),
+    "structured matrix": StructuredMatrixScalingCalibrator(),
+    "average": LogAverageCalibrator([PlattCalibrator(), BetaCalibrator()]),
+}
+
+
+def votes():
+    """Return probabilities that are multiples of a tenth, some of them 0 and 1, and outcomes."""
+    rng = np.random.default_rng(0)
+    p = rng.binomial(10, rng.beta(0.5, 0.5, N)) / 10
+    return p, (rng.random(N) < 0.1 + 0.8 * p).astype(int)
 
 
 def fingerprint(document):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -30,7 +31,17 @@ from sklearn_calib.export import ExportedCalibrator, from_json, to_json
 from sklearn_calib.monitor import StreamingCalibrator
 from tests._optional import jsonschema
 from tests.calibrators._own import Keeper
-from tests.export._fitted import CASES, IDS, data, every_class, fingerprint, fitted, new_scores
+from tests.export._fitted import (
+    CASES,
+    IDS,
+    VOTED,
+    data,
+    every_class,
+    fingerprint,
+    fitted,
+    new_scores,
+    votes,
+)
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "_static" / "exported_calibrator.schema.json"
 #: A document of the first version of the format, which all later releases must read.
@@ -357,11 +368,41 @@ def changed(**parts):
         ),
         ({"map": {"kind": "logistic", "slope": "1", "intercept": 0.0}}, "slope is not numeric"),
         ({"map": {"kind": "step", "edges": [0.5], "values": [False, True]}}, "values is not numeric"),
+        (
+            {"map": {"kind": "beta", "low": 1.0, "high": 1.0, "intercept": 0.0, "floor": 0.6}},
+            "floor is out of range",
+        ),
+        (
+            {"map": {"kind": "beta", "low": 1.0, "high": 1.0, "intercept": 0.0, "floor": 0.0}},
+            "floor is out of range",
+        ),
     ],
 )
 def test_numbers_and_texts_of_documents_are_checked(parts, problem):
     with pytest.raises(ValueError, match=f"damaged: {problem}"):
         changed(**parts)
+
+
+@pytest.mark.parametrize("floor", [2.0**-53, 2.0**-10, 0.5])
+def test_probabilities_are_clipped_at_the_limit_of_the_document(floor):
+    """The limit was 2**-53 once, and is that of the fit now."""
+    loaded = changed(
+        input="probability", map={"kind": "beta", "low": 2.0, "high": 2.0, "intercept": 0.5, "floor": floor}
+    )
+    p = np.array([0.0, 1e-300, 1e-6, 0.2, 0.5, 0.9, 1.0])
+    expected = expit(2 * logit(np.clip(p, floor, 1 - floor)) + 0.5)
+    np.testing.assert_allclose(loaded.transform(p), np.clip(expected, 2.0**-53, 1 - 2.0**-53), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", VOTED)
+def test_corners_at_the_limit(name):
+    calibrator = VOTED[name].fit(*votes())
+    loaded = from_json(to_json(calibrator, tolerance=1e-5))
+    p = np.linspace(0.0, 1.0, 20_001)
+    assert np.abs(loaded.transform(p) - calibrator.transform(p)).max() <= (
+        loaded.document["tolerance"] or 1e-13
+    )
+    np.testing.assert_allclose(loaded.transform([0.0, 1.0]), loaded.transform([0.01, 0.99]), atol=1e-5)
 
 
 def test_labels_keep_their_ends_and_need_little_memory():

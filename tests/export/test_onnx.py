@@ -24,7 +24,7 @@ from sklearn_calib.calibrators import (
 )
 from sklearn_calib.export import from_json, register_onnx_converters, to_json, to_onnx, to_sql
 from tests._optional import onnxruntime, skl2onnx
-from tests.export._fitted import data, every_kind, fitted, new_scores
+from tests.export._fitted import VOTED, data, every_kind, fitted, new_scores, votes
 from tests.export.test_sql import duck, query, sqlite
 
 pytestmark = [
@@ -52,6 +52,14 @@ def test_calibrators(case, n_classes):
         assert np.abs(proba - wanted).max() <= accuracy
         clear = np.sort(wanted, axis=1)[:, -2:] @ [-1.0, 1.0] > 1e-6
         np.testing.assert_array_equal(labels[clear], loaded.predict(scores.astype(np.float64))[clear])
+
+
+@pytest.mark.parametrize("name", VOTED)
+def test_probabilities_are_clipped_at_the_limit_of_the_fit(name):
+    loaded = from_json(to_json(VOTED[name].fit(*votes()), tolerance=1e-4))
+    p = np.array([0.0, 1e-3, 0.01, 0.02, 0.5, 0.97, 1.0])
+    _, proba = run(to_onnx(loaded, dtype="float64"), scores=p[:, np.newaxis])
+    np.testing.assert_allclose(proba, loaded.predict_proba(p), rtol=1e-12)
 
 
 def models(n_classes):
@@ -174,7 +182,7 @@ def test_all_back_ends_clip_the_same_scores(calibrator):
 
 def test_rows_of_scores_are_clipped_and_checked_in_all_back_ends():
     calibrator = TemperatureCalibrator().fit(*data(3))
-    rows = np.array([[-1e-7, 0.4, 0.6], [1.0 + 5e-7, 0.0, -5e-7], [0.2, 0.3, 0.5009], [0.2, 0.3, 0.502]])
+    rows = np.array([[-1e-7, 0.4, 0.6], [1.0 + 5e-7, 0.0, -5e-7], [0.2, 0.3, 0.5039], [0.2, 0.3, 0.505]])
     wanted = calibrator.transform(rows[:3])
     np.testing.assert_array_equal(calibrator.transform(np.clip(rows[:3], 0, 1)), wanted)
     with pytest.raises(ValueError, match="sums to"):

@@ -8,11 +8,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 
 from sklearn_calib import CrossFitScorer
-from sklearn_calib.calibrators import IsotonicCalibrator
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.inference import CalibrationTestResult, CoxTest, KernelTest, SpiegelhalterTest, TCal
 from tests.inference._properties import sample
 
@@ -110,7 +111,7 @@ def test_end_of_a_pipeline():
 
 def test_search_and_cross_validation():
     y, p = sample(200)
-    scores = cross_val_score(TCal(method="asymptotic"), p[:, None], y, cv=4)
+    scores = cross_val_score(TCal(method="asymptotic"), p[:, None], y, cv=KFold(4))
     expected = [
         TCal(method="asymptotic").test(y[part], p[part]).pvalue for part in np.split(np.arange(200), 4)
     ]
@@ -119,6 +120,70 @@ def test_search_and_cross_validation():
     search.fit(p[:, None], y)
     assert 0 < search.best_score_ <= 1
     assert search.best_estimator_.result_.pvalue == search.best_estimator_.pvalue_
+
+
+def test_predictions_are_those_that_were_tested():
+    y, p = sample()
+    names = np.where(y == 1, "no", "yes")
+    for X, wanted in ((p, p), (p[:, None], p), (np.column_stack((1 - p, p)), p)):
+        test = TCal(method="asymptotic").fit(X, names)
+        np.testing.assert_array_equal(test.classes_, ["no", "yes"])
+        np.testing.assert_array_equal(test.predict_proba(X)[:, 1], wanted)
+        np.testing.assert_array_equal(test.predict_proba(X)[:, 0], 1 - wanted)
+        np.testing.assert_array_equal(test.predict(X), np.where(p > 0.5, "yes", "no"))
+    with pytest.raises(ValueError, match=r"X has shape \(60, 3\), but fit had 2 classes"):
+        test.predict_proba(np.full((60, 3), 1 / 3))
+    with pytest.raises(NotFittedError):
+        TCal().predict(p)
+    # samples of one class only
+    only = TCal(method="asymptotic").fit(p, np.zeros(60, dtype=int))
+    np.testing.assert_array_equal(only.classes_, [0, 1])
+    np.testing.assert_array_equal(only.predict(p), p > 0.5)
+
+
+def test_predictions_of_several_classes_and_labels():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(4), 80)
+    test = KernelTest(n_resamples=19, random_state=0)
+    # the last class does not occur
+    fitted = clone(test).fit(p, np.arange(80) % 3)
+    np.testing.assert_array_equal(fitted.classes_, np.arange(4))
+    np.testing.assert_array_equal(fitted.predict(p), p.argmax(axis=1))
+    np.testing.assert_array_equal(fitted.predict_proba(p), p)
+    assert fitted.score(p, np.arange(80) % 3) == fitted.pvalue_
+    for k in (2, 4):
+        proba = rng.random((80, k))
+        labels = (rng.random((80, k)) < proba).astype(int)
+        fitted = TCal(n_resamples=19, random_state=0).fit(proba, labels)
+        np.testing.assert_array_equal(fitted.predict(proba), proba > 0.5)
+        np.testing.assert_array_equal(fitted.predict_proba(proba), proba)
+        assert fitted.transform(proba) is proba
+        assert fitted.score(proba, labels) == fitted.pvalue_
+
+
+def test_scorers_accept_a_pipeline_that_ends_with_a_test():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.where(rng.random(400) < 1 / (1 + np.exp(-2 * X[:, 0])), "yes", "no")
+    model = make_pipeline(CrossFitScorer(LogisticRegression()), PlattCalibrator())
+    test = TCal(method="asymptotic")
+    tested = make_pipeline(*(step for _, step in model.steps), test)
+    scoring = ["neg_log_loss", "roc_auc", "accuracy"]
+    found, wanted = (cross_validate(each, X, y, scoring=scoring) for each in (tested, model))
+    for name in scoring:
+        np.testing.assert_array_equal(found[f"test_{name}"], wanted[f"test_{name}"])
+    search = GridSearchCV(
+        tested,
+        {"plattcalibrator": [PlattCalibrator(), IsotonicCalibrator(clip="auto")]},
+        scoring={"loss": "neg_log_loss", "pvalue": lambda model, X, y: model.score(X, y)},
+        refit="loss",
+    ).fit(X, y)
+    np.testing.assert_array_equal(search.classes_, ["no", "yes"])
+    served = search.best_estimator_[:-1]
+    np.testing.assert_array_equal(search.predict_proba(X), served.predict_proba(X))
+    np.testing.assert_array_equal(search.predict(X), served.predict(X))
+    assert log_loss(y, search.predict_proba(X)) < 0.6
+    assert search.best_estimator_.score(X, y) == test.test(y, served.transform(X), pos_label="yes").pvalue
 
 
 def test_a_positive_label_belongs_to_two_classes():

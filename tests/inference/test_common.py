@@ -112,8 +112,6 @@ def test_shared_parameters(case):
         (inference.KernelTest, {"bandwidth": "mean"}, ValueError),
         (inference.KernelTest, {"bandwidth": None}, TypeError),
         (inference.KernelTest, {"bandwidth": "adaptive", "method": "asymptotic"}, ValueError),
-        (inference.BinomialTest, {"correction": "sidak"}, ValueError),
-        (inference.BinomialTest, {"correction": "hochberg"}, ValueError),
         (inference.BinomialTest, {"max_values": 0}, ValueError),
         (inference.BinomialTest, {"max_values": 2.5}, TypeError),
         (inference.CombinedTest, {"weights": (1, 1)}, ValueError),

@@ -44,6 +44,14 @@ def reference(y, p, n_bins, strategy):
     return statistic, df
 
 
+def test_edges_of_bins():
+    y, p = _properties.sample(57, seed=0)
+    result = hosmer_lemeshow(n_bins=[0, 0.25, 0.5, 0.75, 1]).test(y, p)
+    assert result.statistic == hosmer_lemeshow(n_bins=4, strategy="uniform").test(y, p).statistic
+    with pytest.raises(ValueError, match="must increase from 0 to 1"):
+        hosmer_lemeshow(n_bins=[0.2, 1]).test(y, p)
+
+
 @pytest.mark.parametrize(
     ("strategy", "n_bins", "digits"),
     [("quantile", 1, 9), ("quantile", 7, 1), ("quantile", 10, 2), ("quantile", 100, 1), ("uniform", 2, 1),

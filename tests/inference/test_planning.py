@@ -4,11 +4,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.special import expit, logit
 from scipy.stats import beta, binom, chi2, ncx2, norm, uniform
 
 from sklearn_calib.inference import CoxTest, TCal, confidence_interval, required_n_samples
-from sklearn_calib.metrics import cutoff_result
+from sklearn_calib.metrics import calibration_summary, cutoff_result
 from tests._tiers import thorough, weekly
 
 DECILES = np.arange(10) / 10 + 0.05
@@ -46,6 +47,43 @@ def test_a_bound_by_simulated_walks():
         walk = np.cumsum(steps, axis=1)
         ranges = (np.maximum(walk.max(axis=1), 0) - np.minimum(walk.min(axis=1), 0)) / n
         assert np.quantile(ranges, 0.9) + np.quantile(ranges, 0.7) + 1 / n == pytest.approx(0.05, rel=0.05)
+
+
+def test_widths_of_intercept_and_slope_by_integration():
+    p = expit(2.5 * norm.ppf((np.arange(20_000) + 0.5) / 20_000) - 5)
+    a, b, c = (
+        quad(lambda x, k=k: x**k * expit(x) * expit(-x) * norm.pdf(x, -5, 2.5), -40, 40)[0] for k in range(3)
+    )
+    scale = (2 * norm.isf(0.025) / 0.2) ** 2
+    # the criterion and the example of Riley et al. (2021)
+    n = required_n_samples(p, width={"slope": 0.2})
+    assert n == int(np.ceil(scale * a / (a * c - b * b))) == 4554
+    assert required_n_samples(p, width={"intercept": 0.2}) == pytest.approx(scale / a, rel=1e-3)
+    # samples with predictions of 0 and 1 count, but do not inform
+    assert required_n_samples(np.r_[p, np.tile([0, 1], 10_000)], width={"slope": 0.2}) == pytest.approx(
+        2 * n, abs=2
+    )
+
+
+def test_the_width_of_observed_over_expected_by_hand():
+    # Riley et al. (2021): 905, with a standard error that is rounded to .2456
+    n = required_n_samples([0.018], width={"observed_over_expected": 1.0})
+    assert n == 906
+
+    def width(n):
+        margin = norm.isf(0.025) * np.sqrt((1 - 0.018) / (0.018 * n))
+        return np.exp(margin) - np.exp(-margin)
+
+    assert width(n) <= 1 < width(n - 1)
+    assert np.ceil(0.982 / (0.018 * 0.2456**2)) == 905
+
+
+def test_of_several_widths_the_largest_number_is_returned():
+    widths = {"slope": 0.2, "intercept": 0.2, "observed_over_expected": 0.2, "smooth_ece": 0.1}
+    each = [required_n_samples(DECILES, width={name: value}, alpha=0.1) for name, value in widths.items()]
+    assert required_n_samples(DECILES, width=widths, alpha=0.1) == max(each)
+    assert len(set(each)) == 4
+    assert each[3] == required_n_samples(DECILES, width=0.1, alpha=0.1)
 
 
 def test_a_wave_is_detected_at_the_planned_size():
@@ -88,6 +126,10 @@ def test_two_columns_and_order_do_not_matter():
         ({"wave": (0.1, -1)}, "wave: n_periods must be positive"),
         ({"bound": 1.5}, "bound must lie strictly between 0 and 1"),
         ({"width": 0}, "width must lie strictly between 0 and 1"),
+        ({"width": {}}, "width must name one measure or more"),
+        ({"width": {"brier": 0.1}}, "a measure of width must be one of 'smooth_ece', 'slope'"),
+        ({"width": {"slope": -1}}, "width of slope must be positive"),
+        ({"width": {"slope": "1"}}, "width of slope must be a number"),
         ({"width": 1e-6}, "needs more than 1000000 samples"),
         ({"bound": 0.1, "power": 0.01}, "power must be greater than alpha=0.05"),
         ({"wave": (0.1, 2), "n_resamples": 5}, "n_resamples=5 is too few for alpha=0.05"),
@@ -105,6 +147,8 @@ def test_alternatives_that_do_not_exist():
         required_n_samples([0.5, 0.5, 0.5], wave=(0.1, 2))
     with pytest.raises(ValueError, match="is perfect calibration"):
         required_n_samples([0.5, 0.5, 0.5], slope=0.5)
+    with pytest.raises(ValueError, match="does not determine a slope"):
+        required_n_samples([0.0, 0.5, 0.5], width={"slope": 0.5})
     with pytest.raises(ValueError, match="only 0 and 1"):
         required_n_samples([0, 1, 1], slope=0.5)
 
@@ -129,7 +173,10 @@ def reached(quantiles, goal, n, repetitions):
             q = expit(goal.get("shift", 0) + goal.get("slope", 1) * logit(p))
         y = rng.random(n) < q
         if "width" in goal:
-            interval = confidence_interval(y, p, metric="smooth_ece", n_resamples=100, random_state=seed)
+            if isinstance(goal["width"], dict):
+                interval = getattr(calibration_summary(y, p), *goal["width"])
+            else:
+                interval = confidence_interval(y, p, metric="smooth_ece", n_resamples=100, random_state=seed)
             found.append(interval.upper - interval.lower)
         elif "bound" in goal:
             result = cutoff_result(y, p)
@@ -149,12 +196,13 @@ QUANTILES = {
     "deciles": lambda u: np.floor(10 * u) / 10 + 0.05,
 }
 GOALS = [{"slope": 0.8}, {"slope": 1.3}, {"shift": 0.3}, {"wave": (0.15, 2)}, {"bound": 0.05}, {"width": 0.1}]
+GOALS += [{"width": {name: 0.3}} for name in ("slope", "intercept", "observed_over_expected")]
 
 
 @pytest.mark.parametrize(
     ("goal", "name", "repetitions"),
     [
-        *(thorough(goal, list(QUANTILES)[k % 3], 20 if k == 5 else 120) for k, goal in enumerate(GOALS)),
+        *(thorough(goal, list(QUANTILES)[k % 3], 20 if k >= 5 else 120) for k, goal in enumerate(GOALS)),
         *(weekly(goal, name, 60 if "width" in goal else 400) for goal in GOALS for name in QUANTILES),
     ],
 )
@@ -164,6 +212,7 @@ def test_simulations_need_within_ten_percent_of_the_planned_size(goal, name, rep
     below, error_below = reached(quantiles, goal, int(0.9 * n), repetitions)
     above, error_above = reached(quantiles, goal, int(np.ceil(1.1 * n)), repetitions)
     if "width" in goal:
-        assert above - 2 * error_above <= goal["width"] <= below + 2 * error_below
+        width = goal["width"] if isinstance(goal["width"], float) else max(goal["width"].values())
+        assert above - 2 * error_above <= width <= below + 2 * error_below
     else:
         assert below - 2 * error_below <= 0.8 <= above + 2 * error_above

@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer, StandardScaler
 
 from sklearn_calib.calibrators import IsotonicCalibrator, OneVsRestCalibrator, PlattCalibrator
-from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer, SelectiveClassifier
+from tests._optional import pandas as pd
 
 X, Y = make_classification(120, n_features=4, flip_y=0.2, random_state=0)
 WEIGHT = np.random.default_rng(0).integers(1, 6, 120).astype(float)
@@ -73,6 +74,41 @@ def test_metadata_of_row_length_is_split():
     model = CalibratedClassifier(Witness(), IsotonicCalibrator(), cv=3).fit(NUMBERED, Y, note=note)
     for estimator in model.estimators_:
         np.testing.assert_array_equal(estimator.note_, estimator.rows_ * 10)
+
+
+class Early(Witness):
+    """A classifier that remembers its evaluation sets, whatever their names."""
+
+    def fit(self, X, y, sample_weight=None, note=None, **given):
+        self.given_ = given
+        return super().fit(X, y, sample_weight, note)
+
+
+EVALUATION = ("eval_set", "sample_weight_eval_set", "X_val", "y_val", "val_sample_weight", "validation_data")
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("rows", [120, 7])
+def test_evaluation_sets_stay_whole(rows, ensemble):
+    part, labels = NUMBERED[:rows], Y[:rows]
+    sets = {name: part if name[0] == "X" else labels for name in EVALUATION}
+    sets |= {"step__eval_set": [(part, labels)], "evals": [(part, labels)], "value": np.arange(120)}
+    frame = pd.DataFrame(part)
+    model = CalibratedClassifier(Early(), IsotonicCalibrator(), cv=3, ensemble=ensemble)
+    model.fit(NUMBERED, Y, sample_weight=WEIGHT, note=WEIGHT * 2, eval_X=frame, **sets)
+    for estimator in model.estimators_:
+        given = estimator.given_
+        assert given.pop("eval_X") is frame
+        # "value" contains a word that is none
+        np.testing.assert_array_equal(given.pop("value"), estimator.rows_)
+        assert given.keys() == sets.keys() - {"value"}
+        assert all(given[name] is sets[name] for name in given)
+        np.testing.assert_array_equal(estimator.note_, 2 * WEIGHT[estimator.rows_])
+    selective = SelectiveClassifier(Early(), target=0.4).fit(NUMBERED, Y, eval_set=labels)
+    assert selective.estimator_.given_["eval_set"] is labels
+    scorer = CrossFitScorer(Early(), cv=3)
+    scorer.fit_transform(NUMBERED, Y, X_val=part)
+    assert scorer.estimator_.given_["X_val"] is part
 
 
 def test_search_as_calibrator_receives_weights():

@@ -23,6 +23,35 @@ def test_uniform_bins(n_bins, norm):
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+@pytest.mark.parametrize("edges", [[0, 1], [0, 0.05, 0.2, 0.9, 1], np.arange(8) / 7])
+def test_edges(edges, norm):
+    rng = np.random.default_rng(0)
+    p = np.concatenate([rng.random(100), np.repeat(edges, 3)])
+    y = (rng.random(p.shape[0]) < p**2).astype(int)
+    w = rng.integers(1, 5, p.shape[0]).astype(float)
+    value = expected_calibration_error(y, p, sample_weight=w, n_bins=edges, norm=norm)
+    assert value == pytest.approx(binned_ece(y, p, w, edges, norm), abs=1e-12)
+    # edges decide, whatever the strategy
+    options = {"sample_weight": w, "n_bins": edges, "norm": norm, "strategy": "quantile"}
+    assert expected_calibration_error(y, p, **options) == value
+    both = [
+        expected_calibration_error(y == k, q, sample_weight=w, n_bins=edges, norm=norm)
+        for k, q in enumerate((1 - p, p))
+    ]
+    mean = np.sqrt(np.mean(np.square(both))) if norm == "l2" else np.mean(both)
+    several = expected_calibration_error(
+        np.eye(2)[y], np.column_stack((1 - p, p)), sample_weight=w, n_bins=edges, norm=norm
+    )
+    assert several == pytest.approx(mean, abs=1e-12)
+
+
+def test_a_prediction_on_an_edge_is_in_the_upper_bin():
+    y, p = [0, 0, 1, 1], [0.1, 0.5, 0.5, 0.9]
+    # {.1} gap .1, and {.5, .5, .9} gap 2/3 - 1.9/3
+    assert expected_calibration_error(y, p, n_bins=[0, 0.5, 1]) == pytest.approx(0.25 * 0.1 + 0.75 * 0.1 / 3)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
 def test_quantile_bins(norm):
     rng = np.random.default_rng(0)
     p = np.sort(rng.random(60))

@@ -90,6 +90,11 @@ BAD_VALUES = {
         *({"n_bins": 0}, {"strategy": "kmeans"}, {"norm": "l3"}, {"debias": True}),
         {"sample_weight": [0.5, 1], "debias": True, "norm": "l2"},
         ({"reduction": "samples"}, "reduction.*canonical"),
+        ({"n_bins": [0, 1], "reduction": "canonical"}, "n_bins as edges is not defined"),
+        *(
+            ({"n_bins": edges}, "n_bins as edges of bins must increase from 0 to 1")
+            for edges in ([], [0], [0.1, 1], [0, 0.5], [0, 0.5, 0.5, 1], [0, np.nan, 1], [[0, 1]])
+        ),
     ],
     metrics.sweep_calibration_error: [{"strategy": "max"}, {"norm": "max"}],
     metrics.decision_risk_gap: [
@@ -127,9 +132,8 @@ BAD_VALUES = {
         *({"scale": "log"}, ({"bandwidth": 1e-7}, r"bandwidth=1e-07 is below the smallest")),
     ],
     metrics.calibration_summary: [
-        *({"confidence": 1.0}, {"method": "score"}, {"weights": "counts"}, {"y_proba": [0.1, 1.2]}),
+        *({"confidence": 1.0}, {"weights": "counts"}, {"y_proba": [0.1, 1.2]}),
         {"sample_weight": [0.5, 1.0], "weights": "frequency"},
-        ({"sample_weight": [0.5, 1.0], "method": "profile"}, "weights='frequency'"),
     ],
 }
 BAD_TYPES = {

@@ -17,7 +17,11 @@ BINNED = [
     partial(metrics.expected_calibration_error, n_bins=n_bins, strategy=strategy, norm=norm, debias=debias)
     for strategy in ("uniform", "quantile")
     for n_bins, (norm, debias) in zip((4, 4, 15, 4), NORMS, strict=True)
-] + [partial(metrics.expected_calibration_error, n_bins=1)]
+] + [
+    partial(metrics.expected_calibration_error, n_bins=1),
+    partial(metrics.expected_calibration_error, n_bins=[0, 0.1, 0.5, 1]),
+    partial(metrics.expected_calibration_error, n_bins=[0, 0.1, 0.5, 1], strategy="quantile", norm="l2"),
+]
 EXACT = [
     metrics.cutoff_calibration_error,
     metrics.decision_risk_gap,

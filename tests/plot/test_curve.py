@@ -1,6 +1,7 @@
 """What the reliability diagram shows, against plain references."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -246,6 +247,19 @@ def test_uniform_bins_against_a_loop(n_bins):
     assert curve.error == pytest.approx(
         expected_calibration_error(sample.y, sample.p, sample_weight=sample.w, n_bins=n_bins)
     )
+
+
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+@pytest.mark.parametrize("options", [{"strategy": "uniform"}, {"strategy": "quantile"}, {"n_bins": "edges"}])
+def test_bins_are_those_of_the_binned_error(options, scale):
+    # the axes end at the largest prediction, where "auto" has bins of its own
+    sample = sample_of(weights=lambda rng, n: rng.exponential(size=n))
+    sample = replace(sample, p=0.2 * sample.p)
+    edges = [0, 0.01, 0.05, np.median(sample.p), 0.2, 1]
+    options = {"n_bins": edges} if "n_bins" in options else {"n_bins": 5, **options}
+    curve = reliability_curve(sample, "binned", **options, scale=scale)
+    expected = expected_calibration_error(sample.y, sample.p, sample_weight=sample.w, **options)
+    assert curve.error == pytest.approx(expected, abs=1e-12)
 
 
 def test_bins_on_logit_axes_share_the_mass():

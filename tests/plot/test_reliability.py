@@ -323,6 +323,8 @@ BAD = [
     ({"sample_weight": [1, 1, 0.5], "weights": "survey"}, ValueError, "weights must be one of"),
     ({"band": "bootstrap", "curve": "binned"}, ValueError, "band='bootstrap' is for curve='smooth', got"),
     ({"n_bins": 0}, ValueError, "n_bins must be at least 1"),
+    ({"n_bins": [0, 0.5]}, ValueError, "n_bins as edges of bins must increase from 0 to 1"),
+    ({"strategy": "kmeans"}, ValueError, "strategy must be one of 'auto', 'uniform', 'quantile'"),
     ({"confidence": 1.0}, ValueError, "confidence must lie strictly between"),
     ({"y_proba": [0.1, np.nan, 0.3]}, ValueError, "y_proba contains NaN"),
     ({"y_proba": np.full((3, 3), 1 / 3)}, ValueError, "y_proba"),
@@ -364,6 +366,18 @@ def test_grid_of_classes_against_the_rest(classes):
         "calibration curve",
         "95% confidence intervals (pointwise)",
     ]
+
+
+def test_edges_of_bins(forecast):
+    edges, y = [0, 0.3, 0.6, 1], np.asarray(forecast[0])
+    display = ReliabilityDisplay.from_predictions(*forecast, curve="binned", n_bins=edges)
+    assert (
+        display.line_.get_label()
+        == f"ECE = {metrics.expected_calibration_error(*forecast, n_bins=edges):.3f}"
+    )
+    one = reliability_grid(y, {"a": forecast[1]}, curve="binned", n_bins=6, strategy="quantile")[0].curve
+    expected = metrics.expected_calibration_error(*forecast, n_bins=6, strategy="quantile")
+    assert one.error == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -34,6 +34,7 @@ from sklearn_calib._validation import (
     check_fraction,
     check_option,
     check_scores,
+    check_two_labels,
     column_names,
     greater_text,
     refuse_missing,
@@ -178,13 +179,14 @@ class CalibrationTestResult(FrameMixin):
 
 
 @shared_docs
-class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator, ABC):
+class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
     """Base class of tests of calibration.
 
     ``test`` is pure: it computes a result and stores nothing. As a scikit-learn estimator, ``fit`` stores
-    the result, ``transform`` returns scores unchanged, and ``score`` is the p-value on other data. A test can
-    therefore be the last step of a pipeline whose previous steps produce probabilities, and be used with
-    ``cross_val_score`` or ``GridSearchCV``.
+    the result, ``transform`` and ``predict_proba`` return the tested probabilities unchanged, and ``score``
+    is the p-value on other data. A test can therefore be the last step of a pipeline whose previous steps
+    produce probabilities: the pipeline is the classifier that was tested, with its p-value as score, for
+    ``cross_val_score``, ``GridSearchCV`` and all scorers of classifiers.
 
     Most tests are tests of binary problems. For three or more classes they have a parameter ``reduction``:
     "classwise" tests each class against the rest, "top-label" the confidence (the largest probability, as a
@@ -209,9 +211,11 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     statistic_ : float
         Its statistic.
     pvalue_ : float
-        Its p-value.
+        Its p-value. In a pipeline that is fitted to one data set, it is that of the samples to which the
+        previous steps were fitted: a calibrator agrees with these better than with new data, an isotonic
+        one perfectly. It is not evidence of calibration; use ``score`` on other data.
     classes_ : ndarray of shape (n_classes,)
-        The sorted labels seen during ``fit``; in a binary problem the last one is the positive class.
+        The sorted labels of the columns; in a binary problem the last one is the positive class.
     n_features_in_ : int
         Number of columns of ``X`` (1 for shape (n,)).
 
@@ -227,6 +231,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     pvalue_: float
     classes_: NDArray[Any]
     n_features_in_: int
+    _multilabel: bool = False
 
     # whether ``_test_sample`` heeds the clusters of its sample, and sampling weights
     _knows_clusters = False
@@ -405,8 +410,16 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         result = self.test(
             y, X, sample_weight=sample_weight, weights=weights, clusters=clusters, pos_label=pos_label
         )
-        self.classes_ = np.unique(as_array(y, "y"))
         self.n_features_in_ = 1 if len(shape) == 1 else shape[1]
+        labels = as_array(y, "y")
+        self._multilabel = labels.ndim == 2 and labels.shape[1] > 1
+        if self._multilabel or self.n_features_in_ > 2:
+            self.classes_ = np.unique(labels)
+            if not self._multilabel and self.classes_.shape[0] < self.n_features_in_:
+                # labels may lack some of the integers from 0
+                self.classes_ = np.arange(self.n_features_in_)
+        else:
+            self.classes_ = check_two_labels(labels)
         self.result_, self.statistic_, self.pvalue_ = result, result.statistic, result.pvalue
         return self
 
@@ -423,9 +436,57 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         array-like
             ``X`` itself.
         """
-        check_is_fitted(self)
-        check_scores(X, "X", kind="probability")
+        self._checked(X)
         return X
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the probabilities of all classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
+            Predicted probabilities.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            The same, with one column for each class, or each label of multilabel targets.
+        """
+        proba = self._checked(X)
+        return np.column_stack([1.0 - proba, proba]) if proba.ndim == 1 else proba
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most probable label; in binary problems ``classes_[1]`` if its probability exceeds 1/2.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
+            Predicted probabilities.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            Labels among ``classes_``; of multilabel targets 1 where the probability exceeds 1/2, else 0.
+        """
+        proba = self.predict_proba(X)
+        if self._multilabel:
+            return (proba > 0.5).astype(np.int64)
+        labels: NDArray[Any] = self.classes_[proba.argmax(axis=1)]
+        return labels
+
+    def _checked(self, X: ArrayLike) -> Array:
+        """Return probabilities: of the positive class, shape (n,), or of all classes or labels, (n, K)."""
+        check_is_fitted(self)
+        if self._multilabel:
+            columns = as_array(X, "X").T
+            return np.column_stack([check_scores(column, "X", kind="probability") for column in columns])
+        proba = check_scores(X, "X", kind="probability")
+        if (2 if proba.ndim == 1 else proba.shape[1]) != self.classes_.shape[0]:
+            raise ValueError(
+                f"X has shape {shape_of(X, 'X')}, but fit had {self.classes_.shape[0]} classes. Pass one "
+                "column per class; in binary problems that of the positive class is enough."
+            )
+        return proba
 
     def score(
         self,
@@ -453,7 +514,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         pos_label = labels = None
         if classes is not None and classes.shape[0] > 2 and self.n_features_in_ == classes.shape[0]:
             labels = classes
-        elif classes is not None and classes.shape[0] == 2 and self.n_features_in_ <= 2:
+        elif classes is not None and not self._multilabel and classes.shape[0] == 2:
             found = as_array(y, "y")
             refuse_missing(found, "y")
             unknown = found[~np.isin(found, classes)]

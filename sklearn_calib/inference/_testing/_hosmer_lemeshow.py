@@ -7,7 +7,7 @@ import numpy as np
 from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, check_option, check_size
+from sklearn_calib._validation import BinarySample, check_number_or_edges, check_option
 from sklearn_calib.inference._testing._simulated import (
     MOST_SIMULATED,
     SimulatedTest,
@@ -28,11 +28,13 @@ class HosmerLemeshowTest(SimulatedTest):
 
     Parameters
     ----------
-    n_bins : int, default=10
-        Number of bins. Empty ones, and those in which every prediction is 0 or every one 1, do not count.
+    n_bins : int or array-like of edges, default=10
+        Number of bins, or their edges, which increase from 0 to 1. Empty bins, and those in which every
+        prediction is 0 or every one 1, do not count.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal weight (the "deciles of risk") or of equal width, [j/n_bins, (j+1)/n_bins) with the last
-        closed. Equal predictions are always in the same bin, so ties can make the weights of bins unequal.
+        Bins of equal weight (the "deciles of risk") or of equal width; not used with edges. Bins are [a, b)
+        with the last closed. Equal predictions are always in the same bin, so ties can make the weights of
+        bins unequal.
     %(simulated_or_limit)s
     %(simulated)s
 
@@ -79,7 +81,7 @@ class HosmerLemeshowTest(SimulatedTest):
     def __init__(
         self,
         *,
-        n_bins: int = 10,
+        n_bins: Any = 10,
         strategy: str = "quantile",
         method: str = "auto",
         n_resamples: int = 999,
@@ -93,7 +95,7 @@ class HosmerLemeshowTest(SimulatedTest):
         )
 
     def _check_parameters(self) -> None:
-        check_size(self.n_bins, "n_bins")
+        check_number_or_edges(self.n_bins)
         check_option(self.strategy, "strategy", ("quantile", "uniform"))
         super()._check_parameters()
 
@@ -101,7 +103,7 @@ class HosmerLemeshowTest(SimulatedTest):
 
     def _statistic(self, sample: BinarySample) -> Statistic:
         grouped = group_sample(sample)
-        starts = bin_starts(grouped, int(self.n_bins), self.strategy)
+        starts = bin_starts(grouped, check_number_or_edges(self.n_bins), self.strategy)
         weight, p = grouped.weight, grouped.prob
         count, events, others, gap = (
             np.add.reduceat(term, starts)
