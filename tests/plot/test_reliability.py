@@ -581,7 +581,7 @@ def test_histograms_of_many_models_have_their_own_rows(forecast):
         assert np.array_equal(
             np.argsort(values, kind="stable"), np.argsort(display.curve.counts, kind="stable")
         )
-    bottom = ax.transAxes.interval_by_inversion().transform(ax.transData.transform((0.0, 0.0)))[1]
+    bottom = ax.transAxes.inverted().transform(ax.transData.transform((0.0, 0.0)))[1]
     assert bottom > 5 * 0.045
 
 
