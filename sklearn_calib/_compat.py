@@ -5,10 +5,12 @@ When a scikit-learn release moves or removes one of them, this is the only file 
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import sklearn
 from sklearn import get_config
+from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._array_api import get_namespace_and_device
@@ -89,6 +91,21 @@ def register_scorers(scorers: Mapping[str, Callable[..., Any]]) -> None:
             f"scikit-learn {sklearn.__version__} does not accept the names of sklearn_calib's scorers: its "
             "table of scorers has changed. Pass scoring=sklearn_calib.get_scorer(name).",
         )
+
+
+def registered_sign(function: Any) -> int | None:
+    """Return 1 if greater values of a function of scikit-learn are better, -1 if smaller ones are.
+
+    It is that of a registered scorer of the function; None if there is none.
+    """
+    return next((sign for registered, sign in _registered_functions() if registered is function), None)
+
+
+@cache
+def _registered_functions() -> list[tuple[Any, int]]:
+    """Return the functions of scikit-learn's scorers with their signs."""
+    scorers = map(get_scorer, get_scorer_names())
+    return [(each._score_func, each._sign) for each in scorers if hasattr(each, "_score_func")]
 
 
 def _scoring_constraints() -> Iterator[Any]:

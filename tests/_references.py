@@ -7,6 +7,8 @@ from scipy.optimize import linprog
 from scipy.special import expit
 from scipy.stats import norm
 
+from sklearn_calib.metrics import MetricKernel
+
 
 def gaussian(z):
     """Standard normal density."""
@@ -161,6 +163,7 @@ def holm(pvalues):
     return adjusted
 
 
+@MetricKernel()
 def brier(y_true, y_proba):
     """The Brier score without the checks of scikit-learn's, which take most of its time."""
     return float(np.mean((y_true - y_proba) ** 2))

@@ -1,6 +1,7 @@
 """Scorers one at a time: which column they judge, what they say of bad input, and their names."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.metrics import get_scorer_names as sklearn_get_scorer_names
 from sklearn.naive_bayes import GaussianNB
@@ -35,11 +37,13 @@ LABELS = {
 ROW = [[0.5, 0.5]]
 
 
+@metrics.MetricKernel()
 def bias(y_true, y_proba, *, sample_weight=None, factor=1.0):
     """Change sign with the positive class: unlike an error, it shows which column was judged."""
     return factor * np.average(np.asarray(y_proba) - y_true, weights=sample_weight)
 
 
+@metrics.MetricKernel()
 def unweighted(y_true, y_proba):
     return float(np.mean(y_proba))
 
@@ -183,11 +187,11 @@ def test_a_metric_that_reduces_by_itself_is_given_the_matrix_and_the_reduction(t
         seen.update(y=y_true, p=y_proba, reduction=reduction)
         return 0.25
 
-    assert CalibrationScorer(metric, reduction="top-label")(model, X, y) == -0.25
+    assert CalibrationScorer(metric, reduction="top-label", greater_is_better=False)(model, X, y) == -0.25
     np.testing.assert_array_equal(seen["y"], codes)
     np.testing.assert_array_equal(seen["p"], model.predict_proba(X))
     assert seen["reduction"] == "top-label"
-    CalibrationScorer(metric, pos_label="y")(model, X, y)
+    CalibrationScorer(metric, pos_label="y", greater_is_better=False)(model, X, y)
     np.testing.assert_array_equal(seen["y"], codes == 1)
 
 
@@ -302,7 +306,7 @@ def test_bad_responses_and_metrics(binary):
     with pytest.raises(ValueError, match=r"outside \[0, 1\]"):
         CalibrationScorer(metrics.smooth_ece, response_method=both)(svm, *binary)
     with pytest.raises(TypeError, match="returned NoneType"):
-        CalibrationScorer(lambda y, p: None)(Fixed([0, 1]), ROW, [0])
+        CalibrationScorer(lambda y, p: None, greater_is_better=False)(Fixed([0, 1]), ROW, [0])
 
 
 def test_estimators_without_classes_or_with_several_outputs(three):
@@ -373,6 +377,7 @@ def test_construction_is_checked():
         (lambda: CalibrationScorer("ece"), ValueError, "metric='ece' is not the name of a metric"),
         (lambda: CalibrationScorer(0.5), TypeError, "metric must be the name of a metric"),
         (lambda: CalibrationScorer("expected_calibration_error", n_bin=10), TypeError, "'n_bin' is neither"),
+        (lambda: CalibrationScorer(lambda y, p: 0.0), ValueError, "Pass greater_is_better=True or"),
         (lambda: scorer.set_params(n_bins=10), TypeError, "'n_bins' is neither"),
     ):
         with pytest.raises(error, match=message):
@@ -392,6 +397,16 @@ def test_the_declaration_of_the_metric_is_the_default_of_greater_is_better(binar
             assert given(good, X, y) == pytest.approx(value if fixed else -value)
         if name != "smooth_ece":
             assert scorer(good, X, y) > scorer(bad, X, y)
+
+
+def test_a_function_of_scikit_learn_has_the_direction_of_its_scorer(binary):
+    X, y = binary
+    good, bad = LogisticRegression().fit(X, y), DummyClassifier().fit(X, y)
+    for function in (roc_auc_score, average_precision_score, partial(roc_auc_score, max_fpr=0.5)):
+        scorer = CalibrationScorer(function)
+        assert scorer(good, X, y) == function(y, good.predict_proba(X)[:, 1]) > scorer(bad, X, y)
+    scorer = CalibrationScorer(brier_score_loss)
+    assert scorer(good, X, y) == -brier_score_loss(y, good.predict_proba(X)[:, 1]) > scorer(bad, X, y)
 
 
 def test_parameters_survive_clone_pickle_and_change(binary):

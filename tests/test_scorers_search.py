@@ -319,7 +319,10 @@ def test_an_undecided_request_is_an_error(data, routing):
     model = GaussianNB().set_fit_request(sample_weight=True)
     with pytest.raises(UnsetMetadataPassedError):
         cross_validate(model, X, y, scoring=scorers.neg_smooth_ece, params={"sample_weight": np.ones_like(y)})
-    assert CalibrationScorer(lambda y, p: 0.0).get_metadata_routing().score.requests == {}
+    assert (
+        CalibrationScorer(lambda y, p: 0.0, greater_is_better=True).get_metadata_routing().score.requests
+        == {}
+    )
 
 
 def test_weights_reach_the_scorer_of_a_search_without_routing(data):

@@ -7,6 +7,10 @@ from numpy.typing import NDArray
 
 from sklearn_calib._typing import Array
 
+# Samples that frequencies are expanded to.
+_MOST_SAMPLES = 10**7
+_FEW_COPIES = 8
+
 
 def whole_numbers(w: Array | None) -> bool:
     """Tell whether weights are integers that count samples; None means weight 1."""
@@ -41,6 +45,13 @@ def effective_size(w: Array) -> float:
     return float(w.sum()) if whole_numbers(w) else kish_size(w)
 
 
-def written_out(frequencies: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the index of each sample, as often as its frequency says."""
+def written_out(frequencies: NDArray[Any], instead: str = "a random part of the samples") -> NDArray[np.intp]:
+    """Return the index of each sample, as often as its frequency says; raise if they are too many."""
+    total, n = float(frequencies.sum()), frequencies.shape[0]
+    # a few copies of each row are no larger than the rows
+    if total > max(_MOST_SAMPLES, _FEW_COPIES * n):
+        raise ValueError(
+            f"{n} rows count as {total:.3g} samples, but they are repeated one by one here, at most 10**7 of "
+            f"them. Pass {instead}."
+        )
     return np.repeat(np.arange(frequencies.shape[0]), frequencies.astype(np.int64))

@@ -26,8 +26,6 @@ from sklearn_calib.calibrators._base import (
 )
 from sklearn_calib.calibrators._certificate import CutoffCertificate
 
-# More samples are not written out.
-_MOST_SAMPLES = 10**8
 # Map of a class without a sample.
 _NONE = Step(np.zeros(0), np.zeros(1))
 # Note of certificates of multiclass problems.
@@ -314,14 +312,7 @@ def one_by_one(scores: Array, codes: Codes, weight: Array | None, instead: str) 
     """Return the scores and codes of samples, repeated as often as their weights say."""
     if weight is None:
         return scores, codes
-    times = check_frequency_weights(weight)
-    total = int(times.sum())
-    if total > _MOST_SAMPLES:
-        raise ValueError(
-            f"sample_weight sums to {total}, which exceeds the limit of 10**8 samples. Pass smaller "
-            f"weights, or {instead}."
-        )
-    rows = written_out(times)
+    rows = written_out(check_frequency_weights(weight), instead)
     return scores[rows], codes[rows]
 
 

@@ -68,7 +68,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
     -----
     The cost is that of the fit and two sorts. The first part consists of a third of each class, rounded up,
     so that it has samples of both; the outcomes of the other parts are not used, and their samples are
-    divided evenly. Weighted samples are expanded to repeated samples first, at most 10**8.
+    divided evenly. Weighted samples are expanded to repeated samples first, at most 10**7.
 
     References
     ----------
@@ -115,7 +115,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         if self.split:
-            scores, codes = one_by_one(scores, codes, weight, "split=False")
+            scores, codes = one_by_one(scores, codes, weight, "smaller weights, or split=False")
             weight = None
             fitting, binning, averaging = _divide(codes, check_generator(self.random_state))
         else:

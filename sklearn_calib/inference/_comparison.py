@@ -24,6 +24,7 @@ from sklearn_calib._validation import (
     least_resamples,
     seed_of,
 )
+from sklearn_calib.inference._direction import check_direction
 from sklearn_calib.inference._intervals import confidence_interval
 from sklearn_calib.inference._paired_samples import (
     PairedSamples,
@@ -135,8 +136,10 @@ class ModelComparison(FrameMixin):
     %(weighting)s
     metric : str
         Name of the metric.
-    calibration_error, greater_is_better : bool
+    calibration_error : bool
         What the metric declares.
+    greater_is_better : bool
+        Whether greater values are better.
     constant : tuple of str
         Models whose predictions are all equal.
     """
@@ -252,6 +255,7 @@ def compare_models(
     predictions: Mapping[str, ArrayLike],
     *,
     metric: str | Metric = "smooth_ece",
+    greater_is_better: bool | None = None,
     reference: str | None = None,
     correction: Literal["max-t"] | None = "max-t",
     confidence: float = 0.95,
@@ -285,9 +289,12 @@ def compare_models(
         "roc_auc", or ``metric(y_true, y_proba) -> float``, such as :func:`sklearn.metrics.brier_score_loss`,
         with parameters fixed by :func:`functools.partial`. Labels are passed as 0, ..., K - 1. Subsets of the
         samples can lack a class: scikit-learn's ``log_loss`` needs ``labels``. A function of yours declares
-        by :class:`~sklearn_calib.metrics.MetricKernel` whether greater values are better, and whether it is a
-        calibration error, which is corrected for its bias. Without a declaration smaller values are better,
-        also for :func:`sklearn.metrics.roc_auc_score`: use "roc_auc".
+        by :class:`~sklearn_calib.metrics.MetricKernel` whether it is a calibration error, which is corrected
+        for its bias.
+    greater_is_better : bool or None, default=None
+        Whether greater values of the metric are better. None means what the metric declares: by
+        :class:`~sklearn_calib.metrics.MetricKernel`, or as a function of scikit-learn by its registered
+        scorer, such as that of :func:`sklearn.metrics.roc_auc_score`. Any other function needs True or False.
     reference : str or None, default=None
         The model to which all others are compared; None compares every pair.
     correction : "max-t" or None, default="max-t"
@@ -378,6 +385,7 @@ def compare_models(
     ('true',)
     """
     metric = as_metric(metric)
+    greater = check_direction(metric, greater_is_better)
     if correction is not None:
         check_option(correction, "correction", ("max-t",), "None")
     confidence = check_fraction(confidence, "confidence")
@@ -426,7 +434,7 @@ def compare_models(
             )
         )
         if rejects(pvalue, tail):
-            worse.add(a if (contrast.estimate > 0) != declaration(metric).greater_is_better else b)
+            worse.add(a if (contrast.estimate > 0) != greater else b)
     models = tuple(ModelSummary(names[k], values[k], *single[k], k not in worse) for k in every)
     return ModelComparison(
         models=models,
@@ -439,7 +447,7 @@ def compare_models(
         n_clusters=None if rows.samples[0].clusters is None else int(rows.units.max()) + 1,
         metric=name_of(metric),
         calibration_error=declaration(metric).calibration_error,
-        greater_is_better=declaration(metric).greater_is_better,
+        greater_is_better=greater,
         constant=tuple(names[k] for k in every if not np.ptp(rows.samples[k].p, axis=0).any()),
         **rows.support,
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-from sklearn_calib._core._weights import effective_size
+from sklearn_calib._core._weights import effective_size, written_out
 from sklearn_calib._typing import Array
 from sklearn_calib.metrics._metric_kernel import (
     BoundKernel,
@@ -46,9 +46,10 @@ def metric_value(metric: Metric, prob: Array, count: Array, positives: Array, we
         y, p, weight = GroupedOutcomes(prob, count, positives).rows()
         value = metric(y, p, sample_weight=weight)
     else:
-        times = np.stack((positives, count - positives), axis=1).ravel().astype(np.int64)
-        y = np.repeat(np.tile(np.array([1, 0]), prob.shape[0]), times)
-        value = metric(y, np.repeat(np.repeat(prob, 2), times))
+        rows = written_out(
+            np.stack((positives, count - positives), axis=1).ravel(), "a metric with sample_weight"
+        )
+        value = metric(1 - rows % 2, prob[rows // 2])
     return float(value)
 
 

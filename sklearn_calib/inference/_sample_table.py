@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from sklearn_calib._core._clusters import Clusters, clusters_of_classes
 from sklearn_calib._core._grouping import sampled_probability, sampling_rate
 from sklearn_calib._core._null import MAX_ELEMENTS, sample_labels, spawn
-from sklearn_calib._core._weights import within_classes
+from sklearn_calib._core._weights import within_classes, written_out
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_frequency_weights, check_option
 from sklearn_calib.inference._sample_metric import Metric, reduced_once
@@ -221,9 +221,9 @@ def check_table(
     if reduction == "confidence":
         return class_samples(first, "confidence")[0]
     if w is not None and not first.sampling:
-        times = check_frequency_weights(w)
-        y, p, w = np.repeat(y, times, axis=0), np.repeat(p, times, axis=0), np.ones(times.sum())
-        codes = None if codes is None else np.repeat(codes, times)
+        rows = written_out(check_frequency_weights(w))
+        y, p, w = y[rows], p[rows], np.ones(rows.shape[0])
+        codes = None if codes is None else codes[rows]
     if reduction == "top-label":
         members = tuple(part.members for part in split_classes(y, p, reduction) if part.members is not None)
         ((_, y, p, _),) = split_classes(y, p, "confidence")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sklearn_calib._core._grouping import group_outcomes, group_sample
+from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._sample_metric import Metric, SampleMetric
@@ -134,7 +135,7 @@ class JointMetric:
     def _value(self, y: NDArray[Any], count: Array) -> float:
         if self.sample.sampling:
             return float(self.metric(y, self.sample.prob, sample_weight=count))
-        rows = np.repeat(np.arange(count.shape[0]), count.astype(np.int64))
+        rows = written_out(count)
         return float(self.metric(y[rows], self.sample.prob[rows]))
 
 

@@ -115,7 +115,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         fold; the probabilities are averaged, as in scikit-learn. The mean is less extreme than its parts.
         False: one calibrator, fitted to the held-out samples of all folds together, and one classifier,
         fitted to all samples; the model is smaller, and preferable if a class is rare. The folds then need
-        not be a partition: a sample that is held out in k folds enters the fit of the calibrator k times.
+        not be a partition: each of r scores of a sample that is held out in r folds has the weight 1 / r.
         "auto": the choice is ``ensemble_``. It is "joint" where that is possible and ranks first in
         ``benchmarks/compare_ensembles.py``: folds that are a partition into at least four, four samples of
         positive weight of every class, ``average="probability"``, and a calibrator whose probabilities are

@@ -29,11 +29,16 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class HeldScores:
-    """A model (None if it is not needed), the method used, and the scores of the held-out samples."""
+    """A model (None if it is not needed), the method used, and the scores of the held-out samples.
+
+    ``first`` marks the first score of each sample if some are held out more than once; equal samples follow
+    each other.
+    """
 
     estimator: Any
     response_method: str
     scores: Array
+    first: Flags | None = None
 
 
 def split(X: Any, target: Target, cv: Any, metadata: dict[str, Any]) -> list[Fold]:
@@ -137,7 +142,9 @@ def cross_fit(
     indices = np.concatenate([fold.test for fold in folds])
     scores = np.concatenate([part.scores for part in parts])
     ascending = np.argsort(indices, kind="stable")
-    return HeldScores(whole, method, scores[ascending]), indices[ascending]
+    rows = indices[ascending]
+    first = np.diff(rows, prepend=-1) > 0
+    return HeldScores(whole, method, scores[ascending], None if first.all() else first), rows
 
 
 def fit_whole(

@@ -9,15 +9,17 @@ from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
 from sklearn_calib._compat import slice_metadata
+from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib._validation import check_scores, check_weights
 from sklearn_calib.calibrators import BaseCalibrator, OneVsRestCalibrator
+from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._log_average import default_calibrator
 from sklearn_calib.calibrators._multiclass import fit_clone, is_mapped
-from sklearn_calib.meta._folds import Fold, HeldScores, score_fold
+from sklearn_calib.meta._folds import Flags, Fold, HeldScores, score_fold
 from sklearn_calib.meta._joint import members_of
 from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, Target, class_scores
-from sklearn_calib.meta._routing import Routed
+from sklearn_calib.meta._routing import Routed, accepts_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +113,44 @@ def fit_pair(
     weight = others.pop("sample_weight", None)
     if weight is not None:
         weight = check_weights(weight, codes.shape[0])
-    fitted = fit_clone(calibrator, scores, codes, weight, classes, **others)
+    if held.first is None:
+        fitted = fit_clone(calibrator, scores, codes, weight, classes, **others)
+    else:
+        fitted = _fit_repeated(calibrator, scores, codes, weight, classes, others, held.first)
     if isinstance(fitted, BaseCalibrator):
         fitted._warn_of_absent()
     return CalibratedPair(estimator, fitted, method, classes)
+
+
+def _fit_repeated(
+    calibrator: Any,
+    scores: Array,
+    codes: Codes,
+    weight: Array | None,
+    classes: NDArray[Any],
+    others: dict[str, Any],
+    first: Flags,
+) -> Any:
+    """Fit a clone of the calibrator to samples of which some have several scores.
+
+    Each of r scores of a sample has the weight 1 / r. Certificates count samples: they are for the first
+    score of each, to which a calibrator without weights, or with a part for its certificate, is fitted.
+    """
+    certified = isinstance(calibrator, CutoffCertificateMixin) and calibrator._monotone
+    weighted = accepts_weight(calibrator) and "clusters" not in others
+    once = first if weight is None else first & (weight > 0.0)
+    own = None if weight is None else weight[once]
+    if not weighted or (hasattr(calibrator, "cutoff_certificate") and not certified):
+        others = slice_metadata(scores, others, np.flatnonzero(once))
+        return fit_clone(calibrator, scores[once], codes[once], own, classes, **others)
+    times = np.diff(np.flatnonzero(first), append=first.shape[0])
+    share = np.repeat(1.0 / times, times)
+    fitted = fit_clone(
+        calibrator, scores, codes, share if weight is None else share * weight, classes, **others
+    )
+    if certified and classes.shape[0] == 2:
+        certify(fitted, group_scores(codes[once], scores[once], own), own)
+    return fitted
 
 
 def _check_scale(estimator: Any, calibrator: Any, method: str, scores: Array) -> None:

@@ -421,8 +421,9 @@ def calibration_summary(
     subtracted from the mean log-likelihood, keeps it finite under perfect separation. It depends on
     relative weights only: neither weights times a number nor repeated samples change the curve. ICI, E50,
     E90 and Emax are the mean, median, 90th percentile and maximum over the samples of its absolute
-    difference from the prediction; [2]_ also defines them for a curve by local regression. At 0 and 1 the
-    curve is the event frequency of these predictions. O(n log n).
+    difference from the prediction. R's packages, and [2]_, also use local regression, with which values
+    differ; docs/paths/medicine.md has measured by how much. At 0 and 1 the curve is the event frequency of
+    these predictions. O(n log n).
 
     References
     ----------

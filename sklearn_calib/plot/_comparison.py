@@ -15,6 +15,7 @@ from sklearn_calib._html import pvalue_words
 from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import seed_of
 from sklearn_calib.inference import ModelComparison, compare_models
+from sklearn_calib.inference._direction import declared_direction
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.plot._estimator import check_result, estimator_predictions
 from sklearn_calib.plot._matplotlib import (
@@ -213,6 +214,7 @@ class ComparisonDisplay:
         predictions: Mapping[str, ArrayLike],
         *,
         metrics: str | Metric | Sequence[str | Metric] | Mapping[str, str | Metric] = "smooth_ece",
+        greater_is_better: bool | None = None,
         reference: str | None = None,
         correction: Literal["max-t"] | None = "max-t",
         confidence: float = 0.95,
@@ -238,6 +240,9 @@ class ComparisonDisplay:
         metrics : str, callable, or list or mapping of these, default="smooth_ece"
             Metrics as in :func:`~sklearn_calib.inference.compare_models`. The keys of a mapping are used as
             labels.
+        greater_is_better : bool or None, default=None
+            Whether greater values are better, of metrics that do not declare it; see
+            :func:`~sklearn_calib.inference.compare_models`.
         reference, correction, confidence, n_resamples, sample_weight, weights, clusters, pos_label, labels
             As in :func:`~sklearn_calib.inference.compare_models`.
         %(seeded_picture)s
@@ -249,6 +254,7 @@ class ComparisonDisplay:
                 y_true,
                 predictions,
                 metric=metric,
+                greater_is_better=greater_is_better if declared_direction(metric) is None else None,
                 reference=reference,
                 correction=correction,
                 confidence=confidence,

@@ -260,8 +260,9 @@ class ReliabilityDisplay(DisplayMixin):
     ) -> Self:
         """Draw the pooled out-of-fold predictions of a cross-validation.
 
-        Outcomes of different folds are treated as independent given the predictions. To see the folds one by
-        one, draw each with :meth:`from_estimator` on the same axes.
+        Outcomes of different folds are treated as independent given the predictions. The predictions of a
+        sample that is in several test folds, as in repeated cross-validation, form a cluster. To see the
+        folds one by one, draw each with :meth:`from_estimator` on the same axes.
 
         Parameters
         ----------
@@ -290,6 +291,9 @@ class ReliabilityDisplay(DisplayMixin):
         estimators, folds = cv_results["estimator"], cv_results["indices"]["test"]
         rows = np.concatenate(folds)
         labels = as_array(y, "y")
+        if clusters is None and np.unique(rows).shape[0] < rows.shape[0]:
+            # repeated predictions of a sample have one outcome
+            clusters = np.arange(labels.shape[0])
         if rows.max() >= labels.shape[0]:
             raise ValueError(
                 f"cv_results has a test fold with row {int(rows.max())}, but y has {labels.shape[0]} rows. "

@@ -240,6 +240,9 @@ def _report(options: argparse.Namespace) -> tuple[str, int]:
     )
     if positive is not None:
         report = replace(report, positive=str(positive))
+    if options.weight is None:
+        # rows that were pooled have counts
+        report = replace(report, weights=None)
     if options.out is not None:
         report.to_html(options.out)
     if options.json is not None:

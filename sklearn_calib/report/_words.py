@@ -194,8 +194,7 @@ def about(report: ReportNumbers) -> str:
 def verdict(report: ReportNumbers) -> Verdict:
     """Return the result: is there evidence of miscalibration, and how large can it be."""
     error, level, p = report.metric("smooth_ece"), level_text(report), pvalue_words(report.pvalue)
-    base = min(report.observed, 1.0 - report.observed)
-    tiny, small = min(_TINY, 0.1 * base), min(_SMALL, 0.2 * base)
+    tiny, small = _limits(report.observed)
     test, of_classes = "Combined test", ""
     if report.kind == "confidence":
         test = "Joint cutoff test of all classes and the confidence"
@@ -235,10 +234,13 @@ def verdict(report: ReportNumbers) -> Verdict:
             grade = f"between {number(error.lower)} and {number(error.upper)}"
         also = f" Miscalibrated when tested separately: {named}." if named else ""
         title = f"Miscalibrated ({p}); the error is {grade}.{also}"
-        return Verdict("slight" if grade == "small" and not named else "off", title, numbers)
+        slight = grade == "small" and not any(_is_material(part) for _, part in parts)
+        return Verdict("slight" if slight else "off", title, numbers)
     if named:
         title = f"Miscalibrated: {named} (adjusted {pvalue_words(parts[0][1].adjusted)})."
-        return Verdict("off", title, f"No evidence of miscalibration of all predictions together. {numbers}")
+        slight = error.upper < tiny and not any(_is_material(part) for _, part in parts)
+        together = "No evidence of miscalibration of all predictions together."
+        return Verdict("slight" if slight else "off", title, f"{together} {numbers}")
     if report.contradicts:
         words = contradiction_words(report.n_impossible, report.n_certain)
         few = report.n_impossible < _MATERIAL * report.n_samples
@@ -263,6 +265,17 @@ def verdict(report: ReportNumbers) -> Verdict:
         title = f"Too few samples to tell ({p}): no evidence of miscalibration, but large errors are not"
         return Verdict("open", f"{title} ruled out.", numbers)
     return Verdict("fine", f"No evidence of miscalibration ({p}); large errors are ruled out.", numbers)
+
+
+def _limits(observed: float) -> tuple[float, float]:
+    """Return the errors below and above which they are graded small and large, by the event frequency."""
+    base = min(observed, 1.0 - observed)
+    return min(_TINY, 0.1 * base), min(_SMALL, 0.2 * base)
+
+
+def _is_material(part: ReportPart) -> bool:
+    """Tell whether the error of a class, group or segment, whose noise is left in, is not small."""
+    return part.estimate >= _limits(part.observed)[0]
 
 
 def listed(names: list[str], most: int) -> str:
@@ -455,13 +468,16 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
             "Check first that the probabilities are those of the positive class, and that pos_label is "
             "correct: a slope below 0 is rarely a property of the model."
         ]
-    elif level == "slight" and not report.is_significant(report.pvalue):
+    elif level == "slight" and not (report.is_significant(report.pvalue) or found):
         lines = ["Only predictions of exactly 0 or 1 are shown to be wrong; others need no recalibration."]
     elif level == "slight":
         lines = [
             "The miscalibration is significant but small. Recalibrate only if decisions depend on such "
-            f"differences. {_calibrator(report)}"
+            f"differences. {_calibrator(report)}",
+            *by_features,
         ]
+        if differ:
+            lines.append(f"Groups differ ({p}): {groups}. GroupCalibrator fits a map for each group.")
     elif set(found) == {"segment"}:
         lines = [
             "Confirm the segments on new samples. A calibrator of the score alone cannot correct them.",

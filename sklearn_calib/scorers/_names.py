@@ -82,8 +82,8 @@ PVALUE_SCORERS = {
 
 #: Proper scores that are also defined on a fold without one of the classes. Their names are scikit-learn's.
 _PROPER_SCORERS = {
-    "neg_brier_score": CalibrationScorer(_brier_score, reduction=None),
-    "neg_log_loss": CalibrationScorer(_log_loss, reduction=None),
+    "neg_brier_score": CalibrationScorer(_brier_score, greater_is_better=False, reduction=None),
+    "neg_log_loss": CalibrationScorer(_log_loss, greater_is_better=False, reduction=None),
 }
 
 #: Net benefit at threshold 0.5; ``set_params(threshold=...)`` changes it.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._docs import shared_docs
-from sklearn_calib.metrics._metric_kernel import declaration
+from sklearn_calib.inference._direction import check_direction
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.scorers._forecast import Forecast, ForecastScorer, Reduction
 
@@ -42,8 +42,9 @@ class CalibrationScorer(ForecastScorer):
         passed, too.
     greater_is_better : bool or None, default=None
         If False, the score is the negated metric, so that greater scores are better. None means what the
-        metric declares (:class:`~sklearn_calib.metrics.MetricKernel`): True for ``net_benefit`` and
-        "roc_auc", False for the other metrics of this package and for functions without a declaration.
+        metric declares (:class:`~sklearn_calib.metrics.MetricKernel`), True for ``net_benefit`` and "roc_auc"
+        and False for the other metrics of this package; for a function of scikit-learn, what its registered
+        scorer says. Any other function needs True or False.
     %(scored)s
     reduction : {"classwise", "confidence", "top-label"} or None, default="classwise"
         How multiclass predictions are evaluated. "classwise": the unweighted mean over classes of the metric
@@ -88,6 +89,7 @@ class CalibrationScorer(ForecastScorer):
         **metric_params: Any,
     ) -> None:
         self.metric = _check_metric(metric, metric_params)
+        check_direction(self.metric, greater_is_better)
         self.greater_is_better = greater_is_better
         self.pos_label = pos_label
         self.response_method = response_method
@@ -150,8 +152,7 @@ class CalibrationScorer(ForecastScorer):
                 if index is not None and sample_weight is not None:
                     params["sample_weight"] = sample_weight[index]
                 value += fraction * self._evaluate(y, proba, params)
-        declared = declaration(self.metric).greater_is_better
-        return value if (declared if self.greater_is_better is None else self.greater_is_better) else -value
+        return value if check_direction(self.metric, self.greater_is_better) else -value
 
     def _evaluate(self, y: NDArray[np.int64], proba: Array, params: dict[str, Any]) -> float:
         value = self.metric(y, np.ascontiguousarray(proba), **params)

@@ -74,7 +74,7 @@ def test_weights_are_counts_that_are_divided():
         CertifiedCalibrator(weights="frequency").fit(p, y, w + 0.5)
     with pytest.raises(ValueError, match=r"sampling weights .* Pass weights='frequency'"):
         CertifiedCalibrator().fit(p, y, w)
-    with pytest.raises(ValueError, match="sample_weight sums to 2000000000"):
+    with pytest.raises(ValueError, match="2 rows count as 2e"):
         CertifiedCalibrator(weights="frequency").fit([0.1, 0.2], [0, 1], [10**9, 10**9])
 
 

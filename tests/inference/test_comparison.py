@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 from scipy.stats import binom
-from sklearn.metrics import log_loss
+from sklearn.metrics import average_precision_score, log_loss, roc_auc_score, zero_one_loss
 
 from sklearn_calib.inference import compare_models, confidence_interval, expected_under_calibration
 from sklearn_calib.inference._paired_samples import PairedSamples, Splits, check_models
@@ -279,6 +279,7 @@ def test_several_classes():
     y, p = simulated_classes(400, [1, 1, 1])
     flat = 0.5 * p + 0.5 / 3
 
+    @MetricKernel()
     def metric(y_true, y_proba):
         return -np.mean(np.log(y_proba[np.arange(len(y_true)), y_true]))
 
@@ -332,6 +333,7 @@ def test_clusters_with_events_in_few_of_them():
         paired(y, a, b, metric="roc_auc", clusters=np.maximum(np.arange(200) - 8, 0), n_resamples=99)
 
 
+@MetricKernel(greater_is_better=True)
 def auc_or_nan(y_true, y_proba):
     events, others = y_proba[y_true == 1], y_proba[y_true == 0]
     return np.mean(events[:, np.newaxis] > others) if events.size and others.size else np.nan
@@ -429,10 +431,27 @@ def test_a_metric_declares_whether_greater_values_are_better():
 
     y, predictions = models(500)
     pair = {"true": predictions["true"], "never": np.zeros(500)}
-    assert compare_pairs(y, pair, metric=gain, n_resamples=59).best_set == ("never",)
+    for greater, best in ((True, "true"), (False, "never")):
+        compared = compare_pairs(y, pair, metric=gain, greater_is_better=greater, n_resamples=59)
+        assert compared.best_set == (best,)
+        assert f"gain: {'greater' if greater else 'smaller'} is better" in str(compared)
     MetricKernel(greater_is_better=True)(gain)
     for metric in (gain, partial(gain, factor=2.0)):
         assert compare_pairs(y, pair, metric=metric, n_resamples=59).best_set == ("true",)
+
+
+@pytest.mark.parametrize("metric", [roc_auc_score, average_precision_score, log_loss])
+def test_a_function_of_scikit_learn_has_the_direction_of_its_scorer(metric):
+    y, predictions = models(1000)
+    p = np.clip(predictions["true"], 0.01, 0.99)
+    noise = np.random.default_rng(1).permutation(p)
+    greater = metric is not log_loss
+    options = {"metric": metric if greater else partial(metric, labels=[0, 1]), "n_resamples": 59}
+    compared = compare_pairs(y, {"true": p, "noise": noise}, **options)
+    assert compared.best_set == ("true",)
+    assert compared.greater_is_better == greater
+    turned = compare_pairs(y, {"true": p, "noise": noise}, **options, greater_is_better=not greater)
+    assert turned.best_set == ("noise",)
 
 
 def test_interval_of_one_model():
@@ -479,7 +498,9 @@ GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "predictions": {"a": A, "b": B}}
     [
         ({"metric": 7}, TypeError, "metric must be the name"),
         ({"metric": "ece"}, ValueError, "metric=.ece. is not the name of a metric"),
-        ({"metric": lambda y, p: np.nan}, ValueError, "metric returned nan"),
+        ({"metric": lambda y, p: np.nan, "greater_is_better": True}, ValueError, "metric returned nan"),
+        ({"metric": lambda y, p: 0.0}, ValueError, "Pass greater_is_better=True or greater_is_better=False"),
+        ({"metric": partial(zero_one_loss)}, ValueError, "does not declare whether greater values are bet"),
         ({"predictions": {"a": [0.1, 0.2, 0.3, 1.4], "b": B}}, ValueError, r"predictions\['a'\]"),
         ({"predictions": {"a": A, "b": [0.5] * 3}}, ValueError, r"4 samples but predictions\['b'\] has 3"),
         ({"y_true": [0, 1]}, ValueError, "y_true has 2 samples"),

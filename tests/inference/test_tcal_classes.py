@@ -325,7 +325,7 @@ def test_shared_cells_of_no_rows():
 
 def test_too_many_rows_to_write_out_are_refused():
     y, p = sample(n=30)
-    with pytest.raises(ValueError, match=r"sample_weight stands for 3e\+09 observations, .* limit of 1e\+08"):
+    with pytest.raises(ValueError, match=r"30 rows count as 3e\+09 samples, .* at most 10\*\*7"):
         TCal().test(y, p, sample_weight=np.full(30, 1e8), weights="frequency")
 
 

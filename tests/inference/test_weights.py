@@ -23,8 +23,11 @@ from sklearn_calib.inference import (
     SequentialTest,
     SpiegelhalterTest,
     TCal,
+    compare_models,
     confidence_interval,
     find_regions,
+    find_segments,
+    multicalibration_error,
 )
 from sklearn_calib.metrics import calibration_summary, smooth_ece
 from tests.inference._properties import check_level
@@ -211,6 +214,22 @@ def test_what_counts_samples_refuses():
         CutoffTest().test(y, p, sample_weight=w, weights="frequency")
     with pytest.raises(ValueError, match="weights must be"):
         CutoffTest().test(y, p, sample_weight=w, weights="count")
+
+
+def test_frequencies_too_large_to_be_repeated_are_refused_at_once():
+    y, p, _ = drawn(100, 7)
+    table, classes = np.column_stack([p / 2, p / 2, 1 - p]), np.arange(100) % 3
+    given = {"sample_weight": np.full(100, 10**6), "weights": "frequency"}
+    calls = [
+        lambda: find_segments({"x": p}, y, p, **given),
+        lambda: multicalibration_error({"x": p}, y, p, **given),
+        lambda: compare_models(y, {"a": p, "b": p**2}, **given),
+        lambda: confidence_interval(classes, table, reduction="classwise", **given),
+        lambda: SampleSplittingTest().test(y, p, **given),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"100 rows count as 1e\+08 samples.* at most 10\*\*7 of them"):
+            call()
 
 
 def test_clusters_and_weights():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -19,14 +20,19 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_calib.calibrators import (
+    BetaCalibrator,
+    CertifiedCalibrator,
+    HistogramBinningCalibrator,
     IsotonicCalibrator,
     LogAverageCalibrator,
     OneVsRestCalibrator,
     PlattCalibrator,
+    SplineCalibrator,
     TemperatureCalibrator,
     VennAbersCalibrator,
 )
 from sklearn_calib.meta import CalibratedClassifier, CalibratedPair
+from sklearn_calib.metrics import cutoff_calibration_error
 from tests.meta._probabilities import assert_probabilities
 
 
@@ -238,9 +244,41 @@ def test_pooled_scores_need_no_partition(binary, cv):
         rows.extend(test)
         scores.extend(GaussianNB().fit(X[train], y[train], w[train]).predict_proba(X[test])[:, 1])
     rows = np.array(rows)
-    pooled = IsotonicCalibrator().fit(np.array(scores), y[rows], sample_weight=w[rows])
+    share = 1 / np.bincount(rows)[rows]
+    pooled = IsotonicCalibrator().fit(np.array(scores), y[rows], sample_weight=w[rows] * share)
     expected = pooled.predict_proba(GaussianNB().fit(X, y, w).predict_proba(X)[:, 1])
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-12)
+
+
+def test_repeated_scores_count_once(binary):
+    X, y = binary[0][:200], binary[1][:200]
+    cv = RepeatedStratifiedKFold(n_splits=4, n_repeats=3, random_state=0)
+    folds = list(cv.split(X, y))
+    scores = np.concatenate([GaussianNB().fit(X[a], y[a]).predict_proba(X[b])[:, 1] for a, b in folds])
+    rows = np.concatenate([b for _, b in folds])
+    proba = GaussianNB().fit(X, y).predict_proba(X)[:, 1]
+    first = np.empty(200)
+    first[rows[:200]] = scores[:200]
+
+    def fitted(calibrator):
+        return CalibratedClassifier(GaussianNB(), calibrator, cv=cv, ensemble=False).fit(X, y)
+
+    for calibrator in (PlattCalibrator(), SplineCalibrator(), BetaCalibrator()):
+        expected = clone(calibrator).fit(scores, y[rows], sample_weight=np.full(600, 1 / 3))
+        found = fitted(calibrator)
+        np.testing.assert_allclose(found.predict_proba(X), expected.predict_proba(proba), rtol=1e-9)
+    # certificates are for one score of each sample
+    platt = fitted(PlattCalibrator()).calibrators_[0]
+    certificate = platt.cutoff_certificate(n_resamples=99)
+    assert certificate.n_samples == 200
+    assert platt.training_cutoff_error_ == pytest.approx(cutoff_calibration_error(y, platt.transform(first)))
+    once = PlattCalibrator().fit(first, y).cutoff_certificate(n_resamples=99)
+    assert certificate.upper == pytest.approx(once.upper, rel=0.1)
+    for calibrator in (HistogramBinningCalibrator(), CertifiedCalibrator(random_state=0)):
+        expected = clone(calibrator).fit(first, y)
+        found = fitted(calibrator)
+        np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(proba))
+        assert found.cutoff_certificate().upper == expected.cutoff_certificate().upper
 
 
 def test_rare_class_works_with_one_calibrator_for_all_folds():

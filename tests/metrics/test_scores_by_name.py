@@ -1,5 +1,7 @@
 """Brier score, log loss and AUC, wherever a metric is accepted by name."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -92,9 +94,7 @@ def test_three_classes_and_a_class_that_is_missing():
 def test_names_and_functions_give_the_same_inference(name, forecast):
     y, p, _ = forecast
     y, p = y[:40], np.clip(p[:40], 0.01, 0.99)
-    function = {**NAMES, "log_loss": lambda y, p: log_loss(y, p, labels=[0, 1]), "smooth_ece": smooth_ece}[
-        name
-    ]
+    function = {**NAMES, "log_loss": partial(log_loss, labels=[0, 1]), "smooth_ece": smooth_ece}[name]
     by_name, by_function = (
         inference.expected_under_calibration(None, p, metric=metric, n_resamples=19, random_state=0)
         for metric in (name, function)

@@ -141,7 +141,13 @@ def test_marks_of_one_pair(models):
 def test_several_metrics(models):
     y, predictions = models
     metrics = {"cutoff": cutoff_calibration_error, "Brier": lambda y, p: np.mean((y - p) ** 2)}
-    display = ComparisonDisplay.from_predictions(y, predictions, metrics=metrics, n_resamples=20)
+    draw = partial(ComparisonDisplay.from_predictions, y, predictions, metrics=metrics, n_resamples=20)
+    with pytest.raises(ValueError, match="does not declare whether greater values are better"):
+        draw()
+    # of the metric that declares none
+    display = draw(greater_is_better=True)
+    assert [found.greater_is_better for found in display.comparisons.values()] == [False, True]
+    display = draw(greater_is_better=False)
     assert [ax.get_xlabel() for ax in display.axes_] == ["cutoff", "Brier"]
     assert len(display.points_) == len(display.expected_) == len(display.marks_) == 2
     assert display.axes_[0].get_ylim() == display.axes_[1].get_ylim()

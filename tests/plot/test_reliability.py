@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit, logit
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import KFold, cross_val_predict, cross_validate
+from sklearn.model_selection import KFold, RepeatedKFold, cross_val_predict, cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
@@ -298,6 +298,25 @@ def test_cross_validation_gives_the_pooled_predictions(container):
         results, X, y, pos_label="bad", curve="binned", name="folds", show_legend=False
     )
     assert bad.ax_.get_xlabel() == "Predicted probability (bad)"
+
+
+def test_repeated_cross_validation_clusters_the_predictions_of_a_sample():
+    X, y = (part[:150] for part in load_breast_cancer(return_X_y=True))
+    X = X[:, :3]
+    folds = RepeatedKFold(n_splits=3, n_repeats=8, random_state=0)
+    results = cross_validate(GaussianNB(), X, y, cv=folds, return_estimator=True, return_indices=True)
+    found = ReliabilityDisplay.from_cv_results(results, X, y, show_legend=False).curve
+    rows = np.concatenate(results["indices"]["test"])
+    p = np.empty(rows.size)
+    for k, (model, fold) in enumerate(zip(results["estimator"], results["indices"]["test"], strict=True)):
+        p[50 * k : 50 * k + 50] = model.predict_proba(X[fold])[:, 1]
+    by_hand = ReliabilityDisplay.from_predictions(y[rows], p, clusters=rows, show_legend=False).curve
+    np.testing.assert_array_equal(found.band.lower, by_hand.band.lower)
+    independent = ReliabilityDisplay.from_predictions(y[rows], p, show_legend=False).curve
+    width, narrow = (np.median(each.band.upper - each.band.lower) for each in (found, independent))
+    assert width > 1.5 * narrow
+    with pytest.raises(ValueError, match="clusters"):
+        ReliabilityDisplay.from_cv_results(results, X, y, band="simultaneous")
 
 
 def test_bad_results_of_cross_validation():

@@ -209,6 +209,10 @@ def test_many_rows_are_summarized(tmp_path, forecast, capsys, monkeypatch, label
     monkeypatch.setattr(_command, "sketch_file", lambda *a, **k: read.append(a) or _command_sketch(*a, **k))
     assert printed(given, capsys) == whole
     assert len(read) == 1
+    unweighted = printed([*paths, *COLUMNS, "--pos-label", labels[1]], capsys)
+    assert len(read) == 2
+    assert "frequencies" in whole
+    assert "frequencies" not in unweighted
 
 
 _command_sketch = _command.sketch_file

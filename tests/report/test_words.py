@@ -121,7 +121,8 @@ def test_waves_ask_for_more_than_a_line(uniform):
     assert "CalibratedClassifier(model, SplineCalibrator())" in report.advice[1]
 
 
-def test_small_but_certain_errors_are_called_slight():
+@pytest.mark.parametrize("groups", [None, np.tile(np.arange(400) % 2, 2)])
+def test_small_but_certain_errors_are_called_slight(groups):
     p = np.random.default_rng(0).uniform(0.3, 0.7, 400).round(3)
     times = np.full(400, 5000)
     events = np.random.default_rng(1).binomial(times, p + 0.002)
@@ -130,11 +131,20 @@ def test_small_but_certain_errors_are_called_slight():
         np.tile(p, 2),
         sample_weight=np.concatenate((events, times - events)),
         weights="frequency",
+        groups=groups,
         n_resamples=20,
     )
     assert report.miscalibrated
+    assert ("Miscalibrated when tested separately" in verdict(report).title) == (groups is not None)
     assert verdict(report).level == "slight"
     assert report.advice[0].startswith("The miscalibration is significant but small.")
+    if groups is not None:
+        # one group with a large error is a reason to recalibrate
+        large = replace(report.groups[0], estimate=0.02)
+        assert verdict(replace(report, groups=(large, report.groups[1]))).level == "off"
+        apart = replace(report, pvalue=0.9)
+        assert verdict(apart).level == "slight"
+        assert apart.advice[0].startswith("The miscalibration is significant but small.")
 
 
 @pytest.mark.parametrize(

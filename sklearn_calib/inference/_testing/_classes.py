@@ -24,8 +24,6 @@ REDUCTIONS = ("joint", "classwise", "confidence", "top-label")
 
 # Labels of more samples are not simulated together.
 _MOST_SIMULATED = 100_000
-# Weights of multiclass samples are expanded to repeated samples.
-_MOST_SAMPLES = 1e8
 # Standardized statistics that differ by less are ties: more than the accuracy of any metric.
 _TIE = 1e-4
 # Evidence that differs by less differs by rounding.
@@ -146,12 +144,8 @@ def repeated(sample: BinarySample | ClassSample) -> tuple[NDArray[np.intp], Arra
     """Return the index of each sample, as often as its frequency says, and sampling weights or ones."""
     if sample.w is None or sample.sampling:
         return np.arange(sample.y.shape[0]), sample.weights
-    if sample.total > _MOST_SAMPLES:
-        raise ValueError(
-            f"sample_weight stands for {sample.total:.3g} observations, which exceeds the limit of "
-            f"{_MOST_SAMPLES:.0e} repeated samples. Pass a subset of the data."
-        )
-    return written_out(sample.w), np.ones(int(sample.total))
+    rows = written_out(sample.w)
+    return rows, np.ones(rows.shape[0])
 
 
 def _parts(sample: ClassSample, reduction: str) -> Iterator[_NamedProblem]:
