@@ -18,6 +18,9 @@ test: install
 
 thorough: install
 	$(BIN)/python -m pytest -n auto --thorough --weekly
+	$(PYTHON) -m venv .recipes
+	.recipes/bin/python -m pip install --no-compile ".[report]" -r docs/early_stopping.txt
+	.recipes/bin/python docs/run_blocks.py docs/early_stopping.md
 
 coverage: install
 	$(BIN)/python -m pytest -q -n auto --cov --cov-report=term
@@ -44,4 +47,4 @@ ci:
 	.ci/run
 
 clean:
-	rm -rf .venv docs/_build docs/auto_examples docs/generated docs/_static/drawn build dist .pytest_cache .mypy_cache .ruff_cache examples/*.png
+	rm -rf .venv .recipes docs/_build docs/auto_examples docs/generated docs/_static/drawn build dist .pytest_cache .mypy_cache .ruff_cache examples/*.png
