@@ -38,7 +38,7 @@ from sklearn_calib.inference._null_distribution import NullDistribution, null_di
 from sklearn_calib.inference._populations import Populations, TablePopulations
 from sklearn_calib.inference._sample_metric import Metric, SampleMetric, defined_values
 from sklearn_calib.inference._sample_table import SampleTable, check_table, resolve_reduction
-from sklearn_calib.inference._table_metrics import BoundMetric, MeanMetric, bind_metric
+from sklearn_calib.inference._table_metrics import BoundMetric, JointMetric, MeanMetric, bind_metric
 from sklearn_calib.metrics._metric_kernel import check_estimable, declaration
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.metrics._reductions import check_problem
@@ -252,7 +252,7 @@ def confidence_interval(
                 )
             interval = _normal(mean_loss(loss, problem, resolved, 1.0 - confidence), confidence)
         elif bootstrap:
-            interval = _bootstrap(bound, confidence, n_resamples, rng)
+            interval = _bootstrap(bound, metric, confidence, n_resamples, rng)
             interval = replace(interval, corrected=np.nan) if invertible else interval
         elif isinstance(bound, MeanMetric):
             interval = interval_by_inversion(
@@ -298,7 +298,9 @@ class SharedIntervals:
         if not declaration(metric).calibration_error:
             bound = self.score(metric)
             rng = np.random.default_rng(self.seed)
-            return replace(_bootstrap(bound, self.confidence, self.n_resamples, rng), **self.weight_fields)
+            return replace(
+                _bootstrap(bound, metric, self.confidence, self.n_resamples, rng), **self.weight_fields
+            )
         populations = self._affordable(metric)
         interval = interval_by_inversion(self._bound(metric, populations), populations, self.confidence)
         interval = replace(interval, **self.weight_fields)
@@ -349,8 +351,16 @@ def _normal(found: Mean, confidence: float) -> ConfidenceInterval:
     )
 
 
+def _range_of(metric: Metric, joint: bool) -> tuple[float, float]:
+    """Return the range of a metric of binary problems, or with ``joint`` of vectors of probabilities."""
+    kernel = declaration(metric)
+    if kernel._loss is not None:
+        return 0.0, kernel._loss.largest * (1.0 if joint else 0.5)
+    return (0.0, np.inf) if kernel.calibration_error else kernel._range
+
+
 def _bootstrap(
-    bound: BoundMetric, confidence: float, n_resamples: int, rng: np.random.Generator
+    bound: BoundMetric, metric: Metric, confidence: float, n_resamples: int, rng: np.random.Generator
 ) -> ConfidenceInterval:
     """Return the interval of the percentile bootstrap."""
     alpha, estimate, sample = 1.0 - confidence, bound.estimate, bound.sample
@@ -368,6 +378,7 @@ def _bootstrap(
         ends = np.quantile(draws, [alpha / 2, 1 - alpha / 2], method="weibull")
         if sample.clusters is not None:
             ends = estimate + sample.clusters.widening(alpha) * (ends - estimate)
+            ends = np.clip(ends, *_range_of(metric, isinstance(bound, JointMetric)))
         if isinstance(bound, SampleMetric) and not bound.is_error:
             least, most = bound.at_exact_rates(confidence)
             ends = np.array([min(least, ends[0]), max(most, ends[1])])
@@ -439,7 +450,7 @@ class _Path:
             return value
         count = next(self.populations.samples(multiple))[0][:, :_MOST_RESAMPLED]
         resampled = float(self.bound.resampled_populations(truth, count).mean())
-        return max(value - (resampled - value) / (np.sqrt(2.0) - 1.0), 0.0)
+        return float(np.clip(value - (resampled - value) / (np.sqrt(2.0) - 1.0), 0.0, 1.0))
 
     def at(self, step: int) -> _Point:
         """Return the population at a multiple, simulated when it is first needed."""

@@ -388,7 +388,7 @@ def _make_benefit(prob: Array, n_samples: float, threshold: float = 0.5) -> Eval
 
 
 @shared_docs
-@MetricKernel(_make_benefit, greater_is_better=True)
+@MetricKernel(_make_benefit, greater_is_better=True, _range=(-np.inf, 1.0))
 def net_benefit(
     y_true: ArrayLike,
     y_proba: ArrayLike,

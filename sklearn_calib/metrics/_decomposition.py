@@ -240,7 +240,7 @@ def calibration_loss(
 
 
 @shared_docs
-@MetricKernel(one_by_one(_refinement))
+@MetricKernel(one_by_one(_refinement), _range=(0.0, np.inf))
 def refinement_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,

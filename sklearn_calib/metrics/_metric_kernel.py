@@ -117,6 +117,8 @@ class MetricKernel:
     _least_favourable: Callable[[Array, Array], Array] | None = field(default=None, kw_only=True)
     # ``check(n_samples, n_distinct, **params)`` raises if these do not determine the value of the population.
     _check: Callable[..., None] | None = field(default=None, kw_only=True)
+    # The range of a metric that is neither an error nor a mean loss: intervals could leave it with clusters.
+    _range: tuple[float, float] = field(default=(-np.inf, np.inf), kw_only=True)
     # The loss of which the metric is the mean: its intervals are normal.
     _loss: MeanLoss | None = field(default=None, kw_only=True)
 

@@ -164,7 +164,7 @@ def risk_coverage_curve(
 
 
 @shared_docs
-@MetricKernel()
+@MetricKernel(_range=(0.0, 1.0))
 def area_under_risk_coverage(
     y_true: ArrayLike,
     y_proba: ArrayLike,

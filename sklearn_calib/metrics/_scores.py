@@ -96,7 +96,7 @@ def _make_auc(prob: Array, n_samples: float) -> Evaluate:
     return evaluate
 
 
-@MetricKernel(_make_auc, greater_is_better=True)
+@MetricKernel(_make_auc, greater_is_better=True, _range=(0.0, 1.0))
 def roc_auc(
     y_true: ArrayLike,
     y_proba: ArrayLike,

@@ -527,7 +527,7 @@ def _certificate(
     # of few events, bootstrap samples are too much alike
     margin = max(margin, high - observed, observed - low)
     expected = float(np.sqrt(8.0 / np.pi * grouped.variance.sum())) / grouped.total
-    ends = max(value - margin, 0.0), value + margin
+    ends = max(value - margin, 0.0), min(value + margin, 1.0)
     return _Corrected(value, *ends, _MARGIN, value if value > expected else 0.0)
 
 

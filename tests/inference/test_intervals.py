@@ -483,6 +483,46 @@ def test_intervals_of_metrics_that_are_not_calibration_errors():
     assert np.isnan(bootstrap.expected)
 
 
+@pytest.mark.filterwarnings("ignore:The rarer class has only", "ignore:clusters has", "ignore:Only ")
+@pytest.mark.parametrize(
+    ("metric", "low", "high"),
+    [
+        ("brier_score", 0.0, 1.0),
+        ("log_loss", 0.0, np.inf),
+        ("roc_auc", 0.0, 1.0),
+        ("refinement_loss", 0.0, np.inf),
+        ("area_under_risk_coverage", 0.0, 1.0),
+        ("net_benefit", -np.inf, 1.0),
+        ("smooth_ece", 0.0, 1.0),
+    ],
+)
+def test_intervals_stay_in_the_range_of_the_metric(metric, low, high):
+    p, clusters = np.repeat([0.02, 0.3, 0.95], 8), np.tile(np.arange(4), 6)
+    near, far = (p > 0.5).astype(int), (p < 0.5).astype(int)
+    near[0] = far[-1] = 1
+    for y in (near, far):
+        for given in ({}, {"clusters": clusters}, {"method": "bootstrap", "clusters": clusters}):
+            found = confidence_interval(y, p, metric=metric, confidence=0.99, n_resamples=200, **given)
+            assert low <= found.lower <= found.upper <= high
+
+
+@pytest.mark.filterwarnings("ignore:The rarer class has only")
+@pytest.mark.parametrize("name", ["net_benefit", "mine"])
+def test_equal_outcomes_have_the_interval_of_the_exact_limit(name):
+    """Twenty samples without an event, of which 12 are treated: net benefit -12/20 at threshold 1/2."""
+    p = np.repeat([0.6, 0.1], [12, 8])
+
+    def mine(y, p):
+        return np.mean(np.where(p >= 0.5, 2.0 * y - 1.0, 0.0))
+
+    found = confidence_interval(np.zeros(20), p, metric=mine if name == "mine" else name, confidence=0.9)
+    rate = 1 - 0.05 ** (1 / 20)
+    # events are where they are predicted: 12 * .6 of 12 * .6 + 8 * .1 are treated
+    upper = rate * 7.2 / 8.0 - (1 - rate) * 0.6
+    assert found.lower <= found.estimate == pytest.approx(-0.6)
+    assert found.upper == pytest.approx(upper, abs=1e-9 if name != "mine" else 2e-3)
+
+
 @pytest.mark.filterwarnings("ignore:The rarer class has only")
 def test_auc_with_few_events():
     """Bootstrap samples without events are left out: of the others all quantiles, from the definition."""

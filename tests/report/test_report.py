@@ -80,6 +80,16 @@ def test_clinical_lines_are_those_of_the_summary(forecast, report):
     np.testing.assert_allclose([difference.lower, difference.upper], ends, rtol=1e-6)
 
 
+def test_intervals_and_ranges_stay_in_those_of_their_quantities():
+    ranges = {"brier": (0, 1), "log_loss": (0, np.inf), "observed_over_expected": (0, 1 / 0.002)}
+    ranges["observed_minus_expected"] = (-0.002, 0.998)
+    found = calibration_report([0] * 29 + [1], [0.002] * 30, n_resamples=20)
+    for key, (low, high) in ranges.items():
+        line = found.metric(key)
+        assert low <= line.lower < line.estimate < line.upper <= high
+        assert low <= line.null_lower < line.null_upper <= high
+
+
 @pytest.mark.parametrize("score", ["brier", "log_loss"])
 def test_scores_and_their_normal_intervals(score, forecast, report):
     y, p = forecast
