@@ -20,12 +20,19 @@ from sklearn_calib._validation import (
     check_option,
     check_positive,
     check_sorted,
+    warn_user,
 )
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
 # Newton's method: largest number of steps, relative curvature without information, decrease that is rounding.
 _MAX_STEPS, _RIDGE, _NOISE = 100, 1e-10, 1e-14
+# Frequencies that are 0 up to rounding.
+_ABSENT = 1e-9
+# A frequency drawn uniformly from 0 to 1 has a standard deviation of .29.
+_USELESS = 0.3
+# The inverse of a confusion matrix with this condition number multiplies errors by as much.
+_SINGULAR = 10.0
 
 
 class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
@@ -53,7 +60,8 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         Positive factors by which the frequencies of the classes were multiplied in training: the
         ``class_weight`` of the classifier, or the fractions of the classes that were kept, ``{0: 0.1}`` if
         that of class 0 is one in ten. Classes that a dict does not name have the factor 1. "balanced": the
-        weighted frequencies of all classes were equal; then ``training_prior`` must be None.
+        weighted frequencies of all classes were equal; then ``training_prior`` must be None. A sampler that
+        balances only in part needs the fractions that were kept: "balanced" is wrong after it.
     confusion : array-like of shape (n_classes, n_classes) or None, default=None
         For "black_box": the number of labelled samples that the model was not trained on, by true class
         (rows) and most probable class (columns), as from :func:`sklearn.metrics.confusion_matrix`.
@@ -90,7 +98,8 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     "em" maximises the likelihood :math:`\prod_i \sum_k \pi'_k p_{ik}/\pi_k` of the scores, whose maximum is
     the fixed point of the EM iteration of [2]_: the mean of :math:`h(p_i)` is :math:`\pi'`. Its logarithm is
     concave [3]_ and maximised by Newton's method under :math:`\pi' \ge 0`. The standard errors are those of
-    the observed Fisher information. The scores must be calibrated for :math:`\pi`: calibrate them first, on
+    the observed Fisher information; for a class whose estimate is 0, the logarithm of the likelihood is 2
+    lower at two standard errors. The scores must be calibrated for :math:`\pi`: calibrate them first, on
     labelled samples with these frequencies, by a method with an intercept for each class [3]_. Bias-corrected
     temperature scaling, which [3]_ recommend, is Platt scaling for two classes, and a special case of
     ``VectorScalingCalibrator(penalty=0)``. The standard errors do not include the error of that fit.
@@ -332,13 +341,29 @@ def likeliest_prior(proba: Array, weight: Array, source: Array) -> tuple[Array, 
         ):
             move, slope = move / 2.0, slope / 2.0
         prior = prior + move
-    # covariance of the frequencies of all classes but the first, which is 1 minus their sum
-    basis = np.vstack([-np.ones(n_classes - 1), np.eye(n_classes - 1)])
-    information = total * basis.T @ curvature @ basis
-    if np.linalg.matrix_rank(information, _RIDGE * total * np.trace(curvature)) < n_classes - 1:
-        return _raised(prior, total), np.full(n_classes, np.inf)
-    covariance = np.linalg.inv(information)
-    return _raised(prior, total), np.sqrt(np.diag(basis @ covariance @ basis.T))
+    present = np.flatnonzero(prior > _ABSENT)
+    variance = np.zeros(n_classes)
+    variance[present] = _variances(total * curvature[np.ix_(present, present)])
+    absent = np.flatnonzero(prior <= _ABSENT)
+    for k in absent:
+        both = np.append(present, k)
+        information = 1.0 / _variances(total * curvature[np.ix_(both, both)])[-1]
+        # at two standard errors the logarithm of the likelihood is 2 lower
+        fall = total * max(1.0 - mean[k], 0.0)
+        variance[k] = 4.0 / max(fall + np.sqrt(fall**2 + 4.0 * information), TINY) ** 2
+    variance[present] += variance[absent].sum()
+    return _raised(prior, total), np.sqrt(variance)
+
+
+def _variances(information: Array) -> Array:
+    """Return the variances of frequencies that sum to 1, from the information on each; inf if it is none."""
+    size = information.shape[0]
+    # all classes but the first, which is 1 minus their sum
+    basis = np.vstack([-np.ones(size - 1), np.eye(size - 1)])
+    free = basis.T @ information @ basis
+    if np.linalg.matrix_rank(free, _RIDGE * np.trace(information)) < size - 1:
+        return np.full(size, np.inf)
+    return np.asarray(np.diag(basis @ np.linalg.inv(free) @ basis.T))
 
 
 def black_box_prior(confusion: Any, predicted: NDArray[Any]) -> tuple[Array, Array]:
@@ -352,11 +377,21 @@ def black_box_prior(confusion: Any, predicted: NDArray[Any]) -> tuple[Array, Arr
     size = counts.sum(axis=1)
     rates, frequency = counts / size[:, np.newaxis], predicted / total
     inverse = np.linalg.inv(rates.T)
-    prior = inverse @ frequency
-    # covariance of frequency - rates.T @ prior, a sum of independent means of indicators
-    rows, factor = np.vstack([frequency, rates]), np.append(1.0, prior**2) / np.append(total, size)
+    prior = _raised(inverse @ frequency, total)
+    # covariance of frequency - rates.T @ prior, a sum of independent means of indicators; a class that is
+    # never predicted is not known to have frequency 0
+    rows = np.vstack([_raised(frequency, total), rates])
+    factor = np.append(1.0, prior**2) / np.append(total, size)
     noise = np.diag(factor @ rows) - (rows.T * factor) @ rows
-    return _raised(prior, total), np.sqrt(np.diag(inverse @ noise @ inverse.T))
+    error = np.sqrt(np.diag(inverse @ noise @ inverse.T))
+    condition = np.linalg.cond(rates)
+    if condition > _SINGULAR and error.max() > _USELESS:
+        warn_user(
+            f"The confusion matrix is nearly singular (condition number {condition:.3g}): the "
+            f"frequencies of the classes have standard errors of up to {error.max():.2g}. Use "
+            "target_prior='em', or pass the frequencies."
+        )
+    return prior, error
 
 
 def _raised(prior: Array, total: float) -> Array:

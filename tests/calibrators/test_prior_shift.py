@@ -129,6 +129,31 @@ def test_em_counts_the_classes_of_certain_scores():
     )
 
 
+def test_em_standard_error_of_absent_classes():
+    """The logarithm of the likelihood is 2 lower at two standard errors; (1 - 2/n)^n is about exp(-2)."""
+    certain = PriorShiftCalibrator(training_prior=[0.7, 0.2, 0.1], target_prior="em")
+    certain.fit(np.eye(3)[np.zeros(400, dtype=int)])
+    np.testing.assert_allclose(certain.standard_error_[1:], 1 / 400, rtol=0.01)
+    np.testing.assert_allclose(certain.standard_error_[0], np.sqrt(2) / 400, rtol=0.01)
+    p = np.random.default_rng(0).uniform(0.0, 0.3, 100)
+    found = PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit(p)
+    assert found.target_prior_ == pytest.approx(1 / 103)
+    two = 2 * found.standard_error_
+    assert np.log(2 * (1 - two) * (1 - p) + 2 * two * p).sum() == pytest.approx(
+        np.log(2 * (1 - p)).sum() - 2, rel=0.01
+    )
+
+
+def test_black_box_of_classes_that_are_never_predicted():
+    given = {"training_prior": 0.5, "target_prior": "black_box"}
+    found = PriorShiftCalibrator(**given, confusion=[[50, 0], [0, 50]]).fit(np.full(400, 0.1))
+    assert found.standard_error_ == pytest.approx(1 / 400, rel=0.01)
+    # rates .52 and .50: the inverse multiplies errors by 50
+    with pytest.warns(UserWarning, match="nearly singular .*condition number 50"):
+        found = PriorShiftCalibrator(**given, confusion=[[52, 48], [50, 50]]).fit(np.full(400, 0.1))
+    assert found.standard_error_ > 1
+
+
 def test_black_box_solves_the_confusion_matrix():
     """80% of 50 events and 10% of 100 others are predicted as events, and 40 of 100 new samples."""
     scores = np.repeat([0.9, 0.2], [40, 60])
