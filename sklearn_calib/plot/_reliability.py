@@ -17,7 +17,7 @@ from sklearn_calib._compat import safe_indexing
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text
-from sklearn_calib._typing import Weights
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -325,13 +325,19 @@ class ReliabilityDisplay(DisplayMixin):
         label = self._named(curve.label.replace(", DSC", "\nDSC"), name)
         hidden = curve.n_samples - curve.counts.sum()
         where = "of 0 or 1" if curve.scale == "logit" else beyond(*curve.edges[[0, -1]].tolist())
-        label += hidden_note(hidden, curve.n_samples, where, curve.n_effective is None)
+        for weight, place in ((hidden, where), (curve.n_elsewhere, "between the points")):
+            label += hidden_note(weight, curve.n_samples, place, curve.n_effective is None)
         diagonal = unless_drawn(ax, _DIAGONAL)
         if diagonal == _DIAGONAL:
             # on a logit axis the line from corner to corner is the diagonal, however far these are
             ends = [_NEVER_SHOWN, 1.0 - _NEVER_SHOWN] if curve.scale == "logit" else [0.0, 1.0]
             ax.plot(ends, ends, color=GREY, linestyle=":", linewidth=1.5, label=diagonal, zorder=1)
-        style = {"linewidth": 1.2, "marker": "o", "markersize": 5} if curve.kind == "binned" else {}
+        points, alone = curve.kind in ("binned", "points"), _alone(curve.observed)
+        style: dict[str, Any] = {"marker": "o", "markersize": 5} if points or alone else {}
+        if points:
+            style["linewidth"] = 1.2 if curve.kind == "binned" else 0.0
+        elif alone:
+            style["markevery"] = alone
         self.line_ = draw_curve(ax, _CURVE, curve.predicted, curve.observed, label, line_params, **style)
         drawn = [*_drawn_curves(ax), _DrawnCurve(self.line_, curve, self.annotation, show_histogram)]
         setattr(ax, _DRAWN, drawn)
@@ -443,6 +449,12 @@ def _histogram_of(ax: Axes) -> Any:
     return next((child for child in ax.child_axes if child.get_gid() == _HISTOGRAM), None)
 
 
+def _alone(values: Array) -> list[int]:
+    """Return which values have no neighbours, so that no line goes through them."""
+    known = np.concatenate(([False], np.isfinite(values), [False]))
+    return np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:]).tolist()
+
+
 def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
     """Draw the limits: an area, or bars if they hold only at the points."""
     label = band.label
@@ -453,9 +465,13 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
     if ax.get_xscale() == "logit":
         x, low, high = (np.clip(values, _NEVER_SHOWN, 1.0 - _NEVER_SHOWN) for values in (x, low, high))
     consistency = band.kind == "consistency"
-    if band.bars:
+    alone = list(range(x.shape[0])) if band.bars else _alone(low)
+    if alone:
         style: dict[str, Any] = {"alpha": 0.3, "linewidth": 7.0} if consistency else {"linewidth": 1.4}
-        return ax.vlines(x, low, high, color=color, zorder=1.8, label=label, **style)
+        style |= {"color": color, "zorder": 1.8, "label": label if band.bars else None}
+        bars = ax.vlines(x[alone], low[alone], high[alone], **style)
+        if band.bars:
+            return bars
     if band.kind in ("consistency", "simultaneous"):
         # the edge distinguishes them from a band around a curve
         dashes: Any = (0, (2, 2)) if consistency else "-"

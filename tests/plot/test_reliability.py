@@ -141,19 +141,26 @@ def test_axes_show_the_predictions_of_a_rare_event(one_percent, curve, sure):
         assert display.line_.get_label().startswith("ECE = 0.00")
 
 
-def test_the_smooth_curve_of_a_rare_event_is_a_kernel_regression(one_percent):
-    y, p = one_percent
-    curve = ReliabilityDisplay.from_predictions(y, p, show_legend=False).curve
-    y, p = y[4:], p[4:]
-    s = curve.bandwidth
-    events = 2 * y.sum()
-    assert s <= 1.06 * p.std() * events**-0.2 * (1 + 1e-9)
-    # reflected at 0 and at the end of the axis
-    t = curve.predicted[::32, None]
-    kernel = sum(np.exp(-0.5 * ((t - image) / s) ** 2) for image in (p, -p, 2 * curve.edges[-1] - p))
-    expected = t[:, 0] + kernel @ (y - p) / kernel.sum(axis=1)
-    drawn = np.isfinite(curve.observed[::32])
-    np.testing.assert_allclose(curve.observed[::32][drawn], np.clip(expected, 0, 1)[drawn], atol=2e-4)
+def test_few_values_are_drawn_as_points():
+    p = np.append(np.repeat([0.2, 0.5, 0.8], 50), [0.31, 0.32])
+    y = (np.random.default_rng(0).random(152) < p).astype(int)
+    display = ReliabilityDisplay.from_predictions(y, p)
+    assert display.line_.get_linewidth() == 0.0
+    assert display.line_.get_marker() == "o"
+    np.testing.assert_array_equal(display.line_.get_xdata(), [0.2, 0.5, 0.8])
+    assert len(display.band_.get_segments()) == 3
+    assert display.line_.get_label().endswith("\n(2 predictions between the points not shown)")
+    assert display.band_.get_label() == "95% confidence intervals (pointwise)"
+
+
+def test_predictions_of_exactly_0_are_drawn_as_a_point_beside_the_curve():
+    rng = np.random.default_rng(0)
+    p = np.append(np.zeros(50), rng.random(200))
+    display = ReliabilityDisplay.from_predictions((rng.random(250) < p).astype(int), p)
+    assert display.line_.get_markevery() == [0]
+    (bar,) = next(each for each in display.ax_.collections if each is not display.band_).get_segments()
+    np.testing.assert_array_equal(bar[:, 0], 0.0)
+    np.testing.assert_allclose(bar[:, 1], [display.curve.band.lower[0], display.curve.band.upper[0]])
 
 
 def test_axes_hold_the_curves_of_all_displays(one_percent):
@@ -290,7 +297,7 @@ def test_cross_validation_gives_the_pooled_predictions(container):
     expected = ReliabilityDisplay.from_predictions(
         y == "good", p, sample_weight=weight, clusters=clusters, show_legend=False
     )
-    np.testing.assert_allclose(found.curve.observed, expected.curve.observed, rtol=1e-9)
+    np.testing.assert_allclose(found.curve.observed, expected.curve.observed, rtol=1e-6)
     np.testing.assert_allclose(found.curve.band.lower, expected.curve.band.lower, atol=0.03)
     assert found.line_.get_label().startswith("GaussianNB: smECE")
     bad = ReliabilityDisplay.from_cv_results(
@@ -548,7 +555,7 @@ def test_histograms_of_many_models_have_their_own_rows(forecast):
         assert np.array_equal(
             np.argsort(values, kind="stable"), np.argsort(display.curve.counts, kind="stable")
         )
-    bottom = ax.transAxes.interval_by_inversion().transform(ax.transData.transform((0.0, 0.0)))[1]
+    bottom = ax.transAxes.inverted().transform(ax.transData.transform((0.0, 0.0)))[1]
     assert bottom > 5 * 0.045
 
 
