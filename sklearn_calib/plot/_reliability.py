@@ -111,32 +111,29 @@ class ReliabilityDisplay(DisplayMixin):
 
     Notes
     -----
-    The smooth curve is a kernel regression of residuals, t + sum K (y - p) / sum K, clipped to [0, 1], with a
-    Gaussian reflected at the ends of the axis; on logit axes and for rare events, in log-odds and without
-    reflection, expit(logit(t) + logit(sum K y / sum K) - logit(sum K p / sum K)). Its bandwidth is at most
-    Silverman's rule, 1.06 sd(p) m^(-1/5) [1]_, m twice the number of samples with the rarer outcome. The
-    number in the legend is smooth ECE at its own bandwidth. "isotonic" (CORP [2]_) decomposes the Brier score
-    into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency
-    against the mean prediction in bins.
+    The smooth curve is logit P(y = 1 | p) = logit p + a(p). Lines a are free; changes of slope are penalized at
+    twelve strengths, whose fits are averaged by their marginal likelihood. Where predictions take few values,
+    points with exact intervals are drawn instead, also for many predictions of exactly 0 or 1 beside a curve.
+    The number in the legend is smooth ECE. "isotonic" (CORP [1]_) decomposes the Brier score into
+    MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency against the
+    mean prediction in bins.
 
-    "confidence" bands are pointwise: Wilson's score interval [3]_ of the event frequency of the kernel's
-    window, moved to the curve; exact Clopper-Pearson intervals for bins; and for "isotonic" exact bounds,
-    valid if event probabilities are non-decreasing in the prediction. "consistency" shows pointwise quantiles
-    of the curves of labels simulated from the predictions. "simultaneous" bounds the whole curve of event
-    probabilities, assuming that it is non-decreasing [4]_: where the diagonal leaves the band, perfect
+    "confidence" bands are pointwise: for the smooth curve from the posterior variance of a, assuming a curve
+    without jumps; exact Clopper-Pearson intervals for points and bins; and for "isotonic" exact bounds, valid
+    if event probabilities are non-decreasing in the prediction. "consistency" shows pointwise quantiles of the
+    curves of labels simulated from the predictions. "simultaneous" bounds the whole curve of event
+    probabilities, assuming that it is non-decreasing [2]_: where the diagonal leaves the band, perfect
     calibration is rejected, and where the limits cross, there is evidence that the curve decreases.
     "bootstrap" shows how much the smooth curve varies; it is not a confidence band for event probabilities.
 
     One in 2000 predictions at each end does not determine the axes; the legend says how many are not shown.
-    docs/plots.md has the details of bandwidths, axes and bands, and explains what weights change.
+    docs/plots.md has the details of curves, axes and bands, where bands do not cover, and what weights change.
 
     References
     ----------
-    .. [1] B. W. Silverman (1986). Density Estimation for Statistics and Data Analysis. Chapman and Hall.
-    .. [2] T. Dimitriadis, T. Gneiting and A. I. Jordan (2021). Stable reliability diagrams for probabilistic
+    .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan (2021). Stable reliability diagrams for probabilistic
        classifiers. PNAS 118. arXiv:2008.03033
-    .. [3] E. B. Wilson (1927). Probable inference, the law of succession, and statistical inference. JASA 22.
-    .. [4] T. Dimitriadis, L. Duembgen, A. Henzi, M. Puke and J. Ziegel (2023). Honest calibration assessment
+    .. [2] T. Dimitriadis, L. Duembgen, A. Henzi, M. Puke and J. Ziegel (2023). Honest calibration assessment
        for binary outcome predictions. Biometrika 110. arXiv:2203.04065
 
     Examples
@@ -200,8 +197,8 @@ class ReliabilityDisplay(DisplayMixin):
         ----------
         %(binary_sample)s
         curve : {"smooth", "binned", "isotonic"}, default="smooth"
-            Kernel regression; frequencies in bins; or isotonic regression (CORP) with the decomposition of
-            the Brier score. See the notes of the class.
+            Penalized shift of log-odds, or points where predictions take few values; frequencies in bins; or
+            isotonic regression (CORP) with the decomposition of the Brier score. See the notes of the class.
         n_bins : int, default=15
             Number of bins of ``curve="binned"``: of equal width, or of equal mass on logit axes. On axes that
             do not reach from 0 to 1, of equal expected number of the rarer outcome.
@@ -210,8 +207,8 @@ class ReliabilityDisplay(DisplayMixin):
         confidence : float, default=0.95
             Confidence level of the band.
         scale : {"probability", "logit"}, default="probability"
-            Scale of both axes. "logit" suits rare events: smoothing takes place in log-odds, and the error of
-            a smooth curve is smooth ECE on the logit scale. Predictions of exactly 0 or 1 are not drawn.
+            Scale of both axes. "logit" suits rare events; the error of a smooth curve is then smooth ECE
+            on the logit scale. Predictions of exactly 0 or 1 are not drawn.
         annotate : bool, default=False
             Whether to write slope, intercept and observed/expected ratio with their intervals, those of
             :func:`~sklearn_calib.metrics.calibration_summary`, the AUC (c-statistic) and the Brier score into
