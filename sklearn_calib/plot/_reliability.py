@@ -111,23 +111,24 @@ class ReliabilityDisplay(DisplayMixin):
 
     Notes
     -----
-    The smooth curve is logit P(y = 1 | p) = logit p + a(p). Lines a are free; changes of slope are penalized at
-    twelve strengths, whose fits are averaged by their marginal likelihood. Where predictions take few values,
-    points with exact intervals are drawn instead, also for many predictions of exactly 0 or 1 beside a curve.
-    The number in the legend is smooth ECE. "isotonic" (CORP [1]_) decomposes the Brier score into
-    MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency against the
-    mean prediction in bins.
+    The smooth curve is logit P(y = 1 | p) = logit p + a(p). Lines a are free; changes of slope are penalized
+    at twelve strengths, whose fits are averaged by their marginal likelihood. Where predictions take few
+    values, points with exact intervals are drawn instead, also for many predictions of exactly 0 or 1 beside
+    a curve. The number in the legend is smooth ECE. "isotonic" (CORP [1]_) decomposes the Brier score into
+    MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency against
+    the mean prediction in bins.
 
     "confidence" bands are pointwise: for the smooth curve from the posterior variance of a, assuming a curve
     without jumps; exact Clopper-Pearson intervals for points and bins; and for "isotonic" exact bounds, valid
-    if event probabilities are non-decreasing in the prediction. "consistency" shows pointwise quantiles of the
-    curves of labels simulated from the predictions. "simultaneous" bounds the whole curve of event
+    if event probabilities are non-decreasing in the prediction. "consistency" shows pointwise quantiles of
+    the curves of labels simulated from the predictions. "simultaneous" bounds the whole curve of event
     probabilities, assuming that it is non-decreasing [2]_: where the diagonal leaves the band, perfect
     calibration is rejected, and where the limits cross, there is evidence that the curve decreases.
     "bootstrap" shows how much the smooth curve varies; it is not a confidence band for event probabilities.
 
     One in 2000 predictions at each end does not determine the axes; the legend says how many are not shown.
-    docs/plots.md has the details of curves, axes and bands, where bands do not cover, and what weights change.
+    docs/plots.md has the details of curves, axes and bands, where bands do not cover, and what weights
+    change.
 
     References
     ----------
