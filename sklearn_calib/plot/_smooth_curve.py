@@ -24,8 +24,9 @@ _BINS, _BENDS, _NODES = 120, 40, 257
 _HALF_WAVES = np.geomspace(0.5, 24.0, 12)
 # Standard deviation of the slope: per unit of log-odds, or per standard deviation of predictions within that.
 _SLOPE = 0.5
-# Bins nearer to each other than this, in log-odds, are one.
-_NEAREST = 1e-8
+# Bins nearer to each other than this fraction of the range of log-odds, or of _SHORTEST, are one: changes of
+# slope between them would have no numerical meaning.
+_NEAREST, _SHORTEST = 1e-5, 1e-3
 # The curve is not drawn across this fraction of the range without predictions, and five mean distances.
 _GAP, _DISTANCES = 0.125, 5.0
 # This fraction of the predictions at each end does not determine the range shown.
@@ -179,15 +180,15 @@ def _neighbours(prob: Array, weight: Array) -> NDArray[np.int64]:
     found = np.minimum((_BINS * np.mean(places, axis=0)).astype(np.int64), _BINS - 1)
     starts = group_starts(found)
     u = logit(np.add.reduceat(weight * prob, starts) / np.add.reduceat(weight, starts))
-    apart = np.diff(u, prepend=-np.inf) > _NEAREST
+    apart = np.diff(u, prepend=-np.inf) > _NEAREST * max(float(u[-1] - u[0]), _SHORTEST)
     return np.repeat(np.cumsum(apart) - 1, np.diff(starts, append=prob.shape[0]))
 
 
 class SmoothCurve:
     """The smooth curve: logit P(y = 1 | p) = logit p + a(p), where a is a penalised shift.
 
-    It is NaN in wide gaps between predictions. With weights by class, the shift is
-    that of the samples as they were drawn, whose log-odds of any prediction are larger by ``_offset``.
+    It is NaN in wide gaps between predictions. With weights by class, the shift is that of the samples as
+    they were drawn, whose log-odds are larger by ``_offset``.
     """
 
     def __init__(self, sample: BinarySample, grouped: GroupedOutcomes, shown: tuple[float, float]) -> None:

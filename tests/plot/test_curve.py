@@ -119,6 +119,17 @@ def test_nearly_equal_predictions_have_half_an_event_more():
     np.testing.assert_allclose(found.band.upper, expit(logit(q) + half), atol=1e-6)
 
 
+@pytest.mark.parametrize("noise", [1e-15, 1e-9, 1e-6])
+def test_rounding_errors_of_predictions_do_not_matter(noise):
+    rng = np.random.default_rng(0)
+    p = rng.choice(np.linspace(0.1, 0.9, 30), 900)
+    y = (rng.random(900) < p**1.5).astype(int)
+    exact, noisy = (reliability_curve(check_binary(y, x)) for x in (p, p + noise * rng.random(900)))
+    at = np.linspace(0.11, 0.89, 50)
+    for each, other in zip(exact.band.at(at), noisy.band.at(at), strict=True):
+        np.testing.assert_allclose(each, other, atol=0.003)
+
+
 @pytest.mark.parametrize("outcome", [0, 1])
 def test_samples_with_one_outcome_have_a_curve(outcome):
     p = np.linspace(0.05, 0.95, 100)
