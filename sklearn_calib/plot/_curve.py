@@ -260,7 +260,7 @@ def reliability_curve(
             bars = _band(beside, str(band), confidence, n_resamples, generator)
             rows = _beside(*((each.predicted, each.lower, each.upper) for each in (limits, bars)))
             limits = ReliabilityBand(limits.kind, confidence, *rows)
-    axis = UnitAxis(sample, scale, shown, 1e-6)
+    axis = UnitAxis(sample, scale, shown)
     place = uniform_bins(axis.locate(axis.sample.p), _HISTOGRAM)
     return ReliabilityCurve(
         curve,

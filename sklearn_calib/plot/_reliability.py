@@ -376,7 +376,7 @@ def _statistics(sample: BinarySample, confidence: float) -> str:
         "observed/expected": summary.observed_over_expected,
     }
     lines = [
-        f"{name} {fit.estimate:.2f} [{fit.lower:.2f}, {fit.upper:.2f}]"
+        f"{name} {fit.estimate:z.2f} [{fit.lower:z.2f}, {fit.upper:z.2f}]"
         if np.isfinite(fit.estimate)
         else f"{name} {fit}"
         for name, fit in fits.items()
@@ -421,12 +421,17 @@ def _set_limits(ax: Axes, drawn: list[_DrawnCurve]) -> None:
         ax.set(xscale="logit", yscale="logit")
     scale = ax.xaxis.get_transform()
     left, right = set_range(ax, _CURVE, *scale.transform(curve.edges[[0, -1]]).tolist())
-    x, y = np.concatenate([np.asarray(line.get_xydata()) for line in curves_of(ax, _CURVE)]).T
+    paths = [np.asarray(line.get_xydata()) for line in curves_of(ax, _CURVE)]
+    bands = [each.curve.band for each in drawn if each.curve.kind == "points" and each.curve.band is not None]
+    paths += [np.column_stack((band.predicted, y)) for band in bands for y in (band.lower, band.upper)]
+    x, y = np.concatenate(paths).T
     if curve.scale == "logit":
         # 0 and 1 are at infinity
         y = np.clip(np.where((y > 0.0) & (y < 1.0), y, np.nan), expit(-FAR), expit(FAR))
     x, y = scale.transform(x), scale.transform(y)
-    y = y[(x >= left) & (x <= right) & np.isfinite(y)]
+    # up to the rounding of the ends
+    pad = MARGIN * (right - left)
+    y = y[(x >= left - pad) & (x <= right + pad) & np.isfinite(y)]
     low, high = min([left, *y]), max([right, *y])
     # both axes are equal unless the curve would be a sliver
     if high - low <= _STEEPEST * (right - left):

@@ -29,6 +29,8 @@ _SLOPE = 0.5
 _NEAREST, _SHORTEST = 1e-5, 1e-3
 # The curve is not drawn across this fraction of the range without predictions, and five mean distances.
 _GAP, _DISTANCES = 0.125, 5.0
+# Length in log-odds of a logit axis of nearly equal predictions; shorter ones have unreadable ticks.
+_NARROWEST = 1.0
 # This fraction of the predictions at each end does not determine the range shown.
 _HIDDEN = 0.0005
 _STEPS, _TOLERANCE = 50, 1e-4
@@ -59,10 +61,10 @@ def beyond(low: float, high: float) -> str:
 class UnitAxis:
     """The range shown of the axis of a diagram, moved to [0, 1], and the samples in it.
 
-    On the logit scale it holds all predictions but 0 and 1.
+    On the logit scale it holds all predictions but 0 and 1, and is at least _NARROWEST long.
     """
 
-    def __init__(self, sample: BinarySample, scale: str, shown: tuple[float, float], shortest: float) -> None:
+    def __init__(self, sample: BinarySample, scale: str, shown: tuple[float, float]) -> None:
         self.logit, (low, high) = scale == "logit", shown
         inside = (sample.p >= low) & (sample.p <= high)
         if self.logit:
@@ -71,7 +73,8 @@ class UnitAxis:
         self.origin, self.length = low, high - low
         if self.logit:
             x = np.clip(logit(self.sample.p), -FAR, FAR)
-            self.origin, self.length = float(x.min()), max(float(np.ptp(x)), shortest)
+            self.length = max(float(np.ptp(x)), _NARROWEST)
+            self.origin = 0.5 * float(x.min() + x.max() - self.length)
 
     def locate(self, p: Array) -> Array:
         """Return the places of predictions."""

@@ -637,3 +637,26 @@ def test_the_legend_does_not_overlap_the_axes(one_percent, curve):
         assert legend.y1 <= labels.y0 + 1
         assert legend.y0 >= display.figure_.bbox.y0 - 1
         assert ax.bbox.height > 0.2 * display.figure_.bbox.height
+
+
+@pytest.mark.parametrize("p", [[0.3] * 50, [0.3, 0.301] * 25, [0.001] * 50])
+def test_logit_axes_of_nearly_equal_predictions_are_readable(p):
+    y = (np.arange(50) < 12) & (np.array(p) > 0.01)
+    display = ReliabilityDisplay.from_predictions(y.astype(int), p, scale="logit", pos_label=1)
+    left, right = display.ax_.get_xlim()
+    assert 1.0 <= logit(right) - logit(left) < 4.0
+    assert left < min(p)
+    assert max(p) < right
+    # the points and finite ends of their intervals lie within the axes
+    low, high = display.ax_.get_ylim()
+    band = display.curve.band
+    inside = np.concatenate((display.curve.observed, band.lower, band.upper))
+    inside = inside[(inside > 0) & (inside < 1)]
+    assert ((inside > low) & (inside < high)).all()
+    assert all(len(label.get_text()) < 25 for label in display.ax_.get_xticklabels())
+
+
+def test_no_number_is_minus_zero():
+    y, p = np.repeat([0, 1], 500), np.full(1000, 0.5005)
+    display = ReliabilityDisplay.from_predictions(y, p, annotate=True, show_legend=False)
+    assert "intercept 0.00 [-0.13, 0.12]" in display.annotation
