@@ -2,16 +2,17 @@
 
     python benchmarks/band_coverage.py
 
-For each calibration curve, predictions and outcomes are simulated repeatedly. First table: how often the band
-of the smooth curve contains the smoothed calibration curve at several predictions, and its mean width. Second
-table, of bands for non-decreasing event probabilities: the probability that the simultaneous band contains
-the whole curve, the average coverage of the pointwise band, and their mean widths.
+First table: how often the band of the smooth curve contains the event probability at five quantiles of the
+predictions, for several distributions of predictions and calibration curves. Second table, of bands for
+non-decreasing event probabilities: the probability that the simultaneous band contains the whole curve, the
+average coverage of the pointwise band, and their mean widths.
 
-    --repetitions 400
+    --repetitions 100
     --smoke              a few repetitions of small samples, as a quick check
 """
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 from _options import options_of
@@ -22,7 +23,7 @@ from sklearn_calib._validation import check_binary
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._monotone_band import monotone_band
 
-POINTS = np.array([0.01, 0.1, 0.3, 0.5, 0.8, 0.99])
+QUANTILES = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 Truth = Callable[[np.ndarray], np.ndarray]
 TRUTHS: dict[str, Truth] = {
     "calibrated": lambda p: p,
@@ -30,36 +31,42 @@ TRUTHS: dict[str, Truth] = {
     "two steps": lambda p: 0.1 + 0.5 * (p > 0.3) + 0.3 * (p > 0.8),
     "constant": lambda p: np.full_like(p, 0.05),
 }
-SMOOTH = [("calibrated", 200), ("calibrated", 1000), ("over-confident", 1000)]
+# calibration curves of the first table
+SHAPES: dict[str, Truth] = {
+    "calibrated": TRUTHS["calibrated"],
+    "slope 0.6": lambda p: expit(0.6 * logit(p)),
+    "shift 0.5": lambda p: expit(logit(p) + 0.5),
+    "wave": lambda p: np.clip(p + 0.2 * np.sin(4 * np.pi * p), 0, 1),
+    "two steps": lambda p: np.floor(3 * p.clip(0, 0.999)) / 3 + 1 / 6,
+    "floor": lambda p: 0.01 + 0.98 * p,
+}
+PREDICTIONS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "rare": lambda rng, n: rng.beta(0.7, 20, n),
+    "U-shaped": lambda rng, n: rng.beta(0.3, 0.3, n),
+    "uniform": lambda rng, n: rng.random(n),
+    "skewed": lambda rng, n: rng.beta(2, 5, n),
+    "narrow": lambda rng, n: np.clip(rng.normal(0.3, 0.03, n), 0.01, 0.99),
+    "two groups": lambda rng, n: rng.choice([0.15, 0.75], n, p=[0.6, 0.4]) + rng.normal(0, 0.03, n),
+}
+SIZES = (100, 1000, 4000)
 MONOTONE = [
     *(("calibrated", n) for n in (50, 300, 1000, 10_000)),
     *((name, 1000) for name in ("over-confident", "two steps", "constant")),
 ]
 
 
-def weights_at(points: np.ndarray, p: np.ndarray, s: float) -> np.ndarray:
-    """Return the reflected Gaussian kernel about each point, one row a point (s well below 1)."""
-    images = (p, -p, 2 - p)
-    return sum(np.exp(-0.5 * ((points[:, None] - image) / s) ** 2) for image in images)
-
-
-def simulate(n: int, truth: Truth, repetitions: int) -> np.ndarray:
-    """Return coverage and width of the band of the smooth curve at each point."""
+def simulate(n: int, predictions: str, truth: Truth, repetitions: int) -> np.ndarray:
+    """Return how often the band of the smooth curve contains the event probability at each quantile."""
     rng = np.random.default_rng(0)
-    total, times_drawn = np.zeros((2, POINTS.shape[0])), np.zeros(POINTS.shape[0])
+    at = np.quantile(PREDICTIONS[predictions](rng, 100_000), QUANTILES)
+    held, times_drawn = np.zeros((2, at.shape[0]))
     for _ in range(repetitions):
-        p = rng.beta(0.5, 0.5, n)
-        y = (rng.random(n) < truth(p)).astype(int)
-        curve = reliability_curve(check_binary(y, p))
-        kernel = weights_at(POINTS, p, curve.bandwidth)
-        # the curve is that of smoothed residuals
-        target = POINTS + kernel @ (truth(p) - p) / kernel.sum(axis=1)
-        low, high = (np.interp(POINTS, curve.predicted, x) for x in (curve.band.lower, curve.band.upper))
-        # with too few predictions nearby there is no curve
-        shown = np.isfinite(low)
-        times_drawn += shown
-        total += shown & (low <= target) & (target <= high), np.where(shown, high - low, 0.0)
-    return total / times_drawn
+        p = PREDICTIONS[predictions](rng, n)
+        low, high = reliability_curve(check_binary((rng.random(n) < truth(p)).astype(int), p)).band.at(at)
+        # beyond the first and last bin there is no curve
+        times_drawn += np.isfinite(low)
+        held += (low <= truth(at)) & (truth(at) <= high)
+    return held / times_drawn
 
 
 def simulate_monotone(n: int, truth: Truth, repetitions: int) -> np.ndarray:
@@ -78,12 +85,13 @@ def simulate_monotone(n: int, truth: Truth, repetitions: int) -> np.ndarray:
 
 
 def main() -> None:
-    options = options_of(__doc__, repetitions=400)
+    options = options_of(__doc__, repetitions=100)
     repetitions = 2 if options.smoke else options.repetitions
-    print(f"{'smooth curve':32}" + " ".join(f"{point:>7}" for point in POINTS))
-    for name, n in SMOOTH[: 1 if options.smoke else None]:
-        for label, values in zip(("coverage", "width"), simulate(n, TRUTHS[name], repetitions), strict=True):
-            print(f"{f'{name}, n = {n}':22}{label:10}" + " ".join(f"{value:7.3f}" for value in values))
+    print(f"{'smooth curve':34}" + "".join(f"{quantile:>7.0%}" for quantile in QUANTILES))
+    cells = list(product(SIZES, PREDICTIONS, SHAPES))
+    for n, predictions, name in cells[: 1 if options.smoke else None]:
+        found = simulate(n, predictions, SHAPES[name], repetitions)
+        print(f"{f'{predictions}, {name}, n = {n}':34}" + "".join(f"{value:7.2f}" for value in found))
     print("\nnon-decreasing         simultaneous    width  pointwise    width")
     for name, n in MONOTONE[: 1 if options.smoke else None]:
         found = simulate_monotone(n, TRUTHS[name], repetitions)

@@ -32,7 +32,7 @@ def number_text(value: float, decimals: int = 4, digits: int = 2) -> str:
     """Return a number with some decimals, or more where it has fewer significant digits; 0 below 1e-9."""
     if 1e-9 < abs(value) < 1.0:
         decimals = max(decimals, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:.{decimals}f}"
+    return f"{value:z.{decimals}f}"
 
 
 def pvalue_text(value: float) -> str:

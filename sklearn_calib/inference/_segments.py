@@ -159,8 +159,8 @@ class SegmentsResult:
         rows[0] += ["adjusted p", f"{100 * self.confidence:g}% interval"]
         for row in self.segments:
             numbers = f"{row.n_samples:,.0f}", f"{row.observed:.4f}", f"{row.predicted:.4f}"
-            ends = pvalue_text(row.adjusted_pvalue), f"[{row.lower:+.4f}, {row.upper:+.4f}]"
-            rows.append([str(row), *numbers, f"{row.difference:+.4f}", *ends])
+            ends = pvalue_text(row.adjusted_pvalue), f"[{row.lower:+z.4f}, {row.upper:+z.4f}]"
+            rows.append([str(row), *numbers, f"{row.difference:+z.4f}", *ends])
         return rows
 
     def _facts(self) -> list[tuple[str, str]]:

@@ -142,7 +142,7 @@ def shown_evidence(log_evidence: float) -> str:
     """Return evidence as a number, or as a power of ten if it exceeds the largest float."""
     if abs(log_evidence) < 600.0 or np.isinf(log_evidence):
         return f"{np.exp(log_evidence):.4g}"
-    return f"10^{log_evidence / np.log(10.0):.0f}"
+    return f"10^{log_evidence / np.log(10.0):z.0f}"
 
 
 def find_tendency(sketch: CalibrationSketch) -> dict[str, Any]:

@@ -88,9 +88,9 @@ class ReliabilityBand(FrameMixin):
             rows = np.flatnonzero(inside)
             for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1) if rows.size else ():
                 i, j = int(run[0]), int(run[-1])
-                # a line from one point to the next crosses the diagonal at one place at most
-                start = x[i] if i == 0 else _zero(x, gap, i - 1)
-                stop = x[j] if j == x.shape[0] - 1 else _zero(x, gap, j)
+                # a line from one point to the next, if any, crosses the diagonal at one place at most
+                start = x[i] if i == 0 or np.isnan(gap[i - 1]) else _zero(x, gap, i - 1)
+                stop = x[j] if j == x.shape[0] - 1 or np.isnan(gap[j + 1]) else _zero(x, gap, j)
                 found.append(Departure(float(start), float(stop), side))
         return tuple(sorted(found))
 
@@ -131,20 +131,6 @@ def _zero(x: Array, gap: Array, i: int) -> float:
     """Return where the line from (x[i], gap[i]) to the next point is zero."""
     fraction = gap[i] / (gap[i] - gap[i + 1])
     return float(x[i] + fraction * (x[i + 1] - x[i]))
-
-
-def wilson_interval(frequency: Array, size: Array, confidence: float) -> tuple[Array, Array]:
-    """Return Wilson's score interval of a proportion observed in (effectively) ``size`` trials.
-
-    It solves ``(f - q)^2 = z^2 q (1 - q) / size`` for q, so unlike a bootstrap interval it has positive width
-    where no event, or only events, were observed.
-    """
-    z2 = float(ndtri(0.5 + confidence / 2)) ** 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shrunk = 1.0 / (1.0 + z2 / size)
-        centre = shrunk * (frequency + z2 / (2.0 * size))
-        half = shrunk * np.sqrt(z2 * (frequency * (1.0 - frequency) / size + z2 / (4.0 * size**2)))
-    return np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
 
 
 def equivalent_trials(prob: Array, curves: Array, confidence: float) -> Array:

@@ -31,16 +31,20 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.metrics import ScoreDecomposition
 from sklearn_calib.metrics._decomposition import decompose
+from sklearn_calib.metrics._smooth import smooth_result
 from sklearn_calib.plot._bands import ReliabilityBand, equivalent_trials, pointwise_band
 from sklearn_calib.plot._monotone_band import monotone_band, squared_weights
 from sklearn_calib.plot._simulated import SimulatedOutcomes
-from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, moved, shown_range
+from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, shown_range
 
 # Number of bins of the histogram of the predictions.
 _HISTOGRAM = 50
 # Maximum number of points of the isotonic band.
 _POINTS = 400
 _TINY = 1e-12
+# Single predictions are shown as points if the fewest that hold _MOST of the samples are at most _FEW, or so
+# far apart on average, as a fraction of the axis. A point needs so many samples, if any value has as many.
+_MOST, _FEW, _APART, _ENOUGH = 0.9, 6, 1.0 / 15, 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +53,12 @@ class ReliabilityCurve(FrameMixin):
 
     Attributes
     ----------
-    kind : {"smooth", "binned", "isotonic"}
-        How the curve is estimated.
+    kind : {"smooth", "points", "binned", "isotonic"}
+        How the curve is estimated; "points" are those of single predictions, where these take few values.
     predicted : ndarray of shape (m,)
         Predicted probabilities, non-decreasing.
     observed : ndarray of shape (m,)
-        Event frequency at each prediction; NaN where there are too few samples to estimate it.
+        Event frequency at each prediction; NaN between those that are not joined.
     band : ReliabilityBand or None
         Band of the curve.
     edges : ndarray of shape (b + 1,)
@@ -69,9 +73,9 @@ class ReliabilityCurve(FrameMixin):
     n_samples : float
         Number of samples.
     scale : {"probability", "logit"}
-        Axis on which the diagram is drawn, and on which a smooth curve is smoothed.
-    bandwidth : float or None
-        Bandwidth of a smooth curve, in log-odds if it is smoothed there.
+        Axis on which the diagram is drawn.
+    n_elsewhere : float
+        Weight of predictions in the range shown that have too few samples for a point of their own.
     decomposition : ScoreDecomposition or None
         Decomposition of the Brier score, for the isotonic curve.
     weights : {"sampling", "frequency", "case-control"} or None
@@ -96,7 +100,7 @@ class ReliabilityCurve(FrameMixin):
     error: float
     n_samples: float
     scale: str = "probability"
-    bandwidth: float | None = None
+    n_elsewhere: float = 0.0
     decomposition: ScoreDecomposition | None = None
     weights: str | None = None
     n_effective: float | None = None
@@ -113,38 +117,35 @@ class ReliabilityCurve(FrameMixin):
         return text
 
     @property
+    def _title(self) -> str:
+        return "reliability points" if self.kind == "points" else f"{self.kind} reliability curve"
+
+    @property
     def _size(self) -> str:
         words = weight_words(self)
         return f"{self.n_samples:g}" + (f"; {words}" if words else "")
 
     def __str__(self) -> str:
-        return f"{self.kind} reliability curve: {self.label} (n = {self._size})"
+        return f"{self._title}: {self.label} (n = {self._size})"
 
     def _repr_html_(self) -> str:
-        return result_html(f"{self.kind} reliability curve", [("error", self.label), ("n", self._size)])
+        return result_html(self._title, [("error", self.label), ("n", self._size)])
 
 
 class BinnedCurve:
     """Event frequency against mean prediction in each occupied bin, effectively of ``size`` samples.
 
-    ``bin_of`` is the bin of each distinct prediction; ``unweighted`` are the samples without class weights.
+    ``bin_of`` is the bin of each distinct prediction, by default one for each.
     """
 
-    error_name = "ECE"
-    # points of the curve are the frequencies themselves
-    shift, in_log_odds = 0.0, False
-
-    def __init__(
-        self,
-        sample: BinarySample,
-        grouped: GroupedOutcomes,
-        unweighted: GroupedOutcomes,
-        bins: NDArray[np.int64],
-    ) -> None:
-        self.sample, self.bin_of = sample, np.unique(bins, return_inverse=True)[1]
+    def __init__(self, sample: BinarySample, bins: NDArray[np.int64] | None = None) -> None:
+        self.sample, grouped, unweighted = sample, group_sample(sample), _unweighted(sample)
+        single = np.arange(grouped.prob.shape[0])
+        self.bin_of = single if bins is None else np.unique(bins, return_inverse=True)[1]
         mass = self._sums(grouped.weight)
-        self.predicted = self._sums(grouped.weight * grouped.prob) / mass
-        self.frequency = self.observed = self._sums(grouped.positives) / mass
+        means = self._sums(grouped.weight * grouped.prob) / mass
+        self.predicted = grouped.prob if bins is None else means
+        self.observed = self._sums(grouped.positives) / mass
         self.error = float((mass * np.abs(self.observed - self.predicted)).sum() / mass.sum())
         # Kish (1965); the number of samples without sampling weights
         number = self._sums(unweighted.weight)
@@ -157,22 +158,16 @@ class BinnedCurve:
         """Return the points of the curves of r simulated samples, and the curves, (points, r)."""
         starts = group_starts(outcomes.part)
         events, mass = (np.add.reduceat(sums, starts, axis=0) for sums in (positives, weight))
-        return self.predicted, events / mass
-
-    def spread(self, values: Array, outcomes: SimulatedOutcomes) -> Array:
-        """Return values at the points of the curve as values at the predictions of simulated outcomes."""
-        return values[outcomes.part]
-
-    @staticmethod
-    def limits(frequency: Array, size: Array, confidence: float) -> tuple[Array, Array]:
-        """Return exact limits of event probabilities."""
-        return clopper_pearson(frequency * size, size, 0.5 * (1.0 - confidence))
+        # a bootstrap sample can be without samples of a single prediction
+        return self.predicted, np.where(
+            mass > 0, events / np.maximum(mass, _TINY), self.observed[:, np.newaxis]
+        )
 
 
 class IsotonicCurve:
     """The isotonic fit, constant within blocks and joined by lines, with the decomposition of the score."""
 
-    error_name, bin_of = "MCB", None
+    bin_of = None
 
     def __init__(self, sample: BinarySample, grouped: GroupedOutcomes) -> None:
         self.sample, fit = sample, fit_isotonic(grouped)
@@ -181,7 +176,6 @@ class IsotonicCurve:
         self.predicted = np.stack((fit.lower, fit.upper), axis=1).ravel()[keep]
         self.observed = np.repeat(fit.value, 2)[keep]
         self.decomposition = decompose(grouped, "brier")
-        self.error = self.decomposition.miscalibration
 
     def curves(self, outcomes: SimulatedOutcomes, weight: Array, positives: Array) -> tuple[Array, Array]:
         """Return at most 400 predictions, and the curves of r simulated samples there, (points, r)."""
@@ -230,45 +224,59 @@ def reliability_curve(
             f"band='bootstrap' is for curve='smooth', got curve={curve!r}. Pass band='confidence', which is "
             "exact for this curve."
         )
-    grouped, class_weights = group_sample(sample), sample.class_weights
-    unweighted = grouped
-    if class_weights is not None:
-        unweighted = group_sample(replace(as_sampled(sample), p=sample.p))
+    grouped = group_sample(sample)
     shown = shown or shown_range(grouped.prob, grouped.weight)
+    # what is drawn: the curve, or points, and points beside the curve
     estimate: SmoothCurve | BinnedCurve | IsotonicCurve
+    beside: BinnedCurve | None = None
+    error_name, error, elsewhere = "smECE" if scale == "probability" else "logit smECE", None, 0.0
     if curve == "smooth":
-        estimate = SmoothCurve(sample, scale, shown)
+        error, number = smooth_result(sample, "auto", scale).value, _numbers(grouped)
+        own = number >= min(_ENOUGH, float(number.max()))
+        certain = own & ((grouped.prob == 0.0) | (grouped.prob == 1.0))
+        if _are_points(grouped, number, shown):
+            curve, elsewhere = "points", float(grouped.weight[~own].sum())
+            estimate = BinnedCurve(_at(sample, grouped.prob[own]))
+        else:
+            estimate = SmoothCurve(sample, grouped, shown)
+            if certain.any() and scale == "probability":
+                beside = BinnedCurve(_at(sample, grouped.prob[certain]))
     elif curve == "binned":
-        estimate = BinnedCurve(sample, grouped, unweighted, _bins(grouped, bins, strategy, scale, shown))
+        estimate = BinnedCurve(sample, _bins(grouped, bins, strategy, scale, shown))
+        error_name, error = "ECE", estimate.error
     else:
         estimate = IsotonicCurve(sample, grouped)
+        error_name, error = "MCB", estimate.decomposition.miscalibration
     limits, generator = None, check_generator(random_state)
     if exact:
-        limits = monotone_band(unweighted, confidence, str(band))
-        if class_weights is not None:
-            lower, upper = (_transformed(each, 1.0 / class_weights) for each in (limits.lower, limits.upper))
+        limits = monotone_band(_unweighted(sample), confidence, str(band))
+        if sample.class_weights is not None:
+            back = 1.0 / sample.class_weights
+            lower, upper = (_transformed(each, back) for each in (limits.lower, limits.upper))
             limits = replace(limits, lower=lower, upper=upper)
-    elif band == "confidence" and not isinstance(estimate, IsotonicCurve):
-        limits = _confidence_band(estimate, sample, confidence, n_resamples, generator)
     elif band is not None:
-        outcomes = SimulatedOutcomes(group_sample(estimate.sample), DISTINCT, estimate.bin_of)
-        draw = outcomes.resample if band == "bootstrap" else outcomes.simulate
-        points, curves = _simulated_curves(estimate, outcomes, draw(n_resamples, generator))
-        limits = pointwise_band(band, confidence, points, curves, isinstance(estimate, BinnedCurve))
-    axis = UnitAxis(sample, scale, shown, 1e-6)
+        limits = _band(estimate, band, confidence, n_resamples, generator)
+    predicted, observed = estimate.predicted, estimate.observed
+    if beside is not None:
+        predicted, observed = _beside((predicted, observed), (beside.predicted, beside.observed))
+        if limits is not None and not exact:
+            bars = _band(beside, str(band), confidence, n_resamples, generator)
+            rows = _beside(*((each.predicted, each.lower, each.upper) for each in (limits, bars)))
+            limits = ReliabilityBand(limits.kind, confidence, *rows)
+    axis = UnitAxis(sample, scale, shown)
     place = uniform_bins(axis.locate(axis.sample.p), _HISTOGRAM)
     return ReliabilityCurve(
         curve,
-        estimate.predicted,
-        estimate.observed,
+        predicted,
+        observed,
         limits,
         axis.probability(np.linspace(0.0, 1.0, _HISTOGRAM + 1)),
         np.bincount(place, weights=axis.sample.w, minlength=_HISTOGRAM).astype(np.float64),
-        estimate.error_name,
-        estimate.error,
+        error_name,
+        error,
         sample.total,
         scale,
-        estimate.bandwidth if isinstance(estimate, SmoothCurve) else None,
+        elsewhere,
         estimate.decomposition if isinstance(estimate, IsotonicCurve) else None,
         **weighting(sample),
     )
@@ -287,37 +295,88 @@ def _bins(
     return quantile_bins(grouped.weight * np.maximum(rare, _TINY), bins)
 
 
-def _confidence_band(
-    curve: SmoothCurve | BinnedCurve,
-    sample: BinarySample,
+def _unweighted(sample: BinarySample) -> GroupedOutcomes:
+    """Return the outcomes without weights by class."""
+    if sample.class_weights is None:
+        return group_sample(sample)
+    return group_sample(replace(as_sampled(sample), p=sample.p))
+
+
+def _numbers(grouped: GroupedOutcomes) -> Array:
+    """Return the number of samples at each prediction."""
+    design = grouped.design
+    return grouped.weight if design is None else np.bincount(design.group, design.count).astype(np.float64)
+
+
+def _at(sample: BinarySample, prob: Array) -> BinarySample:
+    """Return the samples with one of these predictions."""
+    return sample.take(np.isin(sample.p, prob))
+
+
+def _are_points(grouped: GroupedOutcomes, number: Array, shown: tuple[float, float]) -> bool:
+    """Return whether predictions take so few values that a curve between them would be invented."""
+    order = np.argsort(-grouped.weight, kind="stable")
+    enough = _MOST * (1.0 - _TINY) * grouped.total
+    main = order[: int(np.searchsorted(np.cumsum(grouped.weight[order]), enough)) + 1]
+    apart = float(np.ptp(grouped.prob[main])) >= _APART * (main.shape[0] - 1) * (shown[1] - shown[0])
+    return main.shape[0] <= _FEW or (apart and float(number[main].mean()) >= _ENOUGH)
+
+
+def _beside(curve: tuple[Array, ...], points: tuple[Array, ...]) -> Array:
+    """Return the rows of a curve, the first of which are predictions, and of points at 0 and 1 beside it."""
+    rows = np.array(curve)
+    for point in np.array(points).T[:, :, np.newaxis]:
+        end = 0 if point[0] == 0.0 else -1
+        between = np.full_like(point, np.nan)
+        between[0] = 0.5 * (point[0] + rows[0, end])
+        rows = np.concatenate((point, between, rows) if end == 0 else (rows, between, point), axis=1)
+    return rows
+
+
+def _band(
+    curve: SmoothCurve | BinnedCurve | IsotonicCurve,
+    kind: str,
     confidence: float,
     n_resamples: int,
     generator: np.random.Generator,
 ) -> ReliabilityBand:
-    """Return limits of the event frequencies, moved to the curve.
+    """Return the pointwise band of a curve."""
+    if isinstance(curve, SmoothCurve):
+        return curve.band(kind, confidence, n_resamples, generator)
+    if kind == "confidence" and isinstance(curve, BinnedCurve):
+        return _exact_intervals(curve, confidence, n_resamples, generator)
+    outcomes = SimulatedOutcomes(group_sample(curve.sample), DISTINCT, curve.bin_of)
+    draw = outcomes.resample if kind == "bootstrap" else outcomes.simulate
+    points, curves = _simulated_curves(curve, outcomes, draw(n_resamples, generator))
+    return pointwise_band(kind, confidence, points, curves, isinstance(curve, BinnedCurve))
+
+
+def _exact_intervals(
+    curve: BinnedCurve, confidence: float, n_resamples: int, generator: np.random.Generator
+) -> ReliabilityBand:
+    """Return limits of the event frequencies.
 
     Class weights transform probabilities: limits are those of the samples without weights, transformed.
     """
-    class_weights, size = sample.class_weights, curve.size
+    sample, class_weights, size = curve.sample, curve.sample.class_weights, curve.size
     if sample.clusters is not None:
         # with two more events and two more non-events, so that points with only one outcome vary, too
-        truth, mean = ((x * size + 2.0) / (size + 4.0) for x in (curve.observed, curve.frequency))
-        outcomes = SimulatedOutcomes(group_sample(curve.sample), DISTINCT, curve.bin_of)
-        outcomes.set_truth(curve.spread(truth, outcomes))
+        truth = (curve.observed * size + 2.0) / (size + 4.0)
+        outcomes = SimulatedOutcomes(group_sample(sample), DISTINCT, curve.bin_of)
+        outcomes.set_truth(truth[outcomes.part])
         curves = _simulated_curves(curve, outcomes, outcomes.simulate(n_resamples, generator))[1]
-        frequencies = _transformed(moved(curves.T, -curve.shift, curve.in_log_odds).T, class_weights)
-        size = np.minimum(size, equivalent_trials(_transformed(mean, class_weights), frequencies, confidence))
+        truth, curves = (_transformed(each, class_weights) for each in (truth, curves))
+        size = np.minimum(size, equivalent_trials(truth, curves, confidence))
+    events = size * _transformed(curve.observed, class_weights)
     back = None if class_weights is None else 1.0 / class_weights
     lower, upper = (
-        np.clip(moved(_transformed(limit, back), curve.shift, curve.in_log_odds), 0.0, 1.0)
-        for limit in curve.limits(_transformed(curve.frequency, class_weights), size, confidence)
+        _transformed(limit, back) for limit in clopper_pearson(events, size, 0.5 * (1.0 - confidence))
     )
-    bars = isinstance(curve, BinnedCurve)
-    return ReliabilityBand("confidence", confidence, curve.predicted, lower, upper, bars)
+    return ReliabilityBand("confidence", confidence, curve.predicted, lower, upper, bars=True)
 
 
 def _simulated_curves(
-    curve: SmoothCurve | BinnedCurve | IsotonicCurve,
+    curve: BinnedCurve | IsotonicCurve,
     outcomes: SimulatedOutcomes,
     samples: Iterator[tuple[Array, Array]],
 ) -> tuple[Array, Array]:

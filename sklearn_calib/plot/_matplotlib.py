@@ -107,7 +107,8 @@ def draw_curve(
     color, dashes = next_style(ax, gid)
     line = {"color": color, "linestyle": dashes, "linewidth": 2.0, "zorder": 4, "label": label, "gid": gid}
     if len(x) == 1:
-        line["marker"] = "o"
+        # whole on the edge of the axes, too
+        line |= {"marker": "o", "clip_on": False}
     (drawn,) = ax.plot(x, y, **line | style | line_params)
     return drawn
 

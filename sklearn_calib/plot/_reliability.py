@@ -17,7 +17,7 @@ from sklearn_calib._compat import safe_indexing
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text
-from sklearn_calib._typing import Weights
+from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import (
     BinarySample,
     as_array,
@@ -113,32 +113,30 @@ class ReliabilityDisplay(DisplayMixin):
 
     Notes
     -----
-    The smooth curve is a kernel regression of residuals, t + sum K (y - p) / sum K, clipped to [0, 1], with a
-    Gaussian reflected at the ends of the axis; on logit axes and for rare events, in log-odds and without
-    reflection, expit(logit(t) + logit(sum K y / sum K) - logit(sum K p / sum K)). Its bandwidth is at most
-    Silverman's rule, 1.06 sd(p) m^(-1/5) [1]_, m twice the number of samples with the rarer outcome. The
-    number in the legend is smooth ECE at its own bandwidth. "isotonic" (CORP [2]_) decomposes the Brier score
-    into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency
-    against the mean prediction in bins.
+    The smooth curve is logit P(y = 1 | p) = logit p + a(p). Lines a are free; changes of slope are penalized
+    at twelve strengths, whose fits are averaged by their marginal likelihood. Where predictions take few
+    values, points with exact intervals are drawn instead, also for many predictions of exactly 0 or 1 beside
+    a curve. The number in the legend is smooth ECE. "isotonic" (CORP [1]_) decomposes the Brier score into
+    MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency against
+    the mean prediction in bins.
 
-    "confidence" bands are pointwise: Wilson's score interval [3]_ of the event frequency of the kernel's
-    window, moved to the curve; exact Clopper-Pearson intervals for bins; and for "isotonic" exact bounds,
-    valid if event probabilities are non-decreasing in the prediction. "consistency" shows pointwise quantiles
-    of the curves of labels simulated from the predictions. "simultaneous" bounds the whole curve of event
-    probabilities, assuming that it is non-decreasing [4]_: where the diagonal leaves the band, perfect
+    "confidence" bands are pointwise: for the smooth curve from the posterior variance of a, assuming a curve
+    without jumps; exact Clopper-Pearson intervals for points and bins; and for "isotonic" exact bounds, valid
+    if event probabilities are non-decreasing in the prediction. "consistency" shows pointwise quantiles of
+    the curves of labels simulated from the predictions. "simultaneous" bounds the whole curve of event
+    probabilities, assuming that it is non-decreasing [2]_: where the diagonal leaves the band, perfect
     calibration is rejected, and where the limits cross, there is evidence that the curve decreases.
     "bootstrap" shows how much the smooth curve varies; it is not a confidence band for event probabilities.
 
     One in 2000 predictions at each end does not determine the axes; the legend says how many are not shown.
-    docs/plots.md has the details of bandwidths, axes and bands, and explains what weights change.
+    docs/plots.md has the details of curves, axes and bands, where bands do not cover, and what weights
+    change.
 
     References
     ----------
-    .. [1] B. W. Silverman (1986). Density Estimation for Statistics and Data Analysis. Chapman and Hall.
-    .. [2] T. Dimitriadis, T. Gneiting and A. I. Jordan (2021). Stable reliability diagrams for probabilistic
+    .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan (2021). Stable reliability diagrams for probabilistic
        classifiers. PNAS 118. arXiv:2008.03033
-    .. [3] E. B. Wilson (1927). Probable inference, the law of succession, and statistical inference. JASA 22.
-    .. [4] T. Dimitriadis, L. Duembgen, A. Henzi, M. Puke and J. Ziegel (2023). Honest calibration assessment
+    .. [2] T. Dimitriadis, L. Duembgen, A. Henzi, M. Puke and J. Ziegel (2023). Honest calibration assessment
        for binary outcome predictions. Biometrika 110. arXiv:2203.04065
 
     Examples
@@ -204,8 +202,8 @@ class ReliabilityDisplay(DisplayMixin):
         ----------
         %(binary_sample)s
         curve : {"smooth", "binned", "isotonic"}, default="smooth"
-            Kernel regression; frequencies in bins; or isotonic regression (CORP) with the decomposition of
-            the Brier score. See the notes of the class.
+            Penalized shift of log-odds, or points where predictions take few values; frequencies in bins; or
+            isotonic regression (CORP) with the decomposition of the Brier score. See the notes of the class.
         n_bins : int or array-like of edges, default=15
             Number of bins of ``curve="binned"``, or their edges, which increase from 0 to 1.
         strategy : {"auto", "uniform", "quantile"}, default="auto"
@@ -218,8 +216,8 @@ class ReliabilityDisplay(DisplayMixin):
         confidence : float, default=0.95
             Confidence level of the band.
         scale : {"probability", "logit"}, default="probability"
-            Scale of both axes. "logit" suits rare events: smoothing takes place in log-odds, and the error of
-            a smooth curve is smooth ECE on the logit scale. Predictions of exactly 0 or 1 are not drawn.
+            Scale of both axes. "logit" suits rare events; the error of a smooth curve is then smooth ECE
+            on the logit scale. Predictions of exactly 0 or 1 are not drawn.
         annotate : bool, default=False
             Whether to write slope, intercept and observed/expected ratio with their intervals, those of
             :func:`~sklearn_calib.metrics.calibration_summary`, the AUC (c-statistic) and the Brier score into
@@ -345,13 +343,19 @@ class ReliabilityDisplay(DisplayMixin):
         label = self._named(curve.label.replace(", DSC", "\nDSC"), name)
         hidden = curve.n_samples - curve.counts.sum()
         where = "of 0 or 1" if curve.scale == "logit" else beyond(*curve.edges[[0, -1]].tolist())
-        label += hidden_note(hidden, curve.n_samples, where, curve.n_effective is None)
+        for weight, place in ((hidden, where), (curve.n_elsewhere, "between the points")):
+            label += hidden_note(weight, curve.n_samples, place, curve.n_effective is None)
         diagonal = unless_drawn(ax, _DIAGONAL)
         if diagonal == _DIAGONAL:
             # on a logit axis the line from corner to corner is the diagonal, however far these are
             ends = [_NEVER_SHOWN, 1.0 - _NEVER_SHOWN] if curve.scale == "logit" else [0.0, 1.0]
             ax.plot(ends, ends, color=GREY, linestyle=":", linewidth=1.5, label=diagonal, zorder=1)
-        style = {"linewidth": 1.2, "marker": "o", "markersize": 5} if curve.kind == "binned" else {}
+        points, alone = curve.kind in ("binned", "points"), _alone(curve.observed)
+        style: dict[str, Any] = {"marker": "o", "markersize": 5} if points or alone else {}
+        if points:
+            style["linewidth"] = 1.2 if curve.kind == "binned" else 0.0
+        elif alone:
+            style["markevery"] = alone
         self.line_ = draw_curve(ax, _CURVE, curve.predicted, curve.observed, label, line_params, **style)
         drawn = [*_drawn_curves(ax), _DrawnCurve(self.line_, curve, self.annotation, show_histogram)]
         setattr(ax, _DRAWN, drawn)
@@ -392,7 +396,7 @@ def _statistics(sample: BinarySample, confidence: float) -> str:
         "observed/expected": summary.observed_over_expected,
     }
     lines = [
-        f"{name} {fit.estimate:.2f} [{fit.lower:.2f}, {fit.upper:.2f}]"
+        f"{name} {fit.estimate:z.2f} [{fit.lower:z.2f}, {fit.upper:z.2f}]"
         if np.isfinite(fit.estimate)
         else f"{name} {fit}"
         for name, fit in fits.items()
@@ -437,12 +441,17 @@ def _set_limits(ax: Axes, drawn: list[_DrawnCurve]) -> None:
         ax.set(xscale="logit", yscale="logit")
     scale = ax.xaxis.get_transform()
     left, right = set_range(ax, _CURVE, *scale.transform(curve.edges[[0, -1]]).tolist())
-    x, y = np.concatenate([np.asarray(line.get_xydata()) for line in curves_of(ax, _CURVE)]).T
+    paths = [np.asarray(line.get_xydata()) for line in curves_of(ax, _CURVE)]
+    bands = [each.curve.band for each in drawn if each.curve.kind == "points" and each.curve.band is not None]
+    paths += [np.column_stack((band.predicted, y)) for band in bands for y in (band.lower, band.upper)]
+    x, y = np.concatenate(paths).T
     if curve.scale == "logit":
         # 0 and 1 are at infinity
         y = np.clip(np.where((y > 0.0) & (y < 1.0), y, np.nan), expit(-FAR), expit(FAR))
     x, y = scale.transform(x), scale.transform(y)
-    y = y[(x >= left) & (x <= right) & np.isfinite(y)]
+    # up to the rounding of the ends
+    pad = MARGIN * (right - left)
+    y = y[(x >= left - pad) & (x <= right + pad) & np.isfinite(y)]
     low, high = min([left, *y]), max([right, *y])
     # both axes are equal unless the curve would be a sliver
     if high - low <= _STEEPEST * (right - left):
@@ -463,6 +472,12 @@ def _histogram_of(ax: Axes) -> Any:
     return next((child for child in ax.child_axes if child.get_gid() == _HISTOGRAM), None)
 
 
+def _alone(values: Array) -> list[int]:
+    """Return which values have no neighbours, so that no line goes through them."""
+    known = np.concatenate(([False], np.isfinite(values), [False]))
+    return np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:]).tolist()
+
+
 def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
     """Draw the limits: an area, or bars if they hold only at the points."""
     label = band.label
@@ -473,9 +488,13 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
     if ax.get_xscale() == "logit":
         x, low, high = (np.clip(values, _NEVER_SHOWN, 1.0 - _NEVER_SHOWN) for values in (x, low, high))
     consistency = band.kind == "consistency"
-    if band.bars:
+    alone = list(range(x.shape[0])) if band.bars else _alone(low)
+    if alone:
         style: dict[str, Any] = {"alpha": 0.3, "linewidth": 7.0} if consistency else {"linewidth": 1.4}
-        return ax.vlines(x, low, high, color=color, zorder=1.8, label=label, **style)
+        style |= {"color": color, "zorder": 1.8, "label": label if band.bars else None}
+        bars = ax.vlines(x[alone], low[alone], high[alone], **style)
+        if band.bars:
+            return bars
     if band.kind in ("consistency", "simultaneous"):
         # the edge distinguishes them from a band around a curve
         dashes: Any = (0, (2, 2)) if consistency else "-"

@@ -188,9 +188,11 @@ class RiskCoverageDisplay(DisplayMixin):
             trials = coverage * curve.n_samples
             lower, upper = clopper_pearson(risk * trials, trials, 0.5 * alpha)
             text = unless_drawn(ax, f"{100 * (1.0 - alpha):g}% confidence band (at each coverage)")
-            self.band_ = ax.fill_between(
-                coverage, lower, upper, color=self.line_.get_color(), alpha=0.2, linewidth=0, label=text
-            )
+            style: dict[str, Any] = {"color": self.line_.get_color(), "label": text}
+            if coverage.shape[0] == 1:
+                self.band_ = ax.vlines(coverage, lower, upper, linewidth=1.4, clip_on=False, **style)
+            else:
+                self.band_ = ax.fill_between(coverage, lower, upper, alpha=0.2, linewidth=0, **style)
         if x > 0:
             label = f"confidence at least {threshold:.3g}: coverage {100 * x:.0f}%, risk {number_text(y, 3)}"
             self.point_ = draw_marks(ax, x, y, self.line_.get_color(), marker="D", label=label)
@@ -199,6 +201,8 @@ class RiskCoverageDisplay(DisplayMixin):
         ax.set_ylabel("Risk among the accepted")
         # the band of the few most confident samples would make the rest flat
         shown = [np.asarray(line.get_xydata()) for line in ax.lines if line.get_gid() == _CURVE]
+        if self.band_ is not None and coverage.shape[0] == 1:
+            shown.append(np.column_stack((coverage, upper)))
         highest = max(float(at[at[:, 0] >= _LEAST_SHOWN, 1].max()) for at in shown)
         ax.set_ylim(0.0, 1.15 * highest or 0.01)
         if show_legend:

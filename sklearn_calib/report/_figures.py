@@ -121,8 +121,8 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
         (
             "Calibration curve",
             f"Observed {'accuracy' if sure else 'event frequency'} by prediction. A perfectly calibrated "
-            "model lies on the dotted diagonal; below it the model overpredicts. Shaded: "
-            f"{level_text(report)} pointwise confidence band.",
+            "model lies on the dotted diagonal; below it the model overpredicts. Shaded, "
+            f"or bars at single predictions: {level_text(report)} pointwise confidence limits.",
             reliability,
         ),
         (

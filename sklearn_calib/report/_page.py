@@ -106,10 +106,10 @@ def _tiles(report: ReportNumbers) -> list[tuple[str, str]]:
     for key, name in (("observed_over_expected", "observed / expected"), ("slope", "calibration slope")):
         line = report.metric(key)
         if np.isfinite(line.estimate):
-            ends = f"{line.lower:.2f} to {line.upper:.2f}"
+            ends = f"{line.lower:z.2f} to {line.upper:z.2f}"
             tiles.append(
                 (
-                    f"{line.estimate:.2f}",
+                    f"{line.estimate:z.2f}",
                     f"{name}{of}; {words.level_text(report)} interval {ends}, 1 is ideal",
                 )
             )

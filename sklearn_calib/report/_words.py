@@ -293,9 +293,9 @@ def _hints(report: ReportNumbers) -> list[str]:
     for name, ideal in (("intercept", 0.0), ("slope", 1.0)):
         found = getattr(report.summary, name)
         if found.upper < ideal or found.lower > ideal:
-            ends = f"{found.lower:.2f} to {found.upper:.2f}"
+            ends = f"{found.lower:z.2f} to {found.upper:z.2f}"
             hints.append(
-                f"the calibration {name} {found.estimate:.2f} ({level_text(report)} interval {ends})"
+                f"the calibration {name} {found.estimate:z.2f} ({level_text(report)} interval {ends})"
             )
     outside = [line for line in report.metrics if line.exceeds]
     if outside and not hints:
@@ -371,8 +371,8 @@ def _kinds(report: ReportNumbers) -> list[str]:
     }.get(_slope_kind(report))
     if kind:
         kinds.append(
-            f"{kind}; calibration slope {slope.estimate:.2f} ({level_text(report)} confidence interval "
-            f"{slope.lower:.2f} to {slope.upper:.2f}), 1 is ideal."
+            f"{kind}; calibration slope {slope.estimate:z.2f} ({level_text(report)} confidence interval "
+            f"{slope.lower:z.2f} to {slope.upper:z.2f}), 1 is ideal."
         )
     p = pvalue_words(report.residual_pvalue)
     if report.is_significant(report.residual_pvalue):

@@ -5,23 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.special import expit, logit
-from scipy.stats import binomtest
+from scipy.stats import beta, binomtest, norm
 from sklearn.isotonic import IsotonicRegression
 
 from sklearn_calib._core._proportion import clopper_pearson
-from sklearn_calib._validation import BinarySample, check_binary
-from sklearn_calib.metrics import expected_calibration_error, score_decomposition, smooth_ece_result
-from sklearn_calib.plot._bands import wilson_interval
+from sklearn_calib._validation import check_binary
+from sklearn_calib.metrics import expected_calibration_error, score_decomposition, smooth_ece
 from sklearn_calib.plot._curve import reliability_curve
-from sklearn_calib.plot._smooth_curve import KernelWindow
-from tests._samples import simulated
-
-
-def _local_size(t, p, w, s):
-    sample = BinarySample(np.zeros(p.shape[0], dtype=int), p, w, sampling=w is not None)
-    window = KernelWindow(t, p, sample, s, reflect=True)
-    return window.local_size(window.x)
 
 
 def sample_of(n=300, seed=0, weights=None):
@@ -29,36 +21,6 @@ def sample_of(n=300, seed=0, weights=None):
     p = np.round(rng.beta(0.6, 0.6, n), 2)
     y = (rng.random(n) < p**1.4).astype(int)
     return check_binary(y, p, weights if weights is None else weights(rng, n), weights="sampling")
-
-
-def folded_gaussian(t, x, s):
-    """Density at t of x + s * noise folded into [0, 1], image by image."""
-    total = 0.0
-    for period in range(-12, 13):
-        for image in (2 * period + x, 2 * period - x):
-            total += math.exp(-0.5 * ((t - image) / s) ** 2) / (s * math.sqrt(2 * math.pi))
-    return total
-
-
-def plain_local_size(t, p, w, s):
-    first = second = mean = variance = 0.0
-    for i in range(len(p)):
-        k = folded_gaussian(t, p[i], s)
-        first += w[i] * k
-        second += w[i] ** 2 * k**2
-        mean += w[i] * k * p[i]
-        variance += w[i] ** 2 * k**2 * p[i] * (1 - p[i])
-    mean /= first
-    return first**2 / second * min(mean * (1 - mean) * second / variance, 1.0)
-
-
-@pytest.mark.parametrize(("events", "trials"), [(0, 7), (3, 10), (10, 10), (50, 400)])
-@pytest.mark.parametrize("confidence", [0.5, 0.95])
-def test_wilson_interval_is_scipys(events, trials, confidence):
-    expected = binomtest(events, trials).proportion_ci(confidence, method="wilson")
-    lower, upper = wilson_interval(np.array([events / trials]), np.array([trials]), confidence)
-    assert lower[0] == pytest.approx(expected.low, abs=1e-12)
-    assert upper[0] == pytest.approx(expected.high, abs=1e-12)
 
 
 @pytest.mark.parametrize(("events", "trials"), [(0, 7), (3, 10), (10, 10), (50, 400), (1, 1)])
@@ -70,54 +32,213 @@ def test_clopper_pearson_is_scipys(events, trials, confidence):
     assert upper[0] == pytest.approx(expected.high, abs=1e-10)
 
 
-@pytest.mark.parametrize("s", [0.03, 0.3, 2.0])
-def test_local_size_against_double_loop(s):
-    rng = np.random.default_rng(3)
-    p = np.concatenate((rng.random(25), [0.0, 0.0, 1.0, 0.5, 0.5]))
-    w = rng.exponential(size=p.shape[0])
-    t = np.array([0.0, 0.013, 0.5, 0.77, 1.0])
-    expected = [plain_local_size(u, p, w, s) for u in t]
-    np.testing.assert_allclose(_local_size(t, p, w, s), expected, rtol=1e-9)
-    expected = [plain_local_size(u, p, np.ones_like(p), s) for u in t]
-    np.testing.assert_allclose(_local_size(t, p, None, s), expected, rtol=1e-9)
+def plain_shift(u, size, events):
+    """The shift in bins and its standard deviation: a generic optimiser for each of the twelve strengths."""
+    m = len(u)
+    centre = (size * u).sum() / size.sum()
+    unit = min(1.0, math.sqrt((size * (u - centre) ** 2).sum() / size.sum()))
+    line = np.column_stack((np.ones(m), (u - centre) / unit))
 
+    def loss(eta, n, s):
+        return (n * np.logaddexp(0, eta) - s * eta).sum()
 
-def rare_events(seed, n=8000):
-    rng = np.random.default_rng(seed)
-    p = expit(-7.5 + 1.8 * rng.standard_normal(n))
-    return (rng.random(n) < p).astype(int), p
+    def information(eta, n):
+        return n * expit(eta) * expit(-eta)
 
+    def penalised_line(b):
+        eta = u + line @ b
+        hessian = line.T @ (information(eta, size)[:, None] * line) + np.diag([0, 4.0])
+        return loss(eta, size, events) + 2.0 * b[1] ** 2 - 0.5 * np.linalg.slogdet(hessian)[1], hessian
 
-@pytest.mark.parametrize("shape", ["wide", "rare"])
-def test_band_of_the_smooth_curve_against_its_definition(shape):
-    """Wilson's interval of the frequency of the window, moved to the curve; of rare events in log-odds."""
-    rng = np.random.default_rng(5)
-    p = 0.9 * rng.beta(0.3, 2.0, 400)
-    y, p = ((rng.random(400) < p).astype(int), p) if shape == "wide" else rare_events(1)
-    found = reliability_curve(check_binary(y, p))
-    low, high = np.sort(p)[-1 - int(0.0005 * p.size)] * np.array([1e-3, 1.0])
-    for j in np.flatnonzero(np.isfinite(found.observed))[::60]:
-        t = found.predicted[j]
-        if shape == "wide":
-            kernel = np.array([folded_gaussian(t, x, found.bandwidth) for x in p])
-        else:
-            place = np.log(np.clip(p, low, high) / (1 - np.clip(p, low, high)))
-            kernel = np.exp(-0.5 * ((math.log(t / (1 - t)) - place) / found.bandwidth) ** 2) * (p <= high)
-        total, squares = kernel.sum(), (kernel**2).sum()
-        frequency, mean = kernel @ y / total, kernel @ p / total
-        size = total**2 / squares
-        size *= min(mean * (1 - mean) * squares / (kernel**2 @ (p * (1 - p))), 1.0)
-        limits = [float(limit) for limit in wilson_interval(np.array(frequency), np.array(size), 0.95)]
-        if shape == "wide":
-            shift = min(max(t + frequency - mean, 0.0), 1.0) - frequency
-            expected = [min(max(limit + shift, 0.0), 1.0) for limit in limits]
-        else:
-            ratio = t / (1 - t) * (1 - mean) / mean
-            expected = [limit * ratio / (1 - limit + limit * ratio) for limit in limits]
-        width = expected[1] - expected[0]
-        np.testing.assert_allclose(
-            [found.band.lower[j], found.band.upper[j]], expected, atol=0.01 * width, err_msg=f"{t}"
+    b = minimize(lambda b: penalised_line(b)[0], np.zeros(2), tol=1e-12).x
+    weight = information(u + line @ b, size)
+    leverage = [weight[i] * line[i] @ np.linalg.solve(penalised_line(b)[1], line[i]) for i in range(m)]
+    size, events = size + leverage, events + 0.5 * np.array(leverage)
+    # the slope of the least-squares line through the shift has a prior, and so have the changes of slope
+    slope = unit * (u - u.mean()) / ((u - u.mean()) ** 2).sum()
+    change, near = np.zeros((m - 2, m)), np.median(np.diff(u))
+    for i in range(m - 2):
+        left, right = near / (u[i + 1] - u[i]), near / (u[i + 2] - u[i + 1])
+        change[i, i : i + 3] = left, -left - right, right
+    fits = []
+    for waves in np.geomspace(0.5, 24.0, 12):
+        strength = information(u, size).mean() * (m / (math.pi * waves)) ** 4
+        penalty = 4.0 * np.outer(slope, slope) + strength * change.T @ change
+        found = minimize(
+            lambda a, penalty=penalty: loss(u + a, size, events) + 0.5 * a @ penalty @ a,
+            line @ b,
+            jac=lambda a, penalty=penalty: size * expit(u + a) - events + penalty @ a,
+            hess=lambda a, penalty=penalty: np.diag(information(u + a, size)) + penalty,
+            method="trust-exact",
+            options={"gtol": 1e-9},
         )
+        hessian = np.diag(information(u + found.x, size)) + penalty
+        evidence = -found.fun + 0.5 * (m - 2) * math.log(strength) - 0.5 * np.linalg.slogdet(hessian)[1]
+        fits.append((evidence, found.x, np.diag(np.linalg.inv(hessian))))
+    evidence, shifts, variances = map(np.array, zip(*fits, strict=True))
+    share = np.exp(evidence - evidence.max()) / np.exp(evidence - evidence.max()).sum()
+    mean = share @ shifts
+    return mean, np.sqrt(share @ (variances + (shifts - mean) ** 2))
+
+
+@pytest.mark.parametrize("weights", [None, "frequency", "sampling"])
+def test_smooth_curve_against_a_plain_penalised_regression(weights):
+    rng = np.random.default_rng(0)
+    values = np.sort(np.concatenate((rng.uniform(0.02, 0.2, 8), np.linspace(0.22, 0.9, 16))))
+    p = rng.choice(values, 400)
+    y = (rng.random(400) < np.clip(p + 0.15 * np.sin(9 * p), 0, 1)).astype(int)
+    w = {None: np.ones(400), "frequency": rng.integers(1, 4, 400), "sampling": rng.exponential(size=400)}[
+        weights
+    ]
+    given = {} if weights is None else {"sample_weight": w, "weights": weights}
+    found = reliability_curve(check_binary(y, p, **given))
+    total, events = (np.array([part[p == v].sum() for v in values]) for part in (w, w * y))
+    size = total**2 / [(w[p == v] ** 2).sum() for v in values] if weights == "sampling" else total
+    shift, sd = plain_shift(logit(values), size, size * events / total)
+    t = logit(found.predicted)
+    for curve, sign in ((found.observed, 0), (found.band.lower, -1), (found.band.upper, 1)):
+        expected = expit(t + np.interp(t, logit(values), shift + sign * norm.ppf(0.975) * sd))
+        np.testing.assert_allclose(curve, expected, atol=2e-5)
+    assert found.predicted[[0, -1]] == pytest.approx(values[[0, -1]])
+    # one curve for both axes, with the smooth ECE of each
+    both = reliability_curve(check_binary(y, p, **given), scale="logit")
+    np.testing.assert_array_equal(both.observed, found.observed)
+    assert found.error == pytest.approx(smooth_ece(y, p, sample_weight=w))
+    words = {None: "", "frequency": "; frequencies"}
+    if weights in words:
+        assert str(found) == f"smooth reliability curve: {found.label} (n = {w.sum():g}{words[weights]})"
+
+
+def test_nearly_equal_predictions_have_half_an_event_more():
+    """Three events in ten: (3 + 1/2) / (10 + 1), with the variance 1 / (11 q (1 - q)) in log-odds."""
+    p = 0.5 + 1e-10 * np.arange(10)
+    found = reliability_curve(check_binary([1, 0, 0, 1, 0, 0, 1, 0, 0, 0], p))
+    q = 3.5 / 11
+    np.testing.assert_allclose(found.observed, q, atol=1e-6)
+    half = norm.ppf(0.975) / math.sqrt(11 * q * (1 - q))
+    np.testing.assert_allclose(found.band.lower, expit(logit(q) - half), atol=1e-6)
+    np.testing.assert_allclose(found.band.upper, expit(logit(q) + half), atol=1e-6)
+
+
+@pytest.mark.parametrize("noise", [1e-15, 1e-9, 1e-6])
+def test_rounding_errors_of_predictions_do_not_matter(noise):
+    rng = np.random.default_rng(0)
+    p = rng.choice(np.linspace(0.1, 0.9, 30), 900)
+    y = (rng.random(900) < p**1.5).astype(int)
+    exact, noisy = (reliability_curve(check_binary(y, x)) for x in (p, p + noise * rng.random(900)))
+    at = np.linspace(0.11, 0.89, 50)
+    for each, other in zip(exact.band.at(at), noisy.band.at(at), strict=True):
+        np.testing.assert_allclose(each, other, atol=0.003)
+
+
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_samples_with_one_outcome_have_a_curve(outcome):
+    p = np.linspace(0.05, 0.95, 100)
+    found = reliability_curve(check_binary(np.full(100, outcome), p, pos_label=1))
+    assert (np.abs(found.observed - outcome) < 0.3).mean() > 0.9
+    assert (found.band.lower < found.observed).all()
+    assert (found.observed < found.band.upper).all()
+
+
+def test_smooth_curve_of_a_case_control_sample_is_that_of_the_samples_drawn():
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.8, 3, 600)
+    y = (rng.random(600) < p**0.8).astype(int)
+    w = np.where(y == 1, 0.5, 4.0)
+    found = reliability_curve(check_binary(y, p, w, weights="sampling"))
+    drawn = p / 0.5 / (p / 0.5 + (1 - p) / 4.0)
+    plain = reliability_curve(check_binary(y, drawn))
+    assert found.weights == "case-control"
+    x, t = logit(found.predicted), logit(plain.predicted)
+    for one, other in ((found, plain), (found.band, plain.band)):
+        for name in ("observed",) if one is found else ("lower", "upper"):
+            moved = np.interp(x + np.log(8), t, logit(getattr(other, name)))
+            np.testing.assert_allclose(logit(getattr(one, name)) + np.log(8), moved, atol=0.01)
+
+
+def test_band_covers_the_truth_where_predictions_crowd():
+    rng = np.random.default_rng(0)
+    median, held = beta.median(0.7, 20), 0
+    for _ in range(40):
+        p = rng.beta(0.7, 20, 4000)
+        y = (rng.random(4000) < expit(0.6 * logit(p))).astype(int)
+        lower, upper = reliability_curve(check_binary(y, p)).band.at(median)
+        held += bool(lower <= expit(0.6 * logit(median)) <= upper)
+    assert held >= 34
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("truth", [lambda p: p**1.3, lambda p: p + 0.2 * np.sin(4 * np.pi * p) * (1 - p) * p])
+def test_band_covers_the_truth(truth):
+    t, rng, held = np.array([0.1, 0.5, 0.9]), np.random.default_rng(7), np.zeros(3)
+    for _ in range(300):
+        p = rng.beta(0.5, 0.5, 400)
+        lower, upper = reliability_curve(check_binary((rng.random(400) < truth(p)).astype(int), p)).band.at(t)
+        held += (lower <= truth(t)) & (truth(t) <= upper)
+    assert (held / 300 >= 0.91).all()
+
+
+def few_values(name, n=400):
+    rng = np.random.default_rng(1)
+    return {
+        "two": lambda: rng.choice([0.0005, 0.9995], n),
+        "near": lambda: rng.choice([0.3, 0.301], n),
+        "six": lambda: rng.choice([0.7, 0.75, 0.8, 0.85, 0.9, 0.95], n),
+        "tenths": lambda: np.append(np.round(rng.beta(2, 2, n), 1), [0.123, 0.456, 0.789]),
+        "votes": lambda: rng.binomial(5, rng.random(n)) / 5,
+        "uniform": lambda: np.round(rng.random(n), 2),
+        "narrow": lambda: np.round(rng.normal(0.3, 0.03, n), 2),
+        "twentieths": lambda: np.round(20 * rng.random(n)) / 20,
+        "many votes": lambda: rng.binomial(25, rng.random(n)) / 25,
+        "ten": lambda: np.linspace(0.05, 0.95, 10),
+    }[name]()
+
+
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+@pytest.mark.parametrize("name", ["two", "near", "six", "tenths", "votes"])
+def test_few_values_are_points_with_exact_intervals(name, scale):
+    p = few_values(name)
+    y = (np.random.default_rng(2).random(p.size) < p**1.2).astype(int)
+    found = reliability_curve(check_binary(y, p), scale=scale)
+    values = [v for v in np.unique(p) if (p == v).sum() >= 5]
+    np.testing.assert_array_equal(found.predicted, values)
+    assert found.kind == "points"
+    assert found.band.bars
+    for row, v in enumerate(values):
+        interval = binomtest(int(y[p == v].sum()), int((p == v).sum())).proportion_ci(method="exact")
+        assert found.observed[row] == pytest.approx(y[p == v].mean())
+        limits = found.band.lower[row], found.band.upper[row]
+        assert limits == pytest.approx((interval.low, interval.high), abs=1e-9)
+    assert found.n_elsewhere == p.size - np.isin(p, values).sum()
+    assert str(found).startswith("reliability points: ")
+    twice = reliability_curve(check_binary(y, p, np.full(p.size, 2), weights="frequency"))
+    repeated = reliability_curve(check_binary(np.repeat(y, 2), np.repeat(p, 2)))
+    np.testing.assert_allclose(twice.band.lower, repeated.band.lower)
+
+
+@pytest.mark.parametrize("name", ["uniform", "narrow", "twentieths", "many votes", "ten"])
+def test_many_values_are_a_curve(name):
+    p = few_values(name)
+    assert reliability_curve(check_binary(np.arange(p.size) % 2, p)).kind == "smooth"
+
+
+@pytest.mark.parametrize("band", ["confidence", "consistency", "bootstrap", "simultaneous"])
+def test_many_predictions_of_exactly_0_and_1_are_points_beside_the_curve(band):
+    rng = np.random.default_rng(0)
+    p = np.concatenate((rng.uniform(0.05, 0.95, 300), np.zeros(60), np.ones(40)))
+    y = (rng.random(400) < 0.9 * p + 0.05).astype(int)
+    found = reliability_curve(check_binary(y, p), band=band, n_resamples=99)
+    assert found.predicted[[0, -1]].tolist() == [0.0, 1.0]
+    assert found.observed[[0, -1]] == pytest.approx([y[p == 0].mean(), y[p == 1].mean()])
+    assert np.isnan(found.observed[[1, -2]]).all()
+    assert found.predicted[[2, -3]] == pytest.approx([0.05, 0.95], abs=0.01)
+    if band == "confidence":
+        interval = binomtest(int(y[p == 0].sum()), 60).proportion_ci(method="exact")
+        assert (found.band.lower[0], found.band.upper[0]) == pytest.approx((interval.low, interval.high))
+        assert all(np.isfinite([part.start, part.stop]).all() for part in found.band.departures)
+    if band == "consistency":
+        assert found.band.upper[0] == 0.0
+    assert np.isnan(reliability_curve(check_binary(y, p), scale="logit").observed).sum() == 0
 
 
 def test_the_curve_of_narrow_predictions_ends_on_the_axis():
@@ -125,65 +246,6 @@ def test_the_curve_of_narrow_predictions_ends_on_the_axis():
     for p in (rng.uniform(0.28, 0.3, 3000), np.full(50, 0.2)):
         found = reliability_curve(check_binary((rng.random(p.size) < p).astype(int), p))
         assert found.predicted[np.isfinite(found.observed)].max() <= found.edges[-1] + 1e-12
-
-
-def reflected(t, p, s):
-    """Return the Gaussian kernel of p at t, reflected at 0 and 1."""
-    return sum(np.exp(-0.5 * ((t[:, None] - each) / s) ** 2) for each in (p, -p, 2.0 - p))
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_automatic_bandwidth_is_chosen_by_cross_validation(weighted):
-    rng = np.random.default_rng(3)
-    p = np.round(rng.uniform(0.02, 0.98, 500) * 1024 - 0.5) / 1024 + 0.5 / 1024
-    y = (rng.uniform(size=500) < np.clip(p + 0.15 * np.sin(8 * np.pi * p), 0, 1)).astype(int)
-    w = rng.integers(1, 3, size=500) if weighted else np.ones(500, dtype=int)
-    curve = reliability_curve(check_binary(y, p, w if weighted else None))
-    y, p = np.repeat(y, w), np.repeat(p, w)
-    rule = 1.06 * p.std() * (2 * min(y.sum(), (1 - y).sum())) ** -0.2
-    own = smooth_ece_result(y, p).bandwidth
-    assert own < rule
-    widths = np.geomspace(rule, own, 8)
-    losses = []
-    for s in widths:
-        kernel = reflected(p, p, s)
-        np.fill_diagonal(kernel, 0.0)
-        losses.append((y - kernel @ y / kernel.sum(axis=1)) ** 2)
-    best = losses[int(np.argmin([loss.mean() for loss in losses]))]
-    near = [(loss - best).mean() <= (loss - best).std() / np.sqrt(len(y)) for loss in losses]
-    assert curve.bandwidth == pytest.approx(widths[near.index(True)])
-    assert near.index(True) > 0
-    # residuals are smoothed
-    kernel = reflected(curve.predicted, p, curve.bandwidth)
-    expected = np.clip(curve.predicted + kernel @ (y - p) / kernel.sum(axis=1), 0.0, 1.0)
-    shown = np.isfinite(curve.observed)
-    np.testing.assert_allclose(curve.observed[shown], expected[shown], atol=2e-3)
-    # the number is smooth ECE at its own bandwidth
-    assert curve.error == pytest.approx(smooth_ece_result(y, p).value, abs=1e-6)
-    words = "; frequencies" if weighted else ""
-    assert str(curve) == f"smooth reliability curve: smECE = {curve.error:.3f} (n = {len(y)}{words})"
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_smooth_curve_on_the_logit_axis_is_a_kernel_regression(weighted):
-    rng = np.random.default_rng(0)
-    x = rng.normal(-2.0, 1.5, 300)
-    y, p = (rng.random(300) < expit(x)).astype(int), expit(x)
-    p[:2] = 0.0, 1.0
-    w = rng.exponential(size=300) if weighted else np.ones(300)
-    w /= w.mean()
-    curve = reliability_curve(check_binary(y, p, w if weighted else None, weights="sampling"), scale="logit")
-    y, x, w = y[2:], x[2:], w[2:]
-    spread = np.sqrt(np.cov(x, ddof=0, aweights=w))
-    size = 2 * min(w[y == k].sum() ** 2 / (w[y == k] ** 2).sum() for k in (0, 1))
-    assert curve.bandwidth == pytest.approx(1.06 * spread * size**-0.2)
-    t = np.log(curve.predicted / (1 - curve.predicted))
-    kernel = w * np.exp(-0.5 * ((t[:, None] - x) / curve.bandwidth) ** 2)
-    shown = np.isfinite(curve.observed)
-    outcome, mean = (kernel @ part / kernel.sum(axis=1) for part in (y, expit(x)))
-    expected = expit(logit(outcome) + t - logit(mean))
-    np.testing.assert_allclose(curve.observed[shown], expected[shown], atol=2e-3)
-    assert curve.counts.sum() == pytest.approx(w.sum())
 
 
 def test_smooth_curve_is_drawn_only_near_predictions():
@@ -195,7 +257,7 @@ def test_smooth_curve_is_drawn_only_near_predictions():
     # neither at the single prediction of one half
     assert not shown[np.abs(curve.predicted - 0.5) < 0.05].any()
     drawn = curve.predicted[shown]
-    assert 0.07 < drawn.min() < drawn.max() < 0.93
+    assert 0.1 < drawn.min() < drawn.max() < 0.9
 
 
 @pytest.mark.parametrize("p", [[0.3], [0.3] * 50, [0.0] * 20, [0.0, 1.0]])
@@ -207,27 +269,6 @@ def test_a_few_equal_predictions_give_a_curve(p):
     lower, upper = curve.band.lower[shown], curve.band.upper[shown]
     assert ((lower >= 0) & (lower <= curve.observed[shown]) & (curve.observed[shown] <= upper)).all()
     assert (upper <= 1).all()
-
-
-@pytest.mark.weekly
-def test_band_covers_the_smoothed_frequency():
-    """Pointwise coverage over repeated samples, where the curve is not limited by 0 or 1."""
-    t = np.array([0.1, 0.5, 0.9])
-    rng = np.random.default_rng(7)
-    hits, repetitions = np.zeros(t.shape[0]), 300
-    for _ in range(repetitions):
-        p = rng.beta(0.5, 0.5, 400)
-        truth = p**1.3
-        y = (rng.random(400) < truth).astype(int)
-        curve = reliability_curve(check_binary(y, p))
-        kernel = reflected(t, p, curve.bandwidth)
-        target = np.clip(t + kernel @ (truth - p) / kernel.sum(axis=1), 0.0, 1.0)
-        lower, upper = (
-            np.interp(t, curve.predicted, limit) for limit in (curve.band.lower, curve.band.upper)
-        )
-        hits += (lower <= target) & (target <= upper)
-    # 0.91 lies three binomial standard deviations below 0.95
-    assert (hits / repetitions >= 0.91).all()
 
 
 @pytest.mark.parametrize("n_bins", [1, 4, 15])
@@ -273,41 +314,6 @@ def test_bins_on_logit_axes_share_the_mass():
     assert curve.error == pytest.approx(expected, abs=1e-15)
 
 
-def test_rare_events_are_smoothed_in_log_odds_up_to_a_thousandth_of_the_axis():
-    rng = np.random.default_rng(0)
-    p = expit(rng.normal(-6.0, 1.5, 4000))
-    y = (rng.random(4000) < expit(0.8 * np.log(p / (1 - p)) - 0.5)).astype(int)
-    p[:500], y[:500] = 0.0, 0
-    curve = reliability_curve(check_binary(y, p))
-    low, high = curve.edges[[0, -1]]
-    assert low == 0.0
-    assert high < 0.5
-    y, p = y[p <= high], p[p <= high]
-    least = np.log(1e-3 * high / (1 - 1e-3 * high))
-    x = np.log(np.maximum(p, 1e-3 * high) / (1 - np.maximum(p, 1e-3 * high)))
-    assert x.min() == pytest.approx(least)
-    assert curve.bandwidth == pytest.approx(1.06 * x.std() * (2 * y.sum()) ** -0.2)
-    t = curve.predicted
-    kernel = np.exp(-0.5 * ((np.log(t / (1 - t))[:, None] - x) / curve.bandwidth) ** 2)
-    outcome, mean = (kernel @ part / kernel.sum(axis=1) for part in (y, p))
-    expected = expit(logit(outcome) + logit(t) - np.maximum(logit(mean), least))
-    shown = np.isfinite(curve.observed)
-    np.testing.assert_allclose(curve.observed[shown], expected[shown], atol=2e-2 * high)
-    # one event of a sparse tail does not make a peak
-    turns = np.diff(np.sign(np.diff(curve.observed[shown])))
-    assert np.count_nonzero(turns) <= 4
-    # the mirror image
-    mirrored = reliability_curve(check_binary(1 - y, 1 - p))
-    plain = reliability_curve(check_binary(y, p))
-    np.testing.assert_allclose(mirrored.observed[::-1], 1 - plain.observed, atol=1e-9)
-
-
-def test_balanced_predictions_are_smoothed_as_probabilities():
-    y, p = simulated(500, "uniform", 0.0, 0.3)
-    gaps = np.diff(reliability_curve(check_binary(y, p)).predicted)
-    np.testing.assert_allclose(gaps, gaps[0])
-
-
 def test_bins_of_rare_events_share_the_expected_events():
     rng = np.random.default_rng(0)
     p = expit(rng.normal(-6.0, 1.5, 20_000))
@@ -333,23 +339,3 @@ def test_isotonic_curve_is_the_isotonic_fit():
         f"MCB = {parts.miscalibration:.4f}, DSC = {parts.discrimination:.4f}, UNC = {parts.uncertainty:.4f}"
     )
     assert curve.band is None
-
-
-def test_logit_curves_end_where_no_event_is_expected():
-    rng = np.random.default_rng(0)
-    h = rng.uniform(-14.0, -4.0, 4000)
-    p = expit(h)
-    curve = reliability_curve(check_binary(rng.random(4000) < p, p), scale="logit")
-    t = np.log(curve.predicted / (1.0 - curve.predicted))
-    kernel = np.exp(-0.5 * ((t[:, np.newaxis] - np.clip(h, -13.8, 13.8)) / curve.bandwidth) ** 2)
-    expected, drawn = kernel @ p, np.isfinite(curve.observed)
-    assert drawn.any()
-    assert expected[drawn].min() >= 0.49
-    assert expected[~drawn].max() <= 0.51
-
-
-def test_the_band_on_logit_axes_ends_with_the_curve():
-    y, p = rare_events(2)
-    found = reliability_curve(check_binary(y, p), scale="logit")
-    np.testing.assert_array_equal(np.isnan(found.band.lower), np.isnan(found.observed))
-    assert np.isnan(found.observed).any()

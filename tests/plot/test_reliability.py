@@ -142,19 +142,26 @@ def test_axes_show_the_predictions_of_a_rare_event(one_percent, curve, sure):
         assert display.line_.get_label().startswith("ECE = 0.00")
 
 
-def test_the_smooth_curve_of_a_rare_event_is_a_kernel_regression(one_percent):
-    y, p = one_percent
-    curve = ReliabilityDisplay.from_predictions(y, p, show_legend=False).curve
-    y, p = y[4:], p[4:]
-    s = curve.bandwidth
-    events = 2 * y.sum()
-    assert s <= 1.06 * p.std() * events**-0.2 * (1 + 1e-9)
-    # reflected at 0 and at the end of the axis
-    t = curve.predicted[::32, None]
-    kernel = sum(np.exp(-0.5 * ((t - image) / s) ** 2) for image in (p, -p, 2 * curve.edges[-1] - p))
-    expected = t[:, 0] + kernel @ (y - p) / kernel.sum(axis=1)
-    drawn = np.isfinite(curve.observed[::32])
-    np.testing.assert_allclose(curve.observed[::32][drawn], np.clip(expected, 0, 1)[drawn], atol=2e-4)
+def test_few_values_are_drawn_as_points():
+    p = np.append(np.repeat([0.2, 0.5, 0.8], 50), [0.31, 0.32])
+    y = (np.random.default_rng(0).random(152) < p).astype(int)
+    display = ReliabilityDisplay.from_predictions(y, p)
+    assert display.line_.get_linewidth() == 0.0
+    assert display.line_.get_marker() == "o"
+    np.testing.assert_array_equal(display.line_.get_xdata(), [0.2, 0.5, 0.8])
+    assert len(display.band_.get_segments()) == 3
+    assert display.line_.get_label().endswith("\n(2 predictions between the points not shown)")
+    assert display.band_.get_label() == "95% confidence intervals (pointwise)"
+
+
+def test_predictions_of_exactly_0_are_drawn_as_a_point_beside_the_curve():
+    rng = np.random.default_rng(0)
+    p = np.append(np.zeros(50), rng.random(200))
+    display = ReliabilityDisplay.from_predictions((rng.random(250) < p).astype(int), p)
+    assert display.line_.get_markevery() == [0]
+    (bar,) = next(each for each in display.ax_.collections if each is not display.band_).get_segments()
+    np.testing.assert_array_equal(bar[:, 0], 0.0)
+    np.testing.assert_allclose(bar[:, 1], [display.curve.band.lower[0], display.curve.band.upper[0]])
 
 
 def test_axes_hold_the_curves_of_all_displays(one_percent):
@@ -291,7 +298,7 @@ def test_cross_validation_gives_the_pooled_predictions(container):
     expected = ReliabilityDisplay.from_predictions(
         y == "good", p, sample_weight=weight, clusters=clusters, show_legend=False
     )
-    np.testing.assert_allclose(found.curve.observed, expected.curve.observed, rtol=1e-9)
+    np.testing.assert_allclose(found.curve.observed, expected.curve.observed, rtol=1e-6)
     np.testing.assert_allclose(found.curve.band.lower, expected.curve.band.lower, atol=0.03)
     assert found.line_.get_label().startswith("GaussianNB: smECE")
     bad = ReliabilityDisplay.from_cv_results(
@@ -715,3 +722,26 @@ def test_the_legend_does_not_overlap_the_axes(one_percent, curve):
         assert legend.y1 <= labels.y0 + 1
         assert legend.y0 >= display.figure_.bbox.y0 - 1
         assert ax.bbox.height > 0.2 * display.figure_.bbox.height
+
+
+@pytest.mark.parametrize("p", [[0.3] * 50, [0.3, 0.301] * 25, [0.001] * 50])
+def test_logit_axes_of_nearly_equal_predictions_are_readable(p):
+    y = (np.arange(50) < 12) & (np.array(p) > 0.01)
+    display = ReliabilityDisplay.from_predictions(y.astype(int), p, scale="logit", pos_label=1)
+    left, right = display.ax_.get_xlim()
+    assert 1.0 <= logit(right) - logit(left) < 4.0
+    assert left < min(p)
+    assert max(p) < right
+    # the points and finite ends of their intervals lie within the axes
+    low, high = display.ax_.get_ylim()
+    band = display.curve.band
+    inside = np.concatenate((display.curve.observed, band.lower, band.upper))
+    inside = inside[(inside > 0) & (inside < 1)]
+    assert ((inside > low) & (inside < high)).all()
+    assert not any("000000" in label.get_text() for label in display.ax_.get_xticklabels())
+
+
+def test_no_number_is_minus_zero():
+    y, p = np.repeat([0, 1], 500), np.full(1000, 0.5005)
+    display = ReliabilityDisplay.from_predictions(y, p, annotate=True, show_legend=False)
+    assert "intercept 0.00 [-0.13, 0.12]" in display.annotation

@@ -79,3 +79,8 @@ def test_several_classes_and_a_single_threshold():
     one = RiskCoverageDisplay.from_predictions([0, 1, 1], [0.7, 0.7, 0.7], show_legend=False)
     assert one.line_.get_marker() == "o"
     assert (one.line_.get_xdata(), one.line_.get_ydata()) == (1.0, pytest.approx(1 / 3))
+    band = RiskCoverageDisplay.from_predictions([0, 1, 1], [0.7, 0.7, 0.7], confidence=0.9, show_legend=False)
+    (bar,) = band.band_.get_segments()
+    interval = binomtest(1, 3).proportion_ci(0.9, method="exact")
+    np.testing.assert_allclose(bar, [[1.0, interval.low], [1.0, interval.high]], atol=1e-9)
+    assert band.ax_.get_ylim()[1] > interval.high
