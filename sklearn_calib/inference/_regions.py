@@ -20,8 +20,8 @@ _REGION_BINS, _FINER = 64, 32
 _MOST_REGIONS = 6
 # Neighbouring regions of one sign are merged if the gap is at most this fraction of the result.
 _BRIDGE = 0.1
-# Regions have at least this null variance: below it a single unexpected event would decide.
-_LEAST_VARIANCE = 3.0
+# No region contains this fraction of the range without predictions, or so many mean distances.
+_GAP, _DISTANCES = 0.125, 5.0
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,12 @@ def find_regions(
 
     Notes
     -----
-    Candidates are all runs of up to 64 bins of neighbouring predictions. With residual sum S and variance V
-    of a run, and V_0 of all, the statistic is :math:`|S|/\sqrt V - \sqrt{2 \log(e V_0/V)}`, which puts short
-    and long runs on an equal footing [1]_. A run is significant if it exceeds the quantile of the maximum
+    Candidates are all runs of neighbouring predictions in about 64 bins, without a wide gap; a prediction of
+    many samples has a bin of its own. With residual sum S and variance V of a run, and V_0 of all, the
+    statistic is :math:`\sqrt{2 V h(|S|/V)} - \sqrt{2 \log(e V_0/V)}`, where
+    :math:`h(x) = (1 + x) \log(1 + x) - x`. The first term is nearly :math:`|S|/\sqrt V`, or the deviance of a
+    Poisson number where hardly an event is expected; the second puts short and long runs on an equal footing
+    [1]_. A run is significant if it exceeds the quantile of the maximum
     over all runs for simulated outcomes. The significant run with the largest statistic is chosen, then the
     largest that does not overlap, and so on; neighbours of one sign are merged. In each, the significant run
     with the largest mean residual is reported too.
@@ -153,30 +156,47 @@ def scan_regions(
     counted, grouped = grouped, grouped.as_sampled()
     if grouped.variance.sum() <= 0.0:
         return ()
-    index = np.unique(balanced_bins(grouped, _REGION_BINS), return_inverse=True)[1]
+    index, prob = balanced_bins(grouped, _REGION_BINS), grouped.prob
+    wide = np.ptp(prob) * max(_GAP, _DISTANCES / grouped.total)
+    parts = np.cumsum(np.diff(prob, prepend=prob[0]) > wide)
+    # a prediction of many samples has a bin of its own
+    common = grouped.weight * _REGION_BINS >= grouped.total
+    index = index + parts + np.cumsum(common | np.append(False, common[:-1]))
+    index = np.unique(index, return_inverse=True)[1]
     n_bins = int(index[-1]) + 1
     small, place = grouped, index
     if grouped.prob.shape[0] > DISTINCT:
         # each bin is divided into finer ones, from whose means outcomes are simulated
-        fine = group_starts(balanced_bins(grouped, _FINER * _REGION_BINS))
+        fine = group_starts(balanced_bins(grouped, _FINER * _REGION_BINS) + index)
         small, place = grouped.pooled(fine), index[fine]
     first, last = np.triu_indices(n_bins)
     spread = _over_runs(np.bincount(place, weights=small.variance), first, last)
-    kept = spread >= min(_LEAST_VARIANCE, 0.5 * float(spread.max()))
+    parts = parts[group_starts(index)]
+    kept = (spread > 0.0) & (parts[first] == parts[last])
     first, last, spread = first[kept], last[kept], spread[kept]
+    # the size of the jumps of a sum: 1, or a weight
+    jump = spread / _over_runs(
+        np.bincount(place, small.weight * small.prob * (1.0 - small.prob)), first, last
+    )
     ratio = variance_ratio_of(small)
-    scale = np.sqrt(spread * ratio.own)
     penalty = np.sqrt(2.0 * (1.0 + np.log(spread.max() / spread)))
+
+    def statistics(sums: Array) -> Array:
+        """Return the statistic of each run from its absolute sums of residuals, (runs, r)."""
+        x = sums * (jump / spread)[:, np.newaxis]
+        deviance = 2.0 * ((1.0 + x) * np.log1p(x) - x) * (spread / (jump**2 * ratio.own))[:, np.newaxis]
+        return np.asarray(np.sqrt(np.maximum(deviance, 0.0)) - penalty[:, np.newaxis])
+
     expected = np.bincount(place, weights=small.weight * small.prob)[:, np.newaxis]
     starts = np.flatnonzero(np.diff(place, prepend=-1))
     highest = []
     for positives in draw_positives(small.samples, n_resamples, generator):
         drawn = np.add.reduceat(small.weighted_sums(positives), starts, axis=0, dtype=np.float64)
         sums = np.abs(_over_runs(drawn - expected, first, last)) * ratio.relative(positives) ** 0.5
-        highest.append((sums / scale[:, np.newaxis] - penalty[:, np.newaxis]).max(axis=0))
+        highest.append(statistics(sums).max(axis=0))
     limit = float(np.quantile(np.concatenate(highest), confidence, method="weibull"))
     signed = _over_runs(np.bincount(index, weights=grouped.residual), first, last)
-    statistic = np.abs(signed) / scale - penalty
+    statistic = statistics(np.abs(signed)[:, np.newaxis])[:, 0]
     off = statistic > limit
     first, last, signed, statistic = first[off], last[off], signed[off], statistic[off]
     rows = _over_runs(np.bincount(index, weights=grouped.weight), first, last)

@@ -89,3 +89,26 @@ def test_equal_errors_far_apart_stay_two():
     found = regions_of(rng.random(6000) < np.where(off, p - 0.25, p), p)
     assert [round(region.predicted, 1) for region in found] == [0.4, 0.8]
     assert all(region.gap < -0.2 for region in found)
+
+
+@pytest.mark.parametrize("value", [0.0005, 0.01])
+@pytest.mark.parametrize("others", ["uniform", "sure"])
+def test_a_prediction_of_many_samples_is_named_alone(value, others):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.05, 0.95, 4000) if others == "uniform" else np.full(4000, 0.9995)
+    p[:800] = value
+    truth = np.where(p == value, 0.17, p)
+    for mirrored in (False, True):
+        y = (rng.random(4000) < truth).astype(int)
+        (region,) = regions_of(1 - y if mirrored else y, 1 - p if mirrored else p)
+        assert region.lower == region.upper == (1 - value if mirrored else value)
+        assert region.n_samples == 800
+        assert region.observed == pytest.approx(0.83 if mirrored else 0.17, abs=0.05)
+
+
+def test_regions_end_at_gaps():
+    rng = np.random.default_rng(0)
+    p = np.concatenate((rng.uniform(0.1, 0.3, 1000), rng.uniform(0.6, 0.8, 1000)))
+    low, high = regions_of(rng.random(2000) < p + 0.15, p)
+    assert low.upper < 0.31
+    assert high.lower > 0.59
