@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,8 +45,9 @@ _BINS, _MOST_CATEGORIES = 5, 100
 _LEAST_SAMPLES, _LEAST_INFORMATION = 50.0, 10.0
 # Largest number of segments that a search reports.
 _MOST_FOUND = 20
-# Simulations at a time, their largest number of outcomes, and that of which cumulative sums are computed.
-_AT_ONCE, _MOST_ELEMENTS, _CACHED = 64, 1 << 24, 1 << 18
+# Simulations at a time, their largest number of outcomes, that of which cumulative sums are computed, and
+# segments at a time.
+_AT_ONCE, _MOST_ELEMENTS, _CACHED, _SEGMENTS = 256, 1 << 24, 1 << 18, 1024
 # Standardized differences that differ by less are ties: sums of simulations are in single precision.
 _TIE = 1e-4
 
@@ -335,16 +337,25 @@ class _CrossTable(NamedTuple):
 
 
 def _tables(columns: list[_Column], pairs: bool, n_samples: int) -> list[_CrossTable]:
-    """Return the tables of all samples, of each feature, and of all pairs of features if ``pairs``."""
+    """Return the tables of all samples, of each feature, and of all pairs of features if ``pairs``.
+
+    Segments of too few samples are left out.
+    """
     every = _Column(np.zeros(n_samples, dtype=np.int16), np.ones((1, 1), dtype=bool), ["all samples"])
     chosen = [(every, every), *((column, every) for column in columns)]
-    tables = []
+    tables: list[_CrossTable] = []
     for a, b in [*chosen, *(combinations(columns, 2) if pairs else ())]:
         sets = csr_array(kron(csr_array(a.masks.astype(np.float64)), csr_array(b.masks.astype(np.float64))))
         # kron stores zeros of dense blocks
         sets.eliminate_zeros()
-        words = a.words if b is every else [f"{one} and {other}" for one in a.words for other in b.words]
-        tables.append(_CrossTable(a.codes, b.codes, b.masks.shape[1], sets, words))
+        table = _CrossTable(a.codes, b.codes, b.masks.shape[1], sets, a.words)
+        number = sets @ np.bincount(table.cells, minlength=sets.shape[1])
+        kept = np.flatnonzero((number >= _LEAST_SAMPLES) | (not tables))
+        if kept.size:
+            one, other = (words.tolist() for words in np.divmod(kept, len(b.words)))
+            pairs_of_words = zip((a.words[k] for k in one), (b.words[k] for k in other), strict=True)
+            words = [left if b is every else f"{left} and {right}" for left, right in pairs_of_words]
+            tables.append(table._replace(sets=sets[kept], words=words))
     return tables
 
 
@@ -431,6 +442,18 @@ class _Problem:
         residuals = self.residuals(outcomes)
         return _sums(self.tables, self.w[:, np.newaxis] * residuals if self.sampling else residuals)
 
+    def parts(self) -> list[_Problem]:
+        """Return the problem by some tables at a time, the sums over which stay in the cache."""
+        ends = np.cumsum([len(table.words) for table in self.tables])
+        found, first = [], 0
+        for last in [*np.flatnonzero(np.diff(ends // _SEGMENTS)).tolist(), len(self.tables) - 1]:
+            part = copy(self)
+            part.tables = self.tables[first : last + 1]
+            part.variance = self.variance[ends[first] - len(self.tables[first].words) : ends[last]]
+            found.append(part)
+            first = last + 1
+        return found
+
     def ranges(self, outcomes: NDArray[Any]) -> Array:
         """Return the range of cumulative weighted residuals in each segment."""
         return _ranges(self.tables, outcomes, self.p, self.w if self.sampling else None)
@@ -503,6 +526,12 @@ class _Study:
         found = {name: _column(name, column, halves) for name, column in values.items()}
         self.left_out = {name: reason for name, reason in found.items() if isinstance(reason, str)}
         bins = [column for column in found.values() if isinstance(column, _Column)]
+        # simulated outcomes do not depend on the order of the rows
+        p, w, code = self.sample.p, self.sample.weights, self.sample.clusters
+        keys = [self.sample.y, w, w if code is None else code, *(column.codes for column in bins)]
+        order = np.lexsort([*keys, *np.atleast_2d(p.T)])
+        self.sample = self.sample.take(order)
+        bins = [column._replace(codes=column.codes[order]) for column in bins]
         self.tables = _tables(bins, segments is None, self.sample.y.shape[0])
         if isinstance(self.sample, ClassSample):
             parts = zip(self.sample.classes.tolist(), class_samples(self.sample, "classwise"), strict=True)
@@ -533,9 +562,9 @@ class _Study:
             grouped = GroupedOutcomes(sample.p, ones, sample.y, self.clusters)
             most = min(_AT_ONCE * ones.shape[0], _MOST_ELEMENTS)
             simulated = ([found] for found in draw_positives(grouped, n_resamples, generator, most))
-        found = []
+        found, problems = [], [each.parts() for each in self.problems]
         for outcomes in simulated:
-            pairs = zip(self.problems, outcomes, strict=True)
+            pairs = [(one, y) for parts, y in zip(problems, outcomes, strict=True) for one in parts]
             found.append(np.max([statistic(one, y).max(axis=0) for one, y in pairs], axis=0))
         return np.concatenate(found)
 

@@ -1,6 +1,7 @@
 """Metadata routing to the estimator, the calibrator and the splitter."""
 
 import inspect
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,9 +56,11 @@ def route(
     own = {}
     if "clusters" in fit_params and calibrator is not None and has_fit_parameter(calibrator, "clusters"):
         own["clusters"] = fit_params.pop("clusters")
+    frozen = isinstance(estimator, FrozenEstimator)
+    if frozen:
+        refuse_ignored(fit_params)
     if weight is None:
         return Routed(fit_params, own, split_params)
-    frozen = isinstance(estimator, FrozenEstimator)
     by_step = any(key.endswith("__sample_weight") for key in fit_params)
     to_estimator = accepts_weight(estimator)
     to_calibrator = calibrator is not None and accepts_weight(calibrator)
@@ -80,6 +83,15 @@ def route(
     if to_estimator:
         fit_params["sample_weight"] = weight
     return Routed(fit_params, own | ({"sample_weight": weight} if to_calibrator else {}), split_params)
+
+
+def refuse_ignored(names: Collection[str]) -> None:
+    """Raise if there are arguments of ``fit`` for a frozen estimator."""
+    if names:
+        raise ValueError(
+            f"{', '.join(sorted(names))} would be ignored: the estimator is frozen and is not fitted. Leave "
+            "them out."
+        )
 
 
 def route_prediction(owner: Any, method: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from sklearn_calib.meta._responses import (
     record_features,
     with_tags_of,
 )
-from sklearn_calib.meta._routing import route
+from sklearn_calib.meta._routing import refuse_ignored, route
 
 _RISKS = ("error", "false_discovery")
 # The level is spent at this many numbers of correct samples; more of them change little.
@@ -289,6 +289,8 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
             np.ones(n) if sample_weight is None else check_weights(sample_weight, n), self.weights
         )
         frozen = isinstance(self.estimator, FrozenEstimator)
+        if frozen:
+            refuse_ignored(params)
         self.classes_ = target.classes
         highest, limit = self._set_decisions()
         train, held_out = generator.multinomial(

@@ -1,5 +1,6 @@
 """Segments in which predictions are off: a slow search from the definition, samples in words, bad input."""
 
+import tracemalloc
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -149,6 +150,36 @@ def test_tables():
     assert "day <= 2024-10-26" in {row.segment for row in found.segments}
     found = find_segments({"since": days - days[0]}, y, p, segments="since", n_resamples=99)
     assert "since <= 299 days" in {row.segment for row in found.segments}
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_order_of_the_rows_does_not_matter(n_classes):
+    X, y, p = data(600)
+    rng = np.random.default_rng(2)
+    p, order, clusters = p.round(2), rng.permutation(600), rng.integers(0, 60, 600)
+    if n_classes == 3:
+        p, y = np.column_stack([p, (1 - p) / 3, 2 * (1 - p) / 3]), rng.integers(0, 3, 600)
+    turned = {name: values[order] for name, values in X.items()}
+    for given in ({}, {"clusters": clusters}, {"sample_weight": rng.uniform(1, 2, 600)}):
+        moved = {name: values[order] for name, values in given.items()}
+        for function in (find_segments, multicalibration_error):
+            found = function(X, y, p, n_resamples=59, **given)
+            other = function(turned, y[order], p[order], n_resamples=59, **moved)
+            assert found.pvalue == other.pvalue
+            assert str(found) == str(other)
+
+
+def test_segments_of_too_few_samples_take_no_memory():
+    """Of 40 columns with 100 levels each, 7.8 million pairs of levels have about 4 samples."""
+    rng = np.random.default_rng(0)
+    X = {f"c{j}": rng.integers(0, 100, 6000).astype(str) for j in range(40)}
+    p = rng.uniform(0.3, 0.7, 6000)
+    tracemalloc.start()
+    found = find_segments(X, (rng.random(6000) < p).astype(int), p, n_resamples=19)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 3000 < found.n_tested <= 4001
+    assert peak < 300e6
 
 
 def test_frequencies_are_repeated_samples():

@@ -27,7 +27,7 @@ from sklearn_calib.calibrators import (
     SegmentCalibrator,
     TemperatureCalibrator,
 )
-from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer, SelectiveClassifier
 from sklearn_calib.monitor import StreamingCalibrator
 
 X, Y = make_classification(60, n_features=4, random_state=0)
@@ -183,6 +183,21 @@ def test_class_without_weight_in_held_out_part():
         message = r"class 1 has no sample of positive weight for training in fold 2"
         with pytest.raises(ValueError, match=message):
             fit(X, Y, sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (CalibratedClassifier, {"unknown": 1}),
+        (CalibratedClassifier, {"logisticregression__sample_weight": np.ones(len(Y))}),
+        (CrossFitScorer, {"unknown": 1}),
+        (SelectiveClassifier, {"unknown": 1}),
+    ],
+)
+def test_arguments_that_a_frozen_estimator_would_ignore(kind, given):
+    frozen = FrozenEstimator(LogisticRegression().fit(X, Y))
+    with pytest.raises(ValueError, match=f"{next(iter(given))} would be ignored: the estimator is frozen"):
+        kind(frozen).fit(X, Y, **given)
 
 
 def test_frozen_estimator_needs_no_class_in_training_parts():
