@@ -242,8 +242,10 @@ class CalibrationRequirements:
     -----
     A requirement passes if the two one-sided tests [1]_ of level :math:`\alpha` reject that the value lies
     below and above the limits, that is if the interval with confidence :math:`1 - 2 \alpha` lies within them.
-    docs/requirements.md lists the intervals. For an undecided requirement, the distances between the
-    corrected value and the ends of the interval are extrapolated as :math:`n^{-1/2}`.
+    docs/requirements.md lists the intervals. A score with fewer than ten samples of the rarer outcome is
+    undecided, unless its range for any outcomes whose event rate is within its exact limits decides. For an
+    undecided requirement, the distances between the corrected value and the ends of the interval are
+    extrapolated as :math:`n^{-1/2}`.
 
     References
     ----------
