@@ -833,7 +833,7 @@ def multicalibration_error(
     >>> print(multicalibration_error({"region": region}, y, p, n_resamples=199))
     multicalibration error
       error       0.0407, 4.12 standard deviations
-      expected    0.0188 under perfect calibration
+      expected    0.0189 under perfect calibration
       p-value     0.005
       largest in  region = south (3 segments tested)
       n           2,000, 199 simulations
