@@ -29,6 +29,8 @@ _SLOPE = 0.5
 _NEAREST, _SHORTEST = 1e-5, 1e-3
 # The curve is not drawn across this fraction of the range without predictions, and five mean distances.
 _GAP, _DISTANCES = 0.125, 5.0
+# Single predictions between gaps are shown if they have so many samples.
+_OFTEN = 5.0
 # Length in log-odds of a logit axis of nearly equal predictions; shorter ones have unreadable ticks.
 _NARROWEST = 1.0
 # This fraction of the predictions at each end does not determine the range shown.
@@ -190,12 +192,13 @@ def _neighbours(prob: Array, weight: Array) -> NDArray[np.int64]:
 class SmoothCurve:
     """The smooth curve: logit P(y = 1 | p) = logit p + a(p), where a is a penalised shift.
 
-    It is NaN in wide gaps between predictions. With weights by class, the shift is that of the samples as
-    they were drawn, whose log-odds are larger by ``_offset``.
+    It is NaN in wide gaps between predictions, in which single predictions are points. With weights by
+    class, the shift is that of the samples as they were drawn, whose log-odds are larger by ``_offset``.
     """
 
     def __init__(self, sample: BinarySample, grouped: GroupedOutcomes, shown: tuple[float, float]) -> None:
-        inside = grouped.prob[(grouped.prob > 0.0) & (grouped.prob < 1.0)]
+        between = (grouped.prob > 0.0) & (grouped.prob < 1.0)
+        inside, often = grouped.prob[between], grouped.weight[between] >= _OFTEN
         self.sample, self._offset = as_sampled(sample), 0.0
         if sample.class_weights is not None:
             self._offset = float(np.log(sample.class_weights[0] / sample.class_weights[1]))
@@ -219,6 +222,11 @@ class SmoothCurve:
         width = min(inside[-1], shown[1]) - max(inside[0], shown[0])
         wide = np.diff(inside) > width * max(_GAP, _DISTANCES / inside.shape[0])
         self._nodes[wide[np.searchsorted(inside[1:-1], self.predicted)]] = np.nan
+        # single predictions between gaps
+        alone = inside[often & np.append(True, wide) & np.append(wide, True)]
+        place = np.searchsorted(self.predicted, alone)
+        self._nodes = np.insert(self._nodes, place, logit(alone))
+        self.predicted = np.insert(self.predicted, place, alone)
         self.observed = self._probability(self.fit.shift)
 
     def _probability(self, shift: Array) -> Array:

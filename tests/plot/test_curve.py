@@ -260,6 +260,17 @@ def test_smooth_curve_is_drawn_only_near_predictions():
     assert 0.1 < drawn.min() < drawn.max() < 0.9
 
 
+def test_a_frequent_prediction_between_gaps_is_a_point():
+    rng = np.random.default_rng(0)
+    p = np.concatenate((rng.uniform(0.1, 0.4, 400), np.full(30, 0.6), [0.8]))
+    curve = reliability_curve(check_binary((rng.random(431) < p).astype(int), p))
+    shown = np.isfinite(curve.observed) & (curve.predicted > 0.45)
+    assert curve.predicted[shown].tolist() == [0.6]
+    assert curve.band.lower[shown] < curve.observed[shown] < curve.band.upper[shown]
+    (row,) = np.flatnonzero(shown)
+    assert np.isnan(curve.observed[[row - 1, row + 1]]).all()
+
+
 @pytest.mark.parametrize("p", [[0.3], [0.3] * 50, [0.0] * 20, [0.0, 1.0]])
 def test_a_few_equal_predictions_give_a_curve(p):
     y = np.arange(len(p)) % 2
