@@ -115,10 +115,11 @@ def find_regions(
     -----
     Candidates are all runs of neighbouring predictions in about 64 bins, without a wide gap; a prediction of
     many samples has a bin of its own. With residual sum S and variance V of a run, and V_0 of all, the
-    statistic is :math:`\sqrt{2 V h(|S|/V)} - \sqrt{2 \log(e V_0/V)}`, where
-    :math:`h(x) = (1 + x) \log(1 + x) - x`. The first term is nearly :math:`|S|/\sqrt V`, or the deviance of a
-    Poisson number where hardly an event is expected; the second puts short and long runs on an equal footing
-    [1]_. A run is significant if it exceeds the quantile of the maximum
+    statistic is :math:`\sqrt{2 V h(K |S|/V)} / K - \sqrt{2 \log(e V_0/V)}`, where
+    :math:`h(x) = (1 + x) \log(1 + x) - x` and K is the positive part of the third cumulant over V, in the
+    direction of S. The first term is :math:`|S|/\sqrt V` for K = 0, and for K = 1 the deviance of a Poisson
+    number, where hardly an event is expected; the second puts short and long runs on an equal footing [1]_. A
+    run is significant if it exceeds the quantile of the maximum
     over all runs for simulated outcomes. The significant run with the largest statistic is chosen, then the
     largest that does not overlap, and so on; neighbours of one sign are merged. In each, the significant run
     with the largest mean residual is reported too.
@@ -174,17 +175,19 @@ def scan_regions(
     parts = parts[group_starts(index)]
     kept = (spread > 0.0) & (parts[first] == parts[last])
     first, last, spread = first[kept], last[kept], spread[kept]
-    # the size of the jumps of a sum: 1, or a weight
-    jump = spread / _over_runs(
-        np.bincount(place, small.weight * small.prob * (1.0 - small.prob)), first, last
-    )
+    # third cumulants over variances: 1 - 2 p times the size of a jump, 1 or a weight
+    binomial = small.weight * small.prob * (1.0 - small.prob)
+    jump = spread / _over_runs(np.bincount(place, weights=binomial), first, last)
+    skewed = small.variance * (1.0 - 2.0 * small.prob)
+    tilt = jump * _over_runs(np.bincount(place, weights=skewed), first, last) / spread
     ratio = variance_ratio_of(small)
     penalty = np.sqrt(2.0 * (1.0 + np.log(spread.max() / spread)))
 
     def statistics(sums: Array) -> Array:
-        """Return the statistic of each run from its absolute sums of residuals, (runs, r)."""
-        x = sums * (jump / spread)[:, np.newaxis]
-        deviance = 2.0 * ((1.0 + x) * np.log1p(x) - x) * (spread / (jump**2 * ratio.own))[:, np.newaxis]
+        """Return the statistic of each run from its sums of residuals, (runs, r)."""
+        skewness = np.maximum(np.sign(sums) * tilt[:, np.newaxis], 1e-3 * jump[:, np.newaxis])
+        x = np.abs(sums) * skewness / spread[:, np.newaxis]
+        deviance = 2.0 * ((1.0 + x) * np.log1p(x) - x) * (spread / ratio.own)[:, np.newaxis] / skewness**2
         return np.asarray(np.sqrt(np.maximum(deviance, 0.0)) - penalty[:, np.newaxis])
 
     expected = np.bincount(place, weights=small.weight * small.prob)[:, np.newaxis]
@@ -192,11 +195,11 @@ def scan_regions(
     highest = []
     for positives in draw_positives(small.samples, n_resamples, generator):
         drawn = np.add.reduceat(small.weighted_sums(positives), starts, axis=0, dtype=np.float64)
-        sums = np.abs(_over_runs(drawn - expected, first, last)) * ratio.relative(positives) ** 0.5
+        sums = _over_runs(drawn - expected, first, last) * ratio.relative(positives) ** 0.5
         highest.append(statistics(sums).max(axis=0))
     limit = float(np.quantile(np.concatenate(highest), confidence, method="weibull"))
     signed = _over_runs(np.bincount(index, weights=grouped.residual), first, last)
-    statistic = statistics(np.abs(signed)[:, np.newaxis])[:, 0]
+    statistic = statistics(signed[:, np.newaxis])[:, 0]
     off = statistic > limit
     first, last, signed, statistic = first[off], last[off], signed[off], statistic[off]
     rows = _over_runs(np.bincount(index, weights=grouped.weight), first, last)
