@@ -156,6 +156,7 @@ def quote_readme(app, docname, source):
         for link, target in {
             "(benchmarks/results/interval_coverage.md)": "(testing.md#coverage-of-the-confidence-intervals)",
             "(benchmarks/results/calibrators_two_classes.md)": "(calibrators.md#results-for-binary-targets)",
+            "](examples/calibrate/plot_tested_model.py)": "](auto_examples/calibrate/plot_tested_model.rst)",
             "](docs/": "](",
             "](benchmarks/": "](../benchmarks/",
         }.items():

@@ -24,7 +24,6 @@ from sklearn_calib._validation import (
     least_resamples,
     seed_of,
 )
-from sklearn_calib.inference._direction import check_direction
 from sklearn_calib.inference._intervals import confidence_interval
 from sklearn_calib.inference._paired_samples import (
     PairedSamples,
@@ -34,6 +33,7 @@ from sklearn_calib.inference._paired_samples import (
 )
 from sklearn_calib.inference._sample_metric import Metric
 from sklearn_calib.inference._sample_table import resolve_reduction
+from sklearn_calib.metrics._direction import check_direction
 from sklearn_calib.metrics._metric_kernel import check_estimable, declaration
 from sklearn_calib.metrics._names import as_metric, name_of
 

@@ -15,7 +15,7 @@ from sklearn_calib._html import pvalue_words
 from sklearn_calib._typing import Array, Weights
 from sklearn_calib._validation import seed_of
 from sklearn_calib.inference import ModelComparison, compare_models
-from sklearn_calib.inference._direction import declared_direction
+from sklearn_calib.metrics._direction import declared_direction
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.plot._estimator import check_result, estimator_predictions
 from sklearn_calib.plot._matplotlib import (

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._docs import shared_docs
-from sklearn_calib.inference._direction import check_direction
+from sklearn_calib.metrics._direction import check_direction
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.scorers._forecast import Forecast, ForecastScorer, Reduction
 
