@@ -41,6 +41,8 @@ METRICS = {
     "smooth ECE": smooth_ece,
     "Brier": brier,
 }
+# all of them are errors; intervals of single models are not needed
+ERRORS = {"greater_is_better": False, "intervals": False}
 # takes about a hundred times as long as the others
 SLOW = {"smooth ECE"}
 GRID = (np.arange(20_000) + 0.5) / 20_000
@@ -119,9 +121,8 @@ def measure(metric, draw, difference, n, repetitions, n_resamples):
     for r in range(repetitions):
         rng = np.random.default_rng([n, r])
         y, a, b = draw(rng, n)
-        (pair,) = compare_models(
-            y, {"a": a, "b": b}, metric=metric, n_resamples=n_resamples, random_state=rng, intervals=False
-        ).pairs
+        options = {"metric": metric, "n_resamples": n_resamples, "random_state": rng} | ERRORS
+        (pair,) = compare_models(y, {"a": a, "b": b}, **options).pairs
         hits += [
             pair.pvalue <= 0.05,
             bootstrap_rejects(metric, y, a, b, n_resamples, rng),
@@ -170,7 +171,7 @@ def clusters_and_families(metrics, repetitions, n_resamples):
     # warnings about few clusters are expected
     warnings.filterwarnings("ignore", category=UserWarning)
     for name in metrics:
-        common = {"metric": METRICS[name], "n_resamples": n_resamples, "intervals": False}
+        common = {"metric": METRICS[name], "n_resamples": n_resamples} | ERRORS
         for draw in (dependent_twins, shifted_both_ways):
             for kind in ("10 x 30", "Pareto"):
                 hits = 0
