@@ -363,6 +363,7 @@ def maximum_and_log_evidence(prior, x, y, w, evidence=True):
     return theta, -found.fun - np.log(np.linalg.det(bend / precision)) / 2
 
 
+@pytest.mark.filterwarnings("ignore:y has no sample of class")
 @pytest.mark.parametrize("swapped", [*(pytest.param(n, marks=pytest.mark.thorough) for n in (0, 150)), 12])
 def test_maps_are_averaged_by_evidence(swapped):
     rng = np.random.default_rng(3)

@@ -200,7 +200,7 @@ def test_after_any_classifier():
         log_loss(y, cross_val_predict(each, X, y, cv=2, method="predict_proba")) for each in (model, plain)
     )
     assert loss < without - 0.02
-    search = GridSearchCV(model, {"multicalibrator__calibrator": [None, PlattCalibrator()]}, cv=2)
+    search = GridSearchCV(model, {"segmentcalibrator__calibrator": [None, PlattCalibrator()]}, cv=2)
     assert search.fit(X, y).predict_proba(X).shape == (900, 2)
 
 
