@@ -39,6 +39,7 @@ from sklearn_calib.meta._folds import (
 from sklearn_calib.meta._joint import (
     FEWEST_PARTS,
     PARTS,
+    are_complements,
     is_partition,
     joint_scores,
     members_of,
@@ -104,7 +105,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         :class:`~sklearn.calibration.CalibratedClassifierCV`.
     cv : int, splitter, iterable of splits or None, default=None
         Cross-validation splitting strategy; an integer gives stratified folds without shuffling, None six for
-        "joint", else five. Not used for a frozen estimator unless ``ensemble=True``.
+        "joint", else five, and fewer if no class has as many samples. Not used for a frozen estimator unless
+        ``ensemble=True``.
     ensemble : {"joint", True, False, "auto"}, default="auto"
         "joint": several classifiers, each fitted to about half of the samples, and one calibrator of their
         mean score. For each sample it is fitted to the mean of the scores of the classifiers that have not
@@ -117,9 +119,10 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         fitted to all samples; the model is smaller, and preferable if a class is rare. The folds then need
         not be a partition: each of r scores of a sample that is held out in r folds has the weight 1 / r.
         "auto": the choice is ``ensemble_``. It is "joint" where that is possible and ranks first in
-        ``benchmarks/compare_ensembles.py``: folds that are a partition into at least four, four samples of
-        positive weight of every class, ``average="probability"``, and a calibrator whose probabilities are
-        never 0 or 1 and that has neither intervals nor guarantees. Otherwise it is True, and False for a
+        ``benchmarks/compare_ensembles.py``: folds that are a partition into at least four and train on all
+        other samples, four samples of positive weight of every class, ``average="probability"``, and a
+        calibrator whose probabilities are never 0 or 1 and that has neither intervals nor guarantees.
+        Otherwise it is True, and False for a
         frozen estimator, a precomputed kernel matrix, folds in order of time, and if a class is absent from
         a held-out part where a calibrator would be fitted.
     average : {"probability", "log"}, default="probability"
@@ -294,10 +297,13 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
                     )
                 check_folds(halves, target, trained, None)
                 return "joint", halves
-            if whole and not few and have_every_class([fold.train for fold in halves], target, trained):
+            suitable = whole and not few and are_complements(folds, n_samples)
+            if suitable and have_every_class([fold.train for fold in halves], target, trained):
                 return "joint", halves
         if not possible or self.cv is None:
-            folds = split(X, target, self.cv, routed.splitter)
+            # no class may have five samples
+            most = int(np.bincount(target.codes).max())
+            folds = split(X, target, max(2, min(5, most)) if self.cv is None else self.cv, routed.splitter)
         required = calibrated if self._needs_every_class(target) else None
         later = all(fold.train.max(initial=-1) < fold.test.min(initial=n_samples) for fold in folds)
         if ensemble == "auto":

@@ -91,6 +91,12 @@ def is_partition(folds: Sequence[Fold], n_samples: int) -> bool:
     return bool((times == 1).all())
 
 
+def are_complements(folds: Sequence[Fold], n_samples: int) -> bool:
+    """Tell whether each training part has all samples that are not held out, each once."""
+    rows = (np.append(fold.train, fold.test) for fold in folds)
+    return all((np.bincount(each, minlength=n_samples) == 1).all() for each in rows)
+
+
 def overlapping_folds(folds: Sequence[Fold], n_samples: int) -> list[Fold]:
     """Return the samples of each model.
 
@@ -120,9 +126,7 @@ def _merged(folds: Sequence[Fold]) -> list[Fold]:
 
 def _left_out(folds: Sequence[Fold]) -> Fold:
     """Return the fold that holds out the samples of several."""
-    train = reduce(
-        lambda left, right: np.intersect1d(left, right, assume_unique=True), [f.train for f in folds]
-    )
+    train = reduce(np.intersect1d, [fold.train for fold in folds])
     return Fold(train, np.sort(np.concatenate([fold.test for fold in folds])))
 
 

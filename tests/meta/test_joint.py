@@ -109,6 +109,27 @@ def test_other_splits_are_those_of_a_model_each():
     assert len(model.estimators_) == 7
 
 
+def test_training_parts_of_ones_own_are_not_halved():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 5)), rng.integers(0, 2, 300)
+    folds = list(StratifiedKFold(6).split(X, y))
+    repeated = [(rng.choice(train, train.size), test) for train, test in folds]
+    smaller = [(rng.choice(train, 100, replace=False), test) for train, test in folds]
+    tree = DecisionTreeClassifier(random_state=0)
+    for cv in (repeated, smaller):
+        assert CalibratedClassifier(tree, PlattCalibrator(), cv=cv).fit(X, y).ensemble_ is True
+    # features say nothing, and a model that had seen the samples of its scores would be confident
+    joint = CalibratedClassifier(tree, PlattCalibrator(), cv=repeated, ensemble="joint").fit(X, y)
+    assert np.ptp(joint.predict_proba(rng.normal(size=(300, 5)))[:, 1]) < 0.35
+
+
+def test_default_folds_of_few_samples():
+    X = np.random.default_rng(0).normal(size=(8, 2))
+    y = np.array([0, 0, 0, 1, 1, 1, 2, 2])
+    with pytest.warns(UserWarning, match="least populated class"):
+        assert CalibratedClassifier(GaussianNB(), PlattCalibrator()).fit(X, y).ensemble_ is False
+
+
 def test_decision_scores_are_averaged():
     X, y = make_classification(120, random_state=0)
     model = CalibratedClassifier(LinearSVC(random_state=0), PlattCalibrator(link="identity")).fit(X, y)
