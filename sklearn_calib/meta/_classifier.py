@@ -286,20 +286,20 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         if ensemble == "joint" or possible:
             parts = max(min(PARTS, least), 2) if self.cv is None else self.cv
             folds = split(X, target, parts, routed.splitter)
-            whole = is_partition(folds, n_samples)
-            few = whole and len(folds) < FEWEST_PARTS
-            halves = [] if few else overlapping_folds(folds, n_samples)
+            few = len(folds) < FEWEST_PARTS and is_partition(folds, n_samples)
             if ensemble == "joint":
                 if few:
                     raise ValueError(
                         f"ensemble='joint' needs at least {FEWEST_PARTS} folds, and a sample of every class "
                         f"in each, but there are {len(folds)}. Pass a larger cv, or ensemble=False."
                     )
+                halves = overlapping_folds(folds, n_samples)
                 check_folds(halves, target, trained, None)
                 return "joint", halves
-            suitable = whole and not few and are_complements(folds, n_samples)
-            if suitable and have_every_class([fold.train for fold in halves], target, trained):
-                return "joint", halves
+            if not few and is_partition(folds, n_samples) and are_complements(folds, n_samples):
+                halves = overlapping_folds(folds, n_samples)
+                if have_every_class([fold.train for fold in halves], target, trained):
+                    return "joint", halves
         if not possible or self.cv is None:
             # no class may have five samples
             most = int(np.bincount(target.codes).max())
