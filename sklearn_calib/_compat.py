@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_method_params as _sliced
 
-from sklearn_calib._validation import warn_user
+from sklearn_calib import _validation
 
 #: Words in names of evaluation sets, such as eval_set, sample_weight_eval_set, X_val, validation_data.
 _EVALUATION = {"eval", "val", "valid", "validation"}
@@ -87,7 +87,7 @@ def register_scorers(scorers: Mapping[str, Callable[..., Any]]) -> None:
     except Exception:  # whatever the change is, the package must load
         stale = []
     if not stale:
-        warn_user(
+        _validation.warn_user(
             f"scikit-learn {sklearn.__version__} does not accept the names of sklearn_calib's scorers: its "
             "table of scorers has changed. Pass scoring=sklearn_calib.get_scorer(name).",
         )

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from sklearn_calib._validation import warn_user
+from sklearn_calib import _validation
 from sklearn_calib._version import __version__
 
 _STAMP = "_sklearn_calib_version"
@@ -74,6 +74,6 @@ class VersionStamped:
         attributes = dict(state)
         saved = attributes.pop(_STAMP, "unknown")
         if not isinstance(saved, str) or not versions_agree(saved, __version__):
-            warn_user(SavedVersionWarning(type(self).__name__, str(saved)))
+            _validation.warn_user(SavedVersionWarning(type(self).__name__, str(saved)))
         parent: Any = super()
         parent.__setstate__(attributes)

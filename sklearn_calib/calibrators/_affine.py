@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import NUMPY, Softmax, logistic
 from sklearn_calib._core._null import TIE
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_flag, check_not_negative, check_option, warn_user
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature, fit_shrunk_temperature
 from sklearn_calib.calibrators._log_clip import LogClip
@@ -86,10 +86,10 @@ class AffineCalibrator(LogClip, BaseCalibrator):
     def _check_parameters(self) -> None:
         check_link(self.link)
         if isinstance(self.penalty, str):
-            check_option(self.penalty, "penalty", ("auto",), "a number")
+            _validation.check_option(self.penalty, "penalty", ("auto",), "a number")
         else:
-            check_not_negative(self.penalty, "penalty")
-        check_flag(self.shrink_temperature, "shrink_temperature")
+            _validation.check_not_negative(self.penalty, "penalty")
+        _validation.check_flag(self.shrink_temperature, "shrink_temperature")
 
     def _score_kind(self) -> str:
         return check_link(self.link, "logit")
@@ -116,7 +116,7 @@ class AffineCalibrator(LogClip, BaseCalibrator):
         fit = AffineFit(self, logits, codes, weight, beta)
         self._solve(fit)
         if not fit.converged:
-            warn_user(
+            _validation.warn_user(
                 f"{type(self).__name__} did not converge in {fit.n_iter} Newton steps. A larger penalty "
                 "makes the problem better conditioned.",
                 ConvergenceWarning,

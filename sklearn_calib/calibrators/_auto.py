@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
+from sklearn_calib import _validation
 from sklearn_calib._core._links import EPS
 from sklearn_calib._core._maps import Average, Softmax
 from sklearn_calib._core._weights import whole_numbers, written_out
@@ -14,7 +15,6 @@ from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import result_html
 from sklearn_calib._progress import Progress
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_generator, check_integer, check_not_negative, check_randomness
 from sklearn_calib.calibrators._base import as_columns, check_link, may_be_certain
 from sklearn_calib.calibrators._beta import BetaCalibrator
 from sklearn_calib.calibrators._log_average import default_calibrator
@@ -221,10 +221,10 @@ class AutoCalibrator(ComposedCalibrator):
 
     def _check_parameters(self) -> None:
         if isinstance(self.cv, str) or not hasattr(self.cv, "split"):
-            check_integer(self.cv, "cv", minimum=2)
+            _validation.check_integer(self.cv, "cv", minimum=2)
         check_link(self.link)
-        check_randomness(self.random_state)
-        check_not_negative(self.n_standard_errors, "n_standard_errors")
+        _validation.check_randomness(self.random_state)
+        _validation.check_not_negative(self.n_standard_errors, "n_standard_errors")
         if self.candidates is None:
             return
         if not isinstance(self.candidates, dict):
@@ -287,7 +287,7 @@ class AutoCalibrator(ComposedCalibrator):
             n_folds = min(int(self.cv), int(count[count > 0].min()))
             if n_folds < 2:
                 return []
-            seed = int(check_generator(self.random_state).integers(2**32))
+            seed = int(_validation.check_generator(self.random_state).integers(2**32))
             splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
 
         def mass(part: Any) -> Array:

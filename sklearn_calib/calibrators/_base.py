@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sklearn_calib import _validation
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._inverse import invert
@@ -22,23 +23,6 @@ from sklearn_calib._core._maps import NUMPY, Kept, Node
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import (
-    LARGEST_SCORE,
-    ROW_SUM_TOLERANCE,
-    check_classes,
-    check_clusters,
-    check_columns,
-    check_frequency_weights,
-    check_option,
-    check_scores,
-    check_weights,
-    named_classes,
-    place_labels,
-    refuse_fractions,
-    shape_of,
-    warn_of_scale,
-    warn_user,
-)
 
 #: Type of the scores for each link: probabilities on the logit scale, or any scores.
 LINKS = ("logit", "identity")
@@ -193,9 +177,9 @@ class BaseCalibrator(
         if codes.dtype.kind == "f":
             raise ValueError("clusters need outcomes 0 and 1, but those of y lie between. Leave them out.")
         if weight is not None:
-            check_frequency_weights(weight)
+            _validation.check_frequency_weights(weight)
         return self._fit_known(
-            scores, codes, weight, known, check_clusters(clusters, scores.shape[0], weight)
+            scores, codes, weight, known, _validation.check_clusters(clusters, scores.shape[0], weight)
         )
 
     def transform(self, X: ArrayLike) -> Array:
@@ -308,29 +292,29 @@ class BaseCalibrator(
             # the wording that scikit-learn's checks require
             raise ValueError("This estimator requires y to be passed, but the target y is None. Pass labels.")
         scores = self._check_scores(X, y, reset=True)
-        known, codes = check_classes(y, fractions=self._fractions)
+        known, codes = _validation.check_classes(y, fractions=self._fractions)
         if codes.dtype.kind == "f" and np.isin(scores, (0.0, 1.0)).all():
-            refuse_fractions(y, "y", swapped=True)
-        classes = named_classes(X, y) if classes is None else classes
+            _validation.refuse_fractions(y, "y", swapped=True)
+        classes = _validation.named_classes(X, y) if classes is None else classes
         if classes is not None:
             if codes.dtype.kind == "f":
                 raise ValueError("classes are 0 and 1 if y has outcomes between them. Omit the argument.")
-            known, place = place_labels(known, classes)
+            known, place = _validation.place_labels(known, classes)
             codes = place[codes]
         n = scores.shape[0]
         if codes.shape[0] != n:
             raise ValueError(f"y has {codes.shape[0]} samples but X has {n}. Pass arrays of the same length.")
         self._check_classes(known, scores)
-        check_columns(X, known, "X")
+        _validation.check_columns(X, known, "X")
         return scores, codes, self._read_weight(sample_weight, n), known
 
     def _read_weight(self, sample_weight: ArrayLike | None, n_samples: int) -> Array | None:
         """Check weights, and warn of small ones that change the map."""
         if sample_weight is None:
             return None
-        weight = check_weights(sample_weight, n_samples)
+        weight = _validation.check_weights(sample_weight, n_samples)
         if not self._scale_free:
-            warn_of_scale(weight)
+            _validation.warn_of_scale(weight)
         return weight
 
     def _fit_array(self, scores: Array, codes: Codes, weight: Array | None, classes: NDArray[Any]) -> Self:
@@ -386,7 +370,9 @@ class BaseCalibrator(
             return None, None
         kind, sums = self._score_kind(), scores.sum(axis=1)
         logits = kind != "probability" and (
-            kind == "logit" or scores.min() < 0.0 or bool((np.abs(sums - 1.0) > ROW_SUM_TOLERANCE).any())
+            kind == "logit"
+            or scores.min() < 0.0
+            or bool((np.abs(sums - 1.0) > _validation.ROW_SUM_TOLERANCE).any())
         )
         proba = np.exp(NUMPY.log_softmax(scores.T)) if logits else scores.T / sums
         expected = proba[absent] @ (np.ones(sums.shape[0]) if weight is None else weight)
@@ -407,7 +393,7 @@ class BaseCalibrator(
             return
         named = [f"{label!r} ({number:.3g} expected)" for label, number in expected.items()][:_MOST_NAMED]
         more = len(expected) - len(named)
-        warn_user(
+        _validation.warn_user(
             f"y has no sample of class {', '.join(named)}{f' and {more} more' if more else ''}. The "
             f"predicted probability of such a class is kept if fewer than {_FEW:.0f} samples of it were "
             "expected from the predictions, and reduced otherwise."
@@ -425,7 +411,7 @@ class BaseCalibrator(
 
     def _predict_array(self, scores: Array) -> Array:
         """Return ``predict_proba`` of an array that has the columns of the fit."""
-        return both_classes(self._mapped(check_scores(scores, kind=self._score_kind())))
+        return both_classes(self._mapped(_validation.check_scores(scores, kind=self._score_kind())))
 
     def _mapped(self, scores: Array) -> Array:
         """Return the probabilities of checked scores; multiclass scores in chunks, within cache."""
@@ -440,7 +426,7 @@ class BaseCalibrator(
     def _shaped(self, proba: Array, X: ArrayLike) -> Array:
         """Return probabilities in the shape of the scores."""
         if self.n_features_in_ == 1:
-            return proba if len(shape_of(X, "X")) == 1 else proba[:, np.newaxis]
+            return proba if len(_validation.shape_of(X, "X")) == 1 else proba[:, np.newaxis]
         return both_classes(proba)
 
     def _needs_every_class(self) -> bool:
@@ -459,8 +445,8 @@ class BaseCalibrator(
     def _check_scores(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Array:
         """Check the scores and, against the fit, their columns; return (n,) or (n, K) with K >= 3."""
         validate_data(self, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
-        scores = check_scores(X, kind=self._score_kind())
-        shape = shape_of(X, "X")
+        scores = _validation.check_scores(X, kind=self._score_kind())
+        shape = _validation.shape_of(X, "X")
         columns = shape[1] if len(shape) == 2 else 1
         if reset:
             self.n_features_in_ = columns
@@ -471,7 +457,7 @@ class BaseCalibrator(
                 "method of the classifier as in fit, predict_proba(X) or its column predict_proba(X)[:, 1]."
             )
         else:
-            check_columns(X, self.classes_, "X")
+            _validation.check_columns(X, self.classes_, "X")
         return scores
 
     @property
@@ -505,16 +491,18 @@ def _class_counts(codes: NDArray[Any], n_classes: int) -> Codes:
 
 def check_link(link: Any, other: str = "score") -> str:
     """Return the kind of scores that a link declares, for ``_score_kind``: ``other`` for "identity"."""
-    return "probability" if check_option(link, "link", LINKS) == "logit" else other
+    return "probability" if _validation.check_option(link, "link", LINKS) == "logit" else other
 
 
 def inverse(function: Callable[[Array], Array], kind: str, X: ArrayLike, side: str) -> Array:
     """Return the inverse of a map of scores of some kind; arguments are those of ``inverse_transform``."""
-    check_option(side, "side", ("left", "right"))
-    values = check_scores(X, kind="probability")
+    _validation.check_option(side, "side", ("left", "right"))
+    values = _validation.check_scores(X, kind="probability")
     if values.ndim > 1:
         raise ValueError(f"X must have shape (n,) or (n, 1), got {np.shape(X)}. Pass the last column.")
-    low, high = (0.0, 1.0) if kind == "probability" else (-LARGEST_SCORE, LARGEST_SCORE)
+    low, high = (
+        (0.0, 1.0) if kind == "probability" else (-_validation.LARGEST_SCORE, _validation.LARGEST_SCORE)
+    )
     found = invert(function, low, high, values, side)
     return found[:, np.newaxis] if np.shape(X)[1:] == (1,) else found
 

@@ -6,12 +6,12 @@ import numpy as np
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._links import clip_probability
 from sklearn_calib._core._maps import Beta
 from sklearn_calib._core._newton import fit_logistic, log_likelihood
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_option, warn_user
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._log_clip import LogClip
@@ -95,7 +95,7 @@ class BetaCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
         self.parameters = parameters
 
     def _check_parameters(self) -> None:
-        check_option(self.parameters, "parameters", _PARAMETERS)
+        _validation.check_option(self.parameters, "parameters", _PARAMETERS)
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         self._fit_clip(scores, codes, weight)
@@ -158,5 +158,5 @@ def _minimise(columns: Array, weight: Array, mass: Array, basis: Array) -> Array
         last_gain=1e-20,
     )
     if not fit.converged:
-        warn_user("Beta calibration did not converge.", ConvergenceWarning)
+        _validation.warn_user("Beta calibration did not converge.", ConvergenceWarning)
     return fit.coef

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib import _validation
 from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._bounds import BOUND_METHODS, cutoff_bound
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
@@ -20,15 +21,6 @@ from sklearn_calib._core._weights import effective_size, whole_numbers
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text
 from sklearn_calib._typing import Array, Codes, CountingWeights
-from sklearn_calib._validation import (
-    check_counting,
-    check_fraction,
-    check_generator,
-    check_option,
-    check_randomness,
-    check_resamples,
-    check_size,
-)
 from sklearn_calib.metrics._cutoff import cutoff_of_groups, walk_ranges
 from sklearn_calib.metrics._metric_kernel import residuals
 
@@ -188,11 +180,11 @@ class CutoffCertificateMixin:
 
         %(cutoff_paper)s
         """
-        confidence = check_fraction(confidence, "confidence")
-        check_option(method, "method", CERTIFICATE_METHODS)
-        check_size(n_resamples, "n_resamples")
-        check_randomness(random_state)
-        check_counting(weights)
+        confidence = _validation.check_fraction(confidence, "confidence")
+        _validation.check_option(method, "method", CERTIFICATE_METHODS)
+        _validation.check_size(n_resamples, "n_resamples")
+        _validation.check_randomness(random_state)
+        _validation.check_counting(weights)
         check_is_fitted(self)
         if weights is None and hasattr(self, "_fitted_outcomes") and self._weighted:
             raise ValueError(
@@ -202,8 +194,8 @@ class CutoffCertificateMixin:
                 "weights='frequency' only if a weight of k counts k equal samples."
             )
         if method == "fitted":
-            n_resamples = check_resamples(n_resamples, self._fitted_confidence(confidence))
-        return self._certificate(confidence, method, n_resamples, check_generator(random_state))
+            n_resamples = _validation.check_resamples(n_resamples, self._fitted_confidence(confidence))
+        return self._certificate(confidence, method, n_resamples, _validation.check_generator(random_state))
 
     def _fitted_confidence(self, confidence: float) -> float:
         """Return the confidence of the bound of "fitted"."""

@@ -8,20 +8,11 @@ from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib import _validation
 from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._maps import Step, through
 from sklearn_calib._typing import Array, Codes, CountingWeights
-from sklearn_calib._validation import (
-    check_counts,
-    check_fraction,
-    check_generator,
-    check_option,
-    check_probabilities,
-    check_randomness,
-    check_resamples,
-    warn_user,
-)
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.calibrators._certificate import (
     CERTIFICATE_METHODS,
@@ -153,15 +144,15 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _check_parameters(self) -> None:
         if isinstance(self.calibrator, str):
-            check_option(self.calibrator, "calibrator", ["passthrough"])
+            _validation.check_option(self.calibrator, "calibrator", ["passthrough"])
         elif self.calibrator is not None:
             check_calibrator(self.calibrator)
         if self.target is not None:
-            check_fraction(self.target, "target")
-        check_fraction(self.confidence, "confidence")
-        if check_option(self.method, "method", CERTIFICATE_METHODS) == "fitted":
-            check_resamples(_RESAMPLES, self._fitted_confidence(self.confidence))
-        check_randomness(self.random_state)
+            _validation.check_fraction(self.target, "target")
+        _validation.check_fraction(self.confidence, "confidence")
+        if _validation.check_option(self.method, "method", CERTIFICATE_METHODS) == "fitted":
+            _validation.check_resamples(_RESAMPLES, self._fitted_confidence(self.confidence))
+        _validation.check_randomness(self.random_state)
 
     @property
     def _fractions(self) -> bool:  # type: ignore[override]
@@ -176,7 +167,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         if weight is not None:
-            check_counts(weight, self.weights)
+            _validation.check_counts(weight, self.weights)
         scores, codes = one_by_one(scores, codes, weight, "a random part of the samples")
         self._fit_halves(scores, codes, None)
 
@@ -214,7 +205,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         return second
 
     def _fit_halves(self, scores: Array, codes: Codes, clusters: Codes | None) -> None:
-        generator = check_generator(self.random_state)
+        generator = _validation.check_generator(self.random_state)
         second = self._fit_map(scores, codes, clusters, generator)
         scores, codes = scores[second], codes[second]
         if clusters is not None:
@@ -222,7 +213,9 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self.certified_size_, self.mean_ = codes.shape[0], float(codes.mean())
         forecasts = np.full(scores.shape, self.mean_)
         if self.calibrator_ is not None:
-            forecasts = check_probabilities(self._calibrated(scores), "calibrator.predict_proba(X)")
+            forecasts = _validation.check_probabilities(
+                self._calibrated(scores), "calibrator.predict_proba(X)"
+            )
         rows = group_outcomes(codes, forecasts, None, clusters)
         check_independent(rows, self.method)
         self.cutoff_error_ = math.nan if self.calibrator_ is None else cutoff_of_groups(rows)
@@ -270,7 +263,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
                 f"{self.target_:.3g} - {self.margin_:.3g}"
             )
             more = "Pass more samples, a better calibrator, or a larger target."
-        warn_user(f"{reason}, so that the constant event rate is used. {more}")
+        _validation.warn_user(f"{reason}, so that the constant event rate is used. {more}")
 
     def _certificate(
         self, confidence: float, method: str, n_resamples: int, generator: np.random.Generator

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.special import logsumexp
 
+from sklearn_calib import _validation
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_not_negative
 from sklearn_calib.calibrators._affine import AffineCalibrator
 from sklearn_calib.calibrators._matrix import matrix_penalties
 
@@ -82,7 +82,7 @@ class DirichletCalibrator(AffineCalibrator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_not_negative(self.diagonal_penalty, "diagonal_penalty")
+        _validation.check_not_negative(self.diagonal_penalty, "diagonal_penalty")
 
     def _features(self, logits: Array, beta: float, total: float) -> Array:
         features: Array = logits - logsumexp(logits, axis=1, keepdims=True)

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib import _validation
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._maps import Groups, recalibrated
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_groups
 from sklearn_calib.calibrators._base import both_classes, inside, may_be_certain
 from sklearn_calib.calibrators._multiclass import (
     ComposedCalibrator,
@@ -336,8 +336,8 @@ def group_codes(
     """Return the distinct groups, and the index of each sample's; ``expected`` is the type in the fit."""
     if isinstance(groups, list | tuple):
         # an array of other types would turn numbers among strings into strings
-        check_groups(np.array(groups, dtype=object), n_samples)
-    known, index = np.unique(check_groups(groups, n_samples), return_inverse=True)
+        _validation.check_groups(np.array(groups, dtype=object), n_samples)
+    known, index = np.unique(_validation.check_groups(groups, n_samples), return_inverse=True)
     found = known.tolist()
     if expected not in (None, type_of(found)):
         raise ValueError(

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._maps import Step
 from sklearn_calib._core._weights import whole_numbers
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_option, check_positive, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify, outcomes_by_value
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
@@ -97,9 +97,9 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _check_parameters(self) -> None:
         check_bins(self.n_bins)
-        check_option(self.strategy, "strategy", _STRATEGIES)
+        _validation.check_option(self.strategy, "strategy", _STRATEGIES)
         if self.smoothing is not None:
-            check_positive(self.smoothing, "smoothing")
+            _validation.check_positive(self.smoothing, "smoothing")
 
     @property
     def _scale_free(self) -> bool:
@@ -151,9 +151,9 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
 def check_bins(n_bins: Any) -> None:
     """Raise unless ``n_bins`` is "auto" or a positive integer."""
     if isinstance(n_bins, str):
-        check_option(n_bins, "n_bins", ("auto",), "an integer")
+        _validation.check_option(n_bins, "n_bins", ("auto",), "an integer")
     else:
-        check_size(n_bins, "n_bins")
+        _validation.check_size(n_bins, "n_bins")
 
 
 def resolve_bins(n_bins: int | str, size: float) -> int:

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._maps import Node, Step, through
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
@@ -90,9 +90,9 @@ class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
         return self.clip is None
 
     def _check_parameters(self) -> None:
-        check_option(self.interpolation, "interpolation", _INTERPOLATIONS)
+        _validation.check_option(self.interpolation, "interpolation", _INTERPOLATIONS)
         if self.clip is not None:
-            check_option(self.clip, "clip", _CLIPS, "None")
+            _validation.check_option(self.clip, "clip", _CLIPS, "None")
 
     def _score_kind(self) -> str:
         return "score"

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib import _validation
 from sklearn_calib._core._links import clip_probability
 from sklearn_calib._progress import Progress
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_weights
 from sklearn_calib.calibrators._base import check_link, inside
 from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
@@ -137,7 +137,7 @@ class LogAverageCalibrator(ComposedCalibrator):
         for calibrator in self.calibrators:
             check_calibrator(calibrator)
         if self.weights is not None:
-            check_weights(self.weights, len(self.calibrators), "weights")
+            _validation.check_weights(self.weights, len(self.calibrators), "weights")
         self._score_kind()
 
     def _members(self) -> Sequence[Any]:
@@ -155,7 +155,7 @@ class LogAverageCalibrator(ComposedCalibrator):
                 StructuredMatrixScalingCalibrator(penalty="auto", shrink_temperature=True, link=self.link),
             ][0 if every_class else 1 :]
         if self.weights is not None:
-            weights = check_weights(self.weights, len(members), "weights")
+            weights = _validation.check_weights(self.weights, len(members), "weights")
         elif self.calibrators is None and every_class:
             total = float(codes.shape[0] if weight is None else weight.sum())
             single = _FINAL_WEIGHT * total / (total + _HALF_SIZE * n_classes)

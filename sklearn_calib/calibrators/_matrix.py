@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from sklearn_calib import _validation
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_not_negative
 from sklearn_calib.calibrators._affine import AffineCalibrator, AffineFit, fold_fractions
 from sklearn_calib.calibrators._inverse_temperature import PRIOR_ODDS
 from sklearn_calib.calibrators._softmax import (
@@ -118,7 +118,7 @@ class MatrixScalingCalibrator(AffineCalibrator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_not_negative(self.off_diagonal_ratio, "off_diagonal_ratio")
+        _validation.check_not_negative(self.off_diagonal_ratio, "off_diagonal_ratio")
 
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:
         one = penalty * n_classes

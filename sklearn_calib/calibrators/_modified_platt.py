@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_calib import _validation
 from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import Node, Step
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_fraction, check_not_negative, check_option
 from sklearn_calib.calibrators._certificate import certify
 from sklearn_calib.calibrators._platt import PlattCalibrator
 
@@ -83,11 +83,11 @@ class ModifiedPlattCalibrator(PlattCalibrator):
         self.confidence = confidence
 
     def _check_parameters(self) -> None:
-        check_fraction(self.confidence, "confidence")
+        _validation.check_fraction(self.confidence, "confidence")
         if isinstance(self.tolerance, str):
-            check_option(self.tolerance, "tolerance", ("sharp", "paper"), "a number")
+            _validation.check_option(self.tolerance, "tolerance", ("sharp", "paper"), "a number")
         else:
-            check_not_negative(self.tolerance, "tolerance")
+            _validation.check_not_negative(self.tolerance, "tolerance")
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         self.fallback_used_ = False

@@ -13,10 +13,10 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib import _validation
 from sklearn_calib._core._maps import OneVsRest, Step
 from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array, Codes, CountingWeights
-from sklearn_calib._validation import check_fraction, check_frequency_weights, check_generator
 from sklearn_calib.calibrators._base import (
     BaseCalibrator,
     as_columns,
@@ -169,9 +169,9 @@ class OneVsRestCalibrator(BaseCalibrator):
         CutoffCertificate
             The bound, with the method used.
         """
-        confidence = check_fraction(confidence, "confidence")
+        confidence = _validation.check_fraction(confidence, "confidence")
         check_is_fitted(self)
-        generator = check_generator(random_state)
+        generator = _validation.check_generator(random_state)
         if None in self.calibrators_:
             absent = self.classes_.tolist()[self.calibrators_.index(None)]
             raise ValueError(f"There is no certificate, because fit had no sample of class {absent!r}.")
@@ -312,7 +312,7 @@ def one_by_one(scores: Array, codes: Codes, weight: Array | None, instead: str) 
     """Return the scores and codes of samples, repeated as often as their weights say."""
     if weight is None:
         return scores, codes
-    rows = written_out(check_frequency_weights(weight), instead)
+    rows = written_out(_validation.check_frequency_weights(weight), instead)
     return scores[rows], codes[rows]
 
 

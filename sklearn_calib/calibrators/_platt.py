@@ -6,11 +6,11 @@ import numpy as np
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._maps import Node, logistic
 from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import warn_user
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._log_clip import LogClip
@@ -110,7 +110,7 @@ def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
     x /= spread
     fit = fit_logistic(columns, grouped.weight, target, start=start)
     if not fit.converged:
-        warn_user(
+        _validation.warn_user(
             "Platt scaling did not converge; the scores may span too many orders of magnitude.",
             ConvergenceWarning,
         )

@@ -10,18 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 from sklearn.utils import Tags
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import TINY, Beta, Node, Softmax
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import (
-    check_columns,
-    check_fraction,
-    check_numbers,
-    check_option,
-    check_positive,
-    check_sorted,
-    warn_user,
-)
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
@@ -157,9 +149,11 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _check_parameters(self) -> None:
         if isinstance(self.training_weight, str):
-            check_option(self.training_weight, "training_weight", ("balanced",), "weights of the classes")
+            _validation.check_option(
+                self.training_weight, "training_weight", ("balanced",), "weights of the classes"
+            )
         if isinstance(self.target_prior, str):
-            check_option(self.target_prior, "target_prior", ("em", "black_box"), "frequencies")
+            _validation.check_option(self.target_prior, "target_prior", ("em", "black_box"), "frequencies")
         if self._balanced() and self.training_prior is not None:
             raise ValueError(
                 "training_prior has no meaning with training_weight='balanced', which makes all classes "
@@ -219,9 +213,11 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self._check_parameters()
         scores = self._check_scores(X, reset=True)
         n_classes = 2 if scores.ndim == 1 else scores.shape[1]
-        self.classes_ = np.arange(n_classes) if classes is None else check_sorted(classes, "classes")
+        self.classes_ = (
+            np.arange(n_classes) if classes is None else _validation.check_sorted(classes, "classes")
+        )
         self._check_classes(self.classes_, scores)
-        check_columns(X, None if classes is None else self.classes_, "X")
+        _validation.check_columns(X, None if classes is None else self.classes_, "X")
         self._fit_scores(scores, None, self._read_weight(sample_weight, scores.shape[0]))
         return self
 
@@ -308,12 +304,12 @@ def _by_class(value: Any, classes: NDArray[Any], name: str, default: float | Non
         if None in found or set(value) - set(labels):
             raise ValueError(f"{name} has labels {list(value)}, but the classes are {labels}. Pass classes=.")
     elif np.ndim(value) == 0 and default is None and len(labels) == 2:
-        found = [1.0 - check_fraction(value, name), value]
+        found = [1.0 - _validation.check_fraction(value, name), value]
     else:
-        found = check_numbers(value, name).tolist()
+        found = _validation.check_numbers(value, name).tolist()
         if np.shape(value) != classes.shape:
             raise ValueError(f"{name} must be a number for each of {len(labels)} classes, got {value!r}.")
-    return np.array([check_positive(one, name) for one in found])
+    return np.array([_validation.check_positive(one, name) for one in found])
 
 
 def likeliest_prior(proba: Array, weight: Array, source: Array) -> tuple[Array, Array]:
@@ -368,7 +364,11 @@ def _variances(information: Array) -> Array:
 
 def black_box_prior(confusion: Any, predicted: NDArray[Any]) -> tuple[Array, Array]:
     """Return the frequencies that explain the numbers of predicted classes, and their standard errors."""
-    counts, total, shape = check_numbers(confusion, "confusion"), predicted.sum(), predicted.shape * 2
+    counts, total, shape = (
+        _validation.check_numbers(confusion, "confusion"),
+        predicted.sum(),
+        predicted.shape * 2,
+    )
     if counts.shape != shape or counts.min() < 0.0 or np.linalg.matrix_rank(counts) < shape[0]:
         raise ValueError(
             f"confusion must be a regular matrix of counts of shape {shape}, got {confusion!r}. If the "
@@ -386,7 +386,7 @@ def black_box_prior(confusion: Any, predicted: NDArray[Any]) -> tuple[Array, Arr
     error = np.sqrt(np.diag(inverse @ noise @ inverse.T))
     condition = np.linalg.cond(rates)
     if condition > _SINGULAR and error.max() > _USELESS:
-        warn_user(
+        _validation.warn_user(
             f"The confusion matrix is nearly singular (condition number {condition:.3g}): the "
             f"frequencies of the classes have standard errors of up to {error.max():.2g}. Use "
             "target_prior='em', or pass the frequencies."

@@ -9,9 +9,9 @@ from scipy.optimize import nnls
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib import _validation
 from sklearn_calib._core._newton import fit_logistic, log_likelihood
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import warn_user
 from sklearn_calib.calibrators._inverse_temperature import shrunk_temperature
 
 #: Finite penalties that are averaged by AICc, in decreasing order; an infinite one gives a straight line.
@@ -108,7 +108,7 @@ class _Problem:
             self.basis.design.T, self.weight, self.target, start=theta, penalty=ridge, bound=bounded
         )
         if not fit.converged:
-            warn_user(f"The spline did not converge at penalty {penalty:g}.", ConvergenceWarning)
+            _validation.warn_user(f"The spline did not converge at penalty {penalty:g}.", ConvergenceWarning)
         return fit.coef, float(np.sum(inverse * fit.information))
 
 

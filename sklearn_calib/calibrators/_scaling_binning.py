@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_flag, check_generator, check_probabilities, check_randomness
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.calibrators._histogram_binning import bin_sums, check_bins, equal_mass_edges, resolve_bins
 from sklearn_calib.calibrators._multiclass import (
@@ -107,8 +107,8 @@ class ScalingBinningCalibrator(BaseCalibrator):
         if self.calibrator is not None:
             check_calibrator(self.calibrator)
         check_bins(self.n_bins)
-        check_flag(self.split, "split")
-        check_randomness(self.random_state)
+        _validation.check_flag(self.split, "split")
+        _validation.check_randomness(self.random_state)
 
     def _score_kind(self) -> str:
         return scores_wanted(or_platt(self.calibrator))
@@ -117,7 +117,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
         if self.split:
             scores, codes = one_by_one(scores, codes, weight, "smaller weights, or split=False")
             weight = None
-            fitting, binning, averaging = _divide(codes, check_generator(self.random_state))
+            fitting, binning, averaging = _divide(codes, _validation.check_generator(self.random_state))
         else:
             fitting = np.arange(scores.shape[0])
             # sorted, so that sums do not depend on the order of the samples
@@ -140,7 +140,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
     def _calibrated(self, scores: Array) -> Array:
         """Return the values of the fitted map."""
         value = event_probability(self.calibrator_, scores)
-        return check_probabilities(value, "calibrator.predict_proba(X)")
+        return _validation.check_probabilities(value, "calibrator.predict_proba(X)")
 
     def _bin_of(self, value: Array) -> NDArray[np.intp]:
         return np.searchsorted(self.bin_edges_, value, side="right")

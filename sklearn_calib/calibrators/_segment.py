@@ -13,6 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sklearn_calib import _validation
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import check_feature_names_in
 from sklearn_calib._core._columns import frequent_categories, is_numerical, quantile_edges
@@ -21,17 +22,6 @@ from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    check_classes,
-    check_generator,
-    check_length,
-    check_randomness,
-    check_scores,
-    check_weights,
-    missing_values,
-    shape_of,
-    table_columns,
-)
 from sklearn_calib.calibrators._base import both_classes, inside
 from sklearn_calib.calibrators._log_average import default_calibrator
 from sklearn_calib.calibrators._multiclass import (
@@ -179,19 +169,21 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
         """
         calibrator = default_calibrator("logit", False) if self.calibrator is None else self.calibrator
         check_calibrator(calibrator)
-        check_randomness(self.random_state)
+        _validation.check_randomness(self.random_state)
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None. Pass labels.")
         score, *features = self._columns(X, scores_wanted(calibrator), y, reset=True)
-        self.classes_, codes = check_classes(y)
-        check_length("y", codes.shape[0], "X", score.shape[0])
+        self.classes_, codes = _validation.check_classes(y)
+        _validation.check_length("y", codes.shape[0], "X", score.shape[0])
         if self.classes_.shape[0] > 2:
             raise ValueError(
                 f"Only binary classification is supported by SegmentCalibrator, but y has "
                 f"{self.classes_.shape[0]} classes. Calibrate each class against the rest."
             )
         weight = (
-            np.ones_like(score) if sample_weight is None else check_weights(sample_weight, score.shape[0])
+            np.ones_like(score)
+            if sample_weight is None
+            else _validation.check_weights(sample_weight, score.shape[0])
         )
         kept = weight > 0
         score, codes, weight = score[kept], codes[kept], weight[kept]
@@ -282,14 +274,14 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
 
     def _columns(self, X: Any, kind: str, y: Any = "no_validation", *, reset: bool) -> list[NDArray[Any]]:
         """Return the checked score, and the features."""
-        columns = table_columns(X, "X")
+        columns = _validation.table_columns(X, "X")
         validate_data(self, X, y, reset=reset, skip_check_array=True)
         if len(columns) < 2:
             raise ValueError(
-                f"X has {len(columns)} feature(s) (shape={shape_of(X, 'X')}) while a minimum of 2 is "
-                "required: the score and a feature. CrossFitScorer(..., passthrough=True) returns both."
+                f"X has {len(columns)} feature(s) (shape={_validation.shape_of(X, 'X')}) while a minimum of "
+                "2 is required: the score and a feature. CrossFitScorer(..., passthrough=True) returns both."
             )
-        return [check_scores(columns[0], "X[:, 0]", kind=kind), *columns[1:]]
+        return [_validation.check_scores(columns[0], "X[:, 0]", kind=kind), *columns[1:]]
 
     def _coded(self, columns: list[NDArray[Any]]) -> Array:
         """Return the bins and categories of features and log-odds."""
@@ -321,7 +313,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
 
     def _fit_trees(self, Z: Array, f: Array, y: Array, w: Array) -> None:
         self.trees_, self.weight_ = [], 0.0
-        self._seed = int(check_generator(self.random_state).integers(2**31))
+        self._seed = int(_validation.check_generator(self.random_state).integers(2**31))
         n = y.shape[0]
         if min(y.sum(), n - y.sum()) < _FOLDS or n < 2 * _LEAF:
             return
@@ -363,7 +355,7 @@ def _weight(step: Array, f: Array, y: Array, w: Array) -> float:
 
 def _scale_of(values: NDArray[Any]) -> dict[Any, int] | Array:
     """Return the codes of the most frequent categories of a feature, or the edges of the bins of numbers."""
-    known = values[~missing_values(values)]
+    known = values[~_validation.missing_values(values)]
     if is_numerical(known):
         return quantile_edges(_numbers(known), _BINS)
     return frequent_categories(known.tolist(), _CATEGORIES)
@@ -371,7 +363,7 @@ def _scale_of(values: NDArray[Any]) -> dict[Any, int] | Array:
 
 def _codes(values: NDArray[Any], scale: dict[Any, int] | Array, column: int) -> Array:
     """Return the category or bin of each value of a feature."""
-    missing = missing_values(values)
+    missing = _validation.missing_values(values)
     known, codes = values[~missing], np.full(values.shape[0], float(_MISSING))
     if isinstance(scale, dict):
         codes[~missing] = [scale.get(label, _OTHER) for label in known.tolist()]

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._maps import through
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import BinarySample, check_flag, check_generator, check_randomness
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.metrics._smooth import check_smoothing, smooth_result
 
@@ -122,12 +122,12 @@ class SmoothedCalibrator(BaseCalibrator):
     def _check_parameters(self) -> None:
         bandwidth: Any = self.bandwidth
         check_smoothing(bandwidth, self.scale)
-        check_flag(self.randomized, "randomized")
-        check_randomness(self.random_state)
+        _validation.check_flag(self.randomized, "randomized")
+        _validation.check_randomness(self.random_state)
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         # sums over grouped samples do not depend on their order
-        sample = BinarySample(*group_scores(codes, scores, weight).rows())
+        sample = _validation.BinarySample(*group_scores(codes, scores, weight).rows())
         bandwidth: Any = self.bandwidth
         result = smooth_result(sample, bandwidth, self.scale, _NODES_PER_BANDWIDTH, _MOST_NODES)
         self.smooth_ece_, self.bandwidth_ = result.value, result.bandwidth
@@ -145,7 +145,9 @@ class SmoothedCalibrator(BaseCalibrator):
 
     def _map_scores(self, scores: Array) -> Array:
         if self.randomized:
-            noise = self.bandwidth_ * check_generator(self.random_state).standard_normal(scores.shape[0])
+            noise = self.bandwidth_ * _validation.check_generator(self.random_state).standard_normal(
+                scores.shape[0]
+            )
             folded = np.mod(scores + noise, 2.0)
             folded = np.minimum(folded, 2.0 - folded)
             scores = expit(logit(scores) + noise) if self.scale == "logit" else folded

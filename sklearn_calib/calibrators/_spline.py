@@ -8,10 +8,10 @@ import numpy as np
 from scipy.special import expit
 from sklearn.utils.metaestimators import available_if
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, group_scores
 from sklearn_calib._core._links import logit
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_flag, check_option, check_positive, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._inverse_temperature import USUAL_SLOPE
@@ -163,12 +163,12 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _check_parameters(self) -> None:
         check_link(self.link)
-        check_size(self.n_knots, "n_knots", 2, _MOST_KNOTS)
+        _validation.check_size(self.n_knots, "n_knots", 2, _MOST_KNOTS)
         if isinstance(self.penalty, str):
-            check_option(self.penalty, "penalty", ("auto",), "a number")
+            _validation.check_option(self.penalty, "penalty", ("auto",), "a number")
         elif not np.isscalar(self.penalty) or self.penalty != np.inf:
-            check_positive(self.penalty, "penalty")
-        check_flag(self.monotone, "monotone")
+            _validation.check_positive(self.penalty, "penalty")
+        _validation.check_flag(self.monotone, "monotone")
 
     def _score_kind(self) -> str:
         return check_link(self.link)

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
@@ -117,7 +117,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         return lower[place], upper[place]
 
     def _check_parameters(self) -> None:
-        check_option(self.loss, "loss", _LOSSES)
+        _validation.check_option(self.loss, "loss", _LOSSES)
 
     def _score_kind(self) -> str:
         return "score"

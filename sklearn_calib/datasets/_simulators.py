@@ -9,15 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_softmax, logit, softmax
 
+from sklearn_calib import _validation
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    check_generator,
-    check_option,
-    check_positive,
-    check_probabilities,
-    check_size,
-    check_weights,
-)
 
 Seed = int | np.random.Generator | np.random.RandomState | None
 Distribution = Literal["uniform", "u_shaped", "peaked", "rare", "grid", "saturated"]
@@ -121,12 +114,12 @@ def make_forecasts(
     mean forecast  0.4945
     true ECE       0.1548
     """
-    n_samples = check_size(n_samples, "n_samples", maximum=_MOST_NUMBERS)
-    check_option(distribution, "distribution", _DISTRIBUTIONS)
-    check_option(distortion, "distortion", _STRENGTH)
-    periods = check_size(periods, "periods")
+    n_samples = _validation.check_size(n_samples, "n_samples", maximum=_MOST_NUMBERS)
+    _validation.check_option(distribution, "distribution", _DISTRIBUTIONS)
+    _validation.check_option(distortion, "distortion", _STRENGTH)
+    periods = _validation.check_size(periods, "periods")
     amount = _STRENGTH[distortion] if strength is None else _check_strength(strength, distortion)
-    rng = check_generator(random_state)
+    rng = _validation.check_generator(random_state)
     if distribution == "grid":
         p = rng.integers(0, 11, size=n_samples) / 10.0
     else:
@@ -204,9 +197,9 @@ def make_discrete_forecasts(
     >>> [round(expected_calibration_error(data.y_true, data.y_proba, n_bins=m), 2) for m in (14, 15)]
     [0.5, 0.03]
     """
-    n_samples = check_size(n_samples, "n_samples", maximum=_MOST_NUMBERS)
-    values = check_probabilities(forecasts, "forecasts")
-    rates = check_probabilities(frequencies, "frequencies")
+    n_samples = _validation.check_size(n_samples, "n_samples", maximum=_MOST_NUMBERS)
+    values = _validation.check_probabilities(forecasts, "forecasts")
+    rates = _validation.check_probabilities(frequencies, "frequencies")
     if np.unique(values).shape[0] < values.shape[0]:
         raise ValueError(f"forecasts {values.tolist()} are not distinct. Give each value once.")
     if rates.shape != values.shape:
@@ -215,8 +208,8 @@ def make_discrete_forecasts(
         )
     mass = np.ones(values.shape[0])
     if weights is not None:
-        mass = check_weights(weights, values.shape[0], "weights")
-    rng = check_generator(random_state)
+        mass = _validation.check_weights(weights, values.shape[0], "weights")
+    rng = _validation.check_generator(random_state)
     which = rng.choice(values.shape[0], size=n_samples, p=mass / mass.sum())
     return _observe(rng, values[which], rates[which], f"{values.shape[0]} distinct values")
 
@@ -258,11 +251,11 @@ def make_multiclass_forecasts(
     accuracy         0.6045
     mean confidence  0.8155
     """
-    n_samples = check_size(n_samples, "n_samples", maximum=_MOST_NUMBERS)
-    n_classes = check_size(n_classes, "n_classes", 2, max(2, _MOST_NUMBERS // n_samples))
-    concentration = check_positive(concentration, "concentration")
-    temperature = check_positive(temperature, "temperature")
-    rng = check_generator(random_state)
+    n_samples = _validation.check_size(n_samples, "n_samples", maximum=_MOST_NUMBERS)
+    n_classes = _validation.check_size(n_classes, "n_classes", 2, max(2, _MOST_NUMBERS // n_samples))
+    concentration = _validation.check_positive(concentration, "concentration")
+    temperature = _validation.check_positive(temperature, "temperature")
+    rng = _validation.check_generator(random_state)
     # on the log scale no probability is lost to rounding: Gamma(a) is distributed as Gamma(a + 1) U^(1/a)
     log_gamma = np.log(rng.gamma(concentration + 1.0, size=(n_samples, n_classes)))
     log_gamma -= rng.exponential(size=log_gamma.shape) / concentration
@@ -276,7 +269,7 @@ def make_multiclass_forecasts(
 
 def _check_strength(strength: float, distortion: str) -> float:
     if distortion == "slope":
-        return check_positive(strength, "strength")
+        return _validation.check_positive(strength, "strength")
     if isinstance(strength, bool) or not isinstance(strength, int | float | np.number):
         raise TypeError(f"strength must be a number, got {strength!r}.")
     if distortion == "none":

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, T
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
+from sklearn_calib import _validation
 from sklearn_calib._core import _maps as maps
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._links import clip_probability
@@ -22,7 +23,6 @@ from sklearn_calib._core._maps import NUMPY
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import LARGEST_SCORE, check_positive, check_scores
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
 from sklearn_calib.calibrators import CutoffCertificate, SegmentCalibrator
@@ -116,7 +116,11 @@ class ExportedCalibrator(
         self.n_features_in_ = int(document["columns"])
         self.fingerprint_ = str(document["fingerprint"])
         self.n_knots_ = _knots(self._node)
-        self._range = (0.0, 1.0) if self._kind == "probability" else (-LARGEST_SCORE, LARGEST_SCORE)
+        self._range = (
+            (0.0, 1.0)
+            if self._kind == "probability"
+            else (-_validation.LARGEST_SCORE, _validation.LARGEST_SCORE)
+        )
         node = self._node
         grouped = isinstance(node, maps.Groups)
         self._by_group = dict(zip(node.labels, node.maps, strict=True)) if grouped else {}
@@ -199,7 +203,7 @@ class ExportedCalibrator(
         return "\n".join(lines)
 
     def _calibrated(self, X: Any, groups: Any) -> Array:
-        n_classes, scores = self.classes_.shape[0], check_scores(X, kind=self._kind)
+        n_classes, scores = self.classes_.shape[0], _validation.check_scores(X, kind=self._kind)
         columns = 2 if scores.ndim == 1 else np.size(scores, 1)
         if columns != n_classes:
             raise ValueError(
@@ -252,7 +256,7 @@ def exported(
     """Return a fitted calibrator, or the calibrator of a calibrated classifier, as plain data."""
     if isinstance(calibrator, ExportedCalibrator):
         return calibrator
-    check_positive(tolerance, "tolerance")
+    _validation.check_positive(tolerance, "tolerance")
     parts = getattr(calibrator, "calibrators_", None) if hasattr(calibrator, "response_method") else None
     if parts is not None:
         if len(parts) != 1:

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.frozen import FrozenEstimator
 
+from sklearn_calib import _validation
 from sklearn_calib import calibrators as known
 from sklearn_calib._core import _maps as maps
 from sklearn_calib._core._links import EPS
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import ROUNDING, ROW_SUM_TOLERANCE, check_option
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.export._document import TOLERANCE, ExportedCalibrator, exported
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
@@ -155,7 +155,7 @@ def _proba(ops: _Onnx, found: ExportedCalibrator, scores: _Tensor, groups: _Tens
     """Return the probabilities of all classes; NaN where ``transform`` raises an error."""
     low, high = found._range
     n_classes = found.classes_.shape[0]
-    edge = ROUNDING if found._kind == "probability" else 0.0
+    edge = _validation.ROUNDING if found._kind == "probability" else 0.0
     known = ops.node(
         "And", ops.node("GreaterOrEqual", scores, low - edge), ops.node("LessOrEqual", scores, high + edge)
     )
@@ -163,7 +163,7 @@ def _proba(ops: _Onnx, found: ExportedCalibrator, scores: _Tensor, groups: _Tens
     scores = ops.clip(scores, low, high)
     if found._kind == "probability" and n_classes > 2:
         gap = ops.node("Abs", ops.sum(scores) - 1.0)
-        valid = ops.node("Where", ops.node("LessOrEqual", gap, ROW_SUM_TOLERANCE), valid, -1.0)
+        valid = ops.node("Where", ops.node("LessOrEqual", gap, _validation.ROW_SUM_TOLERANCE), valid, -1.0)
 
     def mapped(node: maps.Node) -> Any:
         proba = node.evaluate(ops, scores)
@@ -376,7 +376,7 @@ def to_onnx(
     >>> calibrator = PlattCalibrator().fit([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
     >>> model = to_onnx(calibrator)  # doctest: +SKIP
     """
-    check_option(dtype, "dtype", ("float32", "float64"))
+    _validation.check_option(dtype, "dtype", ("float32", "float64"))
     register_onnx_converters()
     from skl2onnx import convert_sklearn
     from skl2onnx.common import data_types as types

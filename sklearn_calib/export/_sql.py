@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_calib import _validation
 from sklearn_calib._core import _maps as maps
 from sklearn_calib._core._links import EPS
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import ROUNDING, ROW_SUM_TOLERANCE, check_flag, check_option
 from sklearn_calib.export._document import TOLERANCE, exported
 
 # Exponents beyond this one overflow.
@@ -250,8 +250,8 @@ def to_sql(
     for argument, value in (("table", table), ("group", group), ("name", name)):
         if not isinstance(value, str) and (value is not None or argument == "name"):
             raise TypeError(f"{argument} must be a string, got {value!r}.")
-    check_option(quote, "quote", ('"', "`"))
-    check_flag(materialized, "materialized")
+    _validation.check_option(quote, "quote", ('"', "`"))
+    _validation.check_flag(materialized, "materialized")
     found = exported(calibrator, tolerance)
     node, n_classes = found._node, found.classes_.shape[0]
     wanted = 1 if n_classes == 2 else n_classes
@@ -278,7 +278,7 @@ def to_sql(
 
     ops = _Sql(None if table is None else ".".join(map(named, table.split("."))))
     low, high = found._range
-    edge = ROUNDING if found._kind == "probability" else 0.0
+    edge = _validation.ROUNDING if found._kind == "probability" else 0.0
     known = f"BETWEEN {_number(low - edge)} AND {_number(high + edge)}"
 
     def clipped(score: str, below: float, inside: str, above: float) -> str:
@@ -300,7 +300,7 @@ def to_sql(
         scores, results, label = _Text(inner[:wanted]), inner[wanted : wanted + len(kept)], inner[-1]
         guard = f"{_total(scores.parts)} IS NOT NULL"
         if edge and n_classes > 2:
-            sums = map(_number, (1.0 - ROW_SUM_TOLERANCE, 1.0 + ROW_SUM_TOLERANCE))
+            sums = map(_number, (1.0 - _validation.ROW_SUM_TOLERANCE, 1.0 + _validation.ROW_SUM_TOLERANCE))
             guard = f"{_total(scores.parts)} BETWEEN {' AND '.join(sums)}"
 
     def outputs(one: maps.Node) -> list[str]:

@@ -11,19 +11,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import weight_words
 from sklearn_calib._core._null import rejects
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import (
-    check_fraction,
-    check_option,
-    check_resamples,
-    least_resamples,
-    seed_of,
-)
 from sklearn_calib.inference._intervals import confidence_interval
 from sklearn_calib.inference._paired_samples import (
     PairedSamples,
@@ -387,10 +381,10 @@ def compare_models(
     metric = as_metric(metric)
     greater = check_direction(metric, greater_is_better)
     if correction is not None:
-        check_option(correction, "correction", ("max-t",), "None")
-    confidence = check_fraction(confidence, "confidence")
-    n_resamples = check_resamples(n_resamples, confidence)
-    seed = seed_of(random_state)
+        _validation.check_option(correction, "correction", ("max-t",), "None")
+    confidence = _validation.check_fraction(confidence, "confidence")
+    n_resamples = _validation.check_resamples(n_resamples, confidence)
+    seed = _validation.seed_of(random_state)
     generator = np.random.default_rng(seed)
     tail = 1.0 - confidence
     metric, resolved = resolve_reduction(metric, reduction)
@@ -462,7 +456,7 @@ def _one(
         ends = splits.root(np.array(splits.of_one(model).interval(confidence))).tolist()
         corrected = float(splits.root(splits.corrected[model]))
         return rows.expected(metric, model, seed), corrected, *ends, "splits"
-    n_resamples = max(_PATH_SAMPLES, least_resamples(1.0 - confidence))
+    n_resamples = max(_PATH_SAMPLES, _validation.least_resamples(1.0 - confidence))
     given: dict[str, Any] = {"confidence": confidence, "n_resamples": n_resamples, "random_state": seed}
     found = confidence_interval(**rows.given(model), metric=metric, **given)
     exact = found.method == "normal"

@@ -4,15 +4,15 @@ import numpy as np
 from scipy.special import bdtrc
 from scipy.stats import norm
 
+from sklearn_calib import _validation
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample
 
 # Lags, and most samples, of the test of dependence; rarer than this, dependence is reported.
 _LAGS, _MOST_IN_ORDER, _N_PERMUTATIONS, DEPENDENCE_LEVEL = 5, 100_000, 299, 0.01
 
 
-def serial_dependence(sample: BinarySample, seed: int) -> float:
+def serial_dependence(sample: _validation.BinarySample, seed: int) -> float:
     r"""Return the p-value of a test of positive autocorrelation of the residuals in the order of samples.
 
     Residuals are centred within 20 bins of predictions, so that miscalibration of sorted predictions does not

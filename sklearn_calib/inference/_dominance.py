@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from sklearn_calib import _validation
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import weight_words, weighting
 from sklearn_calib._core._null import MAX_ELEMENTS, TIE, monte_carlo_pvalue, rejects, tail_rank
@@ -17,12 +18,6 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import (
-    check_fraction,
-    check_generator,
-    check_option,
-    check_resamples,
-)
 from sklearn_calib.inference._paired_samples import Sample, check_models, problems_of
 from sklearn_calib.metrics._decision import check_thresholds
 from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction
@@ -403,10 +398,10 @@ def dominance_test(
     >>> result.pvalue_a_dominates > 0.5, result.pvalue_b_dominates < 0.01
     (True, True)
     """
-    confidence = check_fraction(confidence, "confidence")
-    n_resamples = check_resamples(n_resamples, confidence)
-    generator = check_generator(random_state)
-    check_option(reduction, "reduction", REDUCTIONS)
+    confidence = _validation.check_fraction(confidence, "confidence")
+    n_resamples = _validation.check_resamples(n_resamples, confidence)
+    generator = _validation.check_generator(random_state)
+    _validation.check_option(reduction, "reduction", REDUCTIONS)
     tau = np.unique(check_thresholds(thresholds))
     samples = check_models(y_true, predictions, sample_weight, weights, clusters, pos_label, labels)
     if len(samples) > 2:

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 from scipy.stats import chi2
 
+from sklearn_calib import _validation
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import as_sampled, group_sample
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._recalibration import LogitOutcomes
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import BinarySample, check_binary, samples_of_groups
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,10 @@ def group_differences_test(
     >>> bool(group_differences_test(y, p, groups=group).pvalue < 0.01)
     True
     """
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights, labels=labels)
-    samples = [part for _, part in samples_of_groups(sample, groups, sample_weight)]
+    sample = _validation.check_binary(
+        y_true, y_proba, sample_weight, pos_label, clusters, weights=weights, labels=labels
+    )
+    samples = [part for _, part in _validation.samples_of_groups(sample, groups, sample_weight)]
     grouped = group_sample(sample)
     uncertain, parameters = grouped.uncertain(), np.full(2, np.nan)
     if uncertain.prob.size and not (data := LogitOutcomes(uncertain)).constant:
@@ -127,7 +129,7 @@ def group_differences_test(
 
 
 def differences_of(
-    samples: Sequence[BinarySample], parameters: Array, design_effect: float | None
+    samples: Sequence[_validation.BinarySample], parameters: Array, design_effect: float | None
 ) -> GroupDifferences:
     """Return the test of groups after recalibration with the intercept and slope ``parameters`` of all."""
     if len(samples) < 2 or not np.isfinite(parameters).all():

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib import _validation
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
 from sklearn_calib._core._grouping import (
     DISTINCT,
@@ -24,15 +25,6 @@ from sklearn_calib._core._null import bootstrap_counts
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import (
-    BinarySample,
-    check_fraction,
-    check_option,
-    check_resamples,
-    check_size,
-    seed_of,
-    warn_user,
-)
 from sklearn_calib.inference._means import Mean, loss_of, mean_loss
 from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
 from sklearn_calib.inference._populations import Populations, TablePopulations
@@ -217,10 +209,12 @@ def confidence_interval(
     >>> interval.lower < 1 / 6 < interval.upper
     True
     """
-    check_fraction(confidence, "confidence")
-    check_option(method, "method", ("auto", "inversion", "bootstrap"))
-    seed = seed_of(random_state)
-    n_resamples = check_size(check_resamples(n_resamples, confidence), "n_resamples", minimum=20)
+    _validation.check_fraction(confidence, "confidence")
+    _validation.check_option(method, "method", ("auto", "inversion", "bootstrap"))
+    seed = _validation.seed_of(random_state)
+    n_resamples = _validation.check_size(
+        _validation.check_resamples(n_resamples, confidence), "n_resamples", minimum=20
+    )
     metric = as_metric(metric)
     invertible = declaration(metric).calibration_error
     if method == "inversion" and not invertible:
@@ -232,7 +226,7 @@ def confidence_interval(
     bootstrap = method == "bootstrap" or not invertible
     metric, resolved = resolve_reduction(metric, reduction)
     checked = check_table(y_true, y_proba, sample_weight, weights, clusters, pos_label, resolved, labels)
-    if isinstance(checked, BinarySample) and not bootstrap:
+    if isinstance(checked, _validation.BinarySample) and not bootstrap:
         sample: Any = group_sample(checked)
         check_estimable(metric, sample.total, sample.prob)
         interval = SharedIntervals(checked, confidence, n_resamples, seed, keep=False).interval(metric)
@@ -240,13 +234,13 @@ def confidence_interval(
         bound = bind_metric(metric, checked, resolved, pool=not bootstrap, population=True)
         sample, rng = bound.sample, np.random.default_rng(seed)
         if bootstrap and sample.rarest < FEWEST_EVENTS:
-            warn_user(
+            _validation.warn_user(
                 f"The rarer class has only {sample.rarest:g} samples. Intervals of metrics that are not "
                 f"calibration errors are too short with fewer than {FEWEST_EVENTS}; use more samples."
             )
         if method == "auto" and (loss := loss_of(metric)):
             problem: Any = checked
-            if not isinstance(checked, BinarySample):
+            if not isinstance(checked, _validation.BinarySample):
                 problem = check_problem(
                     y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights
                 )
@@ -278,7 +272,12 @@ class SharedIntervals:
     """
 
     def __init__(
-        self, sample: BinarySample, confidence: float, n_resamples: int, seed: int, keep: bool = True
+        self,
+        sample: _validation.BinarySample,
+        confidence: float,
+        n_resamples: int,
+        seed: int,
+        keep: bool = True,
     ) -> None:
         self.sample, self.confidence, self.n_resamples, self.seed = sample, confidence, n_resamples, seed
         self.grouped = group_sample(sample)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm, t
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, ClassSample
 from sklearn_calib.inference._sample_metric import Metric, at_event_rates
 from sklearn_calib.metrics._metric_kernel import MeanLoss, declaration
 from sklearn_calib.metrics._reductions import class_samples
@@ -27,7 +27,9 @@ class Mean(NamedTuple):
     expected: float
 
 
-def half_width(sample: BinarySample | ClassSample, values: Array, alpha: float) -> float:
+def half_width(
+    sample: _validation.BinarySample | _validation.ClassSample, values: Array, alpha: float
+) -> float:
     """Return half the width of the interval for the mean of ``values``, which sum to 0 with the weights.
 
     It is normal for independent samples. With C clusters the standard error is that of the sums over
@@ -44,7 +46,11 @@ def half_width(sample: BinarySample | ClassSample, values: Array, alpha: float) 
 
 
 def mean_of(
-    sample: BinarySample | ClassSample, values: Array, expected: Array, alpha: float, most: float
+    sample: _validation.BinarySample | _validation.ClassSample,
+    values: Array,
+    expected: Array,
+    alpha: float,
+    most: float,
 ) -> Mean:
     """Return the mean of ``values``, one for each sample, with an interval from 0 to ``most``."""
     value, centre = (float(np.average(each, weights=sample.w)) for each in (values, expected))
@@ -62,7 +68,7 @@ def loss_of(metric: Metric) -> MeanLoss | None:
 
 def mean_loss(
     loss: MeanLoss,
-    problem: BinarySample | ClassSample | list[BinarySample],
+    problem: _validation.BinarySample | _validation.ClassSample | list[_validation.BinarySample],
     reduction: str | None,
     alpha: float,
 ) -> Mean:
@@ -71,16 +77,16 @@ def mean_loss(
     The classes are averaged in each sample, so that their dependence counts. The interval of one binary
     problem contains the means for the exact limits of the event rate.
     """
-    if isinstance(problem, ClassSample) and reduction is None:
+    if isinstance(problem, _validation.ClassSample) and reduction is None:
         values, expected = loss.of_classes(problem.p, problem.y), loss.expected(problem.p)
         return mean_of(problem, values, expected, alpha, loss.largest)
-    first: BinarySample | ClassSample
+    first: _validation.BinarySample | _validation.ClassSample
     if isinstance(problem, list):
         parts, first = problem, problem[0]
     elif reduction in ("confidence", "top-label"):
         # each sample belongs to the problem of one class
         (first,) = parts = class_samples(problem, "confidence")
-    elif isinstance(problem, ClassSample):
+    elif isinstance(problem, _validation.ClassSample):
         parts, first = class_samples(problem, "classwise"), problem
     else:
         parts, first = [problem], problem

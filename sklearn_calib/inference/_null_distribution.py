@@ -10,18 +10,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib import _validation
 from sklearn_calib._core._clusters import cluster_words, dependence_of
 from sklearn_calib._core._grouping import weight_words, weighting
 from sklearn_calib._core._null import draw_null
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import (
-    check_fraction,
-    check_generator,
-    check_resamples,
-    shape_of,
-)
 from sklearn_calib.inference._sample_metric import Metric, defined_values
 from sklearn_calib.inference._sample_table import SampleTable, check_table, resolve_reduction
 from sklearn_calib.inference._table_metrics import BoundMetric, bind_metric
@@ -166,9 +161,9 @@ def expected_under_calibration(
     True
     """
     metric = as_metric(metric)
-    confidence = check_fraction(confidence, "confidence")
-    n_resamples = check_resamples(n_resamples, confidence)
-    generator = check_generator(random_state)
+    confidence = _validation.check_fraction(confidence, "confidence")
+    n_resamples = _validation.check_resamples(n_resamples, confidence)
+    generator = _validation.check_generator(random_state)
     outcomes: Any = y_true
     if y_true is None:
         if clusters is not None:
@@ -177,7 +172,7 @@ def expected_under_calibration(
                 "y_true, too."
             )
         # all classes, for metrics that need them
-        n, *columns = shape_of(y_proba, "y_proba")
+        n, *columns = _validation.shape_of(y_proba, "y_proba")
         n_classes = max([2, *columns])
         outcomes, labels = np.resize(np.arange(n_classes), n), None
         pos_label = 1 if n_classes == 2 else pos_label

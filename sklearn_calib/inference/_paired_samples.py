@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts, weighting
 from sklearn_calib._core._null import TIE, tail_rank
 from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, ClassSample
 from sklearn_calib.inference._null_distribution import expected_under_calibration
 from sklearn_calib.inference._sample_metric import Metric, pooled_for_kernel
 from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel, declaration
@@ -33,7 +33,7 @@ _MOST_BATCHED = 1 << 13
 # Samples times subsets at a time.
 _MAX_ELEMENTS = 1 << 20
 
-Sample = BinarySample | ClassSample
+Sample = _validation.BinarySample | _validation.ClassSample
 
 
 def check_models(

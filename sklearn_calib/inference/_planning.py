@@ -12,22 +12,13 @@ from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 from scipy.stats import chi2, norm
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, pooled_if_many
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives
 from sklearn_calib._core._recalibration import LogitOutcomes
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    check_columns,
-    check_fraction,
-    check_generator,
-    check_option,
-    check_positive,
-    check_probabilities,
-    check_size,
-    least_resamples,
-)
 from sklearn_calib.inference._intervals import interval_by_inversion
 from sklearn_calib.inference._populations import Populations
 from sklearn_calib.inference._sample_metric import SampleMetric
@@ -179,16 +170,16 @@ def required_n_samples(
     if len(named) != 1:
         raise ValueError(f"pass one goal of {', '.join(goals)}, got {' and '.join(named) or 'none'}.")
     _check_small(alpha, "alpha")
-    if not check_fraction(power, "power") > alpha:
+    if not _validation.check_fraction(power, "power") > alpha:
         raise ValueError(f"power must be greater than alpha={alpha:g}, got {power:g}.")
-    check_size(n_resamples, "n_resamples")
-    if wave is not None and n_resamples < least_resamples(alpha):
+    _validation.check_size(n_resamples, "n_resamples")
+    if wave is not None and n_resamples < _validation.least_resamples(alpha):
         raise ValueError(f"n_resamples={n_resamples} is too few for alpha={alpha:g}. Use more.")
-    generator = check_generator(random_state)
+    generator = _validation.check_generator(random_state)
     if hasattr(y_proba, "ppf"):
         y_proba = y_proba.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
-    check_columns(y_proba, None, "y_proba")
-    p = np.sort(check_probabilities(y_proba))
+    _validation.check_columns(y_proba, None, "y_proba")
+    p = np.sort(_validation.check_probabilities(y_proba))
     if not ((p > 0.0) & (p < 1.0)).any():
         raise ValueError("y_proba holds only 0 and 1, which calibrated outcomes never contradict.")
     if bound is not None:
@@ -199,7 +190,7 @@ def required_n_samples(
         return _for_wave(p, *_check_wave(wave), power, alpha, n_resamples, generator)
     return _for_line(
         p,
-        1.0 if slope is None else check_positive(slope, "slope"),
+        1.0 if slope is None else _validation.check_positive(slope, "slope"),
         0.0 if shift is None else _check_shift(shift),
         power,
         alpha,
@@ -207,7 +198,7 @@ def required_n_samples(
 
 
 def _check_small(value: Any, name: str) -> float:
-    if check_fraction(value, name) < _LEAST:
+    if _validation.check_fraction(value, name) < _LEAST:
         raise ValueError(f"{name} must be at least {_LEAST:g}, got {value!r}.")
     return float(value)
 
@@ -223,7 +214,9 @@ def _check_shift(value: Any) -> float:
 def _check_wave(wave: Any) -> tuple[float, float]:
     if not isinstance(wave, list | tuple) or len(wave) != 2:
         raise TypeError(f"wave must be (amplitude, n_periods), got {wave!r}.")
-    return check_positive(wave[0], "wave: amplitude"), check_positive(wave[1], "wave: n_periods")
+    return _validation.check_positive(wave[0], "wave: amplitude"), _validation.check_positive(
+        wave[1], "wave: n_periods"
+    )
 
 
 def _tied(p: Array) -> bool:
@@ -311,7 +304,7 @@ def _for_widths(p: Array, width: Any, alpha: float, generator: np.random.Generat
     if not widths:
         raise ValueError('width must name one measure or more, such as {"slope": 0.2}, got {}.')
     for name in widths:
-        check_option(
+        _validation.check_option(
             name, "a measure of width", ("smooth_ece", "slope", "intercept", "observed_over_expected")
         )
     # samples with predictions of 0 and 1 are collected, but do not inform slope and intercept
@@ -323,7 +316,7 @@ def _for_widths(p: Array, width: Any, alpha: float, generator: np.random.Generat
         if name == "smooth_ece":
             found.append(_for_width(p, _check_small(value, "width"), alpha, generator))
             continue
-        goal = check_positive(value, f"width of {name}")
+        goal = _validation.check_positive(value, f"width of {name}")
         if name == "observed_over_expected":
             n = (1.0 / p.mean() - 1.0) * (z / np.arcsinh(0.5 * goal)) ** 2
         elif name == "slope" and not np.isfinite(of_slope):

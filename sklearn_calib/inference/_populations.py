@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import GroupedOutcomes, sampling_rate
 from sklearn_calib._core._null import MAX_KEPT, CoupledOutcomes, draw_null, draw_outcomes, few_per_group
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._sample_table import Draws, SampleTable
 from sklearn_calib.inference._table_metrics import MeanMetric, ProblemMetric
 from sklearn_calib.metrics._smooth import smooth_result
@@ -191,7 +191,7 @@ class TablePopulations:
 
 def _direction(grouped: GroupedOutcomes) -> Array:
     """Return the smoothed miscalibration of the sample at each of its predictions."""
-    result = smooth_result(BinarySample(*grouped.rows()), "auto", "probability")
+    result = smooth_result(_validation.BinarySample(*grouped.rows()), "auto", "probability")
     known = ~np.isnan(result.curve)
     direction: Array = np.interp(grouped.prob, result.grid[known], result.curve[known]) - grouped.prob
     if np.abs(direction).max() < 1e-6:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, balanced_bins, group_sample, group_starts
 from sklearn_calib._core._null import draw_positives
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import check_binary, check_fraction, check_generator, check_resamples
-from sklearn_calib.inference._testing._simulated import variance_ratio_of
+from sklearn_calib.inference._testing import _simulated
 
 # A region consists of whole bins of neighbouring predictions; outcomes are simulated in finer ones.
 _REGION_BINS, _FINER = 64, 32
@@ -142,10 +142,12 @@ def find_regions(
     >>> print(f"from {region.lower:.1f} on {-region.gap:.1f} too high")
     from 0.7 on 0.2 too high
     """
-    confidence = check_fraction(confidence, "confidence")
-    n_resamples = check_resamples(n_resamples, confidence)
-    generator = check_generator(random_state)
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights, labels=labels)
+    confidence = _validation.check_fraction(confidence, "confidence")
+    n_resamples = _validation.check_resamples(n_resamples, confidence)
+    generator = _validation.check_generator(random_state)
+    sample = _validation.check_binary(
+        y_true, y_proba, sample_weight, pos_label, clusters, weights=weights, labels=labels
+    )
     return scan_regions(group_sample(sample), confidence, n_resamples, generator)
 
 
@@ -180,7 +182,7 @@ def scan_regions(
     jump = spread / _over_runs(np.bincount(place, weights=binomial), first, last)
     skewed = small.variance * (1.0 - 2.0 * small.prob)
     tilt = jump * _over_runs(np.bincount(place, weights=skewed), first, last) / spread
-    ratio = variance_ratio_of(small)
+    ratio = _simulated.variance_ratio_of(small)
     penalty = np.sqrt(2.0 * (1.0 + np.log(spread.max() / spread)))
 
     def statistics(sums: Array) -> Array:

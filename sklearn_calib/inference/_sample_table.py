@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from sklearn_calib import _validation
 from sklearn_calib._core._clusters import Clusters, clusters_of_classes
 from sklearn_calib._core._grouping import sampled_probability, sampling_rate
 from sklearn_calib._core._null import MAX_ELEMENTS, sample_labels, spawn
 from sklearn_calib._core._weights import within_classes, written_out
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, ClassSample, check_frequency_weights, check_option
 from sklearn_calib.inference._sample_metric import Metric, reduced_once
 from sklearn_calib.metrics._reductions import (
     REDUCTIONS,
@@ -169,7 +169,7 @@ def resolve_reduction(metric: Metric, reduction: str | None) -> tuple[Metric, st
     Without ``reduction`` it is that of the metric.
     """
     if reduction is not None:
-        check_option(reduction, "reduction", REDUCTIONS, "None")
+        _validation.check_option(reduction, "reduction", REDUCTIONS, "None")
     parameter = signature(metric).parameters.get("reduction")
     default = None if parameter is None else parameter.default
     if isinstance(metric, partial) and "reduction" in metric.keywords and reduction is not None:
@@ -193,7 +193,7 @@ def check_table(
     pos_label: Any,
     reduction: str | None,
     labels: ArrayLike | None,
-) -> BinarySample | SampleTable:
+) -> _validation.BinarySample | SampleTable:
     """Check samples, and return those of the binary problem if it is one."""
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
     of_predicted = reduction in ("confidence", "top-label")
@@ -203,13 +203,13 @@ def check_table(
             raise ValueError(multilabel_words(reduction))
         if clusters is not None:
             raise ValueError("clusters are not supported for multilabel targets. Pass one label at a time.")
-        first: BinarySample | ClassSample = problem[0]
+        first: _validation.BinarySample | _validation.ClassSample = problem[0]
         y, p = (np.stack(columns, axis=1) for columns in zip(*((s.y, s.p) for s in problem), strict=True))
-    elif isinstance(problem, BinarySample) and not of_predicted:
+    elif isinstance(problem, _validation.BinarySample) and not of_predicted:
         return problem
     else:
         first, y = problem, problem.y
-        p = two_columns(problem.p) if isinstance(problem, BinarySample) else problem.p
+        p = two_columns(problem.p) if isinstance(problem, _validation.BinarySample) else problem.p
     w, codes, by_class = first.w, first.clusters, first.class_weights if y.ndim == 1 else None
     if by_class is not None and of_predicted:
         if (within_classes(first) == 1.0).all():
@@ -221,7 +221,7 @@ def check_table(
     if reduction == "confidence":
         return class_samples(first, "confidence")[0]
     if w is not None and not first.sampling:
-        rows = written_out(check_frequency_weights(w))
+        rows = written_out(_validation.check_frequency_weights(w))
         y, p, w = y[rows], p[rows], np.ones(rows.shape[0])
         codes = None if codes is None else codes[rows]
     if reduction == "top-label":

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_array, csr_array, kron
 
+from sklearn_calib import _validation
 from sklearn_calib._core._clusters import cluster_words, clusters_of_classes
 from sklearn_calib._core._columns import frequent_categories, is_numerical, quantile_edges
 from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, weight_fields, weight_words
@@ -20,18 +21,6 @@ from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue, sample
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, pvalue_text, pvalue_words, result_html, text_html
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import (
-    BinarySample,
-    ClassSample,
-    as_array,
-    check_fraction,
-    check_generator,
-    check_length,
-    check_option,
-    check_resamples,
-    check_size,
-    missing_values,
-)
 from sklearn_calib.inference._comparison import aligned
 from sklearn_calib.inference._testing._classes import repeated
 from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction, check_problem, class_samples, two_columns
@@ -254,7 +243,7 @@ class _Column(NamedTuple):
 
 def _column(name: str, values: NDArray[Any], halves: bool) -> _Column | str:
     """Return the bins of a feature, or why it has none; with half-lines if ``halves``."""
-    missing = missing_values(values)
+    missing = _validation.missing_values(values)
     known = values[~missing]
     if known.shape[0] == 0:
         return "all values are missing"
@@ -404,7 +393,7 @@ class _Problem:
     v + (1 - 2 p) (r - v x' beta), see ``VarianceRatio``.
     """
 
-    def __init__(self, tables: list[_CrossTable], label: Any, sample: BinarySample) -> None:
+    def __init__(self, tables: list[_CrossTable], label: Any, sample: _validation.BinarySample) -> None:
         self.tables, self.label, self.p, p = tables, label, sample.p, sample.p
         self.sampling, self.v, self.w = sample.sampling, p * (1.0 - p), sample.weights
         columns = np.ones_like(p), self.w, self.w * p, self.w * self.v, self.w**2 * self.v
@@ -463,9 +452,9 @@ def feature_columns(X: Any, name: str, n_samples: int) -> dict[str, NDArray[Any]
     """Return the columns of features by name; those of arrays are called x0, x1, ..."""
     keys = X if isinstance(X, Mapping) else getattr(X, "column_names", getattr(X, "columns", None))
     if keys is not None:
-        columns = {str(key): as_array(X[key], f"{name}[{key!r}]") for key in keys}
+        columns = {str(key): _validation.as_array(X[key], f"{name}[{key!r}]") for key in keys}
     else:
-        array = as_array(X, name)
+        array = _validation.as_array(X, name)
         if isinstance(X, list | tuple) and array.dtype.kind == "U":
             # numbers beside texts stay numbers
             array = np.array(X, dtype=object)
@@ -479,7 +468,7 @@ def feature_columns(X: Any, name: str, n_samples: int) -> dict[str, NDArray[Any]
         place = f"{name}[{key!r}]" if keys is not None else name
         if column.ndim != 1:
             raise ValueError(f"{place} must be one column of a distinct name, got shape {column.shape}.")
-        check_length(place, column.shape[0], "y_true", n_samples)
+        _validation.check_length(place, column.shape[0], "y_true", n_samples)
     return columns
 
 
@@ -504,12 +493,12 @@ class _Study:
     def __init__(
         self, X: Any, given: Any, sample_weight: Any, segments: Any, halves: bool, reduction: str
     ) -> None:
-        check_option(reduction, "reduction", REDUCTIONS)
+        _validation.check_option(reduction, "reduction", REDUCTIONS)
         if isinstance(given, list):
             raise ValueError("y_true has one column per label (multilabel). Pass one label at a time.")
         kept = np.ones(given.y.shape[0], dtype=bool)
         if sample_weight is not None:
-            kept = as_array(sample_weight, "sample_weight") > 0
+            kept = _validation.as_array(sample_weight, "sample_weight") > 0
         values = _chosen(feature_columns(X, "X", kept.shape[0]), segments)
         # frequencies are repeated samples
         index, _ = repeated(given)
@@ -517,7 +506,7 @@ class _Study:
         counts = given.w is not None and not given.sampling
         self.sample = as_sampled(replace(given.take(index), w=None) if counts else given)
         if reduction != "classwise":
-            several = isinstance(self.sample, ClassSample)
+            several = isinstance(self.sample, _validation.ClassSample)
             whole = self.sample if several else replace(self.sample, p=two_columns(self.sample.p))
             self.sample = class_samples(whole, "confidence")[0]
             if reduction == "top-label":
@@ -533,7 +522,7 @@ class _Study:
         self.sample = self.sample.take(order)
         bins = [column._replace(codes=column.codes[order]) for column in bins]
         self.tables = _tables(bins, segments is None, self.sample.y.shape[0])
-        if isinstance(self.sample, ClassSample):
+        if isinstance(self.sample, _validation.ClassSample):
             parts = zip(self.sample.classes.tolist(), class_samples(self.sample, "classwise"), strict=True)
             self.problems = [_Problem(self.tables, label, part) for label, part in parts]
         else:
@@ -552,9 +541,9 @@ class _Study:
         self, statistic: Callable[[_Problem, NDArray[Any]], Array], n_resamples: int, random_state: Any
     ) -> Array:
         """Return the largest statistic over all segments and problems in simulations Y* ~ p."""
-        sample, generator = self.sample, check_generator(random_state)
+        sample, generator = self.sample, _validation.check_generator(random_state)
         simulated: Iterator[Any]
-        if isinstance(sample, ClassSample):
+        if isinstance(sample, _validation.ClassSample):
             labels = sample_labels(sample.p, n_resamples, generator, self.clusters)
             simulated = ([np.equal(found.T, k) for k in range(len(self.problems))] for found in labels)
         else:
@@ -712,8 +701,8 @@ def find_segments(
     >>> [row.segment for row in result.segments]
     ['age <= 30 and region = south']
     """
-    confidence = check_fraction(confidence, "confidence")
-    check_resamples(n_resamples, confidence)
+    confidence = _validation.check_fraction(confidence, "confidence")
+    _validation.check_resamples(n_resamples, confidence)
     given = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
     study = _Study(X, given, sample_weight, segments, segments is None, reduction)
     draws = study.largest(lambda each, y: np.abs(each.sums(y) / each.deviation(y)), n_resamples, random_state)
@@ -838,7 +827,7 @@ def multicalibration_error(
       largest in  region = south (3 segments tested)
       n           2,000, 199 simulations
     """
-    check_size(n_resamples, "n_resamples")
+    _validation.check_size(n_resamples, "n_resamples")
     given = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
     study = _Study(X, given, sample_weight, segments, False, reduction)
     found = np.array([each.ranges(each.y)[:, 0] / each.scale for each in study.problems])

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_outcomes, group_sample
 from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._sample_metric import Metric, SampleMetric
 from sklearn_calib.inference._sample_table import SampleTable
 from sklearn_calib.metrics._metric_kernel import check_estimable, declaration
@@ -144,14 +144,14 @@ BoundMetric = SampleMetric | MeanMetric | JointMetric
 
 def bind_metric(
     metric: Metric,
-    sample: BinarySample | SampleTable,
+    sample: _validation.BinarySample | SampleTable,
     reduction: str | None,
     *,
     pool: bool = True,
     population: bool = False,
 ) -> BoundMetric:
     """Return the metric of checked samples, which must determine that of their ``population``."""
-    if isinstance(sample, BinarySample):
+    if isinstance(sample, _validation.BinarySample):
         grouped = group_sample(sample)
         if population:
             check_estimable(metric, grouped.total, grouped.prob)

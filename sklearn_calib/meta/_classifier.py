@@ -15,16 +15,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib import _validation
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import UNUSED, as_kind_of, routing_enabled, slice_metadata
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array, CountingWeights
-from sklearn_calib._validation import check_option, warn_user
 from sklearn_calib.calibrators import CutoffCertificate, OneVsRestCalibrator
 from sklearn_calib.calibrators._base import inside, may_be_certain
 from sklearn_calib.calibrators._log_average import default_calibrator, log_average
 from sklearn_calib.calibrators._multiclass import check_calibrator, needs_every_class
+from sklearn_calib.meta import _responses
 from sklearn_calib.meta._folds import (
     Fold,
     HeldScores,
@@ -52,16 +53,6 @@ from sklearn_calib.meta._pairs import (
     fit_pair,
     is_passthrough,
     response_order,
-)
-from sklearn_calib.meta._responses import (
-    RESPONSE_METHODS,
-    Target,
-    check_classifier,
-    check_data,
-    class_scores,
-    record_features,
-    resolve_response,
-    with_tags_of,
 )
 from sklearn_calib.meta._routing import Routed, route, route_prediction
 
@@ -242,18 +233,18 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             rejects the scores (a calibrator of probabilities rejects decision scores).
         """
         estimator = self._base_estimator()
-        check_classifier(estimator)
+        _responses.check_classifier(estimator)
         if not (self.calibrator is None or is_passthrough(self.calibrator)):
             check_calibrator(self.calibrator)
-        check_option(self.response_method, "response_method", RESPONSE_METHODS)
-        check_option(self.average, "average", ("probability", "log"))
+        _validation.check_option(self.response_method, "response_method", _responses.RESPONSE_METHODS)
+        _validation.check_option(self.average, "average", ("probability", "log"))
         if is_passthrough(self.calibrator) and self.response_method == "decision_function":
             raise ValueError(
                 "calibrator='passthrough' returns uncalibrated probabilities, so response_method cannot be "
                 "'decision_function'. Use response_method='auto', or a calibrator."
             )
         ensemble = self._resolve_ensemble(estimator)
-        X, target = check_data(self, estimator, X, y)
+        X, target = _responses.check_data(self, estimator, X, y)
         n_samples = target.codes.shape[0]
         routed = route(self, "fit", estimator, self._routed_calibrator(), n_samples, sample_weight, params)
         mode: bool | str = False
@@ -268,11 +259,11 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         self.calibrated_classifiers_ = pairs
         self.ensemble_ = mode
         self.response_method_ = pairs[0].response_method
-        record_features(self, self.estimators_[0])
+        _responses.record_features(self, self.estimators_[0])
         return self
 
     def _plan(
-        self, ensemble: bool | str, X: Any, target: Target, routed: Routed
+        self, ensemble: bool | str, X: Any, target: _responses.Target, routed: Routed
     ) -> tuple[bool | str, list[Fold]]:
         """Return what is fitted, and the folds for it."""
         n_samples = target.codes.shape[0]
@@ -309,7 +300,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         if ensemble == "auto":
             ensemble = not later and have_every_class([fold.test for fold in folds], target, required)
         elif ensemble and later and not frozen:
-            warn_user(
+            _validation.warn_user(
                 "The folds are in order of time, and ensemble=True averages models that were fitted to the "
                 "first samples only. Use ensemble=False, with one model of all samples."
             )
@@ -317,7 +308,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         return ensemble, folds
 
     def _fit_ensemble(
-        self, X: Any, target: Target, routed: Routed, folds: list[Fold]
+        self, X: Any, target: _responses.Target, routed: Routed, folds: list[Fold]
     ) -> list[CalibratedPair]:
         """Fit a pair per fold."""
         estimator, order = self._base_estimator(), response_order(self.response_method, self.calibrator)
@@ -327,7 +318,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         ]
         return in_parallel(calls, self.n_jobs)
 
-    def _needs_every_class(self, target: Target) -> bool:
+    def _needs_every_class(self, target: _responses.Target) -> bool:
         """Tell whether a calibrator is fitted that needs samples of every class."""
         if is_passthrough(self.calibrator):
             return False
@@ -338,14 +329,14 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         )
 
     def _fit_single(
-        self, X: Any, target: Target, routed: Routed, folds: list[Fold], *, joint: bool
+        self, X: Any, target: _responses.Target, routed: Routed, folds: list[Fold], *, joint: bool
     ) -> CalibratedPair:
         """Fit one calibrator to the scores of all samples, out-of-fold unless the estimator is frozen."""
         estimator, order = self._base_estimator(), response_order(self.response_method, self.calibrator)
         classes, labels, metadata = target.classes, target.labels, routed.calibrator
         if isinstance(estimator, FrozenEstimator):
-            method = resolve_response(estimator, order)
-            held = HeldScores(estimator, method, class_scores(estimator, X, method, classes))
+            method = _responses.resolve_response(estimator, order)
+            held = HeldScores(estimator, method, _responses.class_scores(estimator, X, method, classes))
             return fit_pair(held, self.calibrator, target.codes, classes, metadata)
         if is_passthrough(self.calibrator) and not joint:
             fitted, method = fit_whole(clone(estimator), X, labels, routed.estimator, order)
@@ -544,7 +535,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         )
 
     def __sklearn_tags__(self) -> Any:
-        return with_tags_of(self._base_estimator(), super().__sklearn_tags__())
+        return _responses.with_tags_of(self._base_estimator(), super().__sklearn_tags__())
 
     def _base_estimator(self) -> Any:
         if self.estimator is not None:
@@ -569,7 +560,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         pairwise = get_tags(estimator).input_tags.pairwise
         mode: bool | str
         if isinstance(self.ensemble, str):
-            mode = check_option(self.ensemble, "ensemble", ("auto", "joint"), "True or False")
+            mode = _validation.check_option(self.ensemble, "ensemble", ("auto", "joint"), "True or False")
         elif isinstance(self.ensemble, bool | np.bool_):
             mode = bool(self.ensemble)
         else:

@@ -11,23 +11,14 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib import _validation
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import UNUSED, check_feature_names_in
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import as_array, check_flag, check_option
+from sklearn_calib.meta import _responses
 from sklearn_calib.meta._folds import cross_fit, fit_whole, has_weight, plan_folds
-from sklearn_calib.meta._responses import (
-    PROBABILITY_FIRST,
-    RESPONSE_METHODS,
-    Target,
-    check_classifier,
-    check_data,
-    class_scores,
-    record_features,
-    with_tags_of,
-)
 from sklearn_calib.meta._routing import Routed, route
 
 
@@ -219,19 +210,19 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         return router.add(splitter=self.cv, method_mapping=to_split)
 
     def __sklearn_tags__(self) -> Any:
-        tags = with_tags_of(self.estimator, super().__sklearn_tags__())
+        tags = _responses.with_tags_of(self.estimator, super().__sklearn_tags__())
         tags.target_tags.required = True
         return tags
 
     def _order(self) -> tuple[str, ...]:
-        return PROBABILITY_FIRST if self.response_method == "auto" else (self.response_method,)
+        return _responses.PROBABILITY_FIRST if self.response_method == "auto" else (self.response_method,)
 
     def _score_names(self) -> list[str]:
         scored = self.classes_[1:] if self.classes_.shape[0] == 2 else self.classes_
         return [f"crossfitscorer_{label}" for label in scored]
 
     def _scores(self, X: Any) -> Any:
-        scores = class_scores(self.estimator_, X, self.response_method_, self.classes_)
+        scores = _responses.class_scores(self.estimator_, X, self.response_method_, self.classes_)
         return self._with_features(scores, X)
 
     def _with_features(self, scores: Array, X: Any) -> Any:
@@ -246,24 +237,24 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
                     f"X has the column {taken[0]!r}, the name of a score. Rename it or omit passthrough."
                 )
             return type(X)(columns | passed)
-        features = as_array(X, "X")
+        features = _validation.as_array(X, "X")
         kind = np.float64 if features.dtype.kind in "biuf" else object
         return np.column_stack([scores.astype(kind), features.astype(kind)])
 
     def _check(
         self, X: Any, y: ArrayLike, method: str, sample_weight: ArrayLike | None, params: dict[str, Any]
-    ) -> tuple[Any, Target, Routed]:
+    ) -> tuple[Any, _responses.Target, Routed]:
         """Check parameters and data."""
-        check_classifier(self.estimator)
-        check_flag(self.passthrough, "passthrough")
-        check_option(self.response_method, "response_method", RESPONSE_METHODS)
-        X, target = check_data(self, self.estimator, X, y)
+        _responses.check_classifier(self.estimator)
+        _validation.check_flag(self.passthrough, "passthrough")
+        _validation.check_option(self.response_method, "response_method", _responses.RESPONSE_METHODS)
+        X, target = _responses.check_data(self, self.estimator, X, y)
         n_samples = target.codes.shape[0]
         return X, target, route(self, method, self.estimator, None, n_samples, sample_weight, params)
 
-    def _store(self, fitted: Any, method: str, target: Target) -> Self:
+    def _store(self, fitted: Any, method: str, target: _responses.Target) -> Self:
         self.estimator_ = fitted
         self.response_method_ = method
         self.classes_ = target.classes
-        record_features(self, fitted)
+        _responses.record_features(self, fitted)
         return self

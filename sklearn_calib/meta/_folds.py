@@ -10,10 +10,10 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
+from sklearn_calib import _validation
 from sklearn_calib._compat import safe_split, slice_metadata
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_integer
-from sklearn_calib.meta._responses import Target, class_scores, resolve_response
+from sklearn_calib.meta import _responses
 
 Indices = NDArray[np.intp]
 Flags = NDArray[np.bool_]
@@ -41,7 +41,7 @@ class HeldScores:
     first: Flags | None = None
 
 
-def split(X: Any, target: Target, cv: Any, metadata: dict[str, Any]) -> list[Fold]:
+def split(X: Any, target: _responses.Target, cv: Any, metadata: dict[str, Any]) -> list[Fold]:
     """Return the folds of a splitter, at least one."""
     splitter = check_cv(cv, target.labels, classifier=True)
     indices = np.arange(target.codes.shape[0])
@@ -55,7 +55,7 @@ def split(X: Any, target: Target, cv: Any, metadata: dict[str, Any]) -> list[Fol
 
 
 def check_folds(
-    folds: Sequence[Fold], target: Target, trained: Flags | None, calibrated: Flags | None
+    folds: Sequence[Fold], target: _responses.Target, trained: Flags | None, calibrated: Flags | None
 ) -> None:
     """Raise an error if a class is absent from one of the folds.
 
@@ -81,7 +81,7 @@ def check_folds(
 
 
 def plan_folds(
-    X: Any, target: Target, cv: Any, metadata: dict[str, Any], trained: Flags | None
+    X: Any, target: _responses.Target, cv: Any, metadata: dict[str, Any], trained: Flags | None
 ) -> list[Fold]:
     """Return the folds, or raise an error if a class is absent from the training part of one of them."""
     folds = split(X, target, cv, metadata)
@@ -89,7 +89,7 @@ def plan_folds(
     return folds
 
 
-def have_every_class(parts: Sequence[Indices], target: Target, counted: Flags | None) -> bool:
+def have_every_class(parts: Sequence[Indices], target: _responses.Target, counted: Flags | None) -> bool:
     """Tell whether each part has a sample of positive weight of every class."""
     return not any(_absent_class(target, part, counted) for part in parts)
 
@@ -103,7 +103,7 @@ def has_weight(metadata: dict[str, Any], n_samples: int) -> Flags:
 def score_fold(
     estimator: Any,
     X: Any,
-    target: Target,
+    target: _responses.Target,
     fold: Fold,
     metadata: dict[str, Any],
     order: Sequence[str],
@@ -113,8 +113,8 @@ def score_fold(
     X_train, y_train = safe_split(estimator, X, target.labels, fold.train)
     X_test, _ = safe_split(estimator, X, None, fold.test, fold.train)
     estimator.fit(X_train, y_train, **slice_metadata(X, metadata, fold.train))
-    method = resolve_response(estimator, order)
-    scores = class_scores(estimator, X_test, method, target.classes)
+    method = _responses.resolve_response(estimator, order)
+    scores = _responses.class_scores(estimator, X_test, method, target.classes)
     return HeldScores(estimator if keep else None, method, scores)
 
 
@@ -122,14 +122,14 @@ def in_parallel(calls: list[Any], n_jobs: int | None) -> list[Any]:
     """Return the results of delayed calls, with no more workers than calls."""
     if n_jobs is not None:
         # negative numbers count down from the number of processors, as in joblib
-        n_jobs = min(check_integer(n_jobs, "n_jobs", -(10**6)), len(calls))
+        n_jobs = min(_validation.check_integer(n_jobs, "n_jobs", -(10**6)), len(calls))
     return list(Parallel(n_jobs=n_jobs)(calls))
 
 
 def cross_fit(
     estimator: Any,
     X: Any,
-    target: Target,
+    target: _responses.Target,
     folds: Sequence[Fold],
     metadata: dict[str, Any],
     order: Sequence[str],
@@ -152,10 +152,10 @@ def fit_whole(
 ) -> tuple[Any, str]:
     """Fit the estimator on all samples."""
     estimator.fit(X, labels, **metadata)
-    return estimator, resolve_response(estimator, order)
+    return estimator, _responses.resolve_response(estimator, order)
 
 
-def _absent_class(target: Target, indices: Indices, counted: Flags | None) -> list[Any]:
+def _absent_class(target: _responses.Target, indices: Indices, counted: Flags | None) -> list[Any]:
     """Return, in a list, the first class without a sample of positive weight; an empty list if none."""
     if counted is None:
         return []

@@ -21,8 +21,8 @@ from sklearn_calib.calibrators import (
     LogAverageCalibrator,
     ScalingBinningCalibrator,
 )
+from sklearn_calib.meta import _responses
 from sklearn_calib.meta._folds import Fold, HeldScores, Indices, in_parallel, score_fold
-from sklearn_calib.meta._responses import Target, class_scores
 
 #: The number of parts into which the samples are divided.
 PARTS = 6
@@ -50,7 +50,9 @@ class MeanClassifier:
 
     def scores(self, X: Any, method: str) -> Array:
         """Return the mean scores: shape (n, 1), those of ``classes_[1]``, or (n, n_classes)."""
-        tables = (class_scores(estimator, X, method, self.classes_) for estimator in self.estimators)
+        tables = (
+            _responses.class_scores(estimator, X, method, self.classes_) for estimator in self.estimators
+        )
         total: Array = reduce(np.add, tables)
         return total / len(self.estimators)
 
@@ -133,7 +135,7 @@ def _left_out(folds: Sequence[Fold]) -> Fold:
 def joint_scores(
     estimator: Any,
     X: Any,
-    target: Target,
+    target: _responses.Target,
     folds: Sequence[Fold],
     metadata: dict[str, Any],
     order: Sequence[str],

@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
+from sklearn_calib import _validation
 from sklearn_calib._compat import slice_metadata
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import check_scores, check_weights
 from sklearn_calib.calibrators import BaseCalibrator, OneVsRestCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._log_average import default_calibrator
 from sklearn_calib.calibrators._multiclass import fit_clone, is_mapped
+from sklearn_calib.meta import _responses
 from sklearn_calib.meta._folds import Flags, Fold, HeldScores, score_fold
 from sklearn_calib.meta._joint import members_of
-from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, Target, class_scores
 from sklearn_calib.meta._routing import Routed, accepts_weight
 
 
@@ -45,7 +45,7 @@ class CalibratedPair:
 
     def scores(self, X: Any) -> Array:
         """Return the scores to calibrate: shape (n, 1), the score of ``classes[1]``, or (n, n_classes)."""
-        return class_scores(self.estimator, X, self.response_method, self.classes)
+        return _responses.class_scores(self.estimator, X, self.response_method, self.classes)
 
     def predict_proba(self, X: Any, **metadata: Any) -> Array:
         """Return calibrated probabilities of shape (n, n_classes); ``metadata`` goes to the calibrator."""
@@ -69,8 +69,10 @@ def response_order(response_method: str, calibrator: Any) -> tuple[str, ...]:
     if is_passthrough(calibrator):
         return ("predict_proba",)
     if calibrator is None:
-        return PROBABILITY_FIRST
-    return PROBABILITY_FIRST if score_kind(calibrator) == "probability" else DECISION_FIRST
+        return _responses.PROBABILITY_FIRST
+    return (
+        _responses.PROBABILITY_FIRST if score_kind(calibrator) == "probability" else _responses.DECISION_FIRST
+    )
 
 
 def score_kind(calibrator: Any) -> str:
@@ -100,7 +102,7 @@ def fit_pair(
         _check_no_metadata(calibrator, metadata)
         calibrator = OneVsRestCalibrator(calibrator)
     if isinstance(calibrator, BaseCalibrator):
-        scores = check_scores(scores, "X", kind=calibrator._score_kind())
+        scores = _validation.check_scores(scores, "X", kind=calibrator._score_kind())
     else:
         count = np.bincount(codes, minlength=classes.shape[0])
         if not count.all():
@@ -112,7 +114,7 @@ def fit_pair(
     others = dict(metadata)
     weight = others.pop("sample_weight", None)
     if weight is not None:
-        weight = check_weights(weight, codes.shape[0])
+        weight = _validation.check_weights(weight, codes.shape[0])
     if held.first is None:
         fitted = fit_clone(calibrator, scores, codes, weight, classes, **others)
     else:
@@ -185,7 +187,13 @@ def _check_no_metadata(calibrator: Any, metadata: dict[str, Any]) -> None:
 
 
 def fit_fold_pair(
-    estimator: Any, calibrator: Any, X: Any, target: Target, fold: Fold, order: Sequence[str], routed: Routed
+    estimator: Any,
+    calibrator: Any,
+    X: Any,
+    target: _responses.Target,
+    fold: Fold,
+    order: Sequence[str],
+    routed: Routed,
 ) -> CalibratedPair:
     """Fit the estimator to the training part of a fold and the calibrator to its held-out part."""
     held = score_fold(estimator, X, target, fold, routed.estimator, order)

@@ -11,9 +11,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib import _validation
 from sklearn_calib._compat import as_kind_of
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import as_array, check_classes, place_labels
 
 RESPONSE_METHODS = ("auto", "predict_proba", "decision_function")
 DECISION_FIRST = ("decision_function", "predict_proba")
@@ -40,7 +40,7 @@ def check_data(owner: Any, estimator: Any, X: Any, y: Any) -> tuple[Any, Target]
     """Return checked features and labels, with all classes of a frozen estimator."""
     if y is None:
         raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None.")
-    classes, codes = check_classes(y)
+    classes, codes = _validation.check_classes(y)
     target = Target(as_kind_of(X, classes[codes]), classes, codes)
     X, _ = indexable(X, target.labels)
     if isinstance(estimator, FrozenEstimator):
@@ -76,7 +76,7 @@ def with_known_classes(estimator: Any, target: Target) -> Target:
             f"y contains the class {unknown[0]!r}, which the fitted {type(estimator).__name__} does not have "
             f"(its classes: {known}). Refit the estimator, or drop the samples of that class."
         )
-    classes, place = place_labels(target.classes, np.sort(own))
+    classes, place = _validation.place_labels(target.classes, np.sort(own))
     return Target(target.labels, classes, place[target.codes])
 
 
@@ -98,7 +98,7 @@ def resolve_response(estimator: Any, order: Sequence[str]) -> str:
 
 def class_scores(estimator: Any, X: Any, method: str, classes: NDArray[Any]) -> Array:
     """Return the scores as float64: shape (n, 1), those of ``classes[1]``, or (n, n_classes)."""
-    scores = as_array(getattr(estimator, method)(X), method).astype(np.float64, copy=False)
+    scores = _validation.as_array(getattr(estimator, method)(X), method).astype(np.float64, copy=False)
     if scores.ndim == 1:
         scores = scores[:, np.newaxis]
     n_classes = classes.shape[0]

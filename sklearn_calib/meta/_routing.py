@@ -9,8 +9,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import has_fit_parameter
 
+from sklearn_calib import _validation
 from sklearn_calib._compat import BaseSearchCV, routing_enabled
-from sklearn_calib._validation import check_weights, warn_of_scale, warn_user
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ def route(
     params: dict[str, Any],
 ) -> Routed:
     """Route the metadata of ``owner.method`` as :class:`CalibratedClassifier` describes."""
-    weight = None if sample_weight is None else check_weights(sample_weight, n_samples)
+    weight = None if sample_weight is None else _validation.check_weights(sample_weight, n_samples)
     if weight is not None and not getattr(calibrator, "_scale_free", True):
-        warn_of_scale(weight)
+        _validation.warn_of_scale(weight)
     if routing_enabled():
         if weight is not None:
             params = {**params, "sample_weight": weight}
@@ -77,7 +77,7 @@ def route(
             raise ValueError(
                 f"sample_weight cannot be used: fit of the {role} {name} does not accept it. {advice}"
             )
-        warn_user(
+        _validation.warn_user(
             f"sample_weight is not passed to the {role}: fit of {name} does not accept it. {advice}",
         )
     if to_estimator:

@@ -13,30 +13,14 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib import _validation
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import safe_indexing, slice_metadata
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array, Codes, CountingWeights
-from sklearn_calib._validation import (
-    check_counts,
-    check_fraction,
-    check_generator,
-    check_numbers,
-    check_option,
-    check_positive,
-    check_scores,
-    check_weights,
-    warn_user,
-)
+from sklearn_calib.meta import _responses
 from sklearn_calib.meta._pairs import CalibratedPair
-from sklearn_calib.meta._responses import (
-    Target,
-    check_classifier,
-    check_data,
-    record_features,
-    with_tags_of,
-)
 from sklearn_calib.meta._routing import refuse_ignored, route
 
 _RISKS = ("error", "false_discovery")
@@ -269,7 +253,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
             If a parameter is invalid, weights are not numbers of samples, or a class is absent from the
             samples that remain to fit the estimator.
         """
-        check_classifier(self.estimator)
+        _responses.check_classifier(self.estimator)
         if not hasattr(self.estimator, "predict_proba"):
             raise TypeError(
                 f"estimator must have predict_proba, which {type(self.estimator).__name__} lacks. Wrap it in "
@@ -280,13 +264,13 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
                 f"{name} cannot be used: samples must be independent, and are split at random. Pass one "
                 f"sample of each {name[:-1]}."
             )
-        alpha = 1.0 - check_fraction(self.confidence, "confidence")
-        validation = check_fraction(self.validation_fraction, "validation_fraction")
-        generator = check_generator(self.random_state)
-        X, target = check_data(self, self.estimator, X, y)
+        alpha = 1.0 - _validation.check_fraction(self.confidence, "confidence")
+        validation = _validation.check_fraction(self.validation_fraction, "validation_fraction")
+        generator = _validation.check_generator(self.random_state)
+        X, target = _responses.check_data(self, self.estimator, X, y)
         n = target.codes.shape[0]
-        counts = check_counts(
-            np.ones(n) if sample_weight is None else check_weights(sample_weight, n), self.weights
+        counts = _validation.check_counts(
+            np.ones(n) if sample_weight is None else _validation.check_weights(sample_weight, n), self.weights
         )
         frozen = isinstance(self.estimator, FrozenEstimator)
         if frozen:
@@ -297,12 +281,14 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
             counts, [0.0, 1.0] if frozen else [1 - validation, validation]
         ).T
         self.estimator_ = self.estimator if frozen else self._fitted(X, target, train, sample_weight, params)
-        record_features(self, self.estimator_)
+        _responses.record_features(self, self.estimator_)
         rows = np.flatnonzero(held_out)
         confidence, loss = np.empty(0), np.empty(0)
         if rows.shape[0]:
             proba = self.predict_proba(safe_indexing(X, rows))
-            check_scores(proba, f"predict_proba of {type(self.estimator_).__name__}", kind="probability")
+            _validation.check_scores(
+                proba, f"predict_proba of {type(self.estimator_).__name__}", kind="probability"
+            )
             codes, confidence = self._decide(proba)
             if self._gains is None or self._decisions.shape[0] == 1:
                 loss = (target.codes[rows] != codes).astype(np.float64)
@@ -327,7 +313,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
                     f"{counts.sum()} held-out samples; their risk is {risk:.3g}, and its upper bound "
                     f"{highest * bound:.3g}"
                 )
-            warn_user(
+            _validation.warn_user(
                 f"No threshold has a risk of at most {limit:g} with confidence {self.confidence:g}, so the "
                 f"classifier always abstains. {advice}. Use more samples, a higher target or a better "
                 "classifier.",
@@ -342,7 +328,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         return self
 
     def _fitted(
-        self, X: Any, target: Target, train: Codes, sample_weight: Any, params: dict[str, Any]
+        self, X: Any, target: _responses.Target, train: Codes, sample_weight: Any, params: dict[str, Any]
     ) -> Any:
         """Return the estimator, fitted to its part of the samples."""
         routed = route(self, "fit", self.estimator, None, train.shape[0], sample_weight, params)
@@ -372,7 +358,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         self._gains: Array | None = None
         self._decisions = np.arange(n_classes)
         if isinstance(self.risk, str):
-            if check_option(self.risk, "risk", _RISKS) == "false_discovery":
+            if _validation.check_option(self.risk, "risk", _RISKS) == "false_discovery":
                 label = classes[1] if self.pos_label is None and n_classes == 2 else self.pos_label
                 self._decisions = np.flatnonzero(self.classes_ == label)
                 if not self._decisions.shape[0]:
@@ -381,14 +367,14 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
                         f"{label!r}."
                     )
                 self._gains = np.eye(n_classes)[:, self._decisions]
-            return 1.0, check_fraction(self.target, "target")
-        costs = check_numbers(self.risk, "risk")
+            return 1.0, _validation.check_fraction(self.target, "target")
+        costs = _validation.check_numbers(self.risk, "risk")
         if costs.shape != (n_classes, n_classes) or not np.isfinite(costs).all() or costs.min() < 0:
             raise ValueError(
                 "risk must be 'error', 'false_discovery' or a matrix of finite, non-negative costs of shape "
                 f"({n_classes}, {n_classes}), with a row for each true class, got {self.risk!r}."
             )
-        highest, limit = float(costs.max()), check_positive(self.target, "target")
+        highest, limit = float(costs.max()), _validation.check_positive(self.target, "target")
         if limit >= highest:
             raise ValueError(f"target must be less than the highest cost, {highest:g}, got {limit:g}.")
         self._gains = 1.0 - costs / highest
@@ -467,4 +453,4 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         )
 
     def __sklearn_tags__(self) -> Any:
-        return with_tags_of(self.estimator, super().__sklearn_tags__())
+        return _responses.with_tags_of(self.estimator, super().__sklearn_tags__())

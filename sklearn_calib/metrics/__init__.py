@@ -15,12 +15,12 @@ from sklearn_calib.metrics._decomposition import (
     refinement_loss,
     score_decomposition,
 )
-from sklearn_calib.metrics._distance import smooth_calibration_error
 from sklearn_calib.metrics._distance_bounds import (
     CalibrationDistance,
     distance_from_calibration,
     interval_calibration_error,
     lower_distance_to_calibration,
+    smooth_calibration_error,
 )
 from sklearn_calib.metrics._expected import ExpectedPerformance, expected_performance
 from sklearn_calib.metrics._kernel import kernel_calibration_error

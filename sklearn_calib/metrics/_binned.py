@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._binning import (
     bin_starts,
     fixed_bins,
@@ -20,13 +21,6 @@ from sklearn_calib._core._simplex_bins import alcoves
 from sklearn_calib._core._weights import whole_numbers
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    BinarySample,
-    ClassSample,
-    check_flag,
-    check_number_or_edges,
-    check_option,
-)
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem, reduced_error
 
@@ -71,7 +65,7 @@ def _make(
     norm: str = "l1",
     debias: bool = False,
 ) -> Evaluate:
-    bins = check_number_or_edges(n_bins)
+    bins = _validation.check_number_or_edges(n_bins)
     fixed = fixed_bins(prob, bins)[:, np.newaxis]
 
     def errors(count: Array, positives: Array) -> Array:
@@ -104,7 +98,7 @@ def _pooling_bins(
     norm: str = "l1",
     debias: bool = False,
 ) -> NDArray[np.int64] | None:
-    bins = check_number_or_edges(n_bins)
+    bins = _validation.check_number_or_edges(n_bins)
     if (strategy != "uniform" and isinstance(bins, int)) or norm == "max":
         return None
     # both terms are non-decreasing in the prediction, so their sum numbers the intersections
@@ -112,7 +106,7 @@ def _pooling_bins(
 
 
 def binned_error(
-    sample: BinarySample, bins: int | Array, strategy: str, norm: str = "l1", debias: bool = False
+    sample: _validation.BinarySample, bins: int | Array, strategy: str, norm: str = "l1", debias: bool = False
 ) -> float:
     """Return the error of a binary sample; for "l2" its square."""
     if debias:
@@ -137,7 +131,7 @@ def binned_error(
     return float(_errors(*sums, norm, debias)[0])
 
 
-def _canonical_error(sample: ClassSample, n_bins: int, norm: str, debias: bool) -> float:
+def _canonical_error(sample: _validation.ClassSample, n_bins: int, norm: str, debias: bool) -> float:
     """Return the error over bins of the simplex; a gap is a vector with half its l1 or squared l2 norm."""
     if debias:
         _check_repetitions(sample.w)
@@ -262,13 +256,13 @@ def expected_calibration_error(
     >>> print(f"{expected_calibration_error(y_true, y_proba, norm='max'):.2f}")
     0.30
     """
-    bins = check_number_or_edges(n_bins)
-    check_option(strategy, "strategy", ("uniform", "quantile"))
-    check_option(norm, "norm", ("l1", "l2", "max"))
-    debias = check_flag(debias, "debias")
+    bins = _validation.check_number_or_edges(n_bins)
+    _validation.check_option(strategy, "strategy", ("uniform", "quantile"))
+    _validation.check_option(norm, "norm", ("l1", "l2", "max"))
+    debias = _validation.check_flag(debias, "debias")
     if debias and norm != "l2":
         raise ValueError(f"debias=True is only defined for norm='l2', got norm={norm!r}.")
-    check_option(reduction, "reduction", (*REDUCTIONS, "canonical"))
+    _validation.check_option(reduction, "reduction", (*REDUCTIONS, "canonical"))
     if reduction == "canonical" and (strategy != "uniform" or not isinstance(bins, int)):
         given = f"strategy={strategy!r}" if isinstance(bins, int) else "n_bins as edges"
         raise ValueError(
@@ -276,11 +270,11 @@ def expected_calibration_error(
             "Use strategy='uniform' and a number of bins."
         )
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, fractions=True)
-    if reduction == "canonical" and isinstance(problem, ClassSample):
+    if reduction == "canonical" and isinstance(problem, _validation.ClassSample):
         assert isinstance(bins, int)
         return _canonical_error(problem, bins, norm, debias)
 
-    def error(sample: BinarySample) -> float:
+    def error(sample: _validation.BinarySample) -> float:
         return binned_error(sample, bins, strategy, norm, debias)
 
     value = reduced_error(error, problem, "classwise" if reduction == "canonical" else reduction)

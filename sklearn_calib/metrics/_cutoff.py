@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound
 from sklearn_calib._core._grouping import (
     CHUNK,
@@ -22,17 +23,6 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import (
-    BinarySample,
-    check_binary,
-    check_fraction,
-    check_frequency_weights,
-    check_generator,
-    check_option,
-    check_randomness,
-    check_resamples,
-    check_size,
-)
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals, value_of_groups
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
@@ -184,18 +174,18 @@ class CutoffResult(FrameMixin):
         the bootstrap needs a sample with some events. Each bootstrap sample costs O(n). With sampling weights
         n is the effective number of samples.
         """
-        check_fraction(confidence, "confidence")
-        check_option(method, "method", MARGIN_METHODS)
-        check_size(n_resamples, "n_resamples")
-        check_randomness(random_state)
+        _validation.check_fraction(confidence, "confidence")
+        _validation.check_option(method, "method", MARGIN_METHODS)
+        _validation.check_size(n_resamples, "n_resamples")
+        _validation.check_randomness(random_state)
         if self.weights == "sampling" and method != "asymptotic":
             raise ValueError(
                 f"method={method!r} cannot be used with sampling weights. Use method='asymptotic', or pass "
                 "weights='frequency' to cutoff_result if a sample_weight of k stands for k samples."
             )
         if method == "bootstrap":
-            generator = check_generator(random_state)
-            n_resamples = check_resamples(n_resamples, confidence)
+            generator = _validation.check_generator(random_state)
+            n_resamples = _validation.check_resamples(n_resamples, confidence)
             grouped = GroupedOutcomes(self.probabilities, self.weight, self.positives)
             return bootstrap_margin(grouped, confidence, n_resamples, generator)
         return cutoff_bound(self.n_effective or self.n_samples, confidence, method, base_rate=self.base_rate)
@@ -215,7 +205,7 @@ class CutoffResult(FrameMixin):
     _repr_html_ = text_html
 
 
-def _cutoff_error(sample: BinarySample) -> float:
+def _cutoff_error(sample: _validation.BinarySample) -> float:
     if sample.w is None:
         # one pass, without groups
         return walk_range(sample.y, sample.p) / sample.total
@@ -332,13 +322,15 @@ def cutoff_result(
     >>> print(cutoff_result([0, 0, 1, 1], [0.2, 0.8, 0.8, 0.9]))
     cutoff calibration error = 0.2000: predictions in [0.2, 0.8] are too high (n = 4)
     """
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels)
+    sample = _validation.check_binary(
+        y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels
+    )
     n, w = float(sample.y.shape[0]), sample.w
     meaning: str | None = None
     effective: float | None = None
-    check_option(weights, "weights", ("sampling", "frequency"))
+    _validation.check_option(weights, "weights", ("sampling", "frequency"))
     if w is not None and weights == "frequency":
-        n, meaning = float(check_frequency_weights(w).sum()), weights
+        n, meaning = float(_validation.check_frequency_weights(w).sum()), weights
     elif w is not None and w.min() < w.max():
         effective, meaning = kish_size(w), weights
     grouped = group_outcomes(sample.y, sample.p, w if meaning else None)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from sklearn_calib import _validation
 from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
@@ -17,12 +18,6 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    check_binary,
-    check_fraction,
-    check_numbers,
-    check_option,
-)
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one, value_of_groups
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
@@ -288,10 +283,10 @@ def decision_risk_gap(
     0.375
     0.375
     """
-    check_option(recalibration, "recalibration", get_args(Recalibration))
-    tau = threshold if isinstance(threshold, str) else check_fraction(threshold, "threshold")
+    _validation.check_option(recalibration, "recalibration", get_args(Recalibration))
+    tau = threshold if isinstance(threshold, str) else _validation.check_fraction(threshold, "threshold")
     if isinstance(tau, str):
-        check_option(tau, "threshold", ("max",), "a number")
+        _validation.check_option(tau, "threshold", ("max",), "a number")
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
     return error_of_groups(lambda g: value_of_groups(_make(g.prob, g.total, tau, recalibration), g), *given)
 
@@ -372,7 +367,7 @@ def calibration_decision_loss(
     >>> print(f"{calibration_decision_loss([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8]):.4f}")
     0.5100
     """
-    check_option(recalibration, "recalibration", get_args(Recalibration))
+    _validation.check_option(recalibration, "recalibration", get_args(Recalibration))
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
     return error_of_groups(lambda grouped: _decision_loss(grouped, recalibration), *given)
 
@@ -443,7 +438,7 @@ def net_benefit(
     >>> print(f"{net_benefit([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8], threshold=0.2):.4f}")
     0.1250
     """
-    t = check_fraction(threshold, "threshold")
+    t = _validation.check_fraction(threshold, "threshold")
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
     return error_of_groups(lambda g: value_of_groups(_make_benefit(g.prob, g.total, t), g), *given)
 
@@ -482,9 +477,11 @@ def decision_risk_result(
     >>> print(decision_risk_result([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8]))
     decision risk gap: 0.3000 at threshold 0.6, the maximum over 99 thresholds (bound 0.3500)
     """
-    check_option(recalibration, "recalibration", get_args(Recalibration))
+    _validation.check_option(recalibration, "recalibration", get_args(Recalibration))
     tau = check_thresholds(thresholds)
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels)
+    sample = _validation.check_binary(
+        y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels
+    )
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     risk, best = decision_risks(grouped, tau, recalibration)
     # Propositions 3.1 and 3.2
@@ -499,7 +496,7 @@ def check_thresholds(thresholds: ArrayLike | None) -> Array:
     """Return the decision thresholds, by default 0.01, 0.02, ..., 0.99."""
     if thresholds is None:
         return np.arange(1, 100) / 100.0
-    tau = check_numbers(thresholds, "thresholds")
+    tau = _validation.check_numbers(thresholds, "thresholds")
     if tau.ndim != 1 or tau.shape[0] == 0 or not ((tau > 0) & (tau < 1)).all():
         raise ValueError(
             f"thresholds must be a non-empty list of numbers strictly between 0 and 1, got {thresholds!r}."

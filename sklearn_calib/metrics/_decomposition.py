@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlog1py, xlogy
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_binary, check_option
 from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
@@ -174,9 +174,11 @@ def score_decomposition(
     >>> print(score_decomposition([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.7]))
     Brier score 0.1775 = miscalibration 0.0525 - discrimination 0.1250 + uncertainty 0.2500 (isotonic, n = 4)
     """
-    check_option(score, "score", _SCORES)
-    check_option(recalibration, "recalibration", ("isotonic", "any"))
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels)
+    _validation.check_option(score, "score", _SCORES)
+    _validation.check_option(recalibration, "recalibration", ("isotonic", "any"))
+    sample = _validation.check_binary(
+        y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels
+    )
     return decompose(group_outcomes(sample.y, sample.p, sample.w), score, recalibration)
 
 
@@ -234,7 +236,7 @@ def calibration_loss(
     >>> print(f"{calibration_loss([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.7]):.4f}")
     0.0525
     """
-    check_option(score, "score", _SCORES)
+    _validation.check_option(score, "score", _SCORES)
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
     return error_of_groups(lambda grouped: _miscalibration(grouped, score), *given)
 
@@ -280,6 +282,6 @@ def refinement_loss(
     >>> print(f"{refinement_loss([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.7]):.4f}")
     0.1250
     """
-    check_option(score, "score", _SCORES)
+    _validation.check_option(score, "score", _SCORES)
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
     return error_of_groups(lambda grouped: _refinement(grouped, score), *given)

@@ -10,17 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlog1py, xlogy
 
+from sklearn_calib import _validation
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    check_columns,
-    check_fraction,
-    check_not_negative,
-    check_probabilities,
-    check_weights,
-)
 from sklearn_calib.metrics._summary import IntervalEstimate
 
 
@@ -181,13 +175,13 @@ def expected_performance(
     >>> print(f"{found.recall.estimate:.3f}")
     0.833
     """
-    t = check_fraction(threshold, "threshold")
+    t = _validation.check_fraction(threshold, "threshold")
     if hasattr(certificate, "upper"):
         raise TypeError("certificate must be a number. Pass certificate.upper, the bound.")
-    c = np.nan if certificate is None else check_not_negative(certificate, "certificate")
-    cost_fp = check_not_negative(cost_false_positive, "cost_false_positive")
-    cost_fn = check_not_negative(cost_false_negative, "cost_false_negative")
-    factor = check_not_negative(max_density_ratio, "max_density_ratio")
+    c = np.nan if certificate is None else _validation.check_not_negative(certificate, "certificate")
+    cost_fp = _validation.check_not_negative(cost_false_positive, "cost_false_positive")
+    cost_fn = _validation.check_not_negative(cost_false_negative, "cost_false_negative")
+    factor = _validation.check_not_negative(max_density_ratio, "max_density_ratio")
     if factor < 1.0:
         raise ValueError(
             "max_density_ratio must be at least 1, its value for an unchanged distribution, got "
@@ -244,11 +238,11 @@ def expected_performance(
 
 def _sorted_predictions(y_proba: ArrayLike, sample_weight: ArrayLike | None) -> tuple[Array, Array, float]:
     """Return checked predictions in increasing order, weights that sum to 1, and the total weight."""
-    check_columns(y_proba, None, "y_proba")
-    p = check_probabilities(y_proba, "y_proba")
+    _validation.check_columns(y_proba, None, "y_proba")
+    p = _validation.check_probabilities(y_proba, "y_proba")
     if sample_weight is None:
         return np.sort(p), np.broadcast_to(1.0 / p.shape[0], p.shape), float(p.shape[0])
-    w = check_weights(sample_weight, p.shape[0])
+    w = _validation.check_weights(sample_weight, p.shape[0])
     order = np.argsort(p)
     order, total = order[w[order] > 0], float(w.sum())
     return p[order], w[order] / total, total

@@ -8,19 +8,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._kernel import kernel_form, median_distance
 from sklearn_calib._core._weights import whole_numbers
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    BinarySample,
-    ClassSample,
-    check_flag,
-    check_numbers,
-    check_option,
-    check_positive,
-)
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem, reduced_error
 
@@ -47,7 +40,7 @@ def _squared_error(
     return 0.0 if total < 2.0 else (all_pairs - diagonal) / (total * (total - 1.0))
 
 
-def _of_binary(sample: BinarySample, bandwidth: float | str, debias: bool) -> float:
+def _of_binary(sample: _validation.BinarySample, bandwidth: float | str, debias: bool) -> float:
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     squares = grouped.positives * (1.0 - grouped.prob) ** 2
     squares += (grouped.weight - grouped.positives) * grouped.prob**2
@@ -58,7 +51,7 @@ def _of_binary(sample: BinarySample, bandwidth: float | str, debias: bool) -> fl
     return min(_squared_error(points, grouped.weight, residuals, diagonal, bandwidth, debias), 1.0)
 
 
-def _of_classes(sample: ClassSample, bandwidth: float | str, debias: bool) -> float:
+def _of_classes(sample: _validation.ClassSample, bandwidth: float | str, debias: bool) -> float:
     sample = sample.ordered()
     residual = -sample.p
     residual[np.arange(sample.y.shape[0]), sample.y] += 1.0
@@ -153,21 +146,21 @@ def kernel_calibration_error(
     >>> print(f"{kernel_calibration_error([0, 1, 2, 1], y_proba, debias=False):.3f}")
     0.286
     """
-    check_option(reduction, "reduction", ("canonical", *REDUCTIONS))
+    _validation.check_option(reduction, "reduction", ("canonical", *REDUCTIONS))
     if isinstance(bandwidth, str):
-        check_option(bandwidth, "bandwidth", ("median",), "a number")
+        _validation.check_option(bandwidth, "bandwidth", ("median",), "a number")
     else:
-        check_positive(bandwidth, "bandwidth")
-    debias, squared = check_flag(debias, "debias"), check_flag(squared, "squared")
+        _validation.check_positive(bandwidth, "bandwidth")
+    debias, squared = _validation.check_flag(debias, "debias"), _validation.check_flag(squared, "squared")
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, fractions=True)
-    given = None if sample_weight is None else check_numbers(sample_weight, "sample_weight")
+    given = None if sample_weight is None else _validation.check_numbers(sample_weight, "sample_weight")
     if (debias or isinstance(bandwidth, str)) and not whole_numbers(given):
         raise ValueError(
             "sample_weight must contain whole numbers (how often each sample was observed) with debias=True "
             "or bandwidth='median', which count samples. For other weights, also for sampling weights of "
             "intervals, pass debias=False, by functools.partial(kernel_calibration_error, debias=False)."
         )
-    if reduction == "canonical" and isinstance(problem, ClassSample):
+    if reduction == "canonical" and isinstance(problem, _validation.ClassSample):
         value = _of_classes(problem, bandwidth, debias)
     else:
         value = reduced_error(

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_array
 from scipy.special import expit
 
+from sklearn_calib import _validation
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._links import clip_probability, logit
@@ -17,7 +18,6 @@ from sklearn_calib._core._smoothing import NODES_PER_SCALE, integrate_absolute_r
 from sklearn_calib._core._weights import effective_size
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, check_option, check_positive
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 from sklearn_calib.metrics._smooth import SmoothingAxis, logit_axis, smoothing_bins
@@ -162,13 +162,13 @@ def logit_smoothed_ece(
     >>> print(f"{logit_smoothed_ece(y_true, y_proba, bandwidth=0.1):.4f}")
     0.3996
     """
-    check_option(noise, "noise", ("gaussian", "uniform"))
+    _validation.check_option(noise, "noise", ("gaussian", "uniform"))
     if isinstance(bandwidth, str):
-        check_option(bandwidth, "bandwidth", ("auto",), "a number")
+        _validation.check_option(bandwidth, "bandwidth", ("auto",), "a number")
     else:
-        check_positive(bandwidth, "bandwidth")
+        _validation.check_positive(bandwidth, "bandwidth")
 
-    def error(sample: BinarySample) -> float:
+    def error(sample: _validation.BinarySample) -> float:
         if isinstance(bandwidth, str):
             width = _automatic(float(sample.y.shape[0]) if sample.w is None else effective_size(sample.w))
         else:
@@ -183,7 +183,7 @@ def logit_smoothed_ece(
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
-def _uniform_noise(sample: BinarySample, s: float) -> float:
+def _uniform_noise(sample: _validation.BinarySample, s: float) -> float:
     grouped = group_outcomes(sample.y, clip_probability(sample.p), sample.w)
     h = logit(grouped.prob)
     edge = np.concatenate((h - s / 2, h + s / 2))

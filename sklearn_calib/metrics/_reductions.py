@@ -8,20 +8,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    BinarySample,
-    ClassSample,
-    as_array,
-    check_binary,
-    check_class_sample,
-    check_columns,
-    check_indicators,
-    check_option,
-    column_names,
-    label_columns,
-)
 
 Reduction = Literal["classwise", "confidence", "top-label"]
 REDUCTIONS = ("classwise", "confidence", "top-label")
@@ -66,11 +55,16 @@ def split_classes(
     return problems
 
 
-def class_samples(sample: BinarySample | ClassSample, reduction: str) -> list[BinarySample]:
+def class_samples(
+    sample: _validation.BinarySample | _validation.ClassSample, reduction: str
+) -> list[_validation.BinarySample]:
     """Return the binary problems of "classwise" or "confidence" as samples."""
     p = two_columns(sample.p) if sample.p.ndim == 1 else sample.p
     kept: dict[str, Any] = {"clusters": sample.clusters, "sampling": sample.sampling}
-    return [BinarySample(y, q, sample.w, **kept) for _, y, q, _ in split_classes(sample.y, p, reduction)]
+    return [
+        _validation.BinarySample(y, q, sample.w, **kept)
+        for _, y, q, _ in split_classes(sample.y, p, reduction)
+    ]
 
 
 def two_columns(p: Array) -> Array:
@@ -91,18 +85,18 @@ def check_problem(
     *,
     weights: str | None = None,
     fractions: bool = False,
-) -> BinarySample | ClassSample | list[BinarySample]:
+) -> _validation.BinarySample | _validation.ClassSample | list[_validation.BinarySample]:
     """Check the input of a metric: a binary sample, a multiclass sample, or a binary sample per label.
 
     For inference, ``weights`` tells what the weights mean. With ``fractions``, binary outcomes may lie
     between 0 and 1.
     """
-    y = as_array(y_true, "y_true")
+    y = _validation.as_array(y_true, "y_true")
     if y.ndim == 2:
-        y_proba = label_columns(y_proba)
-    p = as_array(y_proba, "y_proba")
+        y_proba = _validation.label_columns(y_proba)
+    p = _validation.as_array(y_proba, "y_proba")
     # anything but a table with names is converted once
-    table = y_proba if column_names(y_proba) else p
+    table = y_proba if _validation.column_names(y_proba) else p
     multilabel = p.ndim == 2 and p.shape[1] >= 2 and y.shape == p.shape
     if y.ndim == 2 and y.shape[1] >= 2 and not multilabel:
         raise ValueError(
@@ -116,20 +110,26 @@ def check_problem(
             "Omit it, or pass y_true == label with the column of that label."
         )
     if several and not multilabel:
-        return check_class_sample(y, table, sample_weight, labels, clusters, weights=weights)
+        return _validation.check_class_sample(y, table, sample_weight, labels, clusters, weights=weights)
     if multilabel:
         if labels is not None:
             raise ValueError("labels must be omitted if y_true has one column per label (multilabel).")
-        check_columns(y_proba, column_names(y_true), "y_proba")
-        pairs = zip(check_indicators(y).T, p.T, strict=True)
-        return [check_binary(*pair, sample_weight, 1, clusters, weights=weights) for pair in pairs]
+        _validation.check_columns(y_proba, _validation.column_names(y_true), "y_proba")
+        pairs = zip(_validation.check_indicators(y).T, p.T, strict=True)
+        return [
+            _validation.check_binary(*pair, sample_weight, 1, clusters, weights=weights) for pair in pairs
+        ]
     given = y, table, sample_weight, pos_label, clusters
-    return check_binary(*given, weights=weights, fractions=fractions, labels=labels)
+    return _validation.check_binary(*given, weights=weights, fractions=fractions, labels=labels)
 
 
 def label_names(y_true: Any, y_proba: Any, n_labels: int) -> list[str]:
     """Return the names of the columns of multilabel targets or predictions, or else their numbers."""
-    return column_names(y_true) or column_names(y_proba) or list(map(str, range(n_labels)))
+    return (
+        _validation.column_names(y_true)
+        or _validation.column_names(y_proba)
+        or list(map(str, range(n_labels)))
+    )
 
 
 def multilabel_words(reduction: str | None, instead: str = "classwise") -> str:
@@ -141,8 +141,8 @@ def multilabel_words(reduction: str | None, instead: str = "classwise") -> str:
 
 
 def reduced_error(
-    error: Callable[[BinarySample], float],
-    problem: BinarySample | ClassSample | list[BinarySample],
+    error: Callable[[_validation.BinarySample], float],
+    problem: _validation.BinarySample | _validation.ClassSample | list[_validation.BinarySample],
     reduction: str,
 ) -> float:
     """Return the error of checked predictions; ``error`` is that of a binary sample."""
@@ -151,19 +151,19 @@ def reduced_error(
             raise ValueError(multilabel_words(reduction))
         return float(np.mean([error(sample) for sample in problem]))
     proba = problem.p
-    if isinstance(problem, BinarySample):
+    if isinstance(problem, _validation.BinarySample):
         if reduction == "classwise":
             return error(problem)
         proba = two_columns(problem.p)
     total = 0.0
     for fraction, outcome, probability, index in split_classes(problem.y, proba, reduction, problem.w):
         part = problem.w if problem.w is None or index is None else problem.w[index]
-        total += fraction * error(BinarySample(outcome, probability, part))
+        total += fraction * error(_validation.BinarySample(outcome, probability, part))
     return total
 
 
 def checked_error(
-    error: Callable[[BinarySample], float],
+    error: Callable[[_validation.BinarySample], float],
     y_true: ArrayLike,
     y_proba: ArrayLike,
     sample_weight: ArrayLike | None,
@@ -172,7 +172,7 @@ def checked_error(
     labels: ArrayLike | None,
 ) -> float:
     """Check the input of a metric, and return its error."""
-    check_option(reduction, "reduction", REDUCTIONS)
+    _validation.check_option(reduction, "reduction", REDUCTIONS)
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, fractions=True)
     return reduced_error(error, problem, reduction)
 

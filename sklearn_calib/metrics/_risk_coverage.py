@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._weights import effective_size
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, check_not_negative, check_option
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import (
     Reduction,
@@ -64,7 +64,7 @@ class RiskCoverageCurve(FrameMixin):
         coverage, risk : float
             Above the highest confidence the coverage is 0 and the risk NaN.
         """
-        threshold = check_not_negative(threshold, "threshold")
+        threshold = _validation.check_not_negative(threshold, "threshold")
         last = int(np.searchsorted(-self.threshold, -threshold, side="right")) - 1
         return (float(self.coverage[last]), float(self.risk[last])) if last >= 0 else (0.0, float("nan"))
 
@@ -77,7 +77,7 @@ class RiskCoverageCurve(FrameMixin):
     _repr_html_ = text_html
 
 
-def _curve(sample: BinarySample) -> RiskCoverageCurve:
+def _curve(sample: _validation.BinarySample) -> RiskCoverageCurve:
     """Return the curve of outcomes 1 (right) and 0 (wrong) that are accepted by descending ``p``."""
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     n = sample.total if sample.w is None else effective_size(sample.w)
@@ -149,16 +149,16 @@ def risk_coverage_curve(
     accept from 0.7: coverage 0.75, risk 0.33
     accept from 0.6: coverage 1.00, risk 0.50
     """
-    check_option(reduction, "reduction", ("confidence", "classwise"))
+    _validation.check_option(reduction, "reduction", ("confidence", "classwise"))
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, fractions=True)
-    binary = isinstance(problem, BinarySample)
+    binary = isinstance(problem, _validation.BinarySample)
     if isinstance(problem, list) or (reduction == "classwise" and not binary):
         raise ValueError(
             "One curve needs one confidence per sample, but y_proba holds those of several "
             f"{'labels' if isinstance(problem, list) else 'classes'}. "
             "Pass y_true == label with the column of that label and reduction='classwise'."
         )
-    if isinstance(problem, BinarySample) and reduction == "classwise":
+    if isinstance(problem, _validation.BinarySample) and reduction == "classwise":
         return _curve(problem)
     return _curve(class_samples(problem, "confidence")[0])
 

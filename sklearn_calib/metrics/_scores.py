@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, ClassSample
 from sklearn_calib.metrics._metric_kernel import Evaluate, MeanLoss, MetricKernel, value_of_groups
 from sklearn_calib.metrics._reductions import check_problem, reduced_error
 
@@ -106,7 +106,7 @@ def roc_auc(
 ) -> float:
     """Return the area under the ROC curve; NaN without events, or without non-events."""
 
-    def area(sample: BinarySample) -> float:
+    def area(sample: _validation.BinarySample) -> float:
         grouped = group_outcomes(sample.y, sample.p, sample.w)
         return value_of_groups(_make_auc(grouped.prob, grouped.total), grouped)
 
@@ -114,12 +114,15 @@ def roc_auc(
     return reduced_error(area, problem, "classwise")
 
 
-def _mean_loss(loss: MeanLoss, problem: BinarySample | ClassSample | list[BinarySample]) -> float:
+def _mean_loss(
+    loss: MeanLoss,
+    problem: _validation.BinarySample | _validation.ClassSample | list[_validation.BinarySample],
+) -> float:
     """Return the mean loss of outcomes, of class probabilities, or the mean over labels."""
-    if isinstance(problem, ClassSample):
+    if isinstance(problem, _validation.ClassSample):
         return float(np.average(loss.of_classes(problem.p, problem.y), weights=problem.w))
 
-    def mean(sample: BinarySample) -> float:
+    def mean(sample: _validation.BinarySample) -> float:
         return float(np.average(loss.of_sample(sample), weights=sample.w))
 
     return reduced_error(mean, problem, "classwise")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from sklearn_calib import _validation
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._core._links import logit
@@ -31,7 +32,6 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, check_binary, check_option, check_positive
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
@@ -121,7 +121,7 @@ def logit_axis(low: float, high: float, widest: float) -> tuple[float, float]:
 class SmoothingAxis:
     """A sample mapped to the unit interval on which it is smoothed."""
 
-    def __init__(self, sample: BinarySample, scale: str, widest: float) -> None:
+    def __init__(self, sample: _validation.BinarySample, scale: str, widest: float) -> None:
         self.sample, self.logit = sample, scale == "logit"
         self.origin, self.length = 0.0, 1.0
         if self.logit:
@@ -171,7 +171,7 @@ class SmoothingAxis:
 
 
 def _solve(
-    sample: BinarySample, bandwidth: float | Literal["auto"], scale: str
+    sample: _validation.BinarySample, bandwidth: float | Literal["auto"], scale: str
 ) -> tuple[float, float, SmoothingAxis]:
     """Return the value, the bandwidth in units of the axis, and the axis."""
     if isinstance(bandwidth, str):
@@ -198,7 +198,7 @@ def _scale_of(bias: Any, squares: Any) -> Any:
     return np.minimum(np.maximum(0.55 * squares ** (1.0 / 3.0), np.abs(bias)), 0.5)
 
 
-def _guess(sample: BinarySample) -> tuple[float, float]:
+def _guess(sample: _validation.BinarySample) -> tuple[float, float]:
     """Return guesses of the smooth ECE from noise and from bias; they affect only the speed."""
     n = sample.y.shape[0]
     step = 1 + n // _FEW_SAMPLES
@@ -210,7 +210,7 @@ def _guess(sample: BinarySample) -> tuple[float, float]:
     return noise, float(abs(step * residual.sum()))
 
 
-def _residual_sums(sample: BinarySample) -> tuple[float, float]:
+def _residual_sums(sample: _validation.BinarySample) -> tuple[float, float]:
     """Return a bound of the smooth ECE, the mean absolute residual or .001, and the ECE with wide bins."""
     largest, binned = 0.0, np.zeros(_WIDE_BINS + 1)
     for rows in blocks(sample.p.shape[0], CHUNK):
@@ -306,11 +306,11 @@ def _pooling_bins(
 
 def check_smoothing(bandwidth: float | Literal["auto"], scale: str) -> None:
     """Check the parameters of smooth ECE."""
-    check_option(scale, "scale", ("probability", "logit"))
+    _validation.check_option(scale, "scale", ("probability", "logit"))
     if isinstance(bandwidth, str):
-        check_option(bandwidth, "bandwidth", ("auto",), "a number")
+        _validation.check_option(bandwidth, "bandwidth", ("auto",), "a number")
     else:
-        check_positive(bandwidth, "bandwidth")
+        _validation.check_positive(bandwidth, "bandwidth")
 
 
 @shared_docs
@@ -382,7 +382,7 @@ def smooth_ece(
     """
     check_smoothing(bandwidth, scale)
 
-    def error(sample: BinarySample) -> float:
+    def error(sample: _validation.BinarySample) -> float:
         return _solve(sample, bandwidth, scale)[0]
 
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
@@ -433,12 +433,14 @@ def smooth_ece_result(
     0.1707
     """
     check_smoothing(bandwidth, scale)
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels)
+    sample = _validation.check_binary(
+        y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels
+    )
     return smooth_result(sample, bandwidth, scale)
 
 
 def smooth_result(
-    sample: BinarySample,
+    sample: _validation.BinarySample,
     bandwidth: float | Literal["auto"],
     scale: str,
     per_scale: float = NODES_PER_SCALE,

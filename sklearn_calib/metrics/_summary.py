@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, ndtr, ndtri, stdtrit
 
+from sklearn_calib import _validation
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
 from sklearn_calib._core._grouping import (
     GroupedOutcomes,
@@ -28,7 +29,6 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import check_binary, check_fraction
 from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
@@ -450,8 +450,10 @@ def calibration_summary(
     >>> summary.intercept.lower < 0.0 < summary.intercept.upper
     True
     """
-    check_fraction(confidence, "confidence")
-    given = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights, labels=labels)
+    _validation.check_fraction(confidence, "confidence")
+    given = _validation.check_binary(
+        y_true, y_proba, sample_weight, pos_label, clusters, weights=weights, labels=labels
+    )
     grouped = group_sample(given)
     found = summarize(grouped, confidence)
     if clusters is not None and given.clusters is None:

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._binning import bin_starts, quantile_starts, uniform_bins, weight_middles
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, check_option
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
@@ -22,7 +22,7 @@ def _is_monotone(positives: Array, weight: Array) -> bool:
     return bool((positives[1:] * weight[:-1] >= positives[:-1] * weight[1:]).all())
 
 
-def _sweep_error(sample: BinarySample, strategy: str, norm: str) -> float:
+def _sweep_error(sample: _validation.BinarySample, strategy: str, norm: str) -> float:
     """Return the error of a binary sample; for "l2" its square."""
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     most = grouped.prob.shape[0]
@@ -113,10 +113,10 @@ def sweep_calibration_error(
     >>> print(f"{sweep_calibration_error(y_true, y_proba):.2f}")
     0.28
     """
-    check_option(strategy, "strategy", ("quantile", "uniform"))
-    check_option(norm, "norm", ("l1", "l2"))
+    _validation.check_option(strategy, "strategy", ("quantile", "uniform"))
+    _validation.check_option(norm, "norm", ("l1", "l2"))
 
-    def error(sample: BinarySample) -> float:
+    def error(sample: _validation.BinarySample) -> float:
         return _sweep_error(sample, strategy, norm)
 
     value = checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)

@@ -8,15 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib import _validation
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import (
-    as_samples,
-    check_columns,
-    check_integer,
-    check_positive,
-    check_size,
-    check_two_labels,
-)
 from sklearn_calib.calibrators import BaseCalibrator, SplineCalibrator
 from sklearn_calib.calibrators._base import may_be_certain
 from sklearn_calib.calibrators._multiclass import (
@@ -26,8 +19,58 @@ from sklearn_calib.calibrators._multiclass import (
     scores_wanted,
 )
 from sklearn_calib.inference._betting._sequential import check_known
-from sklearn_calib.monitor._fading import FadingSketch
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
+
+# Weights are rescaled after this many half-lives; those of samples twice as old are rounding errors.
+_STEP = 32.0
+
+
+class FadingSketch:
+    """A sketch of all samples, each with half the weight of a sample that came one half-life later.
+
+    Instead of multiplying old weights by a factor below 1, new weights grow by its inverse, relative to that
+    of a reference sample; occasionally all weights are divided by a power of two.
+    """
+
+    def __init__(self, precision: int, half_life: float) -> None:
+        self._half_life, self._precision = half_life, precision
+        self._sketch = CalibrationSketch(precision=precision)
+        self.n_seen = 0
+        # of the next sample, in samples since the reference
+        self._age = 0.0
+
+    def update(self, y: Codes, p: Array, *, sample_weight: Array | None) -> None:
+        """Add samples, the oldest first."""
+        n, size = p.shape[0], max(1, int(_STEP * self._half_life))
+        self.n_seen += n
+        # older samples are negligible compared with the last one
+        first = max(0, n - 2 * size)
+        self._age += first
+        for begin in range(first, n, size):
+            halvings = _STEP * (self._age // (_STEP * self._half_life))
+            if halvings:
+                self._sketch = self._scaled(2.0**-halvings)
+                self._age -= halvings * self._half_life
+            part = slice(begin, min(begin + size, n))
+            grown = np.exp2((self._age + np.arange(part.stop - begin)) / self._half_life)
+            weight = grown if sample_weight is None else grown * sample_weight[part]
+            self._sketch.update(y[part], p[part], sample_weight=weight)
+            self._age += part.stop - begin
+
+    def current(self) -> CalibrationSketch:
+        """Return a sketch of all samples in which the last one has its original weight."""
+        return self._scaled(2.0 ** ((1.0 - self._age) / self._half_life))
+
+    def _scaled(self, factor: float) -> CalibrationSketch:
+        """Return the sketch with scaled weights, without negligible ones."""
+        new = CalibrationSketch(precision=self._precision)
+        if not self._sketch.n_samples:
+            return new
+        y, p, w = self._sketch.weighted_sample()
+        w = w * factor
+        keep = w > 2.0 ** (-2.0 * _STEP) * w.max()
+        return new.update(y[keep], p[keep], sample_weight=w[keep])
+
 
 _Memory = CalibrationSketch | WindowedSketch | FadingSketch
 
@@ -148,10 +191,10 @@ class StreamingCalibrator(BaseCalibrator):
             The calibrator; unchanged if an argument is invalid.
         """
         self._check_parameters()
-        X, y = as_samples(X, y)
+        X, y = _validation.as_samples(X, y)
         first = not hasattr(self, "classes_")
         scores = self._check_scores(X, y, reset=first)
-        known = check_two_labels(y, classes) if first else self.classes_
+        known = _validation.check_two_labels(y, classes) if first else self.classes_
         labels = check_known(y, known, classes)
         labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
         if labels.shape != scores.shape[:1]:
@@ -160,7 +203,7 @@ class StreamingCalibrator(BaseCalibrator):
             )
         weight = self._read_weight(sample_weight, scores.shape[0])
         self._check_classes(known, scores)
-        check_columns(X, known, "X")
+        _validation.check_columns(X, known, "X")
         codes = np.asarray(labels == known[1], dtype=np.int64)
         if weight is not None and not (weight > 0).all():
             keep = weight > 0
@@ -201,22 +244,22 @@ class StreamingCalibrator(BaseCalibrator):
                     "calibrator needs logits, but a sketch contains probabilities. Use a calibrator of "
                     "probabilities, link='logit'."
                 )
-        check_integer(self.refit_every, "refit_every")
-        check_size(self.n_slots, "n_slots")
+        _validation.check_integer(self.refit_every, "refit_every")
+        _validation.check_size(self.n_slots, "n_slots")
         if self.half_life is not None and self.window is not None:
             raise ValueError("half_life and window cannot be combined. Pass one of them.")
         self._new_memory()
 
     def _new_memory(self) -> _Memory:
         if self.window is not None:
-            window, n_slots = check_integer(self.window, "window"), int(self.n_slots)
+            window, n_slots = _validation.check_integer(self.window, "window"), int(self.n_slots)
             if window % n_slots:
                 raise ValueError(
                     f"window={window} is not a multiple of n_slots={n_slots}. Pass a multiple of n_slots."
                 )
             return WindowedSketch(window, n_slots=n_slots, precision=self.precision)
         if self.half_life is not None:
-            half_life = check_positive(self.half_life, "half_life")
+            half_life = _validation.check_positive(self.half_life, "half_life")
             if half_life < 1.0:
                 raise ValueError(f"half_life must be at least 1 sample, got {self.half_life!r}.")
             return FadingSketch(self.precision, half_life)

@@ -11,22 +11,50 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
-from sklearn_calib._typing import CountingWeights
-from sklearn_calib._validation import (
-    check_counts,
-    check_flag,
-    check_fraction,
-    check_option,
-    check_size,
-    warn_user,
-)
+from sklearn_calib._typing import Array, Codes, CountingWeights
+from sklearn_calib.inference._betting._rounds import BettingRounds
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.monitor._alert import CalibrationAlert, find_tendency, shown_evidence, shown_time
-from sklearn_calib.monitor._evidence import Evidence
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 from sklearn_calib.sketch._batch import check_batch
+
+
+class Evidence(BettingRounds):
+    """An e-process, or an e-detector, and the time at which the wealth of the best strategy began to grow."""
+
+    def __init__(self, detector: bool, dependent: bool = False) -> None:
+        super().__init__(adds_wealth=detector, dependent=dependent)
+        # the smallest wealth of each strategy so far, and when it was that small: None before the first round
+        self._lowest = np.zeros(self.log_wealths.shape[0])
+        self._lowest_at: list[Any] = [None] * self._lowest.shape[0]
+        self.largest = self.log_wealth
+
+    @property
+    def pvalue(self) -> float | None:
+        """Anytime-valid p-value, None of a detector; 0 only for an impossible outcome, not by underflow."""
+        if self._adds_wealth:
+            return None
+        if self.impossible is not None:
+            return 0.0
+        return max(math.exp(-max(0.0, self.largest)), np.finfo(np.float64).tiny)
+
+    @property
+    def since(self) -> Any:
+        """The last time at which the strategy that has grown most since its minimum was at its minimum."""
+        return self._lowest_at[int((self.log_wealths - self._lowest).argmax())]
+
+    def play_at(self, now: Any, y: Codes, p: Array, times: Codes | None = None) -> float:
+        """Bet on a batch; return the logarithm of the evidence."""
+        value = self.play(y, p, times)
+        self.largest = max(self.largest, value)
+        for k in np.flatnonzero(self.log_wealths <= self._lowest):
+            self._lowest_at[k] = now
+        np.minimum(self._lowest, self.log_wealths, out=self._lowest)
+        return value
+
 
 Metric = Callable[..., Any]
 
@@ -196,12 +224,12 @@ class CalibrationMonitor:
         pos_label: Any = None,
         precision: int = 17,
     ) -> None:
-        self.mode = check_option(mode, "mode", ("anytime", "run-length"))
-        alpha = check_fraction(alpha, "alpha")
-        run_length = check_size(run_length, "run_length", 2, _LONGEST_RUN)
+        self.mode = _validation.check_option(mode, "mode", ("anytime", "run-length"))
+        alpha = _validation.check_fraction(alpha, "alpha")
+        run_length = _validation.check_size(run_length, "run_length", 2, _LONGEST_RUN)
         self.threshold_ = 1.0 / alpha if mode == "anytime" else float(run_length)
-        self._restarts = check_flag(restart, "restart")
-        self._dependent = check_flag(dependent_batches, "dependent_batches")
+        self._restarts = _validation.check_flag(restart, "restart")
+        self._dependent = _validation.check_flag(dependent_batches, "dependent_batches")
         self._metrics = _check_metrics(metrics)
         self._pos_label = pos_label
         self._window = WindowedSketch(window, n_slots=n_slots, late=late, precision=precision)
@@ -246,7 +274,7 @@ class CalibrationMonitor:
         if batch.w is not None:
             keep = batch.w > 0
             y, p = y[keep], p[keep]
-            times = check_counts(batch.w[keep].astype(np.float64), weights)
+            times = _validation.check_counts(batch.w[keep].astype(np.float64), weights)
         # the last check
         self._window._add(batch, time)
         if not p.shape[0]:
@@ -286,7 +314,7 @@ class CalibrationMonitor:
             Whether to empty the window, which contains samples of the previous model. History and alerts are
             kept.
         """
-        check_flag(empty_window, "empty_window")
+        _validation.check_flag(empty_window, "empty_window")
         self._evidence = self._new_evidence()
         if empty_window:
             self._window, self._measured_slot = self._empty_window.copy(), None
@@ -389,7 +417,7 @@ class CalibrationMonitor:
             try:
                 errors[name] = float(metric(y, p, sample_weight=w))
             except (ValueError, ArithmeticError) as error:
-                warn_user(f"{name} failed on {sketch.n_samples} samples: {error}", RuntimeWarning)
+                _validation.warn_user(f"{name} failed on {sketch.n_samples} samples: {error}", RuntimeWarning)
                 errors[name] = math.nan
         return errors
 

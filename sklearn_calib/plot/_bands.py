@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from sklearn_calib import _validation
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_numbers
 
 
 class Departure(NamedTuple):
@@ -108,7 +108,7 @@ class ReliabilityBand(FrameMixin):
         -------
         lower, upper : ndarrays of shape (k,)
         """
-        t = check_numbers(predicted, "predicted")
+        t = _validation.check_numbers(predicted, "predicted")
         x = self.predicted
         outside = (t < x[0]) | (t > x[-1])
         # the last point that is not beyond t, and the first one that is not before it

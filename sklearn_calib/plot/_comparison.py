@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib import _validation
 from sklearn_calib._core._null import rejects
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import pvalue_words
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import seed_of
 from sklearn_calib.inference import ModelComparison, compare_models
 from sklearn_calib.metrics._direction import declared_direction
 from sklearn_calib.metrics._names import as_metric
@@ -248,7 +248,7 @@ class ComparisonDisplay:
         %(seeded_picture)s
         %(metric_axes)s
         """
-        seed = seed_of(random_state)
+        seed = _validation.seed_of(random_state)
         comparisons = {
             label: compare_models(
                 y_true,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._binning import fixed_bins, quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import (
     DISTINCT,
@@ -22,13 +23,6 @@ from sklearn_calib._core._proportion import clopper_pearson
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    BinarySample,
-    check_fraction,
-    check_generator,
-    check_number_or_edges,
-    check_option,
-)
 from sklearn_calib.metrics import ScoreDecomposition
 from sklearn_calib.metrics._decomposition import decompose
 from sklearn_calib.metrics._smooth import smooth_result
@@ -138,7 +132,7 @@ class BinnedCurve:
     ``bin_of`` is the bin of each distinct prediction, by default one for each.
     """
 
-    def __init__(self, sample: BinarySample, bins: NDArray[np.int64] | None = None) -> None:
+    def __init__(self, sample: _validation.BinarySample, bins: NDArray[np.int64] | None = None) -> None:
         self.sample, grouped, unweighted = sample, group_sample(sample), _unweighted(sample)
         single = np.arange(grouped.prob.shape[0])
         self.bin_of = single if bins is None else np.unique(bins, return_inverse=True)[1]
@@ -169,7 +163,7 @@ class IsotonicCurve:
 
     bin_of = None
 
-    def __init__(self, sample: BinarySample, grouped: GroupedOutcomes) -> None:
+    def __init__(self, sample: _validation.BinarySample, grouped: GroupedOutcomes) -> None:
         self.sample, fit = sample, fit_isotonic(grouped)
         several = fit.upper > fit.lower
         keep = np.stack((np.ones_like(several), several), axis=1).ravel()
@@ -187,7 +181,7 @@ class IsotonicCurve:
 
 
 def reliability_curve(
-    sample: BinarySample,
+    sample: _validation.BinarySample,
     curve: str = "smooth",
     n_bins: int | ArrayLike = 15,
     strategy: str = "auto",
@@ -202,12 +196,17 @@ def reliability_curve(
 
     ``shown`` is the range of a diagram on the scale of probabilities, by default that of the sample.
     """
-    check_option(curve, "curve", ("smooth", "binned", "isotonic"))
-    check_option(strategy, "strategy", ("auto", "uniform", "quantile"))
+    _validation.check_option(curve, "curve", ("smooth", "binned", "isotonic"))
+    _validation.check_option(strategy, "strategy", ("auto", "uniform", "quantile"))
     if band is not None:
-        check_option(band, "band", ("confidence", "consistency", "simultaneous", "bootstrap"), "None")
-    check_option(scale, "scale", ("probability", "logit"))
-    bins, confidence = check_number_or_edges(n_bins), check_fraction(confidence, "confidence")
+        _validation.check_option(
+            band, "band", ("confidence", "consistency", "simultaneous", "bootstrap"), "None"
+        )
+    _validation.check_option(scale, "scale", ("probability", "logit"))
+    bins, confidence = (
+        _validation.check_number_or_edges(n_bins),
+        _validation.check_fraction(confidence, "confidence"),
+    )
     if sample.sampling:
         # a part of a sample can have another mean weight
         mean = sample.weights.mean()
@@ -247,7 +246,7 @@ def reliability_curve(
     else:
         estimate = IsotonicCurve(sample, grouped)
         error_name, error = "MCB", estimate.decomposition.miscalibration
-    limits, generator = None, check_generator(random_state)
+    limits, generator = None, _validation.check_generator(random_state)
     if exact:
         limits = monotone_band(_unweighted(sample), confidence, str(band))
         if sample.class_weights is not None:
@@ -295,7 +294,7 @@ def _bins(
     return quantile_bins(grouped.weight * np.maximum(rare, _TINY), bins)
 
 
-def _unweighted(sample: BinarySample) -> GroupedOutcomes:
+def _unweighted(sample: _validation.BinarySample) -> GroupedOutcomes:
     """Return the outcomes without weights by class."""
     if sample.class_weights is None:
         return group_sample(sample)
@@ -308,7 +307,7 @@ def _numbers(grouped: GroupedOutcomes) -> Array:
     return grouped.weight if design is None else np.bincount(design.group, design.count).astype(np.float64)
 
 
-def _at(sample: BinarySample, prob: Array) -> BinarySample:
+def _at(sample: _validation.BinarySample, prob: Array) -> _validation.BinarySample:
     """Return the samples with one of these predictions."""
     return sample.take(np.isin(sample.p, prob))
 

@@ -9,16 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from sklearn_calib import _validation
 from sklearn_calib._core._null import tail_rank
 from sklearn_calib._html import number_text
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import (
-    check_fraction,
-    check_option,
-    least_resamples,
-    positive_label,
-    refuse_fractions,
-)
 from sklearn_calib.inference import CalibrationTestResult, CutoffTest
 from sklearn_calib.inference._testing._tails import brownian_range_sf
 from sklearn_calib.metrics import CutoffResult, cutoff_result
@@ -61,7 +55,7 @@ def _strip_height(test: CalibrationTestResult, confidence: float) -> float | Non
         if rank < 1:
             raise ValueError(
                 f"confidence={confidence:g} needs more simulations than the {values.shape[0]} of the test. "
-                f"Use n_resamples >= {least_resamples(1.0 - confidence)}, or confidence=None."
+                f"Use n_resamples >= {_validation.least_resamples(1.0 - confidence)}, or confidence=None."
             )
         return float(values[-rank]) * unit
     if test.asymptotic_null != "brownian range":
@@ -216,13 +210,13 @@ class CutoffDisplay(DisplayMixin):
         %(seeded_picture)s
         %(named_picture)s
         """
-        refuse_fractions(y_true)
+        _validation.refuse_fractions(y_true)
         given: dict[str, Any] = {"sample_weight": sample_weight, "weights": weights, "pos_label": pos_label}
         given["labels"] = labels
         result = cutoff_result(y_true, y_proba, **given)
         run = CutoffTest(n_resamples=n_resamples, random_state=random_state)
         test = run.test(y_true, y_proba, clusters=clusters, **given)
-        pos_label = pos_label if labels is None else positive_label(y_true, labels)
+        pos_label = pos_label if labels is None else _validation.positive_label(y_true, labels)
         return cls(result, test=test, name=name, pos_label=pos_label).plot(ax, **plot_params)
 
     def plot(
@@ -256,11 +250,11 @@ class CutoffDisplay(DisplayMixin):
 
         %(self_returned)s
         """
-        check_option(x, "x", ("probability", "fraction"))
+        _validation.check_option(x, "x", ("probability", "fraction"))
         height = None
         if confidence is not None:
             # so that its complement is less than 1
-            confidence = max(check_fraction(confidence, "confidence"), 2.0**-53)
+            confidence = max(_validation.check_fraction(confidence, "confidence"), 2.0**-53)
             height = None if self.test is None else _strip_height(self.test, confidence)
         ax, given = self._new_or(ax, 6.4, 4.4, line_params)
         first = not curves_of(ax, _WALK)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib import _validation
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import as_array, check_pos_label, label_columns, shape_of
 from sklearn_calib.plot._matplotlib import full_names, given_axes, new_axes, plain
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def predicted_probabilities(estimator: Any, X: Any) -> tuple[Array, list[Any]]:
             f"estimator must have predict_proba, which {type(estimator).__name__} lacks. Wrap a "
             "classifier with decision scores in CalibratedClassifier."
         )
-    proba = as_array(estimator.predict_proba(X), "the prediction of X")
-    classes = as_array(estimator.classes_, "estimator.classes_")
+    proba = _validation.as_array(estimator.predict_proba(X), "the prediction of X")
+    classes = _validation.as_array(estimator.classes_, "estimator.classes_")
     order = np.argsort(classes, kind="stable")
     return proba[:, order], classes[order].tolist()
 
@@ -34,7 +34,7 @@ def positive_column(proba: Array, classes: list[Any], pos_label: Any) -> tuple[A
     """Return the probabilities of the positive class, by default the last of the classes, and its label."""
     if pos_label is None:
         pos_label = classes[-1]
-    check_pos_label(pos_label)
+    _validation.check_pos_label(pos_label)
     if pos_label not in classes:
         shown = pos_label.item() if isinstance(pos_label, np.generic) else pos_label
         raise ValueError(f"pos_label={shown!r} is not among the classes {classes} of the estimator.")
@@ -56,14 +56,14 @@ def estimator_predictions(
     estimator: Any, X: Any, y: ArrayLike, pos_label: Any, multiclass: bool
 ) -> dict[str, Any]:
     """Return the arguments of ``from_predictions`` for a classifier: the probabilities, and their classes."""
-    labels = shape_of(y, "y")[1:]
+    labels = _validation.shape_of(y, "y")[1:]
     if labels and labels[0] > 1:
         if not multiclass:
             raise ValueError(
                 "y has one column per label (multilabel). Draw each label by reliability_grid, or pass one "
                 "at a time to from_predictions."
             )
-        proba = label_columns(estimator.predict_proba(X), getattr(estimator, "classes_", None))
+        proba = _validation.label_columns(estimator.predict_proba(X), getattr(estimator, "classes_", None))
         return {"y_proba": proba, "pos_label": pos_label}
     proba, classes = predicted_probabilities(estimator, X)
     if len(classes) > 2 and multiclass:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib import _validation
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._validation import check_option
 from sklearn_calib.plot._matplotlib import (
     BLUE,
     GREY,
@@ -160,7 +160,7 @@ class MonitorDisplay:
         """
         given = full_names(line_params)
         metrics = [name for name in self.history if name not in _NOT_METRICS]
-        metric = metrics[0] if metric is None else check_option(metric, "metric", metrics)
+        metric = metrics[0] if metric is None else _validation.check_option(metric, "metric", metrics)
         shape: dict[str, Any] = {"sharex": True, "height_ratios": (3.0, 2.0)}
         expected = "one matplotlib Axes, or two"
         axes = new_axes(7.2, 5.2, 2, **shape) if ax is None else given_axes(ax, (1, 2), expected)

@@ -13,21 +13,12 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.utils import check_consistent_length
 
+from sklearn_calib import _validation
 from sklearn_calib._compat import safe_indexing
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import (
-    BinarySample,
-    as_array,
-    check_binary,
-    check_flag,
-    label_columns,
-    positive_label,
-    samples_of_groups,
-    shape_of,
-)
 from sklearn_calib.metrics._reductions import check_problem, class_samples, label_names
 from sklearn_calib.metrics._scores import brier_score, roc_auc
 from sklearn_calib.metrics._summary import recalibration_intervals
@@ -230,17 +221,19 @@ class ReliabilityDisplay(DisplayMixin):
         %(pos_label_or_labels)s
         %(named_picture)s
         """
-        given = {"y_true": y_true, "y_proba": label_columns(y_proba)}
+        given = {"y_true": y_true, "y_proba": _validation.label_columns(y_proba)}
         for (argument, values), most in zip(given.items(), (1, 2), strict=True):
-            if max(shape_of(values, argument)[1:], default=1) > most:
+            if max(_validation.shape_of(values, argument)[1:], default=1) > most:
                 raise ValueError(
-                    f"{argument} has shape {shape_of(values, argument)}, but this diagram is for a binary "
-                    "target. Draw one for each class or label by reliability_grid(y_true, y_proba)."
+                    f"{argument} has shape {_validation.shape_of(values, argument)}, but this diagram is "
+                    "for a binary target. Draw one per class or label by reliability_grid(y_true, y_proba)."
                 )
-        pos_label = pos_label if labels is None else positive_label(y_true, labels, pos_label)
-        sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters, weights=weights)
+        pos_label = pos_label if labels is None else _validation.positive_label(y_true, labels, pos_label)
+        sample = _validation.check_binary(
+            y_true, y_proba, sample_weight, pos_label, clusters, weights=weights
+        )
         estimate = reliability_curve(sample, curve, n_bins, strategy, band, confidence, scale)
-        text = _statistics(sample, confidence) if check_flag(annotate, "annotate") else None
+        text = _statistics(sample, confidence) if _validation.check_flag(annotate, "annotate") else None
         return cls(estimate, name=name, pos_label=pos_label, annotation=text).plot(ax, **plot_params)
 
     @classmethod
@@ -288,7 +281,7 @@ class ReliabilityDisplay(DisplayMixin):
         check_consistent_length(X, y, sample_weight, clusters)
         estimators, folds = cv_results["estimator"], cv_results["indices"]["test"]
         rows = np.concatenate(folds)
-        labels = as_array(y, "y")
+        labels = _validation.as_array(y, "y")
         if clusters is None and np.unique(rows).shape[0] < rows.shape[0]:
             # repeated predictions of a sample have one outcome
             clusters = np.arange(labels.shape[0])
@@ -304,8 +297,10 @@ class ReliabilityDisplay(DisplayMixin):
         return cls.from_predictions(
             labels[rows],
             np.concatenate([part["y_proba"] for part in parts]),
-            sample_weight=None if sample_weight is None else as_array(sample_weight, "sample_weight")[rows],
-            clusters=None if clusters is None else as_array(clusters, "clusters")[rows],
+            sample_weight=None
+            if sample_weight is None
+            else _validation.as_array(sample_weight, "sample_weight")[rows],
+            clusters=None if clusters is None else _validation.as_array(clusters, "clusters")[rows],
             pos_label=parts[0]["pos_label"],
             name=type(estimators[0]).__name__ if name is None else name,
             **params,
@@ -386,7 +381,7 @@ def _drawn_curves(ax: Axes) -> list[_DrawnCurve]:
     return [drawn for drawn in getattr(ax, _DRAWN, ()) if drawn.line in ax.lines]
 
 
-def _statistics(sample: BinarySample, confidence: float) -> str:
+def _statistics(sample: _validation.BinarySample, confidence: float) -> str:
     """Return the numbers that are reported for clinical prediction models, one in each line."""
     summary = recalibration_intervals(group_sample(sample), confidence)
     area, brier = (metric(sample.y, sample.p, sample_weight=sample.w) for metric in (roc_auc, brier_score))
@@ -630,7 +625,7 @@ def reliability_grid(
     >>> plt.close("all")
     """
     parts = _samples(y_true, predictions, groups, sample_weight, weights, clusters, pos_label, labels)
-    if labels is not None and len(both := as_array(labels, "labels")) == 2:
+    if labels is not None and len(both := _validation.as_array(labels, "labels")) == 2:
         pos_label = both.tolist()[1]
     options = {key: params.pop(key) for key in _CURVE_OPTIONS if key in params}
     # one range for all, since they share axes
@@ -661,7 +656,7 @@ def reliability_grid(
     return displays
 
 
-def _number(sample: BinarySample) -> float:
+def _number(sample: _validation.BinarySample) -> float:
     """Return the number of samples."""
     return sample.y.shape[0] if sample.sampling else sample.total
 
@@ -675,21 +670,21 @@ def _samples(
     clusters: ArrayLike | None,
     pos_label: Any,
     labels: ArrayLike | None,
-) -> list[tuple[str, BinarySample]]:
+) -> list[tuple[str, _validation.BinarySample]]:
     """Return the binary sample of each model, group, class or label, with its name."""
     given: dict[str, Any] = {"labels": labels, "weights": weights}
     if groups is not None:
         if isinstance(predictions, Mapping):
             raise ValueError("groups need the predictions of one model, not a mapping of models.")
-        sample = check_binary(y_true, predictions, sample_weight, pos_label, clusters, **given)
-        parts = samples_of_groups(sample, groups, sample_weight)
+        sample = _validation.check_binary(y_true, predictions, sample_weight, pos_label, clusters, **given)
+        parts = _validation.samples_of_groups(sample, groups, sample_weight)
         return [(f"{name} (n = {_number(part):g})", part) for name, part in parts]
     several = isinstance(predictions, Mapping)
     models: Mapping[str, ArrayLike] = predictions if isinstance(predictions, Mapping) else {"": predictions}
-    found: list[tuple[str, BinarySample]] = []
+    found: list[tuple[str, _validation.BinarySample]] = []
     for model, p in models.items():
         problem = check_problem(y_true, p, sample_weight, pos_label, clusters=clusters, **given)
-        if isinstance(problem, BinarySample):
+        if isinstance(problem, _validation.BinarySample):
             found.append((str(model), problem))
             continue
         if isinstance(problem, list):

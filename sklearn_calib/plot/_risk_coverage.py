@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib import _validation
 from sklearn_calib._core._proportion import clopper_pearson
 from sklearn_calib._core._weights import kish_size
 from sklearn_calib._html import number_text
 from sklearn_calib._typing import Weights
-from sklearn_calib._validation import (
-    as_array,
-    check_fraction,
-    check_frequency_weights,
-    check_option,
-    check_weights,
-    refuse_fractions,
-)
 from sklearn_calib.metrics import RiskCoverageCurve, risk_coverage_curve
 from sklearn_calib.metrics._reductions import Reduction
 from sklearn_calib.plot._estimator import DisplayMixin
@@ -123,7 +116,7 @@ class RiskCoverageDisplay(DisplayMixin):
             As in :func:`~sklearn_calib.metrics.risk_coverage_curve`.
         %(named_picture)s
         """
-        refuse_fractions(y_true)
+        _validation.refuse_fractions(y_true)
         result = risk_coverage_curve(
             y_true,
             y_proba,
@@ -133,9 +126,9 @@ class RiskCoverageDisplay(DisplayMixin):
             labels=labels,
         )
         if sample_weight is not None:
-            w = check_weights(sample_weight, as_array(y_true, "y_true").shape[0])
-            if check_option(weights, "weights", ("sampling", "frequency")) == "frequency":
-                check_frequency_weights(w)
+            w = _validation.check_weights(sample_weight, _validation.as_array(y_true, "y_true").shape[0])
+            if _validation.check_option(weights, "weights", ("sampling", "frequency")) == "frequency":
+                _validation.check_frequency_weights(w)
             else:
                 result = replace(result, n_samples=kish_size(w))
         return cls(result, name=name).plot(ax, **plot_params)
@@ -175,7 +168,7 @@ class RiskCoverageDisplay(DisplayMixin):
 
         %(self_returned)s
         """
-        alpha = None if confidence is None else 1.0 - check_fraction(confidence, "confidence")
+        alpha = None if confidence is None else 1.0 - _validation.check_fraction(confidence, "confidence")
         curve = self.result
         x, y = (0.0, 0.0) if threshold is None else curve.at(threshold)
         ax, given = self._new_or(ax, 6.4, 4.4, line_params)

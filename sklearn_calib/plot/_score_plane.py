@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._html import number_text
-from sklearn_calib._validation import BinarySample, check_option
 from sklearn_calib.metrics import ScoreDecomposition
 from sklearn_calib.metrics._decomposition import COMPONENTS, decompose
 from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction, check_problem, reduced_error
@@ -34,7 +34,7 @@ _TITLES = {"brier": "Brier score", "log_loss": "log loss"}
 def _decomposition(problem: Any, reduction: str, score: str) -> ScoreDecomposition:
     """Return the isotonic decomposition; of several binary problems, the mean of each component."""
 
-    def component(sample: BinarySample, name: str) -> float:
+    def component(sample: _validation.BinarySample, name: str) -> float:
         return float(getattr(decompose(group_outcomes(sample.y, sample.p, sample.w), score), name))
 
     parts: Any = {
@@ -142,8 +142,8 @@ class ScoreDecompositionDisplay(DisplayMixin):
         %(reduction)s
         %(named_picture)s
         """
-        check_option(score, "score", tuple(_TITLES))
-        check_option(reduction, "reduction", REDUCTIONS)
+        _validation.check_option(score, "score", tuple(_TITLES))
+        _validation.check_option(reduction, "reduction", REDUCTIONS)
         found: dict[str | None, ScoreDecomposition] = {}
         for key, proba in named_models(predictions).items():
             problem = check_problem(y_true, proba, sample_weight, pos_label, labels)

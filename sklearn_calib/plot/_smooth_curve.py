@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 from scipy.special import logit as log_odds
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, as_sampled, group_sample, group_starts
 from sklearn_calib._core._links import logit
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample
 from sklearn_calib.plot._bands import ReliabilityBand
 from sklearn_calib.plot._monotone_band import squared_weights
 from sklearn_calib.plot._simulated import SimulatedOutcomes
@@ -66,7 +66,7 @@ class UnitAxis:
     On the logit scale it holds all predictions but 0 and 1, and is at least _NARROWEST long.
     """
 
-    def __init__(self, sample: BinarySample, scale: str, shown: tuple[float, float]) -> None:
+    def __init__(self, sample: _validation.BinarySample, scale: str, shown: tuple[float, float]) -> None:
         self.logit, (low, high) = scale == "logit", shown
         inside = (sample.p >= low) & (sample.p <= high)
         if self.logit:
@@ -196,7 +196,9 @@ class SmoothCurve:
     class, the shift is that of the samples as they were drawn, whose log-odds are larger by ``_offset``.
     """
 
-    def __init__(self, sample: BinarySample, grouped: GroupedOutcomes, shown: tuple[float, float]) -> None:
+    def __init__(
+        self, sample: _validation.BinarySample, grouped: GroupedOutcomes, shown: tuple[float, float]
+    ) -> None:
         between = (grouped.prob > 0.0) & (grouped.prob < 1.0)
         inside, often = grouped.prob[between], grouped.weight[between] >= _OFTEN
         self.sample, self._offset = as_sampled(sample), 0.0

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri
 
+from sklearn_calib import _validation
 from sklearn_calib._core._null import TIE
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import check_fraction
 from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, SequentialTestResult
 from sklearn_calib.inference._names import as_test
 from sklearn_calib.inference._testing._tails import null_density
@@ -220,7 +220,7 @@ class TestDisplay(DisplayMixin):
         %(self_returned)s
         """
         # so that 0.9 is the level 0.1 in spite of rounding
-        level = max(round(1.0 - check_fraction(confidence, "confidence"), 15), 1e-15)
+        level = max(round(1.0 - _validation.check_fraction(confidence, "confidence"), 15), 1e-15)
         # of the samples that do not contradict predictions of 0 and 1
         result = self.result.others or self.result
         sequential = isinstance(result, SequentialTestResult)

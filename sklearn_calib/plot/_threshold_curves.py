@@ -11,18 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_sample
 from sklearn_calib._core._null import TIE, monte_carlo_pvalue
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, pvalue_words
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import (
-    check_binary,
-    check_fraction,
-    check_generator,
-    check_option,
-    check_resamples,
-)
 from sklearn_calib.inference._dominance import (
     Decisions,
     compare_decisions,
@@ -266,12 +260,12 @@ class _MeanLossDisplay(_ThresholdDisplay):
         %(seeded_picture)s
         %(named_picture)s
         """
-        confidence = check_fraction(confidence, "confidence")
+        confidence = _validation.check_fraction(confidence, "confidence")
         if band is not None:
-            check_option(band, "band", ("pointwise", "simultaneous"), "None")
-        check_option(reduction, "reduction", REDUCTIONS)
-        n_resamples = check_resamples(n_resamples, confidence)
-        generator = check_generator(random_state)
+            _validation.check_option(band, "band", ("pointwise", "simultaneous"), "None")
+        _validation.check_option(reduction, "reduction", REDUCTIONS)
+        n_resamples = _validation.check_resamples(n_resamples, confidence)
+        generator = _validation.check_generator(random_state)
         tau = np.unique(check_thresholds(thresholds))
         models = named_models(predictions)
         if reference is not None and (not isinstance(reference, str) or reference not in models):
@@ -532,16 +526,17 @@ class DecisionDisplay(_ThresholdDisplay):
         %(seeded_picture)s
         %(named_picture)s
         """
-        confidence = check_fraction(confidence, "confidence")
+        confidence = _validation.check_fraction(confidence, "confidence")
         if band is not None:
-            check_option(band, "band", ("null",), "None")
-        n_resamples = check_resamples(n_resamples, confidence)
-        generator = check_generator(random_state)
+            _validation.check_option(band, "band", ("null",), "None")
+        n_resamples = _validation.check_resamples(n_resamples, confidence)
+        generator = _validation.check_generator(random_state)
         tau = np.unique(check_thresholds(thresholds))
         models = named_models(predictions).items()
         given: dict[str, Any] = {"pos_label": pos_label, "labels": labels, "weights": weights}
         groups = {
-            key: group_sample(check_binary(y_true, proba, sample_weight, **given)) for key, proba in models
+            key: group_sample(_validation.check_binary(y_true, proba, sample_weight, **given))
+            for key, proba in models
         }
         if thresholds is None:
             tau = _in_range(tau, list(groups.values()))

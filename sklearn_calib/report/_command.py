@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from sklearn_calib._validation import check_fraction, check_integer, check_size
+from sklearn_calib import _validation
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
 from sklearn_calib.report._report import calibration_report
@@ -199,8 +199,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     """Check the options, run the command and print its result; return the exit status."""
-    check_size(options.n_resamples, "--n-resamples", minimum=20)
-    check_integer(options.seed, "--seed", 0)
+    _validation.check_size(options.n_resamples, "--n-resamples", minimum=20)
+    _validation.check_integer(options.seed, "--seed", 0)
     text, status = _report(options) if options.command == "report" else _check(options)
     # characters that the encoding of the terminal lacks are replaced
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
@@ -225,7 +225,7 @@ def _check_outputs(outputs: dict[str, str | None], files: Sequence[str]) -> None
 
 def _report(options: argparse.Namespace) -> tuple[str, int]:
     """Write the requested files, and return what is printed, and the exit status."""
-    check_fraction(options.confidence, "--confidence")
+    _validation.check_fraction(options.confidence, "--confidence")
     _check_outputs({"--out": options.out, "--json": options.json}, options.files)
     data, positive = _read(options)
     more = f" and {len(options.files) - 1} more" if len(options.files) > 1 else ""

@@ -10,14 +10,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from sklearn_calib._validation import BinarySample, ClassSample
+from sklearn_calib import _validation
 from sklearn_calib.inference import SegmentsResult
 from sklearn_calib.metrics._reductions import class_samples
 from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay, SegmentsDisplay, TestDisplay
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._matplotlib import plain
 from sklearn_calib.plot._smooth_curve import shown_range
-from sklearn_calib.report._numbers import ReportNumbers, ReportPart, pooled_sample, samples_of_labels
+from sklearn_calib.report import _numbers
 from sklearn_calib.report._words import (
     level_text,
     listed,
@@ -82,7 +82,7 @@ class Figure(NamedTuple):
     wide: bool = False
 
 
-def figures(report: ReportNumbers, salt: str) -> list[Figure]:
+def figures(report: _numbers.ReportNumbers, salt: str) -> list[Figure]:
     """Return the figures, or none where matplotlib is not installed; ids depend on ``salt``."""
     try:
         import matplotlib as mpl
@@ -90,7 +90,7 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
         return []
     problem, found = report._problem, report.segments
     points = _points(
-        problem if isinstance(problem, BinarySample) else class_samples(problem, "confidence")[0]
+        problem if isinstance(problem, _validation.BinarySample) else class_samples(problem, "confidence")[0]
     )
     weights = "sampling" if points.sampling else "frequency"
     options: dict[str, Any] = {"sample_weight": points.w, "weights": weights, "pos_label": 1}
@@ -177,18 +177,20 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
     return out
 
 
-def _points(sample: BinarySample) -> BinarySample:
+def _points(sample: _validation.BinarySample) -> _validation.BinarySample:
     """Return the samples as if they were independent, and bins of neighbours of many distinct predictions."""
-    return pooled_sample(replace(sample, clusters=None))
+    return _numbers.pooled_sample(replace(sample, clusters=None))
 
 
-def _class_diagrams(figure: Any, report: ReportNumbers, parts: tuple[ReportPart, ...]) -> None:
+def _class_diagrams(
+    figure: Any, report: _numbers.ReportNumbers, parts: tuple[_numbers.ReportPart, ...]
+) -> None:
     """Draw a small reliability diagram of each class or label, with common axes."""
     names, sample = [part.name for part in report.classes], report._problem
-    if isinstance(sample, ClassSample):
+    if isinstance(sample, _validation.ClassSample):
         problems = class_samples(sample, "classwise")
     else:
-        problems = samples_of_labels(sample, len(names), True)
+        problems = _numbers.samples_of_labels(sample, len(names), True)
     chosen = [_points(problems[names.index(part.name)]) for part in parts]
     order = [np.argsort(part.p) for part in chosen]
     ranges = [shown_range(s.p[o], s.weights[o]) for s, o in zip(chosen, order, strict=True)]
@@ -219,7 +221,7 @@ def _segments(figure: Any, found: SegmentsResult) -> None:
     SegmentsDisplay.from_result(found, ax=figure.subplots())
 
 
-def _histogram(ax: Axes, points: BinarySample, sure: bool, axis: str, at_end: bool) -> None:
+def _histogram(ax: Axes, points: _validation.BinarySample, sure: bool, axis: str, at_end: bool) -> None:
     """Draw the predictions of events and of non-events."""
     from matplotlib.ticker import MaxNLocator
 

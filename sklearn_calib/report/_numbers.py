@@ -11,6 +11,7 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.model_selection import PredefinedSplit
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import (
     GroupedOutcomes,
     as_sampled,
@@ -23,7 +24,6 @@ from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import rejects
 from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, ClassSample, check_option, least_resamples
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     CalibratorSelection,
@@ -54,7 +54,7 @@ from sklearn_calib.inference._means import Mean, half_width, mean_loss
 from sklearn_calib.inference._null_distribution import null_distribution_of
 from sklearn_calib.inference._regions import scan_regions
 from sklearn_calib.inference._sample_metric import SampleMetric
-from sklearn_calib.inference._testing._simulated import is_large
+from sklearn_calib.inference._testing import _simulated
 from sklearn_calib.metrics import (
     CalibrationSummary,
     ScoreDecomposition,
@@ -239,12 +239,12 @@ class ReportNumbers:
     weight_spread: float | None
     weights: str | None
     dependence_pvalue: float = field(repr=False)
-    _problem: BinarySample | ClassSample = field(repr=False)
+    _problem: _validation.BinarySample | _validation.ClassSample = field(repr=False)
 
     def metric(self, key: str) -> ReportMetric:
         """Return a metric by its key, such as "smooth_ece", "slope" or "brier"."""
         lines = {line.key: line for line in self.metrics}
-        return lines[check_option(key, "key", lines)]
+        return lines[_validation.check_option(key, "key", lines)]
 
     def is_significant(self, pvalue: float) -> bool:
         """Tell whether an adjusted p-value rejects calibration at level 1 - ``confidence``."""
@@ -331,7 +331,7 @@ def _error(key: str, name: str, metric: Callable[..., float], shared: SharedInte
     )
 
 
-def _value(metric: Callable[..., float], sample: BinarySample) -> float:
+def _value(metric: Callable[..., float], sample: _validation.BinarySample) -> float:
     return float(metric(sample.y, sample.p, sample_weight=sample.w, pos_label=1))
 
 
@@ -339,7 +339,7 @@ def _value(metric: Callable[..., float], sample: BinarySample) -> float:
 class _Normal:
     """Means and logistic recalibration of a sample, with normal ranges under perfect calibration."""
 
-    sample: BinarySample
+    sample: _validation.BinarySample
     grouped: GroupedOutcomes
     alpha: float
 
@@ -407,13 +407,15 @@ class _Normal:
         return lines
 
 
-def class_metrics(sample: ClassSample, parts: Sequence[ReportPart], budget: Budget) -> list[ReportMetric]:
+def class_metrics(
+    sample: _validation.ClassSample, parts: Sequence[ReportPart], budget: Budget
+) -> list[ReportMetric]:
     """Return ``smooth_ece(y, P)`` and the proper scores of the class probabilities."""
     name, reduction = "smooth ECE, mean over classes", "classwise"
     error = float(np.mean([part.estimate for part in parts]))
     line = ReportMetric("smooth_ece_classwise", name, error, reduction=reduction)
     if len(parts) <= _MOST_INTERVALS and sample.total <= _LARGE:
-        least = max(min(50, budget.n_resamples), least_resamples(1.0 - budget.confidence))
+        least = max(min(50, budget.n_resamples), _validation.least_resamples(1.0 - budget.confidence))
         given: dict[str, Any] = {
             "metric": smooth_ece,
             "confidence": budget.confidence,
@@ -462,7 +464,7 @@ _MOST_OUTCOMES, _FEW_DRAWS = 200_000_000, 199
 _MOST_COMPARED, _MOST_INTERVALS = 20, 10
 
 
-def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
+def examine(sample: _validation.BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     """Return what a report contains about a checked binary sample."""
     step("scores and slopes")
     grouped = group_sample(sample)
@@ -524,12 +526,12 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
     }
 
 
-def counts_of(sample: BinarySample | ClassSample) -> Array:
+def counts_of(sample: _validation.BinarySample | _validation.ClassSample) -> Array:
     """Return how many samples each row stands for."""
     return np.ones(sample.y.shape[0]) if sample.sampling else sample.weights
 
 
-def pooled_labels(columns: Sequence[BinarySample]) -> BinarySample:
+def pooled_labels(columns: Sequence[_validation.BinarySample]) -> _validation.BinarySample:
     """Return all pairs of sample and label of a multilabel target, in which samples are clusters."""
     first = columns[0]
     counted = first.w is not None and not first.sampling
@@ -540,34 +542,38 @@ def pooled_labels(columns: Sequence[BinarySample]) -> BinarySample:
         for parts in zip(*((s.y, s.p) for s in columns), strict=True)
     )
     w = None if first.w is None or counted else np.tile(first.w, len(columns))
-    return BinarySample(y, p, w, clusters=np.tile(codes, len(columns)), sampling=first.sampling)
+    return _validation.BinarySample(y, p, w, clusters=np.tile(codes, len(columns)), sampling=first.sampling)
 
 
-def side_by_side(columns: Sequence[BinarySample], names: Sequence[str]) -> ClassSample:
+def side_by_side(
+    columns: Sequence[_validation.BinarySample], names: Sequence[str]
+) -> _validation.ClassSample:
     """Return a multilabel sample, whose ``y`` has a column for each label, for tests."""
     first = columns[0]
     y, p = (np.column_stack(parts) for parts in zip(*((s.y, s.p) for s in columns), strict=True))
     kept: dict[str, Any] = {"clusters": first.clusters, "sampling": first.sampling}
-    return ClassSample(y, p, first.w, classes=np.asarray(names), **kept)
+    return _validation.ClassSample(y, p, first.w, classes=np.asarray(names), **kept)
 
 
-def samples_of_labels(pairs: BinarySample, n_labels: int, clustered: bool) -> list[BinarySample]:
+def samples_of_labels(
+    pairs: _validation.BinarySample, n_labels: int, clustered: bool
+) -> list[_validation.BinarySample]:
     """Return the samples of each label, which are independent unless ``clustered``."""
     parts = [pairs.take(rows) for rows in np.split(np.arange(pairs.y.shape[0]), n_labels)]
     return parts if clustered else [replace(part, clusters=None) for part in parts]
 
 
-def pooled_sample(sample: BinarySample) -> BinarySample:
+def pooled_sample(sample: _validation.BinarySample) -> _validation.BinarySample:
     """Return a sample with fewer rows, of bins of neighbouring predictions, unless its rows matter."""
     if sample.clusters is not None or sample.sampling:
         return sample
-    return BinarySample(*pooled_if_many(group_sample(sample)).rows())
+    return _validation.BinarySample(*pooled_if_many(group_sample(sample)).rows())
 
 
-def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> list[ReportTest]:
+def _tests(sample: _validation.BinarySample, grouped: GroupedOutcomes, budget: Budget) -> list[ReportTest]:
     draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed}
     small = sample
-    if grouped.total >= _LARGE and not is_large(sample):
+    if grouped.total >= _LARGE and not _simulated.is_large(sample):
         # too few events for asymptotic distributions; the combined test pools predictions itself
         small = pooled_sample(sample)
     chosen: list[tuple[str, str, CalibrationTest]] = [
@@ -587,7 +593,9 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> li
     ]
 
 
-def _result(test: CalibrationTest, sample: BinarySample | ClassSample) -> CalibrationTestResult:
+def _result(
+    test: CalibrationTest, sample: _validation.BinarySample | _validation.ClassSample
+) -> CalibrationTestResult:
     """Return the result without the samples that contradict predictions of exactly 0 or 1."""
     found = test._run(as_sampled(sample))
     return found.others or found
@@ -609,7 +617,7 @@ def holm(pvalues: Sequence[float]) -> list[float]:
     return [float(p) for p in adjust_pvalues(np.array(pvalues, dtype=np.float64))]
 
 
-def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
+def class_test(sample: _validation.ClassSample, budget: Budget) -> ReportTest:
     """Return the joint test of all classes, their mean and the confidence, or of all labels."""
     n, n_classes = sample.p.shape
     # fewer simulations of large samples, whose smallest p-value rejects in two families
@@ -620,7 +628,9 @@ def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
     return ReportTest("cutoff test", question, found, _NAN, "joint")
 
 
-def _after_recalibration(sample: BinarySample, summary: CalibrationSummary, budget: Budget) -> float:
+def _after_recalibration(
+    sample: _validation.BinarySample, summary: CalibrationSummary, budget: Budget
+) -> float:
     """Return the p-value of a test after logistic recalibration; NaN where this is not determined.
 
     Two fitted parameters make the statistics smaller: the p-value is conservative.
@@ -646,7 +656,9 @@ _MULTICLASS = {
 _N_FOLDS = 5
 
 
-def select_calibrator(sample: BinarySample | ClassSample, seed: int) -> CalibratorSelection | None:
+def select_calibrator(
+    sample: _validation.BinarySample | _validation.ClassSample, seed: int
+) -> CalibratorSelection | None:
     """Return the comparison of calibrators by cross-validated log loss; folds consist of whole clusters.
 
     None for more than 20 classes, which take too long, and if an outcome is missing in a training part.
@@ -663,7 +675,7 @@ def select_calibrator(sample: BinarySample | ClassSample, seed: int) -> Calibrat
         if any(np.unique(y[fold != k]).size < n_classes for k in range(_N_FOLDS)):
             return None
         folds = PredefinedSplit(fold)
-    elif isinstance(sample, BinarySample) and not sample.sampling:
+    elif isinstance(sample, _validation.BinarySample) and not sample.sampling:
         y, p, w = pooled_if_many(group_sample(sample)).rows()
     if w is not None and sample.sampling:
         # the sum is the effective number of samples, on which standard errors depend
@@ -674,7 +686,7 @@ def select_calibrator(sample: BinarySample | ClassSample, seed: int) -> Calibrat
 
 def examine_classes(
     labels: Sequence[Any],
-    samples: Sequence[BinarySample],
+    samples: Sequence[_validation.BinarySample],
     test: ReportTest,
     budget: Budget,
     n_families: int,
@@ -692,7 +704,7 @@ def examine_classes(
 
 
 def examine_groups(
-    groups: Sequence[tuple[str, BinarySample]], budget: Budget, n_families: int, step: Step
+    groups: Sequence[tuple[str, _validation.BinarySample]], budget: Budget, n_families: int, step: Step
 ) -> tuple[ReportPart, ...]:
     """Return a line for each group, with p-values adjusted for their number and the families."""
     lines = []
@@ -715,7 +727,7 @@ def examine_segments(given: Any, budget: Budget, n_families: int, **params: Any)
     return replace(found, segments=tuple(rows), pvalue=min(1.0, n_families * found.pvalue))
 
 
-def _group_pvalue(sample: BinarySample, budget: Budget, n_draws: int) -> float:
+def _group_pvalue(sample: _validation.BinarySample, budget: Budget, n_draws: int) -> float:
     """Return the p-value of the cutoff test."""
     if sample.clusters is not None and not sample.clusters.any():
         # the variance between clusters cannot be estimated from a single one
@@ -728,7 +740,7 @@ def _group_pvalue(sample: BinarySample, budget: Budget, n_draws: int) -> float:
     return pvalue
 
 
-def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
+def _part(name: str, sample: _validation.BinarySample, budget: Budget) -> ReportPart:
     """Return the line of a class or group, without its test."""
     grouped = group_sample(sample)
     small = pooled_if_many(grouped, _PART_DISTINCT)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sklearn_calib.report import _numbers
 from sklearn_calib.report import _words as words
 from sklearn_calib.report._figures import figures
-from sklearn_calib.report._numbers import ReportMetric, ReportNumbers, ReportPart
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -47,7 +47,7 @@ def _templates() -> "Environment":
     return templates
 
 
-def report_page(report: ReportNumbers, title: str | None = None) -> str:
+def report_page(report: _numbers.ReportNumbers, title: str | None = None) -> str:
     """Return a self-contained page."""
     if title is not None and not isinstance(title, str):
         raise TypeError(f"title must be a string, got {title!r}.")
@@ -55,12 +55,12 @@ def report_page(report: ReportNumbers, title: str | None = None) -> str:
     return _templates().get_template("page.html").render(_content(report, shown))
 
 
-def report_fragment(report: ReportNumbers) -> str:
+def report_fragment(report: _numbers.ReportNumbers) -> str:
     """Return a block for a notebook; its style does not affect the rest of the page."""
     return _templates().get_template("block.html").render(_content(report, words.heading(report)))
 
 
-def _content(report: ReportNumbers, title: str) -> dict[str, Any]:
+def _content(report: _numbers.ReportNumbers, title: str) -> dict[str, Any]:
     """Return the variables of the templates."""
     of = " (confidence)" if report.kind == "confidence" else ""
     table, about = "Classes", f"Each class against the rest, worst first. {words.joint_words(report)}"
@@ -87,7 +87,7 @@ def _with_code(text: str) -> "Markup":
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
-def _tiles(report: ReportNumbers) -> list[tuple[str, str]]:
+def _tiles(report: _numbers.ReportNumbers) -> list[tuple[str, str]]:
     """Return the main numbers with their descriptions."""
     error = report.metric("smooth_ece")
     of = " of the confidence" if report.kind == "confidence" else ""
@@ -116,7 +116,9 @@ def _tiles(report: ReportNumbers) -> list[tuple[str, str]]:
     return tiles
 
 
-def _table(title: str, about: str, report: ReportNumbers, parts: tuple[ReportPart, ...]) -> dict[str, Any]:
+def _table(
+    title: str, about: str, report: _numbers.ReportNumbers, parts: tuple[_numbers.ReportPart, ...]
+) -> dict[str, Any]:
     """Return the table of classes or groups: those with the smallest p-values."""
     shown = words.reported_parts(parts, _MOST_PARTS)
     return {
@@ -129,7 +131,7 @@ def _table(title: str, about: str, report: ReportNumbers, parts: tuple[ReportPar
     }
 
 
-def _graph(line: ReportMetric) -> dict[str, float] | None:
+def _graph(line: _numbers.ReportMetric) -> dict[str, float] | None:
     """Return the positions of a metric, its interval and its range under perfect calibration on a scale."""
     if not np.isfinite(line.estimate) or not np.isfinite(line.null_upper):
         return None

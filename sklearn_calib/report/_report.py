@@ -11,22 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import as_sampled, weighting
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._progress import Progress
 from sklearn_calib._typing import Weights
-from sklearn_calib._validation import (
-    BinarySample,
-    ClassSample,
-    as_array,
-    check_fraction,
-    check_resamples,
-    check_size,
-    positive_label,
-    samples_of_groups,
-    seed_of,
-    shape_of,
-)
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
 from sklearn_calib.inference._data_checks import largest_rounded, serial_dependence
@@ -34,30 +23,13 @@ from sklearn_calib.inference._group_differences import differences_of
 from sklearn_calib.inference._segments import feature_columns
 from sklearn_calib.metrics._reductions import check_problem, class_samples, label_names
 from sklearn_calib.plot._estimator import estimator_predictions
-from sklearn_calib.report._numbers import (
-    N_STEPS,
-    Budget,
-    ReportNumbers,
-    ReportPart,
-    class_metrics,
-    class_test,
-    counts_of,
-    examine,
-    examine_classes,
-    examine_groups,
-    examine_segments,
-    pooled_labels,
-    samples_of_labels,
-    select_calibrator,
-    side_by_side,
-    with_adjusted,
-)
+from sklearn_calib.report import _numbers
 from sklearn_calib.report._words import advice, findings, report_dict, report_text, verdict, warnings
 
 
 @shared_docs
 @dataclass(frozen=True, eq=False)
-class CalibrationReport(ReportNumbers):
+class CalibrationReport(_numbers.ReportNumbers):
     """Result of :func:`calibration_report`; printed as text, displayed as HTML in notebooks.
 
     Attributes
@@ -320,71 +292,79 @@ def calibration_report(
     >>> len(report.regions)
     1
     """
-    check_fraction(confidence, "confidence")
-    check_size(n_resamples, "n_resamples", minimum=20)
-    seed = seed_of(random_state)
-    budget = Budget(confidence, check_resamples(n_resamples, confidence), seed)
+    _validation.check_fraction(confidence, "confidence")
+    _validation.check_size(n_resamples, "n_resamples", minimum=20)
+    seed = _validation.seed_of(random_state)
+    budget = _numbers.Budget(confidence, _validation.check_resamples(n_resamples, confidence), seed)
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
-    labelled: ClassSample | None = None
+    labelled: _validation.ClassSample | None = None
     if isinstance(problem, list):
         if groups is not None or features is not None:
             raise ValueError(
                 "groups and features are not supported for multilabel targets (y_true has one column per "
                 "label). Report on one label at a time, or omit them."
             )
-        labelled = side_by_side(problem, label_names(y_true, y_proba, len(problem)))
-        problem = pooled_labels(problem)
+        labelled = _numbers.side_by_side(problem, label_names(y_true, y_proba, len(problem)))
+        problem = _numbers.pooled_labels(problem)
     understood: dict[str, Any] = {}
-    if isinstance(problem, ClassSample):
+    if isinstance(problem, _validation.ClassSample):
         # weights by class: the classes as they were sampled, and the probabilities corrected for that
         if problem.class_weights is not None:
             understood = weighting(problem)
             del understood["n_effective"]
         problem = as_sampled(problem)
-    whole = problem if isinstance(problem, ClassSample) else labelled
-    sample = problem if isinstance(problem, BinarySample) else class_samples(problem, "confidence")[0]
-    parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
+    whole = problem if isinstance(problem, _validation.ClassSample) else labelled
+    sample = (
+        problem if isinstance(problem, _validation.BinarySample) else class_samples(problem, "confidence")[0]
+    )
+    parts = [] if groups is None else _validation.samples_of_groups(sample, groups, sample_weight)
     several, n_classes = whole is not None, 0 if whole is None else whole.classes.shape[0]
     kind = "multilabel" if labelled else "confidence" if several else "binary"
     if features is not None:
-        features = feature_columns(features, "features", shape_of(y_true, "y_true")[0])
+        features = feature_columns(features, "features", _validation.shape_of(y_true, "y_true")[0])
     # of tests: all predictions, groups, segments
     n_families = 1 + bool(parts) + (features is not None)
-    with Progress(progress, N_STEPS + several + n_classes + len(parts) + (features is not None)) as step:
-        found = examine(sample, budget, step) | understood
-        classes: tuple[ReportPart, ...] = ()
+    with Progress(
+        progress, _numbers.N_STEPS + several + n_classes + len(parts) + (features is not None)
+    ) as step:
+        found = _numbers.examine(sample, budget, step) | understood
+        classes: tuple[_numbers.ReportPart, ...] = ()
         if whole is not None:
             step("all classes together")
-            joint, of = class_test(whole, budget), "pairs" if labelled else "confidence"
+            joint, of = _numbers.class_test(whole, budget), "pairs" if labelled else "confidence"
             found["tests"] = [joint, *(replace(test, reduction=of) for test in found["tests"])]
             columns = (
                 class_samples(whole, "classwise")
                 if labelled is None
-                else samples_of_labels(sample, n_classes, clusters is not None)
+                else _numbers.samples_of_labels(sample, n_classes, clusters is not None)
             )
-            classes = examine_classes(whole.classes.tolist(), columns, joint, budget, n_families, step)
+            classes = _numbers.examine_classes(
+                whole.classes.tolist(), columns, joint, budget, n_families, step
+            )
             found["metrics"] = [replace(line, reduction=of) for line in found["metrics"]]
             if labelled is None:
                 zero = whole.p == 0.0
-                times = counts_of(whole)
+                times = _numbers.counts_of(whole)
                 found["n_certain"] = float(times @ zero.sum(axis=1))
                 found["n_impossible"] = float(times @ zero[np.arange(whole.y.shape[0]), whole.y])
-                found["metrics"] += class_metrics(whole, classes, budget)
+                found["metrics"] += _numbers.class_metrics(whole, classes, budget)
             found["metrics"] = tuple(found["metrics"])
-        group_lines = examine_groups(parts, budget, n_families, step)
+        group_lines = _numbers.examine_groups(parts, budget, n_families, step)
         segments = None
         if features is not None:
             step("segments")
             more: dict[str, Any] = {"weights": weights, "clusters": clusters, "pos_label": pos_label}
             more |= {"labels": labels, "reduction": "confidence" if several else "classwise"}
             given = features, y_true, y_proba
-            segments = examine_segments(given, budget, n_families, sample_weight=sample_weight, **more)
+            segments = _numbers.examine_segments(
+                given, budget, n_families, sample_weight=sample_weight, **more
+            )
     untested = (
         clusters is not None
         or labelled is not None
         or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
     )
-    pvalue, found["tests"] = with_adjusted(found["tests"], n_families)
+    pvalue, found["tests"] = _numbers.with_adjusted(found["tests"], n_families)
     fitted = np.array([found["summary"].slope_intercept.estimate, found["summary"].slope.estimate])
     report = CalibrationReport(
         name="" if name is None else str(name),
@@ -407,14 +387,14 @@ def calibration_report(
     )
     if not report.miscalibrated:
         return report
-    return replace(report, selection=select_calibrator(problem, seed))
+    return replace(report, selection=_numbers.select_calibrator(problem, seed))
 
 
 def _positive(y_true: ArrayLike, pos_label: Any, labels: ArrayLike | None) -> str:
     """Return the label of the positive class by the rules of ``check_binary``."""
     if labels is not None:
-        pos_label = positive_label(y_true, labels)
+        pos_label = _validation.positive_label(y_true, labels)
     if pos_label is not None:
         return str(pos_label)
-    known = np.unique(as_array(y_true, "y_true"))
+    known = np.unique(_validation.as_array(y_true, "y_true"))
     return str(known[-1]) if known.dtype.kind not in "biuf" or not set(known.tolist()) <= {-1, 0, 1} else "1"

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import (
     GroupedOutcomes,
     group_sample,
@@ -24,17 +25,6 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Weights
-from sklearn_calib._validation import (
-    BinarySample,
-    as_array,
-    check_integer,
-    check_option,
-    check_positive,
-    check_size,
-    label_columns,
-    samples_of_groups,
-    seed_of,
-)
 from sklearn_calib.inference._intervals import FEWEST_EVENTS, SharedIntervals, confidence_interval
 from sklearn_calib.inference._populations import shifted
 from sklearn_calib.inference._sample_metric import reduced_once
@@ -44,7 +34,7 @@ from sklearn_calib.metrics._metric_kernel import declaration
 from sklearn_calib.metrics._names import as_metric, metric_names
 from sklearn_calib.metrics._reductions import label_names
 from sklearn_calib.metrics._summary import IntervalEstimate, event_rate_limits, recalibration_intervals
-from sklearn_calib.report._numbers import Budget
+from sklearn_calib.report import _numbers
 from sklearn_calib.report._words import one_line, sample_words
 
 _RATIO = "observed_over_expected"
@@ -183,7 +173,7 @@ class RequirementsResult(FrameMixin):
         undecided : {"failure", "skipped"}, default="failure"
             How an undecided requirement is reported. By default as a failure, since it has not passed.
         """
-        check_option(undecided, "undecided", ("failure", "skipped"))
+        _validation.check_option(undecided, "undecided", ("failure", "skipped"))
         kinds = {"fail": "failure", "undecided": undecided}
         found = [kinds.get(result.outcome) for result in self.results]
         counts = {"failures": str(found.count("failure")), "skipped": str(found.count("skipped"))}
@@ -273,10 +263,12 @@ class CalibrationRequirements:
     def __post_init__(self) -> None:
         if not isinstance(self.limits, Mapping) or not self.limits:
             raise ValueError(f"limits must be a dict with one requirement or more, got {self.limits!r}.")
-        if not check_positive(self.alpha, "alpha") < 0.5:
+        if not _validation.check_positive(self.alpha, "alpha") < 0.5:
             raise ValueError(f"alpha must be less than 0.5, got {self.alpha!r}.")
         for name, limit in self.limits.items():
-            check_option(name, "a requirement", (*_SUMMARY, "certificate", _SEGMENTS, *metric_names()))
+            _validation.check_option(
+                name, "a requirement", (*_SUMMARY, "certificate", _SEGMENTS, *metric_names())
+            )
             if name in _SUMMARY or _is_score(name):
                 pair = isinstance(limit, list | tuple) and len(limit) == 2
                 if not pair or not all(map(_is_finite, limit)):
@@ -286,7 +278,7 @@ class CalibrationRequirements:
             elif name == _SEGMENTS:
                 _segment_limit(limit)
             else:
-                check_positive(limit, name)
+                _validation.check_positive(limit, name)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Self:
@@ -356,13 +348,13 @@ class CalibrationRequirements:
         %(invalid)s
         """
         least = max(20, int(np.ceil(1.0 / self.alpha)))
-        n_resamples = check_size(n_resamples, "n_resamples", minimum=least)
-        budget = Budget(1.0 - 2.0 * self.alpha, n_resamples, seed_of(random_state))
+        n_resamples = _validation.check_size(n_resamples, "n_resamples", minimum=least)
+        budget = _numbers.Budget(1.0 - 2.0 * self.alpha, n_resamples, _validation.seed_of(random_state))
         given = sample_weight, weights, clusters, pos_label
         sample = check_table(y_true, y_proba, *given, reduction, labels)
         if isinstance(sample, SampleTable):
             return self._of_classes(y_true, y_proba, groups, *given, reduction, labels, budget, sample)
-        parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight)
+        parts = [] if groups is None else _validation.samples_of_groups(sample, groups, sample_weight)
         if _SEGMENTS in self.limits and groups is None:
             raise ValueError("segment_difference needs groups. Pass the segment of each sample as groups.")
         grouped = group_sample(sample)
@@ -405,7 +397,7 @@ class CalibrationRequirements:
         pos_label: Any,
         reduction: Any,
         labels: ArrayLike | None,
-        budget: Budget,
+        budget: _numbers.Budget,
         sample: SampleTable,
     ) -> RequirementsResult:
         """Test requirements on metrics of several classes or labels, and others on each label."""
@@ -418,7 +410,10 @@ class CalibrationRequirements:
                         "the predicted class, or one class at a time."
                     )
                 alone = CalibrationRequirements({name: limit}, alpha=self.alpha)
-                y, p = as_array(y_true, "y_true"), as_array(label_columns(y_proba), "y_proba")
+                y, p = (
+                    _validation.as_array(y_true, "y_true"),
+                    _validation.as_array(_validation.label_columns(y_proba), "y_proba"),
+                )
                 for k, label in enumerate(label_names(y_true, y_proba, y.shape[1])):
                     tested = alone.check(
                         y[:, k],
@@ -504,8 +499,8 @@ def _segment_limit(limit: Any) -> tuple[float, int]:
     given = dict(limit) if isinstance(limit, Mapping) else {"limit": limit}
     if "limit" not in given or not given.keys() <= {"limit", "min_samples"}:
         raise ValueError(f"{_SEGMENTS} must have the key 'limit' and may have 'min_samples', got {limit!r}.")
-    least = check_integer(given.get("min_samples", 1), f"{_SEGMENTS}: min_samples")
-    return check_positive(given["limit"], f"{_SEGMENTS}: limit"), least
+    least = _validation.check_integer(given.get("min_samples", 1), f"{_SEGMENTS}: min_samples")
+    return _validation.check_positive(given["limit"], f"{_SEGMENTS}: limit"), least
 
 
 @dataclass(frozen=True)
@@ -516,7 +511,7 @@ class _Corrected(IntervalEstimate):
 
 
 def _certificate(
-    grouped: GroupedOutcomes, small: GroupedOutcomes, alpha: float, budget: Budget
+    grouped: GroupedOutcomes, small: GroupedOutcomes, alpha: float, budget: _numbers.Budget
 ) -> _Corrected:
     """Return the cutoff calibration error with a margin on both sides that is valid for every curve.
 
@@ -534,7 +529,7 @@ def _certificate(
 
 
 def _segments(
-    parts: list[tuple[str, BinarySample]], limit: float, least: int, alpha: float
+    parts: list[tuple[str, _validation.BinarySample]], limit: float, least: int, alpha: float
 ) -> list[RequirementResult]:
     """Test the difference between event frequency and mean prediction in each large segment."""
     grouped = [(key, group_sample(part)) for key, part in parts]

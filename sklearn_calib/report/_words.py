@@ -12,14 +12,7 @@ from sklearn_calib._html import number_text, pvalue_text, pvalue_words
 from sklearn_calib.inference import Region
 from sklearn_calib.inference._comparison import aligned
 from sklearn_calib.inference._data_checks import DEPENDENCE_LEVEL, contradiction_pvalue
-from sklearn_calib.report._numbers import (
-    ReportMetric,
-    ReportNumbers,
-    ReportPart,
-    ReportTest,
-    badness,
-    holm,
-)
+from sklearn_calib.report import _numbers
 
 # Errors whose upper bound lies below these, and below a fraction of the rarer outcome's frequency, are called
 # small and very small.
@@ -92,19 +85,19 @@ def sample_words(value: float, what: str = "sample") -> str:
     return f"{value:,.0f} {what}{'' if value == 1 else 's'}"
 
 
-def level_text(report: ReportNumbers) -> str:
+def level_text(report: _numbers.ReportNumbers) -> str:
     """Return the confidence level, such as "95%"."""
     return f"{100 * report.confidence:g}%"
 
 
-def interval_text(line: ReportMetric) -> str:
+def interval_text(line: _numbers.ReportMetric) -> str:
     """Return the confidence interval, or nothing."""
     if np.isnan(line.lower) or np.isnan(line.upper):
         return ""
     return f"{number(line.lower)} to {number(line.upper)}"
 
 
-def null_range(line: ReportMetric) -> str:
+def null_range(line: _numbers.ReportMetric) -> str:
     """Return the range of perfectly calibrated predictions, or nothing."""
     if np.isnan(line.null_upper):
         return ""
@@ -113,7 +106,7 @@ def null_range(line: ReportMetric) -> str:
     return f"{number(line.null_lower)} to {number(line.null_upper)}"
 
 
-def test_label(test: ReportTest) -> str:
+def test_label(test: _numbers.ReportTest) -> str:
     """Return the name of a test; in a multiclass report with what it tests."""
     return test.name if test.reduction == "binary" else f"{test.name} ({test.reduction})"
 
@@ -160,12 +153,12 @@ def region_words(region: Region, kind: str = "binary") -> str:
     return text + "."
 
 
-def heading(report: ReportNumbers) -> str:
+def heading(report: _numbers.ReportNumbers) -> str:
     """Return the title."""
     return f"Calibration report: {one_line(report.name)}" if report.name else "Calibration report"
 
 
-def about(report: ReportNumbers) -> str:
+def about(report: _numbers.ReportNumbers) -> str:
     """Return a one-line description of the data."""
     percent = 100.0 * report.observed
     shown = f"{percent:.1f}%" if 0.95 <= percent <= 99.05 or percent in (0.0, 100.0) else f"{percent:.2g}%"
@@ -191,7 +184,7 @@ def about(report: ReportNumbers) -> str:
     )
 
 
-def verdict(report: ReportNumbers) -> Verdict:
+def verdict(report: _numbers.ReportNumbers) -> Verdict:
     """Return the result: is there evidence of miscalibration, and how large can it be."""
     error, level, p = report.metric("smooth_ece"), level_text(report), pvalue_words(report.pvalue)
     tiny, small = _limits(report.observed)
@@ -250,7 +243,7 @@ def verdict(report: ReportNumbers) -> Verdict:
         verb = "is" if report.n_samples == 1 else "are"
         n = sample_words(report.n_samples)
         numbers = f"{n} {verb} compatible with an error of up to {number(error.upper)}. {numbers}"
-    secondary = holm([report.n_families * test.result.pvalue for test in others])
+    secondary = _numbers.holm([report.n_families * test.result.pvalue for test in others])
     rejecting = [test for test, value in zip(others, secondary, strict=True) if report.is_significant(value)]
     if rejecting:
         which = listed([f"the {test_label(test)}" for test in rejecting], len(rejecting))
@@ -273,7 +266,7 @@ def _limits(observed: float) -> tuple[float, float]:
     return min(_TINY, 0.1 * base), min(_SMALL, 0.2 * base)
 
 
-def _is_material(part: ReportPart) -> bool:
+def _is_material(part: _numbers.ReportPart) -> bool:
     """Tell whether the error of a class, group or segment, whose noise is left in, is not small."""
     return part.estimate >= _limits(part.observed)[0]
 
@@ -287,7 +280,7 @@ def listed(names: list[str], most: int) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def _hints(report: ReportNumbers) -> list[str]:
+def _hints(report: _numbers.ReportNumbers) -> list[str]:
     """Return which intervals exclude the ideal value, and which metrics lie outside their ranges."""
     hints = []
     for name, ideal in (("intercept", 0.0), ("slope", 1.0)):
@@ -304,11 +297,11 @@ def _hints(report: ReportNumbers) -> list[str]:
     return hints
 
 
-def _error_name(report: ReportNumbers) -> str:
+def _error_name(report: _numbers.ReportNumbers) -> str:
     return "Smooth ECE of the confidence" if report.kind == "confidence" else "Smooth ECE"
 
 
-def findings(report: ReportNumbers) -> tuple[str, ...]:
+def findings(report: _numbers.ReportNumbers) -> tuple[str, ...]:
     """Return in which regions and in which way predictions are miscalibrated."""
     first = [_contradicted(report)] if report.n_impossible else []
     whole = report.is_significant(report.pvalue)
@@ -324,7 +317,7 @@ def findings(report: ReportNumbers) -> tuple[str, ...]:
     return (*first, *lines, *_kinds(report), *parts) if whole else (*first, *parts, *lines)
 
 
-def _part_words(of: str, part: ReportPart, report: ReportNumbers) -> str:
+def _part_words(of: str, part: _numbers.ReportPart, report: _numbers.ReportNumbers) -> str:
     """Return how a class or group is miscalibrated: on average, or in its worst interval of predictions."""
     kind = report.kind if of != "class" else "binary"
     gap = abs(part.observed - part.predicted)
@@ -339,7 +332,7 @@ def _part_words(of: str, part: ReportPart, report: ReportNumbers) -> str:
     return f"{_capital(of)} {one_line(part.name, _LONGEST)}: {text} (adjusted {pvalue_words(part.adjusted)})."
 
 
-def _contradicted(report: ReportNumbers) -> str:
+def _contradicted(report: _numbers.ReportNumbers) -> str:
     """Return how many predictions of exactly 0 or 1 were contradicted, and if by rounding."""
     p = contradiction_pvalue(report.n_impossible, report.n_certain, report.rounding)
     verb = "more than rounding explains" if report.contradicts else "as rounding may explain"
@@ -351,7 +344,7 @@ def _contradicted(report: ReportNumbers) -> str:
     )
 
 
-def _kinds(report: ReportNumbers) -> list[str]:
+def _kinds(report: _numbers.ReportNumbers) -> list[str]:
     """Return calibration in the large, slope and nonlinear miscalibration, each if it is significant."""
     slope, ratio = report.summary.slope, report.summary.observed_over_expected
     kinds = []
@@ -382,7 +375,7 @@ def _kinds(report: ReportNumbers) -> list[str]:
     return kinds
 
 
-def _is_shifted(report: ReportNumbers) -> bool:
+def _is_shifted(report: _numbers.ReportNumbers) -> bool:
     """Tell whether the model is significantly miscalibrated in the large."""
     intercept = report.summary.intercept
     if np.isnan(intercept.estimate):
@@ -390,7 +383,7 @@ def _is_shifted(report: ReportNumbers) -> bool:
     return not intercept.lower <= 0.0 <= intercept.upper
 
 
-def _slope_kind(report: ReportNumbers) -> str:
+def _slope_kind(report: _numbers.ReportNumbers) -> str:
     """Return "over", "under", "reversed" or nothing, by the interval of the slope."""
     slope = report.summary.slope
     if np.isnan(slope.estimate) or slope.lower <= 1.0 <= slope.upper:
@@ -398,7 +391,7 @@ def _slope_kind(report: ReportNumbers) -> str:
     return "reversed" if slope.upper < 0.0 else "over" if slope.upper < 1.0 else "under"
 
 
-def warnings(report: ReportNumbers) -> tuple[str, ...]:
+def warnings(report: _numbers.ReportNumbers) -> tuple[str, ...]:
     """Return the limitations of these data."""
     lines = []
     if report.dependence_pvalue <= DEPENDENCE_LEVEL:
@@ -448,7 +441,7 @@ def warnings(report: ReportNumbers) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def advice(report: ReportNumbers) -> tuple[str, ...]:
+def advice(report: _numbers.ReportNumbers) -> tuple[str, ...]:
     """Return what to do next: whether to recalibrate, with which calibrator, on which samples."""
     level = verdict(report).level
     off = [part.name for of, part in report.significant_parts if of == "group"] * (len(report.groups) > 1)
@@ -513,7 +506,7 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _calibrator(report: ReportNumbers) -> str:
+def _calibrator(report: _numbers.ReportNumbers) -> str:
     """Return which calibrator has the best cross-validated log loss."""
     found = report.selection
     if found is None:
@@ -531,7 +524,7 @@ def _calibrator(report: ReportNumbers) -> str:
     return text
 
 
-def multiple_testing(report: ReportNumbers) -> str:
+def multiple_testing(report: _numbers.ReportNumbers) -> str:
     """Return the role of each test, and how p-values are adjusted."""
     first = f"The {test_label(report.tests[0])} is the primary test."
     if report.n_families > 1:
@@ -545,7 +538,7 @@ def multiple_testing(report: ReportNumbers) -> str:
     )
 
 
-def joint_words(report: ReportNumbers) -> str:
+def joint_words(report: _numbers.ReportNumbers) -> str:
     """Return the p-values of the joint test other than those of the classes; nothing if there are none."""
     parts = "; ".join(
         f"{part.name} {pvalue_words(part.pvalue)}, adjusted "
@@ -556,7 +549,7 @@ def joint_words(report: ReportNumbers) -> str:
     return f"Joint test: {parts}." if parts else ""
 
 
-def expected_words(report: ReportNumbers) -> str:
+def expected_words(report: _numbers.ReportNumbers) -> str:
     """Return what the expected value under perfect calibration means, with the numbers at hand."""
     error = report.metric("smooth_ece")
     return (
@@ -570,9 +563,9 @@ def expected_words(report: ReportNumbers) -> str:
     )
 
 
-def reported_parts(parts: tuple[ReportPart, ...], most: int) -> tuple[ReportPart, ...]:
+def reported_parts(parts: tuple[_numbers.ReportPart, ...], most: int) -> tuple[_numbers.ReportPart, ...]:
     """Return parts, the worst first."""
-    return tuple(sorted(parts, key=badness)[:most])
+    return tuple(sorted(parts, key=_numbers.badness)[:most])
 
 
 def _paragraph(text: str, first: str = "  ", rest: str = "  ") -> list[str]:
@@ -583,7 +576,7 @@ def _items(texts: tuple[str, ...]) -> list[str]:
     return [line for text in texts for line in _paragraph(text, "  - ", "    ")]
 
 
-def _metric_lines(report: ReportNumbers) -> list[str]:
+def _metric_lines(report: _numbers.ReportNumbers) -> list[str]:
     level = level_text(report)
     ends = level + " interval"
     lines = [f"  {'':<34}{'estimate':>8} {'corrected':>9} {ends:>18} {'expected':>8} {'range':>17}"]
@@ -607,7 +600,7 @@ def _metric_lines(report: ReportNumbers) -> list[str]:
     return lines
 
 
-def _test_lines(report: ReportNumbers) -> list[str]:
+def _test_lines(report: _numbers.ReportNumbers) -> list[str]:
     wide = max(len(test_label(test)) for test in report.tests) + 2
     lines = [f"  {'':<{wide}}{'detects':<40}{'p-value':>10}{'adjusted':>10}"]
     for test in report.tests:
@@ -619,7 +612,7 @@ def _test_lines(report: ReportNumbers) -> list[str]:
     return [*lines, *_paragraph(f"Methods: {methods}."), *_paragraph(multiple_testing(report))]
 
 
-def _part_lines(report: ReportNumbers, parts: tuple[ReportPart, ...]) -> list[str]:
+def _part_lines(report: _numbers.ReportNumbers, parts: tuple[_numbers.ReportPart, ...]) -> list[str]:
     shown = reported_parts(parts, _MOST_PARTS)
     lines = [
         f"  {'':<20}{'samples':>10}{'events':>10}{'predicted':>11}{'observed':>10}{'smECE':>9}{'expected':>9}"
@@ -639,13 +632,13 @@ def _part_lines(report: ReportNumbers, parts: tuple[ReportPart, ...]) -> list[st
     return lines
 
 
-def segment_rows(report: ReportNumbers) -> list[list[str]]:
+def segment_rows(report: _numbers.ReportNumbers) -> list[list[str]]:
     """Return the table of segments, without intervals."""
     found = report.segments._table() if report.segments else []
     return [[one_line(row[0], 44), *row[1:-1]] for row in found]
 
 
-def segment_words(report: ReportNumbers) -> str:
+def segment_words(report: _numbers.ReportNumbers) -> str:
     """Return what was searched and found."""
     found = report.segments
     facts = dict(found._facts()) if found else {}
@@ -653,12 +646,12 @@ def segment_words(report: ReportNumbers) -> str:
     return " ".join([f"{_capital(found._finding)}." if found else "", *shown])
 
 
-def _segment_lines(report: ReportNumbers) -> list[str]:
+def _segment_lines(report: _numbers.ReportNumbers) -> list[str]:
     rows = [f"  {line}" for line in aligned(segment_rows(report)).splitlines()]
     return [*_paragraph(segment_words(report)), *rows[: len(rows) * (len(rows) > 1)]]
 
 
-def report_text(report: ReportNumbers) -> str:
+def report_text(report: _numbers.ReportNumbers) -> str:
     """Return the report as text of at most 100 columns."""
     found = verdict(report)
     title = wrap(heading(report), _WIDTH)
@@ -704,7 +697,7 @@ def _plain(value: Any) -> Any:
     return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def report_dict(report: ReportNumbers) -> dict[str, Any]:
+def report_dict(report: _numbers.ReportNumbers) -> dict[str, Any]:
     """Return the report as plain Python objects."""
     left_out = {"metrics", "tests", "summary", "brier", "log_loss", "_problem"}
     found = {item.name: getattr(report, item.name) for item in fields(report) if item.name not in left_out}

@@ -9,16 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._validation import (
-    as_array,
-    check_indicators,
-    check_labels,
-    check_option,
-    check_weights,
-    label_columns,
-    refuse_fractions,
-    refuse_missing,
-)
+from sklearn_calib import _validation
 from sklearn_calib.metrics._reductions import REDUCTIONS, Problem, multilabel_words, split_classes
 from sklearn_calib.scorers._routing import WeightedScorer
 
@@ -74,13 +65,13 @@ class ForecastScorer(WeightedScorer, ABC):
             The score.
         """
         if self.reduction is not None:
-            check_option(self.reduction, "reduction", REDUCTIONS)
+            _validation.check_option(self.reduction, "reduction", REDUCTIONS)
         if self.pos_label is not None and self.reduction != "classwise":
             raise ValueError(
                 f"pos_label={self.pos_label!r} selects one class, but reduction={self.reduction!r} uses all "
                 "classes. Leave one of the two at its default."
             )
-        weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
+        weight = None if sample_weight is None else _validation.as_array(sample_weight, "sample_weight")
         metadata = {} if groups is None else {"groups": groups}
         forecast = read_forecast(estimator, X, y_true, self.response_method, self.pos_label, metadata)
         return self._score(forecast, weight)
@@ -100,7 +91,7 @@ class ForecastScorer(WeightedScorer, ABC):
             found = [1] if self.pos_label is None else np.flatnonzero(classes == self.pos_label)
             column = int(found[0])
             return [Problem(1.0, (codes == column).astype(np.int64), proba[:, column], None)]
-        weight = None if sample_weight is None else check_weights(sample_weight, codes.shape[0])
+        weight = None if sample_weight is None else _validation.check_weights(sample_weight, codes.shape[0])
         return split_classes(codes, proba, str(self.reduction), weight)
 
 
@@ -120,7 +111,7 @@ def read_forecast(
             f"{type(estimator).__name__} has no method {' or '.join(names)}. Use a classifier that predicts "
             "probabilities, or turn its scores into probabilities with a calibrator first."
         )
-    y = as_array(y_true, "y_true")
+    y = _validation.as_array(y_true, "y_true")
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     classes = getattr(estimator, "classes_", None)
@@ -131,12 +122,12 @@ def read_forecast(
                 f"pos_label={pos_label!r} selects a class, but y_true has one column per label (multilabel). "
                 "Omit it, or score a model of that label."
             )
-        return _by_label(y, label_columns(method(X, **metadata), classes))
+        return _by_label(y, _validation.label_columns(method(X, **metadata), classes))
     if y.ndim != 1:
         raise ValueError(f"y_true must have shape (n,), got shape {y.shape}. Pass one label per sample.")
     if several:
         raise ValueError("The estimator has several outputs, but y_true one column. Pass all columns.")
-    response = as_array(method(X, **metadata), "the prediction of X")
+    response = _validation.as_array(method(X, **metadata), "the prediction of X")
     if response.shape[:1] != y.shape:
         raise ValueError(
             f"y_true has {y.shape[0]} samples but the prediction of X has shape {response.shape}. "
@@ -151,21 +142,21 @@ def read_forecast(
                 f"The estimator has no classes_ and predicts {response.shape[1]} columns, whose classes are "
                 "unknown. Score a classifier, or a regressor that predicts one probability per sample."
             )
-        codes = check_labels(y, pos_label)
+        codes = _validation.check_labels(y, pos_label)
         labels = np.array([0, 1] if pos_label is None else [None, pos_label], dtype=object)
         return Forecast(codes, _two_columns(response), labels)
     return _by_classes(y, response, np.asarray(classes), pos_label)
 
 
 def _by_label(y: Array, response: Any) -> Forecast:
-    response = as_array(response, "the prediction of X")
+    response = _validation.as_array(response, "the prediction of X")
     if response.shape != y.shape:
         raise ValueError(
             f"y_true has shape {y.shape} but the prediction of X has shape {response.shape}. Pass X and "
             "y_true with the same samples and labels. Outputs of three or more classes must be scored one at "
             "a time."
         )
-    return Forecast(check_indicators(y), response, np.arange(y.shape[1]))
+    return Forecast(_validation.check_indicators(y), response, np.arange(y.shape[1]))
 
 
 def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Forecast:
@@ -181,8 +172,8 @@ def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Fo
         raise ValueError(
             f"The estimator was trained on the class {classes.tolist()[0]!r} only. Use stratified folds."
         )
-    refuse_missing(y, "y_true")
-    refuse_fractions(y)
+    _validation.refuse_missing(y, "y_true")
+    _validation.refuse_fractions(y)
     codes = np.full(y.shape[0], -1, dtype=np.int64)
     for k, label in enumerate(classes):
         codes[y == label] = k

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
+from sklearn_calib import _validation
 from sklearn_calib._compat import routing_enabled, value_of_failures
-from sklearn_calib._validation import as_array, warn_user
 from sklearn_calib.scorers._names import get_scorer
 from sklearn_calib.scorers._routing import WeightedScorer
 from sklearn_calib.scorers._scorer import accepts
@@ -101,9 +101,9 @@ class MultiScorer(WeightedScorer, BaseEstimator):
             One score for each name.
         """
         scorers = _resolve(self.scoring)
-        y_true = as_array(y_true, "y_true")
+        y_true = _validation.as_array(y_true, "y_true")
         if sample_weight is not None:
-            params["sample_weight"] = as_array(sample_weight, "sample_weight")
+            params["sample_weight"] = _validation.as_array(sample_weight, "sample_weight")
         if routing_enabled() and not hasattr(self, "_metadata_request"):
             routed = process_routing(self, "score", **params)
             given = {name: routed[name].score for name in scorers}
@@ -123,7 +123,7 @@ class MultiScorer(WeightedScorer, BaseEstimator):
                 if isinstance(failed, str):
                     raise
                 found[name] = failed
-                warn_user(
+                _validation.warn_user(
                     f"Scoring failed. The score {name!r} on this train-test partition for these parameters "
                     f"will be set to {failed}. Details: \n{format_exc()}"
                 )

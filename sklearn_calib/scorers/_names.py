@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import get_scorer as _sklearn_get_scorer
 from sklearn.metrics import get_scorer_names as _sklearn_get_scorer_names
 
+from sklearn_calib import _validation
 from sklearn_calib._compat import register_scorers
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_weights
 from sklearn_calib.metrics import (
     area_under_risk_coverage,
     decision_risk_gap,
@@ -59,7 +59,7 @@ def _mean(
             f"The prediction of sample {row} is {proba[row].tolist()}, but probabilities must lie in [0, 1]. "
             "Use a response_method that returns probabilities."
         )
-    weights = None if sample_weight is None else check_weights(sample_weight, codes.shape[0])
+    weights = None if sample_weight is None else _validation.check_weights(sample_weight, codes.shape[0])
     return float(np.average(losses(proba, codes), weights=weights))
 
 

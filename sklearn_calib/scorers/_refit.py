@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from sklearn_calib import _validation
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_not_negative
 
 
 class BestCalibrated(BaseEstimator):
@@ -101,9 +101,9 @@ class BestCalibrated(BaseEstimator):
                 f"calibration and proper are both {proper!r}. A calibration error alone cannot select a "
                 "model: name a proper score, such as 'neg_log_loss', as proper."
             )
-        check_not_negative(n_standard_errors, "n_standard_errors")
+        _validation.check_not_negative(n_standard_errors, "n_standard_errors")
         if max_error is not None:
-            check_not_negative(max_error, "max_error")
+            _validation.check_not_negative(max_error, "max_error")
         self.calibration = calibration
         self.proper = proper
         self.n_standard_errors = n_standard_errors

@@ -9,16 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._typing import Array, Codes
-from sklearn_calib._validation import (
-    as_array,
-    check_columns_of,
-    check_labels,
-    check_length,
-    check_probabilities,
-    check_weights,
-)
 
 #: Rows handled at a time: few enough for the cache, and so many that calls on a few of them cost little.
 PIECE = 1 << 15
@@ -53,16 +46,16 @@ class Batch:
 
 def check_batch(y_true: ArrayLike, y_proba: ArrayLike, sample_weight: Any, pos_label: Any) -> Batch:
     """Check a batch, which may be empty, and may have one label only."""
-    y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
+    y, p = _validation.as_array(y_true, "y_true"), _validation.as_array(y_proba, "y_proba")
     if y.ndim == p.ndim == 0:
         # a single sample
         y, p = y_true, y_proba = y[np.newaxis], p[np.newaxis]
         if sample_weight is not None:
-            sample_weight = np.atleast_1d(as_array(sample_weight, "sample_weight"))
-    w = None if sample_weight is None else as_array(sample_weight, "sample_weight")
+            sample_weight = np.atleast_1d(_validation.as_array(sample_weight, "sample_weight"))
+    w = None if sample_weight is None else _validation.as_array(sample_weight, "sample_weight")
     if y.size == 0 and p.size == 0 and (w is None or w.size == 0):
         return Batch(np.empty(0, dtype=np.int64), np.empty(0), None)
-    p, codes = check_probabilities(p), check_labels(y, pos_label)
+    p, codes = _validation.check_probabilities(p), _validation.check_labels(y, pos_label)
     if pos_label is None and not (y.ravel() == codes).all():
         labels = set(np.unique(y).tolist())
         if not labels <= {-1, 0, 1} or labels == {-1, 0}:
@@ -70,12 +63,12 @@ def check_batch(y_true: ArrayLike, y_proba: ArrayLike, sample_weight: Any, pos_l
                 f"y_true has the labels {sorted(labels)}, of which a later batch may contain only one. Name "
                 "the positive class by the parameter pos_label."
             )
-    check_length("y_true", codes.shape[0], "y_proba", p.shape[0])
-    check_columns_of(y_proba, y_true, codes, "y_proba", pos_label)
+    _validation.check_length("y_true", codes.shape[0], "y_proba", p.shape[0])
+    _validation.check_columns_of(y_proba, y_true, codes, "y_proba", pos_label)
     n = p.shape[0]
     # all weights of one batch may be 0, those of another one are not; the factor leaves room for positions
     if w is not None and (
         w.shape != (n,) or w.dtype.kind not in "biuf" or not (w.min() >= 0 and float(w.max()) * n < 1e300)
     ):
-        w = check_weights(sample_weight, n)
+        w = _validation.check_weights(sample_weight, n)
     return Batch(codes, p, w)

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import only_rounding
 
 FilePath = str | Path
 
@@ -208,7 +208,7 @@ def _numbers(cells: Any, cell: str, first: int, probabilities: bool) -> Array:
     if not probabilities:
         _refuse(values < 0.0, cell, first, "is negative, but weights must not be")
     wrong = (values < 0.0) | (values > 1.0)
-    if not only_rounding(values):
+    if not _validation.only_rounding(values):
         hint = "convert scores to probabilities with a calibrator first"
         if values.min() >= 0.0 and values.max() <= 100.0:
             hint = "percentages must be divided by 100"

@@ -8,8 +8,8 @@ from copy import copy
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from sklearn_calib import _validation
 from sklearn_calib._html import text_html
-from sklearn_calib._validation import check_size
 from sklearn_calib._writing import write_whole
 
 # Keys of the dict besides those of the content; the content has changed with the version.
@@ -19,7 +19,7 @@ _HEAD, _VERSION = ("format", "version", "checksum"), 4
 def check_precision(value: Any) -> int:
     """Return the precision as int if there are bins for it."""
     # with fewer bits the tails have no bins; with more, the edges near 1 would be no floats
-    return check_size(value, "precision", 8, 20)
+    return _validation.check_size(value, "precision", 8, 20)
 
 
 def _checksum(content: dict[str, Any]) -> str:

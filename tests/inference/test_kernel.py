@@ -9,8 +9,8 @@ import pytest
 from sklearn_calib._core import _kernel
 from sklearn_calib._validation import check_binary, check_class_sample
 from sklearn_calib.inference import KernelScale, KernelTest
-from sklearn_calib.inference._testing import _kernel_sample
-from sklearn_calib.inference._testing._kernel_sample import KernelSample
+from sklearn_calib.inference._testing import _kernel as kernel_test
+from sklearn_calib.inference._testing._kernel import KernelSample
 from tests._samples import simulated
 from tests.inference import _properties
 
@@ -105,7 +105,7 @@ def enumerated(p):
 
 
 def test_labels_of_several_classes_are_drawn_some_at_a_time(monkeypatch):
-    monkeypatch.setattr(_kernel_sample, "MAX_ELEMENTS", 1)
+    monkeypatch.setattr(kernel_test, "MAX_ELEMENTS", 1)
     p = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.0, 1.0, 0.0]])
     sample = KernelSample.from_classes(check_class_sample([0, 2, 1], p, [4, 2, 3]))
     parts = list(sample.draw(200, np.random.default_rng(0)))
@@ -288,7 +288,7 @@ def test_gamma_approximation_is_not_used_for_too_few_events():
 
 
 def test_large_samples_of_classes_are_refused(monkeypatch):
-    monkeypatch.setattr(_kernel_sample, "MAX_DENSE", 20)
+    monkeypatch.setattr(kernel_test, "MAX_DENSE", 20)
     y, p = class_sample(60)
     with pytest.raises(ValueError, match="random subset"):
         KernelTest(random_state=0).test(y, p)

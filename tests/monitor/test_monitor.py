@@ -14,7 +14,7 @@ from sklearn_calib.inference._betting._rounds import BettingRounds
 from sklearn_calib.metrics import calibration_summary, cutoff_calibration_error, smooth_ece
 from sklearn_calib.monitor import CalibrationAlert, CalibrationMonitor
 from sklearn_calib.monitor._alert import find_tendency, shown_evidence, shown_time
-from sklearn_calib.monitor._evidence import Evidence
+from sklearn_calib.monitor._monitor import Evidence
 from sklearn_calib.sketch import CalibrationSketch
 
 # one slot for all rows: metrics are measured once, and at alerts

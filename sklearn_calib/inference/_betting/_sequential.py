@@ -10,24 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._typing import Array, CountingWeights, Weights
-from sklearn_calib._validation import (
-    BinarySample,
-    ClassSample,
-    as_array,
-    as_samples,
-    check_binary,
-    check_counting,
-    check_counts,
-    check_fraction,
-    check_frequency_weights,
-    check_sorted,
-    check_two_labels,
-    check_weights,
-    shape_of,
-)
 from sklearn_calib.inference._betting._bets import BettingStream, binned_cutoff_error
 from sklearn_calib.inference._betting._rounds import BettingRounds
 from sklearn_calib.inference._betting._tree import N_BINS, smallest_bin
@@ -81,7 +67,7 @@ class SequentialTestResult(CalibrationTestResult):
             If ``alpha`` is not strictly between 0 and 1, or if the e-value reached ``1 / alpha`` before the
             last call of ``partial_fit``; the result of that earlier call contains the number.
         """
-        threshold = -math.log(check_fraction(alpha, "alpha"))
+        threshold = -math.log(_validation.check_fraction(alpha, "alpha"))
         if self.max_log_e_before >= threshold:
             raise ValueError(
                 f"alpha={alpha!r} was reached among the first {self.n_before} observations, before the last "
@@ -204,14 +190,14 @@ class SequentialTest(CalibrationTest):
     def _check_parameters(self) -> None:
         """Do nothing: the test has no parameters."""
 
-    def _test_classes(self, sample: ClassSample) -> SequentialTestResult:
+    def _test_classes(self, sample: _validation.ClassSample) -> SequentialTestResult:
         raise ValueError(
             f"y_proba has {sample.p.shape[1]} columns, but SequentialTest tests binary problems. Use a test "
             "with a parameter reduction, such as CombinedTest; or test the confidence, y_proba.max(axis=1), "
             "against whether the predicted class is right."
         )
 
-    def _test_sample(self, sample: BinarySample) -> SequentialTestResult:
+    def _test_sample(self, sample: _validation.BinarySample) -> SequentialTestResult:
         return _advance(BettingStream(), sample) if sample.clusters is None else _play_clusters(sample)
 
     def test(
@@ -241,9 +227,9 @@ class SequentialTest(CalibrationTest):
             The result.
         """
         weights = _counting(weights)
-        shape = shape_of(y_true, "y_true")
+        shape = _validation.shape_of(y_true, "y_true")
         if sample_weight is not None and shape:
-            check_counts(check_weights(sample_weight, shape[0]), weights)
+            _validation.check_counts(_validation.check_weights(sample_weight, shape[0]), weights)
         given = {"clusters": clusters, "pos_label": pos_label, "labels": labels}
         return super().test(y_true, y_proba, sample_weight=sample_weight, weights="frequency", **given)
 
@@ -282,7 +268,7 @@ class SequentialTest(CalibrationTest):
                 "clusters cannot be passed to fit, which begins a stream. Use test, or CalibrationMonitor "
                 "with dependent_batches=True."
             )
-        return self._continue(BettingStream(), check_two_labels(y), X, y, sample_weight, weights)
+        return self._continue(BettingStream(), _validation.check_two_labels(y), X, y, sample_weight, weights)
 
     def partial_fit(
         self,
@@ -313,9 +299,11 @@ class SequentialTest(CalibrationTest):
             The test, with its result.
         """
         require_outcomes(y)
-        X, y = as_samples(X, y)
+        X, y = _validation.as_samples(X, y)
         if not hasattr(self, "classes_"):
-            return self._continue(BettingStream(), check_two_labels(y, classes), X, y, sample_weight, weights)
+            return self._continue(
+                BettingStream(), _validation.check_two_labels(y, classes), X, y, sample_weight, weights
+            )
         check_known(y, self.classes_, classes)
         return self._continue(self._stream, self.classes_, X, y, sample_weight, weights)
 
@@ -331,12 +319,12 @@ class SequentialTest(CalibrationTest):
         self._check_parameters()
         check_known(y, classes)
         weights = _counting(weights)
-        sample = check_binary(y, X, sample_weight, classes[1], weights="frequency")
+        sample = _validation.check_binary(y, X, sample_weight, classes[1], weights="frequency")
         if sample.w is not None:
-            check_counts(sample.w, weights)
+            _validation.check_counts(sample.w, weights)
         result = _advance(stream, sample)
         self._stream, self.classes_ = stream, classes
-        shape = shape_of(X, "X")
+        shape = _validation.shape_of(X, "X")
         self.n_features_in_ = 1 if len(shape) == 1 else shape[1]
         self.result_, self.statistic_, self.pvalue_ = result, result.statistic, result.pvalue
         self.max_log_e_value_, self.log_e_value_ = result.statistic, result.log_e_value
@@ -349,22 +337,22 @@ class SequentialTest(CalibrationTest):
 def _counting(weights: Weights | None) -> CountingWeights:
     """Return what weights mean; "sampling", the default of other tests, allows 0 and 1 only."""
     found = None if isinstance(weights, str) and weights == "sampling" else weights
-    check_counting(found)
+    _validation.check_counting(found)
     return found
 
 
 def check_known(y: ArrayLike, known: NDArray[Any], classes: ArrayLike | None = None) -> NDArray[Any]:
     """Return the labels of a stream; raise unless they are among those of its first call."""
-    if classes is not None and not np.array_equal(check_sorted(classes, "classes"), known):
+    if classes is not None and not np.array_equal(_validation.check_sorted(classes, "classes"), known):
         raise ValueError(f"classes={classes!r} differs from those of the first call, {known.tolist()}.")
-    labels = as_array(y, "y")
+    labels = _validation.as_array(y, "y")
     unknown = labels[~np.isin(labels, known)]
     if unknown.size:
         raise ValueError(f"y contains {unknown[:1].tolist()[0]!r}, which is not one of {known.tolist()}.")
     return labels
 
 
-def _times(sample: BinarySample) -> NDArray[np.int64] | None:
+def _times(sample: _validation.BinarySample) -> NDArray[np.int64] | None:
     """Return how often each sample occurs; None for once."""
     if sample.w is None:
         return None
@@ -373,10 +361,10 @@ def _times(sample: BinarySample) -> NDArray[np.int64] | None:
             f"sample_weight stands for {sample.total:.3g} observations, which exceeds the limit of 2**27 "
             "for a test that processes them one by one. Pass smaller weights."
         )
-    return check_frequency_weights(sample.w)
+    return _validation.check_frequency_weights(sample.w)
 
 
-def _advance(stream: BettingStream, sample: BinarySample) -> SequentialTestResult:
+def _advance(stream: BettingStream, sample: _validation.BinarySample) -> SequentialTestResult:
     """Continue ``stream`` with the sample and return its result."""
     times = _times(sample)
     n_before, max_before = stream.n_samples, stream.max_log_wealth
@@ -392,7 +380,7 @@ def _advance(stream: BettingStream, sample: BinarySample) -> SequentialTestResul
     )
 
 
-def _play_clusters(sample: BinarySample) -> SequentialTestResult:
+def _play_clusters(sample: _validation.BinarySample) -> SequentialTestResult:
     """Return the result of clusters that follow each other, each of which is a round of bets."""
     assert sample.clusters is not None
     times, rounds = _times(sample), BettingRounds(dependent=True)

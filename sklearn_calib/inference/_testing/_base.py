@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib import _validation
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
 from sklearn_calib._core._grouping import (
@@ -27,20 +28,6 @@ from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import result_html
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib._validation import (
-    BinarySample,
-    ClassSample,
-    as_array,
-    check_fraction,
-    check_option,
-    check_scores,
-    check_two_labels,
-    column_names,
-    greater_text,
-    named_classes,
-    refuse_missing,
-    shape_of,
-)
 from sklearn_calib.inference._testing._classes import REDUCTIONS, part_lines, test_parts
 from sklearn_calib.metrics._reductions import check_problem, two_columns
 
@@ -140,7 +127,7 @@ class CalibrationTestResult(FrameMixin):
 
     def rejects(self, alpha: float = 0.05) -> bool:
         """Tell whether the null hypothesis is rejected at level ``alpha``, in (0, 1): ``pvalue <= alpha``."""
-        return self.pvalue <= check_fraction(alpha, "alpha")
+        return self.pvalue <= _validation.check_fraction(alpha, "alpha")
 
     def __str__(self) -> str:
         facts = (f"  {name:<9}  {text}" for name, text in self._facts())
@@ -254,14 +241,14 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
         """Raise ValueError or TypeError if a parameter is wrong."""
 
     @abstractmethod
-    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+    def _test_sample(self, sample: _validation.BinarySample) -> CalibrationTestResult:
         """Return the result for checked data.
 
         Weights, if any, are positive whole numbers, or sampling weights if the class declares that it
         ``_knows_sampling``.
         """
 
-    def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
+    def _test_classes(self, sample: _validation.ClassSample) -> CalibrationTestResult:
         """Return the result for checked data of three or more classes, or of multilabel targets."""
         return test_parts(self, sample)
 
@@ -315,7 +302,7 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
                 f"{type(self).__name__} assumes independent samples and cannot be given clusters. Use "
                 "TCal, CutoffTest, CoxTest or CombinedTest."
             )
-        check_option(getattr(self, "reduction", "joint"), "reduction", self._reductions)
+        _validation.check_option(getattr(self, "reduction", "joint"), "reduction", self._reductions)
         sample = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
         if isinstance(sample, list):
             sample = _side_by_side(sample, y_true)
@@ -324,7 +311,7 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
         result = _weighted(self._run(as_sampled(sample)), sample)
         if sample_weight is not None and result.n_contradicted:
             # samples of weight 0 were dropped
-            kept = np.flatnonzero(as_array(sample_weight, "sample_weight") > 0)
+            kept = np.flatnonzero(_validation.as_array(sample_weight, "sample_weight") > 0)
             result = replace(result, contradicted=kept[result.contradicted])
         if clusters is not None and result.n_clusters is None:
             # all clusters are single samples, which were tested as independent ones
@@ -338,12 +325,12 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
             "CombinedTest."
         )
 
-    def _run(self, sample: BinarySample | ClassSample) -> CalibrationTestResult:
+    def _run(self, sample: _validation.BinarySample | _validation.ClassSample) -> CalibrationTestResult:
         """Return the result for a checked sample, whose weights do not depend on the class alone."""
         tiny = (sample.p > 0.0) & (sample.p < _SMALLEST)
         if tiny.any():
             sample = replace(sample, p=np.where(tiny, _SMALLEST, sample.p))
-        if isinstance(sample, ClassSample) and sample.y.ndim == 1:
+        if isinstance(sample, _validation.ClassSample) and sample.y.ndim == 1:
             extreme = sample.p.min(axis=1) == 0.0
             if getattr(self, "reduction", "") in ("confidence", "top-label"):
                 # whether the predicted class is right; a confidence is never 0
@@ -373,10 +360,12 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
             others=others,
         )
 
-    def _test_checked(self, sample: BinarySample | ClassSample) -> CalibrationTestResult:
+    def _test_checked(
+        self, sample: _validation.BinarySample | _validation.ClassSample
+    ) -> CalibrationTestResult:
         reduction = getattr(self, "reduction", "")
-        if isinstance(sample, BinarySample) and reduction in ("confidence", "top-label"):
-            sample = ClassSample(
+        if isinstance(sample, _validation.BinarySample) and reduction in ("confidence", "top-label"):
+            sample = _validation.ClassSample(
                 sample.y,
                 two_columns(sample.p),
                 sample.w,
@@ -384,7 +373,11 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
                 sampling=sample.sampling,
                 classes=np.arange(2),
             )
-        return self._test_classes(sample) if isinstance(sample, ClassSample) else self._test_sample(sample)
+        return (
+            self._test_classes(sample)
+            if isinstance(sample, _validation.ClassSample)
+            else self._test_sample(sample)
+        )
 
     def fit(
         self,
@@ -407,23 +400,23 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
             The test, with its result.
         """
         require_outcomes(y)
-        shape = shape_of(X, "X")
+        shape = _validation.shape_of(X, "X")
         # an estimator stores its classes: one column is that of the last class, also for text labels
-        pos_label = greater_text(y, "y") if shape[1:] in ((), (1,)) else None
+        pos_label = _validation.greater_text(y, "y") if shape[1:] in ((), (1,)) else None
         result = self.test(
             y, X, sample_weight=sample_weight, weights=weights, clusters=clusters, pos_label=pos_label
         )
         self.n_features_in_ = 1 if len(shape) == 1 else shape[1]
-        labels = as_array(y, "y")
+        labels = _validation.as_array(y, "y")
         self._multilabel = labels.ndim == 2 and labels.shape[1] > 1
         if self._multilabel or self.n_features_in_ > 2:
             self.classes_ = np.unique(labels)
             if not self._multilabel and self.classes_.shape[0] < self.n_features_in_:
                 # labels may lack some of those that columns have as names, or of the integers from 0
-                named = named_classes(X, labels)
+                named = _validation.named_classes(X, labels)
                 self.classes_ = np.arange(self.n_features_in_) if named is None else named
         else:
-            self.classes_ = check_two_labels(labels)
+            self.classes_ = _validation.check_two_labels(labels)
         self.result_, self.statistic_, self.pvalue_ = result, result.statistic, result.pvalue
         return self
 
@@ -482,13 +475,15 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
         """Return probabilities: of the positive class, shape (n,), or of all classes or labels, (n, K)."""
         check_is_fitted(self)
         if self._multilabel:
-            columns = as_array(X, "X").T
-            return np.column_stack([check_scores(column, "X", kind="probability") for column in columns])
-        proba = check_scores(X, "X", kind="probability")
+            columns = _validation.as_array(X, "X").T
+            return np.column_stack(
+                [_validation.check_scores(column, "X", kind="probability") for column in columns]
+            )
+        proba = _validation.check_scores(X, "X", kind="probability")
         if (2 if proba.ndim == 1 else proba.shape[1]) != self.classes_.shape[0]:
             raise ValueError(
-                f"X has shape {shape_of(X, 'X')}, but fit had {self.classes_.shape[0]} classes. Pass one "
-                "column per class; in binary problems that of the positive class is enough."
+                f"X has shape {_validation.shape_of(X, 'X')}, but fit had {self.classes_.shape[0]} classes. "
+                "Pass one column per class; in binary problems that of the positive class is enough."
             )
         return proba
 
@@ -519,8 +514,8 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
         if classes is not None and classes.shape[0] > 2 and self.n_features_in_ == classes.shape[0]:
             labels = classes
         elif classes is not None and not self._multilabel and classes.shape[0] == 2:
-            found = as_array(y, "y")
-            refuse_missing(found, "y")
+            found = _validation.as_array(y, "y")
+            _validation.refuse_missing(found, "y")
             unknown = found[~np.isin(found, classes)]
             if unknown.size:
                 label = unknown.tolist()[0]
@@ -546,11 +541,11 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
         return tags
 
 
-def _side_by_side(columns: list[BinarySample], y_true: ArrayLike) -> ClassSample:
+def _side_by_side(columns: list[_validation.BinarySample], y_true: ArrayLike) -> _validation.ClassSample:
     """Return a multilabel sample, whose ``y`` has a column for each label."""
-    names = column_names(y_true)
+    names = _validation.column_names(y_true)
     first = columns[0]
-    return ClassSample(
+    return _validation.ClassSample(
         np.column_stack([column.y for column in columns]),
         np.column_stack([column.p for column in columns]),
         first.w,
@@ -566,7 +561,9 @@ def result_of(grouped: GroupedOutcomes, **found: Any) -> CalibrationTestResult:
     return CalibrationTestResult(n_samples=round(grouped.samples.total), **found)
 
 
-def _weighted(result: CalibrationTestResult, sample: BinarySample | ClassSample) -> CalibrationTestResult:
+def _weighted(
+    result: CalibrationTestResult, sample: _validation.BinarySample | _validation.ClassSample
+) -> CalibrationTestResult:
     """Return a result with what it tells of weights; its other samples have their own effective number."""
     if sample.w is None:
         return result

@@ -6,19 +6,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import TIE, monte_carlo_pvalue
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    BinarySample,
-    check_fraction,
-    check_integer,
-    check_randomness,
-    check_size,
-)
+from sklearn_calib.inference._testing import _simulated
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, result_of
-from sklearn_calib.inference._testing._simulated import simulated
 
 # Numbers of events whose probabilities differ by less than this factor are equally likely; the usual choice.
 _TIE = 1.0 + 1e-7
@@ -55,7 +49,7 @@ class BinomialValue:
 
     def rejects(self, alpha: float = 0.05) -> bool:
         """Tell whether ``adjusted_pvalue <= alpha``: level of all values together."""
-        return self.adjusted_pvalue <= check_fraction(alpha, "alpha")
+        return self.adjusted_pvalue <= _validation.check_fraction(alpha, "alpha")
 
     def __str__(self) -> str:
         return (
@@ -171,11 +165,11 @@ class BinomialTest(CalibrationTest):
 
     def _check_parameters(self) -> None:
         if self.max_values is not None:
-            check_integer(self.max_values, "max_values")
-        check_size(self.n_resamples, "n_resamples")
-        check_randomness(self.random_state)
+            _validation.check_integer(self.max_values, "max_values")
+        _validation.check_size(self.n_resamples, "n_resamples")
+        _validation.check_randomness(self.random_state)
 
-    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+    def _test_sample(self, sample: _validation.BinarySample) -> CalibrationTestResult:
         grouped = group_sample(sample)
         positives, count, value = grouped.positives, grouped.weight, grouped.prob
         pvalues = np.where(positives == count * value, 1.0, 0.0)
@@ -194,7 +188,7 @@ class BinomialTest(CalibrationTest):
             method = f"exact binomial, {values}"
         else:
             centre = (count * value)[:, np.newaxis]
-            drawn = simulated(self, grouped, lambda positives: (positives - centre).T).T
+            drawn = _simulated.simulated(self, grouped, lambda positives: (positives - centre).T).T
             # Z = |K - n v| / (s^2 + 1)^(1/2), of the sample and of simulated ones
             spread = np.sqrt((drawn**2).mean(axis=1, keepdims=True) + 1.0)
             z = (np.abs(np.hstack((positives[:, np.newaxis] - centre, drawn))) / spread)[chance]

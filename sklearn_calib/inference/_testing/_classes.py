@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._clusters import clusters_of_classes
 from sklearn_calib._core._grouping import EventLabels
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import SharedLabels
 from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, ClassSample, check_generator
 from sklearn_calib.metrics._reductions import multilabel_words, split_classes
 
 #: Reductions of three or more classes.
@@ -86,7 +86,7 @@ class _NamedProblem:
     name: str
     label: Any
     weight: float
-    sample: BinarySample
+    sample: _validation.BinarySample
     # indices of its samples, None for all
     members: NDArray[np.intp] | None = None
 
@@ -100,7 +100,7 @@ def part_lines(scales: tuple[Any, ...]) -> list[str]:
     return lines + ([f"and {len(hidden)} others"] if hidden else [])
 
 
-def test_parts(test: Any, sample: ClassSample) -> Any:
+def test_parts(test: Any, sample: _validation.ClassSample) -> Any:
     """Return the result of a test of binary problems for several classes, or labels if ``y`` has columns.
 
     Labels of classes are simulated once, so that the statistics of all parts have their joint distribution;
@@ -125,7 +125,7 @@ def test_parts(test: Any, sample: ClassSample) -> Any:
     results = []
     seeds = np.zeros(len(parts), dtype=np.int64)
     if hasattr(test, "random_state"):
-        generator = check_generator(test.random_state)
+        generator = _validation.check_generator(test.random_state)
         seeds[:] = generator.integers(1 << 31, size=len(parts) if multilabel else 1)
     for part, seed in zip(parts, seeds.tolist(), strict=True):
         run = copy(test)
@@ -140,7 +140,7 @@ def test_parts(test: Any, sample: ClassSample) -> Any:
     return _combined(parts, results, sample, null_hypothesis, together, with_mean)
 
 
-def repeated(sample: BinarySample | ClassSample) -> tuple[NDArray[np.intp], Array]:
+def repeated(sample: _validation.BinarySample | _validation.ClassSample) -> tuple[NDArray[np.intp], Array]:
     """Return the index of each sample, as often as its frequency says, and sampling weights or ones."""
     if sample.w is None or sample.sampling:
         return np.arange(sample.y.shape[0]), sample.weights
@@ -148,12 +148,12 @@ def repeated(sample: BinarySample | ClassSample) -> tuple[NDArray[np.intp], Arra
     return rows, np.ones(rows.shape[0])
 
 
-def _parts(sample: ClassSample, reduction: str) -> Iterator[_NamedProblem]:
+def _parts(sample: _validation.ClassSample, reduction: str) -> Iterator[_NamedProblem]:
     """Yield the binary problems of the classes or labels, and then that of the confidence."""
     labels = sample.classes.tolist()
     if sample.y.ndim == 2:
         for k, label in enumerate(labels):
-            column = BinarySample(
+            column = _validation.BinarySample(
                 sample.y[:, k], sample.p[:, k], sample.w, clusters=sample.clusters, sampling=sample.sampling
             )
             yield _NamedProblem(f"label {label}", label, 1.0 / len(labels), column)
@@ -169,11 +169,13 @@ def _parts(sample: ClassSample, reduction: str) -> Iterator[_NamedProblem]:
             elif kind == "confidence":
                 name, label = kind, None
             w = found.w / found.w.mean() if found.w is not None and found.sampling else found.w
-            part = BinarySample(outcome, probability, w, clusters=found.clusters, sampling=found.sampling)
+            part = _validation.BinarySample(
+                outcome, probability, w, clusters=found.clusters, sampling=found.sampling
+            )
             yield _NamedProblem(name, label, weight, part, members)
 
 
-def _sharing_labels(parts: list[_NamedProblem], sample: ClassSample) -> list[_NamedProblem]:
+def _sharing_labels(parts: list[_NamedProblem], sample: _validation.ClassSample) -> list[_NamedProblem]:
     """Return parts whose simulated events are those of the same labels."""
     clusters = None
     if sample.clusters is not None:
@@ -191,7 +193,7 @@ def _sharing_labels(parts: list[_NamedProblem], sample: ClassSample) -> list[_Na
 def _combined(
     parts: list[_NamedProblem],
     results: list[Any],
-    sample: ClassSample,
+    sample: _validation.ClassSample,
     null_hypothesis: str,
     together: bool,
     with_mean: bool,

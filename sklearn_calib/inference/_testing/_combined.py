@@ -6,22 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_calib import _validation
 from sklearn_calib._core._binning import octaves_pooled
 from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import TIE, draw_positives, monte_carlo_pvalue
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    BinarySample,
-    check_generator,
-    check_option,
-    check_positive,
-)
+from sklearn_calib.inference._testing import _simulated
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, result_of
 from sklearn_calib.inference._testing._classes import ranks
 from sklearn_calib.inference._testing._cox import CoxTest
 from sklearn_calib.inference._testing._cutoff import CutoffTest
-from sklearn_calib.inference._testing._simulated import SimulatedTest, is_large, simulates, variance_ratio_of
 from sklearn_calib.inference._testing._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._testing._tcal import (
     BinaryScales,
@@ -67,7 +62,7 @@ class TestComponent:
     pvalue: float
 
 
-class CombinedTest(SimulatedTest):
+class CombinedTest(_simulated.SimulatedTest):
     """Test of calibration that is sensitive to oscillating, local, constant and slope errors at once.
 
     No single test is the most powerful against every kind of miscalibration. This one computes several
@@ -169,7 +164,7 @@ class CombinedTest(SimulatedTest):
                 f"{', '.join(map(repr, _COMPONENTS))}."
             )
         for name in self.components:
-            check_option(name, "components", tuple(_COMPONENTS))
+            _validation.check_option(name, "components", tuple(_COMPONENTS))
         if len(set(self.components)) < len(self.components):
             raise ValueError(f"components names a test twice: {list(self.components)}.")
         if self.weights is not None:
@@ -179,16 +174,16 @@ class CombinedTest(SimulatedTest):
                     f"components, got {self.weights!r}."
                 )
             for weight in self.weights:
-                check_positive(weight, "weights")
+                _validation.check_positive(weight, "weights")
         super()._check_parameters()
 
-    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+    def _test_sample(self, sample: _validation.BinarySample) -> CalibrationTestResult:
         names = list(self.components)
         weights, grouped = self._weights(), group_sample(sample)
         pooled, plain = grouped, sample.clusters is None and not sample.sampling
         if grouped.prob.shape[0] > DISTINCT and plain:
             pooled = octaves_pooled(grouped, _PRECISION)
-        if simulates(self.method, is_large(sample), sample.clusters):
+        if _simulated.simulates(self.method, _simulated.is_large(sample), sample.clusters):
             # groups of ties, in sorted order
             scales = BinaryScales(pooled, None)
             values = self._simulate(scales.samples, [_COMPONENTS[name](scales) for name in names])
@@ -202,7 +197,7 @@ class CombinedTest(SimulatedTest):
             pvalue = monte_carlo_pvalue(-statistic, -null)
         else:
             # "tcal" is tested on the pooled sample
-            samples = {"tcal": BinarySample(*pooled.rows()) if plain else sample}
+            samples = {"tcal": _validation.BinarySample(*pooled.rows()) if plain else sample}
             results = [_TESTS[name]._test_sample(samples.get(name, sample)) for name in names]
             observed = np.array([result.statistic for result in results])
             own, null = np.array([result.pvalue for result in results]), None
@@ -240,7 +235,7 @@ class CombinedTest(SimulatedTest):
         """Return the statistics of the sample, in the first row, and of samples with simulated outcomes."""
         own = grouped.positives[:, np.newaxis].astype(np.float64)
         values = [np.column_stack([part(own) for part in parts])]
-        generator = check_generator(self.random_state)
+        generator = _validation.check_generator(self.random_state)
         at_once = samples_at_once(grouped.prob.shape[0])
         for positives in draw_positives(grouped, self.n_resamples, generator, at_once):
             drawn = positives.astype(np.float64)
@@ -289,7 +284,7 @@ def _cutoff(scales: BinaryScales) -> Statistic:
 def _along(scales: BinaryScales, covariate: Callable[[Array], Array]) -> Statistic:
     """Return the squared sum of residuals times a covariate, a function of p, over its variance."""
     grouped = scales.grouped
-    along, spread = covariate(grouped.prob), variance_ratio_of(grouped, covariate)
+    along, spread = covariate(grouped.prob), _simulated.variance_ratio_of(grouped, covariate)
     variance = float(grouped.variance @ along**2) * spread.own
     centre = float(along @ (grouped.weight * grouped.prob))
     if variance <= 0.0:

@@ -4,19 +4,12 @@ from copy import copy
 from itertools import starmap
 from typing import Any
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._core._null import draw_outcomes, monte_carlo_pvalue
-from sklearn_calib._validation import (
-    BinarySample,
-    ClassSample,
-    check_generator,
-    check_option,
-    check_randomness,
-    check_size,
-)
 from sklearn_calib.inference._sample_metric import Metric, SampleMetric, defined_values, reduced_once
+from sklearn_calib.inference._testing import _simulated
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult, result_of
-from sklearn_calib.inference._testing._simulated import refuse_clusters, simulated
 from sklearn_calib.metrics._names import as_metric, name_of
 
 # What counts as a tie of two values of a metric, apart from rounding in proportion to it.
@@ -101,26 +94,30 @@ class ConsistencyTest(CalibrationTest):
 
     def _check_parameters(self) -> None:
         as_metric(self.metric)
-        check_size(self.n_resamples, "n_resamples")
-        check_option(self.resample, "resample", ("labels", "pairs"))
-        check_randomness(self.random_state)
+        _validation.check_size(self.n_resamples, "n_resamples")
+        _validation.check_option(self.resample, "resample", ("labels", "pairs"))
+        _validation.check_randomness(self.random_state)
 
-    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+    def _test_sample(self, sample: _validation.BinarySample) -> CalibrationTestResult:
         if self.resample == "pairs":
-            refuse_clusters(sample.clusters, "resample", self.resample, "labels")
+            _simulated.refuse_clusters(sample.clusters, "resample", self.resample, "labels")
         grouped = group_sample(sample)
         metric = as_metric(self.metric)
         bound = SampleMetric(metric, grouped, weighted=sample.w is not None, w=sample.sampling_weights)
         value = bound.estimate
         if self.resample == "pairs":
-            generator = check_generator(self.random_state)
+            generator = _validation.check_generator(self.random_state)
             null = defined_values(
                 starmap(bound.values, draw_outcomes(bound.sample, self.n_resamples, generator))
             )
         else:
             weight, power = bound.sample.weight, 0.5 * bound.is_error
             null = defined_values(
-                [simulated(self, bound.sample, lambda each: bound.values(weight, each), power=power)]
+                [
+                    _simulated.simulated(
+                        self, bound.sample, lambda each: bound.values(weight, each), power=power
+                    )
+                ]
             )
         return result_of(
             grouped,
@@ -133,7 +130,7 @@ class ConsistencyTest(CalibrationTest):
             reason=f"mean under the null hypothesis {null.mean():.4g}",
         )
 
-    def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
+    def _test_classes(self, sample: _validation.ClassSample) -> CalibrationTestResult:
         binary = copy(self)
         binary.metric = reduced_once(as_metric(self.metric))
         return super(ConsistencyTest, binary)._test_classes(sample)

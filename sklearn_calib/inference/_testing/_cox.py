@@ -6,23 +6,15 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._core._recalibration import ROWS, LogitOutcomes, Recalibration
 from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, check_option
+from sklearn_calib.inference._testing import _simulated
 from sklearn_calib.inference._testing._base import CalibrationTestResult, result_of
-from sklearn_calib.inference._testing._simulated import (
-    MOST_SIMULATED,
-    SimulatedTest,
-    VarianceRatio,
-    conditional_sums,
-    simulated,
-    simulates,
-    variance_ratio_of,
-)
 from sklearn_calib.inference._testing._tails import chi2_sf
 
 _PARAMETERS = ("both", "intercept", "slope")
@@ -32,7 +24,7 @@ _LARGEST_TABLE = 5_000_000
 _TIE = 1e-7
 
 
-class CoxTest(SimulatedTest):
+class CoxTest(_simulated.SimulatedTest):
     """Cox's test of calibration intercept and slope, by a logistic recalibration of the predictions.
 
     In the model logit P(Y = 1 | p) = a + b logit(p) calibrated predictions have a = 0 and b = 1. A positive
@@ -120,10 +112,10 @@ class CoxTest(SimulatedTest):
         return self.parameter != "slope"
 
     def _check_parameters(self) -> None:
-        check_option(self.parameter, "parameter", _PARAMETERS)
+        _validation.check_option(self.parameter, "parameter", _PARAMETERS)
         super()._check_parameters()
 
-    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+    def _test_sample(self, sample: _validation.BinarySample) -> CalibrationTestResult:
         whole = group_sample(sample)
         grouped = whole.uncertain()
         data = LogitOutcomes(grouped if grouped.prob.size else whole)
@@ -151,7 +143,7 @@ class CoxTest(SimulatedTest):
             true = replace(grouped, prob=fitted) if parameter == "slope" else grouped
             middle = data.centre + data.spread * data.residual_centre(null, parameter) + null.intercept
             along = [None, lambda p: (logit(p) - middle) / data.spread]
-            spreads = [variance_ratio_of(true, covariate) for covariate in along[ROWS[parameter]]]
+            spreads = [_simulated.variance_ratio_of(true, covariate) for covariate in along[ROWS[parameter]]]
             unit = np.sqrt([spread.own for spread in spreads])
             own /= unit
             statistic = float(own @ own)
@@ -191,7 +183,7 @@ class CoxTest(SimulatedTest):
         data: LogitOutcomes,
         null: Recalibration,
         parameter: str,
-        spreads: list[VarianceRatio],
+        spreads: list[_simulated.VarianceRatio],
     ) -> Array | None:
         """Return the scores of simulated samples, (1 or 2, r), or None if the p-value is asymptotic."""
         clusters = grouped.clusters
@@ -204,12 +196,14 @@ class CoxTest(SimulatedTest):
                 f"{grouped.total:.0f} x {n_rarer:.0f}, which exceeds the limit of {_LARGEST_TABLE} numbers. "
                 "Use method='asymptotic'."
             )
-        if not (fits and simulates(self.method, grouped.total > MOST_SIMULATED, clusters)):
+        if not (
+            fits and _simulated.simulates(self.method, grouped.total > _simulated.MOST_SIMULATED, clusters)
+        ):
             return None
         centre = data.weight * null.prob
         if conditional:
             rows = written_out(data.weight)
-            along = conditional_sums(
+            along = _simulated.conditional_sums(
                 null.prob[rows],
                 int(data.positives.sum()),
                 data.u[rows],
@@ -221,7 +215,7 @@ class CoxTest(SimulatedTest):
         u = (logit(grouped.prob) - data.centre) / data.spread
         covariates = np.stack((np.ones_like(u), u))
         offset = np.array([[centre.sum()], [centre @ data.u]])
-        return simulated(
+        return _simulated.simulated(
             self,
             true,
             lambda positives: data.scores(null, parameter, *(covariates @ positives - offset)).T,

@@ -2,18 +2,18 @@
 
 import numpy as np
 
+from sklearn_calib import _validation
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._weights import kish_size
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._testing._simulated import SimulatedTest, Statistic, variance_ratio_of
+from sklearn_calib.inference._testing import _simulated
 from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_ranges
 
 #: Effective size from which "auto" uses the asymptotic distribution.
 LARGE = 2000.0
 
 
-class CutoffTest(SimulatedTest):
+class CutoffTest(_simulated.SimulatedTest):
     """Test of perfect calibration by the cutoff calibration error.
 
     The statistic is the range of the cumulative residuals over the sorted distinct predictions, in units of
@@ -86,13 +86,13 @@ class CutoffTest(SimulatedTest):
 
     _name = "cutoff test"
 
-    def _statistic(self, sample: BinarySample) -> Statistic:
+    def _statistic(self, sample: _validation.BinarySample) -> _simulated.Statistic:
         grouped = group_sample(sample)
         walk, variance = residual_walk(grouped), grouped.variance
         reach = float(np.ptp(walk))
-        deviation = float(np.sqrt(variance.sum() * variance_ratio_of(grouped).own))
+        deviation = float(np.sqrt(variance.sum() * _simulated.variance_ratio_of(grouped).own))
         known = deviation == 0.0
-        return Statistic(
+        return _simulated.Statistic(
             (np.inf if reach > 0.0 else 0.0) if known else reach / deviation,
             None if known else lambda residual, _: walk_ranges(residual) / deviation,
             null="brownian range",

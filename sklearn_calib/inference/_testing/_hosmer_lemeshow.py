@@ -4,19 +4,14 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_calib import _validation
 from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, check_number_or_edges, check_option
-from sklearn_calib.inference._testing._simulated import (
-    MOST_SIMULATED,
-    SimulatedTest,
-    Statistic,
-    variance_ratio_of,
-)
+from sklearn_calib.inference._testing import _simulated
 
 
-class HosmerLemeshowTest(SimulatedTest):
+class HosmerLemeshowTest(_simulated.SimulatedTest):
     """Hosmer-Lemeshow test of calibration, for predictions that were not fitted on the tested data.
 
     Over bins of the predictions, with o_b events observed among n_b samples, e_b = sum of p expected, and
@@ -95,15 +90,15 @@ class HosmerLemeshowTest(SimulatedTest):
         )
 
     def _check_parameters(self) -> None:
-        check_number_or_edges(self.n_bins)
-        check_option(self.strategy, "strategy", ("quantile", "uniform"))
+        _validation.check_number_or_edges(self.n_bins)
+        _validation.check_option(self.strategy, "strategy", ("quantile", "uniform"))
         super()._check_parameters()
 
     _name = "Hosmer-Lemeshow test"
 
-    def _statistic(self, sample: BinarySample) -> Statistic:
+    def _statistic(self, sample: _validation.BinarySample) -> _simulated.Statistic:
         grouped = group_sample(sample)
-        starts = bin_starts(grouped, check_number_or_edges(self.n_bins), self.strategy)
+        starts = bin_starts(grouped, _validation.check_number_or_edges(self.n_bins), self.strategy)
         weight, p = grouped.weight, grouped.prob
         count, events, others, gap = (
             np.add.reduceat(term, starts)
@@ -114,7 +109,9 @@ class HosmerLemeshowTest(SimulatedTest):
         if grouped.design is not None:
             # the sum of w^2 replaces that of w
             variance *= (
-                np.add.reduceat(grouped.design.squares, starts) / count * variance_ratio_of(grouped).own
+                np.add.reduceat(grouped.design.squares, starts)
+                / count
+                * _simulated.variance_ratio_of(grouped).own
             )
         used = variance > 0.0
         df = int(np.count_nonzero(used))
@@ -127,11 +124,11 @@ class HosmerLemeshowTest(SimulatedTest):
         reason = f"fewest expected events or non-events in a bin: {fewest:.3g}"
         # a gap without variance is an outcome of probability zero
         impossible = (gap[~used] != 0.0).any()
-        return Statistic(
+        return _simulated.Statistic(
             np.inf if impossible else float(of(grouped.residual[:, np.newaxis], p)[0]),
             of if df else None,
             null=f"chi2({df})",
-            large=grouped.total > MOST_SIMULATED,
+            large=grouped.total > _simulated.MOST_SIMULATED,
             estimate=float(np.sqrt((gap**2 / count).sum() / grouped.total)),
             reason=reason if df else "no information: every prediction is 0 or 1",
             method=f"asymptotic, chi-squared with {df} df",

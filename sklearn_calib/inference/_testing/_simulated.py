@@ -9,18 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import TIE, draw_positives, monte_carlo_pvalue
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    BinarySample,
-    check_generator,
-    check_option,
-    check_randomness,
-    check_size,
-)
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._testing._tails import null_tail
 
@@ -86,14 +80,14 @@ class SimulatedTest(CalibrationTest):
         return True
 
     def _check_parameters(self) -> None:
-        check_option(self.method, "method", _METHODS)
-        check_size(self.n_resamples, "n_resamples")
-        check_randomness(self.random_state)
+        _validation.check_option(self.method, "method", _METHODS)
+        _validation.check_size(self.n_resamples, "n_resamples")
+        _validation.check_randomness(self.random_state)
 
-    def _statistic(self, sample: BinarySample) -> Statistic:
+    def _statistic(self, sample: _validation.BinarySample) -> Statistic:
         raise AssertionError("a test defines _statistic or _test_sample")
 
-    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+    def _test_sample(self, sample: _validation.BinarySample) -> CalibrationTestResult:
         found = self._statistic(sample)
         null, method, asymptotic_null, pvalue, clustered = None, found.method, "", 1.0, {}
         simulate = simulates(self.method, found.large, sample.clusters)
@@ -130,7 +124,7 @@ class SimulatedTest(CalibrationTest):
         )
 
 
-def is_large(sample: BinarySample) -> bool:
+def is_large(sample: _validation.BinarySample) -> bool:
     """Tell whether asymptotic distributions are accurate, and simulations slow."""
     return sample.total >= _LARGE and float(sample.weights @ (sample.p * (1.0 - sample.p))) >= _LARGE_VARIANCE
 
@@ -244,7 +238,9 @@ def simulated(
     """
     values = []
     spreads = spreads or (variance_ratio_of(grouped),)
-    for positives in draw_positives(grouped.samples, test.n_resamples, check_generator(test.random_state)):
+    for positives in draw_positives(
+        grouped.samples, test.n_resamples, _validation.check_generator(test.random_state)
+    ):
         drawn = positives.astype(np.float64)
         found = statistic(grouped.weighted_sums(drawn))
         if grouped.design is not None:
@@ -270,7 +266,7 @@ def conditional_sums(prob: Array, n_events: int, values: Array, n_resamples: int
     for i in range(n - 1, -1, -1):
         np.multiply(ahead[i + 1], 1.0 - prob[i], out=ahead[i])
         ahead[i, 1:] += prob[i] * ahead[i + 1, :-1]
-    generator = check_generator(random_state)
+    generator = _validation.check_generator(random_state)
     left = np.full(n_resamples, n_events)
     sums = np.zeros(n_resamples)
     for i in range(n):

@@ -4,22 +4,16 @@ import math
 
 import numpy as np
 
+from sklearn_calib import _validation
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import group_sample
-from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._testing._simulated import (
-    MOST_SIMULATED,
-    SimulatedTest,
-    Statistic,
-    VarianceRatio,
-    variance_ratio_of,
-)
+from sklearn_calib.inference._testing import _simulated
 
 # A mean excess below this is rounding.
 _ROUNDING = 1e-15
 
 
-class SpiegelhalterTest(SimulatedTest):
+class SpiegelhalterTest(_simulated.SimulatedTest):
     """Spiegelhalter's z-test: compares the Brier score with its expectation under perfect calibration.
 
     The statistic is the Brier score minus its expectation under the null hypothesis, in units of its null
@@ -73,7 +67,7 @@ class SpiegelhalterTest(SimulatedTest):
     _name = "Spiegelhalter's z"
     _tail = "two-sided"
 
-    def _statistic(self, sample: BinarySample) -> Statistic:
+    def _statistic(self, sample: _validation.BinarySample) -> _simulated.Statistic:
         excess = variance = 0.0
         for rows in blocks(sample.p.shape[0]):
             p, u = sample.p[rows], 1.0 - 2.0 * sample.p[rows]
@@ -81,9 +75,9 @@ class SpiegelhalterTest(SimulatedTest):
             excess += float((sample.y[rows] - p) @ weighted)
             variance += float((p * (1.0 - p) * (weighted if sample.sampling else u)) @ weighted)
         spread = (
-            variance_ratio_of(group_sample(sample), lambda p: 1.0 - 2.0 * p)
+            _simulated.variance_ratio_of(group_sample(sample), lambda p: 1.0 - 2.0 * p)
             if sample.sampling
-            else VarianceRatio()
+            else _simulated.VarianceRatio()
         )
         deviation = math.sqrt(variance * spread.own)
         direction = "above" if excess > 0.0 else "below"
@@ -91,12 +85,12 @@ class SpiegelhalterTest(SimulatedTest):
         reason = "Brier score as expected" if expected else f"Brier score {direction} its expectation"
         if known := deviation == 0.0:
             reason = "no information: every prediction is 0, 1/2 or 1"
-        return Statistic(
+        return _simulated.Statistic(
             # an excess without variance is an outcome of probability zero
             (np.inf if excess > 0.0 else 0.0) if known else excess / deviation,
             None if known else lambda residual, p: ((1.0 - 2.0 * p) / deviation) @ residual,
             null="normal",
-            large=sample.total > MOST_SIMULATED,
+            large=sample.total > _simulated.MOST_SIMULATED,
             estimate=excess / sample.total,
             reason=reason,
             method="asymptotic, normal, two-sided",

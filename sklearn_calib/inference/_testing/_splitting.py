@@ -7,22 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib import _validation
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._nested_bins import MAX_LEVEL
 from sklearn_calib._core._null import MAX_ELEMENTS, TIE, monte_carlo_pvalue, sample_labels, spawn
 from sklearn_calib._core._simplex_bins import SharedCells, cell_statistics, nested_alcoves, shared_alcoves
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    BinarySample,
-    ClassSample,
-    check_flag,
-    check_generator,
-    check_randomness,
-    check_size,
-)
+from sklearn_calib.inference._testing import _simulated
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._testing._classes import REDUCTIONS, repeated
-from sklearn_calib.inference._testing._simulated import VarianceRatio
 from sklearn_calib.inference._testing._tcal import check_smoothness, number_of_bins
 
 # Combinations of means with a smaller variance, relative to that of one class, are left out.
@@ -164,27 +157,27 @@ class SampleSplittingTest(CalibrationTest):
 
     def _check_parameters(self) -> None:
         check_smoothness(self.smoothness)
-        check_size(self.n_resamples, "n_resamples")
-        check_flag(self.cross_fit, "cross_fit")
-        check_randomness(self.random_state)
+        _validation.check_size(self.n_resamples, "n_resamples")
+        _validation.check_flag(self.cross_fit, "cross_fit")
+        _validation.check_randomness(self.random_state)
 
-    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+    def _test_sample(self, sample: _validation.BinarySample) -> CalibrationTestResult:
         return self._split(sample, np.column_stack((1.0 - sample.p, sample.p)), "P(Y = 1 | p) = p")
 
-    def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
+    def _test_classes(self, sample: _validation.ClassSample) -> CalibrationTestResult:
         if self.reduction != "canonical" or sample.y.ndim == 2:
             return super()._test_classes(sample)
         return self._split(sample, sample.p, "P(Y = k | p) = p_k for every class k")
 
     def _split(
-        self, sample: BinarySample | ClassSample, p: Array, null_hypothesis: str
+        self, sample: _validation.BinarySample | _validation.ClassSample, p: Array, null_hypothesis: str
     ) -> CalibrationTestResult:
         index, scale = repeated(sample)
         y, p = sample.y[index], p[index]
         order = np.lexsort((scale, y, *p.T))
         y, p, scale = y[order], p[order], scale[order]
         n, n_classes = p.shape
-        splitting, labelling, permuting, counting = spawn(check_generator(self.random_state), 4)
+        splitting, labelling, permuting, counting = spawn(_validation.check_generator(self.random_state), 4)
         first = splitting.permutation(n) < n // 2
         (drawn,) = next(sample_labels(p, 1, labelling))
         roles = [np.where(first, y, drawn), np.where(first, drawn, y)][: 1 + self.cross_fit]
@@ -280,7 +273,7 @@ def _means(
     The norms sqrt(T' C^-1 T), shape (2, 1 + n_resamples), are those of ``y`` and of simulated labels.
     """
     n, n_classes = p.shape
-    spread, w = VarianceRatio.of_classes(y, p, scale), scale[:, np.newaxis]
+    spread, w = _simulated.VarianceRatio.of_classes(y, p, scale), scale[:, np.newaxis]
     sums, relative = [], []
     for labels in chain([y[np.newaxis]], sample_labels(p, n_resamples, generator)):
         r = labels.shape[0]

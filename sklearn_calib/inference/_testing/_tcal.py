@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from sklearn_calib import _validation
 from sklearn_calib._core._binning import uniform_bins
 from sklearn_calib._core._clusters import Clusters, clusters_of_classes, dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
@@ -26,25 +27,9 @@ from sklearn_calib._core._nested_bins import MAX_LEVEL, NestedBins, NullMoments
 from sklearn_calib._core._null import TIE, draw_positives, monte_carlo_pvalue
 from sklearn_calib._core._simplex_bins import class_moments, nested_alcoves, simulated_statistics
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    BinarySample,
-    ClassSample,
-    check_below_one,
-    check_generator,
-    check_option,
-    check_positive,
-    check_randomness,
-    check_size,
-)
+from sklearn_calib.inference._testing import _simulated
 from sklearn_calib.inference._testing._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._testing._classes import REDUCTIONS, repeated
-from sklearn_calib.inference._testing._simulated import (
-    VarianceRatio,
-    is_large,
-    refuse_clusters,
-    simulates,
-    variance_ratio_of,
-)
 from sklearn_calib.inference._testing._tails import SMALLEST_PVALUE, gamma_sf
 
 _METHODS = ("auto", "monte_carlo", "asymptotic", "theory")
@@ -246,17 +231,17 @@ class TCal(CalibrationTest):
 
     def _check_parameters(self) -> None:
         check_smoothness(self.smoothness)
-        check_option(self.method, "method", _METHODS)
-        check_size(self.n_resamples, "n_resamples")
-        check_option(self.combine, "combine", _COMBINE)
-        check_below_one(self.tolerance, "tolerance")
-        check_randomness(self.random_state)
+        _validation.check_option(self.method, "method", _METHODS)
+        _validation.check_size(self.n_resamples, "n_resamples")
+        _validation.check_option(self.combine, "combine", _COMBINE)
+        _validation.check_below_one(self.tolerance, "tolerance")
+        _validation.check_randomness(self.random_state)
 
-    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+    def _test_sample(self, sample: _validation.BinarySample) -> CalibrationTestResult:
         scales = BinaryScales(group_sample(sample), self._order)
-        return self._decide(scales, is_large(sample), "P(Y = 1 | p) = p")
+        return self._decide(scales, _simulated.is_large(sample), "P(Y = 1 | p) = p")
 
-    def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
+    def _test_classes(self, sample: _validation.ClassSample) -> CalibrationTestResult:
         if self.reduction != "canonical" or sample.y.ndim == 2:
             return super()._test_classes(sample)
         large = sample.p.size > _MANY_PROBABILITIES
@@ -277,11 +262,11 @@ class TCal(CalibrationTest):
         """Return the result: the smallest tail probability of a scale, over its weight, and its p-value."""
         method, tolerance, adaptive = self.method, float(self.tolerance), self._order is None
         if method == "theory":
-            refuse_clusters(scales.clusters, "method", method, "monte_carlo")
+            _simulated.refuse_clusters(scales.clusters, "method", method, "monte_carlo")
         else:
-            method = "monte_carlo" if simulates(method, large, scales.clusters) else "asymptotic"
+            method = "monte_carlo" if _simulated.simulates(method, large, scales.clusters) else "asymptotic"
         if tolerance:
-            refuse_clusters(scales.clusters, "tolerance", str(tolerance), "0")
+            _simulated.refuse_clusters(scales.clusters, "tolerance", str(tolerance), "0")
         if scales.weighted and (tolerance or method == "theory"):
             raise ValueError(
                 "method='theory' and tolerance > 0 assume samples of equal weight and cannot be given "
@@ -399,7 +384,7 @@ def _by_simulation(
     n_usable = usable_scales(scales.moments)
     if n_usable == 0:
         return ScalePvalues.nothing(scales, _NOTHING_SHARED)
-    generator = check_generator(random_state)
+    generator = _validation.check_generator(random_state)
     moments = scales.moments_within(tolerance)
     values = scales.simulate(n_resamples, generator, tolerance)[:, :n_usable]
     mean, spread = _displacement(scales, tolerance)
@@ -498,7 +483,7 @@ def finest_level(n: float, n_classes: int = 2) -> int:
 def check_smoothness(smoothness: Any) -> None:
     """Raise unless the smoothness is "adaptive" or a positive number."""
     if not isinstance(smoothness, str):
-        check_positive(smoothness, "smoothness")
+        _validation.check_positive(smoothness, "smoothness")
     elif smoothness != "adaptive":
         raise ValueError(f"smoothness must be 'adaptive' or a positive number, got {smoothness!r}.")
 
@@ -529,7 +514,7 @@ class BinaryScales:
             bin_of = uniform_bins(self.samples.prob, int(self.n_bins[0]))
             self.bins = NestedBins(self.samples, bin_of=bin_of, scale=scale)
         self.weighted = design is not None
-        self.spread = variance_ratio_of(grouped)
+        self.spread = _simulated.variance_ratio_of(grouped)
         self.moments = rescaled(self.bins.moments(), self.spread.own)
         self._mean = np.zeros_like(self.moments.statistic)
         if self.clusters is not None:
@@ -568,7 +553,7 @@ class BinaryScales:
 class _ClassScales:
     """Equal-volume bins of the simplex, m^(K - 1) of them; as :class:`BinaryScales`."""
 
-    def __init__(self, sample: ClassSample, smoothness: float | None) -> None:
+    def __init__(self, sample: _validation.ClassSample, smoothness: float | None) -> None:
         sample = sample.ordered()
         index, self.scale = repeated(sample)
         self.y, self.p = sample.y[index], sample.p[index]
@@ -576,7 +561,7 @@ class _ClassScales:
         self.n_bins = numbers_of_bins(self.n, smoothness, self.n_classes)
         self.cells = nested_alcoves(self.p, self.n_bins)
         self.weighted = sample.sampling
-        self.spread = VarianceRatio.of_classes(self.y, self.p, self.scale)
+        self.spread = _simulated.VarianceRatio.of_classes(self.y, self.p, self.scale)
         self.moments = rescaled(class_moments(self.cells, self.y, self.p, self.scale), self.spread.own)
         self.clusters: Clusters | None = None
         self._mean = np.zeros_like(self.moments.statistic)
