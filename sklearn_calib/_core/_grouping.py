@@ -167,9 +167,9 @@ class GroupedOutcomes:
         if design.class_weights is None:
             return design.squares * p * (1.0 - p)
         negative, positive = design.class_weights
-        chance = sampled_probability(p, design.class_weights)
-        own = chance * (positive * (1.0 - p)) ** 2 + (1.0 - chance) * (negative * p) ** 2
-        return design.squares * own
+        sampled = sampled_probability(p, design.class_weights)
+        variance = sampled * (positive * (1.0 - p)) ** 2 + (1.0 - sampled) * (negative * p) ** 2
+        return design.squares * variance
 
     @property
     def samples(self) -> GroupedOutcomes:
@@ -462,8 +462,8 @@ def _group_design(sample: Any) -> GroupedOutcomes:
     count, positives = np.add.reduceat(ones, cells), np.add.reduceat(ones * y[order], cells)
     group, clusters, of_groups = (np.cumsum(new_group) - 1)[cells], None, None
     if codes is not None:
-        chance = sampled_probability(prob, class_weights)
-        clusters = _clusters(y[order], chance[cells], np.cumsum(new_cell) - 1, ones, codes[order])
+        sampled = sampled_probability(prob, class_weights)
+        clusters = _clusters(y[order], sampled[cells], np.cumsum(new_cell) - 1, ones, codes[order])
         of_groups = replace(clusters, group=group[clusters.group])
     design = SamplingCells(group, weight[cells], count, positives, clusters, class_weights)
     return GroupedOutcomes(prob[new_group], *design.weighted_sums(count, positives), of_groups, design)

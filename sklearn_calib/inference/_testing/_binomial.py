@@ -174,15 +174,17 @@ class BinomialTest(CalibrationTest):
         positives, count, value = grouped.positives, grouped.weight, grouped.prob
         pvalues = np.where(positives == count * value, 1.0, 0.0)
         adjusted = pvalues.copy()
-        chance = (value > 0.0) & (value < 1.0)
-        if pvalues[~chance].all():
+        uncertain = (value > 0.0) & (value < 1.0)
+        if pvalues[~uncertain].all():
             self._check_discrete(grouped)
-        m = int(np.count_nonzero(chance))
+        m = int(np.count_nonzero(uncertain))
         values = f"{m} value{'' if m == 1 else 's'}"
         null = None
         if grouped.clusters is None and grouped.design is None:
-            pvalues[chance] = np.maximum(_minlike(positives[chance], count[chance], value[chance]), _TINY)
-            adjusted[chance] = adjust_pvalues(pvalues[chance])
+            pvalues[uncertain] = np.maximum(
+                _minlike(positives[uncertain], count[uncertain], value[uncertain]), _TINY
+            )
+            adjusted[uncertain] = adjust_pvalues(pvalues[uncertain])
             smallest = float(pvalues.min())
             statistic = abs(float(np.log10(smallest))) if smallest > 0.0 else np.inf
             method = f"exact binomial, {values}"
@@ -191,12 +193,12 @@ class BinomialTest(CalibrationTest):
             drawn = _simulated.simulated(self, grouped, lambda positives: (positives - centre).T).T
             # Z = |K - n v| / (s^2 + 1)^(1/2), of the sample and of simulated ones
             spread = np.sqrt((drawn**2).mean(axis=1, keepdims=True) + 1.0)
-            z = (np.abs(np.hstack((positives[:, np.newaxis] - centre, drawn))) / spread)[chance]
+            z = (np.abs(np.hstack((positives[:, np.newaxis] - centre, drawn))) / spread)[uncertain]
             method = f"{self.n_resamples} simulations, {values}"
             largest = z.max(axis=0, initial=0.0)
             statistic, null = float(largest[0]), largest[1:]
-            pvalues[chance] = [monte_carlo_pvalue(row[0], row[1:], TIE) for row in z]
-            adjusted[chance] = _joint_pvalues(z)
+            pvalues[uncertain] = [monte_carlo_pvalue(row[0], row[1:], TIE) for row in z]
+            adjusted[uncertain] = _joint_pvalues(z)
         frequency, design = positives / count, grouped.design
         if design is not None:
             # numbers of samples; the frequency is weighted
@@ -251,7 +253,9 @@ def _joint_pvalues(z: Array) -> Array:
     order = np.argsort(-z[:, 0], kind="stable")
     ranked = z[order]
     largest = np.maximum.accumulate(ranked[::-1, 1:])[::-1]
-    found = [monte_carlo_pvalue(own, null, TIE) for own, null in zip(ranked[:, 0], largest, strict=True)]
+    found = [
+        monte_carlo_pvalue(observed, null, TIE) for observed, null in zip(ranked[:, 0], largest, strict=True)
+    ]
     out = np.empty(z.shape[0])
     out[order] = np.maximum.accumulate(found)
     return out
@@ -270,13 +274,13 @@ def _minlike(k: Array, n: Array, p: Array) -> Array:
         k_side, n_side, p_side = events[side], n[side], p[side]
         # P(N - K = j) is computed as P(K = N - j): 1 - p would round
         pmf = (lambda j, n, p: binom.pmf(n - j, n, p)) if flipped else binom.pmf
-        own = pmf(k_side, n_side, p_side) * _TIE
+        observed = pmf(k_side, n_side, p_side) * _TIE
         low = np.floor((n_side - n_side * p_side) if flipped else n_side * p_side)
         high = n_side + 1.0
         # low has a larger probability than k, or is on its side of the mean; from high on none has
         while (open_ := high - low > 1.0).any():
             middle = np.where(open_, np.floor((low + high) / 2.0), high)
-            small = pmf(middle, n_side, p_side) <= own
+            small = pmf(middle, n_side, p_side) <= observed
             high = np.where(open_ & small, middle, high)
             low = np.where(open_ & ~small, middle, low)
         if flipped:
