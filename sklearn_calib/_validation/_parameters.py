@@ -132,7 +132,9 @@ def seed_of(random_state: Any) -> int:
 
 def check_randomness(random_state: Any) -> None:
     """Raise if ``random_state`` is not a valid random state, without changing it."""
-    # creating a generator would advance a RandomState
+    # creating a generator takes time, and would advance a RandomState
+    if type(random_state) is int and random_state >= 0:
+        return
     if not isinstance(random_state, np.random.RandomState):
         check_generator(random_state)
 

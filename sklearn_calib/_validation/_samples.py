@@ -230,9 +230,10 @@ def _warn_of_few_events(y: NDArray[np.int64], clusters: NDArray[np.int64]) -> No
 
 def _warn_of_predicted_labels(p: Array) -> None:
     """Warn if probabilities are 0 and 1 only, as are the labels that ``predict`` returns."""
-    if p.shape[0] < _MANY or not np.isin(p[:_MANY], (0.0, 1.0)).all():
+    # the first values decide it, for nearly every sample without an array operation
+    if p.shape[0] < _MANY or any(value not in (0.0, 1.0) for value in p[:_MANY].tolist()):
         return
-    if np.isin(p, (0.0, 1.0)).all() and p.min() < p.max():
+    if ((p == 0.0) | (p == 1.0)).all() and p.min() < p.max():
         warn_user(
             "y_proba contains only 0 and 1. If these are the labels that predict returns, pass the "
             "probabilities of predict_proba instead.",
