@@ -107,8 +107,8 @@ def draw_outcomes(
     """Yield weights and weights of positives, (groups, r), of samples: p with replacement, and outcomes.
 
     Sampling weights are drawn with their predictions. The outcomes have the probabilities ``truth``, or the
-    predictions. With clusters, predictions stay as they are: dependent outcomes leave little to be added by
-    others. See :func:`draw_positives`.
+    predictions. With clusters, predictions are not resampled: the dependence of outcomes accounts for
+    nearly all of the variance. See :func:`draw_positives`.
     """
     prob, weight = grouped.prob if truth is None else truth, grouped.weight
     if grouped.design is not None:

@@ -439,9 +439,10 @@ class _Path:
     def value(self, multiple: float) -> float:
         """Return the metric of the population.
 
-        Gaps at the worst threshold are greater for the predictions of a sample than for their distribution.
-        Metrics that declare another direction are corrected for this bias b, in proportion to the standard
-        deviation of the sample: predictions that are resampled from the sample have the bias 2^(1/2) b.
+        The population consists of the sampled predictions. A maximum over thresholds is larger for these than
+        for their distribution, by a bias b that is proportional to the standard deviation of the sample.
+        Predictions that are resampled from the sample have the bias 2^(1/2) b, and the difference gives b.
+        Metrics that declare a least favorable direction are corrected for it.
         """
         truth = self.populations.truth(multiple)
         value = self.bound.population(truth)
@@ -475,7 +476,7 @@ class _Path:
         estimate, slack = self.bound.estimate, self.bound.accuracy
         left, right, fraction = self._crossing(lambda point: point.upper, estimate - slack)
         if right.upper <= estimate + slack:
-            # the largest value that samples can have: populations on the left can have it, too
+            # no population exceeds the estimate: the one on the left is accepted as well
             fraction = 0.0
         return left.value + fraction * (right.value - left.value)
 

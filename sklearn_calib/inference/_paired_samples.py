@@ -407,7 +407,7 @@ def adjusted_pvalues(contrasts: list[Contrast]) -> list[float]:
     # models that are equal up to rounding
     deviation[deviation <= slack] = np.inf
     found, slack = np.abs(estimate) / deviation, slack / deviation
-    # the greater of both values of each split: for averages, which have opposite ones, the absolute value
+    # a split and its mirror image are both in the null distribution: the larger of their values counts
     draws = np.maximum(*np.split(draws / deviation[:, np.newaxis], 2, axis=1))
     order = np.argsort(-found, kind="stable")
     largest = np.maximum.accumulate(draws[order[::-1]], axis=0)[::-1]

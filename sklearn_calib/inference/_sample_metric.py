@@ -31,7 +31,7 @@ _RATES, _FRACTION = 9, 1000.0
 
 
 def reduced_once(metric: Metric) -> Metric:
-    """Return a metric that does not reduce binary problems to the confidence again."""
+    """Return the metric such that it evaluates binary problems as they are, not by their confidence."""
     left = signature(metric).parameters.get("reduction")
     return partial(metric, reduction="classwise") if left and left.default == "confidence" else metric
 

@@ -36,8 +36,9 @@ Draws = Iterator[tuple[Array, Callable[[int], Array]]]
 class SampleTable:
     """Checked samples of K classes, ``y`` of shape (n,), or of L labels, 0 or 1 in ``y`` of shape (n, L).
 
-    ``members`` are the rows of each binary problem in a single column, if there are several. Sampling weights
-    ``w`` may depend on the class alone: ``class_weights``. Frequencies have been written out.
+    ``members`` has the rows of each binary problem if the problems divide the rows of a single column, and is
+    empty otherwise. Sampling weights ``w`` may depend on the class alone: ``class_weights``. Frequencies have
+    been written out.
     """
 
     y: NDArray[np.int64]

@@ -68,7 +68,7 @@ class ProblemMetric:
         """Return numbers of samples of each distinct prediction, and their sums."""
         count = self._sums @ count
         total = count.sum(axis=0)
-        # a sample without a member of the problem, where its metric does not count
+        # no row belongs to the problem: its metric has weight 0, but needs a sample that it can evaluate
         count[:, total == 0.0] = self.sample.weight[:, np.newaxis]
         return count, total
 

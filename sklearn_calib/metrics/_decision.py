@@ -175,7 +175,7 @@ def _check_ties(n_samples: float, n_distinct: int, recalibration: str = "monoton
 
 
 def _overconfident(prob: Array, direction: Array) -> Array:
-    """Return the direction to half of the log-odds: hardly a gap, as few decisions change, but more noise."""
+    """Return the direction to half of the log-odds: few decisions change, so that noise exceeds the gap."""
     return expit(0.5 * logit(prob)) - prob
 
 

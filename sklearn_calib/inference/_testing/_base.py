@@ -181,9 +181,10 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
     "classwise" tests each class against the rest, "top-label" the confidence (the largest probability, as a
     forecast that its class is the right one) in the samples of each predicted class, and "joint" each class,
     the mean over classes, and the confidence. Labels are simulated once from the vectors of probabilities,
-    and all statistics are evaluated on the same labels. The test is that of the smallest p-value: of the
-    classes first, and of their minimum, the mean and the confidence then; the p-value of a minimum is its
-    rank among those of the simulated labels, so that the level is exact for independent samples. The mean is
+    and all statistics are evaluated on the same labels. The statistic is the smallest p-value: first
+    of the classes, then of three p-values, those of this minimum, of the mean and of the confidence. The
+    p-value of a minimum is its rank among the minima of the simulated labels, so that the level is exact for
+    independent samples. The mean is
     that of standardized statistics. Tests without simulated labels, with as many times more simulations as
     there are parts, and all of more than 100 000 samples adjust p-values by Holm's method instead. Columns of
     a multilabel target are simulated independently: if labels depend on each other, the smallest p-value of

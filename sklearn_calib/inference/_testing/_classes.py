@@ -26,7 +26,7 @@ REDUCTIONS = ("joint", "classwise", "confidence", "top-label")
 _MOST_SIMULATED = 100_000
 # Standardized statistics that differ by less are ties: more than the accuracy of any metric.
 _TIE = 1e-4
-# Evidence that differs by less differs by rounding.
+# Smaller differences between values of the combined statistic are rounding errors.
 _ROUNDING = 1e-9
 # Statistics that are infinite count as this.
 _LARGEST = 1e100
@@ -291,7 +291,7 @@ def _smallest(z: Array, groups: list[NDArray[np.intp]]) -> tuple[Array, Array, A
     for group, values in zip(groups, largest, strict=True):
         # what the group, and then the test, had returned if the column were the smallest
         adjusted[group] = ranks(overall, ranked(values, evidence[0, group]), _ROUNDING)
-    # among ties, a column can have a larger z than the one that decides; ranks without z are larger
+    # where p-values are tied, z must not make a value less than that of the test, or than its own p-value
     adjusted = np.maximum(np.maximum(adjusted, ranks(overall, overall[0], _ROUNDING)), pvalues[0])
     least = -np.rint(overall) / n_rows
     return pvalues[0], adjusted, least[1:], float(least[0])

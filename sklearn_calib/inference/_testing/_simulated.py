@@ -147,7 +147,7 @@ def refuse_clusters(clusters: Any, parameter: str, value: str, instead: str) -> 
 
 @dataclass(frozen=True, eq=False)
 class VarianceRatio:
-    """The variance of weighted residuals if only the weighted population is calibrated, over that if all are.
+    """Variance of weighted residuals if the weighted population is calibrated, over that at each weight.
 
     With sampling weights w, predictions can be calibrated in the population, and not among the samples of a
     given weight. The variance of a sum of w u (y - p) is then estimated by that of w^2 u^2 vhat,
