@@ -107,7 +107,7 @@ def main():
     parser.add_argument("--write", type=Path, help="also write the tables to this folder")
     args = parser.parse_args()
     if args.smoke:
-        args.sizes, args.repetitions, args.resamples = [60], 1, 20
+        args.sizes, args.repetitions, args.resamples, args.predictions = [60], 1, 20, PREDICTIONS[::2]
     lines, start = [], time.time()
     for n, kind in product(args.sizes, args.predictions):
         of_kind = ["calibrated", "shifted"] if kind == "5 labels" else list(TRUTHS)[:3]
