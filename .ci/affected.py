@@ -85,6 +85,5 @@ def changed(base: str) -> set[str] | None:
 if __name__ == "__main__":
     paths = changed(sys.argv[1] if len(sys.argv) > 1 else "")
     for script in benchmarks():
-        own = {str(path.relative_to(ROOT)) for path in reached(script)}
-        if paths is None or paths & (own | EVERY):
+        if paths is None or paths & {str(path.relative_to(ROOT)) for path in reached(script)} | paths & EVERY:
             print(script.relative_to(ROOT))

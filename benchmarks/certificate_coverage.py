@@ -400,7 +400,7 @@ def main() -> None:
         print_tables(arguments.tables)
         return
     if arguments.smoke:
-        arguments.sizes, arguments.repetitions = [300], 2
+        arguments.sizes, arguments.repetitions, arguments.resamples = [300], 1, 39
     common = arguments.sizes, arguments.repetitions, arguments.confidence
     if arguments.procedure or arguments.smoke:
         tabulate(procedure_study(*common), arguments.csv, append=False)

@@ -60,8 +60,8 @@ def simulate(kind, truth, n, rng):
     return (rng.random((n, 1)) > np.cumsum(q, axis=1)[:, :-1]).sum(axis=1), p
 
 
-def reduced_value(metric, reduction, kind, truth, n=100_000):
-    """Return the metric of a large population."""
+def reduced_value(metric, reduction, kind, truth, n):
+    """Return the metric of a population of n samples."""
     p = predictions_of(kind, n, np.random.default_rng(0))
     q, top = TRUTHS[truth](p), p.argmax(axis=1)
     rows = np.arange(n)
@@ -75,13 +75,13 @@ def reduced_value(metric, reduction, kind, truth, n=100_000):
     return sum(weight * population_value(metric, *problem) for weight, *problem in problems)
 
 
-def measure(kind, truth, n, repetitions, n_resamples):
+def measure(kind, truth, n, repetitions, n_resamples, n_population):
     """Return one line of the table for each metric and reduction."""
     reductions = ["classwise"] if kind == "5 labels" else ["classwise", "confidence", "top-label"]
     names = list(product(METRICS, reductions))
     ends = {f"{metric}, {reduction}": np.empty((repetitions, 2)) for metric, reduction in names}
     values = {
-        f"{metric}, {reduction}": reduced_value(METRICS[metric], reduction, kind, truth)
+        f"{metric}, {reduction}": reduced_value(METRICS[metric], reduction, kind, truth, n_population)
         for metric, reduction in names
     }
     for r in range(repetitions):
@@ -107,12 +107,14 @@ def main():
     parser.add_argument("--write", type=Path, help="also write the tables to this folder")
     args = parser.parse_args()
     if args.smoke:
-        args.sizes, args.repetitions, args.resamples = [60], 1, 20
+        args.sizes, args.repetitions, args.resamples, args.predictions = [60], 1, 20, PREDICTIONS[::2]
     lines, start = [], time.time()
     for n, kind in product(args.sizes, args.predictions):
         of_kind = ["calibrated", "shifted"] if kind == "5 labels" else list(TRUTHS)[:3]
         for truth in of_kind:
-            for line in measure(kind, truth, n, args.repetitions, args.resamples):
+            for line in measure(
+                kind, truth, n, args.repetitions, args.resamples, 2000 if args.smoke else 100_000
+            ):
                 lines.append(line)
                 print(
                     "{metric:<24} {n:6d}  {predictions:<11} {truth:<15} {value:.4f}  {coverage:.3f} "

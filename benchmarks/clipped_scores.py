@@ -11,7 +11,7 @@ what the limit costs. "worst excess" is the largest mean of "fitted" minus "fixe
     --repetitions 2      random splits
     --rows 100           numbers of calibration samples
     --write FOLDER       write the table
-    --smoke              two tables, one split, as a quick check
+    --smoke              two small tables, one split, as a quick check
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -92,7 +92,7 @@ def main() -> None:
     for title, tables in (("two", TWO), ("several", SEVERAL)):
         found = {}
         for split in table_splits(
-            tables[: 1 if options.smoke else 3], rows, range(repetitions), print, MODELS
+            tables[1:2] if options.smoke else tables, rows, range(repetitions), print, MODELS
         ):
             found[split.classifier, split.source, split.rows, split.repetition] = losses(split)
         cells = pd.DataFrame(found).T.groupby(level=[0, 1], sort=False).mean()

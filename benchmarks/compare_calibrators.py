@@ -23,7 +23,7 @@ Probabilities are normalised to sum 1.
     --limit 60           processor seconds for a split, after which the method has failed
     --tables NAME ...    some of the tables, or networks
     --write FOLDER       write the tables as CSV
-    --smoke              two bundled tables, one repetition, as a quick check
+    --smoke              two bundled tables and classifiers, one repetition, as a quick check
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -46,7 +46,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from _calibrator_peers import Method, own_binary, own_multiclass, peers
-from _forecasts import NETWORKS, TABLES, Split, network_splits, table_splits
+from _forecasts import CLASSIFIERS, NETWORKS, TABLES, Split, network_splits, table_splits
 from _options import parser_of
 from sklearn.metrics import roc_auc_score
 
@@ -210,10 +210,11 @@ def markdown(table: pd.DataFrame) -> str:
 
 def _splits(names: list[str], arguments: argparse.Namespace) -> Iterable[Split]:
     repetitions = range(arguments.repetitions)
+    classifiers = dict(list(CLASSIFIERS.items())[: 2 if arguments.smoke else None])
     tables = [name for name in names if name in TABLES]
     networks = [name for name in names if name in NETWORKS]
     return itertools.chain(
-        table_splits(tables, arguments.rows, repetitions, _log),
+        table_splits(tables, arguments.rows, repetitions, _log, classifiers),
         network_splits(networks, arguments.rows, repetitions, _log),
     )
 

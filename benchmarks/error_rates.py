@@ -268,14 +268,11 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]], heads: Sequence[str]) 
 
 def power(options: argparse.Namespace) -> list[dict[str, Any]]:
     table: dict[str, dict[str, Any]] = {}
+    n = 50 if options.smoke else POWER_SIZE
     for index, (name, (distribution, curve)) in enumerate(ALTERNATIVES.items()):
         distribution_name = next((key for key, value in NULLS.items() if value is distribution), "uniform")
-        tests = [
-            test for test in chosen(options.only, distribution_name, POWER_SIZE) if test not in NOT_FOR_USE
-        ]
-        values = simulate(
-            distribution, curve, (100 + index, POWER_SIZE), options.repetitions, tests, options.jobs
-        )
+        tests = [test for test in chosen(options.only, distribution_name, n) if test not in NOT_FOR_USE]
+        values = simulate(distribution, curve, (100 + index, n), options.repetitions, tests, options.jobs)
         for test, column in zip(tests, values.T, strict=True):
             table.setdefault(test, {"test": test})[name] = f"{np.mean(column <= 0.05 + 1e-12):.3f}"
         print(f"{name}: done", flush=True)
@@ -286,7 +283,7 @@ def power(options: argparse.Namespace) -> list[dict[str, Any]]:
     for row, lost in zip(rows, (best - every).max(axis=1), strict=True):
         row["largest loss"] = f"{lost:.3f}"
     heads = [*ALTERNATIVES, "largest loss"]
-    print(f"\nRejection rates at level .05, n = {POWER_SIZE}, {options.repetitions} samples; ", end="")
+    print(f"\nRejection rates at level .05, n = {n}, {options.repetitions} samples; ", end="")
     print(f"standard errors at most {0.5 / np.sqrt(options.repetitions):.3f}")
     for k, head in enumerate(heads, start=1):
         print(f"  ({k}) {head}")
@@ -304,7 +301,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args(arguments)
     if options.smoke:
-        options.sizes, options.repetitions = [50], 2
+        options.sizes, options.repetitions = [50], 1
     elif options.what is None:
         parser.error("the first argument must be level or power")
     for what, measure, draw in (("level", level, draw_level), ("power", power, draw_power)):

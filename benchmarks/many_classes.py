@@ -10,7 +10,7 @@ before the fit.
     --sizes 5000x100 10000x1000   samples and classes of the simulated logits
     --all                         every calibrator, not only the default and temperature, for more than 200
     --write FOLDER                write the table
-    --smoke                       200 samples of 40 classes, two calibrators, as a quick check
+    --smoke                       100 samples of 20 classes, two calibrators, as a quick check
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -89,7 +89,7 @@ def _peak() -> float:
 
 def main() -> None:
     arguments = _arguments()
-    sizes = ["200x40"] if arguments.smoke else arguments.sizes
+    sizes = ["100x20"] if arguments.smoke else arguments.sizes
     sources = [tuple(int(part) for part in size.split("x")) for size in sizes]
     if not arguments.smoke:
         sources = [CIFAR, *sources]

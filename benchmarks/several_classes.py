@@ -103,7 +103,7 @@ def main() -> None:
         power=200,
         csv="benchmarks/results/several_classes.csv",
     )
-    level, power, size = (2, 2, 60) if options.smoke else (options.level, options.power, options.size)
+    level, power, size = (1, 1, 40) if options.smoke else (options.level, options.power, options.size)
     table = []
     for n_classes in options.classes:
         for truth in TRUTHS:

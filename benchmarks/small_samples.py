@@ -88,7 +88,7 @@ class Case:
 def main() -> None:
     arguments = _arguments()
     if arguments.smoke:
-        arguments.repetitions, arguments.rows = 2, [50]
+        arguments.repetitions, arguments.rows = 2, [30]
     real = REAL[2:3] if arguments.smoke else REAL
     cases = [*simulated_cases(arguments.rows, arguments.repetitions)]
     results = measure([*cases, *real_cases(real, arguments.rows, max(1, arguments.repetitions // 2))])

@@ -359,7 +359,7 @@ def pitfalls():
     middle.set(xlabel="number of samples", title="Expected error of perfect predictions")
     middle.legend(fontsize=8)
     rng = np.random.default_rng(0)
-    looks, runs = 20, 200
+    looks, runs = 20, 100
     rejected = np.zeros((runs, looks), dtype=bool)
     for run in range(runs):
         p = rng.uniform(size=100 * looks)

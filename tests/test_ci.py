@@ -2,6 +2,7 @@
 
 import importlib.machinery
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -132,3 +133,26 @@ def test_benchmarks_are_run_that_import_what_changed():
     assert package / "report" / "_report.py" in reached["speed"]
     assert affected.changed("") is None
     assert affected.changed("no such commit") is None
+
+
+def test_smoke_runs_of_benchmarks_name_those_that_fail(tmp_path):
+    if not hasattr(os, "fork"):
+        pytest.skip("processes cannot be copied here")
+    texts = {
+        "good": "import sys, beside\nassert sys.argv[1:] == ['--smoke']\nprint('a table')",
+        "status": "import sys\nsys.exit('not measured')",
+        "error": "print('begun')\nraise RuntimeError('broken')",
+        "beside": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    scripts = [str(tmp_path / f"{name}.py") for name in ("good", "status", "error")]
+    command = [sys.executable, str(ROOT / ".ci" / "smoke.py")]
+    done = subprocess.run([*command, *scripts], capture_output=True, text=True)
+    assert done.returncode == 1
+    verdicts = {name: verdict for verdict, name in re.findall(r"(passed|FAILED): .*?(\w+)\.py", done.stdout)}
+    assert verdicts == {"good": "passed", "status": "FAILED", "error": "FAILED"}
+    assert "not measured" in done.stdout
+    assert "begun" in done.stdout
+    assert "RuntimeError: broken" in done.stdout
+    assert "a table" not in done.stdout

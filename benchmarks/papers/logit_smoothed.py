@@ -246,6 +246,7 @@ def networks(study: Study) -> None:
     """Compare binned, logit-smoothed and smooth ECE of networks, for 1 to 100 bins and sigma = 1/bins."""
     cifar = [(name, read_network(path)) for name, path in network_files(study.data, *CIFAR)]
     samples = {"Figure 3": cifar, "Figures 4, 5": list(confidences(study.data))}
+    samples = {figure: found[: study.pick(1, None, None)] for figure, found in samples.items()}
     needed = {"Figure 3": ", ".join(CIFAR), "Figures 4, 5": "imagenet_confidences/*.npz (conf, correct)"}
     for figure, found in samples.items():
         if not found:

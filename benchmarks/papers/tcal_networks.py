@@ -221,12 +221,16 @@ def _compare(
     off = np.abs(errors - published.errors)
     # no parameters that the paper leaves open: none, polynomial and isotonic
     exact = off[[0, 2, 3]].max() <= 0.0051
+    # few simulations reject less often: only a rejection that is not published then contradicts
+    few = study.effort == "smoke"
+    equal = all(r == (v == "r") or (few and not r) for r, v in zip(rejected, published.verdicts, strict=True))
     study.compared(
         first,
         reported,
         _shown(errors, rejected),
-        "equal verdicts; none, polynomial, isotonic equal; others within 0.3 points",
-        [v == "r" for v in published.verdicts] == rejected and exact and off.max() <= 0.3,
+        f"{'no other rejection' if few else 'equal verdicts'}; none, polynomial, isotonic equal; "
+        "others within 0.3 points",
+        equal and exact and off.max() <= 0.3,
         "level .05, predictions clipped to [1e-9, 1 - 1e-9]. Platt has smoothed targets here; bins of equal "
         "mass differ by single samples. ECE with 15 bins and one more for predictions of exactly 1",
     )
