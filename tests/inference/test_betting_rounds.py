@@ -104,32 +104,6 @@ def test_expectation_over_all_labels(monkeypatch, adds_wealth, expected):
 
 
 @pytest.mark.parametrize("adds_wealth", [False, True])
-def test_the_order_within_a_batch_is_immaterial(adds_wealth):
-    y, p = draw(400, 2, np.square)
-    p[:20] = 0.5
-    cuts = [100, 150, 300]
-    params = {"adds_wealth": adds_wealth, "lives": (2.0, INF)}
-    expected = played(y, p, cuts, **params)
-    rng = np.random.default_rng(0)
-    for order in (
-        np.concatenate([rows[np.argsort(y[rows], kind="stable")] for rows in np.split(np.arange(400), cuts)]),
-        np.concatenate([rng.permutation(rows) for rows in np.split(np.arange(400), cuts)]),
-    ):
-        np.testing.assert_allclose(played(y[order], p[order], cuts, **params), expected, rtol=1e-10)
-
-
-def test_times_repeat_rows():
-    y, p = draw(80, 3)
-    times = np.random.default_rng(3).integers(1, 4, 80)
-    weighted, repeated = BettingRounds(), BettingRounds()
-    for rows in np.split(np.arange(80), [30, 60]):
-        one = weighted.play(y[rows], p[rows], times[rows])
-        two = repeated.play(np.repeat(y[rows], times[rows]), np.repeat(p[rows], times[rows]))
-        assert one == pytest.approx(two, rel=1e-10, abs=1e-12)
-    assert weighted.n_samples == repeated.n_samples == times.sum()
-
-
-@pytest.mark.parametrize("adds_wealth", [False, True])
 def test_certain_forecasts(adds_wealth):
     y, p = draw(90, 4)
     plain, filled = (BettingRounds(adds_wealth=adds_wealth) for _ in range(2))

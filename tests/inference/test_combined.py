@@ -37,10 +37,8 @@ def test_statistics_are_those_of_the_definition():
 
 def test_components_agree_with_the_tests_themselves():
     y, p = _properties.sample(400, power=1.15)
-    drawn = {
-        c.name: c.pvalue
-        for c in CombinedTest(components=ALL, n_resamples=4999, random_state=0).test(y, p).scales
-    }
+    found = CombinedTest(components=ALL, n_resamples=4999, random_state=0).test(y, p)
+    drawn = {component.name: component.pvalue for component in found.scales}
     for name, test in [
         ("intercept", CoxTest(parameter="intercept")),
         ("spiegelhalter", SpiegelhalterTest()),
@@ -48,15 +46,6 @@ def test_components_agree_with_the_tests_themselves():
         ("tcal", TCal(n_resamples=4999, random_state=1)),
     ]:
         assert drawn[name] == pytest.approx(test.test(y, p).pvalue, abs=0.03)
-
-
-def test_one_component_is_that_test():
-    y, p = _properties.sample(100, power=1.5)
-    result = CombinedTest(components=["cutoff"], n_resamples=199, random_state=0).test(y, p)
-    assert result.pvalue == result.scales[0].pvalue
-    assert (
-        result.pvalue == CutoffTest(method="monte_carlo", n_resamples=199, random_state=0).test(y, p).pvalue
-    )
 
 
 @pytest.mark.parametrize(("n", "rate"), [(10_000, 0.5), (60_000, 0.5), (60_000, 0.01)])
@@ -149,7 +138,5 @@ def test_asymptotic_combinations():
     assert harmonic.statistic == pytest.approx(1 / (weights / pvalues).sum())
     assert harmonic.pvalue == pytest.approx(cauchy.sf((weights * cauchy.isf(pvalues)).sum()))
     # one component alone, however small its p-value
-    for power in (1.3, 8):
-        y, p = _properties.sample(3000, power=power)
-        only = CombinedTest(components=["slope"], method="asymptotic").test(y, p)
-        assert only.pvalue == pytest.approx(only.scales[0].pvalue, rel=1e-10)
+    only = CombinedTest(components=["slope"], method="asymptotic").test(*_properties.sample(3000, power=8))
+    assert only.pvalue == pytest.approx(only.scales[0].pvalue, rel=1e-10)
