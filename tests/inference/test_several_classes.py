@@ -155,9 +155,13 @@ def test_reductions_are_binary_problems():
     p = rng.dirichlet([3.0, 3.0, 3.0, 0.01], size=300)
     y = labels_of(rng, p)
     top = p.argmax(axis=1)
-    binary = inference.CutoffTest().test(y == top, p.max(axis=1), pos_label=True)
-    found = inference.CutoffTest(reduction="confidence").test(y, p)
-    assert (found.pvalue, found.statistic) == (binary.pvalue, pytest.approx(binary.statistic))
+    for test in (inference.CutoffTest, inference.TCal):
+        for given in ({}, {"clusters": np.arange(300) // 10}):
+            binary = test(n_resamples=99).test(y == top, p.max(axis=1), pos_label=True, **given)
+            found = test(n_resamples=99, reduction="confidence").test(y, p, **given)
+            assert (found.pvalue, found.n_clusters) == (binary.pvalue, binary.n_clusters)
+            assert (found.statistic, found.estimate) == pytest.approx((binary.statistic, binary.estimate))
+    assert "confidence" in found.null_hypothesis
     result = inference.CutoffTest(reduction="top-label").test(y, p, labels=range(4))
     assert "no sample has the predicted class 3" in result.reason
     for part in result.scales:

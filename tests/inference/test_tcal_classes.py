@@ -179,16 +179,6 @@ def test_theory():
     assert result.pvalue == pytest.approx(min(1, (bound / max(statistic, 1e-9)) ** 2))
 
 
-def test_confidence_is_a_binary_problem():
-    y, p = sample(400, 5)
-    top = p.argmax(axis=1)
-    expected = TCal(random_state=0).test((y == top).astype(int), p.max(axis=1))
-    found = TCal(random_state=0, reduction="confidence").test(y, p)
-    assert found.pvalue == expected.pvalue
-    assert found.estimate == pytest.approx(expected.estimate)
-    assert "confidence" in found.null_hypothesis
-
-
 def test_weights_are_repetitions():
     y, p = sample(50, 3)
     times = np.random.default_rng(0).integers(0, 4, 50)
