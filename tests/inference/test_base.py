@@ -124,6 +124,11 @@ def test_predictions_of_several_classes_and_labels():
         np.testing.assert_array_equal(fitted.predict_proba(proba), proba)
         assert fitted.transform(proba) is proba
         assert fitted.score(proba, labels) == fitted.pvalue_
+    y, p = [0, 1, 2, 1], [[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.2, 0.2, 0.6], [0.1, 0.8, 0.1]]
+    test = KernelTest(n_resamples=19, random_state=0)
+    assert 0 < test.test(y, p).pvalue <= 1
+    with pytest.raises(ValueError, match="pos_label=1 needs a binary problem, but y_proba has 3 columns"):
+        test.test(y, p, pos_label=1)
 
 
 def test_scorers_accept_a_pipeline_that_ends_with_a_test():
@@ -149,14 +154,6 @@ def test_scorers_accept_a_pipeline_that_ends_with_a_test():
     np.testing.assert_array_equal(search.predict(X), served.predict(X))
     assert log_loss(y, search.predict_proba(X)) < 0.6
     assert search.best_estimator_.score(X, y) == test.test(y, served.transform(X), pos_label="yes").pvalue
-
-
-def test_a_positive_label_belongs_to_two_classes():
-    y, p = [0, 1, 2, 1], [[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.2, 0.2, 0.6], [0.1, 0.8, 0.1]]
-    test = KernelTest(n_resamples=19, random_state=0)
-    assert 0 < test.test(y, p).pvalue <= 1
-    with pytest.raises(ValueError, match="pos_label=1 needs a binary problem, but y_proba has 3 columns"):
-        test.test(y, p, pos_label=1)
 
 
 def test_tiny_predictions_count_as_1e_60():

@@ -9,45 +9,11 @@ import pytest
 
 from sklearn_calib._core import _blocks
 from sklearn_calib.inference._betting import _rounds
-from sklearn_calib.inference._betting._bets import BettingStream
 from sklearn_calib.inference._betting._rounds import BettingRounds
 from tests._samples import simulated
-from tests.inference._bets import GRID, Cell, ratio
+from tests.inference._bets import reference
 
 INF = math.inf
-
-
-def reference(batches, lives, adds_wealth):
-    """Return the wealth after each batch of pairs (y, p)."""
-    trees, born, inherited = [Cell(0, 1, 4) for _ in lives], [0 for _ in lives], [1.0 for _ in lives]
-    wealths = [1.0] * (len(GRID) + len(lives))
-    starts, capitals, since, path = [], [], 0, []
-    for batch in batches:
-        if not starts or since >= 32:
-            j = len(starts)
-            for k, life in enumerate(lives):
-                if j - born[k] >= life:
-                    inherited[k] *= trees[k].total()
-                    trees[k], born[k] = Cell(0, 1, 4), j
-            capitals.append(max(1, since) if adds_wealth else 1 / ((j + 1) * (j + 2)))
-            starts.append(wealths)
-            since = 0
-        since += len(batch)
-        grid = [
-            wealth * math.prod(ratio(y, p, a, b) for y, p in batch)
-            for wealth, (a, b) in zip(wealths, GRID, strict=False)
-        ]
-        for tree in trees:
-            tree.bet(batch)
-        wealths = grid + [old * tree.total() for old, tree in zip(inherited, trees, strict=True)]
-        share = [1 / (2 * len(GRID))] * len(GRID) + [1 / (2 * len(lives))] * len(lives)
-        owned = sum(
-            capital * c * now / then
-            for capital, start in zip(capitals, starts, strict=True)
-            for c, now, then in zip(share, wealths, start, strict=True)
-        )
-        path.append(owned + (0 if adds_wealth else 1 - sum(capitals)))
-    return path
 
 
 def draw(n, seed, truth=None):
@@ -66,6 +32,7 @@ def played(y, p, cuts, **params):
         ([40, 45, 80, 100], (INF,), True),
         ([40, 45, 80, 100], (1.0, 2.0, INF), False),
         ([1, 2, 70, 110, 150, 190], (1.0, 2.0, INF), True),
+        (range(1, 90), (INF,), False),
     ],
 )
 def test_equals_the_definition(monkeypatch, cuts, lives, adds_wealth):
@@ -75,14 +42,6 @@ def test_equals_the_definition(monkeypatch, cuts, lives, adds_wealth):
     batches = [list(zip(*(a.tolist() for a in part), strict=True)) for part in parts]
     expected = reference(batches, lives, adds_wealth)
     found = played(y, p, cuts, lives=lives, adds_wealth=adds_wealth)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-def test_rounds_of_one_row_are_the_sequential_test():
-    y, p = draw(300, 1, np.sqrt)
-    p[::40], y[::40] = 0.0, 0
-    expected = np.exp(BettingStream().advance(y, p))
-    found = played(y, p, np.arange(1, 300), lives=(INF,))
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 

@@ -87,13 +87,6 @@ def test_slopes_that_differ_keep_the_probabilities():
         assert np.cov(drawn[a], drawn[b])[0, 1] == pytest.approx(both - prob[a] * prob[b], abs=0.01)
 
 
-def test_simulations_do_not_depend_on_how_many_are_made_at_a_time():
-    sample = grouped(np.array([0.2, 0.6]), np.array([0, 0, 1]), np.array([0, 1, 0]), np.ones(3), 0.3)
-    one = np.hstack(list(draw_positives(sample, 50, np.random.default_rng(0), 2)))
-    all_of_them = np.hstack(list(draw_positives(sample, 50, np.random.default_rng(0))))
-    assert np.array_equal(one, all_of_them)
-
-
 def test_the_design_effect_is_the_ratio_of_variances():
     rng = np.random.default_rng(0)
     prob = np.sort(rng.uniform(size=60))
@@ -102,6 +95,10 @@ def test_the_design_effect_is_the_ratio_of_variances():
     drawn = np.hstack(list(draw_positives(sample, 8000, rng)))
     expected = drawn.sum(axis=0).var() / (prob * (1 - prob)).sum()
     assert sample.clusters.design_effect(prob) == pytest.approx(expected, rel=0.06)
+    sample = grouped(np.array([0.2, 0.6]), np.array([0, 0, 1]), np.array([0, 1, 0]), np.ones(3), 0.3)
+    one = np.hstack(list(draw_positives(sample, 50, np.random.default_rng(0), 2)))
+    all_of_them = np.hstack(list(draw_positives(sample, 50, np.random.default_rng(0))))
+    assert np.array_equal(one, all_of_them)
 
 
 def likelihood(rho, tables):
@@ -137,23 +134,12 @@ def test_the_likelihood_is_that_of_the_copula():
     assert found.probability.sum() == pytest.approx(1)
 
 
-def test_miscalibration_is_not_taken_for_dependence():
+def test_what_is_and_is_not_taken_for_dependence():
     y, p, clusters = dependent(100, 10, 0.0, seed=2, shift=0.6)
     assert inference.CoxTest(n_resamples=999).test(y, p, clusters=clusters).pvalue == 0.001
     found = dependence(clusters, p, np.ones_like(p), y.astype(float))
     assert found.median < 0.03
-
-
-def test_outcomes_of_repeated_samples_are_simulated_as_repeated():
-    p = np.repeat(np.random.default_rng(0).uniform(0.05, 0.95, 100), 3)
-    y = np.repeat((np.random.default_rng(1).random(100) < p[::3]).astype(int), 3)
-    found = group_outcomes(y, p, None, np.repeat(np.arange(100), 3))
-    drawn = np.hstack(list(draw_positives(found, 200, np.random.default_rng(0))))
-    assert np.isin(drawn, (0, 3)).mean() > 0.995
-
-
-def test_small_clusters_do_not_decide_about_large_ones():
-    """Ten large clusters with a correlation of .4, and 200 small ones of independent samples."""
+    # Ten large clusters with a correlation of .4, and 200 small ones of independent samples
     y, p, large = dependent(10, 100, 0.4, seed=0)
     other, q, _ = dependent(200, 5, 0.0, seed=1)
     code = np.append(large, 10 + np.repeat(np.arange(200), 5))
@@ -161,6 +147,11 @@ def test_small_clusters_do_not_decide_about_large_ones():
     found = dependence(code, both[1], np.ones(2000), both[0])
     alone = dependence(large, p, np.ones(1000), y.astype(float))
     assert found.median > 0.7 * alone.median > 0.1
+    p = np.repeat(np.random.default_rng(0).uniform(0.05, 0.95, 100), 3)
+    y = np.repeat((np.random.default_rng(1).random(100) < p[::3]).astype(int), 3)
+    found = group_outcomes(y, p, None, np.repeat(np.arange(100), 3))
+    drawn = np.hstack(list(draw_positives(found, 200, np.random.default_rng(0))))
+    assert np.isin(drawn, (0, 3)).mean() > 0.995
 
 
 def test_slopes_that_differ_are_found():
@@ -214,8 +205,13 @@ def dependence_in_large_clusters(rng):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("draw", [repeated, eight_clusters, dependence_in_large_clusters])
-@pytest.mark.parametrize("n_runs", [thorough(80), weekly(200)])
+@pytest.mark.parametrize(
+    ("draw", "n_runs"),
+    [
+        thorough(repeated, 80),
+        *(weekly(draw, 200) for draw in (repeated, eight_clusters, dependence_in_large_clusters)),
+    ],
+)
 def test_level_of_tests_with_clusters(draw, n_runs):
     tests = ("tcal", "cutoff", "intercept", "slope")
     hits = np.zeros(5)
@@ -262,13 +258,15 @@ def test_order_names_and_repetition_do_not_matter(case):
     assert weighted.n_samples == repeated.n_samples == weight.sum()
 
 
-def test_contradicted_predictions():
+def test_contradicted_and_tiny_predictions():
     y, p, clusters = dependent(30, 10, 0.2, seed=5)
     p[:3], y[:3] = 0.0, (1, 0, 0)
     result = inference.CutoffTest(random_state=0).test(y, p, clusters=clusters)
     assert result.pvalue == 0
     assert result.pvalue_others > 0.05
     assert result.n_clusters == 30
+    y, p, clusters = dependent(20, 10, 0.3, seed=0)
+    assert inference.CutoffTest(random_state=0).test(y, p**40 * 1e-200, clusters=clusters).pvalue < 0.01
 
 
 @pytest.mark.parametrize(
@@ -289,17 +287,13 @@ def test_certain_predictions_with_clusters(test, n_classes):
 def test_metadata_routing():
     y, p, clusters = dependent(30, 10, 0.3, seed=6)
     test = inference.CutoffTest(n_resamples=99, random_state=0)
-    direct = test.fit(p, y, clusters=clusters)
-    assert direct.result_.n_clusters == 30
-    assert test.score(p, y, clusters=clusters) == direct.pvalue_
+    pvalue = test.test(y, p, clusters=clusters).pvalue
+    assert test.fit(p, y, clusters=clusters).pvalue_ == test.score(p, y, clusters=clusters) == pvalue
     with sklearn.config_context(enable_metadata_routing=True):
-        routed = inference.CutoffTest(n_resamples=99, random_state=0)
-        routed = routed.set_fit_request(clusters=True).set_score_request(clusters=True)
-        model = make_pipeline(LogisticRegression(), routed)
-        assert "clusters" in str(model.get_metadata_routing())
+        routed = clone(test).set_fit_request(clusters=True).set_score_request(clusters=True)
         pipeline = make_pipeline(routed).fit(p[:, None], y, clusters=clusters)
         assert pipeline[-1].result_.n_clusters == 30
-        assert pipeline.score(p[:, None], y, clusters=clusters) == direct.pvalue_
+        assert pipeline.score(p[:, None], y, clusters=clusters) == pvalue
 
 
 def test_simulated_labels_have_the_probabilities_and_depend():
@@ -376,31 +370,7 @@ def test_values_are_tested_together():
     assert "0.9, where the prediction is too high" in result.reason
 
 
-def test_intervals_are_wider():
-    y, p, clusters = dependent(60, 20, 0.3, seed=0)
-    given = {"n_resamples": 30, "random_state": 0}
-    for metric in ("cutoff_calibration_error", "expected_calibration_error"):
-        alone = inference.confidence_interval(y, p, metric=metric, **given)
-        found = inference.confidence_interval(y, p, metric=metric, clusters=clusters, **given)
-        assert found.upper > 1.2 * alone.upper
-        assert found.expected > alone.expected
-        assert (found.n_clusters, alone.n_clusters) == (60, None)
-        assert found.n_effective == pytest.approx(1200 / found.design_effect)
-        assert "clusters: 60 (design effect" in str(found)
-    single = inference.confidence_interval(y, p, metric=metric, clusters=np.arange(y.size), **given)
-    assert (single.lower, single.upper, single.design_effect) == (alone.lower, alone.upper, 1)
-
-
-def test_the_percentile_method_resamples_clusters():
-    y, p, clusters = dependent(200, 10, 0.4, seed=1)
-    given = {"metric": brier, "method": "bootstrap", "random_state": 0}
-    found = inference.confidence_interval(y, p, clusters=clusters, **given)
-    loss = (y - p) ** 2 - np.mean((y - p) ** 2)
-    error = np.sqrt(np.square(np.bincount(clusters, loss)).sum()) / y.size
-    assert found.upper - found.lower == pytest.approx(2 * 1.96 * error, rel=0.15)
-
-
-def test_expected_values_under_calibration():
+def test_expected_values_and_the_percentile_method():
     y, p, clusters = dependent(60, 20, 0.3, seed=2)
     given = {"metric": "cutoff_calibration_error", "n_resamples": 300, "random_state": 0}
     alone = inference.expected_under_calibration(None, p, **given)
@@ -412,6 +382,14 @@ def test_expected_values_under_calibration():
     with pytest.raises(ValueError, match="Pass y_true, too"):
         inference.expected_under_calibration(None, p, clusters=clusters, **given)
     assert inference.expected_under_calibration(y, p, **given) == alone
+    y, p, clusters = dependent(200, 10, 0.4, seed=1)
+    given = {"metric": brier, "method": "bootstrap", "random_state": 0}
+    found = inference.confidence_interval(y, p, clusters=clusters, **given)
+    loss = (y - p) ** 2 - np.mean((y - p) ** 2)
+    error = np.sqrt(np.square(np.bincount(clusters, loss)).sum()) / y.size
+    assert found.upper - found.lower == pytest.approx(2 * 1.96 * error, rel=0.15)
+    assert (found.n_clusters, found.n_effective) == (200, pytest.approx(2000 / found.design_effect))
+    assert "clusters: 200 (design effect" in str(found)
 
 
 def cr3(y, p, clusters, slope):
@@ -451,8 +429,9 @@ def test_the_summary_has_intervals_of_the_sandwich():
 
 
 @pytest.mark.filterwarnings("ignore:clusters has 10 distinct")
-@pytest.mark.parametrize("kind", ["equal", "unequal"])
-@pytest.mark.parametrize("n_runs", [thorough(60), weekly(200)])
+@pytest.mark.parametrize(
+    ("kind", "n_runs"), [thorough("unequal", 60), weekly("equal", 200), weekly("unequal", 200)]
+)
 def test_intervals_of_the_intercept_cover_with_few_clusters(kind, n_runs):
     covered = 0
     for seed in range(n_runs):
@@ -515,11 +494,6 @@ def test_methods_for_independent_samples_refuse_clusters(test):
     y, p, clusters = dependent(20, 4, 0.0, seed=0)
     with pytest.raises(ValueError, match="assumes independent samples and cannot be given clusters"):
         test.test(y, p, clusters=clusters)
-
-
-def test_tiny_predictions_with_clusters():
-    y, p, clusters = dependent(20, 10, 0.3, seed=0)
-    assert inference.CutoffTest(random_state=0).test(y, p**40 * 1e-200, clusters=clusters).pvalue < 0.01
 
 
 def models(n_clusters, size, seed):
@@ -605,6 +579,10 @@ def test_certificates_of_dependent_samples_are_wider():
     ):
         with pytest.raises(ValueError, match=message):
             call()
+    y, p, clusters = dependent(40, 10, 0.2, seed=1)
+    found = calibrators.CertifiedCalibrator(method="fitted").fit(p, y, clusters=clusters)
+    assert found.certified_size_ == 200
+    assert 0 < found.certificate_ < 1
 
 
 @pytest.mark.parametrize(
@@ -679,7 +657,7 @@ def test_clusters_reach_the_calibrator_of_a_classifier():
         (
             calibrators.SmoothedCalibrator(),
             np.arange(60) // 2,
-            "are for certificates, which SmoothedCalibrator",
+            "certificates, which SmoothedCalibrator",
         ),
         (calibrators.PlattCalibrator(), np.arange(60) % 3, "clusters has 3 distinct labels, too few"),
         (calibrators.TemperatureCalibrator(), np.arange(60) // 2, "binary problems, but y has 3 classes"),
@@ -690,10 +668,3 @@ def test_fits_that_refuse_clusters(calibrator, clusters, message):
     p = np.full((60, 3), 1 / 3) if several else np.linspace(0.1, 0.9, 60)
     with pytest.raises(ValueError, match=message):
         calibrator.fit(p, np.arange(60) % (3 if several else 2), clusters=clusters)
-
-
-def test_clusters_are_divided_whole():
-    y, p, clusters = dependent(40, 10, 0.2, seed=1)
-    found = calibrators.CertifiedCalibrator(method="fitted").fit(p, y, clusters=clusters)
-    assert found.certified_size_ == 200
-    assert 0 < found.certificate_ < 1

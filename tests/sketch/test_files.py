@@ -265,7 +265,7 @@ def test_single_labels(label, pos_label, expected, tmp_path):
     assert found == CalibrationSketch().update([expected] * 3, [0.25, 0.5, 0.75])
 
 
-def test_bad_arguments_and_rows(tmp_path):
+def test_bad_arguments_and_rows(tmp_path, monkeypatch):
     path = write(tmp_path / "a.csv", "y,p,w", [0, 1, 2], [0.5, 0.25, 0.75], [1, -1, 1])
     good = {"path": path, "y": "y", "p": "p"}
     for change, error, message in (
@@ -291,9 +291,6 @@ def test_bad_arguments_and_rows(tmp_path):
         sketch_file(write(two, "y,p", [0, 1], [0.5, 0.5]), y="y", p="p", pos_label=7)
     with pytest.raises(TypeError, match="batches must be an iterable of batches, got int"):
         sketch_batches(5)
-
-
-def test_without_pyarrow_files_are_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r'a\.csv: .*pip install "sklearn-calib\[report\]"'):
         sketch_file(tmp_path / "a.csv", y="y", p="p")
@@ -310,9 +307,6 @@ def test_files_of_folders(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="folder without files that end in"):
         table_files(tmp_path / "empty")
-
-
-def test_parts_without_rows_do_not_matter_unless_all_are(tmp_path):
     for name, rows in (("a", ""), ("b", "1,0.5\n"), ("c", "")):
         (tmp_path / f"{name}.csv").write_text(f"y,p\n{rows}", encoding="utf-8")
     files = table_files(tmp_path)
