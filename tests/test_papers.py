@@ -145,15 +145,6 @@ def test_jumps_of_ece_and_bound_of_continuity():
     assert logit_smoothed._continuity_bound(np.array([move]), [s])[0] == pytest.approx(variation, rel=1e-6)
 
 
-def test_networks_of_other_figures_are_stand_ins(study, tmp_path):
-    p = np.full(100, 0.75)
-    np.savez(tmp_path / "vgg16_cifar10.npz", conf=p, correct=np.arange(100) < 60)
-    study.data = tmp_path
-    logit_smoothed.networks(study)
-    assert [row.verdict for row in study.rows] == ["skipped", "stand-in"]
-    assert study.rows[1].ours.startswith("binned 0.1500")
-
-
 @pytest.mark.thorough
 def test_cutoff_examples(study):
     for run in (cutoff.relations, cutoff.distance_and_decisions, cutoff.tight_examples, cutoff.sign_testing):
@@ -244,12 +235,18 @@ def test_predictions_of_1():
     assert not tcal_networks.judge(y, p, 5000, 3, 999)["isotonic"].rejected
 
 
-def test_networks_without_files_are_skipped(study):
+def test_networks_without_files_and_of_other_figures(study, tmp_path):
     tcal_networks.run(study)
     assert [row.verdict for row in study.rows] == ["skipped"] * 19
     # the published values are shown all the same
     row = next(row for row in study.rows if row.experiment == "Table 5: cifar100_resnet56")
     assert row.reported == "histogram binning 0.09%, scaling-binning 0.03%"
+    p = np.full(100, 0.75)
+    np.savez(tmp_path / "vgg16_cifar10.npz", conf=p, correct=np.arange(100) < 60)
+    study.data = tmp_path
+    logit_smoothed.networks(study)
+    assert [row.verdict for row in study.rows[-2:]] == ["skipped", "stand-in"]
+    assert study.rows[-1].ours.startswith("binned 0.1500")
 
 
 def test_networks_are_compared_with_the_published_results(study, tmp_path, monkeypatch):

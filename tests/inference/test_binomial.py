@@ -39,6 +39,21 @@ def test_by_hand():
     assert str(first).startswith("predicted 0.25: ")
     with pytest.raises(ValueError, match="alpha"):
         first.rejects(2)
+    y, p = [0, 0, 1, 1, 1, 1, 1], [0.0, 0.0, 1.0, 1.0, 0.5, 0.5, 0.5]
+    result = BinomialTest().test(y, p)
+    assert result.pvalue == pytest.approx(0.25)
+    assert [value.adjusted_pvalue for value in result.scales] == pytest.approx([1, 0.25, 1])
+    assert "1 value" in result.method
+    wrong = BinomialTest().test([1, 0, 0, 1], [0.0, 0.0, 0.5, 0.5])
+    assert (wrong.pvalue, wrong.statistic) == (0.0, np.inf)
+    assert [value.adjusted_pvalue for value in wrong.scales] == [0.0, 1.0]
+    # an impossible outcome needs no repeated predictions
+    assert BinomialTest().test([0, 1, 0, 1], [1.0, 0.5, 0.3, 0.4]).pvalue == 0.0
+    with pytest.raises(ValueError, match="y_proba has 4 distinct values"):
+        BinomialTest().test([1, 1, 0, 1], [1.0, 0.5, 0.3, 0.4])
+    certain = BinomialTest().test([0, 0, 1, 1], [0, 0, 1, 1])
+    assert certain.reason == "no information: every prediction is 0 or 1"
+    assert "no value stands out" in BinomialTest().test([0, 1], [0.5, 0.5]).reason
 
 
 @pytest.mark.parametrize("p", [0.5, 0.25, 0.125, 0.3, 0.9, 1e-3])
@@ -89,24 +104,6 @@ def test_level_by_enumeration(design):
     # and no less than the correction for several values costs
     m = sum(0 < p < 1 for p in design)
     assert level[attained < 1].max() > (0.2 if m == 1 else 0.1)
-
-
-def test_values_without_chance_are_not_counted():
-    y, p = [0, 0, 1, 1, 1, 1, 1], [0.0, 0.0, 1.0, 1.0, 0.5, 0.5, 0.5]
-    result = BinomialTest().test(y, p)
-    assert result.pvalue == pytest.approx(0.25)
-    assert [value.adjusted_pvalue for value in result.scales] == pytest.approx([1, 0.25, 1])
-    assert "1 value" in result.method
-    wrong = BinomialTest().test([1, 0, 0, 1], [0.0, 0.0, 0.5, 0.5])
-    assert (wrong.pvalue, wrong.statistic) == (0.0, np.inf)
-    assert [value.adjusted_pvalue for value in wrong.scales] == [0.0, 1.0]
-    # an impossible outcome needs no repeated predictions
-    assert BinomialTest().test([0, 1, 0, 1], [1.0, 0.5, 0.3, 0.4]).pvalue == 0.0
-    with pytest.raises(ValueError, match="y_proba has 4 distinct values"):
-        BinomialTest().test([1, 1, 0, 1], [1.0, 0.5, 0.3, 0.4])
-    certain = BinomialTest().test([0, 0, 1, 1], [0, 0, 1, 1])
-    assert certain.reason == "no information: every prediction is 0 or 1"
-    assert "no value stands out" in BinomialTest().test([0, 1], [0.5, 0.5]).reason
 
 
 def test_continuous_predictions_are_an_error():

@@ -94,19 +94,14 @@ def test_harmonic_mean_against_a_plain_loop():
     assert result.pvalue == pytest.approx(pvalue, rel=1e-12)
 
 
-def test_slope_of_predictions_with_little_variance():
-    # the variances sum to .06, far below 1
-    p = np.array([0.001, 0.004, 0.01, 0.02, 0.025])
-    y = np.array([0, 0, 1, 0, 0])
-    result = CombinedTest(components=["slope"], n_resamples=19, random_state=0).test(y, p)
-    assert result.scales[0].statistic == pytest.approx(statistics(y, p)[3])
-
-
 @pytest.mark.parametrize("p", [[0.0, 3 / 2**20], [1.0, 1 - 3 / 2**20], [0.0, 5 / 2**20, 5 / 2**20]])
-def test_slope_where_only_one_prediction_is_uncertain(p):
+def test_slope_where_predictions_are_nearly_certain(p):
     y = (np.array(p) < 0.5) == (np.arange(len(p)) == 1)
     test = CombinedTest(components=["slope"], n_resamples=19, random_state=0)
     assert test.test(y.astype(int), p).scales[0].statistic == 0.0
+    # the variances sum to .06, far below 1
+    y, p = np.array([0, 0, 1, 0, 0]), np.array([0.001, 0.004, 0.01, 0.02, 0.025])
+    assert test.test(y, p).scales[0].statistic == pytest.approx(statistics(y, p)[3])
 
 
 def test_shares():

@@ -322,6 +322,13 @@ def test_reference_and_table():
     plain = compare_pairs(y, predictions, metric=ece, correction=None, n_resamples=99)
     assert all(pair.adjusted_pvalue == pair.pvalue for pair in plain.pairs)
     assert "p-value" in str(plain)
+    y, predictions = models(800)
+    metric = cutoff_calibration_error
+    result = compare_models(y, predictions, metric=metric, n_resamples=99)
+    for row in result.models:
+        null = expected_under_calibration(None, predictions[row.name], metric=metric)
+        assert row.expected == pytest.approx(null.expected, rel=0.2)
+    assert "n = 800" in str(result)
 
 
 def test_a_metric_declares_whether_greater_values_are_better():
@@ -357,16 +364,6 @@ def test_metrics_of_the_package_and_of_scikit_learn_have_a_direction(metric):
     assert compare_pairs(y, given, metric=metric, n_resamples=59, greater_is_better=turned).best_set == (
         "noise",
     )
-
-
-def test_expected_values_are_those_of_the_function():
-    y, predictions = models(800)
-    metric = cutoff_calibration_error
-    result = compare_models(y, predictions, metric=metric, n_resamples=99)
-    for row in result.models:
-        null = expected_under_calibration(None, predictions[row.name], metric=metric)
-        assert row.expected == pytest.approx(null.expected, rel=0.2)
-    assert "n = 800" in str(result)
 
 
 @pytest.mark.thorough

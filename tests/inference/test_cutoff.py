@@ -36,9 +36,6 @@ def test_auto_decides_by_effective_size():
     rare = np.linspace(1e-6, 1e-5, 9000)
     assert CutoffTest(n_resamples=49).test(np.zeros(9000, int), rare).method == "49 simulations"
     assert CutoffTest(n_resamples=9).test([0, 0], [1e-200, 1e-180]).pvalue == 1
-
-
-def test_the_asymptotic_distribution_agrees_with_simulation_where_it_is_chosen():
     y, p = _properties.sample(14_000, seed=3)
     limit = CutoffTest().test(y, p)
     drawn = CutoffTest(method="monte_carlo", n_resamples=400, random_state=0).test(y, p)

@@ -76,14 +76,6 @@ def test_all_swaps_by_enumeration(few, w):
         assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w))
 
 
-def test_weights_by_class(few):
-    y, a, b = few
-    found = dominant(y, a, b, thresholds=TAU, sample_weight=np.where(y, 1, 5))
-    assert found.weights == "case-control"
-    text = f"by class (case-control), effective number of samples {found.n_effective:,.0f}"
-    assert text in str(found)
-
-
 def test_difference_of_risks(few):
     y, a, b = few
     w = np.array([1, 0, 2, 3, 1, 1, 4, 1, 2])
@@ -102,13 +94,11 @@ def test_difference_of_risks(few):
     assert other.pvalue_b_dominates == pytest.approx(found.pvalue_a_dominates, abs=0.05)
     assert (found.lower <= found.difference).all()
     assert (found.difference <= found.upper).all()
-
-
-def test_identical_models_are_equal():
-    p = np.linspace(0.1, 0.9, 20)
-    found = dominant(np.arange(20) % 2, p, p, random_state=0)
-    assert found.pvalue == found.pvalue_a_dominates == found.pvalue_b_dominates == 1.0
-    assert (found.lower == found.upper).all()
+    y, a, b = few
+    found = dominant(y, a, b, thresholds=TAU, sample_weight=np.where(y, 1, 5))
+    assert found.weights == "case-control"
+    text = f"by class (case-control), effective number of samples {found.n_effective:,.0f}"
+    assert text in str(found)
 
 
 def simulate(rng, n):
@@ -117,7 +107,7 @@ def simulate(rng, n):
     return (rng.random(n) < p).astype(int), p
 
 
-def test_a_better_model_dominates():
+def test_better_and_identical_models():
     rng = np.random.default_rng(0)
     y, p = simulate(rng, 2000)
     found = dominant(y, p, noisy(rng, p), random_state=0)
@@ -129,6 +119,10 @@ def test_a_better_model_dominates():
     low, high = np.where(p < 0.5, p / 4, p), np.where(p < 0.5, p, 1 - (1 - p) / 4)
     found = dominant(y, low, high, random_state=0)
     assert max(found.pvalue_a_dominates, found.pvalue_b_dominates) <= 0.01
+    p = np.linspace(0.1, 0.9, 20)
+    found = dominant(np.arange(20) % 2, p, p, random_state=0)
+    assert found.pvalue == found.pvalue_a_dominates == found.pvalue_b_dominates == 1.0
+    assert (found.lower == found.upper).all()
 
 
 def test_reductions_of_several_classes():

@@ -214,7 +214,6 @@ def test_bootstrap_of_sampling_weights():
 
 EVERY_METRIC = [
     smooth_ece,
-    partial(smooth_ece, bandwidth=0.1),
     logit_smoothed_ece,
     partial(logit_smoothed_ece, noise="uniform"),
     cutoff_calibration_error,
@@ -223,7 +222,6 @@ EVERY_METRIC = [
     partial(expected_calibration_error, strategy="quantile", norm="max"),
     partial(expected_calibration_error, norm="l2", debias=True),
     decision_risk_gap,
-    partial(decision_risk_gap, threshold=0.1),
 ]
 
 
@@ -652,13 +650,10 @@ def test_automatic_bandwidth_with_tied_predictions_of_unequal_weights(noise):
     assert found.estimate == pytest.approx(metric(y, p, sample_weight=w), abs=1e-9)
 
 
-def test_weights_by_class_need_every_class():
+def test_weights_by_class_and_the_default_metric():
     y, p = np.arange(40) % 2, np.full((40, 3), 1 / 3)
     with pytest.raises(ValueError, match="no sample of the class of column 2"):
         confidence_interval(y, p, sample_weight=1.0 + y, labels=[0, 1, 2])
-
-
-def test_the_default_metric_is_smooth_ece():
     y, p = sample(20)
     given = {"n_resamples": 20}
     assert confidence_interval(y, p, **given) == confidence_interval(y, p, metric="smooth_ece", **given)

@@ -122,9 +122,6 @@ def test_adjusted_pvalues_and_ties():
     worst = inference.SpiegelhalterTest(n_resamples=19, reduction="classwise").test(y, p)
     assert [part.pvalue for part in worst.scales] == [0.05] * 3
     assert worst.reason.startswith("decided by class 2")
-
-
-def test_text_of_many_classes_has_the_worst_and_all_reductions():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(6), size=100)
     text = str(inference.CutoffTest(n_resamples=19).test(labels_of(rng, p), p))

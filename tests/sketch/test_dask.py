@@ -136,13 +136,12 @@ def test_errors_name_the_partition(rows):
     pandas = pytest.importorskip("pandas")
     dd = pytest.importorskip("dask.dataframe")
     y, p, _ = rows
-    table = dd.from_pandas(
-        pandas.DataFrame({"y": y, "p": np.where(np.arange(1000) == 777, 7.0, p)}), npartitions=10
-    )
+    frame = pandas.DataFrame({"y": y, "q": p, "p": np.where(np.arange(1000) == 777, 7.0, p)})
+    table = dd.from_pandas(frame, npartitions=10)
     short = dd.from_pandas(pandas.DataFrame({"y": y[:990]}), npartitions=10)
     for columns, message in (
         ((table["y"], table["p"]), r"partition 7: y_proba contains 7\.0 at index 77"),
-        ((short["y"], table["p"]), r"partition \d: y_true has 99 samples but y_proba has 100"),
+        ((short["y"], table["q"]), r"partition \d: y_true has 99 samples but y_proba has 100"),
     ):
         with pytest.raises(ValueError, match=message):
             sketch_dask(*columns)
