@@ -48,13 +48,23 @@ def test_tables_are_read_exactly(container, data, tmp_path):
     np.testing.assert_array_equal(sample.y, y)
 
 
-def test_tensors_elsewhere_are_refused():
+def test_tensors_elsewhere_and_of_bfloat16():
     for device, found in (("cuda", "cuda"), ("meta", "meta")):
         message = rf"y_proba is a tensor on the device .*{found}.*y_proba\.cpu\(\)"
         with pytest.raises(TypeError, match=message):
             v.check_probabilities(StandInTensor([0.5], device=device))
     with pytest.raises(TypeError, match=r"y_proba is on a device that is not the CPU .*type 2"):
         v.check_probabilities(Exchangeable([0.5], device=2))
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 1000)
+    # eight significant bits, to the nearest
+    scale = 2.0 ** (np.floor(np.log2(P)) - 7)
+    rounded = np.rint(P / scale) * scale
+    assert 1e-3 < np.abs(rounded.sum(axis=1) - 1).max() <= 2**-8
+    y = rounded.argmax(axis=1)
+    for given in (rounded, StandInTensor(rounded, "torch.bfloat16")):
+        assert metrics.smooth_ece(y, given) == pytest.approx(metrics.smooth_ece(y, P), abs=0.004)
+    with pytest.raises(ValueError, match=r"row 0 sums to 1\.0041, not 1"):
+        v.check_class_sample([0, 1, 2], [[0.6, 0.2, 0.2041], *np.eye(3)[:2]])
 
 
 def test_tensors_of_torch_that_numpy_cannot_hold():
@@ -70,19 +80,6 @@ def test_tensors_of_torch_that_numpy_cannot_hold():
     assert parameter.requires_grad
     p = torch.rand(100, dtype=torch.float64, requires_grad=True)
     assert np.shares_memory(v.check_probabilities(p), p.detach().numpy())
-
-
-def test_rows_of_bfloat16_sum_to_one_up_to_its_rounding():
-    P = np.random.default_rng(0).dirichlet(np.ones(3), 1000)
-    # eight significant bits, to the nearest
-    scale = 2.0 ** (np.floor(np.log2(P)) - 7)
-    rounded = np.rint(P / scale) * scale
-    assert 1e-3 < np.abs(rounded.sum(axis=1) - 1).max() <= 2**-8
-    y = rounded.argmax(axis=1)
-    for given in (rounded, StandInTensor(rounded, "torch.bfloat16")):
-        assert metrics.smooth_ece(y, given) == pytest.approx(metrics.smooth_ece(y, P), abs=0.004)
-    with pytest.raises(ValueError, match=r"row 0 sums to 1\.0041, not 1"):
-        v.check_class_sample([0, 1, 2], [[0.6, 0.2, 0.2041], *np.eye(3)[:2]])
 
 
 def test_masked_arrays():

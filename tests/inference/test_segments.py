@@ -196,7 +196,7 @@ def test_frequencies_are_repeated_samples():
         assert one.lower == pytest.approx(other.lower, abs=0.01)
 
 
-def test_sampling_weights():
+def test_sampling_weights_and_clusters():
     """Only the weighted population is calibrated: the level holds, and it is not that of the samples."""
     X, _, p = data(4000, off=0.0)
     rejected = []
@@ -216,9 +216,6 @@ def test_sampling_weights():
     if row.segment != "all samples":
         inside = X["region"] == row.segment[-5:].strip("= ")
     assert row.difference == pytest.approx(np.average((y - p)[inside], weights=w[inside]))
-
-
-def test_clusters_widen_the_null_distribution():
     X, _, p = data(4000, off=0.0)
     rng = np.random.default_rng(2)
     code = np.arange(4000) // 100

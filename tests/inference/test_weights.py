@@ -195,7 +195,7 @@ def test_equal_weights_scale_and_order(name, test):
     assert "case-control" in str(found)
 
 
-def test_contradicted_samples_are_counted_and_left_out():
+def test_contradicted_samples_and_rounded_weights_by_class():
     y, p, w = drawn(40, 6)
     y, p = np.append(y, [1, 0]), np.append(p, [0.0, 0.0])
     w = np.append(w, [5.0, 2.0])
@@ -204,6 +204,11 @@ def test_contradicted_samples_are_counted_and_left_out():
     assert found.contradicted.tolist() == [40]
     rest = w[np.arange(42) != 40]
     assert found.others.n_effective == pytest.approx(rest.sum() ** 2 / (rest @ rest))
+    y, p, _ = drawn(200, 5)
+    w = np.where(y == 1, 1.0, 10.0)
+    exact, rounded = (CoxTest().test(y, p, sample_weight=each) for each in (w, w.astype(np.float32) / 3.0))
+    assert exact.weights == rounded.weights == "case-control"
+    assert exact.pvalue == pytest.approx(rounded.pvalue)
 
 
 def test_frequencies_too_large_to_be_repeated_are_refused_at_once():
@@ -241,14 +246,6 @@ def strata(rng, n, ratio):
     p, often = expit(rng.normal(-1.0, 1.5, n)), rng.random(n) < ratio / (1 + ratio)
     q = p + 0.8 * p * (1 - p) * np.where(often, -1.0, 1.0)
     return (rng.random(n) < q).astype(int), p, np.where(often, 1.0, ratio)
-
-
-def test_weights_by_class_are_recognised_up_to_rounding():
-    y, p, _ = drawn(200, 5)
-    w = np.where(y == 1, 1.0, 10.0)
-    exact, rounded = (CoxTest().test(y, p, sample_weight=each) for each in (w, w.astype(np.float32) / 3.0))
-    assert exact.weights == rounded.weights == "case-control"
-    assert exact.pvalue == pytest.approx(rounded.pvalue)
 
 
 def nearly_by_class(rng, n, slope, spread=0.3):

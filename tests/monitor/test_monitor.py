@@ -149,7 +149,7 @@ def test_alerts_after_automatic_restarts_begin_with_new_evidence():
     assert len(alerts) == monitor.history()["alert"].sum() > 2
 
 
-def test_history_and_times():
+def test_history_and_times(monkeypatch):
     rng = np.random.default_rng(7)
     days = np.arange("2024-03-01", "2024-03-15", dtype="datetime64[D]")
     metrics = ["cutoff_calibration_error", log_loss]
@@ -178,6 +178,10 @@ def test_history_and_times():
     assert table["log_loss"][last] == pytest.approx(log_loss(y, p), rel=1e-4)
     assert table["event_rate"][last] == y.mean()
     assert table["mean_prediction"][last] == sketch.mean_prediction
+    monkeypatch.setattr("sklearn_calib.monitor._monitor._KEPT", 5)
+    rng = np.random.default_rng(13)
+    monitor, _ = watched([batch(rng, 40) for _ in range(12)], **ALL)
+    assert monitor.history()["n_samples"].tolist() == [320, 360, 400, 440, 480]
 
 
 def test_numbers_as_times_and_late_rows():
@@ -292,13 +296,6 @@ def test_bad_batches_leave_it_as_it_was(args, weight, time, message):
 def test_bad_parameters(params, kind, message):
     with pytest.raises(kind, match=message):
         CalibrationMonitor(**params)
-
-
-def test_the_history_is_bounded(monkeypatch):
-    monkeypatch.setattr("sklearn_calib.monitor._monitor._KEPT", 5)
-    rng = np.random.default_rng(13)
-    monitor, _ = watched([batch(rng, 40) for _ in range(12)], **ALL)
-    assert monitor.history()["n_samples"].tolist() == [320, 360, 400, 440, 480]
 
 
 def test_texts():

@@ -256,16 +256,6 @@ def test_score_of_equal_outcomes_is_that_of_the_exact_limit(weights):
     assert found.upper > found.estimate == pytest.approx(np.average(p**2, weights=share))
 
 
-def test_the_outcome_of_all():
-    def result(*outcomes):
-        lines = (RequirementResult("slope", "slope", each, 1, 0, 2, 9, 20) for each in outcomes)
-        return RequirementsResult(tuple(lines), 0.05, 9).outcome
-
-    assert result("pass", "pass") == "pass"
-    assert result("pass", "undecided") == "undecided"
-    assert result("undecided", "fail", "pass") == "fail"
-
-
 def test_weights_are_repetitions(sample):
     y, p = sample
     w = np.arange(1500) % 3
@@ -317,6 +307,14 @@ def test_text_markdown_and_junit(sample):
             found = [bool(case.findall(kind)) for case in cases]
             assert found == [said.get(each) == kind for each in outcomes]
             assert suite.get(total) == str(sum(found))
+
+    def result(*outcomes):
+        lines = (RequirementResult("slope", "slope", each, 1, 0, 2, 9, 20) for each in outcomes)
+        return RequirementsResult(tuple(lines), 0.05, 9).outcome
+
+    assert result("pass", "pass") == "pass"
+    assert result("pass", "undecided") == "undecided"
+    assert result("undecided", "fail", "pass") == "fail"
 
 
 @pytest.mark.parametrize(
