@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from sklearn_calib._core import _blocks
 from sklearn_calib.inference import SequentialTest
-from sklearn_calib.inference._betting import _bets, _sequential
+from sklearn_calib.inference._betting import _sequential
 from sklearn_calib.metrics import cutoff_calibration_error
 from tests._samples import simulated
 from tests.inference._bets import reference, wealth_of_batches
@@ -29,7 +29,7 @@ def draw(n, seed, p_of_truth=None):
     [(32, 8192, 80, None), (32, 11, 80, np.square), (7, 8192, 40, lambda p: 1 - p), (7, 11, 40, "tied")],
 )
 def test_equals_the_definition(monkeypatch, block, chunk, n, truth):
-    monkeypatch.setattr(_bets, "BLOCK", block)
+    monkeypatch.setattr("sklearn_calib.inference._betting._bets.BLOCK", block)
     monkeypatch.setattr(_blocks, "BLOCK_ROWS", chunk)
     y, p = draw(n, n + chunk, truth if callable(truth) else None)
     if truth == "tied":
