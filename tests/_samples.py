@@ -11,8 +11,9 @@ def simulated(n, *law, seed=0, truth=1.0, digits=None):
     return (rng.random(n) < (truth(p) if callable(truth) else p**truth)).astype(int), p
 
 
-def simulated_classes(n, alpha, seed=0):
-    """Return labels and their probabilities, which are drawn from a Dirichlet distribution."""
+def simulated_classes(n, alpha, seed=0, power=1.0):
+    """Return labels of probability ~ p**power, and predictions p of a Dirichlet distribution."""
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(alpha, n)
-    return (p.cumsum(axis=1)[:, :-1] < rng.random((n, 1))).sum(axis=1), p
+    truth = p**power / (p**power).sum(axis=1, keepdims=True)
+    return (truth.cumsum(axis=1)[:, :-1] < rng.random((n, 1))).sum(axis=1), p

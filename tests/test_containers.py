@@ -48,13 +48,23 @@ def test_tables_are_read_exactly(container, data, tmp_path):
     np.testing.assert_array_equal(sample.y, y)
 
 
-def test_tensors_elsewhere_are_refused():
+def test_tensors_elsewhere_and_of_bfloat16():
     for device, found in (("cuda", "cuda"), ("meta", "meta")):
         message = rf"y_proba is a tensor on the device .*{found}.*y_proba\.cpu\(\)"
         with pytest.raises(TypeError, match=message):
             v.check_probabilities(StandInTensor([0.5], device=device))
     with pytest.raises(TypeError, match=r"y_proba is on a device that is not the CPU .*type 2"):
         v.check_probabilities(Exchangeable([0.5], device=2))
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 1000)
+    # eight significant bits, to the nearest
+    scale = 2.0 ** (np.floor(np.log2(P)) - 7)
+    rounded = np.rint(P / scale) * scale
+    assert 1e-3 < np.abs(rounded.sum(axis=1) - 1).max() <= 2**-8
+    y = rounded.argmax(axis=1)
+    for given in (rounded, StandInTensor(rounded, "torch.bfloat16")):
+        assert metrics.smooth_ece(y, given) == pytest.approx(metrics.smooth_ece(y, P), abs=0.004)
+    with pytest.raises(ValueError, match=r"row 0 sums to 1\.0041, not 1"):
+        v.check_class_sample([0, 1, 2], [[0.6, 0.2, 0.2041], *np.eye(3)[:2]])
 
 
 def test_tensors_of_torch_that_numpy_cannot_hold():
@@ -68,23 +78,6 @@ def test_tensors_of_torch_that_numpy_cannot_hold():
     parameter = torch.nn.Parameter(torch.tensor([0.25, 0.5]))
     assert v.check_probabilities(parameter).tolist() == [0.25, 0.5]
     assert parameter.requires_grad
-
-
-def test_rows_of_bfloat16_sum_to_one_up_to_its_rounding():
-    P = np.random.default_rng(0).dirichlet(np.ones(3), 1000)
-    # eight significant bits, to the nearest
-    scale = 2.0 ** (np.floor(np.log2(P)) - 7)
-    rounded = np.rint(P / scale) * scale
-    assert 1e-3 < np.abs(rounded.sum(axis=1) - 1).max() <= 2**-8
-    y = rounded.argmax(axis=1)
-    for given in (rounded, StandInTensor(rounded, "torch.bfloat16")):
-        assert metrics.smooth_ece(y, given) == pytest.approx(metrics.smooth_ece(y, P), abs=0.004)
-    with pytest.raises(ValueError, match=r"row 0 sums to 1\.0041, not 1"):
-        v.check_class_sample([0, 1, 2], [[0.6, 0.2, 0.2041], *np.eye(3)[:2]])
-
-
-def test_tensors_are_read_in_place():
-    torch = pytest.importorskip("torch")
     p = torch.rand(100, dtype=torch.float64, requires_grad=True)
     assert np.shares_memory(v.check_probabilities(p), p.detach().numpy())
 
@@ -96,26 +89,29 @@ def test_masked_arrays():
         v.check_probabilities(np.ma.masked_array([0.25, 0.5], [False, True]))
     with pytest.raises(ValueError, match=r"y_true is masked at index 0"):
         v.check_labels(np.ma.masked_array([0, 1], [True, False]))
+    ragged = np.empty(2, dtype=object)
+    ragged[:] = [np.zeros(2), None]
+    for values, expected in (
+        (np.array([0.5, np.nan]), [False, True]),
+        (np.array(["2020", "NaT"], dtype="M8[D]"), [False, True]),
+        (np.array([1, 2]), [False, False]),
+        (np.array(["a", None, float("nan")], dtype=object), [False, True, True]),
+        (ragged, [False, True]),
+    ):
+        assert missing_values(values).tolist() == expected
 
 
 def test_what_is_no_array():
     for bad in ({0.1, 0.2}, (p for p in (0.1, 0.2)), {"a": 0.1}, object(), None):
         with pytest.raises(TypeError, match=r"y_proba must be an array.*got "):
             v.check_probabilities(bad)
-    message = r"y_proba cannot be read as an array: .*inhomogeneous.*equal length"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(
+        ValueError, match=r"y_proba cannot be read as an array: .*inhomogeneous.*equal length"
+    ):
         v.check_probabilities([[0.1, 0.9], [0.5]])
     pl = pytest.importorskip("polars")
     with pytest.raises(TypeError, match=r"y_proba must be an array.*got LazyFrame. Collect"):
         v.check_probabilities(pl.LazyFrame({"p": [0.1]}))
-
-
-def test_only_to_numpy():
-    class Column:
-        def to_numpy(self):
-            return np.array([0.25, 0.5])
-
-    assert v.check_probabilities(Column()).tolist() == [0.25, 0.5]
 
 
 def test_missing_values_of_any_library():
@@ -155,19 +151,6 @@ def test_missing_values_of_any_library():
         v.check_labels(pa.array([True, None]))
 
 
-def test_missing_values():
-    ragged = np.empty(2, dtype=object)
-    ragged[:] = [np.zeros(2), None]
-    for values, expected in (
-        (np.array([0.5, np.nan]), [False, True]),
-        (np.array(["2020", "NaT"], dtype="M8[D]"), [False, True]),
-        (np.array([1, 2]), [False, False]),
-        (np.array(["a", None, float("nan")], dtype=object), [False, True, True]),
-        (ragged, [False, True]),
-    ):
-        assert missing_values(values).tolist() == expected
-
-
 @pytest.mark.parametrize("kind", ["category", "string", "polars", "categorical", "enum", "dictionary"])
 def test_text_labels(kind):
     text = ["no", "yes", "yes"]
@@ -187,15 +170,7 @@ def test_text_labels(kind):
     assert codes.tolist() == [0, 1, 1]
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64, np.float16, np.float32, np.float64, bool])
-def test_labels_of_any_width(dtype):
-    for labels in ([0, 1, 1], [0, 0], [1, 1]):
-        found = v.check_labels(np.array(labels, dtype=dtype))
-        assert found.dtype == np.int64
-        assert found.tolist() == labels
-
-
-def test_mapped_files_are_read_in_place(tmp_path):
+def test_mapped_files_are_read_in_place(tmp_path, data):
     n = 1 << 18
     rng = np.random.default_rng(0)
     p, y, w = rng.random(n), rng.integers(0, 2, n), rng.random(n)
@@ -218,9 +193,6 @@ def test_mapped_files_are_read_in_place(tmp_path):
         assert np.shares_memory(found, values)
     assert np.shares_memory(weighted.w, mapped[2])
     np.testing.assert_array_equal(converted, p.astype(np.float32).astype(np.float64))
-
-
-def test_raw_mapped_files(tmp_path, data):
     y, p, _ = data
     raw = tmp_path / "p.bin"
     raw.write_bytes(p.tobytes())
@@ -252,13 +224,9 @@ class _Counted:
 )
 def test_one_copy_of_foreign_arrays(call):
     y, p = simulated(100)
-    outcomes, predictions = _Counted(y), _Counted(p)
-    assert str(call(outcomes, predictions)) == str(call(y, p))
-    assert (outcomes.copies, predictions.copies) == (1, 1)
-
-
-def test_one_copy_of_a_foreign_matrix():
     P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
-    outcomes, predictions = _Counted(P.argmax(axis=1)), _Counted(P)
-    assert metrics.smooth_ece(outcomes, predictions) == metrics.smooth_ece(P.argmax(axis=1), P)
-    assert (outcomes.copies, predictions.copies) == (1, 1)
+    matrix = P.argmax(axis=1), P
+    for given in ((y, p), matrix) if call is metrics.smooth_ece else ((y, p),):
+        outcomes, predictions = map(_Counted, given)
+        assert str(call(outcomes, predictions)) == str(call(*given))
+        assert (outcomes.copies, predictions.copies) == (1, 1)

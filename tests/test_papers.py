@@ -3,6 +3,7 @@
 import re
 from math import comb
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -27,13 +28,6 @@ def study():
     return Study("a paper", effort="smoke")
 
 
-class Canvas:
-    """Axes that draw nothing."""
-
-    def __getattr__(self, name):
-        return lambda *args, **options: None
-
-
 def verdicts(study):
     return {row.experiment: row.verdict for row in study.rows}
 
@@ -52,9 +46,6 @@ def test_a_number_that_leaves_its_tolerance_fails(study, shift):
     study.number("in words", "below 1", 0.5 + shift, 5e-4, right=0.5)
     expected = ["FAILS"] * 4 if shift else ["agrees", "differs", "holds", "holds"]
     assert [row.verdict for row in study.rows] == expected
-
-
-def test_a_number_needs_something_to_compare_with(study):
     with pytest.raises(ValueError, match="nothing to compare"):
         study.number("nothing", None, 0.5, 1.0)
 
@@ -76,6 +67,9 @@ def test_the_command_fails_with_a_row(monkeypatch, tmp_path, capsys):
     assert command.main(["--smoke", "--output", str(tmp_path)]) == 0
     assert [row.verdict for row in read_rows(tmp_path / "papers.csv")] == ["holds"]
     assert "| claim | proved | measured | true | holds |" in (tmp_path / "papers.md").read_text()
+    with pytest.raises(SystemExit):
+        command.main(["--data", "/no/such/folder"])
+    assert "there is no such folder" in capsys.readouterr().err
 
 
 def test_only_one_paper_keeps_the_rows_of_the_others(monkeypatch, tmp_path):
@@ -83,20 +77,10 @@ def test_only_one_paper_keeps_the_rows_of_the_others(monkeypatch, tmp_path):
         return type(name, (), {"PAPER": name, "run": staticmethod(lambda study: study.skip("x", "y", "z"))})
 
     monkeypatch.setattr(command, "PAPERS", {"cutoff": paper("one"), "tcal": paper("two")})
-    write_rows(
-        tmp_path / "papers.csv", [Row("two", "kept", "-", "-", "-", "holds"), Row("one", "old", *"----")]
-    )
+    path, old = tmp_path / "papers.csv", [Row("two", "kept", *"---", "holds"), Row("one", "old", *"----")]
+    write_rows(path, old)
     command.main(["--smoke", "--only", "cutoff", "--output", str(tmp_path)])
-    assert [(row.paper, row.experiment) for row in read_rows(tmp_path / "papers.csv")] == [
-        ("one", "x"),
-        ("two", "kept"),
-    ]
-
-
-def test_a_folder_that_is_not_there(capsys):
-    with pytest.raises(SystemExit):
-        command.main(["--data", "/no/such/folder"])
-    assert "there is no such folder" in capsys.readouterr().err
+    assert [(row.paper, row.experiment) for row in read_rows(path)] == [("one", "x"), ("two", "kept")]
 
 
 def test_table():
@@ -107,16 +91,20 @@ def test_table():
 
 def test_a_population_is_a_sample_with_every_outcome():
     distribution = population([0.2, 0.7], [0.5, 0.25], [1, 3])
-    rows = sorted(
-        zip(distribution["y_proba"], distribution["y_true"], distribution["sample_weight"], strict=True)
-    )
-    assert rows == [(0.2, 0, 0.5), (0.2, 1, 0.5), (0.7, 0, 2.25), (0.7, 1, 0.75)]
+    columns = (distribution[name] for name in ("y_proba", "y_true", "sample_weight"))
+    assert sorted(zip(*columns, strict=True)) == [
+        (0.2, 0, 0.5),
+        (0.2, 1, 0.5),
+        (0.7, 0, 2.25),
+        (0.7, 1, 0.75),
+    ]
     assert population([0.5], [1.0])["y_true"].tolist() == [1]
     # |.3| / 4 + |.45| * 3 / 4
     assert expected_calibration_error(**distribution) == pytest.approx(0.4125)
 
 
-CANVAS = Canvas()
+#: Axes that draw nothing.
+CANVAS = mock.Mock()
 #: Claims of the papers that are examined in a short time, and the verdicts.
 VERDICTS = {
     "lemmas of smooth ECE": (smooth_ece.lemmas, ["holds"] * 4 + ["agrees", "differs"]),
@@ -142,7 +130,7 @@ def test_verdicts(study, claims):
     assert list(verdicts(study).values()) == expected
 
 
-def test_jumps_of_ece_by_hand():
+def test_jumps_of_ece_and_bound_of_continuity():
     masses = np.array([0.5, 0.25, 0.25])
     # at the example of Theorem 3.2 both points of the shared forecast lie above it: no jump
     jump = logit_smoothed._largest_jump(masses, np.array([0.8, 0.2, 0.2]), np.array([0.3, 0.4, 0.7]))
@@ -150,18 +138,6 @@ def test_jumps_of_ece_by_hand():
     # one below and one above: |-.1| and |.5| no longer cancel, (.1 + .5 - .4) / 4
     jump = logit_smoothed._largest_jump(masses, np.array([0.8, 0.2, 0.2]), np.array([0.3, 0.1, 0.7]))
     assert jump == pytest.approx(0.05, abs=1e-3)
-
-
-def test_networks_of_other_figures_are_stand_ins(study, tmp_path):
-    p = np.full(100, 0.75)
-    np.savez(tmp_path / "vgg16_cifar10.npz", conf=p, correct=np.arange(100) < 60)
-    study.data = tmp_path
-    logit_smoothed.networks(study)
-    assert [row.verdict for row in study.rows] == ["skipped", "stand-in"]
-    assert study.rows[1].ours.startswith("binned 0.1500")
-
-
-def test_the_bound_of_continuity_is_a_total_variation():
     s, move = 0.3, 0.2
     t = np.linspace(-5, 5, 100_001)
     density = np.exp(-((t[:, np.newaxis] - [0, move]) ** 2) / (2 * s * s)) / np.sqrt(2 * np.pi * s * s)
@@ -173,7 +149,7 @@ def test_the_bound_of_continuity_is_a_total_variation():
 def test_cutoff_examples(study):
     for run in (cutoff.relations, cutoff.distance_and_decisions, cutoff.tight_examples, cutoff.sign_testing):
         run(study)
-    cutoff.figure_4(study, Canvas())
+    cutoff.figure_4(study, CANVAS)
     assert set(verdicts(study).values()) == {"holds", "agrees"}
 
 
@@ -188,21 +164,16 @@ def test_distances_of_few_predictions_by_hand():
     assert cutoff.bounded_variation_error(f, g, 0) == pytest.approx(0.0)
 
 
-def test_bumps_of_equation_9():
+def test_bumps_and_moments_of_example_3_3():
+    calibrated, bumps = (tcal.moments(g, tcal.SAMPLES, tcal.BINS) for g in (lambda p: p, tcal.outward))
+    found = [calibrated["biased"], bumps["biased"], calibrated["debiased"], bumps["debiased"]]
+    assert found == pytest.approx([0.064979, 0.063192, 0, 0.000992], abs=5e-7)
+    assert calibrated["null_std"] == pytest.approx(0.00110873, abs=5e-9)
     m, peak = tcal.BINS, tcal.SCALE * tcal.BINS**-tcal.SMOOTHNESS * np.exp(-4)
     centres = np.array([0.25 + 0.5 / m, 0.5 - 0.5 / m, 0.5 + 0.5 / m, 0.75 - 0.5 / m])
     np.testing.assert_allclose(tcal.outward(centres) - centres, peak * np.array([-1, -1, 1, 1]), rtol=1e-9)
     edges = np.array([0.1, 0.25 + 1 / m, 0.5, 0.75 - 1 / m, 0.9])
     np.testing.assert_allclose(tcal.outward(edges), edges, atol=1e-12)
-
-
-def test_moments_of_example_3_3():
-    calibrated, bumps = (tcal.moments(g, tcal.SAMPLES, tcal.BINS) for g in (lambda p: p, tcal.outward))
-    assert calibrated["biased"] == pytest.approx(0.064979, abs=5e-7)
-    assert bumps["biased"] == pytest.approx(0.063192, abs=5e-7)
-    assert calibrated["debiased"] == pytest.approx(0, abs=1e-15)
-    assert bumps["debiased"] == pytest.approx(0.000992, abs=5e-7)
-    assert calibrated["null_std"] == pytest.approx(0.00110873, abs=5e-9)
 
 
 def test_moments_of_tcal_by_enumeration():
@@ -249,14 +220,11 @@ def test_networks_are_judged(study):
         assert each.square == pytest.approx(max(total, 0) / each.y.size, abs=1e-12)
 
 
-def test_predictions_of_1_have_a_bin_of_their_own():
+def test_predictions_of_1():
     # gaps of the bins [.933, 1) and {1}: |.95 - 1| * 2 and |1 - .5| * 2
     y, p = np.array([1, 1, 1, 0]), np.array([0.95, 0.95, 1.0, 1.0])
     assert tcal_networks._published_ece(y, p) == pytest.approx((0.1 + 1) / 4)
     assert expected_calibration_error(y, p) == pytest.approx(abs(3.9 - 3) / 4)
-
-
-def test_contradicted_predictions_of_1_do_not_decide():
     # isotonic regression predicts 1 above .9, where the event probability is .99
     rng = np.random.default_rng(0)
     p = np.round(rng.uniform(size=7000), 2)
@@ -267,12 +235,18 @@ def test_contradicted_predictions_of_1_do_not_decide():
     assert not tcal_networks.judge(y, p, 5000, 3, 999)["isotonic"].rejected
 
 
-def test_networks_without_files_are_skipped(study):
+def test_networks_without_files_and_of_other_figures(study, tmp_path):
     tcal_networks.run(study)
     assert [row.verdict for row in study.rows] == ["skipped"] * 19
     # the published values are shown all the same
     row = next(row for row in study.rows if row.experiment == "Table 5: cifar100_resnet56")
     assert row.reported == "histogram binning 0.09%, scaling-binning 0.03%"
+    p = np.full(100, 0.75)
+    np.savez(tmp_path / "vgg16_cifar10.npz", conf=p, correct=np.arange(100) < 60)
+    study.data = tmp_path
+    logit_smoothed.networks(study)
+    assert [row.verdict for row in study.rows[-2:]] == ["skipped", "stand-in"]
+    assert study.rows[-1].ours.startswith("binned 0.1500")
 
 
 def test_networks_are_compared_with_the_published_results(study, tmp_path, monkeypatch):
@@ -294,54 +268,34 @@ def test_networks_are_compared_with_the_published_results(study, tmp_path, monke
     monkeypatch.setattr(tcal_networks, "FIGURE_6", ("Figure 6", "absent", "Platt worse"))
     study.data = tmp_path
     tcal_networks.run(study)
-    assert verdicts(study) == {
-        "Table 1: right": "agrees",
-        "Table 4: right": "agrees",
-        "Table 1: cifar10_vgg19_bn": "FAILS",
-        "Table 4: cifar10_vgg19_bn": "FAILS",
-        "Table 1: absent": "skipped",
-        "Table 4: absent": "skipped",
-        "Figure 6": "skipped",
-        "as in Table 1: wideresnet-16-4-cifar-10": "stand-in",
-    }
+    expected = {"right": "agrees", "cifar10_vgg19_bn": "FAILS", "absent": "skipped"}
+    expected = {f"Table {k}: {name}": value for name, value in expected.items() for k in (1, 4)}
+    expected |= {"Figure 6": "skipped", "as in Table 1: wideresnet-16-4-cifar-10": "stand-in"}
+    assert verdicts(study) == expected
 
 
-def plain_scale(y, p, m):
-    """Return n T, its variance given p, n times both plug-in statistics, and the number of shared bins."""
-    totals, shared = np.zeros(4), 0
-    for index in np.unique(np.floor(m * p)):
-        inside = np.flatnonzero(np.floor(m * p) == index)
-        r, v = y[inside] - p[inside], p[inside] * (1 - p[inside])
-        k = inside.size
-        pairs = [(i, j) for i in range(k) for j in range(k) if i != j]
-        totals += (
-            sum(r[i] * r[j] for i, j in pairs) / k,
-            sum(2 * v[i] * v[j] for i, j in pairs) / k**2,
-            r.sum() ** 2 / k,
-            abs(r.sum()),
-        )
-        shared += k > 1
-    return totals, shared
+def plug_in(y, p, m):
+    """Return n times both plug-in statistics in m bins."""
+    parts = [(y - p)[np.floor(m * p) == index] for index in np.unique(np.floor(m * p))]
+    return {"biased": sum(r.sum() ** 2 / r.size for r in parts), "l1": sum(abs(r.sum()) for r in parts)}
 
 
 def test_plug_in_tests_by_hand():
     # two bins: residuals -.2, -.4 and .3
-    y, p = np.array([0, 0, 1]), np.array([0.2, 0.4, 0.7])
-    totals, _ = plain_scale(y, p, 2)
-    assert totals == pytest.approx([0.08, 2 * 0.16 * 0.24 / 2, 0.18 + 0.09, 0.9])
+    by_hand = plug_in(np.array([0, 0, 1]), np.array([0.2, 0.4, 0.7]), 2)
+    assert by_hand == pytest.approx({"biased": 0.18 + 0.09, "l1": 0.9})
     rng = np.random.default_rng(3)
-    p = rng.uniform(size=40)
+    p = np.sort(rng.uniform(size=40))
     y = (rng.uniform(size=40) < p**1.5).astype(int)
-    order = np.argsort(p)
-    for column, norm in ((2, "biased"), (3, "l1")):
+    for norm in ("biased", "l1"):
         draws = np.random.default_rng(5)
-        simulated = [plain_scale(draws.random(40) < p[order], p[order], 6)[0][column] for _ in range(99)]
-        expected = (1 + np.sum(simulated >= plain_scale(y, p, 6)[0][column] * (1 - 1e-9))) / 100
+        simulated = np.array([plug_in(draws.random(40) < p, p, 6)[norm] for _ in range(99)])
+        expected = (1 + np.sum(simulated >= plug_in(y, p, 6)[norm] * (1 - 1e-9))) / 100
         assert 0.01 < expected < 0.9
         assert plug_in_pvalue(y, p, 6, norm, 99, np.random.default_rng(5)) == expected
 
 
-def test_files_of_networks(tmp_path):
+def test_files(tmp_path):
     rng = np.random.default_rng(0)
     logits, label = rng.normal(size=(20, 3)), rng.integers(0, 3, 20)
     proba = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -355,9 +309,6 @@ def test_files_of_networks(tmp_path):
         outcome, forecast = read_network(path)
         np.testing.assert_array_equal(outcome, right)
         np.testing.assert_allclose(forecast, confidence, rtol=1e-12)
-
-
-def test_other_files(tmp_path):
     below = tmp_path / "below"
     below.mkdir()
     (below / "resnet34.csv").write_text("confidence,true_label,pred_label\n0.5,1,1\n0.25,2,0\n")

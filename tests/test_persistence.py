@@ -117,12 +117,13 @@ def test_no_public_estimator_or_result_is_left_out():
     made = [every.fitted_calibrator(name)[0] for name in every.CALIBRATOR_NAMES]
     made += [fitted_model(name) for name in every.META_MAKERS] + list(every.TEST_MAKERS.values())
     made += [result(name) for name in every.RESULT_MAKERS] + list(SCORERS.values())
-    made.append(BestCalibrated(calibration="mean_test_a", proper="mean_test_b"))
+    made.append(RULE)
     kinds = {type(part) for part in every.parts(made)}
     missing = (every.public_estimators() | every.public_dataclasses()) - kinds
     assert {kind.__name__ for kind in missing} == set(), "add what makes them to tests/_every.py"
 
 
+RULE = BestCalibrated(calibration="mean_test_neg_smooth_ece", proper="mean_test_neg_log_loss")
 SCORERS = {name: get_scorer(name) for name in get_scorer_names() if "calib" in name or "ece" in name} | {
     "multi": MultiScorer(["neg_smooth_ece", "neg_brier_score"]),
     "p-value": PValueScorer(TCal(n_resamples=19, random_state=0)),
@@ -137,25 +138,16 @@ def test_scorers(name, chosen):
         loaded = way(scorer)
         assert loaded(model, X, y) == scorer(model, X, y)
         assert repr(loaded) == repr(scorer)
-
-
-def test_refit_rules():
-    rule = BestCalibrated(calibration="mean_test_neg_smooth_ece", proper="mean_test_neg_log_loss")
-    for way in WAYS:
-        assert repr(way(rule)) == repr(rule)
+        assert repr(way(RULE)) == repr(RULE)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_sketches(way):
+def test_sketches_and_streams_go_on_after_loading(way):
     y, p = every.binary()
     sketch = CalibrationSketch().update(y[:50], p[:50])
     loaded = way(sketch)
     assert loaded == sketch
     assert loaded.update(y[50:], p[50:]) == sketch.update(y[50:], p[50:])
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_stream_goes_on_after_loading(way):
     y, p = every.binary()
     whole = SequentialTest().partial_fit(p[:40], y[:40], classes=[0, 1])
     half = way(whole)
@@ -214,16 +206,6 @@ def test_other_versions_warn_and_load(version, monkeypatch):
         warnings.simplefilter("error", SavedVersionWarning)
         with pytest.raises(SavedVersionWarning, match="PlattCalibrator was saved by"):
             pickle.loads(data)
-
-
-def test_skops_goes_through_the_same_gate(monkeypatch):
-    skops = pytest.importorskip("skops.io")
-    calibrator, _ = every.fitted_calibrator("platt")
-    with monkeypatch.context() as patch:
-        patch.setattr("sklearn_calib._persistence.__version__", "0.0.9")
-        data = skops.dumps(calibrator)
-    with pytest.warns(SavedVersionWarning, match=r"PlattCalibrator was saved by sklearn_calib 0\.0\.9"):
-        skops.loads(data, trusted=skops.get_untrusted_types(data=data))
 
 
 @pytest.mark.parametrize(

@@ -39,27 +39,20 @@ class TestCase:
     clusters: bool = True
 
 
+DRAWN = {"n_resamples": 39, "random_state": 0}
 TESTS = [
-    TestCase("tcal", TCal(n_resamples=39, random_state=0), draws=True),
+    TestCase("tcal", TCal(**DRAWN), draws=True),
     TestCase("tcal_bonferroni", TCal(n_resamples=399, combine="bonferroni", random_state=0), draws=True),
-    TestCase("tcal_fixed", TCal(smoothness=1.0, n_resamples=39, random_state=0), draws=True),
+    TestCase("tcal_fixed", TCal(smoothness=1.0, **DRAWN), draws=True),
     TestCase("tcal_asymptotic", TCal(method="asymptotic"), clusters=False),
     TestCase("tcal_asymptotic_fixed", TCal(smoothness=0.5, method="asymptotic"), clusters=False),
     TestCase("tcal_theory", TCal(method="theory"), clusters=False),
-    TestCase(
-        "tcal_tolerance", TCal(tolerance=0.05, n_resamples=39, random_state=0), draws=True, clusters=False
-    ),
-    TestCase("combined", CombinedTest(n_resamples=39, random_state=0), draws=True),
+    TestCase("tcal_tolerance", TCal(tolerance=0.05, **DRAWN), draws=True, clusters=False),
+    TestCase("combined", CombinedTest(**DRAWN), draws=True),
     TestCase("combined_asymptotic", CombinedTest(method="asymptotic"), clusters=False),
-    TestCase(
-        "splitting",
-        SampleSplittingTest(n_resamples=39, random_state=0),
-        flip=False,
-        draws=True,
-        clusters=False,
-    ),
-    TestCase("kernel", KernelTest(n_resamples=39, random_state=0), draws=True),
-    TestCase("kernel_adaptive", KernelTest(bandwidth="adaptive", n_resamples=39, random_state=0), draws=True),
+    TestCase("splitting", SampleSplittingTest(**DRAWN), flip=False, draws=True, clusters=False),
+    TestCase("kernel", KernelTest(**DRAWN), draws=True),
+    TestCase("kernel_adaptive", KernelTest(bandwidth="adaptive", **DRAWN), draws=True),
     TestCase("kernel_asymptotic", KernelTest(method="asymptotic"), clusters=False),
     # the samples of the generated tests are continuous
     TestCase("binomial", BinomialTest(max_values=10_000, n_resamples=39)),

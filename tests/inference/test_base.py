@@ -1,7 +1,6 @@
 """The result and the estimator side of tests of calibration."""
 
 import dataclasses
-import pickle
 
 import numpy as np
 import pytest
@@ -45,38 +44,42 @@ def test_result_is_frozen_and_readable():
         RESULT.pvalue = 0.0
     with pytest.raises(TypeError):
         iter(RESULT)
-    assert pickle.loads(pickle.dumps(RESULT)) == RESULT
-
-
-def test_rejects():
-    assert RESULT.rejects()
     assert RESULT.rejects(0.04)
     assert not RESULT.rejects(0.01)
     with pytest.raises(ValueError, match="alpha"):
         RESULT.rejects(0)
 
 
-def test_fit_stores_and_test_does_not():
+def test_fit_stores_what_was_tested_and_test_does_not():
     y, p = sample()
+    names = np.where(y == 1, "no", "yes")
     test = TCal(method="asymptotic")
-    result = test.test(y, p)
+    result = test.test(1 - y, p)
     assert vars(test).keys() == test.get_params().keys()
     for X in (p, p[:, None], np.column_stack((1 - p, p))):
-        fitted = clone(test).fit(X, y)
+        fitted = clone(test).fit(X, names)
         assert fitted.result_ == result
         assert fitted.n_features_in_ == (1 if X.ndim == 1 else X.shape[1])
-        np.testing.assert_array_equal(fitted.classes_, [0, 1])
-        assert fitted.transform(X) is X
-        assert clone(test).fit_transform(X, y) is X
-
-
-def test_transform_checks():
-    y, p = sample()
-    with pytest.raises(NotFittedError):
-        TCal().transform(p)
-    fitted = TCal(method="asymptotic").fit(p, y)
-    with pytest.raises(ValueError, match="X contains"):
-        fitted.transform(p + 1)
+        assert fitted.classes_.tolist() == ["no", "yes"]
+        assert fitted.transform(X) is clone(test).fit_transform(X, names) is X
+        np.testing.assert_array_equal(fitted.predict_proba(X), np.column_stack((1 - p, p)))
+        np.testing.assert_array_equal(fitted.predict(X), np.where(p > 0.5, "yes", "no"))
+    for call, error, message in (
+        (
+            lambda: fitted.predict_proba(np.full((60, 3), 1 / 3)),
+            ValueError,
+            r"\(60, 3\), but fit had 2 classes",
+        ),
+        (lambda: clone(test).fit(p, y).transform(p + 1), ValueError, "X contains"),
+        (lambda: TCal().predict(p), NotFittedError, "not fitted"),
+        (lambda: TCal().transform(p), NotFittedError, "not fitted"),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+    # samples of one class only
+    only = clone(test).fit(p, np.zeros(60, dtype=int))
+    assert only.classes_.tolist() == [0, 1]
+    np.testing.assert_array_equal(only.predict(p), p > 0.5)
 
 
 def test_score_keeps_the_meaning_of_labels():
@@ -96,49 +99,11 @@ def test_score_keeps_the_meaning_of_labels():
     assert TCal(method="asymptotic").score(p, y) == test.test(y, p).pvalue
 
 
-def test_end_of_a_pipeline():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 2))
-    y = (rng.random(400) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
-    test = TCal(method="asymptotic")
-    pipeline = make_pipeline(CrossFitScorer(LogisticRegression()), IsotonicCalibrator(), test)
-    pipeline.fit(X, y)
-    scores = pipeline[:-1].transform(X)
-    assert pipeline.score(X, y) == test.test(y, scores).pvalue
-    assert pipeline[-1].pvalue_ == pipeline[-1].result_.pvalue
-    assert pickle.loads(pickle.dumps(pipeline)).score(X, y) == pipeline.score(X, y)
-
-
-def test_search_and_cross_validation():
+def test_cross_validation():
     y, p = sample(200)
-    scores = cross_val_score(TCal(method="asymptotic"), p[:, None], y, cv=KFold(4))
-    expected = [
-        TCal(method="asymptotic").test(y[part], p[part]).pvalue for part in np.split(np.arange(200), 4)
-    ]
-    np.testing.assert_allclose(scores, expected)
-    search = GridSearchCV(TCal(method="asymptotic"), {"smoothness": [0.5, 1.0, "adaptive"]}, cv=4)
-    search.fit(p[:, None], y)
-    assert 0 < search.best_score_ <= 1
-    assert search.best_estimator_.result_.pvalue == search.best_estimator_.pvalue_
-
-
-def test_predictions_are_those_that_were_tested():
-    y, p = sample()
-    names = np.where(y == 1, "no", "yes")
-    for X, wanted in ((p, p), (p[:, None], p), (np.column_stack((1 - p, p)), p)):
-        test = TCal(method="asymptotic").fit(X, names)
-        np.testing.assert_array_equal(test.classes_, ["no", "yes"])
-        np.testing.assert_array_equal(test.predict_proba(X)[:, 1], wanted)
-        np.testing.assert_array_equal(test.predict_proba(X)[:, 0], 1 - wanted)
-        np.testing.assert_array_equal(test.predict(X), np.where(p > 0.5, "yes", "no"))
-    with pytest.raises(ValueError, match=r"X has shape \(60, 3\), but fit had 2 classes"):
-        test.predict_proba(np.full((60, 3), 1 / 3))
-    with pytest.raises(NotFittedError):
-        TCal().predict(p)
-    # samples of one class only
-    only = TCal(method="asymptotic").fit(p, np.zeros(60, dtype=int))
-    np.testing.assert_array_equal(only.classes_, [0, 1])
-    np.testing.assert_array_equal(only.predict(p), p > 0.5)
+    test = TCal(method="asymptotic")
+    expected = [test.test(y[part], p[part]).pvalue for part in np.split(np.arange(200), 4)]
+    np.testing.assert_allclose(cross_val_score(test, p[:, None], y, cv=KFold(4)), expected)
 
 
 def test_predictions_of_several_classes_and_labels():
@@ -159,6 +124,11 @@ def test_predictions_of_several_classes_and_labels():
         np.testing.assert_array_equal(fitted.predict_proba(proba), proba)
         assert fitted.transform(proba) is proba
         assert fitted.score(proba, labels) == fitted.pvalue_
+    y, p = [0, 1, 2, 1], [[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.2, 0.2, 0.6], [0.1, 0.8, 0.1]]
+    test = KernelTest(n_resamples=19, random_state=0)
+    assert 0 < test.test(y, p).pvalue <= 1
+    with pytest.raises(ValueError, match="pos_label=1 needs a binary problem, but y_proba has 3 columns"):
+        test.test(y, p, pos_label=1)
 
 
 def test_scorers_accept_a_pipeline_that_ends_with_a_test():
@@ -184,14 +154,6 @@ def test_scorers_accept_a_pipeline_that_ends_with_a_test():
     np.testing.assert_array_equal(search.predict(X), served.predict(X))
     assert log_loss(y, search.predict_proba(X)) < 0.6
     assert search.best_estimator_.score(X, y) == test.test(y, served.transform(X), pos_label="yes").pvalue
-
-
-def test_a_positive_label_belongs_to_two_classes():
-    y, p = [0, 1, 2, 1], [[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.2, 0.2, 0.6], [0.1, 0.8, 0.1]]
-    test = KernelTest(n_resamples=19, random_state=0)
-    assert 0 < test.test(y, p).pvalue <= 1
-    with pytest.raises(ValueError, match="pos_label=1 needs a binary problem, but y_proba has 3 columns"):
-        test.test(y, p, pos_label=1)
 
 
 def test_tiny_predictions_count_as_1e_60():

@@ -9,45 +9,11 @@ import pytest
 
 from sklearn_calib._core import _blocks
 from sklearn_calib.inference._betting import _rounds
-from sklearn_calib.inference._betting._bets import BettingStream
 from sklearn_calib.inference._betting._rounds import BettingRounds
 from tests._samples import simulated
-from tests.inference._bets import GRID, Cell, ratio
+from tests.inference._bets import reference
 
 INF = math.inf
-
-
-def reference(batches, lives, adds_wealth):
-    """Return the wealth after each batch of pairs (y, p)."""
-    trees, born, inherited = [Cell(0, 1, 4) for _ in lives], [0 for _ in lives], [1.0 for _ in lives]
-    wealths = [1.0] * (len(GRID) + len(lives))
-    starts, capitals, since, path = [], [], 0, []
-    for batch in batches:
-        if not starts or since >= 32:
-            j = len(starts)
-            for k, life in enumerate(lives):
-                if j - born[k] >= life:
-                    inherited[k] *= trees[k].total()
-                    trees[k], born[k] = Cell(0, 1, 4), j
-            capitals.append(max(1, since) if adds_wealth else 1 / ((j + 1) * (j + 2)))
-            starts.append(wealths)
-            since = 0
-        since += len(batch)
-        grid = [
-            wealth * math.prod(ratio(y, p, a, b) for y, p in batch)
-            for wealth, (a, b) in zip(wealths, GRID, strict=False)
-        ]
-        for tree in trees:
-            tree.bet(batch)
-        wealths = grid + [old * tree.total() for old, tree in zip(inherited, trees, strict=True)]
-        share = [1 / (2 * len(GRID))] * len(GRID) + [1 / (2 * len(lives))] * len(lives)
-        owned = sum(
-            capital * c * now / then
-            for capital, start in zip(capitals, starts, strict=True)
-            for c, now, then in zip(share, wealths, start, strict=True)
-        )
-        path.append(owned + (0 if adds_wealth else 1 - sum(capitals)))
-    return path
 
 
 def draw(n, seed, truth=None):
@@ -66,6 +32,7 @@ def played(y, p, cuts, **params):
         ([40, 45, 80, 100], (INF,), True),
         ([40, 45, 80, 100], (1.0, 2.0, INF), False),
         ([1, 2, 70, 110, 150, 190], (1.0, 2.0, INF), True),
+        (range(1, 90), (INF,), False),
     ],
 )
 def test_equals_the_definition(monkeypatch, cuts, lives, adds_wealth):
@@ -75,14 +42,6 @@ def test_equals_the_definition(monkeypatch, cuts, lives, adds_wealth):
     batches = [list(zip(*(a.tolist() for a in part), strict=True)) for part in parts]
     expected = reference(batches, lives, adds_wealth)
     found = played(y, p, cuts, lives=lives, adds_wealth=adds_wealth)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-def test_rounds_of_one_row_are_the_sequential_test():
-    y, p = draw(300, 1, np.sqrt)
-    p[::40], y[::40] = 0.0, 0
-    expected = np.exp(BettingStream().advance(y, p))
-    found = played(y, p, np.arange(1, 300), lives=(INF,))
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
@@ -101,32 +60,6 @@ def test_expectation_over_all_labels(monkeypatch, adds_wealth, expected):
         probability = np.prod(np.where(y == 1, p, 1 - p))
         total += probability * played(y, p, [3, 5], adds_wealth=adds_wealth, lives=(1.0, INF))
     np.testing.assert_allclose(total, expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize("adds_wealth", [False, True])
-def test_the_order_within_a_batch_is_immaterial(adds_wealth):
-    y, p = draw(400, 2, np.square)
-    p[:20] = 0.5
-    cuts = [100, 150, 300]
-    params = {"adds_wealth": adds_wealth, "lives": (2.0, INF)}
-    expected = played(y, p, cuts, **params)
-    rng = np.random.default_rng(0)
-    for order in (
-        np.concatenate([rows[np.argsort(y[rows], kind="stable")] for rows in np.split(np.arange(400), cuts)]),
-        np.concatenate([rng.permutation(rows) for rows in np.split(np.arange(400), cuts)]),
-    ):
-        np.testing.assert_allclose(played(y[order], p[order], cuts, **params), expected, rtol=1e-10)
-
-
-def test_times_repeat_rows():
-    y, p = draw(80, 3)
-    times = np.random.default_rng(3).integers(1, 4, 80)
-    weighted, repeated = BettingRounds(), BettingRounds()
-    for rows in np.split(np.arange(80), [30, 60]):
-        one = weighted.play(y[rows], p[rows], times[rows])
-        two = repeated.play(np.repeat(y[rows], times[rows]), np.repeat(p[rows], times[rows]))
-        assert one == pytest.approx(two, rel=1e-10, abs=1e-12)
-    assert weighted.n_samples == repeated.n_samples == times.sum()
 
 
 @pytest.mark.parametrize("adds_wealth", [False, True])

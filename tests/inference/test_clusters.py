@@ -1,7 +1,5 @@
 """Dependent samples: simulated outcomes, the estimated dependence, level and power of the tests."""
 
-import pickle
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -58,17 +56,15 @@ def grouped(prob, group, code, count, rho):
     return GroupedOutcomes(prob, weight, np.zeros_like(weight), clusters)
 
 
-# ---- simulated outcomes
-
-
 @pytest.mark.parametrize("count", [1.0, 3.0])
 def test_simulated_outcomes_have_the_probabilities_and_the_covariance_of_the_copula(count):
-    prob, rho = np.array([0.02, 0.3, 0.9]), 0.4
-    group, code = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 0, 1, 0])
-    sample = grouped(prob, group, code, np.full(5, count), rho)
+    prob, rho = np.array([0.02, 0.3, 0.9, 0.0, 1.0]), 0.4
+    group, code = np.array([0, 0, 1, 1, 2, 3, 4]), np.array([0, 1, 0, 1, 0, 0, 0])
+    sample = grouped(prob, group, code, np.full(7, count), rho)
     drawn = np.hstack(list(draw_positives(sample, 10_000, np.random.default_rng(0)))).astype(float)
     weight = sample.weight
     assert drawn.mean(axis=1) == pytest.approx(weight * prob, abs=5 * np.sqrt(weight.max() ** 2 / 4 / 10_000))
+    assert drawn[3:].std(axis=1).tolist() == [0.0, 0.0]
     both = multivariate_normal([0, 0], [[1, rho], [rho, 1]])
     for a, b in ((0, 1), (0, 2), (1, 2)):
         shared = np.intersect1d(code[group == a], code[group == b]).size * count**2
@@ -91,22 +87,6 @@ def test_slopes_that_differ_keep_the_probabilities():
         assert np.cov(drawn[a], drawn[b])[0, 1] == pytest.approx(both - prob[a] * prob[b], abs=0.01)
 
 
-def test_certain_predictions_stay_certain():
-    prob = np.array([0.0, 0.5, 1.0])
-    sample = grouped(prob, np.arange(3), np.zeros(3, int), np.ones(3), 0.9)
-    drawn = np.hstack(list(draw_positives(sample, 200, np.random.default_rng(0))))
-    assert not drawn[0].any()
-    assert drawn[2].all()
-    assert 0 < drawn[1].mean() < 1
-
-
-def test_simulations_do_not_depend_on_how_many_are_made_at_a_time():
-    sample = grouped(np.array([0.2, 0.6]), np.array([0, 0, 1]), np.array([0, 1, 0]), np.ones(3), 0.3)
-    one = np.hstack(list(draw_positives(sample, 50, np.random.default_rng(0), 2)))
-    all_of_them = np.hstack(list(draw_positives(sample, 50, np.random.default_rng(0))))
-    assert np.array_equal(one, all_of_them)
-
-
 def test_the_design_effect_is_the_ratio_of_variances():
     rng = np.random.default_rng(0)
     prob = np.sort(rng.uniform(size=60))
@@ -115,9 +95,10 @@ def test_the_design_effect_is_the_ratio_of_variances():
     drawn = np.hstack(list(draw_positives(sample, 8000, rng)))
     expected = drawn.sum(axis=0).var() / (prob * (1 - prob)).sum()
     assert sample.clusters.design_effect(prob) == pytest.approx(expected, rel=0.06)
-
-
-# ---- the estimated dependence
+    sample = grouped(np.array([0.2, 0.6]), np.array([0, 0, 1]), np.array([0, 1, 0]), np.ones(3), 0.3)
+    one = np.hstack(list(draw_positives(sample, 50, np.random.default_rng(0), 2)))
+    all_of_them = np.hstack(list(draw_positives(sample, 50, np.random.default_rng(0))))
+    assert np.array_equal(one, all_of_them)
 
 
 def likelihood(rho, tables):
@@ -153,23 +134,12 @@ def test_the_likelihood_is_that_of_the_copula():
     assert found.probability.sum() == pytest.approx(1)
 
 
-def test_miscalibration_is_not_taken_for_dependence():
+def test_what_is_and_is_not_taken_for_dependence():
     y, p, clusters = dependent(100, 10, 0.0, seed=2, shift=0.6)
     assert inference.CoxTest(n_resamples=999).test(y, p, clusters=clusters).pvalue == 0.001
     found = dependence(clusters, p, np.ones_like(p), y.astype(float))
     assert found.median < 0.03
-
-
-def test_outcomes_of_repeated_samples_are_simulated_as_repeated():
-    p = np.repeat(np.random.default_rng(0).uniform(0.05, 0.95, 100), 3)
-    y = np.repeat((np.random.default_rng(1).random(100) < p[::3]).astype(int), 3)
-    found = group_outcomes(y, p, None, np.repeat(np.arange(100), 3))
-    drawn = np.hstack(list(draw_positives(found, 200, np.random.default_rng(0))))
-    assert np.isin(drawn, (0, 3)).mean() > 0.995
-
-
-def test_small_clusters_do_not_decide_about_large_ones():
-    """Ten large clusters with a correlation of .4, and 200 small ones of independent samples."""
+    # Ten large clusters with a correlation of .4, and 200 small ones of independent samples
     y, p, large = dependent(10, 100, 0.4, seed=0)
     other, q, _ = dependent(200, 5, 0.0, seed=1)
     code = np.append(large, 10 + np.repeat(np.arange(200), 5))
@@ -177,6 +147,11 @@ def test_small_clusters_do_not_decide_about_large_ones():
     found = dependence(code, both[1], np.ones(2000), both[0])
     alone = dependence(large, p, np.ones(1000), y.astype(float))
     assert found.median > 0.7 * alone.median > 0.1
+    p = np.repeat(np.random.default_rng(0).uniform(0.05, 0.95, 100), 3)
+    y = np.repeat((np.random.default_rng(1).random(100) < p[::3]).astype(int), 3)
+    found = group_outcomes(y, p, None, np.repeat(np.arange(100), 3))
+    drawn = np.hstack(list(draw_positives(found, 200, np.random.default_rng(0))))
+    assert np.isin(drawn, (0, 3)).mean() > 0.995
 
 
 def test_slopes_that_differ_are_found():
@@ -190,9 +165,6 @@ def test_slopes_that_differ_are_found():
         assert found.slope @ found.slope_probability / found.scale == pytest.approx(spread, abs=0.16)
     result = inference.CoxTest(parameter="slope", n_resamples=199).test(y, ndtr(q), clusters=clusters)
     assert result.pvalue > 0.05
-
-
-# ---- the tests
 
 
 QUICK = {"binomial", "cox", "cutoff_test", "consistency"}
@@ -209,11 +181,11 @@ QUICK = {"binomial", "cox", "cutoff_test", "consistency"}
 )
 def test_dependence_is_no_miscalibration(case):
     """Without clusters most of these runs reject at 5%."""
-    rejected = 0
-    for seed in range(6):
-        y, p, clusters = dependent(40, 25, 0.4, seed)
-        rejected += case.test.test(y, p, clusters=clusters).rejects()
+    samples = [dependent(40, 25, 0.4, seed) for seed in range(6)]
+    rejected = sum(case.test.test(y, p, clusters=clusters).rejects() for y, p, clusters in samples)
     assert rejected <= binom.ppf(0.9999, 6, 0.05)
+    if case.name == "cutoff_test":
+        assert sum(case.test.test(y, p).rejects() for y, p, _ in samples) > 2
 
 
 def repeated(rng):
@@ -233,8 +205,13 @@ def dependence_in_large_clusters(rng):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("draw", [repeated, eight_clusters, dependence_in_large_clusters])
-@pytest.mark.parametrize("n_runs", [thorough(80), weekly(200)])
+@pytest.mark.parametrize(
+    ("draw", "n_runs"),
+    [
+        thorough(repeated, 80),
+        *(weekly(draw, 200) for draw in (repeated, eight_clusters, dependence_in_large_clusters)),
+    ],
+)
 def test_level_of_tests_with_clusters(draw, n_runs):
     tests = ("tcal", "cutoff", "intercept", "slope")
     hits = np.zeros(5)
@@ -246,21 +223,15 @@ def test_level_of_tests_with_clusters(draw, n_runs):
     assert hits.max() <= binom.ppf(0.999, n_runs, 0.06)
 
 
-def test_without_clusters_it_is():
-    test = inference.CutoffTest(n_resamples=99, random_state=0)
-    assert sum(test.test(*dependent(40, 25, 0.4, seed)[:2]).rejects() for seed in range(8)) > 3
-
-
 @every_test
 def test_miscalibration_is_found(case):
     y, p, clusters = dependent(100, 5, 0.1, seed=0)
     result = case.test.test(y, p**2.5, clusters=clusters)
     assert result.pvalue <= 0.05
-    assert result.n_clusters == 100
+    assert (result.n_clusters, result.n_effective) == (100, 500 / result.design_effect)
     assert 1 < result.design_effect < 2
-    assert result.n_effective == 500 / result.design_effect
-    assert "100 (design effect 1." in str(result)
-    assert "100 (design effect 1." in result._repr_html_()
+    for text in (str(result), result._repr_html_()):
+        assert "100 (design effect 1." in text
 
 
 @every_test
@@ -287,13 +258,15 @@ def test_order_names_and_repetition_do_not_matter(case):
     assert weighted.n_samples == repeated.n_samples == weight.sum()
 
 
-def test_contradicted_predictions():
+def test_contradicted_and_tiny_predictions():
     y, p, clusters = dependent(30, 10, 0.2, seed=5)
     p[:3], y[:3] = 0.0, (1, 0, 0)
     result = inference.CutoffTest(random_state=0).test(y, p, clusters=clusters)
     assert result.pvalue == 0
     assert result.pvalue_others > 0.05
     assert result.n_clusters == 30
+    y, p, clusters = dependent(20, 10, 0.3, seed=0)
+    assert inference.CutoffTest(random_state=0).test(y, p**40 * 1e-200, clusters=clusters).pvalue < 0.01
 
 
 @pytest.mark.parametrize(
@@ -311,33 +284,16 @@ def test_certain_predictions_with_clusters(test, n_classes):
     assert (result.pvalue, result.n_clusters, result.design_effect) == (1.0, 10, 1.0)
 
 
-def test_confidence_of_several_classes():
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(3), size=300)
-    y = (rng.uniform(size=300)[:, None] > np.cumsum(p, axis=1)).sum(axis=1)
-    test = inference.TCal(reduction="confidence", n_resamples=99, random_state=0)
-    result = test.test(y, p, clusters=np.repeat(np.arange(30), 10))
-    assert not result.rejects()
-    assert result.n_clusters == 30
-
-
 def test_metadata_routing():
     y, p, clusters = dependent(30, 10, 0.3, seed=6)
     test = inference.CutoffTest(n_resamples=99, random_state=0)
-    direct = test.fit(p, y, clusters=clusters)
-    assert direct.result_.n_clusters == 30
-    assert test.score(p, y, clusters=clusters) == direct.pvalue_
+    pvalue = test.test(y, p, clusters=clusters).pvalue
+    assert test.fit(p, y, clusters=clusters).pvalue_ == test.score(p, y, clusters=clusters) == pvalue
     with sklearn.config_context(enable_metadata_routing=True):
-        routed = inference.CutoffTest(n_resamples=99, random_state=0)
-        routed = routed.set_fit_request(clusters=True).set_score_request(clusters=True)
-        model = make_pipeline(LogisticRegression(), routed)
-        assert "clusters" in str(model.get_metadata_routing())
+        routed = clone(test).set_fit_request(clusters=True).set_score_request(clusters=True)
         pipeline = make_pipeline(routed).fit(p[:, None], y, clusters=clusters)
         assert pipeline[-1].result_.n_clusters == 30
-        assert pipeline.score(p[:, None], y, clusters=clusters) == direct.pvalue_
-
-
-# ---- several classes
+        assert pipeline.score(p[:, None], y, clusters=clusters) == pvalue
 
 
 def test_simulated_labels_have_the_probabilities_and_depend():
@@ -392,9 +348,6 @@ def test_several_classes(test):
     assert twice.pvalue == again.pvalue
 
 
-# ---- tests of single values
-
-
 def test_values_are_tested_together():
     """p-values and their adjustment, from the simulated numbers of events of each value."""
     y, p, clusters = dependent(60, 10, 0.3, seed=0)
@@ -417,47 +370,26 @@ def test_values_are_tested_together():
     assert "0.9, where the prediction is too high" in result.reason
 
 
-# ---- intervals and expected values
-
-
-def test_intervals_are_wider():
-    y, p, clusters = dependent(60, 20, 0.3, seed=0)
-    given = {"n_resamples": 30, "random_state": 0}
-    for metric in ("cutoff_calibration_error", "expected_calibration_error"):
-        alone = inference.confidence_interval(y, p, metric=metric, **given)
-        found = inference.confidence_interval(y, p, metric=metric, clusters=clusters, **given)
-        assert found.upper > 1.2 * alone.upper
-        assert found.expected > alone.expected
-        assert (found.n_clusters, alone.n_clusters) == (60, None)
-        assert found.n_effective == pytest.approx(1200 / found.design_effect)
-        assert "clusters: 60 (design effect" in str(found)
-    single = inference.confidence_interval(y, p, metric=metric, clusters=np.arange(y.size), **given)
-    assert (single.lower, single.upper, single.design_effect) == (alone.lower, alone.upper, 1)
-
-
-def test_the_percentile_method_resamples_clusters():
-    y, p, clusters = dependent(200, 10, 0.4, seed=1)
-    found = inference.confidence_interval(
-        y, p, metric=brier, method="bootstrap", clusters=clusters, random_state=0
-    )
-    loss = (y - p) ** 2 - np.mean((y - p) ** 2)
-    error = np.sqrt(np.square(np.bincount(clusters, loss)).sum()) / y.size
-    assert found.upper - found.lower == pytest.approx(2 * 1.96 * error, rel=0.15)
-
-
-def test_expected_values_under_calibration():
+def test_expected_values_and_the_percentile_method():
     y, p, clusters = dependent(60, 20, 0.3, seed=2)
     given = {"metric": "cutoff_calibration_error", "n_resamples": 300, "random_state": 0}
     alone = inference.expected_under_calibration(None, p, **given)
     found = inference.expected_under_calibration(y, p, clusters=clusters, **given)
     assert found.expected > alone.expected
     assert found.quantile > 1.15 * alone.quantile
-    assert (found.n_clusters, alone.n_clusters) == (60, None)
     assert "clusters: 60" in str(found)
     assert "60 (design effect" in found._repr_html_()
     with pytest.raises(ValueError, match="Pass y_true, too"):
         inference.expected_under_calibration(None, p, clusters=clusters, **given)
     assert inference.expected_under_calibration(y, p, **given) == alone
+    y, p, clusters = dependent(200, 10, 0.4, seed=1)
+    given = {"metric": brier, "method": "bootstrap", "random_state": 0}
+    found = inference.confidence_interval(y, p, clusters=clusters, **given)
+    loss = (y - p) ** 2 - np.mean((y - p) ** 2)
+    error = np.sqrt(np.square(np.bincount(clusters, loss)).sum()) / y.size
+    assert found.upper - found.lower == pytest.approx(2 * 1.96 * error, rel=0.15)
+    assert (found.n_clusters, found.n_effective) == (200, pytest.approx(2000 / found.design_effect))
+    assert "clusters: 200 (design effect" in str(found)
 
 
 def cr3(y, p, clusters, slope):
@@ -484,10 +416,8 @@ def test_the_summary_has_intervals_of_the_sandwich():
     keep = np.random.default_rng(0).random(y.size) < 1 / (1 + clusters % 5)
     y, p, clusters = y[keep], p[keep], np.unique(clusters[keep], return_inverse=True)[1]
     found, alone = calibration_summary(y, p, clusters=clusters), calibration_summary(y, p)
-    assert (found.intercept.estimate, found.slope.estimate) == (
-        alone.intercept.estimate,
-        alone.slope.estimate,
-    )
+    for name in ("intercept", "slope"):
+        assert getattr(found, name).estimate == getattr(alone, name).estimate
     for slope in (True, False):
         for interval, expected in cr3(y, p, clusters, slope):
             assert (interval.lower, interval.upper) == pytest.approx(expected, rel=1e-6)
@@ -499,8 +429,9 @@ def test_the_summary_has_intervals_of_the_sandwich():
 
 
 @pytest.mark.filterwarnings("ignore:clusters has 10 distinct")
-@pytest.mark.parametrize("kind", ["equal", "unequal"])
-@pytest.mark.parametrize("n_runs", [thorough(60), weekly(200)])
+@pytest.mark.parametrize(
+    ("kind", "n_runs"), [thorough("unequal", 60), weekly("equal", 200), weekly("unequal", 200)]
+)
 def test_intervals_of_the_intercept_cover_with_few_clusters(kind, n_runs):
     covered = 0
     for seed in range(n_runs):
@@ -512,9 +443,6 @@ def test_intervals_of_the_intercept_cover_with_few_clusters(kind, n_runs):
         interval = calibration_summary(y, p, clusters=clusters).intercept
         covered += interval.lower <= 0 <= interval.upper
     assert covered >= binom.ppf(0.001, n_runs, 0.95)
-
-
-# ---- bad input
 
 
 @pytest.mark.parametrize(
@@ -536,17 +464,19 @@ def test_bad_clusters(clusters, message):
         inference.CutoffTest().test(y, p, clusters=clusters)
 
 
-def test_few_clusters_are_warned_of():
-    y, p, clusters = dependent(14, 30, 0.0, seed=0)
-    with pytest.warns(UserWarning, match="clusters has 14 distinct labels. With fewer than 15"):
-        inference.CutoffTest(n_resamples=19).test(y, p, clusters=clusters)
-
-
-def test_few_clusters_with_events_are_warned_of():
-    y, p, clusters = dependent(30, 10, 0.0, seed=0)
-    y = np.where(clusters < 9, y, 0)
-    with pytest.warns(UserWarning, match="Only 9 clusters contain the outcome 1. With fewer than 10"):
-        inference.CutoffTest(n_resamples=19).test(y, p, clusters=clusters)
+@pytest.mark.parametrize(
+    ("n_clusters", "with_events", "message"),
+    [
+        (14, 14, "clusters has 14 distinct labels. With fewer than 15"),
+        (30, 9, "Only 9 clusters contain the outcome 1. With fewer than 10"),
+    ],
+)
+def test_few_clusters_are_warned_of(n_clusters, with_events, message):
+    y, p, clusters = dependent(n_clusters, 20, 0.0, seed=0)
+    with pytest.warns(UserWarning, match=message):
+        inference.CutoffTest(n_resamples=19).test(
+            np.where(clusters < with_events, y, 0), p, clusters=clusters
+        )
 
 
 @pytest.mark.parametrize(
@@ -566,15 +496,6 @@ def test_methods_for_independent_samples_refuse_clusters(test):
         test.test(y, p, clusters=clusters)
 
 
-def test_log_of_small_probabilities_is_finite():
-    assert np.isfinite(log_ndtr(ndtri(1e-9) * 10))
-    y, p, clusters = dependent(20, 10, 0.3, seed=0)
-    assert inference.CutoffTest(random_state=0).test(y, p**40 * 1e-200, clusters=clusters).pvalue < 0.01
-
-
-# ---- comparisons
-
-
 def models(n_clusters, size, seed):
     """Outcomes of clusters with a common effect, and two models that are wrong by the same amount."""
     rng = np.random.default_rng(seed)
@@ -585,9 +506,8 @@ def models(n_clusters, size, seed):
     return y.astype(int), expit(logits + 0.4), expit(logits - 0.4), clusters
 
 
-@pytest.mark.parametrize("metric", [brier, "cutoff_calibration_error"])
-def test_comparisons_respect_clusters(metric):
-    given = {"intervals": False, "metric": metric, "n_resamples": 39, "random_state": 0}
+def test_comparisons_respect_clusters():
+    given = {"intervals": False, "metric": "cutoff_calibration_error", "n_resamples": 39, "random_state": 0}
     y, a, b, clusters = models(60, 10, 9)
     compared = inference.compare_models(y, {"a": a, "b": b}, clusters=clusters, **given)
     assert compared.n_clusters == 60
@@ -597,16 +517,13 @@ def test_comparisons_respect_clusters(metric):
     assert found.null_distribution.std() > 1.3 * alone.null_distribution.std()
     assert found.difference == alone.difference
     assert inference.compare_models(y, {"a": a, "b": b}, clusters=np.arange(y.size), **given) == without
-    assert inference.compare_models(y, {"a": a, "b": 1 - a}, clusters=clusters, **given).pairs[0].pvalue < 0.3
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_clusters_are_swapped_whole():
     y, a, b, clusters = models(5, 20, 0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        (found,) = inference.compare_models(
-            y, {"a": a, "b": b}, metric="brier_score", clusters=clusters, intervals=False
-        ).pairs
+    given = {"metric": "brier_score", "clusters": clusters, "intervals": False}
+    (found,) = inference.compare_models(y, {"a": a, "b": b}, **given).pairs
     loss = np.bincount(clusters, (y - a) ** 2 - (y - b) ** 2) / y.size
     swapped = loss @ np.array(np.meshgrid(*[[1, -1]] * 5)).reshape(5, -1)
     values = np.unique(np.round(found.null_distribution, 10))
@@ -638,31 +555,34 @@ def test_level_of_comparisons_with_few_clusters(kind, metric, n_runs):
         y = (rng.random(clusters.size) < expit(1.3 * shared + effects[0])).astype(int)
         a, b = (expit(1.3 * shared + 0.5 * (o + e)) for o, e in zip(own, effects[1:], strict=True))
         given = {"metric": metric, "n_resamples": 199, "random_state": seed, "clusters": clusters}
-        rejected += (
-            inference.compare_models(y, {"a": a, "b": b}, intervals=False, **given).pairs[0].pvalue <= 0.05
-        )
+        (pair,) = inference.compare_models(y, {"a": a, "b": b}, intervals=False, **given).pairs
+        rejected += pair.pvalue <= 0.05
     assert rejected <= binom.ppf(0.999, n_runs, 0.05)
-
-
-# ---- certificates
 
 
 def test_certificates_of_dependent_samples_are_wider():
     y, p, clusters = dependent(100, 10, 0.4, seed=0)
-    given = {"calibrator": "passthrough", "method": "fitted"}
-    alone = calibrators.CertifiedCalibrator(**given).fit(p, y)
-    found = calibrators.CertifiedCalibrator(**given).fit(p, y, clusters=clusters)
-    assert found.certificate_ > 1.2 * alone.certificate_
+    made = calibrators.CertifiedCalibrator(calibrator="passthrough", method="fitted")
+    alone, found, single = (
+        clone(made).fit(p, y, clusters=given) for given in (None, clusters, np.arange(y.size))
+    )
+    assert found.certificate_ > 1.2 * alone.certificate_ == 1.2 * single.certificate_
     assert found.target_ > 1.3 * alone.target_
-    single = calibrators.CertifiedCalibrator(**given).fit(p, y, clusters=np.arange(y.size))
-    assert single.certificate_ == alone.certificate_
-    for method in ("asymptotic", "dkw", "paper"):
-        with pytest.raises(ValueError, match=f"method='{method}' assumes independent samples"):
-            found.cutoff_certificate(method=method)
-    with pytest.raises(ValueError, match="method='paper' assumes independent samples"):
-        calibrators.CertifiedCalibrator("passthrough", method="paper").fit(p, y, clusters=clusters)
-    with pytest.raises(ValueError, match="clusters cannot be combined with sample_weight"):
-        calibrators.CertifiedCalibrator().fit(p, y, np.ones(y.size), clusters=clusters)
+    paper = calibrators.CertifiedCalibrator("passthrough", method="paper")
+    for call, message in (
+        *(
+            (lambda method=method: found.cutoff_certificate(method=method), f"'{method}' assumes independent")
+            for method in ("asymptotic", "dkw", "paper")
+        ),
+        (lambda: paper.fit(p, y, clusters=clusters), "method='paper' assumes independent samples"),
+        (lambda: made.fit(p, y, np.ones(1000), clusters=clusters), "cannot be combined with sample_weight"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    y, p, clusters = dependent(40, 10, 0.2, seed=1)
+    found = calibrators.CertifiedCalibrator(method="fitted").fit(p, y, clusters=clusters)
+    assert found.certified_size_ == 200
+    assert 0 < found.certificate_ < 1
 
 
 @pytest.mark.parametrize(
@@ -676,24 +596,17 @@ def test_certificates_of_dependent_samples_are_wider():
 )
 def test_certificates_of_fitted_maps(calibrator):
     y, p, clusters = dependent(100, 10, 0.4, seed=3)
-    alone = clone(calibrator).fit(p, y)
-    found = clone(calibrator).fit(p, y, clusters=clusters)
-    assert np.array_equal(found.transform(p), alone.transform(p))
-    assert found.cutoff_certificate().upper > 1.15 * alone.cutoff_certificate().upper
+
+    def upper(y, p, clusters, *weight, **given):
+        return clone(calibrator).fit(p, y, *weight, clusters=clusters).cutoff_certificate(**given).upper
+
+    alone, found = upper(y, p, None), upper(y, p, clusters)
+    assert found > 1.15 * alone == 1.15 * upper(y, p, np.arange(y.size))
     order = np.random.default_rng(0).permutation(y.size)
-    again = clone(calibrator).fit(p[order], y[order], clusters=[f"c{c:03d}" for c in clusters[order]])
-    assert again.cutoff_certificate().upper == found.cutoff_certificate().upper
-    single = clone(calibrator).fit(p, y, clusters=np.arange(y.size))
-    assert single.cutoff_certificate().upper == alone.cutoff_certificate().upper
+    assert upper(y[order], p[order], [f"c{c:03d}" for c in clusters[order]]) == found
     weight = np.random.default_rng(0).integers(0, 3, size=y.size)
-    weighted = clone(calibrator).fit(p, y, weight, clusters=clusters)
-    repeated = clone(calibrator).fit(
-        *(np.repeat(part, weight) for part in (p, y)), clusters=np.repeat(clusters, weight)
-    )
-    upper = weighted.cutoff_certificate(weights="frequency").upper
-    assert upper == pytest.approx(repeated.cutoff_certificate().upper, rel=1e-9)
-    copy = pickle.loads(pickle.dumps(found))
-    assert copy.cutoff_certificate().upper == found.cutoff_certificate().upper
+    repeated = upper(*(np.repeat(part, weight) for part in (y, p, clusters)))
+    assert upper(y, p, clusters, weight, weights="frequency") == pytest.approx(repeated, rel=1e-9)
 
 
 def test_what_a_fit_has_met_of_a_cluster_does_not_count():
@@ -730,10 +643,8 @@ def test_clusters_reach_the_calibrator_of_a_classifier():
     model = FrozenEstimator(LogisticRegression().fit(p[:, None], y))
     direct = calibrators.IsotonicCalibrator().fit(model.predict_proba(p[:, None]), y, clusters=clusters)
     certificate = direct.cutoff_certificate()
-    fitted = CalibratedClassifier(model, calibrators.IsotonicCalibrator()).fit(
-        p[:, None], y, clusters=clusters
-    )
-    assert fitted.cutoff_certificate() == certificate
+    fitted = CalibratedClassifier(model, calibrators.IsotonicCalibrator())
+    assert fitted.fit(p[:, None], y, clusters=clusters).cutoff_certificate() == certificate
     with sklearn.config_context(enable_metadata_routing=True):
         routed = CalibratedClassifier(model, calibrators.IsotonicCalibrator().set_fit_request(clusters=True))
         routed.fit(p[:, None], y, clusters=clusters)
@@ -741,26 +652,19 @@ def test_clusters_reach_the_calibrator_of_a_classifier():
 
 
 @pytest.mark.parametrize(
-    ("calibrator", "n", "clusters", "message"),
+    ("calibrator", "clusters", "message"),
     [
         (
             calibrators.SmoothedCalibrator(),
-            60,
             np.arange(60) // 2,
-            "clusters are for certificates, which SmoothedCalibrator",
+            "certificates, which SmoothedCalibrator",
         ),
-        (calibrators.PlattCalibrator(), 60, np.arange(60) % 3, "clusters has 3 distinct labels, too few"),
-        (calibrators.TemperatureCalibrator(), 6, [0, 1, 2, 3, 4, 4], "binary problems, but y has 3 classes"),
+        (calibrators.PlattCalibrator(), np.arange(60) % 3, "clusters has 3 distinct labels, too few"),
+        (calibrators.TemperatureCalibrator(), np.arange(60) // 2, "binary problems, but y has 3 classes"),
     ],
 )
-def test_fits_that_refuse_clusters(calibrator, n, clusters, message):
-    p = np.full((6, 3), 1 / 3) if n == 6 else np.linspace(0.1, 0.9, n)
+def test_fits_that_refuse_clusters(calibrator, clusters, message):
+    several = isinstance(calibrator, calibrators.TemperatureCalibrator)
+    p = np.full((60, 3), 1 / 3) if several else np.linspace(0.1, 0.9, 60)
     with pytest.raises(ValueError, match=message):
-        calibrator.fit(p, np.arange(n) % (3 if n == 6 else 2), clusters=clusters)
-
-
-def test_clusters_are_divided_whole():
-    y, p, clusters = dependent(40, 10, 0.2, seed=1)
-    found = calibrators.CertifiedCalibrator(method="fitted").fit(p, y, clusters=clusters)
-    assert found.certified_size_ == 200
-    assert 0 < found.certificate_ < 1
+        calibrator.fit(p, np.arange(60) % (3 if several else 2), clusters=clusters)

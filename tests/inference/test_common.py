@@ -21,20 +21,9 @@ def test_rows_and_weights(case):
     _properties.check_rows_and_weights(case.test, case.ordered)
 
 
-def test_estimator(case):
-    _properties.check_estimator(case.test)
-
-
-def test_bad_data(case):
-    _properties.check_bad_data(case.test)
-
-
-def test_impossible_outcomes(case):
-    _properties.check_impossible(case.test)
-
-
-def test_extremes(case):
-    _properties.check_extremes(case.test)
+@pytest.mark.parametrize("check", ["estimator", "bad_data", "impossible", "extremes"])
+def test_properties(case, check):
+    getattr(_properties, f"check_{check}")(case.test)
 
 
 def test_what_was_almost_certain_is_no_evidence(case):
@@ -67,31 +56,30 @@ def test_tiny_predictions(case):
 @pytest.mark.parametrize(
     "test",
     [
-        *(
-            inference.CoxTest(parameter=parameter, method="asymptotic")
-            for parameter in ("both", "intercept", "slope")
-        ),
-        *(
-            inference.HosmerLemeshowTest(strategy=each, method="asymptotic")
-            for each in ("quantile", "uniform")
-        ),
-        inference.CutoffTest(method="asymptotic"),
-        inference.SpiegelhalterTest(method="asymptotic"),
+        *(inference.CoxTest(parameter=each) for each in ("both", "intercept", "slope")),
+        *(inference.HosmerLemeshowTest(strategy=each) for each in ("quantile", "uniform")),
+        inference.CutoffTest(),
+        inference.SpiegelhalterTest(),
     ],
 )
 def test_flip_leaves_asymptotic_pvalues(test):
     y, p = _properties.sample()
+    test = clone(test).set_params(method="asymptotic")
     _properties.same(test.test(1 - y, 1 - p), test.test(y, p))
 
 
-def test_shared_parameters(case):
-    for name, value, error in [
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
         ("method", "exact", ValueError),
         ("n_resamples", 0, ValueError),
         ("n_resamples", 10.5, TypeError),
         ("random_state", -1, ValueError),
         ("random_state", "seed", TypeError),
-    ]:
+    ],
+)
+def test_shared_parameters(name, value, error):
+    for case in TESTS:
         if name in case.test.get_params():
             with pytest.raises(error, match=name):
                 clone(case.test).set_params(**{name: value}).test([0, 1, 1], [0.5, 0.5, 0.5])
@@ -102,21 +90,15 @@ def test_shared_parameters(case):
     [
         (inference.TCal, {"smoothness": "rough"}, ValueError),
         (inference.TCal, {"smoothness": 0}, ValueError),
-        (inference.TCal, {"smoothness": None}, TypeError),
         (inference.TCal, {"combine": "max"}, ValueError),
         (inference.TCal, {"tolerance": 1.5}, ValueError),
-        (inference.TCal, {"tolerance": False}, TypeError),
         (inference.TCal, {"reduction": "vector"}, ValueError),
         (inference.CutoffTest, {"reduction": "canonical"}, ValueError),
-        (inference.KernelTest, {"bandwidth": 0}, ValueError),
         (inference.KernelTest, {"bandwidth": "mean"}, ValueError),
-        (inference.KernelTest, {"bandwidth": None}, TypeError),
         (inference.KernelTest, {"bandwidth": "adaptive", "method": "asymptotic"}, ValueError),
         (inference.BinomialTest, {"max_values": 0}, ValueError),
-        (inference.BinomialTest, {"max_values": 2.5}, TypeError),
         (inference.CombinedTest, {"weights": (1, 1)}, ValueError),
         (inference.CombinedTest, {"weights": (1, 0, 1)}, ValueError),
-        (inference.CombinedTest, {"components": "tcal"}, ValueError),
         (inference.CombinedTest, {"components": ()}, ValueError),
         (inference.CombinedTest, {"components": ("tcal", "tcal")}, ValueError),
         (inference.CombinedTest, {"components": ("wald",)}, ValueError),
@@ -126,7 +108,6 @@ def test_shared_parameters(case):
         (inference.ConsistencyTest, {"metric": "smooth_ece", "resample": "rows"}, ValueError),
         (inference.CoxTest, {"parameter": "a"}, ValueError),
         (inference.HosmerLemeshowTest, {"n_bins": 0}, ValueError),
-        (inference.HosmerLemeshowTest, {"n_bins": 2.0}, TypeError),
         (inference.HosmerLemeshowTest, {"strategy": "deciles"}, ValueError),
         (inference.SampleSplittingTest, {"smoothness": -1}, ValueError),
         (inference.SampleSplittingTest, {"cross_fit": 1}, TypeError),

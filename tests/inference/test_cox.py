@@ -12,7 +12,6 @@ from sklearn_calib.inference import CoxTest
 from tests._samples import simulated
 from tests.inference import _properties
 
-PARAMETERS = ["both", "intercept", "slope"]
 FREE = {"both": [0, 1], "intercept": [0], "slope": [0, 1]}
 
 
@@ -21,25 +20,20 @@ def cox(**parameters):
     return CoxTest(**{"method": "asymptotic"} | parameters)
 
 
-def loss(theta, y, x):
-    eta = theta[0] + theta[1] * x
-    return np.sum(np.logaddexp(0, eta) - y * eta)
-
-
 def maximise(y, x, free):
-    """Fit a and b, those not free fixed at 0 and 1, by a general optimiser polished from several starts."""
+    """Fit a and b, those not free fixed at 0 and 1, by a general optimiser."""
 
-    def of(values):
+    def full(values):
         theta = np.array([0.0, 1.0])
         theta[free] = values
-        return loss(theta, y, x)
+        return theta
 
-    start = np.array([0.0, 1.0])[free]
+    def loss(values):
+        a, b = full(values)
+        return np.sum(np.logaddexp(0, a + b * x) - y * (a + b * x))
+
     options = {"xatol": 1e-10, "fatol": 1e-13, "maxiter": 4000}
-    found = minimize(of, start, method="Nelder-Mead", options=options)
-    theta = np.array([0.0, 1.0])
-    theta[free] = found.x
-    return theta
+    return full(minimize(loss, np.array([0.0, 1.0])[free], method="Nelder-Mead", options=options).x)
 
 
 def reference(y, p, parameter):
@@ -53,7 +47,7 @@ def reference(y, p, parameter):
     return score @ np.linalg.solve(information, score)
 
 
-@pytest.mark.parametrize("parameter", PARAMETERS)
+@pytest.mark.parametrize("parameter", FREE)
 @pytest.mark.parametrize("power", [1.0, 2.0])
 def test_against_textbook_formulas(parameter, power):
     y, p = _properties.sample(80, seed=4, power=power)
@@ -87,13 +81,14 @@ def test_by_hand():
     slope = cox(parameter="slope").test(y, p)
     assert (slope.statistic, slope.pvalue) == (0, 1)
     assert "equal" in slope.reason
-
-
-def test_without_information_there_is_one_degree_of_freedom():
     for parameter, p in [("slope", [0.5, 0.5]), ("both", [0.0, 1.0])]:
         result = cox(parameter=parameter).test([0, 1], p)
         assert result.reason.startswith("no information")
         assert (result.pvalue, result.statistic, result.asymptotic_null) == (1, 0, "chi2(1)")
+    slope = cox(parameter="slope").test([1, 1, 1], [0.2, 0.4, 0.6])
+    assert (slope.statistic, slope.pvalue) == (0, 1)
+    assert "outcomes are equal" in slope.reason
+    assert cox(parameter="intercept").test([1, 1, 1], [0.2, 0.4, 0.6]).pvalue < 0.06
 
 
 def test_standard_errors_without_information():
@@ -115,44 +110,17 @@ def test_standard_errors_without_information():
 def test_separable(y, p):
     y, p = np.array(y), np.array(p)
     result = cox().test(y, p)
-    assert result.statistic == pytest.approx(score_of_both(y, p))
+    assert result.statistic == pytest.approx(reference(y, p, "both"))
     assert "separation" in result.reason
     # the limit of the fit: frequencies of the distinct predictions
     limit = np.array([y[p == value].mean() for value in p])
     assert result.estimate == pytest.approx(np.mean(np.abs(limit - p)))
 
 
-def score_of_both(y, p):
-    design = np.column_stack((np.ones_like(p), logit(p)))
-    score = design.T @ (y - p)
-    return score @ np.linalg.solve(design.T @ (design * (p * (1 - p))[:, None]), score)
-
-
-def test_outcomes_of_one_class():
-    slope = cox(parameter="slope").test([1, 1, 1], [0.2, 0.4, 0.6])
-    assert (slope.statistic, slope.pvalue) == (0, 1)
-    assert "outcomes are equal" in slope.reason
-    assert cox(parameter="intercept").test([1, 1, 1], [0.2, 0.4, 0.6]).pvalue < 0.06
-
-
-@pytest.mark.parametrize("scale", [1.0, 8.0])
-def test_extreme_predictions(scale):
-    # certain and nearly certain predictions that are right change nothing
-    rng = np.random.default_rng(1)
-    x = scale * rng.normal(size=300)
-    y = (rng.random(300) < expit(x)).astype(int)
-    more_y, more_p = np.append(y, [0, 0, 1, 0]), np.append(expit(x), [0.0, 1e-300, 1.0, 1e-18])
-    for parameter in PARAMETERS:
-        found, expected = (cox(parameter=parameter).test(*data) for data in ((more_y, more_p), (y, expit(x))))
-        assert found.statistic == pytest.approx(expected.statistic, rel=1e-3, abs=1e-3)
-    # wrong ones are found, and the p-value stays above 0
-    wrong = cox().test(np.append(y, [1] * 5), np.append(expit(x), [1e-12] * 5))
-    assert 0 < wrong.pvalue < 1e-10
-
-
 @pytest.mark.parametrize("parameter", ["both", "intercept", "slope"])
 @pytest.mark.parametrize("method", ["asymptotic", "monte_carlo"])
-def test_predictions_of_0_and_1_carry_no_information(parameter, method):
+def test_extreme_predictions(parameter, method):
+    """Certain predictions carry no information, and nearly certain ones that are right next to none."""
     y, p = simulated(300, "beta", 2, 3, seed=1)
     test = CoxTest(parameter=parameter, method=method)
     expected = test.test(y, p)
@@ -161,3 +129,8 @@ def test_predictions_of_0_and_1_carry_no_information(parameter, method):
     for found in (agreeing, contradicted):
         assert (found.statistic, found.pvalue) == (expected.statistic, expected.pvalue)
         assert found.reason == expected.reason
+    near = test.test(np.r_[y, 0, 0], np.r_[p, 1e-300, 1e-18])
+    assert near.statistic == pytest.approx(expected.statistic, rel=1e-3, abs=1e-3)
+    if parameter == "both" and method == "asymptotic":
+        # wrong ones are found, and the p-value stays above 0
+        assert 0 < test.test(np.r_[y, [1] * 5], np.r_[p, [1e-12] * 5]).pvalue < 1e-10

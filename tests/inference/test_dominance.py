@@ -43,18 +43,37 @@ def few():
     return y, p, np.round(rng.random(9), 1)
 
 
-def test_all_swaps_by_enumeration(few):
-    y, a, b = few
-    d = differences(y, a, b)
-    squares, larger = (d**2).sum(axis=0), scale(d, a, b)
+def exact(y, a, b, w=1.0):
+    """Return the three p-values over all swaps of nine samples."""
+    d = np.transpose(w * differences(y, a, b).T)
+    squares, larger = (d**2).sum(axis=0), scale(d, a, b, w)
     counts = np.zeros(3)
     for signs in product((1, -1), repeat=9):
         flipped, observed = np.array(signs) @ d, d.sum(axis=0)
         for k, side in enumerate((np.abs, np.positive, np.negative)):
             counts[k] += largest(side(flipped), squares) >= largest(side(observed), larger) - 1e-9
-    found = dominant(y, a, b, thresholds=TAU, n_resamples=20_000, random_state=0)
+    return counts / 2**9
+
+
+@pytest.mark.parametrize(
+    "w", [np.ones(9), np.linspace(0.5, 1.5, 9), np.array([1, 10, 2, 3, 1, 1, 10, 1, 2])], ids=str
+)
+def test_all_swaps_by_enumeration(few, w):
+    """Sampling weights stay with their samples."""
+    y, a, b = few
+    given = {"thresholds": TAU, "n_resamples": 20_000, "random_state": 0}
+    found = dominant(y, a, b, sample_weight=w, **given)
     pvalues = [found.pvalue, found.pvalue_a_dominates, found.pvalue_b_dominates]
-    np.testing.assert_allclose(pvalues, counts / 2**9, atol=4 * 0.5 / np.sqrt(20_000))
+    np.testing.assert_allclose(pvalues, exact(y, a, b, w), atol=4 * 0.5 / np.sqrt(20_000))
+    np.testing.assert_allclose(found.difference, w @ differences(y, a, b) / w.sum(), atol=1e-15)
+    assert found.n_samples == 9
+    order = np.random.default_rng(1).permutation(9)
+    again = dominant(y[order], a[order], b[order], sample_weight=3 * w[order], **given)
+    assert again.pvalue == found.pvalue
+    np.testing.assert_allclose(again.upper, found.upper)
+    if w[0] < w[1]:
+        assert "sampling weights, effective number of samples" in str(found)
+        assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w))
 
 
 def test_difference_of_risks(few):
@@ -75,43 +94,11 @@ def test_difference_of_risks(few):
     assert other.pvalue_b_dominates == pytest.approx(found.pvalue_a_dominates, abs=0.05)
     assert (found.lower <= found.difference).all()
     assert (found.difference <= found.upper).all()
-
-
-@pytest.mark.parametrize("w", [np.linspace(0.5, 1.5, 9), np.array([1, 10, 2, 3, 1, 1, 10, 1, 2])])
-def test_sampling_weights_stay_with_their_samples(few, w):
     y, a, b = few
-    found = dominant(y, a, b, thresholds=TAU, sample_weight=w, n_resamples=20_000, random_state=0)
-    d = w[:, np.newaxis] * differences(y, a, b)
-    np.testing.assert_allclose(found.difference, d.sum(axis=0) / w.sum(), atol=1e-15)
-    squares = (d**2).sum(axis=0)
-    flips = [largest(np.abs(np.array(s) @ d), squares) for s in product((1, -1), repeat=9)]
-    exact = np.mean(np.array(flips) >= largest(np.abs(d.sum(axis=0)), scale(d, a, b, w)) - 1e-9)
-    assert found.pvalue == pytest.approx(exact, abs=0.015)
-    assert found.n_samples == 9
-    assert "sampling weights, effective number of samples" in str(found)
-    assert found.n_effective == pytest.approx(sum(w) ** 2 / sum(each**2 for each in w))
-    order = np.random.default_rng(1).permutation(9)
-    again = dominance_test(
-        y[order],
-        {"a": a[order], "b": b[order]},
-        thresholds=TAU,
-        sample_weight=3 * w[order],
-        n_resamples=20_000,
-    )
-    assert again.pvalue == found.pvalue
-    np.testing.assert_allclose(again.upper, found.upper)
-    by_class = dominant(y, a, b, thresholds=TAU, sample_weight=np.where(y, 1, 5))
-    assert by_class.weights == "case-control"
-    assert f"by class (case-control), effective number of samples {by_class.n_effective:,.0f}" in str(
-        by_class
-    )
-
-
-def test_identical_models_are_equal():
-    p = np.linspace(0.1, 0.9, 20)
-    found = dominant(np.arange(20) % 2, p, p, random_state=0)
-    assert found.pvalue == found.pvalue_a_dominates == found.pvalue_b_dominates == 1.0
-    assert (found.lower == found.upper).all()
+    found = dominant(y, a, b, thresholds=TAU, sample_weight=np.where(y, 1, 5))
+    assert found.weights == "case-control"
+    text = f"by class (case-control), effective number of samples {found.n_effective:,.0f}"
+    assert text in str(found)
 
 
 def simulate(rng, n):
@@ -120,7 +107,7 @@ def simulate(rng, n):
     return (rng.random(n) < p).astype(int), p
 
 
-def test_a_better_model_dominates():
+def test_better_and_identical_models():
     rng = np.random.default_rng(0)
     y, p = simulate(rng, 2000)
     found = dominant(y, p, noisy(rng, p), random_state=0)
@@ -132,6 +119,10 @@ def test_a_better_model_dominates():
     low, high = np.where(p < 0.5, p / 4, p), np.where(p < 0.5, p, 1 - (1 - p) / 4)
     found = dominant(y, low, high, random_state=0)
     assert max(found.pvalue_a_dominates, found.pvalue_b_dominates) <= 0.01
+    p = np.linspace(0.1, 0.9, 20)
+    found = dominant(np.arange(20) % 2, p, p, random_state=0)
+    assert found.pvalue == found.pvalue_a_dominates == found.pvalue_b_dominates == 1.0
+    assert (found.lower == found.upper).all()
 
 
 def test_reductions_of_several_classes():
@@ -154,15 +145,16 @@ def test_reductions_of_several_classes():
     observed = largest(np.abs(d.sum(axis=0)), np.maximum(squares, TAU * (1 - TAU) * (differ**2).sum(axis=1)))
     assert found.pvalue == pytest.approx(np.mean(flips >= observed - 1e-9), abs=0.06)
     assert found.n_samples == 40
-    twice = {"thresholds": TAU, "sample_weight": np.full(40, 2), "random_state": 0}
-    assert dominant(y, a, b, **twice).n_samples == 40
-    assert dominant(y, a, b, weights="frequency", **twice).n_samples == 80
+    times = rng.integers(1, 6, 40)
+    counted = dominant(y, a, b, sample_weight=times, weights="frequency")
+    repeated = dominant(*(np.repeat(each, times, axis=0) for each in (y, a, b)))
+    assert (counted.pvalue, counted.n_samples) == (repeated.pvalue, times.sum())
+    np.testing.assert_allclose(counted.lower, repeated.lower)
     for reduction in ("confidence", "top-label"):
         found = dominant(y, a, b, thresholds=TAU, reduction=reduction, random_state=0)
-        risk = [
-            decision_risk_result(y == p.argmax(axis=1), p.max(axis=1), thresholds=TAU).risk for p in (a, b)
-        ]
-        np.testing.assert_allclose(found.difference, risk[0] - risk[1], atol=1e-15)
+        tops = ((y == p.argmax(axis=1), p.max(axis=1)) for p in (a, b))
+        first, second = (decision_risk_result(*top, thresholds=TAU).risk for top in tops)
+        np.testing.assert_allclose(found.difference, first - second, atol=1e-15)
 
 
 @pytest.mark.filterwarnings("ignore:Only 9 clusters")
@@ -180,87 +172,50 @@ def test_clusters_are_swapped_together():
     flips = [largest(np.abs(s @ sums), squares) for s in rng.choice((-1, 1), (8000, 15))]
     larger = np.maximum(squares, TAU * (1 - TAU) * (differ**2).sum(axis=0))
     exact = np.mean(np.array(flips) >= largest(np.abs(sums.sum(axis=0)), larger) - 1e-9)
-    found = dominant(
-        y, a, b, thresholds=TAU, sample_weight=w, clusters=group, n_resamples=9999, random_state=0
-    )
+    given = {"thresholds": TAU, "random_state": 0}
+    found = dominant(y, a, b, sample_weight=w, clusters=group, n_resamples=9999, **given)
     assert found.pvalue == pytest.approx(exact, abs=0.03)
-    single = dominant(y, a, b, thresholds=TAU, clusters=np.arange(22), random_state=0)
-    assert single.pvalue == dominant(y, a, b, thresholds=TAU, random_state=0).pvalue
-
-
-def rejections(make, n, repetitions):
-    """Count rejections of equality and of the dominance of a, and bands that miss the true difference."""
-    rng = np.random.default_rng(1)
-    counts = np.zeros(3)
-    for _ in range(repetitions):
-        y, a, b, truth = make(rng, n)
-        found = dominant(y, a, b, thresholds=TAU, n_resamples=199, random_state=rng)
-        missed = ((truth < found.lower) | (truth > found.upper)).any()
-        counts += (found.pvalue <= 0.05, found.pvalue_a_dominates <= 0.05, missed)
-    return counts / repetitions
-
-
-def equally_noisy(rng, n):
-    y, p = simulate(rng, n)
-    return y, noisy(rng, p), noisy(rng, p), np.zeros(4)
-
-
-def test_level():
-    found = rejections(equally_noisy, 100, 120)
-    # binomial, four standard errors
-    assert (found <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 120)).all()
-    assert (found > 0).all()
+    assert dominant(y, a, b, clusters=np.arange(22), **given).pvalue == dominant(y, a, b, **given).pvalue
 
 
 def noisy(rng, p):
     return 1 / (1 + np.exp(-np.log(p / (1 - p)) - rng.normal(size=len(p))))
 
 
-@pytest.fixture(scope="module")
-def truth():
-    """Differences of the risks of true and of noisy probabilities."""
+def test_coverage_and_conservative_dominance():
+    """Of true probabilities and noisy ones, whose risks differ by what 200 000 of them say."""
     rng = np.random.default_rng(9)
     _, p = simulate(rng, 200_000)
-    b = noisy(rng, p)
-    return np.array([np.mean(loss_of_mean(p, p, t) - loss_of_mean(p, b, t)) for t in TAU])
-
-
-def loss_of_mean(true, p, t):
-    return np.where(p >= t, t * (1 - true), (1 - t) * true)
-
-
-def test_coverage_and_conservative_dominance(truth):
-    def better(rng, n):
-        y, p = simulate(rng, n)
-        return y, p, noisy(rng, p), truth
-
-    found = rejections(better, 250, 80)
-    assert found[0] > 0.3
-    assert found[1] <= 0.05
-    assert found[2] <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 80)
+    q, tau = noisy(rng, p), TAU[:, np.newaxis]
+    truth = np.mean(((p >= tau).astype(int) - (q >= tau)) * (tau * (1 - p) - (1 - tau) * p), axis=1)
+    counts = np.zeros(3)
+    for _ in range(80):
+        y, p = simulate(rng, 250)
+        found = dominant(y, p, noisy(rng, p), thresholds=TAU, n_resamples=199, random_state=rng)
+        missed = ((truth < found.lower) | (truth > found.upper)).any()
+        counts += (found.pvalue <= 0.05, found.pvalue_a_dominates <= 0.05, missed)
+    assert counts[0] > 0.3 * 80
+    assert counts[1] <= 0.05 * 80
+    # binomial, four standard errors
+    assert counts[2] <= 80 * 0.05 + 4 * np.sqrt(80 * 0.05 * 0.95)
 
 
 def test_bad_input(few):
     y, a, b = few
-    with pytest.raises(ValueError, match=r"predictions\['b'\] contains NaN"):
-        dominant(y, a, np.where(b > 0.5, np.nan, b))
-    with pytest.raises(ValueError, match=r"y_true has 9 samples but predictions\['a'\] has 8"):
-        dominant(y, a[:8], b[:8])
-    message = r"predictions\['b'\] has shape \(9, 3\) but predictions\['a'\] has \(9,\)"
-    with pytest.raises(ValueError, match=message):
-        dominant(y, a, np.full((9, 3), 1 / 3), labels=None, reduction="classwise")
-    with pytest.raises(ValueError, match=r"must contain two models, got 3\. Pass"):
-        dominance_test(y, {"a": a, "b": b, "c": b})
-    for bad in ({"n_resamples": 5}, {"thresholds": [0.0, 0.5]}, {"clusters": [1, 2]}, {"reduction": "all"}):
-        with pytest.raises(ValueError, match=next(iter(bad))):
-            dominant(y, a, b, **bad)
-
-
-def test_frequencies_of_several_classes_are_repeated_samples():
-    rng = np.random.default_rng(2)
-    a = rng.dirichlet([1.0, 1.0, 1.0], 60)
-    y, b, times = rng.integers(3, size=60), 0.5 * a + 1 / 6, rng.integers(1, 6, 60)
-    found = dominant(y, a, b, sample_weight=times, weights="frequency")
-    repeated = dominant(*(np.repeat(each, times, axis=0) for each in (y, a, b)))
-    assert found.pvalue == repeated.pvalue
-    np.testing.assert_allclose(found.lower, repeated.lower)
+    three = np.full((9, 3), 1 / 3)
+    for models, given, message in (
+        ({"a": a, "b": np.where(b > 0.5, np.nan, b)}, {}, r"predictions\['b'\] contains NaN"),
+        ({"a": a[:8], "b": b[:8]}, {}, r"y_true has 9 samples but predictions\['a'\] has 8"),
+        (
+            {"a": a, "b": three},
+            {},
+            r"predictions\['b'\] has shape \(9, 3\) but predictions\['a'\] has \(9,\)",
+        ),
+        ({"a": a, "b": b, "c": b}, {}, r"must contain two models, got 3\. Pass"),
+        ({"a": a, "b": b}, {"n_resamples": 5}, "n_resamples"),
+        ({"a": a, "b": b}, {"thresholds": [0.0, 0.5]}, "thresholds"),
+        ({"a": a, "b": b}, {"clusters": [1, 2]}, "clusters"),
+        ({"a": a, "b": b}, {"reduction": "all"}, "reduction"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dominance_test(y, models, **given)

@@ -30,6 +30,10 @@ def test_score_test_of_separate_lines():
     y, p, groups = (np.repeat(values, 2) for values in (y, p, groups))
     repeated = group_differences_test(y, p, groups=groups)
     assert weighted.statistic == pytest.approx(repeated.statistic)
+    assert np.isnan(group_differences_test([0, 1, 1], [0.2, 0.4, 0.9], groups=["a", "a", "a"]).pvalue)
+    assert np.isnan(group_differences_test([0, 1, 1, 0], [0.5] * 4, groups=[0, 0, 1, 1]).pvalue)
+    with pytest.raises(ValueError, match="groups"):
+        group_differences_test([0, 1], [0.2, 0.4], groups=[0])
 
 
 def test_dependence_within_clusters_divides_the_statistic():
@@ -43,20 +47,11 @@ def test_dependence_within_clusters_divides_the_statistic():
     assert found.statistic == pytest.approx(alone.statistic, rel=0.1)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_level(weighted):
+def test_level_with_weights():
     rng = np.random.default_rng(1)
     rejected = 0
     for _ in range(300):
-        p = rng.uniform(0.05, 0.95, 300)
+        p, w = rng.uniform(0.05, 0.95, 300), rng.exponential(size=300) + 0.2
         y, groups = rng.random(300) < expit(0.3 + 0.7 * logit(p)), rng.integers(3, size=300)
-        w = rng.exponential(size=300) + 0.2 if weighted else None
         rejected += group_differences_test(y, p, groups=groups, sample_weight=w).pvalue <= 0.05
     assert binom.ppf(0.001, 300, 0.05) <= rejected <= binom.ppf(0.999, 300, 0.05)
-
-
-def test_undetermined():
-    assert np.isnan(group_differences_test([0, 1, 1], [0.2, 0.4, 0.9], groups=["a", "a", "a"]).pvalue)
-    assert np.isnan(group_differences_test([0, 1, 1, 0], [0.5] * 4, groups=[0, 0, 1, 1]).pvalue)
-    with pytest.raises(ValueError, match="groups"):
-        group_differences_test([0, 1], [0.2, 0.4], groups=[0])

@@ -1,7 +1,5 @@
 """Planned numbers of samples: by definition, by hand, and by simulation."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -15,7 +13,7 @@ from tests._tiers import thorough, weekly
 DECILES = np.arange(10) / 10 + 0.05
 
 
-def test_a_shift_of_equal_predictions_by_hand():
+def test_equal_predictions_by_hand():
     # the test of one proportion, p = .5 against q
     q = expit(0.3)
     n = required_n_samples([0.5, 0.5], shift=0.3, power=0.9)
@@ -26,6 +24,16 @@ def test_a_shift_of_equal_predictions_by_hand():
         return norm.sf((z - far) / spread) + norm.cdf((-z - far) / spread)
 
     assert power(n - 1) < 0.9 <= power(n)
+    # Riley et al. (2021): 905, with a standard error that is rounded to .2456
+    n = required_n_samples([0.018], width={"observed_over_expected": 1.0})
+    assert n == 906
+
+    def width(n):
+        margin = norm.isf(0.025) * np.sqrt((1 - 0.018) / (0.018 * n))
+        return np.exp(margin) - np.exp(-margin)
+
+    assert width(n) <= 1 < width(n - 1)
+    assert np.ceil(0.982 / (0.018 * 0.2456**2)) == 905
 
 
 def test_small_alternatives_by_the_noncentral_distribution():
@@ -49,7 +57,7 @@ def test_a_bound_by_simulated_walks():
         assert np.quantile(ranges, 0.9) + np.quantile(ranges, 0.7) + 1 / n == pytest.approx(0.05, rel=0.05)
 
 
-def test_widths_of_intercept_and_slope_by_integration():
+def test_widths():
     p = expit(2.5 * norm.ppf((np.arange(20_000) + 0.5) / 20_000) - 5)
     a, b, c = (
         quad(lambda x, k=k: x**k * expit(x) * expit(-x) * norm.pdf(x, -5, 2.5), -40, 40)[0] for k in range(3)
@@ -63,22 +71,6 @@ def test_widths_of_intercept_and_slope_by_integration():
     assert required_n_samples(np.r_[p, np.tile([0, 1], 10_000)], width={"slope": 0.2}) == pytest.approx(
         2 * n, abs=2
     )
-
-
-def test_the_width_of_observed_over_expected_by_hand():
-    # Riley et al. (2021): 905, with a standard error that is rounded to .2456
-    n = required_n_samples([0.018], width={"observed_over_expected": 1.0})
-    assert n == 906
-
-    def width(n):
-        margin = norm.isf(0.025) * np.sqrt((1 - 0.018) / (0.018 * n))
-        return np.exp(margin) - np.exp(-margin)
-
-    assert width(n) <= 1 < width(n - 1)
-    assert np.ceil(0.982 / (0.018 * 0.2456**2)) == 905
-
-
-def test_of_several_widths_the_largest_number_is_returned():
     widths = {"slope": 0.2, "intercept": 0.2, "observed_over_expected": 0.2, "smooth_ece": 0.1}
     each = [required_n_samples(DECILES, width={name: value}, alpha=0.1) for name, value in widths.items()]
     assert required_n_samples(DECILES, width=widths, alpha=0.1) == max(each)
@@ -97,21 +89,17 @@ def test_a_wave_is_detected_at_the_planned_size(predictions):
     assert binom.ppf(0.002, 24, 0.8) <= found <= 23
 
 
-def test_more_is_needed_for_harder_goals():
-    plan = partial(required_n_samples, uniform(), n_resamples=100)
-    assert (
-        plan(slope=0.9) > plan(slope=0.8) > plan(slope=0.8, power=0.5) > plan(slope=0.8, power=0.5, alpha=0.2)
-    )
-    assert plan(bound=0.02) > plan(bound=0.03) > plan(bound=0.03, power=0.6)
-    assert plan(wave=(0.15, 2)) > plan(wave=(0.25, 2))
-    assert plan(slope=0.8) == required_n_samples(uniform(), slope=0.8, random_state=3)
-
-
-def test_two_columns_and_order_do_not_matter():
+def test_columns_order_and_extremes():
     p = np.random.default_rng(0).random(50)
     expected = required_n_samples(p, slope=0.8)
     assert required_n_samples(np.column_stack([1 - p, p]), slope=0.8) == expected
     assert required_n_samples(p[::-1].astype(np.float32), slope=0.8) == pytest.approx(expected, abs=1)
+    assert required_n_samples([0.0, 0.5, 1.0], slope=0.5) >= 1
+    assert required_n_samples([1e-6, 2e-6], shift=10.0) >= 1
+    assert required_n_samples([0.2, 0.4, 0.7], slope=50.0) < 100
+    assert required_n_samples([0.3], shift=0.5) == required_n_samples([0.3] * 4, shift=0.5)
+    # a small wave of large predictions, found between neighbouring numbers
+    assert required_n_samples([0.25, 0.75], wave=(0.5, 1), n_resamples=39) < 64
 
 
 @pytest.mark.parametrize(
@@ -136,31 +124,15 @@ def test_two_columns_and_order_do_not_matter():
         ({"wave": (0.1, 2), "n_resamples": 5}, "n_resamples=5 is too few for alpha=0.05"),
         ({"bound": 1e-15}, "bound must be at least 1e-12"),
         ({"slope": 0.5, "alpha": 1e-15}, "alpha must be at least 1e-12"),
+        ({"y_proba": [0.5] * 3, "wave": (0.1, 2)}, "is perfect calibration"),
+        ({"y_proba": [0.5] * 3, "slope": 0.5}, "is perfect calibration"),
+        ({"y_proba": [0.0, 0.5, 0.5], "width": {"slope": 0.5}}, "does not determine a slope"),
+        ({"y_proba": [0, 1, 1], "slope": 0.5}, "only 0 and 1"),
     ],
 )
 def test_malformed_arguments(given, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        required_n_samples([0.2, 0.4, 0.7], **given)
-
-
-def test_alternatives_that_do_not_exist():
-    with pytest.raises(ValueError, match="is perfect calibration"):
-        required_n_samples([0.5, 0.5, 0.5], wave=(0.1, 2))
-    with pytest.raises(ValueError, match="is perfect calibration"):
-        required_n_samples([0.5, 0.5, 0.5], slope=0.5)
-    with pytest.raises(ValueError, match="does not determine a slope"):
-        required_n_samples([0.0, 0.5, 0.5], width={"slope": 0.5})
-    with pytest.raises(ValueError, match="only 0 and 1"):
-        required_n_samples([0, 1, 1], slope=0.5)
-
-
-def test_extreme_predictions_and_alternatives():
-    assert required_n_samples([0.0, 0.5, 1.0], slope=0.5) >= 1
-    assert required_n_samples([1e-6, 2e-6], shift=10.0) >= 1
-    assert required_n_samples([0.2, 0.4, 0.7], slope=50.0) < 100
-    assert required_n_samples([0.3], shift=0.5) == required_n_samples([0.3] * 4, shift=0.5)
-    # a small wave of large predictions, found between neighbouring numbers
-    assert required_n_samples([0.25, 0.75], wave=(0.5, 1), n_resamples=39) < 64
+        required_n_samples(**{"y_proba": [0.2, 0.4, 0.7]} | given)
 
 
 def reached(quantiles, goal, n, repetitions):
@@ -184,10 +156,8 @@ def reached(quantiles, goal, n, repetitions):
             margin = result.margin(0.95, "bootstrap", n_resamples=399, random_state=seed)
             found.append(result.value + margin <= goal["bound"])
         else:
-            test = (
-                TCal(n_resamples=399, random_state=seed) if "wave" in goal else CoxTest(method="asymptotic")
-            )
-            found.append(test.test(y, p).pvalue <= 0.05)
+            wave = TCal(n_resamples=399, random_state=seed)
+            found.append((wave if "wave" in goal else CoxTest(method="asymptotic")).test(y, p).rejects())
     return np.mean(found), np.std(found) / np.sqrt(repetitions)
 
 
@@ -203,7 +173,11 @@ GOALS += [{"width": {name: 0.3}} for name in ("slope", "intercept", "observed_ov
 @pytest.mark.parametrize(
     ("goal", "name", "repetitions"),
     [
-        *(thorough(goal, list(QUANTILES)[k % 3], 20 if k >= 5 else 120) for k, goal in enumerate(GOALS)),
+        *(
+            thorough(goal, list(QUANTILES)[k % 3], 20 if k >= 5 else 60)
+            for k, goal in enumerate(GOALS)
+            if "bound" not in goal
+        ),
         *(weekly(goal, name, 60 if "width" in goal else 400) for goal in GOALS for name in QUANTILES),
     ],
 )

@@ -109,6 +109,10 @@ def test_cells_end_where_bins_do():
         assert fewer.prob == pytest.approx([edge - 5e-6, edge + 5e-6], abs=1e-8)
         assert fewer.weight.tolist() == [5000, 5000]
         assert fewer.positives.tolist() == [2500, 2500]
+    p = np.linspace(0.1, 0.9, 10_000)
+    grouped = GroupedOutcomes(p, np.ones_like(p), np.arange(p.shape[0]) % 2.0)
+    assert pooled(partial(metrics.smooth_ece, bandwidth=1e-5), grouped) is grouped
+    assert pooled(partial(metrics.smooth_ece, bandwidth=0.1), grouped).prob.shape[0] < 5000
 
 
 @pytest.mark.thorough
@@ -118,21 +122,9 @@ def test_intervals_and_floors_of_pooled_and_repeated_rows_agree():
     coarse = (np.floor(p * 2000) + 0.5) / 2000
     assert pooled(metrics.smooth_ece, group_outcomes(y.astype(np.int64), coarse)).prob.shape[0] == 2000
     settings = {"n_resamples": 100, "random_state": 0}
-    fine = confidence_interval(y, p, metric=metrics.smooth_ece, **settings)
-    rough = confidence_interval(y, coarse, metric=metrics.smooth_ece, **settings)
+    fine, rough = (confidence_interval(y, values, **settings) for values in (p, coarse))
     assert fine.estimate == pytest.approx(rough.estimate, abs=1e-6)
-    assert fine.lower == pytest.approx(rough.lower, abs=2e-3)
-    assert fine.upper == pytest.approx(rough.upper, abs=2e-3)
+    assert (fine.lower, fine.upper) == pytest.approx((rough.lower, rough.upper), abs=2e-3)
     assert fine.lower < 0.05 < fine.upper
-    floors = [
-        expected_under_calibration(None, values, metric=metrics.smooth_ece, **settings)
-        for values in (p, coarse)
-    ]
-    assert floors[0].expected == pytest.approx(floors[1].expected, rel=0.1)
-
-
-def test_cells_that_hold_single_predictions_are_left_alone():
-    p = np.linspace(0.1, 0.9, 10_000)
-    grouped = GroupedOutcomes(p, np.ones_like(p), np.arange(p.shape[0]) % 2.0)
-    assert pooled(partial(metrics.smooth_ece, bandwidth=1e-5), grouped) is grouped
-    assert pooled(partial(metrics.smooth_ece, bandwidth=0.1), grouped).prob.shape[0] < 5000
+    first, second = (expected_under_calibration(None, values, **settings) for values in (p, coarse))
+    assert first.expected == pytest.approx(second.expected, rel=0.1)

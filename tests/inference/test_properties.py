@@ -2,16 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import _strategies
 from tests.inference._registry import TESTS
 
 pytestmark = _strategies.certain_predictions
-#: A law is asked of every test, so that few examples for each are many for what they share.
-fewer = settings(max_examples=(settings.default.max_examples + 1) // 2)
-
 #: Of these 1 - p is a float too, and none is the edge of a bin, which belongs to one side.
 OFF_EDGES = st.one_of(
     st.integers(0, 2**19 - 1).map(lambda k: (2 * k + 1) / 2**20),
@@ -20,7 +17,7 @@ OFF_EDGES = st.one_of(
 
 
 @pytest.mark.parametrize("case", TESTS, ids=lambda case: case.name)
-@fewer
+@_strategies.fewer
 @given(sample=_strategies.samples(both=True), data=st.data())
 def test_rows(case, sample, data):
     y, p, w = sample
@@ -43,7 +40,7 @@ def test_rows(case, sample, data):
 
 
 @pytest.mark.parametrize("case", [case for case in TESTS if case.flip], ids=lambda case: case.name)
-@fewer
+@_strategies.fewer
 @given(sample=_strategies.samples(p=OFF_EDGES, both=True))
 def test_flip(case, sample):
     y, p, w = sample

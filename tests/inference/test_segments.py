@@ -12,6 +12,7 @@ from scipy.stats import binom
 
 from sklearn_calib.inference import find_segments, multicalibration_error
 from sklearn_calib.metrics import cutoff_calibration_error
+from tests._tiers import thorough, weekly
 
 
 def data(n=1500, seed=0, off=0.25):
@@ -76,9 +77,8 @@ def every_segment(X, y, p, size=None, weight=None):
 def test_search_is_that_of_the_definition():
     X, y, p = data()
     masks = every_segment(X, y, p)
-    z = {
-        words: (y - p)[inside].sum() / np.sqrt((p * (1 - p))[inside].sum()) for words, inside in masks.items()
-    }
+    v = p * (1 - p)
+    z = {words: (y - p)[inside].sum() / np.sqrt(v[inside].sum()) for words, inside in masks.items()}
     result = find_segments(X, y, p, n_resamples=199)
     assert result.n_tested == len(masks)
     first = result.segments[0]
@@ -111,9 +111,8 @@ def test_given_columns():
     assert sorted(row.segment for row in result.segments) == sorted(["all samples", *bins, *regions])
     z = [abs(row.z) for row in result.segments]
     assert z == sorted(z, reverse=True)
-    assert [row.lower > 0 or row.upper < 0 for row in result.segments] == [
-        row.adjusted_pvalue <= 0.05 for row in result.segments
-    ]
+    for row in result.segments:
+        assert (row.lower > 0 or row.upper < 0) == (row.adjusted_pvalue <= 0.05)
     assert result.pvalue == result.segments[0].adjusted_pvalue
     assert find_segments(X, y, p, segments="region") == find_segments(X, y, p, segments=[1])
     message = r"segments contains 'income', which X has no column of.*'age', 'region'"
@@ -127,10 +126,9 @@ def test_distinct_segments():
     young = (X["age"] <= 30) & (X["region"] == "north")
     y = np.where(young, np.random.default_rng(3).random(6000) < p - 0.1, y).astype(int)
     rows = find_segments(X, y, p, n_resamples=199).segments
-    assert [(row.segment, np.sign(row.difference)) for row in rows] == [
-        ("age <= 42 and region = south", 1.0),
-        ("age <= 29 and region = north", -1.0),
-    ]
+    words = ["age <= 42 and region = south", "age <= 29 and region = north"]
+    assert [row.segment for row in rows] == words
+    assert rows[0].difference > 0 > rows[1].difference
 
 
 def test_tables():
@@ -146,10 +144,14 @@ def test_tables():
     array = find_segments(frame[["age"]].to_numpy(), y, p, segments=[0], n_resamples=99)
     assert {row.segment for row in array.segments} >= {"x0 <= 32", "x0 missing"}
     days = np.datetime64("2024-01-01") + np.arange(1500)
-    found = find_segments(pd.DataFrame({"day": days}), y, p, segments=["day"], n_resamples=99)
-    assert "day <= 2024-10-26" in {row.segment for row in found.segments}
-    found = find_segments({"since": days - days[0]}, y, p, segments="since", n_resamples=99)
-    assert "since <= 299 days" in {row.segment for row in found.segments}
+    for name, values, words in (("day", days, "2024-10-26"), ("since", days - days[0], "299 days")):
+        found = find_segments(pd.DataFrame({name: values}), y, p, segments=[name], n_resamples=99)
+        assert f"{name} <= {words}" in {row.segment for row in found.segments}
+    X, y, p = data(800)
+    wanted = find_segments({"x0": X["age"], "x1": X["region"]}, y, p, n_resamples=19)
+    rows = list(zip(X["age"], X["region"], strict=True))
+    for table in (rows, np.array(rows, dtype=object), [list(row) for row in rows]):
+        assert find_segments(table, y, p, n_resamples=19) == wanted
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -189,12 +191,12 @@ def test_frequencies_are_repeated_samples():
     a = find_segments(X, y, p, sample_weight=w, weights="frequency")
     b = find_segments(repeated, np.repeat(y, w), np.repeat(p, w))
     assert (a.weights, a.n_samples, a.n_tested) == ("frequency", w.sum(), b.n_tested)
-    assert [row.segment for row in a.segments] == [row.segment for row in b.segments]
-    np.testing.assert_allclose([row.z for row in a.segments], [row.z for row in b.segments])
-    np.testing.assert_allclose(a.segments[0].lower, b.segments[0].lower, atol=0.01)
+    for one, other in zip(a.segments, b.segments, strict=True):
+        assert (one.segment, one.z) == (other.segment, pytest.approx(other.z))
+        assert one.lower == pytest.approx(other.lower, abs=0.01)
 
 
-def test_sampling_weights():
+def test_sampling_weights_and_clusters():
     """Only the weighted population is calibrated: the level holds, and it is not that of the samples."""
     X, _, p = data(4000, off=0.0)
     rejected = []
@@ -214,9 +216,6 @@ def test_sampling_weights():
     if row.segment != "all samples":
         inside = X["region"] == row.segment[-5:].strip("= ")
     assert row.difference == pytest.approx(np.average((y - p)[inside], weights=w[inside]))
-
-
-def test_clusters_widen_the_null_distribution():
     X, _, p = data(4000, off=0.0)
     rng = np.random.default_rng(2)
     code = np.arange(4000) // 100
@@ -249,10 +248,8 @@ def test_multiclass():
     right, confidence = (np.array(["x", "y", "z"])[P.argmax(axis=1)] == y).astype(int), P.max(axis=1)
     one = find_segments({"here": here}, y, P, reduction="confidence", segments="here", n_resamples=99)
     other = find_segments({"here": here}, right, confidence, segments="here", n_resamples=99)
-    assert [(row.segment, row.n_samples) for row in one.segments] == [
-        (row.segment, row.n_samples) for row in other.segments
-    ]
-    np.testing.assert_allclose([row.z for row in one.segments], [row.z for row in other.segments])
+    for row, same in zip(one.segments, other.segments, strict=True):
+        assert (row.segment, row.n_samples, row.z) == (same.segment, same.n_samples, pytest.approx(same.z))
 
 
 def test_columns_without_segments():
@@ -287,10 +284,9 @@ def test_result_as_text_and_frame():
     X, y, p = data()
     found = find_segments(X, y, p, n_resamples=99)
     assert str(found).startswith(f"{len(found.segments)} segment")
-    frame = found.to_frame()
-    assert frame["segment"].tolist() == [row.segment for row in found.segments]
+    assert found.to_frame()["segment"].tolist() == [row.segment for row in found.segments]
     assert "age &lt;= 32 and region = south" in found._repr_html_()
-    nothing = find_segments(X, (np.random.default_rng(1).random(1500) < p).astype(int), p, n_resamples=99)
+    nothing = find_segments(X, np.random.default_rng(1).random(1500) < p, p, n_resamples=99)
     assert str(nothing).startswith("no evidence of miscalibration (")
     assert nothing.to_frame().shape == (0, 10)
 
@@ -365,9 +361,7 @@ def test_multicalibration_error_finds_what_averages_do_not():
     assert (classes.label, classes.segment, classes.n_tested) == (2, "region = south", 9)
 
 
-@pytest.mark.parametrize(
-    "n_runs", [pytest.param(60, marks=pytest.mark.thorough), pytest.param(300, marks=pytest.mark.weekly)]
-)
+@pytest.mark.parametrize("n_runs", [thorough(60), weekly(300)])
 def test_level(n_runs):
     """A calibrated model has a segment reported, or a significant error, in 5% of the samples."""
     X, _, p = data(800)
@@ -378,13 +372,3 @@ def test_level(n_runs):
         error = multicalibration_error(X, y, p**3, n_resamples=39)
         found.append((bool(find_segments(X, y, p**3, n_resamples=99).segments), error.pvalue <= 0.05))
     assert (np.sum(found, axis=0) <= binom.ppf(0.997, n_runs, 0.05)).all()
-
-
-def test_numbers_beside_texts_are_numbers():
-    rng = np.random.default_rng(1)
-    age, group, p = rng.normal(size=800), rng.choice(list("ABC"), 800), rng.uniform(0.05, 0.95, 800)
-    y = (rng.random(800) < p).astype(int)
-    wanted = find_segments({"x0": age, "x1": group}, y, p, n_resamples=19)
-    rows = list(zip(age, group, strict=True))
-    for X in (rows, np.array(rows, dtype=object), [list(row) for row in rows]):
-        assert find_segments(X, y, p, n_resamples=19) == wanted

@@ -5,34 +5,14 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit, ndtri
-from scipy.stats import binom
 from sklearn.base import clone
 
 from sklearn_calib._core import _blocks
 from sklearn_calib.inference import SequentialTest
-from sklearn_calib.inference._betting import _bets, _sequential
+from sklearn_calib.inference._betting import _sequential
 from sklearn_calib.metrics import cutoff_calibration_error
-from tests.inference._bets import GRID, Cell, ratio
-
-
-def reference(y, p, block=32):
-    """Return E_1, ..., E_n row by row."""
-    root = Cell(0.0, 1.0, 4)
-    wealths = [[1.0] * (len(GRID) + 1)]
-    path = []
-    for t, (v, u) in enumerate(zip(y, p, strict=True), start=1):
-        root.bet([(v, u)])
-        grid = [old * ratio(v, u, a, b) for old, (a, b) in zip(wealths[-1], GRID, strict=False)]
-        wealths.append([*grid, root.total()])
-        shares = {j: 1 / ((j + 1) * (j + 2)) for j in range(t) if block * j < t}
-        waiting = 1 - sum(shares.values())
-        owned = [
-            sum(share * now / wealths[block * j][c] for j, share in shares.items()) + waiting
-            for c, now in enumerate(wealths[-1])
-        ]
-        path.append(sum(owned[:-1]) / (2 * len(GRID)) + owned[-1] / 2)
-    return np.array(path)
+from tests._samples import simulated
+from tests.inference._bets import reference, wealth_of_batches
 
 
 def e_path(y, p, **kwargs):
@@ -41,10 +21,7 @@ def e_path(y, p, **kwargs):
 
 def draw(n, seed, p_of_truth=None):
     """Return predictions p and outcomes with probability p_of_truth(p)."""
-    rng = np.random.default_rng(seed)
-    p = rng.uniform(0.02, 0.98, n)
-    truth = p if p_of_truth is None else p_of_truth(p)
-    return (rng.random(n) < truth).astype(int), p
+    return simulated(n, "uniform", 0.02, 0.98, seed=seed, truth=p_of_truth or 1.0)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +29,13 @@ def draw(n, seed, p_of_truth=None):
     [(32, 8192, 80, None), (32, 11, 80, np.square), (7, 8192, 40, lambda p: 1 - p), (7, 11, 40, "tied")],
 )
 def test_equals_the_definition(monkeypatch, block, chunk, n, truth):
-    monkeypatch.setattr(_bets, "BLOCK", block)
+    monkeypatch.setattr("sklearn_calib.inference._betting._bets.BLOCK", block)
     monkeypatch.setattr(_blocks, "BLOCK_ROWS", chunk)
     y, p = draw(n, n + chunk, truth if callable(truth) else None)
     if truth == "tied":
         p = np.random.default_rng(4).choice([0.1, 0.11, 0.5, 0.9, 0.997], n)
-    np.testing.assert_allclose(e_path(y, p), reference(y, p, block), rtol=1e-10)
+    rows = [[row] for row in zip(y.tolist(), p.tolist(), strict=True)]
+    np.testing.assert_allclose(e_path(y, p), reference(rows, block=block), rtol=1e-10)
 
 
 def test_every_step_is_fair():
@@ -68,36 +46,6 @@ def test_every_step_is_fair():
         won, lost = (e_path([*y[:t], label], p[: t + 1])[-1] for label in (1, 0))
         assert p[t] * won + (1 - p[t]) * lost == pytest.approx(before[t], rel=1e-10)
         assert min(won, lost) > 0
-
-
-@pytest.mark.thorough
-def test_level_at_every_time():
-    rng = np.random.default_rng(7)
-    repetitions, ever = 150, []
-    for i in range(repetitions):
-        p = rng.uniform(size=1200) if i % 2 else expit(3 * rng.normal(size=1200))
-        ever.append(SequentialTest().test(rng.random(1200) < p, p).pvalue)
-    for alpha in (0.05, 0.2):
-        hits = int(np.sum(np.array(ever) <= alpha))
-        assert binom.sf(hits - 1, repetitions, alpha) > 1e-3, hits
-    # the capital is at work, not idle
-    assert np.mean(np.array(ever) < 1.0) > 0.3
-
-
-@pytest.mark.parametrize(
-    ("n", "truth"),
-    [
-        (1500, lambda p: expit(logit(p) + 0.5)),
-        (1500, lambda p: expit(0.5 * logit(p))),
-        (1500, lambda p: expit(2.0 * logit(p))),
-        (6000, lambda p: np.clip(p + 0.15 * np.sin(8 * np.pi * p), 0, 1)),
-        (6000, lambda p: p + 0.25 * ((p > 0.4) & (p < 0.5))),
-    ],
-    ids=["shift", "overconfident", "timid", "oscillating", "local"],
-)
-def test_power(n, truth):
-    found = [SequentialTest().test(*draw(n, seed, truth)).rejects(0.05) for seed in range(3)]
-    assert sum(found) >= 3
 
 
 def test_rejected_at():
@@ -151,22 +99,28 @@ def test_state_does_not_grow():
     assert len(pickle.dumps(long)) < len(pickle.dumps(short)) + 200
 
 
-def test_weights_repeat_rows_in_place():
+def test_weights_and_clusters_that_are_refused(monkeypatch):
     y, p = draw(60, 14)
-    times = np.random.default_rng(14).integers(0, 4, 60)
-    weighted = SequentialTest().test(y, p, sample_weight=times, weights="frequency")
-    repeated = SequentialTest().test(np.repeat(y, times), np.repeat(p, times))
-    np.testing.assert_array_equal(weighted.log_e_path, repeated.log_e_path)
-    with pytest.raises(ValueError, match="sample_weight"):
-        SequentialTest().test(y, p, sample_weight=np.full(60, 2**40), weights="frequency")
-    with pytest.raises(ValueError, match="sample_weight"):
-        SequentialTest().fit(p, y, np.full(60, 0.5), weights="frequency")
-    for call in (SequentialTest().fit, SequentialTest().partial_fit):
+    test, two = SequentialTest(), np.full(60, 2)
+    for call, message in (
+        (lambda: test.test(y, p, sample_weight=two * 2**39, weights="frequency"), "sample_weight"),
+        (lambda: test.fit(p, y, two / 4, weights="frequency"), "sample_weight"),
         # a later part of the stream could have other weights
-        with pytest.raises(ValueError, match="weights='frequency'"):
-            call(p, y, np.full(60, 2))
-    with pytest.raises(ValueError, match="weights='frequency'"):
-        SequentialTest().test(y, p, sample_weight=times)
+        (lambda: test.fit(p, y, two), "weights='frequency'"),
+        (lambda: test.partial_fit(p, y, two), "weights='frequency'"),
+        (lambda: test.test(y, p, sample_weight=np.arange(60)), "weights='frequency'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    monkeypatch.setattr(_sequential, "_MOST_REPEATED", 5)
+    assert SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[2, 3], weights="frequency").n_samples == 5
+    with pytest.raises(ValueError, match="one by one"):
+        SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[3, 3], weights="frequency")
+    y, p = [0, 1] * 20, [0.4] * 40
+    with pytest.raises(ValueError, match="clusters must follow each other"):
+        SequentialTest().test(y, p, clusters=np.arange(40) % 20)
+    with pytest.raises(ValueError, match="clusters cannot be passed to fit"):
+        SequentialTest().fit(p, y, clusters=np.arange(40) // 2)
 
 
 def test_certain_forecasts():
@@ -200,11 +154,8 @@ def test_extreme_forecasts_are_exact(p):
         result = SequentialTest().test([label] * 50, [p] * 50, pos_label=1)
         assert np.isfinite(result.log_e_path).all()
         assert result.pvalue > 0
-    first = (
-        SequentialTest().test([1], [p]).log_e_path[0],
-        SequentialTest().test([0], [p], pos_label=1).log_e_path[0],
-    )
-    assert p * math.exp(first[0]) + (1 - p) * math.exp(first[1]) == pytest.approx(1.0, rel=1e-10)
+    won, lost = (e_path([label], [p])[0] for label in (1, 0))
+    assert p * won + (1 - p) * lost == pytest.approx(1.0, rel=1e-10)
 
 
 def test_estimate_is_the_cutoff_error_of_bins():
@@ -233,12 +184,13 @@ def test_labels_of_a_stream():
         np.testing.assert_array_equal(stream.classes_, known)
         assert stream.log_e_value_ == pytest.approx(expected, rel=1e-10)
         assert 0 < stream.score(p, second) <= 1
-    with pytest.raises(ValueError, match=r"single label 'a'.*classes"):
-        SequentialTest().partial_fit(p, ["a", "a"])
-    with pytest.raises(ValueError, match="single label 3"):
-        SequentialTest().fit(p, [3, 3])
-    with pytest.raises(ValueError, match="two distinct"):
-        SequentialTest().partial_fit(p, [0, 1], classes=[0, 1, 2])
+    for y, classes, message in [
+        (["a", "a"], None, r"single label 'a'.*classes"),
+        ([3, 3], None, "single label 3"),
+        ([0, 1], [0, 1, 2], "two distinct"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            SequentialTest().partial_fit(p, y, classes=classes)
     with pytest.raises(ValueError, match="differs"):
         SequentialTest().partial_fit(p, [0, 1]).partial_fit(p, [0, 1], classes=[0, 2])
 
@@ -265,15 +217,7 @@ def test_bad_data_leave_the_stream_as_it_was():
     assert pickle.dumps(stream) == before
 
 
-def test_fit_restarts():
-    y, p = draw(90, 18)
-    stream = SequentialTest().partial_fit(p, y).partial_fit(p, y)
-    assert stream.n_samples_ == 180
-    assert stream.fit(p, y).result_ == SequentialTest().test(y, p)
-    assert not hasattr(clone(stream), "result_")
-
-
-def test_rows_of_earlier_calls():
+def test_streams():
     y, p = draw(800, 10, np.square)
     stream = SequentialTest().fit(p[:400], y[:400])
     assert stream.pvalue_ <= 0.05
@@ -282,13 +226,17 @@ def test_rows_of_earlier_calls():
     stream.partial_fit(p[400:], y[400:])
     with pytest.raises(ValueError, match="first 400 observations"):
         stream.result_.rejected_at(0.05)
-
-
-def test_most_rows_that_weights_stand_for(monkeypatch):
-    monkeypatch.setattr(_sequential, "_MOST_REPEATED", 5)
-    assert SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[2, 3], weights="frequency").n_samples == 5
-    with pytest.raises(ValueError, match="one by one"):
-        SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[3, 3], weights="frequency")
+    y, p = draw(90, 18)
+    stream = SequentialTest().partial_fit(p, y).partial_fit(p, y)
+    assert stream.n_samples_ == 180
+    assert stream.fit(p, y).result_ == SequentialTest().test(y, p)
+    assert not hasattr(clone(stream), "result_")
+    single = SequentialTest()
+    for p, y in ((0.3, 1), (np.float64(0.6), np.int64(0)), (np.array(0.9), np.array(1))):
+        single.partial_fit(p, y, classes=[0, 1])
+    batch = SequentialTest().partial_fit([0.3, 0.6, 0.9], [1, 0, 1])
+    assert (single.n_samples_, single.log_e_value_) == (3, pytest.approx(batch.log_e_value_))
+    assert single.result_.rejected_at() is None
 
 
 @pytest.mark.filterwarnings("ignore:.*clusters")
@@ -303,51 +251,11 @@ def test_clusters_against_a_loop(weighted):
     result = SequentialTest().test(
         y, p, clusters=clusters, sample_weight=w if weighted else None, weights="frequency"
     )
-    starts, since, path, wealth = [], 0, [], 1.0
-    for name in [3, 1, 4, 0, 2]:
-        inside = clusters == name
-        if not starts or since >= 32:
-            starts.append([1 / ((len(starts) + 1) * (len(starts) + 2)), np.ones(len(GRID))])
-            since = 0
-        path += [wealth] * (int(w[inside].sum()) - 1)
-        for start in starts:
-            for k, (a, b) in enumerate(GRID):
-                q = 1 / (1 + np.exp(-(a + b * np.log(p[inside] / (1 - p[inside])))))
-                ratio = np.where(y[inside] == 1, q / p[inside], (1 - q) / (1 - p[inside]))
-                start[1][k] *= np.average(ratio, weights=w[inside])
-        since += w[inside].sum()
-        wealth = sum(part * each.mean() for part, each in starts) + 1 / (len(starts) + 1)
-        path.append(wealth)
+    parts = [(y[rows], p[rows], w[rows]) for rows in (clusters == name for name in [3, 1, 4, 0, 2])]
+    path, before = [], 1.0
+    for wealth, part in zip(wealth_of_batches(parts), parts, strict=True):
+        path += [before] * (int(part[2].sum()) - 1) + [wealth]
+        before = wealth
     np.testing.assert_allclose(np.exp(result.log_e_path), path)
     assert result.pvalue == pytest.approx(1 / max(1.0, *path))
     assert result.n_clusters == 5
-
-
-def test_clusters_must_follow_each_other():
-    y, p = [0, 1] * 20, [0.4] * 40
-    with pytest.raises(ValueError, match="clusters must follow each other"):
-        SequentialTest().test(y, p, clusters=np.arange(40) % 20)
-    with pytest.raises(ValueError, match="clusters cannot be passed to fit"):
-        SequentialTest().fit(p, y, clusters=np.arange(40) // 2)
-
-
-@pytest.mark.thorough
-def test_level_with_clusters():
-    rejections = 0
-    for seed in range(100):
-        rng = np.random.default_rng(seed)
-        clusters = np.repeat(np.arange(50), 20)
-        p = rng.uniform(size=1000)
-        effect = 0.6 * rng.normal(size=50)[clusters]
-        y = (effect + 0.8 * rng.normal(size=1000) < ndtri(p)).astype(int)
-        rejections += SequentialTest().test(y, p, clusters=clusters).pvalue <= 0.1
-    assert rejections <= binom.ppf(0.999, 100, 0.1)
-
-
-def test_single_samples():
-    single = SequentialTest()
-    for p, y in ((0.3, 1), (np.float64(0.6), np.int64(0)), (np.array(0.9), np.array(1))):
-        single.partial_fit(p, y, classes=[0, 1])
-    batch = SequentialTest().partial_fit([0.3, 0.6, 0.9], [1, 0, 1])
-    assert (single.n_samples_, single.log_e_value_) == (3, pytest.approx(batch.log_e_value_))
-    assert single.result_.rejected_at() is None

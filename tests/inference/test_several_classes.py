@@ -77,13 +77,11 @@ def test_smallest_pvalue_of_the_same_labels():
     simulated = np.concatenate(list(SharedLabels(p).draw(59, np.random.default_rng(seed))))
     assert abs(np.mean(simulated == 0) - p[:, 0].mean()) < 0.03
     top = p.argmax(axis=1)
-    values = np.array(
-        [
-            [expected_calibration_error(each == k, p[:, k], pos_label=True) for k in range(3)]
-            + [expected_calibration_error(each == top, p.max(axis=1), pos_label=True)]
-            for each in [y, *simulated]
-        ]
-    )
+    values = []
+    for each in [y, *simulated]:
+        problems = [*((each == k, p[:, k]) for k in range(3)), (each == top, p.max(axis=1))]
+        values.append([expected_calibration_error(*problem, pos_label=True) for problem in problems])
+    values = np.array(values)
     z = (values - values.mean(axis=0)) / values.std(axis=0)
     mean = z[:, :3].mean(axis=1)
     pvalue = np.column_stack([*map(fraction_above, values.T), fraction_above(mean)])
@@ -101,9 +99,8 @@ def test_smallest_pvalue_of_the_same_labels():
     joint, _ = rank_of_smallest(three, np.column_stack((largest, z[:, 3], z[:, 4])))
     assert result.pvalue == pytest.approx(joint[0])
     names = ["class 0", "class 1", "class 2", "confidence", "mean over classes"]
-    assert {part.name: part.pvalue for part in result.scales} == pytest.approx(
-        dict(zip(names, pvalue[0], strict=True))
-    )
+    found = {part.name: part.pvalue for part in result.scales}
+    assert found == pytest.approx(dict(zip(names, pvalue[0], strict=True)))
     alone = test.set_params(reduction="classwise").test(y, p)
     assert alone.pvalue == pytest.approx(classes[0])
     assert alone.estimate == pytest.approx(values[0, :3].mean()) == result.estimate
@@ -121,15 +118,10 @@ def test_adjusted_pvalues_and_ties():
         assert result.pvalue == pairs[0][0]
         assert (20 * result.pvalue).is_integer()
     # all are as bad as possible, and the classes have different statistics
-    p = np.tile([0.97, 0.02, 0.01], (60, 1))
-    worst = inference.SpiegelhalterTest(n_resamples=19, reduction="classwise").test(
-        np.repeat([0, 1, 2], [10, 20, 30]), p
-    )
+    y, p = np.repeat([0, 1, 2], [10, 20, 30]), np.tile([0.97, 0.02, 0.01], (60, 1))
+    worst = inference.SpiegelhalterTest(n_resamples=19, reduction="classwise").test(y, p)
     assert [part.pvalue for part in worst.scales] == [0.05] * 3
     assert worst.reason.startswith("decided by class 2")
-
-
-def test_text_of_many_classes_has_the_worst_and_all_reductions():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(6), size=100)
     text = str(inference.CutoffTest(n_resamples=19).test(labels_of(rng, p), p))
@@ -155,9 +147,13 @@ def test_reductions_are_binary_problems():
     p = rng.dirichlet([3.0, 3.0, 3.0, 0.01], size=300)
     y = labels_of(rng, p)
     top = p.argmax(axis=1)
-    binary = inference.CutoffTest().test(y == top, p.max(axis=1), pos_label=True)
-    found = inference.CutoffTest(reduction="confidence").test(y, p)
-    assert (found.pvalue, found.statistic) == (binary.pvalue, pytest.approx(binary.statistic))
+    for test in (inference.CutoffTest, inference.TCal):
+        for given in ({}, {"clusters": np.arange(300) // 10}):
+            binary = test(n_resamples=99).test(y == top, p.max(axis=1), pos_label=True, **given)
+            found = test(n_resamples=99, reduction="confidence").test(y, p, **given)
+            assert (found.pvalue, found.n_clusters) == (binary.pvalue, binary.n_clusters)
+            assert (found.statistic, found.estimate) == pytest.approx((binary.statistic, binary.estimate))
+    assert "confidence" in found.null_hypothesis
     result = inference.CutoffTest(reduction="top-label").test(y, p, labels=range(4))
     assert "no sample has the predicted class 3" in result.reason
     for part in result.scales:
@@ -198,33 +194,18 @@ def test_labels_have_no_confidence():
     assert inference.CutoffTest().test(y, p).pvalue == 0.0
 
 
-def rejections(test, n_runs, seed, sample):
-    rng = np.random.default_rng(seed)
-    found = 0
-    for _ in range(n_runs):
-        y, p, given = sample(rng)
-        found += test.set_params(random_state=int(rng.integers(1 << 31))).test(y, p, **given).pvalue <= 0.05
-    return found
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["classes", "weights", "clusters", "labels"])
 def test_level(kind):
-    n_runs = 80 if kind == "clusters" else 120
-
-    def sample(rng):
+    n_runs, found, rng = 80 if kind == "clusters" else 120, 0, np.random.default_rng(4)
+    given = {"clusters": np.arange(120) // 4} if kind == "clusters" else {}
+    for seed in range(n_runs):
         p = rng.dirichlet([2.0, 1.0, 0.3], size=120)
-        y, given = labels_of(rng, p), {}
-        if kind == "labels":
-            # dependent labels, of the same latent variable
-            y = (rng.random(120)[:, None] < p).astype(int)
+        # labels that do not exclude each other depend on the same latent variable
+        y = (rng.random((120, 1)) < p).astype(int) if kind == "labels" else labels_of(rng, p)
         if kind == "weights":
             given["sample_weight"] = np.exp(rng.normal(size=120)) * (0.2 + p[:, 0])
-        if kind == "clusters":
-            given["clusters"] = np.arange(120) // 4
-        return y, p, given
-
-    found = rejections(inference.CutoffTest(n_resamples=99), n_runs, 4, sample)
+        found += inference.CutoffTest(n_resamples=99, random_state=seed).test(y, p, **given).rejects()
     assert found <= binom.ppf(0.999, n_runs, 0.05)
     if kind in ("classes", "weights"):
         assert found >= binom.ppf(0.001, n_runs, 0.05)

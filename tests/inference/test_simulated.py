@@ -1,11 +1,20 @@
 """Simulated p-values of the classical tests: against all outcomes, levels of small samples, defaults."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 
-from sklearn_calib.inference import CoxTest, HosmerLemeshowTest, SpiegelhalterTest
+from sklearn_calib.inference import (
+    ConsistencyTest,
+    CoxTest,
+    CutoffTest,
+    HosmerLemeshowTest,
+    SpiegelhalterTest,
+)
+from sklearn_calib.metrics import expected_calibration_error
+from tests._tiers import thorough, weekly
 from tests.inference import _properties
 
 TESTS = {
@@ -35,20 +44,24 @@ def test(request):
     return TESTS[request.param]
 
 
+BINNED = ConsistencyTest(partial(expected_calibration_error, n_bins=5))
+
+
 @pytest.mark.parametrize(
-    ("name", "kind"),
-    [("spiegelhalter", "rare"), ("hosmer_lemeshow", "tied"), ("hosmer_lemeshow_uniform", "apart"),
+    ("test", "kind"),
+    [(CutoffTest(), "apart"), (CutoffTest(), "tied"), (BINNED, "apart"), (BINNED, "rare"),
+     ("spiegelhalter", "rare"), ("hosmer_lemeshow", "tied"), ("hosmer_lemeshow_uniform", "apart"),
      ("cox", "apart"), ("cox", "close"), ("cox_intercept", "rare"), ("cox_slope", "close"),
      ("cox_slope", "tied")],
 )  # fmt: skip
-def test_against_all_outcomes(name, kind):
+def test_against_all_outcomes(test, kind):
     """The p-value is the probability of outcomes with as large a statistic, all 2^7 of them weighed."""
-    test, p = TESTS[name], np.array(PREDICTIONS[kind])
+    test, p = TESTS.get(test, test), np.array(PREDICTIONS[kind])
     every = np.array(list(itertools.product([0, 1], repeat=7)))
     chance = np.prod(np.where(every == 1, p, 1 - p), axis=1)
     # the path without simulations: fits of its own, known suprema where a threshold separates
-    asymptotic = copy_of(test, method="asymptotic")
-    values = np.abs([asymptotic.test(y, p, pos_label=1).statistic for y in every])
+    alone = copy_of(test, **({"n_resamples": 1} if test is BINNED else {"method": "asymptotic"}))
+    values = np.abs([alone.test(y, p, pos_label=1).statistic for y in every])
     for row in (0, 23, 100):
         among = chance
         if getattr(test, "parameter", "") == "slope":
@@ -57,47 +70,34 @@ def test_against_all_outcomes(name, kind):
         exact = min(1.0, among[values >= values[row] - 1e-6].sum() / among.sum())
         found = copy_of(test, n_resamples=1000).test(every[row], p, pos_label=1)
         assert found.pvalue == pytest.approx(exact, abs=4.5 * np.sqrt(exact * (1 - exact) / 1000) + 2e-3)
-        assert found.statistic == pytest.approx(asymptotic.test(every[row], p, pos_label=1).statistic)
+        assert found.statistic == pytest.approx(alone.test(every[row], p, pos_label=1).statistic)
 
 
-def test_slope_does_not_depend_on_the_intercept():
-    """Predictions shifted in log-odds are other predictions, and the same test of the slope."""
-    y, p = _properties.sample(60, power=1.5)
-    odds = 3.0 * p / (1 - p)
-    one, other = (CoxTest(parameter="slope").test(y, q) for q in (p, odds / (1 + odds)))
-    assert other.statistic == pytest.approx(one.statistic)
-    assert other.pvalue == one.pvalue
+def pvalues_of(test, design, n, repetitions):
+    """Return the p-values of perfectly calibrated samples."""
+    rng = np.random.default_rng(n)
+    p = rng.beta(*DESIGNS[design], (repetitions, n))
+    y = (rng.random(p.shape) < p).astype(int)
+    return [test.test(*sample, pos_label=1).pvalue for sample in zip(y, p, strict=True)]
 
 
-def check_level(test, design, n, repetitions, alphas=(0.05,), seed=0):
-    """Test perfectly calibrated samples; check how often they are rejected."""
-    rng = np.random.default_rng(seed)
-    pvalues = []
-    for _ in range(repetitions):
-        p = rng.beta(*DESIGNS[design], n)
-        pvalues.append(test.test((rng.random(n) < p).astype(int), p, pos_label=1).pvalue)
-    for alpha in alphas:
-        _properties.check_level(pvalues, alpha)
-
-
-@pytest.mark.parametrize(("test", "design", "n"), [(HosmerLemeshowTest(), "rare", 60)])
-def test_asymptotic_tests_exceed_the_level_of_small_samples(test, design, n):
+def test_asymptotic_tests_exceed_the_level_of_small_samples():
     """So that the tests of the level could fail."""
     with pytest.raises(AssertionError, match="reject"):
-        check_level(copy_of(test, method="asymptotic"), design, n, 300)
+        _properties.check_level(pvalues_of(HosmerLemeshowTest(method="asymptotic"), "rare", 60, 300), 0.05)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(("design", "n"), [("rare", 30), ("near 0 and 1", 100)])
-def test_level(test, design, n):
-    check_level(copy_of(test, n_resamples=199), design, n, 200, (0.05, 0.1), seed=n)
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize("n", [10, 30, 100, 400])
-@pytest.mark.parametrize("design", DESIGNS)
-def test_level_widely(test, design, n):
-    check_level(copy_of(test, n_resamples=199), design, n, 500, (0.01, 0.05, 0.1), seed=n)
+@pytest.mark.parametrize(
+    ("design", "n", "repetitions", "alphas"),
+    [
+        *(thorough(design, n, 200, (0.05, 0.1)) for design, n in (("rare", 30), ("near 0 and 1", 100))),
+        *(weekly(design, n, 500, (0.01, 0.05, 0.1)) for design in DESIGNS for n in (10, 30, 100, 400)),
+    ],
+)
+def test_level(test, design, n, repetitions, alphas):
+    pvalues = pvalues_of(copy_of(test, n_resamples=199), design, n, repetitions)
+    for alpha in alphas:
+        _properties.check_level(pvalues, alpha)
 
 
 @pytest.mark.weekly
@@ -124,18 +124,14 @@ def test_the_default_and_what_the_result_says(test):
     np.testing.assert_array_equal(copy_of(test).test(y, p).null_distribution, small.null_distribution)
     seeds = [copy_of(test, random_state=seed).test(y, p).null_distribution for seed in (1, 2)]
     assert not np.array_equal(*seeds)
-    large = test.test(y, p, sample_weight=np.full(100, 101), weights="frequency")
+    given = {"sample_weight": np.full(100, 101), "weights": "frequency"}
+    large = test.test(y, p, **given)
     assert large.null_distribution is None
     assert large.asymptotic_null.startswith(("normal", "chi2"))
-    assert (
-        large.pvalue
-        == copy_of(test, method="asymptotic")
-        .test(y, p, sample_weight=np.full(100, 101), weights="frequency")
-        .pvalue
-    )
+    assert large.pvalue == copy_of(test, method="asymptotic").test(y, p, **given).pvalue
 
 
-def test_weights_do_not_decide_otherwise_than_repetitions(test):
+def test_repetitions_and_the_rarer_side(test):
     """On either side of the limit of 10000 observations."""
     y, p = _properties.sample(50)
     for weight in (3, 201):
@@ -143,19 +139,22 @@ def test_weights_do_not_decide_otherwise_than_repetitions(test):
         repeated = test.test(np.repeat(y, weight), np.repeat(p, weight))
         assert weighted.method == repeated.method
         assert weighted.pvalue == pytest.approx(repeated.pvalue)
+    # The number of simulated events is counted from the rarer side
+    y, p = np.array([1, 1, 0, 1, 1, 1, 1, 1]), np.linspace(0.2, 0.9, 8)
+    pair = [test.test(y, p).pvalue, test.test(1 - y, 1 - p).pvalue]
+    assert pair[0] == pytest.approx(pair[1], abs=4.5 * np.sqrt(2 * 0.25 / 1000))
 
 
-def test_slopes_of_large_samples_are_not_simulated():
+def test_slope():
     y, p = _properties.sample(5000)
     assert CoxTest(parameter="slope").test(y, p).asymptotic_null == "chi2(1)"
     with pytest.raises(ValueError, match=r"method='monte_carlo'.*5000 x"):
         CoxTest(parameter="slope", method="monte_carlo").test(y, p)
     rare = (np.arange(5000) < 100).astype(int)
     assert CoxTest(parameter="slope", n_resamples=19).test(rare, p).null_distribution is not None
-
-
-def test_most_events_are_as_few(test):
-    """The number of simulated events is counted from the rarer side."""
-    y, p = np.array([1, 1, 0, 1, 1, 1, 1, 1]), np.linspace(0.2, 0.9, 8)
-    pair = [test.test(y, p).pvalue, test.test(1 - y, 1 - p).pvalue]
-    assert pair[0] == pytest.approx(pair[1], abs=4.5 * np.sqrt(2 * 0.25 / 1000))
+    # Predictions shifted in log-odds are other predictions, and the same test of the slope
+    y, p = _properties.sample(60, power=1.5)
+    odds = 3.0 * p / (1 - p)
+    one, other = (CoxTest(parameter="slope").test(y, q) for q in (p, odds / (1 + odds)))
+    assert other.statistic == pytest.approx(one.statistic)
+    assert other.pvalue == one.pvalue

@@ -7,15 +7,11 @@ import pytest
 
 from sklearn_calib._core._simplex_bins import alcoves
 from sklearn_calib.inference import SampleSplittingTest, TCal
-from tests._samples import simulated
-from tests.inference import _properties
+from tests._samples import simulated, simulated_classes
 
 
 def class_sample(n, seed, power=1.0, n_classes=3):
-    rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.ones(n_classes), n)
-    truth = p**power / (p**power).sum(axis=1, keepdims=True)
-    return (truth.cumsum(axis=1)[:, :-1] < rng.random((n, 1))).sum(axis=1), p
+    return simulated_classes(n, np.ones(n_classes), seed, power)
 
 
 def slope(n, seed, a):
@@ -117,7 +113,7 @@ def test_scales_are_those_of_the_smaller_sample():
         assert fixed.n_bins == np.floor(fewest ** (2 / 3))
 
 
-def test_the_estimate_is_that_of_tcal_in_the_same_bins():
+def test_bins():
     rng = np.random.default_rng(0)
     # half of the predictions are edges of the 5 bins
     p = rng.random(60).round(1)
@@ -127,44 +123,10 @@ def test_the_estimate_is_that_of_tcal_in_the_same_bins():
     (scale,) = TCal(smoothness=(2 * np.log(60) / np.log(5.5) - 1) / 4).test(y, p).scales
     assert scale.n_bins == m == 5
     assert result.estimate == pytest.approx(np.sqrt(scale.statistic))
-
-
-def test_the_statistic_of_a_scale_with_all_samples_in_one_bin_is_0():
     p = np.random.default_rng(0).random(300) / 4
     for seed in range(6):
         result = SampleSplittingTest(n_resamples=19, random_state=seed).test(np.arange(300) < 40, p)
         assert all(part.n_bins > 4 or part.statistic == 0.0 for part in result.scales)
-
-
-@pytest.mark.parametrize("smoothness", ["adaptive", 1.0])
-def test_power(smoothness):
-    test = SampleSplittingTest(smoothness=smoothness, n_resamples=99, random_state=0)
-    assert test.test(*_properties.sample(1000, power=4)).rejects()
-    assert test.test(*class_sample(1500, 0, power=4)).rejects()
-
-
-def class_counts_wrong(n, seed):
-    """Predictions that do not vary with class frequencies that are wrong; the densities of a class agree."""
-    y = np.random.default_rng(seed).choice(3, n, p=[0.5, 0.3, 0.2])
-    return y, np.tile([0.2, 0.3, 0.5], (n, 1))
-
-
-def constant_and_wrong(n, seed):
-    return (np.random.default_rng(seed).random(n) < 0.7).astype(int), np.full(n, 0.3)
-
-
-def narrow_and_wrong(n, seed):
-    return simulated(n, "uniform", 0.25, 0.35, seed=seed, truth=lambda p: p + 0.2)
-
-
-@pytest.mark.parametrize("cross_fit", [False, pytest.param(True, marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("data", [class_counts_wrong, constant_and_wrong, narrow_and_wrong])
-def test_wrong_class_counts_are_found(data, cross_fit):
-    """What the densities of the predictions within a class do not show: how frequent the class is."""
-    test = SampleSplittingTest(cross_fit=cross_fit, n_resamples=199, random_state=0)
-    found = [test.test(*data(400, seed)) for seed in range(3)]
-    assert all(result.rejects() for result in found)
-    assert "decided by T1" in found[0].reason
 
 
 def wave(n, seed):

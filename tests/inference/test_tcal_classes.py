@@ -5,41 +5,27 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.pipeline import make_pipeline
 
+from sklearn_calib._core import _simplex_bins as bins
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._nested_bins import NestedBins
 from sklearn_calib._core._null import sample_labels
-from sklearn_calib._core._simplex_bins import (
-    SharedCells,
-    _Level,
-    alcoves,
-    cell_cumulants,
-    cell_statistics,
-    class_moments,
-    nested_alcoves,
-    shared_alcoves,
-    simulated_statistics,
-)
 from sklearn_calib.inference import TCal
 from sklearn_calib.inference._testing._tcal import _displacement, toward_uncertainty
-from tests._samples import simulated
+from tests._samples import simulated, simulated_classes
 from tests.inference._properties import check_level
 
 
-def sample(n=60, n_classes=3, seed=0, concentration=1.0, power=1.0):
+def sample(n=60, n_classes=3, seed=0, power=1.0):
     """Return labels and predictions; calibrated if ``power`` is 1."""
-    rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.full(n_classes, concentration), n)
-    truth = p**power / (p**power).sum(axis=1, keepdims=True)
-    return (truth.cumsum(axis=1)[:, :-1] < rng.random((n, 1))).sum(axis=1), p
+    return simulated_classes(n, np.ones(n_classes), seed, power)
 
 
 def plain_statistic(y, p, m):
     """Return T at one scale, by loops over cells and pairs of rows."""
     n, total = len(y), 0.0
     residual = np.eye(p.shape[1])[y] - p
-    code = alcoves(p, m)
+    code = bins.alcoves(p, m)
     for cell in set(code.tolist()):
         rows = np.flatnonzero(code == cell)
         for i, j in product(rows, rows):
@@ -49,7 +35,7 @@ def plain_statistic(y, p, m):
 
 
 def one_cell(n):
-    return SharedCells(np.arange(n), np.array([0]), np.array([n]))
+    return bins.SharedCells(np.arange(n), np.array([0]), np.array([n]))
 
 
 @pytest.mark.parametrize("n_classes", [3, 5])
@@ -67,8 +53,8 @@ def test_moments_by_enumeration(n_classes, n):
     for z, exact_third in [(p, False), (np.repeat(p[:1], n, axis=0), True)]:
         labels = np.array(list(product(range(n_classes), repeat=n)))
         chance = z[np.arange(n), labels].prod(axis=1)
-        x = np.array([cell_statistics(one_cell(n), y, z, np.ones(n))[0] for y in labels])
-        w, kappa = cell_cumulants(one_cell(n), z, np.ones(n))
+        x = np.array([bins.cell_statistics(one_cell(n), y, z, np.ones(n))[0] for y in labels])
+        w, kappa = bins.cell_cumulants(one_cell(n), z, np.ones(n))
         assert chance @ x == pytest.approx(0, abs=1e-12)
         assert chance @ x**2 == pytest.approx(2 * w[0])
         if exact_third:
@@ -80,12 +66,12 @@ def test_third_cumulant_of_a_large_cell():
     p = np.random.default_rng(0).uniform(0.05, 0.3, 500)
     grouped = group_outcomes(np.zeros(500, dtype=np.int64), p)
     binary = NestedBins(grouped, bin_of=np.zeros(500, dtype=np.int64)).moments()
-    moments = class_moments(
-        [one_cell(500)], np.zeros(500, dtype=np.int64), np.column_stack((p, 1 - p)), np.ones(500)
-    )
+    y, columns = np.zeros(500, dtype=np.int64), np.column_stack((p, 1 - p))
+    moments = bins.class_moments([one_cell(500)], y, columns, np.ones(500))
     assert moments.variance[0] == pytest.approx(4 * binary.variance[0])
     assert moments.pairs[0] == pytest.approx(binary.pairs[0])
     assert moments.third_cumulant[0] == pytest.approx(8 * binary.third_cumulant[0], rel=0.01)
+    assert bins.shared_alcoves(np.eye(3), 4).starts.shape == (0,)
 
 
 def test_moments_through_either_gram_matrix():
@@ -95,7 +81,7 @@ def test_moments_through_either_gram_matrix():
         p = rng.dirichlet(np.ones(5), n)
         covariance = [np.diag(z) - np.outer(z, z) for z in p]
         total = sum(covariance)
-        w, kappa = cell_cumulants(one_cell(n), p, np.ones(n))
+        w, kappa = bins.cell_cumulants(one_cell(n), p, np.ones(n))
         assert w[0] == pytest.approx(np.trace(total @ total) - sum(np.trace(c @ c) for c in covariance))
         mean = p.mean(axis=0, keepdims=True)
         pair = sum(
@@ -110,35 +96,26 @@ def equal(labels):
     return 1.0
 
 
-def test_draws_have_the_moments_that_are_computed():
-    y, p = sample(150, 3)
-    m = np.array([2.0, 4.0, 8.0, 16.0])
-    cells = nested_alcoves(p, m)
-    moments = class_moments(cells, y, p, np.ones(y.shape[0]))
-    drawn = simulated_statistics(cells, y, p, np.ones(y.shape[0]), equal, 3000, np.random.default_rng(0))
-    np.testing.assert_allclose(drawn[0], moments.statistic, atol=1e-13)
-    drawn = drawn[1:]
-    z = drawn / np.sqrt(moments.variance)
-    assert np.abs(z.mean(axis=0)).max() < 4 / np.sqrt(3000)
-    np.testing.assert_allclose(z.var(axis=0), 1.0, atol=0.12)
-    covariance = np.array([np.cov(drawn[:, k : k + 2].T)[0, 1] for k in range(3)])
-    np.testing.assert_allclose(covariance, moments.covariance[:3], rtol=0.25)
-
-
-def test_simulations_are_those_of_the_definition():
-    # one sample of labels that cannot be others
-    y, p = sample(40, 3)
-    sure = np.eye(3)[y]
-    cells = nested_alcoves(p, np.array([2.0, 4.0]))
-    found = simulated_statistics(cells, y, p, np.ones(y.shape[0]), equal, 3, np.random.default_rng(5))
-    labels = np.concatenate([y[np.newaxis], *sample_labels(p, 3, np.random.default_rng(5))])
-    expected = [[plain_statistic(row, p, m) for m in (2, 4)] for row in labels]
-    np.testing.assert_allclose(found, expected, atol=1e-12)
-    np.testing.assert_allclose(
-        simulated_statistics(cells, y, sure, np.ones(y.shape[0]), equal, 2, np.random.default_rng(0)),
-        0.0,
-        atol=1e-12,
+@pytest.mark.parametrize("n_classes", [3, 40])
+def test_simulations_are_those_of_the_definition(n_classes):
+    """With many classes and few rows in a cell the table of counts is not written out."""
+    y, p = sample(60, n_classes)
+    p[30:] = p[:30]
+    cells, weight = bins.nested_alcoves(p, np.array([2.0, 4.0])), np.ones(60)
+    found = bins.simulated_statistics(cells, y, p, weight, equal, 2000, np.random.default_rng(5))
+    labels = np.concatenate([y[np.newaxis], *sample_labels(p, 2000, np.random.default_rng(5))])
+    expected = [[plain_statistic(row, p, m) for m in (2, 4)] for row in labels[:4]]
+    np.testing.assert_allclose(found[:4], expected, atol=1e-12)
+    moments = bins.class_moments(cells, y, p, weight)
+    np.testing.assert_allclose(moments.statistic, expected[0], atol=1e-12)
+    covariance = np.cov(found[1:].T)
+    np.testing.assert_allclose(moments.variance, np.diag(covariance), rtol=0.2)
+    assert moments.covariance[0] == pytest.approx(covariance[0, 1], rel=0.25)
+    # labels that cannot be others
+    sure = bins.simulated_statistics(
+        cells, y, np.eye(n_classes)[y], weight, equal, 2, np.random.default_rng(0)
     )
+    np.testing.assert_allclose(sure, 0.0, atol=1e-12)
 
 
 def test_pvalue_tends_to_the_exact_one():
@@ -161,13 +138,6 @@ def test_asymptotic_agrees_with_monte_carlo():
     assert smooth.pvalue == pytest.approx(drawn.pvalue, abs=0.05)
 
 
-@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
-def test_power(method):
-    y, p = sample(1000, 3, power=1.8)
-    assert TCal(method=method, n_resamples=199, random_state=0).test(y, p).rejects(0.01)
-    assert TCal(method="theory").test(*sample(20_000, 3, power=3.0)).rejects()
-
-
 def test_theory():
     y, p = sample(500, 3)
     result = TCal(smoothness=1.0, method="theory").test(y, p)
@@ -177,16 +147,6 @@ def test_theory():
     assert result.scales[0].n_bins == 7
     assert result.statistic == pytest.approx(statistic)
     assert result.pvalue == pytest.approx(min(1, (bound / max(statistic, 1e-9)) ** 2))
-
-
-def test_confidence_is_a_binary_problem():
-    y, p = sample(400, 5)
-    top = p.argmax(axis=1)
-    expected = TCal(random_state=0).test((y == top).astype(int), p.max(axis=1))
-    found = TCal(random_state=0, reduction="confidence").test(y, p)
-    assert found.pvalue == expected.pvalue
-    assert found.estimate == pytest.approx(expected.estimate)
-    assert "confidence" in found.null_hypothesis
 
 
 def test_weights_are_repetitions():
@@ -203,29 +163,24 @@ def test_weights_are_repetitions():
 def test_labels_and_columns():
     y, p = sample(80, 3)
     test = TCal(n_resamples=49, random_state=0)
-    expected = test.test(y, p).pvalue
-    names = np.array(["a", "b", "c"])
-    assert test.test(names[y], p).pvalue == expected
-    assert test.test(y + 1, p).pvalue == expected
-    few = y < 2
+    names, few = np.array(["a", "b", "c"]), y < 2
+    assert test.test(names[y], p).pvalue == test.test(y + 1, p).pvalue == test.test(y, p).pvalue
     part = test.test(y[few], p[few]).pvalue
     assert test.test(names[y[few]], p[few], labels=names).pvalue == part
-    for y_bad, options, message in [
-        (names[y[few]], {}, "2 distinct labels but y_proba has 3 columns"),
-        (names[y[few]], {"labels": ["a", "b"]}, "labels has 2 distinct"),
-        (names[y[few]], {"labels": ["a", "c", "d"]}, "not in labels"),
-        (y[few], {"pos_label": 1}, "pos_label"),
+    assert test.test(y[few], p[few, 0], labels=[0, 1]).pvalue == test.test(y[few], p[few, 0]).pvalue
+    for labels, proba, options, message in [
+        (names[y[few]], p[few], {}, "2 distinct labels but y_proba has 3 columns"),
+        (names[y[few]], p[few], {"labels": ["a", "b"]}, "labels has 2 distinct"),
+        (names[y[few]], p[few], {"labels": ["a", "c", "d"]}, "not in labels"),
+        (y[few], p[few], {"pos_label": 1}, "pos_label"),
+        (y[few], p[few, 0], {"labels": [0, 1, 2]}, "labels must be both labels of a binary problem"),
+        (y, 2 * p / 3, {}, "sums to"),
     ]:
         with pytest.raises(ValueError, match=message):
-            test.test(y_bad, p[few], **options)
-    assert test.test(y[few], p[few, 0], labels=[0, 1]).pvalue == test.test(y[few], p[few, 0]).pvalue
-    with pytest.raises(ValueError, match="labels must be both labels of a binary problem"):
-        test.test(y[few], p[few, 0], labels=[0, 1, 2])
-    with pytest.raises(ValueError, match="sums to"):
-        test.test(y, 2 * p / 3)
+            test.test(labels, proba, **options)
 
 
-def test_impossible_class():
+def test_impossible_and_unshared_classes():
     p = np.array([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.2, 0.3, 0.5]])
     result = TCal(random_state=0).test([2, 1, 0], p)
     assert result.pvalue == 0
@@ -236,31 +191,16 @@ def test_impossible_class():
     certain = TCal(random_state=0).test([0, 1, 2], np.eye(3))
     assert certain.pvalue == 1
     assert TCal(random_state=0).test([1], p[1:2]).pvalue == 1
-
-
-def test_nothing_shared_says_what_else_to_do():
     y, p = sample(30, 60)
     result = TCal(random_state=0).test(y, p)
     assert result.pvalue == 1
     assert "reduction='confidence'" in result.reason
+    y, p = sample(n=30)
+    with pytest.raises(ValueError, match=r"30 rows count as 3e\+09 samples, .* at most 10\*\*7"):
+        TCal().test(y, p, sample_weight=np.full(30, 1e8), weights="frequency")
 
 
-def test_end_of_a_pipeline():
-    y, proba = sample(60)
-    y = np.array(["x", "y", "z"])[y]
-    test = TCal(n_resamples=19, random_state=0).fit(proba, y)
-    assert test.classes_.tolist() == ["x", "y", "z"]
-    assert test.n_features_in_ == 3
-    assert test.score(proba, y) == test.pvalue_
-    assert 0 < test.score(proba[:5], y[:5]) <= 1
-    assert make_pipeline(test).fit(proba, y).score(proba, y) == test.pvalue_
-    assert test.transform(proba) is proba
-
-
-# ---- composite null hypothesis
-
-
-def test_most_uncertain_probabilities_keep_their_distance():
+def test_tolerance():
     p = np.random.default_rng(0).dirichlet(np.full(4, 0.4), 500)
     distribution = toward_uncertainty(p, 0.1)
     np.testing.assert_allclose(distribution.sum(axis=1), 1.0)
@@ -269,9 +209,12 @@ def test_most_uncertain_probabilities_keep_their_distance():
     far = np.sqrt(np.square(p - 0.25).sum(axis=1)) > 0.1
     np.testing.assert_allclose(distance[far], 0.1)
     np.testing.assert_allclose(distribution[~far], 0.25)
-    np.testing.assert_allclose(
-        toward_uncertainty(np.array([0.0, 0.3, 0.5, 0.52, 1.0]), 0.1), [0.1, 0.4, 0.5, 0.5, 0.9]
-    )
+    moved = toward_uncertainty(np.array([0.0, 0.3, 0.5, 0.52, 1.0]), 0.1)
+    np.testing.assert_allclose(moved, [0.1, 0.4, 0.5, 0.5, 0.9])
+    y, p = simulated(3000, "uniform", 0.2, 0.8, truth=lambda p: p + 0.15)
+    assert TCal(tolerance=0.05, n_resamples=199, random_state=0).test(y, p).rejects()
+    assert TCal(tolerance=0.05, method="asymptotic").test(y, p).rejects()
+    assert "at most 0.05" in TCal(tolerance=0.05, method="asymptotic").test(y, p).null_hypothesis
 
 
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic", "theory"])
@@ -312,26 +255,6 @@ def test_level_at_the_border_of_the_composite_null(method, kind):
     check_level(pvalues, alpha=0.1)
 
 
-def test_tolerance_is_exceeded():
-    y, p = simulated(3000, "uniform", 0.2, 0.8, truth=lambda p: p + 0.15)
-    assert TCal(tolerance=0.05, n_resamples=199, random_state=0).test(y, p).rejects()
-    assert TCal(tolerance=0.05, method="asymptotic").test(y, p).rejects()
-    assert "at most 0.05" in TCal(tolerance=0.05, method="asymptotic").test(y, p).null_hypothesis
-
-
-def test_shared_cells_of_no_rows():
-    assert shared_alcoves(np.eye(3), 4).starts.shape == (0,)
-
-
-def test_too_many_rows_to_write_out_are_refused():
-    y, p = sample(n=30)
-    with pytest.raises(ValueError, match=r"30 rows count as 3e\+09 samples, .* at most 10\*\*7"):
-        TCal().test(y, p, sample_weight=np.full(30, 1e8), weights="frequency")
-
-
-# ---- parts by themselves: bounds under a tolerance, sparse tables
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_displacement_bounds_what_miscalibration_adds(n_classes):
     """T of residuals (Y - q) + d, in one bin: mean and variance of what d adds, where these are largest."""
@@ -348,20 +271,3 @@ def test_displacement_bounds_what_miscalibration_adds(n_classes):
     assert 0.99 * mean < added <= mean
     variance = n * 4 * (n - 1) ** 2 * (d @ covariance @ d) / n**4
     assert 0.98 * spread < variance <= spread
-
-
-@pytest.mark.parametrize(("n_classes", "size"), [(3, 20), (20, 2), (40, 4)])
-def test_squared_sums_of_few_and_of_many_empty_entries(n_classes, size):
-    """With many classes and few rows in a cell the table of counts is not written out."""
-    rng = np.random.default_rng(n_classes)
-    n = 10 * size
-    p, y = rng.dirichlet(np.ones(n_classes), n), rng.integers(0, min(n_classes, 5), (4, n))
-    cells = SharedCells(rng.permutation(n), np.arange(0, n, size), np.full(10, size))
-    expected = []
-    for labels in y:
-        total = 0.0
-        for start in cells.starts:
-            rows = cells.rows[start : start + size]
-            total += np.sum((np.eye(n_classes)[labels[rows]] - p[rows]).sum(axis=0) ** 2) / size
-        expected.append(total)
-    np.testing.assert_allclose(_Level.of(cells, p, np.ones(y.shape[1])).squared_sums(y), expected)

@@ -1,6 +1,7 @@
 """Sampling weights in every test: statistics by plain sums over samples, equalities, and levels."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,7 +21,6 @@ from sklearn_calib.inference import (
     HosmerLemeshowTest,
     KernelTest,
     SampleSplittingTest,
-    SequentialTest,
     SpiegelhalterTest,
     TCal,
     compare_models,
@@ -30,15 +30,15 @@ from sklearn_calib.inference import (
     multicalibration_error,
 )
 from sklearn_calib.metrics import calibration_summary, smooth_ece
+from tests._samples import simulated, simulated_classes
+from tests._tiers import thorough, weekly
 from tests.inference._properties import check_level
 from tests.inference._registry import TESTS
 
 
 def drawn(n, seed, tied=True):
-    rng = np.random.default_rng(seed)
-    p = rng.uniform(0.05, 0.95, n)
-    p = np.clip(np.round(p, 1), 0.1, 0.9) if tied else p
-    return (rng.random(n) < p).astype(int), p, rng.choice([0.5, 1.0, 2.5, 4.0], n)
+    y, p = simulated(n, "uniform", 0.1, 0.9, seed=seed, digits=1 if tied else None)
+    return y, p, np.random.default_rng(seed).choice([0.5, 1.0, 2.5, 4.0], n)
 
 
 def variance(y, p, w, u, null=None):
@@ -195,7 +195,7 @@ def test_equal_weights_scale_and_order(name, test):
     assert "case-control" in str(found)
 
 
-def test_contradicted_samples_are_counted_and_left_out():
+def test_contradicted_samples_and_rounded_weights_by_class():
     y, p, w = drawn(40, 6)
     y, p = np.append(y, [1, 0]), np.append(p, [0.0, 0.0])
     w = np.append(w, [5.0, 2.0])
@@ -204,16 +204,11 @@ def test_contradicted_samples_are_counted_and_left_out():
     assert found.contradicted.tolist() == [40]
     rest = w[np.arange(42) != 40]
     assert found.others.n_effective == pytest.approx(rest.sum() ** 2 / (rest @ rest))
-
-
-def test_what_counts_samples_refuses():
-    y, p, w = drawn(30, 7)
-    with pytest.raises(ValueError, match=r"samples are counted.* weights='frequency'"):
-        SequentialTest().test(y, p, sample_weight=w)
-    with pytest.raises(ValueError, match="whole numbers"):
-        CutoffTest().test(y, p, sample_weight=w, weights="frequency")
-    with pytest.raises(ValueError, match="weights must be"):
-        CutoffTest().test(y, p, sample_weight=w, weights="count")
+    y, p, _ = drawn(200, 5)
+    w = np.where(y == 1, 1.0, 10.0)
+    exact, rounded = (CoxTest().test(y, p, sample_weight=each) for each in (w, w.astype(np.float32) / 3.0))
+    assert exact.weights == rounded.weights == "case-control"
+    assert exact.pvalue == pytest.approx(rounded.pvalue)
 
 
 def test_frequencies_too_large_to_be_repeated_are_refused_at_once():
@@ -232,7 +227,7 @@ def test_frequencies_too_large_to_be_repeated_are_refused_at_once():
             call()
 
 
-def test_clusters_and_weights():
+def test_clusters_and_asymptotic_combination():
     y, p, w = drawn(120, 8)
     codes = np.repeat(np.arange(30), 4)
     for test in (TCal, CutoffTest, CoxTest, KernelTest, CombinedTest, HosmerLemeshowTest, BinomialTest):
@@ -240,6 +235,10 @@ def test_clusters_and_weights():
         assert (found.n_clusters, found.n_samples, found.weights) == (30, 120, "sampling")
         assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w) / found.design_effect)
         assert 0.0 < found.pvalue <= 1.0
+    y, p, w = drawn(400, 4, tied=False)
+    found = CombinedTest(method="asymptotic").test(y, p, sample_weight=w)
+    alone = TCal(method="asymptotic").test(y, p, sample_weight=w)
+    assert {part.name: part.pvalue for part in found.scales}["tcal"] == alone.pvalue
 
 
 def strata(rng, n, ratio):
@@ -247,21 +246,6 @@ def strata(rng, n, ratio):
     p, often = expit(rng.normal(-1.0, 1.5, n)), rng.random(n) < ratio / (1 + ratio)
     q = p + 0.8 * p * (1 - p) * np.where(often, -1.0, 1.0)
     return (rng.random(n) < q).astype(int), p, np.where(often, 1.0, ratio)
-
-
-def test_asymptotic_combination_takes_sampling_weights():
-    y, p, w = drawn(400, 4, tied=False)
-    found = CombinedTest(method="asymptotic").test(y, p, sample_weight=w)
-    alone = TCal(method="asymptotic").test(y, p, sample_weight=w)
-    assert {part.name: part.pvalue for part in found.scales}["tcal"] == alone.pvalue
-
-
-def test_weights_by_class_are_recognised_up_to_rounding():
-    y, p, _ = drawn(200, 5)
-    w = np.where(y == 1, 1.0, 10.0)
-    exact, rounded = (CoxTest().test(y, p, sample_weight=each) for each in (w, w.astype(np.float32) / 3.0))
-    assert exact.weights == rounded.weights == "case-control"
-    assert exact.pvalue == pytest.approx(rounded.pvalue)
 
 
 def nearly_by_class(rng, n, slope, spread=0.3):
@@ -308,10 +292,10 @@ def test_intervals_hardly_widen_with_weights_that_depend_nearly_on_the_class():
         assert (nearly.lower, nearly.upper) == pytest.approx((exact.lower, exact.upper), rel=1e-3)
         assert (nearly.weights, exact.weight_spread) == ("case-control", None)
         assert nearly.weight_spread < 2e-5
-        nearly, exact = (calibration_summary(y, p, sample_weight=each, clusters=codes) for each in (w, c))
-        assert (nearly.slope.lower, nearly.slope.upper) == pytest.approx(
-            (exact.slope.lower, exact.slope.upper), rel=1e-3
+        nearly, exact = (
+            calibration_summary(y, p, sample_weight=each, clusters=codes).slope for each in (w, c)
         )
+        assert (nearly.lower, nearly.upper) == pytest.approx((exact.lower, exact.upper), rel=1e-3)
     nearly, exact = (find_regions(y, p, sample_weight=each, n_resamples=99) for each in (w, c))
     assert [region.n_samples for region in nearly] == [region.n_samples for region in exact] != []
 
@@ -332,8 +316,7 @@ def test_when_weights_depend_nearly_on_the_class(n_events, spread, known):
 def test_classes_with_weights_that_depend_nearly_on_them():
     rng, pvalues = np.random.default_rng(2), []
     for seed in range(30):
-        p = rng.dirichlet([6.0, 2.0, 0.5], 3000)
-        y = (rng.random(3000)[:, np.newaxis] > p.cumsum(axis=1)).sum(axis=1)
+        y, p = simulated_classes(3000, [6.0, 2.0, 0.5], seed)
         inclusion = np.array([0.02, 0.1, 0.6])[y] * rng.choice([1.0, 0.8], 3000)
         kept = rng.random(3000) < inclusion
         given = {"sample_weight": 1 / inclusion[kept]}
@@ -341,27 +324,12 @@ def test_classes_with_weights_that_depend_nearly_on_them():
         pvalues.append(found.pvalue)
     assert found.weights == "case-control"
     check_level(np.array(pvalues), alpha=0.05)
-    nearly = confidence_interval(y[kept], p[kept], reduction="classwise", n_resamples=39, **given)
-    exact = np.array([0.02, 0.1, 0.6])[y[kept]]
-    alone = confidence_interval(
-        y[kept], p[kept], reduction="classwise", n_resamples=39, sample_weight=1 / exact
-    )
+    exact = {"sample_weight": 1 / np.array([0.02, 0.1, 0.6])[y[kept]]}
+    interval = partial(confidence_interval, y[kept], p[kept], n_resamples=39)
+    nearly, alone = (interval(reduction="classwise", **weights) for weights in (given, exact))
     assert nearly.upper == pytest.approx(alone.upper, rel=0.3)
     # the predicted class is no class of the design
-    found = confidence_interval(y[kept], p[kept], reduction="confidence", n_resamples=39, **given)
-    assert found.weights == "sampling"
-
-
-def check_level_with_weights(name, null, runs):
-    rng, pvalues = np.random.default_rng(9), []
-    for _ in range(runs):
-        y, p, w = strata(rng, 300, 4.0)
-        if null == "samples":
-            y = (rng.random(300) < p).astype(int)
-        test = clone(LEVELS[name]).set_params(random_state=int(rng.integers(1 << 31)))
-        pvalues.append(test.test(y, p, sample_weight=w).pvalue)
-    check_level(np.array(pvalues), alpha=0.05)
-    check_level(np.array(pvalues), alpha=0.1, least=0.0 if name in ("smooth", "splitting") else 0.04)
+    assert interval(reduction="confidence", **given).weights == "sampling"
 
 
 LEVELS = {
@@ -375,18 +343,24 @@ LEVELS = {
 }
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", [name for name in LEVELS if name != "smooth"])
-def test_level(name):
+@pytest.mark.parametrize(
+    ("null", "name", "runs"),
+    [
+        *(thorough("population", name, 100) for name in LEVELS if name != "smooth"),
+        *(weekly(null, name, 250) for null in ("samples", "population") for name in LEVELS),
+    ],
+)
+def test_level(null, name, runs):
     """In the population; among the samples it holds of equal weights."""
-    check_level_with_weights(name, "population", 100)
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize("name", LEVELS)
-@pytest.mark.parametrize("null", ["samples", "population"])
-def test_level_with_many_repetitions(name, null):
-    check_level_with_weights(name, null, 250)
+    rng, pvalues = np.random.default_rng(9), []
+    for _ in range(runs):
+        y, p, w = strata(rng, 300, 4.0)
+        if null == "samples":
+            y = (rng.random(300) < p).astype(int)
+        test = clone(LEVELS[name]).set_params(random_state=int(rng.integers(1 << 31)))
+        pvalues.append(test.test(y, p, sample_weight=w).pvalue)
+    check_level(np.array(pvalues), alpha=0.05)
+    check_level(np.array(pvalues), alpha=0.1, least=0.0 if name in ("smooth", "splitting") else 0.04)
 
 
 @pytest.mark.weekly
@@ -425,8 +399,7 @@ def test_dependence_of_case_control_samples_is_that_of_the_samples():
 
 def test_clusters_of_weighted_classes_hardly_widen_the_interval_if_they_are_independent():
     rng = np.random.default_rng(1)
-    p = rng.dirichlet([6.0, 2.0, 0.5], 1500)
-    y = (rng.random(1500)[:, np.newaxis] > p.cumsum(axis=1)).sum(axis=1)
+    y, p = simulated_classes(1500, [6.0, 2.0, 0.5])
     kept = rng.random(1500) < np.array([0.05, 0.4, 1.0])[y]
     y, p, w = y[kept], p[kept], np.array([20.0, 2.5, 1.0])[y[kept]]
     given = {"metric": "cutoff_calibration_error", "reduction": "classwise", "n_resamples": 20}

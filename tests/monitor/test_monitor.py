@@ -14,8 +14,9 @@ from sklearn_calib.inference._betting._rounds import BettingRounds
 from sklearn_calib.metrics import calibration_summary, cutoff_calibration_error, smooth_ece
 from sklearn_calib.monitor import CalibrationAlert, CalibrationMonitor
 from sklearn_calib.monitor._alert import find_tendency, shown_evidence, shown_time
-from sklearn_calib.monitor._monitor import Evidence
 from sklearn_calib.sketch import CalibrationSketch
+from tests._samples import simulated
+from tests.inference._bets import wealth_of_batches
 
 # one slot for all rows: metrics are measured once, and at alerts
 ALL = {"window": 10**9, "n_slots": 1}
@@ -61,26 +62,10 @@ def test_the_evidence_is_that_of_the_bets(mode):
             break
         assert value < math.log(monitor.threshold_)
     assert number >= 20
-    assert (
-        math.exp(value) >= monitor.threshold_ == pytest.approx({"anytime": 1000, "run-length": 10_000}[mode])
-    )
+    threshold = 1000 if mode == "anytime" else 10_000
+    assert math.exp(value) >= monitor.threshold_ == pytest.approx(threshold)
     assert monitor.evidence_ == alerts[0].evidence == pytest.approx(math.exp(value))
     assert monitor.alerts_ == tuple(alerts)
-
-
-@pytest.mark.thorough
-def test_rarely_any_false_alarm_ever():
-    alpha, streams = 0.2, 150
-    alarms = 0
-    for seed in range(streams):
-        rng = np.random.default_rng([1, seed])
-        evidence = Evidence(detector=False)
-        for _ in range(int(rng.integers(4, 14))):
-            y, p = batch(rng, int(rng.integers(1, 200)))
-            evidence.play_at(None, y, p)
-        alarms += evidence.largest >= math.log(1 / alpha)
-    assert binom.sf(alarms - 1, streams, alpha) > 1e-3
-    assert alarms > 0
 
 
 @pytest.mark.thorough
@@ -135,37 +120,23 @@ def test_a_drift_is_found_dated_and_named(mode, direction):
 @pytest.mark.parametrize("restart", [False, True])
 def test_restarts(restart):
     rng = np.random.default_rng(4)
-    monitor = CalibrationMonitor(restart=restart, window=2000)
-    found = []
-    for _ in range(12):
-        found += monitor.update(*batch(rng, truth=too_high))
+    monitor, found = watched([batch(rng, truth=too_high) for _ in range(12)], restart=restart, window=2000)
     assert len(found) > 3 if restart else len(found) == 1
     assert monitor.alarmed_ == (not restart)
     monitor.restart()
-    assert not monitor.alarmed_
-    assert monitor.log_evidence_ == 0.0
-    assert monitor.pvalue_ == 1.0
-    assert monitor.window_.n_samples == 0
-    assert monitor.errors_ == {}
-    assert monitor.n_samples_seen_ == 2400
-    found += monitor.update(*batch(rng))
+    assert (monitor.alarmed_, monitor.log_evidence_, monitor.pvalue_) == (False, 0.0, 1.0)
+    assert (monitor.window_.n_samples, monitor.errors_, monitor.n_samples_seen_) == (0, {}, 2400)
+    monitor.update(*batch(rng))
+    monitor.restart(empty_window=False)
     assert monitor.window_.n_samples == 200
     # as if nothing had been before
-    fresh = CalibrationMonitor()
-    for _ in range(8):
-        part = batch(rng, truth=too_high)
-        if not monitor.alarmed_:
-            found += monitor.update(*part)
-    assert monitor.alerts_ == tuple(found)
-    assert found[-1].n_samples <= 1800
-    rng, parts = np.random.default_rng(5), []
-    parts = [batch(rng, truth=too_high) for _ in range(3)]
-    monitor.restart(empty_window=False)
-    assert monitor.window_.n_samples > 0
-    for part in parts:
-        monitor.update(*part)
-        fresh.update(*part)
-    assert monitor.history()["log_evidence"][-1] == fresh.history()["log_evidence"][-1] or restart
+    fresh = CalibrationMonitor(restart=restart, window=2000)
+    for part in [batch(rng, truth=too_high) for _ in range(2)]:
+        assert [alert.evidence for alert in monitor.update(*part)] == [
+            a.evidence for a in fresh.update(*part)
+        ]
+        assert monitor.log_evidence_ == fresh.log_evidence_
+    assert monitor.alerts_[: len(found)] == tuple(found)
 
 
 def test_alerts_after_automatic_restarts_begin_with_new_evidence():
@@ -178,23 +149,11 @@ def test_alerts_after_automatic_restarts_begin_with_new_evidence():
     assert len(alerts) == monitor.history()["alert"].sum() > 2
 
 
-def test_impossible_outcomes():
-    monitor = CalibrationMonitor()
-    assert monitor.update([0, 1], [0.0, 1.0]) == []
-    (alert,) = monitor.update([1, 0, 1], [0.5, 0.5, 0.0])
-    assert alert.impossible == (1, 0.0)
-    assert alert.evidence == alert.log_evidence == math.inf
-    assert alert.pvalue == monitor.pvalue_ == 0.0
-    assert "y = 1 where p = 0" in str(alert)
-    assert "inf" in str(alert)
-
-
-def test_history_and_times():
+def test_history_and_times(monkeypatch):
     rng = np.random.default_rng(7)
     days = np.arange("2024-03-01", "2024-03-15", dtype="datetime64[D]")
-    monitor = CalibrationMonitor(
-        window=np.timedelta64(6, "D"), n_slots=3, metrics=["cutoff_calibration_error", log_loss]
-    )
+    metrics = ["cutoff_calibration_error", log_loss]
+    monitor = CalibrationMonitor(window=np.timedelta64(6, "D"), n_slots=3, metrics=metrics)
     parts = [batch(rng, 50) for _ in days]
     for day, part in zip(days, parts, strict=True):
         monitor.update(*part, time=day)
@@ -219,6 +178,10 @@ def test_history_and_times():
     assert table["log_loss"][last] == pytest.approx(log_loss(y, p), rel=1e-4)
     assert table["event_rate"][last] == y.mean()
     assert table["mean_prediction"][last] == sketch.mean_prediction
+    monkeypatch.setattr("sklearn_calib.monitor._monitor._KEPT", 5)
+    rng = np.random.default_rng(13)
+    monitor, _ = watched([batch(rng, 40) for _ in range(12)], **ALL)
+    assert monitor.history()["n_samples"].tolist() == [320, 360, 400, 440, 480]
 
 
 def test_numbers_as_times_and_late_rows():
@@ -251,6 +214,12 @@ def test_weights_repeat_rows_and_labels_are_read():
     for other in (repeated, named):
         assert weighted.log_evidence_ == pytest.approx(other.log_evidence_, rel=1e-9)
     assert weighted.window_.current() == named.window_.current()
+    single, whole = CalibrationMonitor(), CalibrationMonitor()
+    for y, p, count in ((1, 0.3, 2), (0, 0.6, 1), (1, 0.9, 1)):
+        single.update(y, p, sample_weight=count, weights="frequency")
+        whole.update([y] * count, [p] * count)
+    assert single.n_samples_seen_ == whole.n_samples_seen_ == 4
+    assert single.log_evidence_ == whole.log_evidence_
 
 
 def test_metrics_that_fail_are_missing_and_say_so():
@@ -265,17 +234,15 @@ def test_metrics_that_fail_are_missing_and_say_so():
     monitor.update(*[np.tile(v, 10) for v in ([0, 1], [0.2, 0.8])])
     assert monitor.history()["strict"].tolist() == pytest.approx([math.nan, 0.5], nan_ok=True)
     assert monitor.errors_["strict"] == 0.5
-
-
-def test_metrics_without_weights_are_refused_before_any_row():
-    def plain(y_true, y_proba):
-        return 0.0
-
     with pytest.raises(TypeError, match=r"plain\(y_true, y_proba, sample_weight=...\)"):
         CalibrationMonitor(metrics=plain)
 
 
-def test_empty_batches_are_nothing():
+def plain(y_true, y_proba):
+    return 0.0
+
+
+def test_empty_batches_and_impossible_outcomes():
     monitor = CalibrationMonitor()
     assert monitor.update([], []) == []
     assert monitor.update([0, 1], [0.2, 0.3], sample_weight=[0, 0]) == []
@@ -284,6 +251,14 @@ def test_empty_batches_are_nothing():
     assert monitor.errors_ == {}
     assert monitor.evidence_ == 1.0
     assert CalibrationMonitor(mode="run-length").evidence_ == 0.0
+    monitor = CalibrationMonitor()
+    assert monitor.update([0, 1], [0.0, 1.0]) == []
+    (alert,) = monitor.update([1, 0, 1], [0.5, 0.5, 0.0])
+    assert alert.impossible == (1, 0.0)
+    assert alert.evidence == alert.log_evidence == math.inf
+    assert alert.pvalue == monitor.pvalue_ == 0.0
+    assert "y = 1 where p = 0" in str(alert)
+    assert "inf" in str(alert)
 
 
 @pytest.mark.parametrize(
@@ -323,23 +298,12 @@ def test_bad_parameters(params, kind, message):
         CalibrationMonitor(**params)
 
 
-def test_the_history_is_bounded(monkeypatch):
-    monkeypatch.setattr("sklearn_calib.monitor._monitor._KEPT", 5)
-    rng = np.random.default_rng(13)
-    monitor, _ = watched([batch(rng, 40) for _ in range(12)], **ALL)
-    assert monitor.history()["n_samples"].tolist() == [320, 360, 400, 440, 480]
-
-
 def test_texts():
     rng = np.random.default_rng(14)
     monitor, (alert,) = watched([batch(rng, truth=too_high) for _ in range(6)], alpha=0.01)
     text = str(monitor)
-    for fact in (
-        "probability of any false alarm at most 0.01",
-        "1200 seen, 1200 in the window",
-        "alert at 100",
-        "smooth_ece",
-    ):
+    facts = ("of any false alarm at most 0.01", "1200 seen, 1200 in the window", "alert at 100", "smooth_ece")
+    for fact in facts:
         assert fact in text
         assert fact in monitor._repr_html_()
     assert "alerts (1)" in monitor._repr_html_()
@@ -349,6 +313,14 @@ def test_texts():
         assert fact in alert._repr_html_()
     assert "average run length at least 1e+06 samples" in str(CalibrationMonitor(mode="run-length"))
     str(CalibrationMonitor())
+    assert shown_evidence(np.log(123.456)) == "123.5"
+    assert shown_evidence(np.inf) == "inf"
+    assert shown_evidence(-np.inf) == "0"
+    assert shown_evidence(5000 * np.log(10.0)) == "10^5000"
+    assert shown_time(7) == "7"
+    assert shown_time(2.5) == "2.5"
+    for text in ("2024-03-01", "2024-03-01T12:30", "2024-03-01T12:30:05", "2024-03-01T12:30:05.000000001"):
+        assert shown_time(np.datetime64(text, "ns")) == text
 
 
 def clustered(rng, n=40, rho=0.4, truth=lambda p: p):
@@ -360,32 +332,13 @@ def clustered(rng, n=40, rho=0.4, truth=lambda p: p):
 
 @pytest.mark.parametrize("mode", ["anytime", "run-length"])
 def test_evidence_of_dependent_batches_against_a_loop(mode):
-    """Each strategy is multiplied by its mean likelihood ratio; starts divide or add wealth."""
     rng = np.random.default_rng(1)
     made = CalibrationMonitor(mode=mode, dependent_batches=True, **ALL)
-    grid = [
-        (a, b)
-        for a in (-1.0, -0.3, -0.1, 0.0, 0.1, 0.3, 1.0)
-        for b in (0.5, 0.75, 1.0, 4 / 3, 2.0)
-        if (a, b) != (0.0, 1.0)
-    ]
-    starts, since = [], 0
-    for number in range(5):
-        y, p = clustered(rng, n=20 + 5 * number)
-        w = rng.integers(1, 3, y.size)
-        if not starts or since >= 32:
-            added = max(1, since) if mode == "run-length" else 1 / ((len(starts) + 1) * (len(starts) + 2))
-            starts.append([added, np.ones(len(grid))])
-            since = 0
-        for start in starts:
-            for k, (a, b) in enumerate(grid):
-                q = expit(a + b * logit(p))
-                start[1][k] *= np.average(np.where(y == 1, q / p, (1 - q) / (1 - p)), weights=w)
-        since += w.sum()
+    batches = [(*clustered(rng, n), rng.integers(1, 3, n)) for n in range(20, 45, 5)]
+    expected = wealth_of_batches(batches, adds_wealth=mode == "run-length")
+    for (y, p, w), wealth in zip(batches, expected, strict=True):
         made.update(y, p, sample_weight=w, weights="frequency")
-        expected = sum(added * wealth.mean() for added, wealth in starts)
-        expected += 1 / (len(starts) + 1) if mode == "anytime" else 0
-        assert made.evidence_ == pytest.approx(expected)
+        assert made.evidence_ == pytest.approx(wealth)
 
 
 @pytest.mark.thorough
@@ -418,51 +371,22 @@ def test_saved_ones_go_on_where_they_were(mode):
     assert len(monitor.alerts_) == 1
 
 
-def test_single_samples():
-    single, batch = CalibrationMonitor(), CalibrationMonitor()
-    for y, p, count in ((1, 0.3, 2), (0, 0.6, 1), (1, 0.9, 1)):
-        single.update(y, p, sample_weight=count, weights="frequency")
-        batch.update([y], [p], sample_weight=[count], weights="frequency")
-    assert single.n_samples_seen_ == batch.n_samples_seen_ == 4
-    assert single.log_evidence_ == batch.log_evidence_
-
-
-def sketch_of(y, p):
-    return CalibrationSketch().update(y, p)
-
-
-def draw(n, truth, seed=0):
-    p = np.random.default_rng(seed).beta(0.8, 1.5, size=n)
-    return (np.random.default_rng(seed + 1).random(n) < truth(p)).astype(int), p
-
-
 def loss(y, z):
     return np.logaddexp(0, z).sum() - (y * z).sum()
 
 
-TRUTHS = {
-    "more": lambda p: expit(logit(p) + 0.3),
-    "fewer": lambda p: expit(logit(p) - 0.3),
-    "over": lambda p: expit(0.7 * logit(p)),
-    "under": lambda p: expit(1.4 * logit(p)),
-    "right": lambda p: p,
-}
-
-
-@pytest.mark.parametrize("name", TRUTHS)
+@pytest.mark.parametrize("truth", [*DRIFTS.values(), lambda p: p], ids=[*DRIFTS, "right"])
 @pytest.mark.parametrize("n", [60, 2000])
-def test_the_likelier_recalibration_decides(name, n):
-    y, p = draw(n, TRUTHS[name])
+def test_the_likelier_recalibration_decides(truth, n):
+    y, p = simulated(n, "beta", 0.8, 1.5, truth=truth)
     z = logit(p)
     shift = minimize_scalar(lambda a: loss(y, a + z), bounds=(-5, 5), method="bounded")
     slope = minimize_scalar(lambda b: loss(y, b * z), bounds=(-5, 5), method="bounded")
     gains = np.array([loss(y, z) - shift.fun, loss(y, z) - slope.fun])
-    words = [
-        "more events" if shift.x > 0 else "fewer events",
-        "overconfident" if slope.x < 1 else "underconfident",
-    ]
+    words = ["more events" if shift.x > 0 else "fewer events"]
+    words += ["overconfident" if slope.x < 1 else "underconfident"]
     expected = "unclear" if gains.max() < 1.92 else words[gains.argmax()]
-    found = find_tendency(sketch_of(y, p))
+    found = find_tendency(CalibrationSketch().update(y, p))
     assert found["direction"] == expected
     assert found["intercept"] == pytest.approx(shift.x, abs=1e-3)
     summary = calibration_summary(y, p)
@@ -484,17 +408,6 @@ def test_the_likelier_recalibration_decides(name, n):
     ],
 )
 def test_corners(y, p, direction, finite):
-    found = find_tendency(sketch_of(y, p))
+    found = find_tendency(CalibrationSketch().update(y, p))
     assert found["direction"] == direction
     assert (np.isfinite(found["intercept"]), np.isfinite(found["slope"])) == finite
-
-
-def test_numbers_and_times_in_words():
-    assert shown_evidence(np.log(123.456)) == "123.5"
-    assert shown_evidence(np.inf) == "inf"
-    assert shown_evidence(-np.inf) == "0"
-    assert shown_evidence(5000 * np.log(10.0)) == "10^5000"
-    assert shown_time(7) == "7"
-    assert shown_time(2.5) == "2.5"
-    for text in ("2024-03-01", "2024-03-01T12:30", "2024-03-01T12:30:05", "2024-03-01T12:30:05.000000001"):
-        assert shown_time(np.datetime64(text, "ns")) == text

@@ -12,6 +12,7 @@ import pytest
 
 import sklearn_calib
 from sklearn_calib.report import _command, calibration_report
+from sklearn_calib.sketch import sketch_file
 from tests._program import main
 from tests.report._page import checked
 
@@ -80,36 +81,37 @@ def test_segments_are_searched_for(tmp_path, capsys):
 
 def test_options_reach_the_report(tmp_path, forecast, no_matplotlib, capsys):
     y, p = forecast
-    rows = [f'{a},{b},{k % 3},"g, {k % 2}"' for k, (a, b) in enumerate(zip(y, p, strict=True))]
-    path = write(tmp_path / "a.csv", rows, "y,p,w,g")
-    page, numbers = tmp_path / "out.html", tmp_path / "out.json"
-    options = ["--weight", "w", "--group", "g", "--seed", "5", "--confidence", "0.9", "--title", "T <b>"]
-    given = [path, *COLUMNS, "--pos-label", "0", *options, "--out", str(page), "--json", str(numbers)]
     k = np.arange(120)
-    expected = calibration_report(
-        y,
-        p,
-        pos_label=0,
-        sample_weight=k % 3,
-        groups=np.where(k % 2, "g, 1", "g, 0"),
-        name="T <b>",
-        confidence=0.9,
-        n_resamples=20,
-        random_state=5,
-    )
-    assert printed([*given, "--text"], capsys) == str(expected)
+    rows = [f'{a},{b},{c % 3},"g, {c % 2}",c{c // 4}' for a, b, c in zip(y, p, k, strict=True)]
+    path = write(tmp_path / "a.csv", rows, "y,p,w,g,c")
+    page, numbers = tmp_path / "out.html", tmp_path / "out.json"
+    options = ["--weight", "w", "--group", "g", "--clusters", "c", "--seed", "5", "--confidence", "0.9"]
+    given = [path, *COLUMNS, "--pos-label", "0", *options, "--title", "T <b>", "--json", str(numbers)]
+    wanted = {"pos_label": 0, "sample_weight": k % 3, "groups": np.where(k % 2, "g, 1", "g, 0")}
+    wanted |= {"clusters": k // 4, "name": "T <b>", "confidence": 0.9, "n_resamples": 20, "random_state": 5}
+    expected = calibration_report(y, p, **wanted)
+    assert printed([*given, "--out", str(page), "--text"], capsys) == str(expected)
     assert page.read_text(encoding="utf-8") == expected.to_html()
     assert json.loads(numbers.read_text(encoding="utf-8")) == json.loads(json.dumps(expected.to_dict()))
-    without_page = [path, *COLUMNS, "--pos-label", "0", *options, "--json", str(numbers)]
-    assert printed(without_page, capsys) == expected.verdict
+    assert printed(given, capsys) == expected.verdict
 
 
-def test_it_runs_as_a_program(tmp_path):
+def test_it_runs_as_a_program(tmp_path, capsys):
     command = [sys.executable, "-m", "sklearn_calib", "report", str(tmp_path / "no.csv"), *REPORT]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("sklearn_calib: error: ")
     assert "No such file" in done.stderr
+    assert "without files" in refused(["report", str(tmp_path), *COLUMNS], capsys)
+    for arguments in (["report"], ["report", "a.csv", *COLUMNS, "--\x1b[31m"], ["fit", "a.csv"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == 2
+        assert "\x1b" not in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"sklearn_calib {sklearn_calib.__version__}\n"
 
 
 def test_columns_of_classes_are_named(tmp_path, no_class_intervals, capsys):
@@ -172,27 +174,17 @@ def test_text_labels_need_a_positive_class(tmp_path, forecast, capsys):
     y, p = forecast
     rows = [f"{'yes' if a else 'no'},{b},{bool(a)}" for a, b in zip(y, p, strict=True)]
     path = write(tmp_path / "b.csv", rows, "y,p,truth")
+    given = {"name": "b.csv", "n_resamples": 20}
     text = printed([path, *COLUMNS, "--pos-label", "yes"], capsys)
     assert 'positive class "yes"' in text
-    assert text == str(
-        calibration_report(np.where(y, "yes", "no"), p, pos_label="yes", name=Path(path).name, n_resamples=20)
-    )
-    message = refused(["report", path, *COLUMNS], capsys)
-    assert "contains the labels no, yes, so the class of the probabilities is ambiguous" in message
-    assert "--pos-label 7 does not occur among the outcomes: no, yes" in refused(
-        ["report", path, *COLUMNS, "--pos-label", "7"], capsys
-    )
-    assert printed([path, "--y", "truth", "--p", "p"], capsys) == str(
-        calibration_report(y == 1, p, name=Path(path).name, n_resamples=20)
-    )
-
-
-def test_clusters(tmp_path, forecast, capsys):
-    y, p = forecast
-    rows = [f"{a},{b},c{k // 4}" for k, (a, b) in enumerate(zip(y, p, strict=True))]
-    path = write(tmp_path / "c.csv", rows, "y,p,c")
-    expected = calibration_report(y, p, clusters=np.arange(120) // 4, name="c.csv", n_resamples=20)
-    assert printed([path, *COLUMNS, "--clusters", "c"], capsys) == str(expected)
+    assert text == str(calibration_report(np.where(y, "yes", "no"), p, pos_label="yes", **given))
+    booleans = printed([path, "--y", "truth", "--p", "p"], capsys)
+    assert booleans == str(calibration_report(y == 1, p, **given))
+    for more, message in (
+        ([], "contains the labels no, yes, so the class of the probabilities is ambiguous"),
+        (["--pos-label", "7"], "--pos-label 7 does not occur among the outcomes: no, yes"),
+    ):
+        assert message in refused(["report", path, *COLUMNS, *more], capsys)
 
 
 @pytest.mark.parametrize("labels", [("0", "1"), ("no", "yes")])
@@ -206,16 +198,13 @@ def test_many_rows_are_summarized(tmp_path, forecast, capsys, monkeypatch, label
     assert whole.startswith("Calibration report: 1.csv and 1 more")
     monkeypatch.setattr(_command, "_MOST_ROWS", 119)
     read = []
-    monkeypatch.setattr(_command, "sketch_file", lambda *a, **k: read.append(a) or _command_sketch(*a, **k))
+    monkeypatch.setattr(_command, "sketch_file", lambda *a, **k: read.append(a) or sketch_file(*a, **k))
     assert printed(given, capsys) == whole
     assert len(read) == 1
     unweighted = printed([*paths, *COLUMNS, "--pos-label", labels[1]], capsys)
     assert len(read) == 2
     assert "frequencies" in whole
     assert "frequencies" not in unweighted
-
-
-_command_sketch = _command.sketch_file
 
 
 def test_parquet(tmp_path, forecast, capsys):
@@ -241,10 +230,7 @@ def test_parquet(tmp_path, forecast, capsys):
         ("y,p\n", "no rows"),
         ("y,q\n1,0.5\n", "no column 'p'"),
         ("y,p,p\n1,0.5,0.5\n", "2 columns named 'p'"),
-        ('y,p\n1,"0,8"\n', "rite decimals with a point"),
-        ("y,p\n1,80\n0,20.5\n", "row 2 of column 'p' is 80, not a probability in [0, 1]"),
         (TABLE + '1,"0.5', "quote is not closed"),
-        ('y,p,note\n1,0.5,a\n0,0.5,"b\n1,0.25,c\n', "quote is not closed"),
         ("y,p\na,0.5\na,0.25\n", "labels a, so the class"),
         ("y,\x1b]0;evil\x07q\n1,0.5\n", "no column 'p'"),
         (gzip.compress(TABLE.encode(), mtime=0)[:-9], "cannot be read"),
@@ -279,23 +265,6 @@ def test_bad_options_are_refused(options, message, tmp_path, capsys):
     given = [option.format(folder=tmp_path) for option in options]
     assert message in refused(["report", str(path), *COLUMNS, *given], capsys)
     assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]
-
-
-def test_missing_files_and_options(tmp_path, capsys):
-    assert "No such file" in refused(["report", str(tmp_path / "no.csv"), *COLUMNS], capsys)
-    assert "without files" in refused(["report", str(tmp_path), *COLUMNS], capsys)
-    for arguments in (["report"], ["report", "a.csv", *COLUMNS, "--\x1b[31m"], ["fit", "a.csv"]):
-        with pytest.raises(SystemExit) as stopped:
-            main(arguments)
-        assert stopped.value.code == 2
-        assert "\x1b" not in capsys.readouterr().err
-
-
-def test_version(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["--version"])
-    assert stopped.value.code == 0
-    assert capsys.readouterr().out == f"sklearn_calib {sklearn_calib.__version__}\n"
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(table, monkeypatch, capsys):

@@ -7,9 +7,8 @@ import pytest
 from scipy.stats import binom, norm, t
 
 from sklearn_calib._validation import BinarySample, check_binary
-from sklearn_calib.inference import CombinedTest, CutoffTest, expected_under_calibration
+from sklearn_calib.inference import CombinedTest, CutoffTest
 from sklearn_calib.inference._data_checks import serial_dependence
-from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.report import calibration_report
 from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import warnings
@@ -33,20 +32,22 @@ def data():
     return dependent(0)
 
 
+def short_report(*data, **given):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
+        return calibration_report(*data, n_resamples=20, **given)
+
+
 @pytest.fixture(scope="module")
 def clustered(data):
     y, p, clusters = data
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
-        return calibration_report(y, p, clusters=clusters, groups=clusters % 2, n_resamples=20)
+    return short_report(y, p, clusters=clusters, groups=clusters % 2)
 
 
 @pytest.fixture(scope="module")
 def alone(data):
     """The report without clusters."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
-        return calibration_report(*data[:2], n_resamples=20)
+    return short_report(*data[:2])
 
 
 def test_numbers_are_those_of_the_functions(data, clustered):
@@ -64,42 +65,45 @@ def test_numbers_are_those_of_the_functions(data, clustered):
     odd = clusters % 2 == 1
     found = CutoffTest(**draws).test(y[odd], p[odd], clusters=clusters[odd])
     assert part.pvalue == found.pvalue
+    y, p, clusters = data
+    report = calibration_report(y, p, clusters=clusters, groups=clusters == 0, n_resamples=20)
+    assert report.groups[1].pvalue == 1.0
 
 
 def test_intervals_against_sums_over_clusters(data, clustered):
     """The interval of a mean is that of the t-test of the sums over clusters."""
     y, p, clusters = data
-    width = t.isf(0.025, 39)
-    line, values = clustered.metric("brier"), (y - p) ** 2
-    sums = np.array([(values - values.mean())[clusters == c].sum() for c in range(40)])
-    half = width * np.sqrt(np.sum(sums**2) * 40 / 39) / 600
-    assert line.estimate == pytest.approx(values.mean())
-    assert (line.lower, line.upper) == pytest.approx((values.mean() - half, values.mean() + half))
+    line, loss = clustered.metric("brier"), (y - p) ** 2
+
+    def half(values):
+        sums = np.bincount(clusters, values - values.mean())
+        return t.isf(0.025, 39) * np.sqrt(np.sum(sums**2) * 40 / 39) / 600
+
+    assert line.estimate == pytest.approx(loss.mean())
+    ends = loss.mean() - half(loss), loss.mean() + half(loss)
+    assert (line.lower, line.upper) == pytest.approx(ends)
     # under perfect calibration the Brier score varies with (1 - 2 p) (y - p)
-    values = (1 - 2 * p) * (y - p)
-    sums = np.array([(values - values.mean())[clusters == c].sum() for c in range(40)])
-    line = clustered.metric("brier")
-    assert line.null_upper - line.expected == pytest.approx(width * np.sqrt(np.sum(sums**2) * 40 / 39) / 600)
+    assert line.null_upper - line.expected == pytest.approx(half((1 - 2 * p) * (y - p)))
 
 
-def test_clusters_are_shown(clustered, no_matplotlib):
+def test_clusters_are_shown(clustered, alone, no_matplotlib):
     assert "clusters: 40 (design effect" in str(clustered)
     assert "effective number of samples" in clustered.to_html()
     assert clustered.to_dict()["n_clusters"] == 40
     assert not any("pass clusters" in line for line in clustered.warnings)
+    assert clustered.metric("smooth_ece").expected > 1.1 * alone.metric("smooth_ece").expected
 
 
-def test_expected_values_allow_for_clusters(data, clustered):
-    _, p, _ = data
-    alone = expected_under_calibration(None, p, metric=smooth_ece, n_resamples=20, random_state=0)
-    assert clustered.metric("smooth_ece").expected > 1.1 * alone.expected
-
-
-def test_dependence_is_noticed(alone):
+def test_dependence_is_noticed(alone, data):
     assert alone.dependence_pvalue <= 0.01
     assert any("pass clusters=" in line for line in alone.warnings)
     assert alone.n_clusters is None
     assert not any("clusters" in line for line in warnings(replace(alone, dependence_pvalue=0.02)))
+    y, p, _ = data
+    single = calibration_report(y, p, clusters=np.arange(y.size), n_resamples=20)
+    assert single.pvalue == alone.pvalue
+    assert single.n_clusters is None
+    assert [line.estimate for line in single.metrics] == [line.estimate for line in alone.metrics]
 
 
 def test_the_order_of_shuffled_sorted_or_repeated_samples_tells_nothing(data):
@@ -131,12 +135,6 @@ def test_false_alarms_of_dependence(kind):
     assert alarms <= binom.ppf(0.999, repetitions, 0.01)
 
 
-def test_a_group_of_one_cluster_is_not_tested(data):
-    y, p, clusters = data
-    report = calibration_report(y, p, clusters=clusters, groups=clusters == 0, n_resamples=20)
-    assert report.groups[1].pvalue == 1.0
-
-
 def test_several_classes(no_class_intervals):
     rng = np.random.default_rng(2)
     P = (rng.multinomial(17, [0.3, 0.3, 0.4], 150) + 1) / 20
@@ -148,22 +146,6 @@ def test_several_classes(no_class_intervals):
     assert np.isnan(calibration_report(y[by_class], P[by_class], n_resamples=20).dependence_pvalue)
 
 
-def test_single_clusters_change_nothing(data, alone):
-    y, p, _ = data
-    single = calibration_report(y, p, clusters=np.arange(y.size), n_resamples=20)
-    assert single.pvalue == alone.pvalue
-    assert single.n_clusters is None
-    assert [line.estimate for line in single.metrics] == [line.estimate for line in alone.metrics]
-
-
-def test_bad_clusters(data):
-    y, p, clusters = data
-    with pytest.raises(ValueError, match="clusters"):
-        calibration_report(y, p, clusters=clusters[:3], n_resamples=20)
-    with pytest.raises(ValueError, match="clusters"):
-        calibration_report(y, p, clusters=np.zeros(y.size), n_resamples=20)
-
-
 def test_large_samples_with_clusters_are_simulated():
     """Without clusters, tests of so many samples are asymptotic."""
     y, p, clusters = dependent(0, n_clusters=20, size=10)
@@ -172,9 +154,6 @@ def test_large_samples_with_clusters_are_simulated():
     assert found.n_clusters == 20
     assert all("simulations" in test.result.method for test in found.tests)
     assert 0 < found.residual_pvalue <= 1
-
-
-def test_the_binomial_test_is_part_of_reports_with_clusters():
     y, p, clusters = dependent(0)
     p = np.clip(np.round(p, 1), 0.1, 0.9)
     found = calibration_report(y, p, clusters=clusters, n_resamples=20, random_state=0)

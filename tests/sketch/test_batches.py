@@ -49,11 +49,6 @@ def test_only_one_batch_is_held_at_a_time(rows):
     assert sketch_batches(batches()).n_samples == 3000
 
 
-def test_no_batches_are_an_empty_sketch():
-    assert sketch_batches([]) == CalibrationSketch()
-    assert sketch_batches([([], [])]).n_samples == 0
-
-
 def test_labels_by_name(rows):
     y, p, _ = rows
     names = np.where(y == 1, "bad", "good")
@@ -61,6 +56,7 @@ def test_labels_by_name(rows):
     found = sketch_batches(((names[i], p[i]) for i in parts), pos_label="bad")
     assert found == CalibrationSketch().update(y, p)
     assert found.pos_label == "bad"
+    assert sketch_batches([]) == sketch_batches([([], [])]) == CalibrationSketch()
 
 
 @pytest.mark.parametrize(

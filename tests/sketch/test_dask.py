@@ -136,15 +136,15 @@ def test_errors_name_the_partition(rows):
     pandas = pytest.importorskip("pandas")
     dd = pytest.importorskip("dask.dataframe")
     y, p, _ = rows
-    wrong = np.where(np.arange(1000) == 777, 7.0, p)
-    with pytest.raises(ValueError, match=r"partition 7: y_proba contains 7\.0 at index 77"):
-        sketch_dask(da.from_array(y, chunks=100), da.from_array(wrong, chunks=100))
-    table = dd.from_pandas(pandas.DataFrame({"y": y, "p": wrong}), npartitions=10)
-    with pytest.raises(ValueError, match=r"partition 7: y_proba contains 7\.0 at index 77"):
-        sketch_dask(table["y"], table["p"])
+    frame = pandas.DataFrame({"y": y, "q": p, "p": np.where(np.arange(1000) == 777, 7.0, p)})
+    table = dd.from_pandas(frame, npartitions=10)
     short = dd.from_pandas(pandas.DataFrame({"y": y[:990]}), npartitions=10)
-    with pytest.raises(ValueError, match=r"partition \d: y_true has 99 samples but y_proba has 100"):
-        sketch_dask(short["y"], dd.from_pandas(pandas.DataFrame({"p": p}), npartitions=10)["p"])
+    for columns, message in (
+        ((table["y"], table["p"]), r"partition 7: y_proba contains 7\.0 at index 77"),
+        ((short["y"], table["q"]), r"partition \d: y_true has 99 samples but y_proba has 100"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sketch_dask(*columns)
 
 
 def test_without_dask(monkeypatch):

@@ -9,15 +9,12 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
-from scipy.special import expit
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from sklearn_calib import CalibratedClassifier, CrossFitScorer
-from sklearn_calib.calibrators import AutoCalibrator, IsotonicCalibrator, PlattCalibrator
-from sklearn_calib.scorers import get_scorer
+from sklearn_calib.calibrators import AutoCalibrator, IsotonicCalibrator
 from sklearn_calib.sketch import CalibrationSketch, sketch_dask
 from tests._optional import dask, distributed
 
@@ -139,24 +136,3 @@ def test_estimators_give_the_same_numbers(client, data, estimator):
         there = estimator.fit(X, y).predict_proba(X)
     # another process may add in another order
     np.testing.assert_allclose(there, serial, rtol=1e-9)
-
-
-def test_searches_with_our_scorers_give_the_same_numbers(client, data):
-    X, y = data
-    search = GridSearchCV(
-        CalibratedClassifier(LogisticRegression(), n_jobs=2),
-        {"calibrator": [PlattCalibrator(), IsotonicCalibrator()]},
-        scoring={name: get_scorer(name) for name in ("neg_smooth_ece", "neg_cutoff_calibration_error")},
-        refit="neg_smooth_ece",
-        cv=2,
-        n_jobs=2,
-    )
-    auto, p = AutoCalibrator(), expit(X[:, 0])
-    serial = search.fit(X, y).cv_results_
-    with joblib.parallel_config(backend="dask"):
-        there = search.fit(X, y).cv_results_
-        scores = cross_val_score(auto, p, y, scoring="neg_log_loss", cv=2, n_jobs=2)
-    for key in serial:
-        if "score" in key and "time" not in key:
-            np.testing.assert_allclose(there[key], serial[key], rtol=1e-9)
-    np.testing.assert_allclose(scores, cross_val_score(auto, p, y, scoring="neg_log_loss", cv=2), rtol=1e-9)

@@ -112,11 +112,9 @@ def test_random_tables_are_read_as_by_the_csv_module(tmp_path):
         (['0,"0,5"'], "row 5002 of column 'p' is '0,5', not a number; write decimals with a point."),
         (["0,50%"], "row 5002 of column 'p' is '50%', not a number; write percentages as fractions."),
         (["0,"], "row 5002 of column 'p' is empty or missing"),
-        (["0,#N/A"], "row 5002 of column 'p' is empty or missing"),
         (["n/a,0.5"], "row 5002 of column 'y' is empty or missing"),
         (['"two\nlines",0.5', "0,2"], "row 5003 of column 'p' is 2"),
         (["0,0.5,1"], "row 5002 has 3 cells, but the header has 2; quote cells that contain a delimiter"),
-        (['0,"0.5'], "of column 'p' is '0.5\\n1,0.5"),
         (['"0,0.5'], "row 5002 has 1 cells, but the header has 2; quote cells that contain a delimiter, and"),
     ],
 )
@@ -265,7 +263,7 @@ def test_single_labels(label, pos_label, expected, tmp_path):
     assert found == CalibrationSketch().update([expected] * 3, [0.25, 0.5, 0.75])
 
 
-def test_bad_arguments_and_rows(tmp_path):
+def test_bad_arguments_and_rows(tmp_path, monkeypatch):
     path = write(tmp_path / "a.csv", "y,p,w", [0, 1, 2], [0.5, 0.25, 0.75], [1, -1, 1])
     good = {"path": path, "y": "y", "p": "p"}
     for change, error, message in (
@@ -291,9 +289,6 @@ def test_bad_arguments_and_rows(tmp_path):
         sketch_file(write(two, "y,p", [0, 1], [0.5, 0.5]), y="y", p="p", pos_label=7)
     with pytest.raises(TypeError, match="batches must be an iterable of batches, got int"):
         sketch_batches(5)
-
-
-def test_without_pyarrow_files_are_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r'a\.csv: .*pip install "sklearn-calib\[report\]"'):
         sketch_file(tmp_path / "a.csv", y="y", p="p")
