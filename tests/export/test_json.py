@@ -31,17 +31,7 @@ from sklearn_calib.export import ExportedCalibrator, from_json, to_json
 from sklearn_calib.monitor import StreamingCalibrator
 from tests._optional import jsonschema
 from tests.calibrators._own import Keeper
-from tests.export._fitted import (
-    CASES,
-    IDS,
-    VOTED,
-    data,
-    every_class,
-    fingerprint,
-    fitted,
-    new_scores,
-    votes,
-)
+from tests.export._fitted import CASES, IDS, VOTED, data, every_class, fingerprint, fitted, new_scores, votes
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "_static" / "exported_calibrator.schema.json"
 #: A document of the first version of the format, which all later releases must read.

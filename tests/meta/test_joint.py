@@ -231,10 +231,7 @@ class Unfitted(ClassifierMixin, BaseEstimator):
         ({"average": "log"}, "average='log' is for several calibrators"),
         ({"cv": 3}, "needs at least 4 folds.*there are 3"),
         ({"ensemble": "pairs"}, "ensemble must be one of 'auto', 'joint'"),
-        (
-            {"cv": KFold(4), "y": np.repeat([0, 1], 30)},
-            "class 0 has no sample .* for training",
-        ),
+        ({"cv": KFold(4), "y": np.repeat([0, 1], 30)}, "class 0 has no sample .* for training"),
     ],
     ids=str,
 )

@@ -203,11 +203,7 @@ def test_errors_name_the_argument(models, compared):
     draw = partial(ComparisonDisplay.from_predictions, y)
     alone, far = predictions["true"], predictions | {"true": predictions["true"] + 1.0}
     for bad, error, message in (
-        (
-            {"predictions": alone},
-            TypeError,
-            "predictions must map names to arrays, got ndarray",
-        ),
+        ({"predictions": alone}, TypeError, "predictions must map names to arrays, got ndarray"),
         ({"predictions": {"true": y}}, ValueError, "predictions must contain at least two models, got 1"),
         ({"predictions": far}, ValueError, r"predictions\['true'\]"),
         ({"metrics": "ece"}, ValueError, "metrics='ece' is not the name of a metric"),
