@@ -97,15 +97,6 @@ def test_many_rows_of_one_value(case, p):
 
 
 @_strategies.more
-@given(sample=_strategies.samples(y=_strategies.outcomes), s=st.sampled_from([0.01, 0.3, 2.0]))
-def test_kernel_error_is_a_double_loop(sample, s):
-    y, p, w = sample
-    found = metrics.kernel_calibration_error(y, p, sample_weight=w, pos_label=1, bandwidth=s, debias=False)
-    expected = _references.kernel_error(y, p, w, s)
-    assert found**2 == near(expected**2, abs=1e-12)
-
-
-@_strategies.more
 @given(sample=_strategies.samples(y=_strategies.outcomes, w=_strategies.weights))
 def test_calibration_loss_is_that_of_isotonic_regression(sample):
     y, p, w = sample
@@ -128,17 +119,17 @@ def test_cutoff_and_lipschitz_errors_are_their_definitions(sample):
 
 
 @_strategies.more
-@given(sample=_strategies.samples(y=_strategies.outcomes, most=12))
+@given(sample=_strategies.samples(y=_strategies.outcomes))
 def test_lipschitz_error_is_its_program(sample):
     y, p, w = sample
     value = metrics.smooth_calibration_error(y, p, sample_weight=w, pos_label=1)
-    assert value == near(_references.lipschitz_program(y, p, w), abs=1e-6)
+    assert value == near(_references.lipschitz_program(y, p, w), abs=1e-9)
 
 
 @_strategies.more
 @given(
     sample=_strategies.samples(y=_strategies.outcomes),
-    n_bins=st.integers(1, 40),
+    n_bins=st.one_of(st.integers(1, 40), st.just(100)),
     norm=st.sampled_from(["l1", "l2", "max"]),
 )
 def test_binned_error_is_a_loop_over_bins(sample, n_bins, norm):
@@ -226,8 +217,6 @@ def test_decomposition_adds_up(sample, score):
         # the expected score of an event with probability y
         losses = y * (1 - p) ** 2 + (1 - y) * p**2
         assert found.score == near(np.sum(w * losses) / w.sum(), abs=1e-12)
-        loss = metrics.calibration_loss(y, p, sample_weight=w, pos_label=1)
-        assert loss == near(found.miscalibration, abs=1e-12)
 
 
 @_strategies.more

@@ -42,18 +42,6 @@ def test_automatic_bandwidth_is_the_fixed_point(seed):
     assert smooth_ece_at(y, p, w, result.value) == pytest.approx(result.value, abs=1e-6)
 
 
-@pytest.mark.parametrize(("k", "a"), [(1, 0.3), (3, 0.2), (5, 0.15)])
-@pytest.mark.parametrize("s", [0.02, 0.1, 0.3])
-def test_cosine_residual(k, a, s):
-    # a residual of a cos(pi k t) at uniform predictions is an eigenfunction: (2/pi) a exp(-(pi k s)^2 / 2)
-    m = 4000
-    p = (np.arange(m) + 0.5) / m
-    truth = p + a * np.cos(np.pi * k * p)
-    y, w = np.repeat([1, 0], m), np.concatenate([truth, 1 - truth])
-    value = smooth_ece(y, np.tile(p, 2), sample_weight=w, bandwidth=s)
-    assert value == pytest.approx(2 / np.pi * a * np.exp(-((np.pi * k * s) ** 2) / 2), abs=1e-6)
-
-
 def test_perfect_groups_have_no_error_at_any_scale():
     y, p = [0, 1, 1, 1, 1, 0], [0.5, 0.5, 0.75, 0.75, 0.75, 0.75]
     assert smooth_ece(y, p) == pytest.approx(0, abs=1e-12)
@@ -166,25 +154,6 @@ def error_by_quadrature(x, mass, s, nodes=20_001):
     t = np.linspace(0, 1, nodes)
     values = np.abs(folded_gaussian_sum(t, x, mass, s))
     return float((values[1:] + values[:-1]).sum() / 2 / (nodes - 1))
-
-
-def test_errors_are_the_integrals():
-    x, mass = residuals(20, 6)
-    s = np.array([0.02, 0.03, 0.1, 0.5, 0.04, 1.0])
-    errors = smoothed_errors(CosineProjection(x)(mass, 0.02), s)
-    expected = [error_by_quadrature(x, mass[:, j], s[j]) for j in range(6)]
-    np.testing.assert_allclose(errors, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("power", [1.0, 3.0])
-def test_fixed_points_solve_the_definition(power):
-    x, mass = residuals(30, 40, power=power)
-    found = _fixed_points(CosineProjection(x), mass, 1.0)
-    for j in range(0, 40, 8):
-        # the error falls as the scale rises, so that it crosses the scale once
-        below, above = found[j] - 2e-6, found[j] + 2e-6
-        assert error_by_quadrature(x, mass[:, j], below, 4001) > below
-        assert error_by_quadrature(x, mass[:, j], above, 4001) < above
 
 
 def test_fixed_points_on_a_longer_axis():

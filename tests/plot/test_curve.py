@@ -271,17 +271,6 @@ def test_a_frequent_prediction_between_gaps_is_a_point():
     assert np.isnan(curve.observed[[row - 1, row + 1]]).all()
 
 
-@pytest.mark.parametrize("p", [[0.3], [0.3] * 50, [0.0] * 20, [0.0, 1.0]])
-def test_a_few_equal_predictions_give_a_curve(p):
-    y = np.arange(len(p)) % 2
-    curve = reliability_curve(check_binary(y, p, pos_label=1))
-    shown = np.isfinite(curve.observed)
-    assert shown.any()
-    lower, upper = curve.band.lower[shown], curve.band.upper[shown]
-    assert ((lower >= 0) & (lower <= curve.observed[shown]) & (curve.observed[shown] <= upper)).all()
-    assert (upper <= 1).all()
-
-
 @pytest.mark.parametrize("n_bins", [1, 4, 15])
 def test_uniform_bins_against_a_loop(n_bins):
     sample = sample_of(weights=lambda rng, n: rng.exponential(size=n))

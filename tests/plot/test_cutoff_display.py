@@ -241,6 +241,7 @@ def test_errors_name_the_argument(forecast):
         ({"x": "rows"}, ValueError),
         ({"confidence": 1.0}, ValueError),
         ({"n_resamples": 0}, ValueError),
+        ({"clusters": [0, 1]}, ValueError),
         ({"random_state": "seed"}, TypeError),
     ]:
         with pytest.raises(error, match=next(iter(bad))):

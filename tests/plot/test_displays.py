@@ -76,16 +76,15 @@ def forecast():
 @pytest.mark.parametrize("draw", DRAWN)
 def test_the_callers_axes_and_style_are_left_alone(forecast, draw):
     figure, (ax, other) = plt.subplots(1, 2, figsize=(9, 3))
-    before = (
-        dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect(),
-        np.random.get_state()[1].tolist(),  # noqa: NPY002
-    )  # fmt: skip
+
+    def state():
+        seed = np.random.get_state()[1].tolist()  # noqa: NPY002
+        size = figure.get_size_inches().tolist()
+        return dict(mpl.rcParams), size, ax.get_position().bounds, ax.get_aspect(), seed
+
+    before = state()
     display = draw(*forecast, ax=ax, show_legend=False)
-    after = (
-        dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect(),
-        np.random.get_state()[1].tolist(),  # noqa: NPY002
-    )  # fmt: skip
-    assert before == after
+    assert state() == before
     assert display.ax_ is ax
     assert display.figure_ is figure
     assert not other.has_data()

@@ -187,11 +187,16 @@ def test_axes_hold_the_curves_of_all_displays(one_percent):
 
 
 def test_labels_of_bins_and_of_the_isotonic_curve(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, curve="binned", n_bins=8, show_legend=False)
-    assert display.line_.get_label() == f"ECE = {metrics.expected_calibration_error(*forecast, n_bins=8):.3f}"
-    segments = np.array(display.band_.get_segments())
-    limits = np.column_stack((display.curve.band.lower, display.curve.band.upper))
-    np.testing.assert_array_equal(segments[:, :, 1], limits)
+    y, p = forecast
+    for bins in ({"n_bins": 8}, {"n_bins": [0, 0.3, 0.6, 1]}, {"n_bins": 6, "strategy": "quantile"}):
+        given = {"curve": "binned", **bins}
+        display = ReliabilityDisplay.from_predictions(y, p, **given, show_legend=False)
+        error = metrics.expected_calibration_error(y, p, **bins)
+        assert display.line_.get_label() == f"ECE = {error:.3f}"
+        segments = np.array(display.band_.get_segments())
+        limits = np.column_stack((display.curve.band.lower, display.curve.band.upper))
+        np.testing.assert_array_equal(segments[:, :, 1], limits)
+        assert reliability_grid(y, {"a": p}, **given)[0].curve.error == pytest.approx(error)
     display = ReliabilityDisplay.from_predictions(*forecast, curve="isotonic", name="a", show_legend=False)
     parts = metrics.score_decomposition(*forecast)
     assert display.line_.get_label() == (
@@ -253,6 +258,7 @@ def test_parts_can_be_left_out(forecast):
         *forecast, band=None, show_histogram=False, show_legend=False
     )
     assert display.band_ is display.ax_histogram_ is display.ax_.get_legend() is None
+    assert not display.ax_.texts
     assert len(display.ax_.lines) == 2
     assert not display.ax_.collections
     assert display.ax_.get_ylim()[0] > -0.1
@@ -355,6 +361,7 @@ BAD = [
     ({"confidence": 1.0}, ValueError, "confidence must lie strictly between"),
     ({"y_proba": [0.1, np.nan, 0.3]}, ValueError, "y_proba contains NaN"),
     ({"y_proba": np.full((3, 3), 1 / 3)}, ValueError, "y_proba"),
+    ({"clusters": [0, 1]}, ValueError, "clusters"),
 ]
 
 
@@ -367,13 +374,19 @@ def test_bad_input_is_named_before_anything_is_drawn(params, error, message):
 
 
 @CURVES
-@pytest.mark.parametrize("p", [[0.4], [0.0] * 6, [0.5, 0.5, 0.5]])
+@pytest.mark.parametrize("p", [[0.4], [0.0] * 6, [0.5, 0.5, 0.5], [0.0, 1.0]])
 def test_a_handful_of_predictions_can_be_drawn(curve, p):
-    sample = check_binary([1] * len(p), p, pos_label=1)
     bands = ("confidence", "consistency", "simultaneous", "bootstrap")[: 3 + (curve == "smooth")]
-    for scale, band in product(("probability", "logit"), bands):
-        found = reliability_curve(sample, curve, scale=scale, band=band, n_resamples=49)
-        assert np.isfinite(found.observed).any()
+    for y, scale, band in product(([1] * len(p), np.arange(len(p)) % 2), ("probability", "logit"), bands):
+        found = reliability_curve(
+            check_binary(y, p, pos_label=1), curve, scale=scale, band=band, n_resamples=49
+        )
+        shown = np.isfinite(found.observed)
+        assert shown.any()
+        if band == "confidence":
+            lower, upper = found.band.lower[shown], found.band.upper[shown]
+            assert ((lower >= 0) & (lower <= found.observed[shown])).all()
+            assert ((found.observed[shown] <= upper) & (upper <= 1)).all()
     display = ReliabilityDisplay(found).plot(plt.figure().add_subplot(), show_legend=False)
     np.testing.assert_array_equal(display.line_.get_ydata(), found.observed)
 
@@ -393,18 +406,6 @@ def test_grid_of_classes_against_the_rest(classes):
         "calibration curve",
         "95% confidence intervals (pointwise)",
     ]
-
-
-def test_edges_of_bins(forecast):
-    edges, y = [0, 0.3, 0.6, 1], np.asarray(forecast[0])
-    display = ReliabilityDisplay.from_predictions(*forecast, curve="binned", n_bins=edges)
-    assert (
-        display.line_.get_label()
-        == f"ECE = {metrics.expected_calibration_error(*forecast, n_bins=edges):.3f}"
-    )
-    one = reliability_grid(y, {"a": forecast[1]}, curve="binned", n_bins=6, strategy="quantile")[0].curve
-    expected = metrics.expected_calibration_error(*forecast, n_bins=6, strategy="quantile")
-    assert one.error == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -582,10 +583,6 @@ def test_annotation_of_the_clinical_numbers(kind):
     assert display.ax_.texts[0].get_text() == display.annotation
 
 
-def test_nothing_is_annotated_by_default(forecast):
-    assert not ReliabilityDisplay.from_predictions(*forecast, show_legend=False).ax_.texts
-
-
 def test_the_annotation_leaves_the_curve_its_corner():
     p = np.linspace(0.01, 0.99, 400)
     rng = np.random.default_rng(0)
@@ -707,14 +704,13 @@ def test_shape_of_a_grid(forecast, number, rows, columns):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("curve", ["binned", "smooth"])
-def test_the_legend_does_not_overlap_the_axes(one_percent, curve):
+def test_the_legend_does_not_overlap_the_axes(one_percent):
     y, p = one_percent
     models = [("a model with a rather long name", p), ("b", p**1.1), ("c", p**0.9), ("d", p / 2)]
     _, given = plt.subplots(figsize=(6, 6))
     for ax in (None, given):
         for name, proba in models:
-            display = ReliabilityDisplay.from_predictions(y, proba, curve=curve, name=name, ax=ax)
+            display = ReliabilityDisplay.from_predictions(y, proba, curve="binned", name=name, ax=ax)
             ax = display.ax_
         display.figure_.draw_without_rendering()
         legend = ax.get_legend().get_window_extent()
