@@ -59,131 +59,89 @@ class CalibratorCase:
     again: bool = False
 
 
-STRICT = {"strict": True, "counts": True}
-BINS = {"monotone": False, "flip": False}
-CLASSES = {"monotone": False, "multiclass": True}
-FITTED = {"counts": True, "again": True}
+STRICT = "strict counts"
+BINS = "not_monotone not_flip"
+CLASSES = "not_monotone multiclass"
+FITTED = "counts again"
 #: The folds or parts are drawn.
-DRAWN = {"monotone": False, "drawn": True, "flip": False, **FITTED}
+DRAWN = f"not_monotone drawn not_flip {FITTED}"
 
+
+def row(name, kind, flags="", *members, **params):
+    """Return the case of a class with parameters; "not_" before a flag denies it."""
+    holds = {flag.removeprefix("not_"): not flag.startswith("not_") for flag in flags.split()}
+    return CalibratorCase(name, partial(kind, *members, **params), **holds)
+
+
+PLATTS = OneVsRestCalibrator(PlattCalibrator())
+TWO = {"Platt": PlattCalibrator(link="identity"), "isotonic": IsotonicCalibrator(clip="auto")}
+COUNTS = {"random_state": 0, "weights": "frequency"}
 CALIBRATORS = [
-    CalibratorCase("isotonic", IsotonicCalibrator),
+    row("isotonic", IsotonicCalibrator),
     # a score between two steps takes the lower one
-    CalibratorCase("isotonic_step", partial(IsotonicCalibrator, interpolation="step"), flip=False),
-    CalibratorCase("isotonic_clip_auto", partial(IsotonicCalibrator, clip="auto"), **FITTED),
-    CalibratorCase("platt", PlattCalibrator, **STRICT),
-    CalibratorCase("platt_identity", partial(PlattCalibrator, link="identity"), **STRICT, again=True),
-    CalibratorCase("modified_platt", ModifiedPlattCalibrator, **STRICT),
-    CalibratorCase("modified_platt_mean", partial(ModifiedPlattCalibrator, tolerance=0.0), constant=True),
-    CalibratorCase("beta", BetaCalibrator, **STRICT, again=True),
-    CalibratorCase("beta_ab", partial(BetaCalibrator, parameters="ab"), **STRICT, again=True),
-    CalibratorCase("beta_am", partial(BetaCalibrator, parameters="am"), **STRICT, again=True),
+    row("isotonic_step", IsotonicCalibrator, "not_flip", interpolation="step"),
+    row("isotonic_clip_auto", IsotonicCalibrator, FITTED, clip="auto"),
+    row("platt", PlattCalibrator, STRICT),
+    row("platt_identity", PlattCalibrator, f"{STRICT} again", link="identity"),
+    row("modified_platt", ModifiedPlattCalibrator, STRICT),
+    row("modified_platt_mean", ModifiedPlattCalibrator, "constant", tolerance=0.0),
+    row("beta", BetaCalibrator, f"{STRICT} again"),
+    row("beta_ab", BetaCalibrator, f"{STRICT} again", parameters="ab"),
+    row("beta_am", BetaCalibrator, f"{STRICT} again", parameters="am"),
     # an edge belongs to the bin above it
-    CalibratorCase("histogram_binning", HistogramBinningCalibrator, **BINS, **FITTED),
-    CalibratorCase(
-        "histogram_binning_plain", partial(HistogramBinningCalibrator, n_bins=15, smoothing=None), **BINS
-    ),
-    CalibratorCase(
+    row("histogram_binning", HistogramBinningCalibrator, f"{BINS} {FITTED}"),
+    row("histogram_binning_plain", HistogramBinningCalibrator, BINS, n_bins=15, smoothing=None),
+    row(
         "histogram_binning_uniform",
         partial(HistogramBinningCalibrator, n_bins="auto", strategy="uniform", smoothing=0.5),
-        **BINS,
-        **FITTED,
+        f"{BINS} {FITTED}",
     ),
-    CalibratorCase("scaling_binning", partial(ScalingBinningCalibrator, random_state=0), **DRAWN),
-    CalibratorCase(
+    row("scaling_binning", ScalingBinningCalibrator, DRAWN, random_state=0),
+    row(
         "scaling_binning_all_rows",
         partial(ScalingBinningCalibrator, IsotonicCalibrator(), n_bins="auto", split=False),
-        **BINS,
-        counts=True,
+        f"{BINS} counts",
     ),
-    CalibratorCase("venn_abers", VennAbersCalibrator, counts=True),
-    CalibratorCase("venn_abers_brier", partial(VennAbersCalibrator, loss="brier"), counts=True),
-    CalibratorCase(
-        "prior_shift",
-        partial(PriorShiftCalibrator, training_weight="balanced"),
-        strict=True,
-        multiclass=True,
-        again=True,
-    ),
+    row("venn_abers", VennAbersCalibrator, "counts"),
+    row("venn_abers_brier", VennAbersCalibrator, "counts", loss="brier"),
+    row("prior_shift", PriorShiftCalibrator, "strict multiclass again", training_weight="balanced"),
     # without groups, which the generated tests do not pass
-    CalibratorCase("group", GroupCalibrator, monotone=False, counts=True),
-    CalibratorCase("group_temperature", partial(GroupCalibrator, TemperatureCalibrator()), **CLASSES),
-    CalibratorCase("smoothed", SmoothedCalibrator, monotone=False, again=True),
-    CalibratorCase(
-        "smoothed_logit",
-        partial(SmoothedCalibrator, scale="logit", bandwidth=0.3),
-        monotone=False,
-        again=True,
-    ),
-    CalibratorCase("spline", SplineCalibrator, monotone=False, **FITTED),
-    CalibratorCase("spline_monotone", partial(SplineCalibrator, monotone=True), **STRICT, again=True),
-    CalibratorCase(
-        "spline_identity", partial(SplineCalibrator, link="identity", monotone=True), **STRICT, again=True
-    ),
-    CalibratorCase("temperature", TemperatureCalibrator, strict=True, multiclass=True),
+    row("group", GroupCalibrator, "not_monotone counts"),
+    row("group_temperature", GroupCalibrator, CLASSES, TemperatureCalibrator()),
+    row("smoothed", SmoothedCalibrator, "not_monotone again"),
+    row("smoothed_logit", SmoothedCalibrator, "not_monotone again", scale="logit", bandwidth=0.3),
+    row("spline", SplineCalibrator, f"not_monotone {FITTED}"),
+    row("spline_monotone", SplineCalibrator, f"{STRICT} again", monotone=True),
+    row("spline_identity", SplineCalibrator, f"{STRICT} again", link="identity", monotone=True),
+    row("temperature", TemperatureCalibrator, "strict multiclass"),
     # log-odds may be any numbers, probabilities too, but then they have no flip symmetry around 1/2
-    CalibratorCase(
+    row(
         "temperature_identity",
         partial(TemperatureCalibrator, link="identity"),
-        strict=True,
-        multiclass=True,
-        flip=False,
-        log_odds=True,
-        again=True,
+        "strict multiclass not_flip log_odds again",
     ),
-    CalibratorCase("one_vs_rest_isotonic", partial(OneVsRestCalibrator, IsotonicCalibrator()), **CLASSES),
-    CalibratorCase(
-        "one_vs_rest_platt", partial(OneVsRestCalibrator, PlattCalibrator()), **CLASSES, counts=True
-    ),
-    CalibratorCase("vector", VectorScalingCalibrator, **CLASSES, **FITTED),
-    CalibratorCase("matrix", MatrixScalingCalibrator, **CLASSES, **FITTED),
-    CalibratorCase(
-        "matrix_identity",
-        partial(MatrixScalingCalibrator, link="identity"),
-        flip=False,
-        log_odds=True,
-        **CLASSES,
-        **FITTED,
-    ),
-    CalibratorCase("structured_matrix", StructuredMatrixScalingCalibrator, **CLASSES, **FITTED),
-    CalibratorCase("dirichlet", partial(DirichletCalibrator, penalty=0.01), **CLASSES, **FITTED),
-    CalibratorCase(
+    row("one_vs_rest_isotonic", OneVsRestCalibrator, CLASSES, IsotonicCalibrator()),
+    row("one_vs_rest_platt", OneVsRestCalibrator, f"{CLASSES} counts", PlattCalibrator()),
+    row("vector", VectorScalingCalibrator, f"{CLASSES} {FITTED}"),
+    row("matrix", MatrixScalingCalibrator, f"{CLASSES} {FITTED}"),
+    row("matrix_identity", MatrixScalingCalibrator, f"{CLASSES} {FITTED} not_flip log_odds", link="identity"),
+    row("structured_matrix", StructuredMatrixScalingCalibrator, f"{CLASSES} {FITTED}"),
+    row("dirichlet", DirichletCalibrator, f"{CLASSES} {FITTED}", penalty=0.01),
+    row(
         "log_average",
-        partial(
-            LogAverageCalibrator,
-            [OneVsRestCalibrator(PlattCalibrator()), MatrixScalingCalibrator()],
-            weights=[1.0, 2.0],
-        ),
-        **CLASSES,
-        **FITTED,
+        partial(LogAverageCalibrator, [PLATTS, MatrixScalingCalibrator()], weights=[1.0, 2.0]),
+        f"{CLASSES} {FITTED}",
     ),
-    CalibratorCase("log_average_default", LogAverageCalibrator, **CLASSES, **FITTED),
-    CalibratorCase(
+    row("log_average_default", LogAverageCalibrator, f"{CLASSES} {FITTED}"),
+    row(
         "log_average_binary",
         partial(LogAverageCalibrator, [IsotonicCalibrator(), PlattCalibrator()]),
-        monotone=False,
-        **FITTED,
+        f"not_monotone {FITTED}",
     ),
-    CalibratorCase("auto", AutoCalibrator, multiclass=True, **DRAWN),
-    CalibratorCase(
-        "auto_any_score",
-        partial(
-            AutoCalibrator,
-            candidates={
-                "Platt": PlattCalibrator(link="identity"),
-                "isotonic": IsotonicCalibrator(clip="auto"),
-            },
-            cv=3,
-            n_standard_errors=0.5,
-        ),
-        **DRAWN,
-    ),
-    CalibratorCase("certified", partial(CertifiedCalibrator, random_state=0, weights="frequency"), **DRAWN),
-    CalibratorCase(
-        "certified_isotonic",
-        partial(CertifiedCalibrator, IsotonicCalibrator(), random_state=0, weights="frequency"),
-        **DRAWN,
-    ),
+    row("auto", AutoCalibrator, f"multiclass {DRAWN}"),
+    row("auto_any_score", partial(AutoCalibrator, candidates=TWO, cv=3, n_standard_errors=0.5), DRAWN),
+    row("certified", CertifiedCalibrator, DRAWN, **COUNTS),
+    row("certified_isotonic", CertifiedCalibrator, DRAWN, IsotonicCalibrator(), **COUNTS),
 ]
 
 

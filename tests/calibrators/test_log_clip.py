@@ -6,29 +6,20 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn.base import clone
 
-from sklearn_calib.calibrators import (
-    BetaCalibrator,
-    DirichletCalibrator,
-    MatrixScalingCalibrator,
-    ModifiedPlattCalibrator,
-    PlattCalibrator,
-    StructuredMatrixScalingCalibrator,
-    TemperatureCalibrator,
-    VectorScalingCalibrator,
-)
+from sklearn_calib import calibrators
 
 EPS = 2.0**-53
 SEVERAL = {
-    "temperature": TemperatureCalibrator(),
-    "vector": VectorScalingCalibrator(penalty=0.01),
-    "matrix": MatrixScalingCalibrator(penalty=0.01),
-    "structured matrix": StructuredMatrixScalingCalibrator(penalty=0.01),
-    "dirichlet": DirichletCalibrator(penalty=0.01),
+    "temperature": calibrators.TemperatureCalibrator(),
+    "vector": calibrators.VectorScalingCalibrator(penalty=0.01),
+    "matrix": calibrators.MatrixScalingCalibrator(penalty=0.01),
+    "structured matrix": calibrators.StructuredMatrixScalingCalibrator(penalty=0.01),
+    "dirichlet": calibrators.DirichletCalibrator(penalty=0.01),
 }
 
 
 def chosen(proba, codes, weight=None):
-    return TemperatureCalibrator().fit(proba, codes, weight).min_proba_
+    return calibrators.TemperatureCalibrator().fit(proba, codes, weight).min_proba_
 
 
 def softmax(z):
@@ -136,7 +127,7 @@ def test_zero_votes_are_not_impossible(name):
 
 def test_floor_belongs_to_probabilities():
     proba, codes, _ = exaggerated(30.0, n=200)
-    calibrator = TemperatureCalibrator().fit(proba, codes)
+    calibrator = calibrators.TemperatureCalibrator().fit(proba, codes)
     assert calibrator.min_proba_ < EPS
     assert not hasattr(calibrator.set_params(link="identity").fit(np.log(proba), codes), "min_proba_")
 
@@ -154,9 +145,9 @@ TWO = {
 }
 BINARY = {
     **SEVERAL,
-    "Platt": PlattCalibrator(),
-    "modified Platt": ModifiedPlattCalibrator(),
-    "beta": BetaCalibrator(),
+    "Platt": calibrators.PlattCalibrator(),
+    "modified Platt": calibrators.ModifiedPlattCalibrator(),
+    "beta": calibrators.BetaCalibrator(),
 }
 
 
