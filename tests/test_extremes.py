@@ -41,32 +41,6 @@ def _usual(kind):
     return (P, Y) if kind == "probability" else (logit(P), Y)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        # that chooses among the others
-        pytest.param(case, marks=pytest.mark.thorough if case.name == "auto" else ())
-        for case in CALIBRATORS
-        if case.multiclass
-    ],
-    ids=lambda case: case.name,
-)
-def test_extreme_scores_of_several_classes(case):
-    y, rows = every.several()
-    far = 700.0 * (np.arange(3) == np.arange(30)[:, None] % 3) - 350.0
-    sure = np.eye(3)[np.arange(30) % 3]
-    if case.log_odds:
-        rows, ends = np.log(rows), far
-    else:
-        ends = np.clip(sure, 1e-300, 1.0)
-    both, labels = np.vstack([rows, ends]), np.concatenate([y, np.arange(30) * 7 % 3])
-    for fitted in (case.make().fit(rows, y), case.make().fit(both, labels)):
-        for given in (ends, both) if case.log_odds else (ends, both, sure):
-            proba = fitted.predict_proba(given)
-            assert ((proba >= 0) & (proba <= 1)).all()
-            np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
 def test_metrics_of_extreme_predictions(case):
     y = np.arange(24) % 2

@@ -292,15 +292,10 @@ def test_paper_cites_what_its_bibliography_holds_and_shows_figures_that_exist():
         assert (ROOT / path).is_file(), path
     body = text.split("\n---\n", 1)[1]
     assert 750 <= len(body.split()) <= 1750
-    headings = ["Summary", "Statement of need", "State of the field", "Software design"]
-    headings += [
-        "Research impact statement",
-        "Limitations",
-        "AI usage disclosure",
-        "Acknowledgements",
-        "References",
-    ]
-    assert re.findall(r"^# (.+)$", body, flags=re.MULTILINE) == headings
+    assert ", ".join(re.findall(r"^# (.+)$", body, flags=re.MULTILINE)) == (
+        "Summary, Statement of need, State of the field, Software design, Research impact statement, "
+        "Limitations, AI usage disclosure, Acknowledgements, References"
+    )
 
 
 def test_figures_of_the_paper_are_those_of_the_evidence():

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from sklearn.calibration import CalibratedClassifierCV, calibration_curve
+from sklearn.calibration import calibration_curve
 from sklearn.datasets import make_classification
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib import CalibratedClassifier, calibrators, metrics
 from sklearn_calib.datasets import make_forecasts, make_multiclass_forecasts
 from sklearn_calib.inference import SpiegelhalterTest
-from tests._sklearn import SKLEARN, calibrates_log_odds
+from tests._sklearn import SKLEARN
 
 ece = metrics.expected_calibration_error
 
@@ -42,33 +41,6 @@ def sample(request):
     )
     several, others = (make_multiclass_forecasts(n, 4, temperature=1.7, random_state=seed) for seed in (0, 1))
     return Sample(old.y_proba, old.y_true, new.y_proba, several.y_proba, several.y_true, others.y_proba)
-
-
-@pytest.mark.parametrize(
-    ("method", "calibrator", "tolerance"),
-    [
-        ("sigmoid", calibrators.PlattCalibrator(link="identity"), 1e-6),
-        ("isotonic", calibrators.IsotonicCalibrator(), 1e-12),
-    ],
-)
-@pytest.mark.parametrize("mode", ["ensemble", "one", "frozen", "weights", "three classes"])
-def test_calibrated_classifiers_of_scikit_learn(method, calibrator, tolerance, mode):
-    X, y = make_classification(
-        400, n_informative=5, n_classes=3 if mode == "three classes" else 2, random_state=0
-    )
-    if method == "sigmoid" and calibrates_log_odds():
-        pytest.skip("its sigmoid is one of log-odds, see tests/meta/test_equality.py")
-    model, ensemble = GaussianNB(), mode != "one"
-    if mode == "frozen":
-        model = FrozenEstimator(model.fit(X[:150], y[:150]))
-    weight = np.random.default_rng(0).uniform(0.5, 2.0, 150) if mode == "weights" else None
-    theirs = CalibratedClassifierCV(model, method=method, ensemble=ensemble)
-    ours = CalibratedClassifier(model, calibrator, ensemble=ensemble)
-    found, expected = (
-        each.fit(X[150:300], y[150:300], sample_weight=weight).predict_proba(X[300:])
-        for each in (ours, theirs)
-    )
-    np.testing.assert_allclose(found, expected, atol=tolerance)
 
 
 def test_calibration_curve_of_scikit_learn(sample):

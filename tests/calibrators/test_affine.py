@@ -127,22 +127,6 @@ def test_is_the_minimum_of_the_plain_definition(name, data):
     assert calibrator.n_iter_ < 15
 
 
-@pytest.mark.parametrize(
-    ("make", "power"),
-    [
-        (VectorScalingCalibrator, 0.25),
-        (MatrixScalingCalibrator, 3.0),
-        (StructuredMatrixScalingCalibrator, 3.0),
-    ],
-)
-def test_sharpening_beforehand_changes_nothing(make, power, data):
-    p, y, w = data
-    sharp = softmax(power * np.log(p), axis=1)
-    np.testing.assert_allclose(
-        make().fit(sharp, y, w).predict_proba(sharp), make().fit(p, y, w).predict_proba(p), atol=1e-6
-    )
-
-
 @pytest.mark.parametrize("make", ALL)
 def test_logits_are_log_probabilities_up_to_a_shift(make, data):
     p, y, w = data

@@ -66,10 +66,8 @@ def test_bad_input_is_named(case):
 @pytest.mark.filterwarnings("ignore:.*so that the constant event rate is used")
 @every_calibrator
 def test_scores_are_checked_again_when_predicting(case):
-    fitted, message = (
-        case.make().fit(P, Y),
-        "X has 2 features, but .* is expecting 1 features .* Pass the outp",
-    )
+    fitted = case.make().fit(P, Y)
+    message = "X has 2 features, but .* is expecting 1 features .* Pass the outp"
     for method in ("transform", "predict_proba", "predict"):
         with pytest.raises(NotFittedError):
             getattr(case.make(), method)(P)

@@ -68,13 +68,6 @@ def test_one_coefficient_is_found_from_where_all_outcomes_are_certain(start):
     assert fit.coef[0] == pytest.approx(-np.log(3.0), rel=1e-12)
 
 
-def test_a_strong_penalty_holds_the_coefficients_at_its_centre():
-    columns, weight, positives, _ = problem(0, 50, 3)
-    centre = np.array([1.0, -2.0, 0.5])
-    fit = fit_logistic(columns, weight, positives, start=np.zeros(3), penalty=1e12, centre=centre)
-    np.testing.assert_allclose(fit.coef, centre, atol=1e-9)
-
-
 @pytest.mark.parametrize("factor", [2.0**-900, 2.0**900])
 def test_the_unit_of_the_weights_does_not_matter(factor):
     columns, weight, positives, _ = problem(1, 40, 4)

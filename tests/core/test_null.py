@@ -1,11 +1,9 @@
 """Draws under perfect calibration, and the Monte Carlo p-value."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
-from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, group_outcomes, group_sample
+from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, group_sample
 from sklearn_calib._core._null import (
     CoupledOutcomes,
     bootstrap_counts,
@@ -80,18 +78,6 @@ def test_redrawn_samples(grouped):
     expected = grouped.prob * count.sum(axis=1)
     error = np.sqrt(expected * (1 - grouped.prob))
     np.testing.assert_array_less(np.abs(positives.sum(axis=1) - expected), 4.5 * error + 1e-9)
-
-
-def test_memory_does_not_grow_with_the_draws():
-    rng = np.random.default_rng(0)
-    p = rng.random(10**4)
-    grouped = group_outcomes((rng.random(10**4) < p).astype(np.int64), p)
-    tracemalloc.start()
-    total = sum(int(chunk.sum()) for chunk in draw_positives(grouped, 999, rng))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert total == pytest.approx(999 * p.sum(), rel=0.01)
-    assert peak < 20e6
 
 
 def test_pvalue_by_hand():

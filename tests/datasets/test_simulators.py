@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import expit
 
 from sklearn_calib.datasets import make_discrete_forecasts, make_forecasts, make_multiclass_forecasts
-from sklearn_calib.metrics import expected_calibration_error
 
 DISTRIBUTIONS = ["uniform", "u_shaped", "peaked", "rare", "grid", "saturated"]
 DISTORTIONS = ["none", "slope", "shift", "sine"]
@@ -133,18 +131,6 @@ def test_discrete_forecasts_have_the_given_frequencies_and_shares():
     assert str(make_forecasts(40, distortion="sine", periods=4)).startswith(
         "40 forecasts: uniform, sine 0.15, 4 periods\nbase rate"
     )
-
-
-@pytest.mark.parametrize("n_bins", range(2, 6))
-def test_two_points_make_binned_error_jump_with_the_parity(n_bins):
-    data = make_discrete_forecasts(4000, expit([-5e-4, 5e-4]), [0, 1], random_state=0)
-    np.testing.assert_array_equal(data.y_true, data.y_proba > 0.5)
-    error = expected_calibration_error(data.y_true, data.y_proba, n_bins=n_bins)
-    imbalance = abs(data.y_true.mean() - 0.5)
-    if n_bins % 2:
-        assert error == pytest.approx(imbalance, abs=1e-3)
-    else:
-        assert error == pytest.approx(0.5, abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Classifiers of overlapping halves with one calibrator, against plain loops, and when it is the default."""
 
-import pickle
 from itertools import combinations
 
 import numpy as np
@@ -10,9 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
 from sklearn.model_selection import (
-    GroupKFold,
     KFold,
     LeaveOneGroupOut,
     LeaveOneOut,
@@ -27,8 +24,9 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_calib import calibrators
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, SplineCalibrator
 from sklearn_calib.meta import CalibratedClassifier
+from tests.meta._probabilities import assert_probabilities
 
-# the blocks of the design: every row of parts is left out by one model
+# the blocks of the design, each left out by one model: each part by five, and each two parts by two
 BLOCKS = ["012", "013", "024", "035", "045", "125", "134", "145", "234", "235"]
 
 
@@ -72,12 +70,6 @@ def test_equals_loops(problem, n_parts, weighted, request):
     np.testing.assert_allclose(model.predict_proba(X), expected, rtol=0, atol=1e-9)
     assert len(model.estimators_) == (6 if n_parts == 4 else 10)
     assert len(model.calibrators_) == len(model.calibrated_classifiers_) == 1
-
-
-def test_blocks_are_balanced():
-    """Each part is left out by five of ten models, and each two parts by two."""
-    assert all(sum(k in block for block in BLOCKS) == 5 for k in "012345")
-    assert all(sum({j, k} <= set(block) for block in BLOCKS) == 2 for j, k in combinations("012345", 2))
 
 
 def test_more_parts_are_merged_into_six_by_size():
@@ -181,9 +173,7 @@ def test_auto(params, y, mode):
     y = np.arange(60) % 2 if y is None else y
     model = CalibratedClassifier(**{"estimator": GaussianNB(), **params}).fit(X, y)
     assert model.ensemble_ == mode
-    proba = model.predict_proba(X)
-    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
-    assert ((proba >= 0) & (proba <= 1)).all()
+    assert_probabilities(model.predict_proba(X), 60, 2)
 
 
 def test_few_samples_of_a_third_class():
@@ -261,18 +251,3 @@ def test_same_for_sparse_features_and_several_processes():
     expected = model.predict_proba(X)
     thin = CalibratedClassifier(LogisticRegression(), n_jobs=2).fit(sparse.csr_array(X), y)
     np.testing.assert_allclose(thin.predict_proba(sparse.csr_array(X)), expected, rtol=0, atol=1e-6)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X), expected)
-    np.testing.assert_array_equal(model.predict(X), model.classes_[expected.argmax(axis=1)])
-
-
-def test_groups_stay_together():
-    """A group of equal rows: a model that has seen it would know the labels."""
-    rng = np.random.default_rng(0)
-    groups = np.repeat(np.arange(60), 5)
-    X, y = rng.normal(size=(60, 3))[groups], rng.integers(0, 2, 60)[groups]
-    tree = DecisionTreeClassifier(random_state=0)
-    model = CalibratedClassifier(tree, cv=GroupKFold(6)).fit(X, y, groups=groups)
-    assert model.ensemble_ == "joint"
-    # the features say nothing of new groups, and the calibrator has learned it
-    X_new = rng.normal(size=(500, 3))
-    assert log_loss(rng.integers(0, 2, 500), model.predict_proba(X_new)) < 0.8

@@ -196,13 +196,10 @@ def test_consistency_depends_on_predictions_and_seed_alone(curve):
         np.testing.assert_array_equal(one.upper, other.upper)
 
 
-@pytest.mark.parametrize(
-    ("curve", "band"),
-    [
-        *product(("smooth", "binned", "isotonic"), ("confidence", "consistency", "simultaneous")),
-        ("smooth", "bootstrap"),
-    ],
-)
+EVERY = [*product(("smooth", "binned", "isotonic"), ("confidence", "consistency", "simultaneous"))]
+
+
+@pytest.mark.parametrize(("curve", "band"), [*EVERY, ("smooth", "bootstrap")])
 def test_whole_weights_are_repetitions(curve, band):
     base = sample_of(150, digits=2)
     times = np.random.default_rng(0).integers(1, 4, 150)
@@ -228,10 +225,7 @@ def test_sampling_weights_are_those_of_single_labels(curve):
     assert band.upper[known].max() > 0.98
 
 
-@pytest.mark.parametrize(
-    ("curve", "band"),
-    product(("smooth", "binned", "isotonic"), ("confidence", "consistency", "simultaneous")),
-)
+@pytest.mark.parametrize(("curve", "band"), EVERY)
 def test_equal_sampling_weights_do_not_matter_and_whole_ones_are_not_counts(curve, band):
     base = sample_of(150, digits=2)
     times = np.random.default_rng(0).integers(1, 9, 150)

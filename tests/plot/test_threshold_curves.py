@@ -205,9 +205,10 @@ def test_risk_gap_equals_its_definition():
 
 def test_null_distribution_of_gaps_by_enumeration():
     p, w = np.array([0.2, 0.4, 0.4, 0.6, 0.9]), np.ones(5)
-    distribution = []
-    for y in map(np.array, product([0, 1], repeat=5)):
-        distribution.append((np.prod(np.where(y == 1, p, 1 - p)), [decision_gap(y, p, w, t) for t in THREE]))
+    distribution = [
+        (np.prod(np.where(y == 1, p, 1 - p)), [decision_gap(y, p, w, t) for t in THREE])
+        for y in map(np.array, product([0, 1], repeat=5))
+    ]
     observed = np.array([0, 1, 0, 0, 0])
     largest = max(decision_gap(observed, p, w, t) for t in THREE)
     pvalue = sum(chance for chance, found in distribution if max(found) >= largest - 1e-12)
