@@ -51,9 +51,8 @@ def test_annotations_are_short():
 def test_random_states():
     found = defaults("random_state")
     assert len(found) > 20
-    assert {name for name, (subpackage, value) in found.items() if value is None} == {
-        name for name, (subpackage, _) in found.items() if subpackage == "datasets"
-    }
+    expected = {name for name, (subpackage, _) in found.items() if subpackage == "datasets"}
+    assert {name for name, (subpackage, value) in found.items() if value is None} == expected
     assert {value for _, value in found.values()} == {0, None}
 
 

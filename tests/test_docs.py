@@ -77,10 +77,8 @@ def test_outputs_are_compared(expected, printed, same):
 
 def test_outputs_are_found():
     text = "```python\nprint(1)\n```\nwords\n```text\n1\n```\n\n```python\nprint(2)\n```\n```bash\nls\n```\n"
-    assert [(block.code, block.output, block.line) for block in guide.blocks(text)] == [
-        ("print(1)\n", "1\n", 2),
-        ("print(2)\n", None, 10),
-    ]
+    expected = [("print(1)\n", "1\n", 2), ("print(2)\n", None, 10)]
+    assert [(block.code, block.output, block.line) for block in guide.blocks(text)] == expected
 
 
 SAVED = re.compile(r"savefig\(\"([^\"]+)\"\)")

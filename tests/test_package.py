@@ -136,13 +136,11 @@ def test_recipe_agrees_with_the_metadata():
     host, run = re.search(r"\n  host:\n(.*?)\n  run:\n(.*?)\n\n", recipe, flags=re.DOTALL).groups()
     listed = [re.sub(r"^ +- ", "", line).replace(" ", "") for line in run.splitlines()]
     assert listed == ["python>=${{python_min}}", *project["dependencies"]]
-    assert [
-        f"    - {name.replace('>=', ' >=')}" for name in meta["build-system"]["requires"]
-    ] == host.splitlines()[2:]
+    expected = host.splitlines()[2:]
+    assert [f"    - {name.replace('>=', ' >=')}" for name in meta["build-system"]["requires"]] == expected
     assert f"  license: {project['license']}\n" in recipe
-    assert re.findall(r"- (sklearn-calib = \S+)\n", recipe) == [
-        f"{name} = {target}" for name, target in project["scripts"].items()
-    ]
+    found = re.findall(r"- (sklearn-calib = \S+)\n", recipe)
+    assert found == [f"{name} = {target}" for name, target in project["scripts"].items()]
 
 
 def test_archive_of_the_release_cites_the_papers():

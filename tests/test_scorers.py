@@ -104,9 +104,8 @@ def test_labels_of_any_kind_give_the_same_score(binary, labels):
     # the other class has the opposite bias
     other = CalibrationScorer(bias, pos_label=model.classes_[0])
     assert other(model, X, y) == pytest.approx(expected)
-    assert CalibrationScorer(bias, greater_is_better=True, factor=3)(model, X, y) == pytest.approx(
-        3 * expected
-    )
+    found = CalibrationScorer(bias, greater_is_better=True, factor=3)(model, X, y)
+    assert found == pytest.approx(3 * expected)
 
 
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS.keys())
@@ -204,9 +203,8 @@ def test_regressors_of_outcomes_are_probability_forecasts():
     expected = np.mean(model.predict(X[inside]) - y[inside])
     assert scorer(model, X[inside], y[inside]) == pytest.approx(-expected)
     assert scorer.set_params(pos_label=1)(model, X[inside], y[inside]) == pytest.approx(-expected)
-    assert CalibrationScorer(bias, response_method="predict")(model, X[:10], y[:10]) == pytest.approx(
-        -np.mean(model.predict(X[:10]))
-    )
+    found = CalibrationScorer(bias, response_method="predict")(model, X[:10], y[:10])
+    assert found == pytest.approx(-np.mean(model.predict(X[:10])))
     smooth = CalibrationScorer(metrics.smooth_ece, response_method=["predict_proba", "predict"])
     with pytest.raises(ValueError, match=r"outside \[0, 1\]"):
         smooth(model, X * 3, y)

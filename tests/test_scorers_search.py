@@ -208,9 +208,8 @@ def test_a_part_that_fails_has_no_influence_on_the_others(folds):
     assert "Traceback" in str(caught[0].message)
     np.testing.assert_allclose(scores["test_ece"], by_hand(GaussianNB(), X, y, KFold(3)))
     assert np.isfinite(scores["test_loss"]).all()
-    np.testing.assert_array_equal(
-        scores["test_broken"], [0.5, 0.5, np.nan] if folds == "some" else [np.nan] * 3
-    )
+    expected = [0.5, 0.5, np.nan] if folds == "some" else [np.nan] * 3
+    np.testing.assert_array_equal(scores["test_broken"], expected)
     with pytest.warns(UserWarning, match="set to -7"):
         search = GridSearchCV(
             GaussianNB(),
@@ -305,10 +304,8 @@ def test_an_undecided_request_is_an_error(data, routing):
     model = GaussianNB().set_fit_request(sample_weight=True)
     with pytest.raises(UnsetMetadataPassedError):
         cross_validate(model, X, y, scoring=scorers.neg_smooth_ece, params={"sample_weight": np.ones_like(y)})
-    assert (
-        CalibrationScorer(lambda y, p: 0.0, greater_is_better=True).get_metadata_routing().score.requests
-        == {}
-    )
+    found = CalibrationScorer(lambda y, p: 0.0, greater_is_better=True).get_metadata_routing().score.requests
+    assert found == {}
 
 
 def test_weights_reach_the_scorer_of_a_search_without_routing(data):

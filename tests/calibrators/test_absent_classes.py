@@ -114,9 +114,8 @@ def test_one_vs_rest_divides_the_rest_among_the_other_classes(times):
     )
     own = proba[:, 1] / (1.0 if expected < 3 else 1.0 + expected)
     rest = others / others.sum(axis=1, keepdims=True) * (1.0 - own[:, np.newaxis])
-    np.testing.assert_allclose(
-        calibrator.predict_proba(proba), np.insert(rest, 1, own, axis=1), rtol=0, atol=1e-14
-    )
+    found = calibrator.predict_proba(proba)
+    np.testing.assert_allclose(found, np.insert(rest, 1, own, axis=1), rtol=0, atol=1e-14)
     assert calibrator.calibrators_[1] is None
 
 

@@ -97,9 +97,8 @@ def test_two_columns_are_probabilities(calibrator):
         with pytest.raises(ValueError, match=message):
             calibrator.fit(X, Y)
     both = np.column_stack([1 - P, P])
-    np.testing.assert_array_equal(
-        calibrator.fit(both, Y).transform(both)[:, 1], calibrator.fit(P, Y).transform(P)
-    )
+    expected = calibrator.fit(P, Y).transform(P)
+    np.testing.assert_array_equal(calibrator.fit(both, Y).transform(both)[:, 1], expected)
 
 
 def test_probabilities_of_several_classes_must_sum_to_one():

@@ -85,9 +85,8 @@ def test_remote_scores(link):
         calibrators.ModifiedPlattCalibrator,
         calibrators.TemperatureCalibrator,
     ):
-        calibrator = make(link=link).fit(
-            np.tile(expit([-2, 2]) if link == "logit" else [-2, 2], 50), [0, 1] * 50
-        )
+        calibrator = make(link=link)
+        calibrator.fit(np.tile(expit([-2, 2]) if link == "logit" else [-2, 2], 50), [0, 1] * 50)
         proba = calibrator.predict_proba(X)
         assert_inside(proba)
         assert proba[2, 1] == pytest.approx(0.5)

@@ -119,9 +119,8 @@ def test_zero_votes_are_not_impossible(name):
     assert calibrator.min_proba_ == 0.5 / np.sqrt(600)
     assert found[proba == 0.0].min() > 1e-3
     # less than what the fit knows is read as the least that it knows
-    np.testing.assert_array_equal(
-        calibrator.predict_proba([[0.0, 0.01, 0.99]]), calibrator.predict_proba([[0.01, 0.0, 0.99]])
-    )
+    expected = calibrator.predict_proba([[0.01, 0.0, 0.99]])
+    np.testing.assert_array_equal(calibrator.predict_proba([[0.0, 0.01, 0.99]]), expected)
     assert np.mean(np.square(found - truth)) < np.mean(np.square(proba - truth))
 
 

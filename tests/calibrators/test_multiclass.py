@@ -62,12 +62,10 @@ def test_a_zero_row_becomes_uniform():
     proba = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
     lifted = OneVsRestCalibrator(IsotonicCalibrator()).fit(np.vstack([proba, proba]), [0, 1, 2] * 2)
     np.testing.assert_array_equal(lifted.predict_proba(proba), np.eye(3))
-    np.testing.assert_array_equal(
-        lifted.predict_proba([[0.1, 0.1, 0.8], [1 / 3 - 0.3, 0.7, 0.3 - 1 / 30]])[0], [0, 0, 1]
-    )
-    low = OneVsRestCalibrator(IsotonicCalibrator(interpolation="step")).fit(
-        np.vstack([proba, proba]), [0, 1, 2] * 2
-    )
+    found = lifted.predict_proba([[0.1, 0.1, 0.8], [1 / 3 - 0.3, 0.7, 0.3 - 1 / 30]])[0]
+    np.testing.assert_array_equal(found, [0, 0, 1])
+    low = OneVsRestCalibrator(IsotonicCalibrator(interpolation="step"))
+    low.fit(np.vstack([proba, proba]), [0, 1, 2] * 2)
     np.testing.assert_array_equal(low.predict_proba([[0.3, 0.3, 0.4]]), [[1 / 3, 1 / 3, 1 / 3]])
 
 
@@ -77,9 +75,8 @@ def test_two_classes_are_left_to_the_calibrator(data):
     both = np.column_stack([1 - p, p])
     lifted = OneVsRestCalibrator(IsotonicCalibrator()).fit(both, y, w)
     assert len(lifted.calibrators_) == 1
-    np.testing.assert_array_equal(
-        lifted.predict_proba(both), IsotonicCalibrator().fit(both, y, w).predict_proba(both)
-    )
+    expected = IsotonicCalibrator().fit(both, y, w).predict_proba(both)
+    np.testing.assert_array_equal(lifted.predict_proba(both), expected)
 
 
 def test_many_samples_are_mapped_as_few():
@@ -96,9 +93,8 @@ def test_many_samples_are_mapped_as_few():
         whole = fitted.predict_proba(proba)
         parts = [fitted.predict_proba(proba[i : i + 500]) for i in range(0, 5000, 500)]
         np.testing.assert_allclose(whole, np.vstack(parts), rtol=1e-12, atol=0)
-        np.testing.assert_allclose(
-            whole[-1:], fitted.predict_proba(np.asfortranarray(proba[-1:])), rtol=1e-12, atol=0
-        )
+        expected = fitted.predict_proba(np.asfortranarray(proba[-1:]))
+        np.testing.assert_allclose(whole[-1:], expected, rtol=1e-12, atol=0)
 
 
 class Halved(PlattCalibrator):

@@ -77,9 +77,8 @@ def test_wrong_confidences_of_1_do_not_flatten_the_curve():
     confidence = np.concatenate([np.repeat([0.6, 0.7, 0.8, 0.96], 50), np.ones(300)])
     right = np.concatenate([np.arange(50) < round(50 * q) for q in (0.6, 0.7, 0.8, 0.96)])
     calibrator = PlattCalibrator().fit(confidence, np.append(right, np.arange(300) >= 6))
-    np.testing.assert_allclose(
-        calibrator.transform([0.6, 0.7, 0.8, 0.96, 1.0]), [0.6, 0.7, 0.8, 0.96, 0.98], atol=0.01
-    )
+    expected = [0.6, 0.7, 0.8, 0.96, 0.98]
+    np.testing.assert_allclose(calibrator.transform([0.6, 0.7, 0.8, 0.96, 1.0]), expected, atol=0.01)
 
 
 def test_affine_change_of_the_score_changes_nothing():
@@ -146,9 +145,8 @@ def test_tolerances():
     assert made.tolerance_ == pytest.approx((20 + math.sqrt(2 * math.log(20))) / 10)
     assert not made.fallback_used_
     made = ModifiedPlattCalibrator(link="identity", confidence=0.8).fit(p, y, w)
-    assert made.tolerance_ == pytest.approx(
-        cutoff_result(y, p, sample_weight=w, weights="frequency").margin(0.8)
-    )
+    expected = cutoff_result(y, p, sample_weight=w, weights="frequency").margin(0.8)
+    assert made.tolerance_ == pytest.approx(expected)
     error = made.platt_cutoff_error_
     for tolerance, used in ((error, False), (np.nextafter(error, 0), True)):
         made = ModifiedPlattCalibrator(link="identity", tolerance=tolerance).fit(p, y, w)

@@ -123,9 +123,8 @@ def test_em_counts_the_classes_of_certain_scores():
     certain.fit(np.eye(3), sample_weight=[3000, 5000, 2000])
     frequency = np.array([0.3, 0.5, 0.2])
     np.testing.assert_allclose(certain.target_prior_, frequency, rtol=1e-10)
-    np.testing.assert_allclose(
-        certain.standard_error_, np.sqrt(frequency * (1 - frequency)) / 100, rtol=1e-10
-    )
+    expected = np.sqrt(frequency * (1 - frequency)) / 100
+    np.testing.assert_allclose(certain.standard_error_, expected, rtol=1e-10)
 
 
 def test_em_standard_error_of_absent_classes():
@@ -138,9 +137,8 @@ def test_em_standard_error_of_absent_classes():
     found = PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit(p)
     assert found.target_prior_ == pytest.approx(1 / 103)
     two = 2 * found.standard_error_
-    assert np.log(2 * (1 - two) * (1 - p) + 2 * two * p).sum() == pytest.approx(
-        np.log(2 * (1 - p)).sum() - 2, rel=0.01
-    )
+    expected = np.log(2 * (1 - p)).sum() - 2
+    assert np.log(2 * (1 - two) * (1 - p) + 2 * two * p).sum() == pytest.approx(expected, rel=0.01)
 
 
 def test_black_box_of_classes_that_are_never_predicted():
@@ -222,9 +220,8 @@ def test_labels_are_not_needed(parameters):
     np.testing.assert_array_equal(calibrator.transform(p), labelled.transform(p))
     assert calibrator.classes_.tolist() == [0, 1]
     assert not get_tags(calibrator).target_tags.required
-    np.testing.assert_array_equal(
-        clone(labelled).fit_transform(p[w > 0]), clone(labelled).fit(p[w > 0]).transform(p[w > 0])
-    )
+    expected = clone(labelled).fit(p[w > 0]).transform(p[w > 0])
+    np.testing.assert_array_equal(clone(labelled).fit_transform(p[w > 0]), expected)
     pipeline = make_pipeline(FunctionTransformer(), clone(labelled)).fit(p[:, np.newaxis])
     assert pipeline.predict_proba(p[:, np.newaxis]).shape == (200, 2)
     if "training_weight" in parameters:

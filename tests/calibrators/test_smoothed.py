@@ -91,6 +91,5 @@ def test_noise_is_reproducible(scale):
 def test_far_from_all_scores():
     """Interpolated where the kernel has no mass."""
     calibrator = SmoothedCalibrator(bandwidth=0.01).fit([0.2, 0.2, 0.6, 0.6], [0, 1, 1, 1])
-    np.testing.assert_allclose(
-        calibrator.transform([0.0, 0.2, 0.4, 0.6, 1.0]), [0.5, 0.5, 0.75, 1, 1], atol=1e-3
-    )
+    expected = [0.5, 0.5, 0.75, 1, 1]
+    np.testing.assert_allclose(calibrator.transform([0.0, 0.2, 0.4, 0.6, 1.0]), expected, atol=1e-3)

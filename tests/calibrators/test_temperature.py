@@ -45,9 +45,8 @@ def test_minimises_the_log_loss(k, factor):
     proba = softmax(z, axis=1)
     from_proba = TemperatureCalibrator().fit(proba, y, w)
     assert from_proba.temperature_ == pytest.approx(from_logits.temperature_, rel=1e-10)
-    np.testing.assert_allclose(
-        from_proba.predict_proba(proba), softmax(z * expected, axis=1), rtol=0, atol=1e-7
-    )
+    found = from_proba.predict_proba(proba)
+    np.testing.assert_allclose(found, softmax(z * expected, axis=1), rtol=0, atol=1e-7)
 
 
 def test_two_columns_one_column_and_flat_are_one_problem():

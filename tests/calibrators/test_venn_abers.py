@@ -109,9 +109,8 @@ def test_pairs_of_each_class_against_the_rest():
         np.testing.assert_allclose([lower[:, k], upper[:, k]], expected, rtol=0, atol=1e-12)
     # the merged probabilities are between them, before they are divided by their sum
     merged = upper / (1.0 - lower + upper)
-    np.testing.assert_allclose(
-        calibrator.predict_proba(new), merged / merged.sum(axis=1, keepdims=True), rtol=0, atol=1e-12
-    )
+    found = calibrator.predict_proba(new)
+    np.testing.assert_allclose(found, merged / merged.sum(axis=1, keepdims=True), rtol=0, atol=1e-12)
     # of two classes the pair is that of the second
     two = OneVsRestCalibrator(VennAbersCalibrator()).fit(proba[:, 1], y == 1)
     single = VennAbersCalibrator().fit(proba[:, 1], y == 1)

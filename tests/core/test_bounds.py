@@ -127,9 +127,8 @@ def test_margin_covers_the_deviation_of_samples(base_rate):
 def test_margins_are_those_of_the_formulas():
     assert cutoff_bound(400, 0.95, "dkw") == pytest.approx(4 * math.sqrt(math.log(80) / 800))
     assert cutoff_bound(400, 0.95, "paper") == pytest.approx((20 + math.sqrt(2 * math.log(20))) / 20)
-    assert cutoff_bound(400, 0.95, "paper", refitted=True) == pytest.approx(
-        (30 + 2 * math.sqrt(2 * math.log(40))) / 20
-    )
+    expected = (30 + 2 * math.sqrt(2 * math.log(40))) / 20
+    assert cutoff_bound(400, 0.95, "paper", refitted=True) == pytest.approx(expected)
     assert cutoff_bound(10_000) == pytest.approx(0.028641, abs=1e-6)
     assert cutoff_bound(10_000, base_rate=0.1) == pytest.approx(0.0232876, abs=1e-6)
     assert cutoff_bound(10_000, refitted=True) == cutoff_bound(10_000)

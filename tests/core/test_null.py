@@ -126,9 +126,8 @@ def test_design_is_a_sum_over_samples(name):
     parts = grouped.pooled(np.array([0, 2, 5])), grouped.uncertain()
     for part in parts:
         assert part.variance.shape == part.prob.shape
-        np.testing.assert_allclose(
-            part.weight, part.design.weighted_sums(part.design.count, part.design.positives)[0]
-        )
+        expected = part.design.weighted_sums(part.design.count, part.design.positives)[0]
+        np.testing.assert_allclose(part.weight, expected)
 
 
 @pytest.mark.parametrize("name", DESIGNS)
@@ -164,9 +163,8 @@ def test_resampled_designs_keep_weight_and_outcome_together(name):
         assert abs(residual.mean()) < 4.5 * residual.std() / np.sqrt(n)
     count, positives = joined(bootstrap_counts(grouped, n, np.random.default_rng(0)))
     for found, own in ((count, grouped.weight), (positives, grouped.positives)):
-        np.testing.assert_array_less(
-            np.abs(found.mean(axis=1) - own), 4.5 * found.std(axis=1) / np.sqrt(n) + 1e-9
-        )
+        expected = 4.5 * found.std(axis=1) / np.sqrt(n) + 1e-9
+        np.testing.assert_array_less(np.abs(found.mean(axis=1) - own), expected)
     total = positives.sum(axis=0)
     if name != "clusters":
         # of resampled samples: the sum of squared deviations
@@ -194,9 +192,8 @@ def test_weights_by_class_correct_the_probabilities():
         rows = prob == TIED
         assert found.prob[g] == pytest.approx(corrected.p[rows][0])
         assert found.weight[g] == pytest.approx(within[rows].sum())
-        assert found.variance[g] == pytest.approx(
-            within[rows] @ within[rows] * found.prob[g] * (1 - found.prob[g])
-        )
+        wanted = within[rows] @ within[rows] * found.prob[g] * (1 - found.prob[g])
+        assert found.variance[g] == pytest.approx(wanted)
     # a class of one sample has its weight, too, but a few samples are no evidence of a design by class
     for rows, known in ((np.arange(40), True), (np.r_[0:2, 38:40], False)):
         y = (rows == 0).astype(int)

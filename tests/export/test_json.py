@@ -154,9 +154,8 @@ def test_groups():
     wanted = calibrator.transform(scores, groups=groups)
     np.testing.assert_allclose(loaded.transform(scores, groups=groups), wanted, rtol=0, atol=1e-15)
     unknown = np.full(scores.size, "unknown")
-    np.testing.assert_allclose(
-        loaded.predict_proba(scores, unknown), calibrator.predict_proba(scores, unknown), rtol=0, atol=1e-15
-    )
+    expected = calibrator.predict_proba(scores, unknown)
+    np.testing.assert_allclose(loaded.predict_proba(scores, unknown), expected, rtol=0, atol=1e-15)
     with pytest.raises(ValueError, match="groups are missing"):
         loaded.transform(scores)
     with pytest.raises(ValueError, match="Omit groups"):
@@ -171,11 +170,8 @@ def test_training_data_and_certificate_are_recorded(tmp_path):
     text = to_json(calibrator, path, certificate=certificate, date="2026-01-31")
     loaded = from_json(path)
     assert loaded.document == json.loads(text)
-    assert loaded.document["training"] == {
-        "n_samples": float(scores.size),
-        "event_rate": labels.mean(),
-        "date": "2026-01-31",
-    }
+    expected = {"n_samples": float(scores.size), "event_rate": labels.mean(), "date": "2026-01-31"}
+    assert loaded.document["training"] == expected
     assert loaded.document["certificate"]["bound"] == certificate.upper
     assert "2026-01-31" in str(loaded)
     assert f"{certificate.upper:.4f}" in str(loaded)
@@ -381,9 +377,8 @@ def test_corners_at_the_limit(name):
     calibrator = VOTED[name].fit(*votes())
     loaded = from_json(to_json(calibrator, tolerance=1e-5))
     p = np.linspace(0.0, 1.0, 20_001)
-    assert np.abs(loaded.transform(p) - calibrator.transform(p)).max() <= (
-        loaded.document["tolerance"] or 1e-13
-    )
+    found = np.abs(loaded.transform(p) - calibrator.transform(p)).max()
+    assert found <= (loaded.document["tolerance"] or 1e-13)
     np.testing.assert_allclose(loaded.transform([0.0, 1.0]), loaded.transform([0.01, 0.99]), atol=1e-5)
 
 

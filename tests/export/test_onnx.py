@@ -113,9 +113,8 @@ def test_frozen_classifier_and_converters_of_skl2onnx():
 def test_groups(n_classes, labels, kind):
     scores, y = data(n_classes)
     groups = np.array(labels)[np.arange(len(scores)) % 2]
-    calibrator = calibrators.GroupCalibrator(calibrators.TemperatureCalibrator()).fit(
-        scores, y, groups=groups
-    )
+    calibrator = calibrators.GroupCalibrator(calibrators.TemperatureCalibrator())
+    calibrator.fit(scores, y, groups=groups)
     columns = scores[:, np.newaxis] if n_classes == 2 else scores
     _, proba = run(
         to_onnx(calibrator, dtype="float64"), scores=columns, groups=groups[:, np.newaxis].astype(kind)
@@ -191,9 +190,8 @@ def test_rows_of_scores_are_clipped_and_checked_in_all_back_ends():
 
 def test_groups_that_are_no_integers_are_refused():
     scores, y = data(2)
-    calibrator = calibrators.GroupCalibrator().fit(
-        scores, y, groups=np.array([0.5, 1.5])[np.arange(len(scores)) % 2]
-    )
+    calibrator = calibrators.GroupCalibrator()
+    calibrator.fit(scores, y, groups=np.array([0.5, 1.5])[np.arange(len(scores)) % 2])
     with pytest.raises(ValueError, match=r"groups must be strings or integers in ONNX, got \[0.5, 1.5\]"):
         to_onnx(calibrator)
 
@@ -232,6 +230,5 @@ def test_two_columns_of_scores(link):
     register_onnx_converters()
     found = skl2onnx.to_onnx(calibrator, columns[:1], options={"zipmap": False})
     (name,) = (one.name for one in found.graph.input)
-    np.testing.assert_allclose(
-        run(found, **{name: columns})[1], calibrator.predict_proba(columns), rtol=0, atol=1e-12
-    )
+    expected = calibrator.predict_proba(columns)
+    np.testing.assert_allclose(run(found, **{name: columns})[1], expected, rtol=0, atol=1e-12)

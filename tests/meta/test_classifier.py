@@ -124,9 +124,8 @@ def test_interval_needs_calibrators_that_have_one(binary, three):
         ]
         np.testing.assert_allclose([lower[:, k], upper[:, k]], np.mean(both, axis=0), rtol=0, atol=1e-12)
     assert not hasattr(CalibratedClassifier(GaussianNB(), PlattCalibrator()).fit(X, y), "predict_interval")
-    single = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), ensemble=False, average="log").fit(
-        *binary
-    )
+    single = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), ensemble=False, average="log")
+    single.fit(*binary)
     pair = single.calibrated_classifiers_[0]
     expected = pair.calibrator.predict_interval(pair.scores(binary[0]))
     np.testing.assert_allclose(single.predict_interval(binary[0]), expected, rtol=0, atol=1e-15)

@@ -59,9 +59,8 @@ def test_weights_change_the_models_and_reach_them_by_step(binary):
         model = GaussianNB().fit(X[train], y[train], sample_weight=weight[train])
         expected[test] = model.predict_proba(X[test])[:, 1]
     np.testing.assert_array_equal(scores[:, 0], expected)
-    pipeline = make_pipeline(clone(stage), IsotonicCalibrator()).fit(
-        X, y, crossfitscorer__sample_weight=weight, isotoniccalibrator__sample_weight=weight
-    )
+    pipeline = make_pipeline(clone(stage), IsotonicCalibrator())
+    pipeline.fit(X, y, crossfitscorer__sample_weight=weight, isotoniccalibrator__sample_weight=weight)
     np.testing.assert_array_equal(pipeline[0].transform(X), stage.transform(X))
     calibrator = IsotonicCalibrator().fit(scores, y, sample_weight=weight)
     np.testing.assert_array_equal(pipeline.predict_proba(X), calibrator.predict_proba(stage.transform(X)))
@@ -132,9 +131,8 @@ def test_features_of_tables_keep_their_types(binary):
     assert found.columns.tolist() == ["crossfitscorer_1", "a", "b", "kind"]
     assert stage.get_feature_names_out().tolist() == found.columns.tolist()
     pd.testing.assert_frame_equal(found[frame.columns], frame)
-    np.testing.assert_array_equal(
-        found["crossfitscorer_1"], CrossFitScorer(GaussianNB(), cv=3).fit_transform(X[:, :2], y)[:, 0]
-    )
+    expected = CrossFitScorer(GaussianNB(), cv=3).fit_transform(X[:, :2], y)[:, 0]
+    np.testing.assert_array_equal(found["crossfitscorer_1"], expected)
     table = stage.fit(pl.from_pandas(frame), y).transform(pl.from_pandas(frame))
     assert isinstance(table, pl.DataFrame)
     assert table.columns == found.columns.tolist()

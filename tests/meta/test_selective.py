@@ -238,9 +238,8 @@ def test_no_threshold_meets_the_target():
 
 def test_the_estimator_does_not_see_the_held_out_samples():
     X, y = make_classification(n_samples=400, random_state=0)
-    model = SelectiveClassifier(LogisticRegression(), target=0.2, random_state=3, weights="frequency").fit(
-        X, y
-    )
+    model = SelectiveClassifier(LogisticRegression(), target=0.2, random_state=3, weights="frequency")
+    model.fit(X, y)
     train = np.random.default_rng(3).multinomial(np.ones(400, int), [0.75, 0.25])[:, 0] > 0
     expected = LogisticRegression().fit(X[train], y[train])
     np.testing.assert_array_equal(model.predict_proba(X)[:, 1], expected.predict_proba(X)[:, 1])

@@ -73,9 +73,8 @@ def test_limits():
     assert math.isfinite(found.discrimination)
     # monotone maps leave the refinement loss
     y, p, w = sample(5)
-    assert refinement_loss(y, p**3, sample_weight=w) == pytest.approx(
-        refinement_loss(y, p, sample_weight=w), abs=1e-12
-    )
+    expected = refinement_loss(y, p, sample_weight=w)
+    assert refinement_loss(y, p**3, sample_weight=w) == pytest.approx(expected, abs=1e-12)
 
 
 def test_partition_of_murphy_by_hand():
@@ -88,9 +87,8 @@ def test_partition_of_murphy_by_hand():
     # decreasing frequencies: only the recalibration of Murphy reverses them
     reverse = [1 - each for each in y]
     assert score_decomposition(reverse, p).discrimination == 0.0
-    assert score_decomposition(reverse, p, recalibration="any").discrimination == pytest.approx(
-        found.discrimination
-    )
+    expected = found.discrimination
+    assert score_decomposition(reverse, p, recalibration="any").discrimination == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("score", ["brier", "log_loss"])

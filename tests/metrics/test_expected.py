@@ -93,9 +93,8 @@ def test_linear_intervals_are_attained():
                 sign * slope, np.r_[sums, -sums], np.r_[c + sums @ p, c - sums @ p], bounds=(0, 1)
             ).x
             interval = getattr(found, name)
-            assert getattr(interval, end) - interval.estimate == pytest.approx(
-                slope @ (extreme - p), abs=1e-9
-            )
+            expected = slope @ (extreme - p)
+            assert getattr(interval, end) - interval.estimate == pytest.approx(expected, abs=1e-9)
 
 
 def test_auc_interval_against_a_search():

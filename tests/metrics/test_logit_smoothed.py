@@ -46,9 +46,8 @@ def test_uniform_noise_is_the_definition(s):
 def test_default_bandwidth_vanishes_slowly():
     y, p, w = sample()
     assert logit_smoothed_ece(y, p) == logit_smoothed_ece(y, p, bandwidth=34 ** (-1 / 3))
-    assert logit_smoothed_ece(y, p, sample_weight=w) == logit_smoothed_ece(
-        y, p, sample_weight=w, bandwidth=w.sum() ** (-1 / 3)
-    )
+    found = logit_smoothed_ece(y, p, sample_weight=w)
+    assert found == logit_smoothed_ece(y, p, sample_weight=w, bandwidth=w.sum() ** (-1 / 3))
     fractional = w / 7
     size = fractional.sum() ** 2 / (fractional**2).sum()
     expected = logit_smoothed_ece(y, p, sample_weight=fractional, bandwidth=size ** (-1 / 3))
@@ -74,6 +73,5 @@ def test_noise_that_cannot_be_resolved_is_refused(noise):
 
 def test_the_automatic_bandwidth_of_huge_samples_can_be_resolved():
     y, p, huge = [0, 1, 1], [0.3, 0.5, 0.50001], np.full(3, 10**11)
-    assert logit_smoothed_ece(y, p, sample_weight=huge) == logit_smoothed_ece(
-        y, p, sample_weight=huge, bandwidth=1e-3
-    )
+    expected = logit_smoothed_ece(y, p, sample_weight=huge, bandwidth=1e-3)
+    assert logit_smoothed_ece(y, p, sample_weight=huge) == expected

@@ -98,9 +98,8 @@ def check(metric, name, kind, power, atol):
     count, positives = samples(prob, kind)
     total = float(count.sum(axis=0).max())
     expected = plain_loop(metric, prob, count, positives)
-    np.testing.assert_allclose(
-        evaluator(metric, prob, total)(count, positives) ** power, expected**power, atol=atol, rtol=0
-    )
+    found = evaluator(metric, prob, total)(count, positives) ** power
+    np.testing.assert_allclose(found, expected**power, atol=atol, rtol=0)
     assert bind_kernel(metric, total).accuracy >= atol
 
 
@@ -245,8 +244,7 @@ def test_calibration_errors_are_declared():
         metric = as_metric(name)
         for each in (metric, partial(metric)):
             assert declaration(each).calibration_error == (name not in others)
-            assert declaration(each).greater_is_better == (
-                name in ("net_benefit", "roc_auc", "roc_auc_score")
-            )
+            expected = name in ("net_benefit", "roc_auc", "roc_auc_score")
+            assert declaration(each).greater_is_better == (expected)
     assert not declaration(lambda y, p: 0.0).calibration_error
     assert declaration(metrics.MetricKernel(calibration_error=True)(lambda y, p: 0.0)).calibration_error

@@ -51,9 +51,8 @@ def test_names_and_precision(case, sample, pairs):
     assert case.call(names, p, sample_weight=w, pos_label=positive) == value
     # halves that add up to the whole weight
     twice = (np.tile(values, 2) for values in (y, p))
-    assert case.call(*twice, sample_weight=np.tile(w, 2), pos_label=1) == near(
-        case.call(y, p, sample_weight=2 * w, pos_label=1), abs=1e-8
-    )
+    expected = near(case.call(y, p, sample_weight=2 * w, pos_label=1), abs=1e-8)
+    assert case.call(*twice, sample_weight=np.tile(w, 2), pos_label=1) == expected
     single = p.astype(np.float32)
     assert case.call(y, single, pos_label=1) == case.call(y, single.astype(np.float64), pos_label=1)
 

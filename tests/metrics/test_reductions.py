@@ -93,9 +93,8 @@ def test_several_labels(case):
     assert case.call(y, p, sample_weight=w) == pytest.approx(expected, abs=1e-12)
     # labels that exclude each other, as columns, are classes
     codes, proba, w = sample(3)
-    assert case.call(np.eye(3)[codes], proba, sample_weight=w) == pytest.approx(
-        case.call(codes, proba, sample_weight=w, reduction="classwise"), abs=1e-9
-    )
+    found = case.call(np.eye(3)[codes], proba, sample_weight=w)
+    assert found == pytest.approx(case.call(codes, proba, sample_weight=w, reduction="classwise"), abs=1e-9)
 
 
 @every_metric

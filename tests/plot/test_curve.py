@@ -286,9 +286,8 @@ def test_uniform_bins_against_a_loop(n_bins):
             rows.append([*mean, *limits])
     found = np.column_stack([curve.predicted, curve.observed, curve.band.lower, curve.band.upper])
     np.testing.assert_allclose(found, np.array(rows, dtype=float), rtol=1e-9)
-    assert curve.error == pytest.approx(
-        expected_calibration_error(sample.y, sample.p, sample_weight=sample.w, n_bins=n_bins)
-    )
+    expected = expected_calibration_error(sample.y, sample.p, sample_weight=sample.w, n_bins=n_bins)
+    assert curve.error == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("scale", ["probability", "logit"])

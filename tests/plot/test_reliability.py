@@ -65,11 +65,8 @@ def test_drawn_equals_computed(forecast):
         points = np.column_stack((curve.predicted, limits))[shown]
         assert {tuple(point) for point in points} <= {tuple(point) for point in path.vertices}
     assert display.line_.get_label() == f"model: smECE = {metrics.smooth_ece(*forecast):.3f}"
-    assert texts(display.ax_) == [
-        "perfect calibration",
-        display.line_.get_label(),
-        "95% confidence band (pointwise)",
-    ]
+    expected = ["perfect calibration", display.line_.get_label(), "95% confidence band (pointwise)"]
+    assert texts(display.ax_) == expected
     assert display.figure_ is display.ax_.figure
 
 
@@ -103,10 +100,8 @@ def test_histogram_counts_the_predictions_below_the_diagram(rare, curve, scale):
     assert (note in display.line_.get_label()) == (scale == "logit")
     ticks = ax.get_yticks()
     assert len(ticks) > 2
-    assert (
-        ax.transData.transform(np.column_stack((ticks * 0 + 0.5, ticks)))[:, 1].min()
-        > histogram.get_window_extent().y1
-    )
+    found = ax.transData.transform(np.column_stack((ticks * 0 + 0.5, ticks)))[:, 1].min()
+    assert found > histogram.get_window_extent().y1
 
 
 @pytest.fixture(scope="module")
@@ -401,11 +396,8 @@ def test_grid_of_classes_against_the_rest(classes):
         error = metrics.expected_calibration_error(y == display.name, proba[:, k])
         assert display.ax_.get_title() == f"{display.name}\nECE = {error:.3f}"
     (legend,) = displays[0].figure_.legends
-    assert [text.get_text() for text in legend.get_texts()] == [
-        "perfect calibration",
-        "calibration curve",
-        "95% confidence intervals (pointwise)",
-    ]
+    expected = ["perfect calibration", "calibration curve", "95% confidence intervals (pointwise)"]
+    assert [text.get_text() for text in legend.get_texts()] == expected
 
 
 @pytest.mark.parametrize("weighted", [False, True])

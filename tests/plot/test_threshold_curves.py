@@ -155,9 +155,8 @@ def test_differences_are_those_of_the_test(data):
     assert curve.pvalue == test.pvalue
     assert murphy.lines_[0].get_label() == rf"\$a\$ - b: p = {test.pvalue:.2g}"
     # a panel for each difference, on the same axes
-    assert [ax.get_title().replace("\n", ": ") for ax in murphy.figure_.axes] == [
-        line.get_label() for line in murphy.lines_
-    ]
+    expected = [line.get_label() for line in murphy.lines_]
+    assert [ax.get_title().replace("\n", ": ") for ax in murphy.figure_.axes] == expected
     assert murphy.ax_.get_ylabel() == "Difference in\nmean elementary score"
     assert len({ax.get_ylim() for ax in murphy.figure_.axes}) == 1
     (legend,) = murphy.figure_.legends
