@@ -16,7 +16,7 @@ GRID = np.unique([*_strategies.HARD, *np.linspace(0.0, 1.0, 33)])
 SYMMETRIC = np.concatenate([[0.0, 2.0**-53], np.arange(1, 64) / 64, [1 - 2.0**-53, 1.0]])
 
 #: Examples for a law that is repeated for the rows of the registry.
-few = settings(max_examples=3 if settings.default.max_examples < 20 else settings.default.max_examples // 3)
+few = settings(max_examples=max(3, settings.default.max_examples // 5))
 #: Fits of this one take long, and its members have the laws.
 SLOW = {"auto"}
 #: These are made for several classes, for which their laws are tested in the first tier.

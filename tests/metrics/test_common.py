@@ -167,11 +167,16 @@ def test_fractional_weights(case):
             case.call([0, 1], [0.2, 0.7], sample_weight=[0.3, 0.8])
 
 
+@pytest.fixture(scope="module")
+def large():
+    y, p = simulated(300_000, "beta", 0.7, 1.3, seed=8, truth=1.3, digits=3)
+    return y, p, *np.unique(np.column_stack([y, p]), axis=0, return_counts=True)
+
+
 @pytest.mark.thorough
 @every_metric
-def test_large_sample_agrees_with_its_weighted_summary(case):
-    y, p = simulated(300_000, "beta", 0.7, 1.3, seed=8, truth=1.3, digits=3)
-    keys, counts = np.unique(np.column_stack([y, p]), axis=0, return_counts=True)
+def test_large_sample_agrees_with_its_weighted_summary(case, large):
+    y, p, keys, counts = large
     summary = case.call(keys[:, 0].astype(int), keys[:, 1], sample_weight=counts)
     assert case.call(y, p) == pytest.approx(summary, abs=1e-6)
 

@@ -21,6 +21,7 @@ from sklearn_calib.metrics import (
 )
 from sklearn_calib.plot import BinningDisplay, SegmentsDisplay
 from tests._samples import simulated
+from tests._tiers import thorough
 
 mpl = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -111,13 +112,13 @@ def observed(y, p, **params):
 ALL = [*DRAWN, observed]
 
 
+FIGURES = [((6.4, 4.8), None), ((3.2, 3.2), "constrained")]
+
+
 @pytest.mark.parametrize(
     ("draw", "size", "layout"),
-    [
-        pytest.param(draw, *figure, marks=() if draw is cutoff else pytest.mark.thorough)
-        for draw in ALL
-        for figure in (((6.4, 4.8), None), ((3.2, 3.2), "constrained"))
-    ],
+    [(cutoff, *figure) for figure in FIGURES]
+    + [thorough(draw, *FIGURES[place % 2]) for place, draw in enumerate(ALL) if draw is not cutoff],
 )
 def test_the_legend_lies_below_the_axes_and_within_the_figure(forecast, draw, size, layout):
     figure, ax = plt.subplots(figsize=size, layout=layout)
@@ -132,9 +133,7 @@ def test_the_legend_lies_below_the_axes_and_within_the_figure(forecast, draw, si
         assert ax.get_legend().get_window_extent().y0 >= -1.0
 
 
-@pytest.mark.parametrize(
-    "draw", [pytest.param(draw, marks=() if draw is cutoff else pytest.mark.thorough) for draw in ALL]
-)
+@pytest.mark.parametrize("draw", [cutoff, *(thorough(draw) for draw in ALL if draw is not cutoff)])
 def test_new_figures_grow_by_their_legend(forecast, draw):
     heights = []
     for show_legend in (False, True):
