@@ -139,15 +139,6 @@ def isotonic_by_extremes(y, p, w):
     return fit[np.maximum(np.searchsorted(values, p, side="right") - 1, 0)]
 
 
-def kernel_error(y, p, w, s):
-    """Biased kernel calibration error by a double loop over rows."""
-    total = 0.0
-    for a, q, v in zip(y, p, w, strict=True):
-        distance = np.abs(p - q) / s
-        total += v * (a - q) * float(np.sum(w * (y - p) * np.exp(-distance)))
-    return np.sqrt(max(total, 0.0)) / w.sum()
-
-
 def brownian_range_tail(x):
     """P(range of Brownian motion on [0, 1] > x): 8 sum_k (-1)^(k - 1) k P(N > k x)."""
     k = np.arange(1, 400)

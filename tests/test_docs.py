@@ -27,12 +27,12 @@ guide = load("run_blocks")
 #: Pages whose code takes longer than a third of a second; what it calls has tests of its own.
 SLOW = {
     "README.md", "calibrators.md", "certificates.md", "custom_calibrators.md",
-    "deployment.md", "early_stopping.md", "explaining.md", "monitoring.md", "pitfalls.md", "planning.md",
-    "requirements.md", "scale_out.md", "segments.md", "sketch.md", "stability.md", "start.md",
-    "logit_smoothed_ece.md", "ads.md", "credit.md", "language_models.md", "medicine.md",
+    "deployment.md", "early_stopping.md", "explaining.md", "monitoring.md", "planning.md", "requirements.md",
+    "scale_out.md", "segments.md", "sketch.md", "stability.md", "start.md", "logit_smoothed_ece.md", "ads.md",
+    "credit.md", "language_models.md", "medicine.md",
 }  # fmt: skip
-#: Pages whose code takes longer than ten seconds.
-SLOWEST = {"dependent_samples.md", "multilabel.md"}
+#: Pages that simulate most.
+SLOWEST = {"dependent_samples.md", "multilabel.md", "pitfalls.md"}
 
 
 @pytest.mark.parametrize(

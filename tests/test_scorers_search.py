@@ -103,12 +103,11 @@ def test_strings_pass_where_the_documentation_says_so(data):
     assert np.isfinite(trees.fit(X, labels).validation_score_).all()
 
 
-@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.thorough)])
-def test_searches_by_object(data, n_jobs):
+def test_searches_by_object(data):
     X, y = data
     cv = KFold(3)
     grid = {"var_smoothing": [1e-9, 1.0, 100.0]}
-    search = GridSearchCV(GaussianNB(), grid, scoring=scorers.neg_smooth_ece, cv=cv, n_jobs=n_jobs).fit(X, y)
+    search = GridSearchCV(GaussianNB(), grid, scoring=scorers.neg_smooth_ece, cv=cv).fit(X, y)
     expected = [np.mean(by_hand(GaussianNB(var_smoothing=v), X, y, cv)) for v in grid["var_smoothing"]]
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected)
     assert search.best_index_ == int(np.argmax(expected))
@@ -116,9 +115,7 @@ def test_searches_by_object(data, n_jobs):
     assert "scoring=CalibrationScorer(smooth_ece)" in repr(search)
     assert "smooth_ece" in search._repr_html_()
     assert clone(search).set_params(scoring__bandwidth=0.1).scoring.metric_params == {"bandwidth": 0.1}
-    # nested, so that the search itself is sent to the workers
-    nested = cross_val_score(clone(search).set_params(n_jobs=None), X, y, cv=cv, n_jobs=n_jobs)
-    assert np.isfinite(nested).all()
+    assert np.isfinite(cross_val_score(clone(search), X, y, cv=cv)).all()
 
 
 def test_multi_scorer_predicts_once(data):
@@ -273,8 +270,7 @@ def test_multi_scorer_weighs_all_or_none(data):
         deaf(model, X, y, sample_weight=w)
 
 
-@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.thorough)])
-def test_weights_are_routed(data, routing, n_jobs):
+def test_weights_are_routed(data, routing):
     X, y = data
     w = np.random.default_rng(0).integers(1, 4, y.shape[0])
     model = GaussianNB().set_fit_request(sample_weight=True)
@@ -283,16 +279,15 @@ def test_weights_are_routed(data, routing, n_jobs):
     cv = KFold(3)
     expected = by_hand(GaussianNB(), X, y, cv, w, w)
     params = {"sample_weight": w}
-    scores = cross_validate(model, X, y, scoring=scorer, params=params, cv=cv, n_jobs=n_jobs)
+    scores = cross_validate(model, X, y, scoring=scorer, params=params, cv=cv)
     np.testing.assert_allclose(scores["test_score"], expected)
     several = MultiScorer([NAME, "neg_log_loss"]).set_score_request(sample_weight=True)
-    search = GridSearchCV(
-        model, {"var_smoothing": [1e-9]}, scoring=several, refit=BestCalibrated(), cv=cv, n_jobs=n_jobs
-    ).fit(X, y, sample_weight=w)
+    search = GridSearchCV(model, {"var_smoothing": [1e-9]}, scoring=several, refit=BestCalibrated(), cv=cv)
+    search.fit(X, y, sample_weight=w)
     np.testing.assert_allclose(search.cv_results_["mean_test_neg_smooth_ece"], np.mean(expected))
     # inside scikit-learn's own list each scorer keeps its own request
     both = {"with": scorer, "without": scorers.neg_smooth_ece.set_score_request(sample_weight=False)}
-    scores = cross_validate(model, X, y, scoring=both, params=params, cv=cv, n_jobs=n_jobs)
+    scores = cross_validate(model, X, y, scoring=both, params=params, cv=cv)
     np.testing.assert_allclose(scores["test_with"], expected)
     assert not np.allclose(scores["test_without"], expected)
 

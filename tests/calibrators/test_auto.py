@@ -171,18 +171,6 @@ def test_several_classes(link):
     np.testing.assert_allclose(found.predict_proba(X), expected, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.thorough)])
-def test_no_outcome_is_impossible_by_default(n_classes):
-    """Confident forecasts that a temperature below 1 sharpens further, and new ones of exactly 0 and 1."""
-    rng = np.random.default_rng(0)
-    z = rng.standard_normal((150, n_classes))
-    y = (5 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
-    proba = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    found = calibrators.AutoCalibrator().fit(proba, y)
-    assert found.selection_.chosen != "spline"
-    assert found.predict_proba(np.eye(n_classes)).min() >= 0.1 / 150 * 0.9 * np.bincount(y).min() / 150
-
-
 def test_a_class_with_a_single_row_leaves_nothing_to_compare():
     p = np.array([0.1, 0.2, 0.3, 0.9])
     found = calibrators.AutoCalibrator().fit(p, [0, 0, 0, 1])

@@ -129,22 +129,6 @@ def test_weights_are_copies(case):
     assert one.upper == pytest.approx(two.upper, abs=1e-6)
 
 
-@pytest.mark.parametrize("calibrator", [IsotonicCalibrator(), HistogramBinningCalibrator()], ids=repr)
-def test_has_no_jumps_at_few_events(calibrator):
-    """One event more or less changes the certificate by less than a quarter."""
-    p, order = (np.arange(300) + 0.5) / 3000, np.random.default_rng(0).permutation(300)
-    bounds = []
-    for events in range(1, 12):
-        y = np.zeros(300, dtype=int)
-        y[order[:events]] = 1
-        certificate = calibrator.fit(p, y).cutoff_certificate()
-        assert certificate.method == "fitted"
-        bounds.append(certificate.upper)
-    assert np.abs(np.diff(np.log(bounds))).max() < np.log(1.25)
-    # an upper 95% limit for the rate of one event in 300 samples is 4.74 / 300
-    assert 4.74 - 1 < 300 * bounds[0] < 30
-
-
 def test_bad_input():
     p, y = sample()
     isotonic, binned = IsotonicCalibrator().fit(p, y), HistogramBinningCalibrator().fit(p, y)

@@ -220,21 +220,3 @@ def test_containers_and_shapes(data):
         assert calibrator.get_feature_names_out().tolist() == ["score"]
     pair = np.column_stack([1 - p, p])
     assert GroupCalibrator().fit_transform(pair, y, groups=group).shape == (720, 2)
-
-
-def test_confidence_given_the_predicted_class():
-    """The recipe of the documentation: whether the prediction is right, grouped by the predicted class."""
-    rng = np.random.default_rng(0)
-    label = rng.choice(["ape", "bee", "cat"], 9000, p=[0.6, 0.38, 0.02])
-    confidence = rng.uniform(0.4, 0.95, 9000)
-    # the confidence is right for one class, and too large for the others
-    chance = np.where(label == "ape", confidence, confidence - 0.3)
-    right = rng.random(9000) < chance
-    pooled = PlattCalibrator().fit(confidence, right).transform(confidence)
-    calibrator = GroupCalibrator().fit(confidence, right, groups=label)
-    found = calibrator.transform(confidence, groups=label)
-    for name, n_samples in zip(*np.unique(label, return_counts=True), strict=True):
-        rows = label == name
-        error = abs(found[rows].mean() - chance[rows].mean())
-        assert error < 2 / np.sqrt(n_samples)
-        assert error < abs(pooled[rows].mean() - chance[rows].mean()) / 2

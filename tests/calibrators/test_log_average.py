@@ -17,7 +17,6 @@ from sklearn_calib.calibrators import (
     SplineCalibrator,
     StructuredMatrixScalingCalibrator,
     TemperatureCalibrator,
-    VectorScalingCalibrator,
 )
 
 
@@ -75,44 +74,6 @@ def test_the_default_for_several_classes(weighted, data):
         LogAverageCalibrator(weights=[1, 2, 3]).fit(p, y)
     two = LogAverageCalibrator().fit(p[:, 0], y == 0).transform(p[:, 0])
     assert ((two > 0) & (two < 1)).all()
-
-
-def test_thirty_samples_hardly_spoil_a_calibrated_model():
-    """The expected log loss of true probabilities of three classes, which the samples may separate."""
-    lost = 0.0
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        z = 4 * rng.standard_normal((530, 3))
-        y = (z[:30] + rng.gumbel(size=(30, 3))).argmax(axis=1)
-        p = softmax(z, axis=1)
-        q = LogAverageCalibrator().fit(p[:30], y).predict_proba(p[30:])
-        lost += np.mean((p[30:] * np.log(p[30:] / q)).sum(axis=1)) / 5
-    assert 0 < lost < 0.04
-
-
-@pytest.mark.parametrize(
-    ("n", "n_classes", "slopes"), [(100, 10, False), pytest.param(600, 31, True, marks=pytest.mark.thorough)]
-)
-def test_shifted_class_frequencies_and_slopes(n, n_classes, slopes):
-    """Biases of the classes; with slopes vector scaling is the truth, for so many classes with fewer maps."""
-    lost = np.zeros(2)
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        y = rng.integers(n_classes, size=n + 2000)
-        y[:n_classes] = np.arange(n_classes)
-        z = 2 * rng.standard_normal((n + 2000, n_classes))
-        z[np.arange(n + 2000), y] += 4
-        biased = z * np.exp(0.3 * slopes * rng.standard_normal(n_classes)) + 1.2 * rng.standard_normal(
-            n_classes
-        )
-        p = softmax(biased, axis=1)
-        other = VectorScalingCalibrator(shrink_temperature=True)
-        if not slopes:
-            other = OneVsRestCalibrator(PlattCalibrator())
-        for place, one in enumerate((LogAverageCalibrator(), other)):
-            found = one.fit(p[:n], y[:n]).predict_proba(p[n:])
-            lost[place] += log_loss(y[n:], found, labels=np.arange(n_classes)) / 2
-    assert lost[0] < lost[1]
 
 
 @pytest.mark.thorough

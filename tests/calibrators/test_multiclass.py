@@ -39,22 +39,12 @@ def test_lifts_every_binary_calibrator(case, data):
     assert set(lifted.predict(proba)) <= set(names)
 
 
-def test_many_classes_with_venn_abers_and_a_class_that_is_absent():
-    rng = np.random.default_rng(1)
-    k, n = 40, 400
-    proba = rng.dirichlet(np.ones(k), n)
-    y = np.concatenate([np.arange(k), (proba[k:].cumsum(axis=1) > rng.random((n - k, 1))).argmax(axis=1)])
-    lifted = OneVsRestCalibrator(VennAbersCalibrator()).fit(proba, y)
-    found = lifted.predict_proba(proba[:50])
-    single = np.column_stack(
-        [VennAbersCalibrator().fit(proba[:, j], y == j).transform(proba[:50, j]) for j in range(k)]
-    )
-    np.testing.assert_allclose(found, single / single.sum(axis=1, keepdims=True), rtol=0, atol=1e-14)
-    assert (found > 0).all()
-    kept = y != 7
-    with pytest.raises(ValueError, match=r"X has 40 columns but y has 39 classes.*classes=, their labels"):
+def test_a_class_that_is_absent(data):
+    proba, y, _ = data
+    lifted, kept = OneVsRestCalibrator(VennAbersCalibrator()), y != 1
+    with pytest.raises(ValueError, match=r"X has 3 columns but y has 2 classes.*classes=, their labels"):
         lifted.fit(proba[kept], y[kept])
-    with pytest.warns(UserWarning, match=r"y has no sample of class 7 \("):
+    with pytest.warns(UserWarning, match=r"y has no sample of class 1 \("):
         lifted.fit(proba, y, kept.astype(float))
 
 

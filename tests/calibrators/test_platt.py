@@ -72,15 +72,6 @@ def test_logit_link_reads_log_odds():
     np.testing.assert_allclose(from_probabilities.transform(p), from_odds.transform(odds), rtol=0, atol=1e-12)
 
 
-def test_wrong_confidences_of_1_do_not_flatten_the_curve():
-    """A forest whose trees often agree; each confidence below 1 is right as often as it says."""
-    confidence = np.concatenate([np.repeat([0.6, 0.7, 0.8, 0.96], 50), np.ones(300)])
-    right = np.concatenate([np.arange(50) < round(50 * q) for q in (0.6, 0.7, 0.8, 0.96)])
-    calibrator = PlattCalibrator().fit(confidence, np.append(right, np.arange(300) >= 6))
-    expected = [0.6, 0.7, 0.8, 0.96, 0.98]
-    np.testing.assert_allclose(calibrator.transform([0.6, 0.7, 0.8, 0.96, 1.0]), expected, atol=0.01)
-
-
 def test_affine_change_of_the_score_changes_nothing():
     rng = np.random.default_rng(3)
     s, y = scenario("plain", 500, rng)

@@ -90,35 +90,6 @@ def test_another_fit_changes_nothing(case, sample):
     np.testing.assert_allclose(again[used], found[used], rtol=0, atol=5e-4 if bounded else 1e-7)
 
 
-@pytest.mark.filterwarnings("ignore:.*so that the constant event rate is used")
-@calibrators_with(slow={"smoothed"})
-def test_exceptions_are_exceptions(case):
-    """What the registry says of scales and of another fit is seen on one of these samples."""
-    rng = np.random.default_rng(8)
-    many = (0.01 + 0.98 * rng.beta(0.7, 0.7, 1000)).round(3)
-    some = np.repeat(rng.random(60), 20)
-    tiny = np.tile([2.0**-10, 2.0**-9, 2.0**-20], 4)
-    remote = np.append(np.full(22, 0.08), [0.001, 0.5])
-    right = np.array([0.2, 0.3, 0.8, 0.9])
-    scaled = refitted = False
-    for p, y in (
-        (tiny, np.tile([0, 0, 1], 4)),
-        (remote, np.append(np.zeros(23, dtype=int), 1)),
-        (right, np.array([0, 0, 1, 1])),
-        (some, (np.repeat(rng.random(60), 20) < 0.3 + 0.4 * some).astype(int)),
-        (many, (rng.random(1000) < 0.25 + 0.5 * many**2).astype(int)),
-    ):
-        found = case.make().fit(p, y).transform(p)
-        weighted = case.make().fit(p, y, np.full(p.shape[0], 8)).transform(p)
-        scaled = scaled or np.abs(weighted - found).max() > 1e-6
-        refitted = refitted or np.abs(case.make().fit(found, y).transform(found) - found).max() > 1e-4
-        if scaled and refitted:
-            break
-    assert scaled == bool(case.counts)
-    # the same seed draws the same rows again
-    assert case.drawn or refitted == bool(case.again)
-
-
 @calibrators_with("monotone")
 @few
 @given(sample=binary)

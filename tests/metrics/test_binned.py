@@ -7,6 +7,7 @@ import pytest
 
 from sklearn_calib.metrics import expected_calibration_error, sweep_calibration_error
 from tests._references import binned_ece
+from tests._samples import small
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2", "max"])
@@ -177,11 +178,7 @@ def frequencies(y, p, w, n_bins, strategy):
 @pytest.mark.parametrize("strategy", ["quantile", "uniform"])
 @pytest.mark.parametrize("seed", range(12))
 def test_stops_before_the_first_fall(strategy, seed):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 120))
-    p = rng.random(n) if seed % 2 else rng.integers(0, 11, n) / 10
-    y = (rng.random(n) < p ** rng.uniform(0.2, 4)).astype(int)
-    w = rng.integers(1, 4, n)
+    y, p, w = small(seed, largest=120)
     chosen = 1
     for n_bins in range(2, len(set(p.tolist())) + 1):
         found = frequencies(y, p, w, n_bins, strategy)

@@ -9,15 +9,7 @@ from sklearn_calib.metrics import (
     decision_risk_gap,
     decision_risk_result,
 )
-
-
-def samples():
-    for seed in range(25):
-        rng = np.random.default_rng(seed)
-        n = int(rng.integers(1, 40))
-        p = rng.random(n) if seed % 2 else rng.integers(0, 6, n) / 5
-        y = (rng.random(n) < p ** rng.uniform(0.3, 3)).astype(int)
-        yield y, p, rng.integers(1, 4, n)
+from tests._samples import small
 
 
 def test_walk():
@@ -32,7 +24,7 @@ def test_walk():
 
 def test_decision_gaps_are_bounded():
     # Propositions 3.1 and 3.2
-    for y, p, w in samples():
+    for y, p, w in map(small, range(25)):
         cutoff = cutoff_calibration_error(y, p, sample_weight=w)
         values = np.unique(p)
         ece = sum(abs(np.sum((w * (y - p))[p == value])) for value in values) / w.sum()
@@ -56,7 +48,7 @@ def test_decision_gap_by_hand():
 
 
 def test_margin():
-    y, p, _ = next(samples())
+    y, p, _ = small(0)
     result = cutoff_result(np.tile(y, 100), np.tile(p, 100))
     margins = [result.margin(method=m) for m in ("asymptotic", "dkw", "paper")]
     assert 0 < margins[0] < margins[1] < margins[2]
@@ -70,7 +62,7 @@ def test_margin():
 
 
 def test_bootstrap_margin():
-    y, p, _ = next(samples())
+    y, p, _ = small(0)
     result = cutoff_result(np.tile(y, 100), np.tile(p, 100))
     margin = result.margin(method="bootstrap", random_state=0)
     assert 0 < margin < result.margin()

@@ -14,7 +14,7 @@ from sklearn_calib.metrics import (
     lower_distance_to_calibration,
     smooth_calibration_error,
 )
-from tests._samples import simulated
+from tests._samples import simulated, small
 
 
 def transport_program(y, p, w, grid):
@@ -54,17 +54,9 @@ def by_partitions(y, p, w):
     return best / w.sum()
 
 
-def sample(seed, largest=25):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, largest))
-    p = rng.random(n) if seed % 2 else rng.integers(0, 11, n) / 10
-    y = (rng.random(n) < rng.random(n) ** rng.uniform(0.1, 5)).astype(int)
-    return y, p, rng.integers(1, 5, n)
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_equals_the_dense_program(seed):
-    y, p, w = sample(seed)
+    y, p, w = small(seed, largest=25)
     value = lower_distance_to_calibration(y, p, sample_weight=w, pos_label=1, n_bins=30)
     expected = transport_program(y, p, w, np.arange(31) / 30)
     assert value == pytest.approx(expected, abs=1e-8)
@@ -82,7 +74,7 @@ def test_few_distinct_predictions():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_interval_error_by_enumeration(seed):
-    y, p, w = sample(seed, largest=10)
+    y, p, w = small(seed, largest=10)
     value = interval_calibration_error(y, p, sample_weight=w, pos_label=1)
     assert value == pytest.approx(by_partitions(y, p, w), abs=1e-12)
 
