@@ -114,9 +114,8 @@ def _report(*data, **given):
 def _comparison():
     y, p = binary()
     models = {"one": p, "two": np.sqrt(p)}
-    return inference.compare_models(
-        y, models, metric=metrics.expected_calibration_error, n_resamples=39, random_state=0
-    )
+    metric = metrics.expected_calibration_error
+    return inference.compare_models(y, models, metric=metric, n_resamples=39, random_state=0)
 
 
 #: What makes a result, or several, of every kind, by name.

@@ -86,9 +86,8 @@ def lipschitz_program(y, p, w):
         step[i], step[i + 1] = -1.0, 1.0
         rows += [step, -step]
         limits += [values[i + 1] - values[i]] * 2
-    solution = linprog(
-        -c, A_ub=np.array(rows) if rows else None, b_ub=limits or None, bounds=[(-1, 1)] * m, method="highs"
-    )
+    A_ub = np.array(rows) if rows else None
+    solution = linprog(-c, A_ub=A_ub, b_ub=limits or None, bounds=[(-1, 1)] * m, method="highs")
     return -solution.fun / w.sum()
 
 

@@ -97,9 +97,8 @@ def test_addresses_of_the_metadata_follow_from_that_of_the_repository(monkeypatc
     )
     private, public = {}, {}
     build.Addresses.update(SimpleNamespace(root=ROOT, config={"repository": ""}), private)
-    build.Addresses.update(
-        SimpleNamespace(root=ROOT, config={"repository": "https://github.com/o/n"}), public
-    )
+    config = {"repository": "https://github.com/o/n"}
+    build.Addresses.update(SimpleNamespace(root=ROOT, config=config), public)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert private == {"readme": {"content-type": "text/markdown", "text": readme}}
     assert public["urls"]["Documentation"] == "https://o.github.io/n/"

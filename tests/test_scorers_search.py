@@ -421,9 +421,8 @@ def test_calibration_alone_selects_the_base_rate_and_the_rule_does_not(proper):
     alone = GridSearchCV(pipe, grid, scoring=scorers.neg_expected_calibration_error, cv=3).fit(X, y)
     assert isinstance(alone.best_params_["model"], DummyClassifier)
     scoring = MultiScorer([ece, proper, "roc_auc"])
-    search = GridSearchCV(
-        pipe, grid, scoring=scoring, refit=BestCalibrated(calibration=ece, proper=proper), cv=3
-    ).fit(X, y)
+    refit = BestCalibrated(calibration=ece, proper=proper)
+    search = GridSearchCV(pipe, grid, scoring=scoring, refit=refit, cv=3).fit(X, y)
     assert isinstance(search.best_params_["model"], LogisticRegression)
 
 

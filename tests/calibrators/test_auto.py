@@ -33,9 +33,8 @@ def sample(n=400, power=1.0, seed=0):
 def test_losses_and_standard_errors_of_calibrators_without_parameters():
     """Their loss on a row is the same in every fold, so the mean over all rows can be written down."""
     p, y = sample(power=1.5)
-    chosen = calibrators.AutoCalibrator(
-        candidates={"as it is": Fixed(), "power": Fixed(1.5), "square": Fixed(2.0)}
-    ).fit(p, y)
+    candidates = {"as it is": Fixed(), "power": Fixed(1.5), "square": Fixed(2.0)}
+    chosen = calibrators.AutoCalibrator(candidates=candidates).fit(p, y)
     losses = [-np.log(np.where(y == 1, p**power, 1 - p**power)) for power in (1.0, 1.5, 2.0)]
     best = int(np.argmin([loss.mean() for loss in losses]))
     for candidate, loss in zip(chosen.selection_.candidates, losses, strict=True):
@@ -50,9 +49,8 @@ def test_rows_are_held_out():
     """A calibrator that remembers its rows would win if it were scored on them."""
     p, y = sample()
     memory = calibrators.IsotonicCalibrator(clip="auto")
-    found = calibrators.AutoCalibrator(
-        candidates={"Platt": calibrators.PlattCalibrator(), "isotonic": memory}, n_standard_errors=0.0
-    ).fit(p, y)
+    candidates = {"Platt": calibrators.PlattCalibrator(), "isotonic": memory}
+    found = calibrators.AutoCalibrator(candidates=candidates, n_standard_errors=0.0).fit(p, y)
     scores = {one.name: one.log_loss for one in found.selection_.candidates}
 
     def in_sample(calibrator):

@@ -1,7 +1,5 @@
 """Limits of scores and weights, and weights of many orders of magnitude."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -13,7 +11,6 @@ from sklearn_calib.calibrators import (
     PlattCalibrator,
     PriorShiftCalibrator,
     SplineCalibrator,
-    VennAbersCalibrator,
 )
 
 
@@ -51,39 +48,6 @@ def test_weights_that_sum_to_one_cause_a_warning(model):
     for labels in (y, None):
         with pytest.warns(UserWarning, match="sums to 1, but"):
             PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit(scores, labels, weight)
-
-
-def isotonic_at(x, label, scores, outcomes, weights):
-    """Return the isotonic fit at x with a row of weight 1 added, by the formula of maxima of minima."""
-    rows = {}
-    for score, outcome, weight in [*zip(scores, outcomes, weights, strict=True), (x, label, 1)]:
-        total, events = rows.get(score, (Fraction(0), Fraction(0)))
-        rows[score] = total + Fraction(weight), events + Fraction(weight) * int(outcome)
-    keys = sorted(rows)
-    place = keys.index(x)
-
-    def mean(i, j):
-        return sum(rows[k][1] for k in keys[i : j + 1]) / sum(rows[k][0] for k in keys[i : j + 1])
-
-    return float(max(min(mean(i, j) for j in range(place, len(keys))) for i in range(place + 1)))
-
-
-@pytest.mark.filterwarnings("ignore:sample_weight sums to")
-@pytest.mark.parametrize("seed", range(8))
-def test_venn_abers_with_weights_of_many_orders_of_magnitude(seed):
-    rng = np.random.default_rng(seed)
-    scores = rng.permutation(8) / 8
-    outcomes = rng.integers(0, 2, 8)
-    outcomes[:2] = 0, 1
-    weights = 10.0 ** rng.uniform(-3, 6, 8)
-    calibrator = VennAbersCalibrator().fit(scores, outcomes, weights)
-    asked = np.concatenate([scores, scores + 1 / 16, [-1.0]])
-    bounds = calibrator.predict_interval(asked)
-    for label, found in enumerate(bounds):
-        expected = [isotonic_at(x, label, scores, outcomes, weights) for x in asked]
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
-    lower, upper = bounds
-    np.testing.assert_allclose(calibrator.transform(asked), upper / (1 - lower + upper), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("factor", "influence"), [(1e-3, "much"), (1e3, "little")])

@@ -127,9 +127,8 @@ def test_several_classes():
 
 def test_any_classifier_calibrates(data):
     p, y, group, _ = data
-    found = (
-        GroupCalibrator(LogisticRegression(C=1e6)).fit(p, y, groups=group).transform(p, groups=["z"] * 720)
-    )
+    groups = ["z"] * 720
+    found = GroupCalibrator(LogisticRegression(C=1e6)).fit(p, y, groups=group).transform(p, groups=groups)
     expected = LogisticRegression(C=1e6).fit(p[:, None], y).predict_proba(p[:, None])[:, 1]
     np.testing.assert_allclose(found, expected, atol=1e-12)
 

@@ -6,11 +6,8 @@ import pytest
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     IsotonicCalibrator,
-    LogAverageCalibrator,
-    MatrixScalingCalibrator,
     OneVsRestCalibrator,
     PlattCalibrator,
-    TemperatureCalibrator,
     VennAbersCalibrator,
 )
 from tests._samples import simulated
@@ -67,24 +64,6 @@ def test_two_classes_are_left_to_the_calibrator(data):
     assert len(lifted.calibrators_) == 1
     expected = IsotonicCalibrator().fit(both, y, w).predict_proba(both)
     np.testing.assert_array_equal(lifted.predict_proba(both), expected)
-
-
-def test_many_samples_are_mapped_as_few():
-    """Samples are mapped some at a time; where a block ends does not matter."""
-    rng = np.random.default_rng(0)
-    proba = rng.dirichlet(np.ones(30), 5000)
-    labels = (proba[:200].cumsum(axis=1) > rng.random((200, 1))).argmax(axis=1)
-    for calibrator in (
-        OneVsRestCalibrator(PlattCalibrator()),
-        MatrixScalingCalibrator(penalty=1.0),
-        LogAverageCalibrator([OneVsRestCalibrator(PlattCalibrator()), TemperatureCalibrator()]),
-    ):
-        fitted = calibrator.fit(proba[:200], labels, classes=np.arange(30))
-        whole = fitted.predict_proba(proba)
-        parts = [fitted.predict_proba(proba[i : i + 500]) for i in range(0, 5000, 500)]
-        np.testing.assert_allclose(whole, np.vstack(parts), rtol=1e-12, atol=0)
-        expected = fitted.predict_proba(np.asfortranarray(proba[-1:]))
-        np.testing.assert_allclose(whole[-1:], expected, rtol=1e-12, atol=0)
 
 
 class Halved(PlattCalibrator):

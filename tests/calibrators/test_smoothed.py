@@ -42,25 +42,6 @@ def test_agrees_with_a_double_loop(bandwidth, scale):
     np.testing.assert_allclose(calibrator.transform(grid), expected, rtol=0, atol=2e-4)
 
 
-@SCALES
-def test_randomised_forecast_is_calibrated_on_the_training_rows(scale):
-    """By quadrature over the noise: its residuals vanish at every noisy score, and it moves little."""
-    p, y, w = sample(60)
-    calibrator = SmoothedCalibrator(scale=scale).fit(p, y, w)
-    s, t, step = calibrator.bandwidth_, (np.arange(1000) + 0.5) / 1000, 1 / 1000
-    if scale == "logit":
-        step = 0.01
-        t = expit(np.arange(-12, 12, step))
-    mapped = calibrator.transform(t)
-    density = np.array([w[i] * kernel(t, p[i], s, scale) for i in range(60)])
-    assert density.sum() * step == pytest.approx(w.sum(), rel=1e-4)
-    residual = ((y[:, None] - mapped) * density).sum(axis=0) / w.sum()
-    assert np.abs(residual).max() < 1e-3
-    moved = (np.abs(mapped - p[:, None]) * density).sum() * step / w.sum()
-    slope = 0.25 if scale == "logit" else 1.0
-    assert moved <= (1 + 2 * slope * np.sqrt(2 / np.pi)) * calibrator.smooth_ece_
-
-
 @pytest.mark.parametrize("end", [0.0, 1.0])
 def test_predictions_of_0_and_1_on_the_logit_scale(end):
     calibrator = SmoothedCalibrator(scale="logit").fit([end, end, 0.5, 0.5], [0, 1, 0, 1])

@@ -150,9 +150,8 @@ def shrunk_line(z, y, link, definition):
             f = f + brentq(lambda a: np.sum(expit(f + a) - y), -500, 500, xtol=1e-13)
         return np.sum(np.logaddexp(0, f) - y * f)
 
-    mode = minimize_scalar(
-        lambda t: loss(t) + t**2 / (2 * deviation**2), bounds=(-6, 6), options={"xatol": 1e-9}
-    ).x
+    options = {"xatol": 1e-9}
+    mode = minimize_scalar(lambda t: loss(t) + t**2 / (2 * deviation**2), bounds=(-6, 6), options=options).x
     slope = start * np.exp(mode)
     if link == "identity":
         return slope, brentq(lambda a: np.sum(expit(slope * z + a) - y), -500, 500, xtol=1e-13), 2.0

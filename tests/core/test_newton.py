@@ -38,9 +38,8 @@ def test_derivatives_vanish_at_the_solution(seed, n):
     k = 1 + seed % 4
     columns, weight, positives, offset = problem(seed, n, k)
     penalty, centre = np.array([0.0, 0.5, 3.0, 0.1])[:k], np.array([0.0, 1.0, -1.0, 2.0])[:k]
-    fit = fit_logistic(
-        columns, weight, positives, start=np.zeros(k), penalty=penalty, centre=centre, offset=offset
-    )
+    start = np.zeros(k)
+    fit = fit_logistic(columns, weight, positives, start=start, penalty=penalty, centre=centre, offset=offset)
     assert fit.converged
     for found, size in slow_gradient(fit.coef, columns, weight, positives, penalty, centre, offset):
         assert abs(found) < 1e-8 * size

@@ -364,9 +364,8 @@ def test_numbers_and_texts_of_documents_are_checked(parts, problem):
 @pytest.mark.parametrize("floor", [2.0**-53, 2.0**-10, 0.5])
 def test_probabilities_are_clipped_at_the_limit_of_the_document(floor):
     """The limit was 2**-53 once, and is that of the fit now."""
-    loaded = changed(
-        input="probability", map={"kind": "beta", "low": 2.0, "high": 2.0, "intercept": 0.5, "floor": floor}
-    )
+    beta = {"kind": "beta", "low": 2.0, "high": 2.0, "intercept": 0.5, "floor": floor}
+    loaded = changed(input="probability", map=beta)
     p = np.array([0.0, 1e-300, 1e-6, 0.2, 0.5, 0.9, 1.0])
     expected = expit(2 * logit(np.clip(p, floor, 1 - floor)) + 0.5)
     np.testing.assert_allclose(loaded.transform(p), np.clip(expected, 2.0**-53, 1 - 2.0**-53), rtol=1e-12)

@@ -68,9 +68,8 @@ def test_a_hundred_classes_with_few_rows_each(case):
     if "penalty" in calibrator.get_params():
         calibrator.set_params(penalty=1.0)
     elif case.name == "log_average":
-        calibrator.set_params(
-            calibrators=[OneVsRestCalibrator(PlattCalibrator()), MatrixScalingCalibrator(penalty=1.0)]
-        )
+        calibrators = [OneVsRestCalibrator(PlattCalibrator()), MatrixScalingCalibrator(penalty=1.0)]
+        calibrator.set_params(calibrators=calibrators)
     rng = np.random.default_rng(0)
     centres = 3 * rng.standard_normal((100, 8))
     y = np.tile(np.arange(100), 6)

@@ -219,8 +219,7 @@ def test_weights_are_routed_through_a_cross_fit_pipeline(routing):
     scores = cross_val_score(model, NUMBERED, Y, params={"sample_weight": WEIGHT}, cv=2, scoring=scorer)
     assert np.isfinite(scores).all()
     grouped = make_pipeline(CrossFitScorer(GaussianNB(), cv=GroupKFold(2)), IsotonicCalibrator())
-    by_list = make_pipeline(
-        CrossFitScorer(GaussianNB(), cv=list(GroupKFold(2).split(X, Y, GROUPS))), IsotonicCalibrator()
-    )
+    cv = list(GroupKFold(2).split(X, Y, GROUPS))
+    by_list = make_pipeline(CrossFitScorer(GaussianNB(), cv=cv), IsotonicCalibrator())
     expected = by_list.fit(X, Y).predict_proba(X)
     np.testing.assert_array_equal(grouped.fit(X, Y, groups=GROUPS).predict_proba(X), expected)

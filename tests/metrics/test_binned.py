@@ -194,12 +194,3 @@ def test_stops_before_the_first_fall(strategy, seed):
         if strategy == "uniform":
             edges = np.arange(chosen + 1) / chosen
             assert value == pytest.approx(binned_ece(y, p, w, edges, norm), abs=1e-12)
-
-
-def test_as_many_bins_as_values_by_hand():
-    # 2 and 3 bins of equal weight part the first two values, of weight 1 each, from the third, of weight 4
-    y, p = [1, 0, 1, 1, 1, 0], [0.1, 0.2, 0.9, 0.9, 0.9, 0.9]
-    assert sweep_calibration_error(y, p) == pytest.approx((0.7 + 0.6) / 6)
-    # 2 bins of equal width: all in one; 3 bins: one apart from the other two, which are the wrong way round
-    y, p = [0, 1, 0], [0.1, 0.4, 0.45]
-    assert sweep_calibration_error(y, p, strategy="uniform") == pytest.approx((0.1 + 0.15) / 3)

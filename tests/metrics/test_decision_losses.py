@@ -127,9 +127,8 @@ def test_pooled_predictions_have_the_same_null_distribution(metric):
 def test_intervals_of_the_new_errors():
     y, p = simulated(500, truth=2)
     # the gap at t of the population is the integral of t - x^2 from t to sqrt(t), largest at t = 0.375
-    found = confidence_interval(
-        y, p, metric=partial(decision_risk_gap, threshold="max"), n_resamples=40, random_state=0
-    )
+    metric = partial(decision_risk_gap, threshold="max")
+    found = confidence_interval(y, p, metric=metric, n_resamples=40, random_state=0)
     t = np.linspace(0, 1, 10_001)
     assert found.lower < np.max(2 / 3 * t**1.5 - t**2 + t**3 / 3) < found.upper
 

@@ -87,10 +87,6 @@ def test_by_hand():
     assert found.transport == pytest.approx((0.5 - eps) * 2 * eps, abs=1e-9)
     assert found.smooth == pytest.approx((0.5 - eps) * eps)
     assert found.interval == pytest.approx(2 * eps)
-    # one prediction: nothing is nearer than a mean of 2/3
-    assert lower_distance_to_calibration([1, 1, 0], [0.2] * 3) == pytest.approx(2 / 3 - 0.2)
-    assert interval_calibration_error([1, 1, 0], [0.2] * 3) == pytest.approx(2 / 3 - 0.2)
-    assert lower_distance_to_calibration([0, 0], [1.0, 1.0]) == pytest.approx(1.0)
 
 
 def test_the_text_contains_the_error_of_the_grid():

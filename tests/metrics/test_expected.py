@@ -46,9 +46,8 @@ def test_estimates_are_the_metrics_of_a_calibrated_population(weighted):
     rng = np.random.default_rng(0)
     p = np.round(rng.uniform(0.02, 0.98, 60), 1 + weighted)
     weight = rng.integers(1, 5, 60).astype(float) if weighted else np.ones(60)
-    found = expected_performance(
-        p, threshold=0.4, cost_false_negative=5.0, sample_weight=weight if weighted else None
-    )
+    sample_weight = weight if weighted else None
+    found = expected_performance(p, threshold=0.4, cost_false_negative=5.0, sample_weight=sample_weight)
     for name, value in defined(p, p, weight, 0.4, cost_fn=5.0).items():
         assert getattr(found, name).estimate == pytest.approx(value, abs=1e-12), name
     assert found.flagged == pytest.approx(weight[p >= 0.4].sum() / weight.sum())

@@ -252,9 +252,8 @@ def test_level_of_the_pvalue():
     found = []
     for seed in range(300):
         y = (rng.random(80) < p).astype(int)
-        found.append(
-            gaps(y, p, thresholds=np.linspace(0.1, 0.9, 9), n_resamples=19, random_state=seed).pvalue
-        )
+        thresholds = np.linspace(0.1, 0.9, 9)
+        found.append(gaps(y, p, thresholds=thresholds, n_resamples=19, random_state=seed).pvalue)
     for level in (0.1, 0.3):
         assert np.mean(np.array(found) <= level) <= level + 3 * np.sqrt(level * (1 - level) / 300)
     assert np.mean(np.array(found) <= 0.3) > 0.15
