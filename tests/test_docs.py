@@ -4,26 +4,16 @@ import importlib
 import importlib.util
 import inspect
 import re
-import sys
-from pathlib import Path
 
 import pytest
 from joblib.externals.loky import get_reusable_executor
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests._scripts import ROOT, script
+
 SUBPACKAGES = sorted(path.stem for path in (ROOT / "docs" / "reference").glob("*.md"))
 
 
-def load(name):
-    """Import a script of the docs folder, which is no package."""
-    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-guide = load("run_blocks")
+guide = script("docs/run_blocks.py")
 #: Pages whose code takes longer than a third of a second; what it calls has tests of its own.
 SLOW = {
     "README.md", "calibrators.md", "certificates.md", "custom_calibrators.md",

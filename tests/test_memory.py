@@ -5,18 +5,14 @@ calibrator is held to the multiple of its family. docs/scale_out.md states the s
 """
 
 import gc
-import importlib.util
 import re
-import sys
 import tracemalloc
 import warnings
-from pathlib import Path
 
 import pytest
 
+from tests._scripts import ROOT, script
 from tests._tiers import thorough, weekly
-
-ROOT = Path(__file__).resolve().parents[1]
 
 #: Bytes allocated at the peak of a call, as a multiple of those of its input, at most.
 LIMITS = {
@@ -77,17 +73,7 @@ FEWER_ROWS = {
 DRAWS = 39
 
 
-def entries():
-    """Import the module that knows them; its folder is no package."""
-    spec = importlib.util.spec_from_file_location("_entries", ROOT / "benchmarks" / "_entries.py")
-    module = sys.modules.get("_entries_of_memory") or importlib.util.module_from_spec(spec)
-    if "_entries_of_memory" not in sys.modules:
-        sys.modules["_entries_of_memory"] = module
-        spec.loader.exec_module(module)
-    return module
-
-
-ENTRIES = entries()
+ENTRIES = script("benchmarks/_entries.py")
 FAMILIES = ENTRIES.families(DRAWS)
 
 

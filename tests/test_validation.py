@@ -111,22 +111,12 @@ def test_parameters():
         v.check_option(["a"], "kind", ("a", "b"))
 
 
-@pytest.mark.parametrize("n_bins", [10**7 + 1, 10**40])
-def test_bins_are_not_more_than_memory_holds(n_bins):
-    y, p = np.array([0, 1, 1]), np.array([0.2, 0.4, 0.9])
-    for call in (
-        lambda: expected_calibration_error(y, p, n_bins=n_bins),
-        lambda: HosmerLemeshowTest(n_bins=n_bins).test(y, p),
-        lambda: HistogramBinningCalibrator(n_bins=n_bins).fit(p, y),
-    ):
-        with pytest.raises(ValueError, match="n_bins must be at most"):
-            call()
-    assert v.check_size(10**7, "n_bins") == 10**7
-
-
 @pytest.mark.parametrize(
     ("call", "name", "largest"),
     [
+        (lambda n: expected_calibration_error([0, 1], [0.2, 0.4], n_bins=n), "n_bins", 10**7),
+        (lambda n: HosmerLemeshowTest(n_bins=n).test([0, 1], [0.2, 0.4]), "n_bins", 10**7),
+        (lambda n: HistogramBinningCalibrator(n_bins=n).fit([0.2, 0.4], [0, 1]), "n_bins", 10**7),
         (lambda n: lower_distance_to_calibration([0, 1], [0.2, 0.4], n_bins=n), "n_bins", 10_000),
         (lambda n: SplineCalibrator(n_knots=n).fit([0.1, 0.2, 0.3], [0, 1, 0]), "n_knots", 1000),
         (lambda n: TCal(n_resamples=n).test([0, 1], [0.2, 0.4]), "n_resamples", 10**7),

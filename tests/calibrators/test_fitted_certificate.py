@@ -132,24 +132,18 @@ def test_weights_are_copies(case):
 def test_bad_input():
     p, y = sample()
     isotonic, binned = IsotonicCalibrator().fit(p, y), HistogramBinningCalibrator().fit(p, y)
+    halves, certain = (
+        IsotonicCalibrator().fit(p, y, np.full(240, 0.5)),
+        {"method": "fitted", "confidence": 0.9999},
+    )
     for call, message in (
         (lambda: isotonic.cutoff_certificate(method="sharp"), "method must be one of 'fitted', 'asymptotic'"),
         (lambda: isotonic.cutoff_certificate(n_resamples=18), "n_resamples >= 19"),
         (lambda: isotonic.cutoff_certificate(weights="counts"), "weights must be one of 'frequency' or None"),
         (lambda: isotonic.cutoff_certificate(1.5), "confidence must lie strictly between 0 and 1"),
         (lambda: binned.cutoff_certificate(method="dkw"), "need not be monotone, .* Use method='fitted'"),
-        (
-            lambda: (
-                HistogramBinningCalibrator()
-                .fit(p, y, np.full(240, 0.5))
-                .cutoff_certificate(weights="frequency")
-            ),
-            "non-integer weights",
-        ),
-        (
-            lambda: CertifiedCalibrator(method="fitted", confidence=0.9999).fit(p, y),
-            "n_resamples=999 is too few",
-        ),
+        (lambda: halves.cutoff_certificate(weights="frequency"), "non-integer weights"),
+        (lambda: CertifiedCalibrator(confidence=0.9999).fit(p, y), "n_resamples=999 is too few"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

@@ -261,15 +261,8 @@ def test_a_tolerance_that_needs_too_many_knots_says_so():
 
 def documents():
     """Return sound documents of all kinds of maps, as text, none of them long."""
-    names = {
-        "isotonic-2",
-        "beta-2",
-        "platt_identity-2",
-        "venn_abers-2",
-        "structured_matrix-3",
-        "log_average-3",
-    }
-    names.add("one_vs_rest_isotonic-3")
+    names = {"isotonic-2", "beta-2", "platt_identity-2", "venn_abers-2", "structured_matrix-3"}
+    names |= {"log_average-3", "one_vs_rest_isotonic-3"}
     for (case, n_classes), name in zip(CASES, IDS, strict=True):
         if name in names:
             scores, labels = data(n_classes)
@@ -329,6 +322,9 @@ def changed(**parts):
     return ExportedCalibrator(signed(json.loads(FIRST) | parts))
 
 
+BETA = {"kind": "beta", "low": 2.0, "high": 2.0, "intercept": 0.5}
+
+
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
@@ -346,14 +342,8 @@ def changed(**parts):
         ),
         ({"map": {"kind": "logistic", "slope": "1", "intercept": 0.0}}, "slope is not numeric"),
         ({"map": {"kind": "step", "edges": [0.5], "values": [False, True]}}, "values is not numeric"),
-        (
-            {"map": {"kind": "beta", "low": 1.0, "high": 1.0, "intercept": 0.0, "floor": 0.6}},
-            "floor is out of range",
-        ),
-        (
-            {"map": {"kind": "beta", "low": 1.0, "high": 1.0, "intercept": 0.0, "floor": 0.0}},
-            "floor is out of range",
-        ),
+        ({"map": {**BETA, "floor": 0.6}}, "floor is out of range"),
+        ({"map": {**BETA, "floor": 0.0}}, "floor is out of range"),
     ],
 )
 def test_numbers_and_texts_of_documents_are_checked(parts, problem):
@@ -364,8 +354,7 @@ def test_numbers_and_texts_of_documents_are_checked(parts, problem):
 @pytest.mark.parametrize("floor", [2.0**-53, 2.0**-10, 0.5])
 def test_probabilities_are_clipped_at_the_limit_of_the_document(floor):
     """The limit was 2**-53 once, and is that of the fit now."""
-    beta = {"kind": "beta", "low": 2.0, "high": 2.0, "intercept": 0.5, "floor": floor}
-    loaded = changed(input="probability", map=beta)
+    loaded = changed(input="probability", map={**BETA, "floor": floor})
     p = np.array([0.0, 1e-300, 1e-6, 0.2, 0.5, 0.9, 1.0])
     expected = expit(2 * logit(np.clip(p, floor, 1 - floor)) + 0.5)
     np.testing.assert_allclose(loaded.transform(p), np.clip(expected, 2.0**-53, 1 - 2.0**-53), rtol=1e-12)

@@ -13,7 +13,7 @@ from sklearn_calib.calibrators import (
 )
 from sklearn_calib.export import ExportedCalibrator, from_json, to_json, to_sql
 from tests._optional import duckdb
-from tests.export._fitted import KINDS, VOTED, data, every_kind, fingerprint, fitted, new_scores, votes
+from tests.export._fitted import KINDS, data, every_kind, fingerprint, fitted, new_scores
 
 #: Connections of a test, which it need not close.
 OPENED = []
@@ -59,15 +59,6 @@ def table_of(scores):
     if scores.ndim == 1:
         return {**columns, "p": scores.tolist()}, "p"
     return {**columns, **{f"p {k}": scores[:, k].tolist() for k in range(3)}}, ["p 0", "p 1", "p 2"]
-
-
-@pytest.mark.parametrize("name", VOTED)
-def test_probabilities_are_clipped_at_the_limit_of_the_fit(name):
-    loaded = from_json(to_json(VOTED[name].fit(*votes()), tolerance=1e-4))
-    p = np.array([0.0, 1e-3, 0.01, 0.02, 0.5, 0.97, 1.0])
-    columns, score = table_of(p)
-    found = query(sqlite(columns), to_sql(loaded, score, table="scores", keep=["id"]))
-    np.testing.assert_allclose(found[:, -1], loaded.transform(p), rtol=1e-12)
 
 
 @every_kind

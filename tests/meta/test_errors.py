@@ -68,9 +68,7 @@ class OfTransforms:
     ],
 )
 def test_calibrators_refuse_what_has_no_probabilities(wrap, calibrator):
-    message = (
-        "no predict_proba. Pass a calibrator, for example IsotonicCalibrator.., or write a subclass of Base"
-    )
+    message = "no predict_proba. Pass a calibrator, for example IsotonicCalibrator.., or write a subclass of"
     with pytest.raises(TypeError, match=message):
         wrap(calibrator).fit(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0, 1, 0, 1]))
 
@@ -84,11 +82,7 @@ def test_calibrators_refuse_what_has_no_probabilities(wrap, calibrator):
         ({"calibrator": "isotonic"}, TypeError, r"'isotonic' has no fit.*IsotonicCalibrator\(\)"),
         ({"calibrator": IsotonicRegression()}, TypeError, r"IsotonicRegression\(\) has no predict_proba"),
         ({"calibrator": OfTransforms()}, TypeError, "no predict_proba.*IsotonicCalibrator.*BaseCalibrator"),
-        (
-            {"estimator": IsotonicRegression()},
-            TypeError,
-            "must be a classifier, but IsotonicRegression is a reg",
-        ),
+        ({"estimator": IsotonicRegression()}, TypeError, "classifier, but IsotonicRegression is a reg"),
         ({"response_method": "predict"}, ValueError, "response_method must be one of"),
         ({"ensemble": "yes"}, ValueError, "ensemble must be one of 'auto'"),
         ({"cv": []}, ValueError, "cv yields no split"),
@@ -96,11 +90,7 @@ def test_calibrators_refuse_what_has_no_probabilities(wrap, calibrator):
         ({"n_jobs": "all"}, TypeError, "n_jobs must be an integer, got 'all'"),
         ({"n_jobs": -(10**12)}, ValueError, "n_jobs must be at least -1000000"),
         ({"calibrator": "passthrough", "response_method": "decision_function"}, ValueError, "passthrough"),
-        (
-            {"cv": LeaveOneOut(), "ensemble": True},
-            ValueError,
-            r"class 0 has no sample.*held-out part of fold 1 of 60.*ensemble=False",
-        ),
+        ({"cv": LeaveOneOut(), "ensemble": True}, ValueError, "class 0 has .* fold 1 of 60.*ensemble=False"),
     ],
 )
 def test_classifier_refuses_parameters(params, error, message):
@@ -238,7 +228,7 @@ def test_classifier_without_the_needed_response():
         (
             CrossFitScorer(IsotonicRegression()),
             TypeError,
-            "estimator must be a classifier, but IsotonicRegression is a regressor",
+            "classifier, but IsotonicRegression is a regressor",
         ),
         (CalibratedClassifier(LinearRegression()), TypeError, "LinearRegression is a regressor"),
         (CalibratedClassifier(StandardScaler()), TypeError, "StandardScaler has neither"),

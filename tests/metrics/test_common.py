@@ -253,20 +253,16 @@ def test_outcomes_between_0_and_1_by_hand(judged):
 
 
 def test_what_is_no_outcome_between_0_and_1():
-    p = [0.2, 0.5, 0.7]
-    for y, named in (
-        ([0.3, 1.2, 0.5], "y_true has 3 distinct values.*or floats from 0 to 1"),
-        ([0.3, np.nan, 0.5], "y_true contains nan at index 1"),
+    y, p = [0.3, 0.6, 0.5], [0.2, 0.5, 0.7]
+    for outcome, pos_label, named in (
+        ([0.3, 1.2, 0.5], None, "y_true has 3 distinct values.*or floats from 0 to 1"),
+        ([0.3, np.nan, 0.5], None, "y_true contains nan at index 1"),
+        (y, 2, "needs pos_label=1, got 2"),
+        (y, 0, r"needs pos_label=1, got 0\. For 0 pass 1 - y_true"),
+        (np.array(y, dtype=object), None, r"this one has dtype object\. Convert it to float"),
     ):
         with pytest.raises(ValueError, match=named):
-            metrics.smooth_ece(y, p)
-    with pytest.raises(ValueError, match="needs pos_label=1, got 2"):
-        metrics.smooth_ece([0.3, 0.6, 0.5], p, pos_label=2)
-    y = [0.3, 0.6, 0.5]
+            metrics.smooth_ece(outcome, p, pos_label=pos_label)
     assert metrics.smooth_ece(y, p, pos_label=1.0) == metrics.smooth_ece(y, p)
-    with pytest.raises(ValueError, match=r"needs pos_label=1, got 0\. For 0 pass 1 - y_true"):
-        metrics.smooth_ece(y, p, pos_label=0)
-    with pytest.raises(ValueError, match=r"this one has dtype object\. Convert it to float"):
-        metrics.smooth_ece(np.array(y, dtype=object), p)
     # rounding in single precision
     assert metrics.smooth_ece([0.3, 1.0000001, 0.5], p) == metrics.smooth_ece([0.3, 1.0, 0.5], p)

@@ -37,22 +37,6 @@ def maximise(loss, size):
     return minimize(loss, np.zeros(size), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}).x
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_intercept_and_slope(seed):
-    y, p, w = sample(seed)
-    x = log_odds(p)
-
-    def loss(at, slope=None):
-        eta = at[0] + (at[1] if slope is None else slope) * x
-        return float(np.sum(w * np.log1p(np.exp(np.where(y == 1, -eta, eta)))))
-
-    found = calibration_summary(y, p, sample_weight=w, weights="frequency")
-    (alone,), (both, slope) = maximise(lambda at: loss(at, 1.0), 1), maximise(loss, 2)
-    for estimate, value in ((found.intercept, alone), (found.slope_intercept, both), (found.slope, slope)):
-        assert estimate.estimate == pytest.approx(value, abs=1e-6)
-        assert estimate.method == "profile"
-
-
 @pytest.mark.parametrize("by_class", [False, True])
 def test_sampling_weights_by_the_sandwich(by_class):
     """The estimates of weighted likelihood, with the CR3 variance in which each sample is a cluster."""
@@ -102,7 +86,7 @@ def test_sampling_weights_by_the_sandwich(by_class):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_profile_intervals(seed):
+def test_estimates_and_profile_intervals(seed):
     """At both ends the best fit with that parameter is as much worse as the chi-squared quantile says."""
     y, p, w = sample(seed, n=60)
     x = log_odds(p)
@@ -111,6 +95,10 @@ def test_profile_intervals(seed):
     def loss(a, b):
         return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -1, 1) * (a + b * x))))
 
+    (alone,), (both, slope) = maximise(lambda at: loss(*at, 1.0), 1), maximise(lambda at: loss(*at), 2)
+    for estimate, value in ((found.intercept, alone), (found.slope_intercept, both), (found.slope, slope)):
+        assert estimate.estimate == pytest.approx(value, abs=1e-6)
+        assert estimate.method == "profile"
     limit = norm.ppf(0.95) ** 2
     best = loss(found.slope_intercept.estimate, found.slope.estimate)
     for end in (found.slope.lower, found.slope.upper):
