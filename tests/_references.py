@@ -91,6 +91,43 @@ def lipschitz_program(y, p, w):
     return -solution.fun / w.sum()
 
 
+def transport_program(y, p, w, grid):
+    """The least E|u - p| over couplings of (p, y) with u on a grid that are calibrated: a dense program."""
+    n, k = p.shape[0], grid.shape[0]
+    cost = np.abs(grid - p[:, None]).ravel()
+    marginal = np.kron(np.eye(n), np.ones(k))
+    # sum_i pi(i, u) (y_i - u) = 0 for every u
+    balance = np.hstack([np.diag(outcome - grid) for outcome in y])
+    solution = linprog(
+        cost,
+        A_eq=np.vstack([marginal, balance]),
+        b_eq=np.concatenate([w / w.sum(), np.zeros(k)]),
+        method="highs",
+    )
+    assert solution.status == 0
+    return solution.fun
+
+
+def interval_by_partitions(y, p, w):
+    """The interval error by trying all partitions of the distinct predictions."""
+    values = np.unique(p)
+    best = np.inf
+    for cuts in itertools.product([False, True], repeat=len(values) - 1):
+        parts, part = [], [values[0]]
+        for cut, value in zip(cuts, values[1:], strict=True):
+            if cut:
+                parts.append(part)
+                part = []
+            part.append(value)
+        parts.append(part)
+        total = 0.0
+        for part in parts:
+            rows = (p >= part[0]) & (p <= part[-1])
+            total += abs(np.sum((w * (y - p))[rows])) + (part[-1] - part[0]) * w[rows].sum()
+        best = min(best, total)
+    return best / w.sum()
+
+
 def binned_ece(y, p, w, edges, norm_):
     """Binned ECE by a loop over bins given by their edges, the last one closed."""
     gaps, shares = [], []

@@ -132,10 +132,7 @@ def test_weights_are_copies(case):
 def test_bad_input():
     p, y = sample()
     isotonic, binned = IsotonicCalibrator().fit(p, y), HistogramBinningCalibrator().fit(p, y)
-    halves, certain = (
-        IsotonicCalibrator().fit(p, y, np.full(240, 0.5)),
-        {"method": "fitted", "confidence": 0.9999},
-    )
+    halves = IsotonicCalibrator().fit(p, y, np.full(240, 0.5))
     for call, message in (
         (lambda: isotonic.cutoff_certificate(method="sharp"), "method must be one of 'fitted', 'asymptotic'"),
         (lambda: isotonic.cutoff_certificate(n_resamples=18), "n_resamples >= 19"),
