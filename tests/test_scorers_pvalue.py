@@ -47,11 +47,6 @@ def binary():
     return make_classification(240, 5, flip_y=0.3, weights=[0.7], random_state=0)
 
 
-@pytest.fixture(scope="module")
-def three():
-    return make_classification(240, 6, n_informative=4, n_classes=3, flip_y=0.2, random_state=0)
-
-
 @pytest.mark.parametrize("case", TESTS, ids=lambda case: case.name)
 def test_is_the_pvalue_of_the_test(binary, case):
     X, y = (values[:100] for values in binary)

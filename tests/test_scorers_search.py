@@ -53,11 +53,6 @@ class Counting(ClassifierMixin, BaseEstimator):
         return self.model_.predict(X)
 
 
-@pytest.fixture(scope="module")
-def data():
-    return make_classification(240, 5, flip_y=0.3, random_state=0)
-
-
 @pytest.fixture
 def routing():
     with sklearn.config_context(enable_metadata_routing=True):
@@ -74,8 +69,8 @@ def by_hand(model, X, y, cv, fit_weight=None, weight=None):
     return scores
 
 
-def test_cross_validation_by_object_and_by_name(data):
-    X, y = data
+def test_cross_validation_by_object_and_by_name(binary):
+    X, y = binary
     model, cv = make_pipeline(StandardScaler(), GaussianNB()), KFold(3)
     expected = by_hand(model, X, y, cv)
     score = cross_val_score(model, X, y, scoring=scorers.neg_smooth_ece, cv=cv)
@@ -90,8 +85,8 @@ def test_cross_validation_by_object_and_by_name(data):
         np.testing.assert_allclose(scores[f"test_{key}"], expected, rtol=1e-12)
 
 
-def test_strings_pass_where_the_documentation_says_so(data):
-    X, y = data
+def test_strings_pass_where_the_documentation_says_so(binary):
+    X, y = binary
     model = GaussianNB().fit(X, y)
     by_name, by_object = (
         permutation_importance(model, X, y, scoring=scoring, n_repeats=2, random_state=0).importances
@@ -103,8 +98,8 @@ def test_strings_pass_where_the_documentation_says_so(data):
     assert np.isfinite(trees.fit(X, labels).validation_score_).all()
 
 
-def test_searches_by_object(data):
-    X, y = data
+def test_searches_by_object(binary):
+    X, y = binary
     cv = KFold(3)
     grid = {"var_smoothing": [1e-9, 1.0, 100.0]}
     search = GridSearchCV(GaussianNB(), grid, scoring=scorers.neg_smooth_ece, cv=cv).fit(X, y)
@@ -118,8 +113,8 @@ def test_searches_by_object(data):
     assert np.isfinite(cross_val_score(clone(search), X, y, cv=cv)).all()
 
 
-def test_multi_scorer_predicts_once(data):
-    X, y = data
+def test_multi_scorer_predicts_once(binary):
+    X, y = binary
     model = Counting().fit(X, y)
     names = [NAME, "neg_cutoff_calibration_error", "neg_log_loss", "neg_brier_score", "roc_auc"]
     scores = MultiScorer(names)(model, X, y)
@@ -137,8 +132,8 @@ def test_multi_scorer_predicts_once(data):
     assert model.calls_ == ["predict_proba"]
 
 
-def test_multi_scorer_only_keeps_the_prediction_of_its_own_rows(data):
-    X, y = data
+def test_multi_scorer_only_keeps_the_prediction_of_its_own_rows(binary):
+    X, y = binary
     model = Counting().fit(X, y)
 
     def elsewhere(estimator, X, y):
@@ -149,11 +144,11 @@ def test_multi_scorer_only_keeps_the_prediction_of_its_own_rows(data):
     assert scores["a"] == scorers.neg_smooth_ece(model, X, y)
 
 
-def test_multi_scorer_sees_a_fitted_estimator(data):
+def test_multi_scorer_sees_a_fitted_estimator(binary):
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
-    X, y = data
+    X, y = binary
 
     def fitted(estimator, X, y):
         assert isinstance(estimator, GaussianNB)
@@ -224,8 +219,8 @@ def test_a_part_that_fails_has_no_influence_on_the_others(folds):
         scoring(GaussianNB().fit(X, y), X[60:], y[60:])
 
 
-def test_requests_of_parts_are_kept(data, routing):
-    X, y = data
+def test_requests_of_parts_are_kept(binary, routing):
+    X, y = binary
     w = np.random.default_rng(0).integers(1, 4, y.shape[0])
     model = GaussianNB().set_fit_request(sample_weight=False)
     parts = {
@@ -248,15 +243,15 @@ def test_requests_of_parts_are_kept(data, routing):
     [NAME, scorers.neg_smooth_ece, get_scorer("pvalue_tcal"), MultiScorer([NAME])],
     ids=["name", "scorer", "pvalue", "multi"],
 )
-def test_thresholds_are_not_tuned_by_probabilities(data, scoring):
-    X, y = data
+def test_thresholds_are_not_tuned_by_probabilities(binary, scoring):
+    X, y = binary
     tuned = TunedThresholdClassifierCV(GaussianNB(), scoring=scoring)
     with pytest.raises(AttributeError, match=r"scores probabilities.*tune the threshold by a measure"):
         tuned.fit(X, y)
 
 
-def test_multi_scorer_weighs_all_or_none(data):
-    X, y = data
+def test_multi_scorer_weighs_all_or_none(binary):
+    X, y = binary
     model = GaussianNB().fit(X, y)
     w = np.random.default_rng(0).uniform(size=y.shape[0])
     scoring = MultiScorer([NAME, "neg_log_loss", "accuracy"])
@@ -270,8 +265,8 @@ def test_multi_scorer_weighs_all_or_none(data):
         deaf(model, X, y, sample_weight=w)
 
 
-def test_weights_are_routed(data, routing):
-    X, y = data
+def test_weights_are_routed(binary, routing):
+    X, y = binary
     w = np.random.default_rng(0).integers(1, 4, y.shape[0])
     model = GaussianNB().set_fit_request(sample_weight=True)
     scorer = scorers.neg_smooth_ece.set_score_request(sample_weight=True)
@@ -292,10 +287,10 @@ def test_weights_are_routed(data, routing):
     assert not np.allclose(scores["test_without"], expected)
 
 
-def test_an_undecided_request_is_an_error(data, routing):
+def test_an_undecided_request_is_an_error(binary, routing):
     from sklearn.exceptions import UnsetMetadataPassedError
 
-    X, y = data
+    X, y = binary
     model = GaussianNB().set_fit_request(sample_weight=True)
     with pytest.raises(UnsetMetadataPassedError):
         cross_validate(model, X, y, scoring=scorers.neg_smooth_ece, params={"sample_weight": np.ones_like(y)})
@@ -303,8 +298,8 @@ def test_an_undecided_request_is_an_error(data, routing):
     assert found == {}
 
 
-def test_weights_reach_the_scorer_of_a_search_without_routing(data):
-    X, y = data
+def test_weights_reach_the_scorer_of_a_search_without_routing(binary):
+    X, y = binary
     w = np.random.default_rng(0).integers(1, 4, y.shape[0])
     cv = KFold(3)
     search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, scoring=scorers.neg_smooth_ece, cv=cv)
@@ -314,8 +309,8 @@ def test_weights_reach_the_scorer_of_a_search_without_routing(data):
     assert found == pytest.approx(np.mean(expected))
 
 
-def test_a_classifier_without_probabilities_fails_clearly(data):
-    X, y = data
+def test_a_classifier_without_probabilities_fails_clearly(binary):
+    X, y = binary
     with pytest.raises(TypeError, match=r"LinearSVC has no method predict_proba.*calibrator"):
         cross_validate(LinearSVC(), X, y, scoring=scorers.neg_smooth_ece, error_score="raise")
     pipe = Pipeline([("scale", StandardScaler()), ("svm", LinearSVC())])

@@ -13,8 +13,6 @@ from sklearn_calib._core._binning import (
     bin_starts,
     quantile_bins,
     uniform_bins,
-    uniform_residuals,
-    uniform_sums,
 )
 from sklearn_calib._core._grouping import GroupedOutcomes
 
@@ -68,24 +66,6 @@ def test_offsets_are_from_the_centres():
     index, offset = bin_offsets(np.array([0.0, 0.1, 0.25, 0.99, 1.0]), 4)
     assert index.tolist() == [0, 0, 1, 3, 3]
     np.testing.assert_allclose(offset, [-0.5, -0.1, -0.5, 0.46, 0.5])
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("n", "n_bins"), [(1, 15), (500, 1), (500, 15), (500, 100), (70_000, 15)])
-def test_sums_of_equal_width_bins_by_a_loop(n, n_bins, weighted):
-    rng = np.random.default_rng(n)
-    p = np.where(rng.random(n) < 0.2, rng.integers(0, 101, n) / 100, rng.random(n))
-    y = rng.integers(0, 2, n)
-    w = rng.random(n) if weighted else None
-    found = uniform_sums(y, p, w, n_bins)
-    np.testing.assert_array_equal(uniform_residuals(y, p, w, n_bins), found[2])
-    edges = np.arange(n_bins + 1) / n_bins
-    index = np.minimum(np.searchsorted(edges, p, side="right") - 1, n_bins - 1)
-    mass = np.ones(n) if w is None else w
-    for k in range(n_bins):
-        inside = index == k
-        expected = (mass[inside].sum(), (mass * y)[inside].sum(), (mass * (y - p))[inside].sum())
-        np.testing.assert_allclose([sums[k] for sums in found], expected, rtol=1e-12, atol=1e-9)
 
 
 @pytest.mark.parametrize(("n", "weights", "n_bins"), [(2, [0.2, 0.1], 15), (147, None, 6)])

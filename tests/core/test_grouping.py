@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_scores, packed_sort
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_scores
 from sklearn_calib._core._links import EPS, logit
 
 EDGES = [0.0, 5e-324, 1e-310, 2.2e-308, 1e-16, 0.5 - 2**-54, 0.5, 0.5 + 2**-53, 1 - 2**-53, 1.0]
@@ -15,20 +15,6 @@ def sample(seed):
     y = rng.integers(0, 2, p.shape[0])
     order = rng.permutation(p.shape[0])
     return y[order], p[order], rng.integers(1, 4, p.shape[0]).astype(float)
-
-
-def many(seed):
-    rng = np.random.default_rng(seed)
-    return rng.integers(0, 2, 100_001), rng.random(100_001)
-
-
-@pytest.mark.parametrize("draw", [sample, many])
-def test_packed_sort_is_a_lexicographic_sort(draw):
-    y, p, *_ = draw(0)
-    order = np.lexsort((y, p))
-    key = packed_sort(y, p)
-    np.testing.assert_array_equal(key & 1, y[order])
-    np.testing.assert_array_equal((key >> 1).view(np.float64), p[order])
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -88,14 +88,6 @@ def test_columns_may_be_a_function_and_many_observations_in_any_order():
     np.testing.assert_allclose(mixed.coef, fit, rtol=1e-8)
 
 
-def test_separated_outcomes_end_at_a_very_steep_fit():
-    columns = np.stack([np.ones(6), np.arange(6.0) - 2.5])
-    fit = fit_logistic(columns, np.ones(6), np.array([0.0, 0, 0, 1, 1, 1]), start=np.zeros(2))
-    assert fit.converged
-    assert (np.sign(fit.coef @ columns) == [-1, -1, -1, 1, 1, 1]).all()
-    assert np.abs(fit.coef @ columns).min() > 30
-
-
 def test_equal_columns_share_a_coefficient():
     columns, weight, positives, _ = problem(3, 40, 2)
     alone = fit_logistic(columns, weight, positives, start=np.zeros(2)).coef
