@@ -17,7 +17,7 @@ from sklearn_calib.datasets import make_forecasts, make_multiclass_forecasts
 from sklearn_calib.inference import SpiegelhalterTest
 from tests._sklearn import SKLEARN
 
-ece = metrics.expected_calibration_error
+ece, smooth = metrics.expected_calibration_error, metrics.smooth_ece
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,12 @@ def _confidence(relplot, s):
     return relplot.smECE(*confidence), metrics.smooth_ece(s.labels, s.rows, reduction="confidence")
 
 
+def _line(probcal, s):
+    ours = metrics.calibration_summary(s.y, s.p)
+    theirs = probcal.metrics.calibration_slope(s.y, s.p), probcal.metrics.calibration_intercept(s.y, s.p)
+    return theirs, (ours.slope.estimate, ours.intercept.estimate)
+
+
 def _spiegelhalter(probcal, s):
     ours = SpiegelhalterTest(method="asymptotic").test(s.y, s.p).statistic
     return abs(probcal.metrics.spiegelhalter_z(s.y, s.p).z), abs(ours)
@@ -146,14 +152,11 @@ def _spiegelhalter(probcal, s):
 
 _UNIFORM = calibrators.HistogramBinningCalibrator(n_bins=15, strategy="uniform", smoothing=None)
 _QUANTILE = {"strategy": "quantile"}
+_DEBIASED = {"norm": "l2", "debias": True, **_QUANTILE}
 #: Import name, comparison of both numbers, and tolerance.
 EQUAL = [
-    ("relplot", lambda m, s: (m.smECE(s.p, s.y), metrics.smooth_ece(s.y, s.p)), 1e-3),
-    (
-        "relplot",
-        lambda m, s: (m.smECE_sigma(s.p, s.y, 0.05), metrics.smooth_ece(s.y, s.p, bandwidth=0.05)),
-        1e-3,
-    ),
+    ("relplot", lambda m, s: (m.smECE(s.p, s.y), smooth(s.y, s.p)), 1e-3),
+    ("relplot", lambda m, s: (m.smECE_sigma(s.p, s.y, 0.05), smooth(s.y, s.p, bandwidth=0.05)), 1e-3),
     ("relplot", _confidence, 1e-3),
     ("relplot", lambda m, s: (m.metrics.binnedECE(s.p, s.y, 10), ece(s.y, s.p, n_bins=10)), 1e-12),
     ("netcal", _measured("ECE"), 1e-12),
@@ -169,26 +172,11 @@ EQUAL = [
     ("venn_abers", _cross_venn_abers("brier", "probability"), 1e-10),
     ("calibration", lambda m, s: (m.get_ece(s.p, s.y), ece(s.y, s.p)), 1e-12),
     ("calibration", lambda m, s: (m.utils.get_ece_em(s.p, s.y), ece(s.y, s.p, **_QUANTILE)), 1e-12),
-    (
-        "calibration",
-        lambda m, s: (m.lower_bound_scaling_ce(s.p, s.y), ece(s.y, s.p, norm="l2", debias=True, **_QUANTILE)),
-        1e-12,
-    ),
+    ("calibration", lambda m, s: (m.lower_bound_scaling_ce(s.p, s.y), ece(s.y, s.p, **_DEBIASED)), 1e-12),
     ("calibration", _histogram, 1e-12),
     ("probcal", lambda m, s: (m.metrics.ece(s.y, s.p, strategy="width"), ece(s.y, s.p)), 1e-12),
-    (
-        "probcal",
-        lambda m, s: (m.metrics.smooth_ece(s.y, s.p), metrics.smooth_ece(s.y, s.p, scale="logit")),
-        1e-3,
-    ),
-    (
-        "probcal",
-        lambda m, s: (
-            (m.metrics.calibration_slope(s.y, s.p), m.metrics.calibration_intercept(s.y, s.p)),
-            [getattr(metrics.calibration_summary(s.y, s.p), k).estimate for k in ("slope", "intercept")],
-        ),
-        1e-6,
-    ),
+    ("probcal", lambda m, s: (m.metrics.smooth_ece(s.y, s.p), smooth(s.y, s.p, scale="logit")), 1e-3),
+    ("probcal", _line, 1e-6),
     ("probcal", _spiegelhalter, 1e-9),
     ("probcal", _probcal("IsotonicCalibrator", calibrators.IsotonicCalibrator(interpolation="step")), 1e-12),
     ("probcal", _probcal("PlattCalibrator", calibrators.PlattCalibrator()), 1e-6),

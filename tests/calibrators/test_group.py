@@ -217,5 +217,3 @@ def test_containers_and_shapes(data):
         found = calibrator.fit_transform(frame, y, groups=groups)
         np.testing.assert_array_equal(found, expected[:, np.newaxis])
         assert calibrator.get_feature_names_out().tolist() == ["score"]
-    pair = np.column_stack([1 - p, p])
-    assert GroupCalibrator().fit_transform(pair, y, groups=group).shape == (720, 2)

@@ -3,15 +3,8 @@
 import numpy as np
 import pytest
 
+from sklearn_calib._core import _null
 from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, group_sample
-from sklearn_calib._core._null import (
-    CoupledOutcomes,
-    bootstrap_counts,
-    draw_null,
-    draw_outcomes,
-    draw_positives,
-    monte_carlo_pvalue,
-)
 from sklearn_calib._validation import check_binary, check_class_sample
 
 
@@ -27,7 +20,7 @@ HEAVY = groups([0.0, 0.2, 0.4, 0.7, 1.0], [1, 9, 2, 1000, 50])
 
 
 def all_positives(grouped, n_draws, seed=0, **options):
-    chunks = list(draw_positives(grouped, n_draws, np.random.default_rng(seed), **options))
+    chunks = list(_null.draw_positives(grouped, n_draws, np.random.default_rng(seed), **options))
     return np.concatenate([np.asarray(chunk, dtype=float) for chunk in chunks], axis=1)
 
 
@@ -57,16 +50,18 @@ def test_chunks_do_not_matter(grouped):
         np.testing.assert_array_equal(all_positives(grouped, 50, max_elements=max_elements), whole)
         parts = [
             np.concatenate(part, axis=1)
-            for part in zip(*draw_outcomes(grouped, 50, np.random.default_rng(3), max_elements), strict=True)
+            for part in zip(
+                *_null.draw_outcomes(grouped, 50, np.random.default_rng(3), max_elements), strict=True
+            )
         ]
-        (together,) = draw_outcomes(grouped, 50, np.random.default_rng(3), 10**6)
+        (together,) = _null.draw_outcomes(grouped, 50, np.random.default_rng(3), 10**6)
         np.testing.assert_array_equal(parts, together)
 
 
 @pytest.mark.parametrize("grouped", [SINGLE, LIGHT, HEAVY], ids=["single", "light", "heavy"])
 def test_redrawn_samples(grouped):
     n_draws, n = 2000, grouped.total
-    pairs = list(draw_outcomes(grouped, n_draws, np.random.default_rng(1)))
+    pairs = list(_null.draw_outcomes(grouped, n_draws, np.random.default_rng(1)))
     count, positives = (np.concatenate(part, axis=1) for part in zip(*pairs, strict=True))
     np.testing.assert_array_equal(count.sum(axis=0), n)
     assert (positives <= count).all()
@@ -82,12 +77,12 @@ def test_redrawn_samples(grouped):
 
 def test_pvalue_by_hand():
     draws = np.array([0.0, 1.0, 2.0, 3.0])
-    assert monte_carlo_pvalue(5.0, draws) == 1 / 5
-    assert monte_carlo_pvalue(2.0, draws) == 3 / 5
-    assert monte_carlo_pvalue(2.0 + 1e-12, draws) == 3 / 5
-    assert monte_carlo_pvalue(2.01, draws) == 2 / 5
-    assert monte_carlo_pvalue(2.01, draws, atol=0.02) == 3 / 5
-    assert monte_carlo_pvalue(-1.0, draws) == 1.0
+    assert _null.monte_carlo_pvalue(5.0, draws) == 1 / 5
+    assert _null.monte_carlo_pvalue(2.0, draws) == 3 / 5
+    assert _null.monte_carlo_pvalue(2.0 + 1e-12, draws) == 3 / 5
+    assert _null.monte_carlo_pvalue(2.01, draws) == 2 / 5
+    assert _null.monte_carlo_pvalue(2.01, draws, atol=0.02) == 3 / 5
+    assert _null.monte_carlo_pvalue(-1.0, draws) == 1.0
 
 
 RNG = np.random.default_rng(5)
@@ -133,7 +128,7 @@ def test_design_is_a_sum_over_samples(name):
 @pytest.mark.parametrize("name", DESIGNS)
 def test_draws_of_a_design_weigh_each_sample(name):
     sample, grouped = designed(name)
-    count, positives = joined(draw_null(grouped, 2000, np.random.default_rng(0)))
+    count, positives = joined(_null.draw_null(grouped, 2000, np.random.default_rng(0)))
     cells = grouped.samples
     drawn = all_positives(cells, 2000)
     c0, c1 = (1.0, 1.0) if sample.class_weights is None else sample.class_weights
@@ -157,11 +152,11 @@ def test_resampled_designs_keep_weight_and_outcome_together(name):
     sample, grouped = designed(name)
     n = 1500
     for truth in (None, np.full(grouped.prob.shape, 0.5)):
-        count, positives = joined(draw_outcomes(grouped, n, np.random.default_rng(0), truth=truth))
+        count, positives = joined(_null.draw_outcomes(grouped, n, np.random.default_rng(0), truth=truth))
         prob = grouped.prob if truth is None else truth
         residual = (positives - count * prob[:, np.newaxis]).sum(axis=0)
         assert abs(residual.mean()) < 4.5 * residual.std() / np.sqrt(n)
-    count, positives = joined(bootstrap_counts(grouped, n, np.random.default_rng(0)))
+    count, positives = joined(_null.bootstrap_counts(grouped, n, np.random.default_rng(0)))
     for found, own in ((count, grouped.weight), (positives, grouped.positives)):
         expected = 4.5 * found.std(axis=1) / np.sqrt(n) + 1e-9
         np.testing.assert_array_less(np.abs(found.mean(axis=1) - own), expected)
@@ -209,7 +204,7 @@ def test_weights_by_class_correct_the_probabilities():
 @pytest.mark.parametrize("grouped", [SINGLE, LIGHT], ids=["single", "light"])
 def test_coupled_outcomes_are_those_of_each_population(grouped):
     low, high = 0.5 * grouped.prob, np.minimum(1.5 * grouped.prob, 1.0)
-    coupled = CoupledOutcomes(grouped, 40, np.random.default_rng(3), low, high)
+    coupled = _null.CoupledOutcomes(grouped, 40, np.random.default_rng(3), low, high)
     for truth in (low, grouped.prob, high):
-        expected = joined(draw_outcomes(grouped, 40, np.random.default_rng(3), truth=truth))
+        expected = joined(_null.draw_outcomes(grouped, 40, np.random.default_rng(3), truth=truth))
         np.testing.assert_array_equal(joined(coupled.draw(truth)), expected)

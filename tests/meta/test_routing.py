@@ -69,13 +69,6 @@ def test_without_routing_weights_reach_estimator_and_calibrator():
     np.testing.assert_array_equal(pooled.calibrators_[0].weight_, WEIGHT)
 
 
-def test_metadata_of_row_length_is_split():
-    note = np.arange(120) * 10
-    model = CalibratedClassifier(Witness(), IsotonicCalibrator(), cv=3).fit(NUMBERED, Y, note=note)
-    for estimator in model.estimators_:
-        np.testing.assert_array_equal(estimator.note_, estimator.rows_ * 10)
-
-
 class Early(Witness):
     """A classifier that remembers its evaluation sets, whatever their names."""
 

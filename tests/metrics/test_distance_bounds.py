@@ -3,24 +3,19 @@
 import numpy as np
 import pytest
 
+from sklearn_calib import metrics
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._transport import interval_error
-from sklearn_calib.metrics import (
-    distance_from_calibration,
-    interval_calibration_error,
-    lower_distance_to_calibration,
-    smooth_calibration_error,
-)
 from tests._samples import simulated
 
 
 def test_few_distinct_predictions():
     """Proposition A.1: b / (b + 1) ECE, which these predictions attain."""
     for b in (0.201, 0.503):
-        result = distance_from_calibration([0, 1], [0.5 + b / 2, 0.5 - b / 2])
+        result = metrics.distance_from_calibration([0, 1], [0.5 + b / 2, 0.5 - b / 2])
         assert result.lower == pytest.approx(b / 2)
         assert result.transport - result.resolution < b / 2 - 0.001
-    constant = distance_from_calibration([0, 1, 1], np.full(3, 0.253))
+    constant = metrics.distance_from_calibration([0, 1, 1], np.full(3, 0.253))
     assert constant.lower == pytest.approx(2 / 3 - 0.253)
 
 
@@ -28,7 +23,7 @@ def test_by_hand():
     # .5 +- eps with outcomes 0 and 1: parts of 1/2 - eps change places, the smooth error sees about half
     eps = 0.01
     y, p = [0, 1], [0.5 - eps, 0.5 + eps]
-    found = distance_from_calibration(y, p)
+    found = metrics.distance_from_calibration(y, p)
     assert found.transport == pytest.approx((0.5 - eps) * 2 * eps, abs=1e-9)
     assert found.smooth == pytest.approx((0.5 - eps) * eps)
     assert found.interval == pytest.approx(2 * eps)
@@ -36,7 +31,7 @@ def test_by_hand():
 
 def test_the_text_contains_the_error_of_the_grid():
     # calibrated, but between two grid points: the upper bound is below the lower distance on the grid
-    found = distance_from_calibration([0.2525], [0.2525])
+    found = metrics.distance_from_calibration([0.2525], [0.2525])
     assert found.upper < found.transport
     assert "grid error of at most 0.0025," in str(found)
     assert "0.0025" in found._repr_html_()
@@ -45,24 +40,24 @@ def test_the_text_contains_the_error_of_the_grid():
 def test_only_more_predictions_than_bins_are_gathered():
     y, p = np.tile([0, 1], 6), np.linspace(0.4, 0.6, 12)
     for n_bins in (12, 13, 30):
-        assert distance_from_calibration(y, p, n_bins=n_bins).resolution == 0.5 / n_bins
-    assert 0.5 / 11 < distance_from_calibration(y, p, n_bins=11).resolution <= 1.5 / 11
+        assert metrics.distance_from_calibration(y, p, n_bins=n_bins).resolution == 0.5 / n_bins
+    assert 0.5 / 11 < metrics.distance_from_calibration(y, p, n_bins=11).resolution <= 1.5 / 11
 
 
 def test_many_predictions():
     """Gathering moves the lower distance by no more than it says, and the interval error only upwards."""
     y, p = simulated(200, truth=lambda p: 0.5 + 0.4 * np.sin(12 * p))
-    exact = lower_distance_to_calibration(y, p, n_bins=200)
-    coarse = distance_from_calibration(y, p, n_bins=50)
+    exact = metrics.lower_distance_to_calibration(y, p, n_bins=200)
+    coarse = metrics.distance_from_calibration(y, p, n_bins=50)
     assert coarse.lower == max(coarse.transport - coarse.resolution, coarse.smooth / 2)
     assert abs(coarse.transport - exact) <= coarse.resolution + 0.5 / 200
     assert 0.5 / 50 < coarse.resolution <= 1 / 50 + 0.5 / 50
     grouped = group_outcomes(y, p)
     full = interval_error(grouped, 200)
-    assert full == interval_calibration_error(y, p)
+    assert full == metrics.interval_calibration_error(y, p)
     for cells in (20, 100):
         assert full <= interval_error(grouped, cells) <= full + 2 / cells
-    assert distance_from_calibration(y, p).lower <= full
+    assert metrics.distance_from_calibration(y, p).lower <= full
 
 
 def test_no_error_of_gathered_predictions_is_above_one():
@@ -70,11 +65,11 @@ def test_no_error_of_gathered_predictions_is_above_one():
     p = np.append(np.zeros(9_000), np.linspace(0, 1e-4, 5_000))
     y = np.ones(14_000, dtype=np.int64)
     assert interval_error(group_outcomes(y, p), 100) > 1 + 1e-5
-    assert interval_calibration_error(y, p, pos_label=1) == 1
-    assert distance_from_calibration(y, p, pos_label=1).interval == 1
+    assert metrics.interval_calibration_error(y, p, pos_label=1) == 1
+    assert metrics.distance_from_calibration(y, p, pos_label=1).interval == 1
 
 
 def test_predictions_that_the_smallest_numbers_part():
     # no Lipschitz function can tell them apart: what is left is the residual of all
     p = np.array([0.0, 5e-324, 1e-323, 1.5e-323])
-    assert smooth_calibration_error([1, 0, 1, 0], p) == pytest.approx(0.5)
+    assert metrics.smooth_calibration_error([1, 0, 1, 0], p) == pytest.approx(0.5)

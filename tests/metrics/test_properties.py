@@ -194,16 +194,3 @@ def test_decomposition_adds_up(sample, score):
         # the expected score of an event with probability y
         losses = y * (1 - p) ** 2 + (1 - y) * p**2
         assert found.score == near(np.sum(w * losses) / w.sum(), abs=1e-12)
-
-
-@_strategies.more
-@given(sample=_strategies.samples(y=_strategies.outcomes))
-def test_debiasing_only_takes_away(sample):
-    y, p, w = sample
-    arguments = {"sample_weight": w, "pos_label": 1}
-    call = metrics.kernel_calibration_error
-    assert (
-        call(y, p, debias=True, **arguments) <= call(y, p, debias=False, **arguments) + 1e-9 or w.sum() == 1
-    )
-    ece, y = metrics.expected_calibration_error, np.round(y)
-    assert ece(y, p, norm="l2", debias=True, **arguments) <= ece(y, p, norm="l2", **arguments) + 1e-12

@@ -10,15 +10,9 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_calib import plot
+from sklearn_calib import metrics, plot
 from sklearn_calib._html import number_text
 from sklearn_calib.inference import SpiegelhalterTest, find_segments
-from sklearn_calib.metrics import (
-    cutoff_calibration_error,
-    expected_calibration_error,
-    logit_smoothed_ece,
-    smooth_ece,
-)
 from sklearn_calib.plot import BinningDisplay, SegmentsDisplay
 from tests._samples import simulated
 from tests._tiers import thorough
@@ -42,7 +36,7 @@ def decision(y, p, **params):
 def comparison(y, p, **params):
     models = {"$a$": p, "b": p**2}
     return plot.ComparisonDisplay.from_predictions(
-        y, models, metrics=cutoff_calibration_error, n_resamples=39, **params
+        y, models, metrics=metrics.cutoff_calibration_error, n_resamples=39, **params
     )
 
 
@@ -157,7 +151,7 @@ def test_small_values_are_printed_with_two_significant_digits():
     assert number_text(0.010149, 3, 3) == "0.0101"
     assert [number_text(value) for value in (0.25, 12.5, np.nan)] == ["0.2500", "12.5000", "nan"]
     y, p = simulated(10_000, "beta", 1, 1999)
-    shown = f"{smooth_ece(y, p):.2g}"
+    shown = f"{metrics.smooth_ece(y, p):.2g}"
     assert float(shown) < 0.001
     assert plot.ReliabilityDisplay.from_predictions(y, p).line_.get_label().split(" = ")[1][:7] == shown
 
@@ -273,8 +267,8 @@ def test_both_curves_are_those_of_the_metrics():
     given = {"reduction": "confidence", "sample_weight": rng.integers(1, 3, 300)}
     display = BinningDisplay.from_predictions(y, p, name="net", **given, show_legend=False)
     for m in (1, 7, 100):
-        assert display.line_.get_ydata()[m - 1] == expected_calibration_error(y, p, n_bins=m, **given)
-        smoothed = logit_smoothed_ece(y, p, bandwidth=1 / m, **given)
+        assert display.line_.get_ydata()[m - 1] == metrics.expected_calibration_error(y, p, n_bins=m, **given)
+        smoothed = metrics.logit_smoothed_ece(y, p, bandwidth=1 / m, **given)
         assert display.smoothed_line_.get_ydata()[m - 1] == smoothed
     low, high = display.binned[9:].min(), display.binned[9:].max()
     assert display.line_.get_label() == f"net: binned ECE {low:.3f} to {high:.3f}"
