@@ -9,16 +9,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import (
-    check_estimator,
-    check_get_feature_names_out_error,
-    check_global_output_transform_pandas,
-    check_set_output_transform,
-    check_set_output_transform_pandas,
-    check_transformer_get_feature_names_out,
-    check_transformer_get_feature_names_out_pandas,
-)
+from sklearn.utils import estimator_checks, get_tags
 
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer, SelectiveClassifier
@@ -37,7 +28,7 @@ def run(estimator, expected_failures=None):
     """Return how many checks passed; fail on any other outcome than a pass or a failure that is expected."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(
+        results = estimator_checks.check_estimator(
             estimator, expected_failed_checks=expected_failures or {}, on_skip=None, on_fail=None
         )
     failed = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
@@ -101,12 +92,12 @@ def test_selective_classifier():
 @pytest.mark.parametrize(
     "check",
     [
-        check_get_feature_names_out_error,
-        pytest.param(check_global_output_transform_pandas, marks=pytest.mark.thorough),
-        check_set_output_transform,
-        check_set_output_transform_pandas,
-        check_transformer_get_feature_names_out,
-        check_transformer_get_feature_names_out_pandas,
+        estimator_checks.check_get_feature_names_out_error,
+        pytest.param(estimator_checks.check_global_output_transform_pandas, marks=pytest.mark.thorough),
+        estimator_checks.check_set_output_transform,
+        estimator_checks.check_set_output_transform_pandas,
+        estimator_checks.check_transformer_get_feature_names_out,
+        estimator_checks.check_transformer_get_feature_names_out_pandas,
     ],
     ids=lambda check: check.__name__,
 )

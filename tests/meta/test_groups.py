@@ -13,12 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_calib.calibrators import (
-    GroupCalibrator,
-    IsotonicCalibrator,
-    OneVsRestCalibrator,
-    PlattCalibrator,
-)
+from sklearn_calib import calibrators
 from sklearn_calib.meta import CalibratedClassifier
 from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.scorers import CalibrationScorer, MultiScorer, get_scorer
@@ -35,7 +30,7 @@ def routing():
 
 
 def grouped(calibrator=None):
-    found = GroupCalibrator(calibrator)
+    found = calibrators.GroupCalibrator(calibrator)
     return found.set_fit_request(groups=True).set_predict_proba_request(groups=True)
 
 
@@ -47,7 +42,7 @@ def test_against_fits_by_hand(routing, ensemble):
     folds = [(GaussianNB().fit(X[a], Y[a]), b) for a, b in FOLDS.split(X, Y)]
 
     def calibrated(scores, rows, base):
-        calibrator = GroupCalibrator().fit(scores, Y[rows], groups=GROUPS[rows])
+        calibrator = calibrators.GroupCalibrator().fit(scores, Y[rows], groups=GROUPS[rows])
         return calibrator.predict_proba(base.predict_proba(X)[:, 1], groups=fresh)
 
     held = [base.predict_proba(X[b])[:, 1] for base, b in folds]
@@ -78,7 +73,7 @@ def test_frozen_estimator_and_pipeline_around(routing):
 
 def test_several_classes(routing):
     y = np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.8])
-    native = grouped(OneVsRestCalibrator(PlattCalibrator()))
+    native = grouped(calibrators.OneVsRestCalibrator(calibrators.PlattCalibrator()))
     model = CalibratedClassifier(GaussianNB(), native, cv=2).fit(X, y, groups=GROUPS)
     assert model.predict_proba(X, groups=GROUPS).shape == (600, 3)
     with pytest.raises(ValueError, match=r"does not support groups\. Use a multiclass calibrator"):
@@ -86,11 +81,13 @@ def test_several_classes(routing):
 
 
 def test_what_is_not_requested_is_an_error_that_says_so(routing):
-    model = CalibratedClassifier(GaussianNB(), GroupCalibrator().set_fit_request(groups=True), cv=2)
+    model = CalibratedClassifier(
+        GaussianNB(), calibrators.GroupCalibrator().set_fit_request(groups=True), cv=2
+    )
     model.fit(X, Y, groups=GROUPS)
     with pytest.raises(UnsetMetadataPassedError, match=r"GroupCalibrator\.predict_proba"):
         model.predict_proba(X, groups=GROUPS)
-    for calibrator in (IsotonicCalibrator(), None, "passthrough"):
+    for calibrator in (calibrators.IsotonicCalibrator(), None, "passthrough"):
         model = CalibratedClassifier(GaussianNB(), calibrator, cv=2).fit(X, Y)
         with pytest.raises(TypeError, match="groups"):
             model.predict(X, groups=GROUPS)
@@ -109,7 +106,7 @@ def test_cross_validation_and_search_with_groups(routing):
         p = fitted.predict_proba(X[test], groups=GROUPS[test])[:, 1]
         assert scores[k] == found["test_error"][k] == pytest.approx(-smooth_ece(Y[test], p))
         assert found["test_loss"][k] == pytest.approx(-log_loss(Y[test], p))
-    grid = {"calibrator__calibrator": [PlattCalibrator(), None]}
+    grid = {"calibrator__calibrator": [calibrators.PlattCalibrator(), None]}
     search = GridSearchCV(model, grid, scoring=scorer, cv=KFold(2), error_score="raise")
     search.fit(X, Y, groups=GROUPS)
     assert search.cv_results_["mean_test_score"][1] == pytest.approx(scores.mean())
@@ -118,9 +115,9 @@ def test_cross_validation_and_search_with_groups(routing):
 def test_without_routing_groups_are_never_dropped_and_the_error_says_what_to_do():
     message = r"those of cv or of GroupCalibrator.*enable_metadata_routing.*set_predict_proba_request"
     with pytest.raises(ValueError, match=message):
-        CalibratedClassifier(GaussianNB(), GroupCalibrator(), cv=2).fit(X, Y, groups=GROUPS)
+        CalibratedClassifier(GaussianNB(), calibrators.GroupCalibrator(), cv=2).fit(X, Y, groups=GROUPS)
 
-    model = CalibratedClassifier(GaussianNB(), GroupCalibrator(), cv=2).fit(X, Y)
+    model = CalibratedClassifier(GaussianNB(), calibrators.GroupCalibrator(), cv=2).fit(X, Y)
     for method in (model.predict, model.predict_proba):
         with pytest.raises(ValueError, match="got groups, which is passed to the calibrator only"):
             method(X, groups=GROUPS)
