@@ -30,14 +30,9 @@ from tests._optional import onnxruntime
 from tests._optional import pandas as pd
 
 NAMES = np.array(["ape", "bee", "cat", "dog"])
-ABLE = {
-    "OneVsRestCalibrator": OneVsRestCalibrator(PlattCalibrator()),
-    "TemperatureCalibrator": TemperatureCalibrator(),
-    "VectorScalingCalibrator": VectorScalingCalibrator(),
-    "MatrixScalingCalibrator": MatrixScalingCalibrator(),
-    "StructuredMatrixScalingCalibrator": StructuredMatrixScalingCalibrator(),
-    "DirichletCalibrator": DirichletCalibrator(),
-}
+ABLE = [OneVsRestCalibrator(PlattCalibrator()), TemperatureCalibrator(), VectorScalingCalibrator()]
+ABLE += [MatrixScalingCalibrator(), StructuredMatrixScalingCalibrator(), DirichletCalibrator()]
+ABLE = {type(calibrator).__name__: calibrator for calibrator in ABLE}
 COMPOSED = {
     "average": LogAverageCalibrator([TemperatureCalibrator(), VectorScalingCalibrator()]),
     "default average": LogAverageCalibrator(),

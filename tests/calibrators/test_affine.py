@@ -68,29 +68,20 @@ def definition(name, p, y, w):
     k, n = p.shape[1], w.sum()
     beta = 1 / TemperatureCalibrator().fit(p, y, w).temperature_
     eye, x = np.eye(k), beta * centred_logs(p)
-    off = 1 - eye
-    if name == "vector":
-        free, anchor = eye, eye
-        penalty = lambda v, b: 0.3 * k / 2 * ((v**2).sum() + b @ b)  # noqa: E731
-    elif name == "matrix":
-        free, anchor = eye + off, eye
-        penalty = lambda v, b: 0.3 * k / 2 * ((v**2 * eye).sum() + b @ b + 5 * (v**2 * off).sum())  # noqa: E731
-    elif name == "odir_diagonal":
-        free, anchor, x = eye + off, beta * eye, np.log(p)
-        penalty = lambda v, b: (  # noqa: E731
-            n * 0.3 * ((v**2 * off).sum() / (k * (k - 1)) + b @ b / k)
-            + 2.0 * (k / 2 + n * 0.3 / (k**3 * (k - 1))) * (v**2 * eye).sum()
-        )
-    elif name == "structured":
-        free, anchor = eye + off, eye
-        smooth = n / (n + 1) * softmax(x, axis=1) + 1 / ((n + 1) * k)
-        x = centred_logs(smooth)
-        penalty = lambda v, b: (  # noqa: E731
-            0.3 * (k * b @ b + k * (v**2 * eye).sum() + k * (k - 1) * (v**2 * off).sum())
-        )
-    else:
-        free, anchor, x = eye + off, 0 * eye, np.log(p)
-        penalty = lambda v, b: n * 0.3 * ((v**2 * off).sum() / (k * (k - 1)) + b @ b / k)  # noqa: E731
+    off, anchor = 1 - eye, eye
+    # the factors of the squares of the diagonal, of the other elements and of the intercepts
+    factors = {
+        "vector": (0.3 * k / 2, 0.0, 0.3 * k / 2),
+        "matrix": (0.3 * k / 2, 5 * 0.3 * k / 2, 0.3 * k / 2),
+        "structured": (0.3 * k, 0.3 * k * (k - 1), 0.3 * k),
+        "odir": (0.0, n * 0.3 / (k * (k - 1)), n * 0.3 / k),
+        "odir_diagonal": (k + n * 0.6 / (k**3 * (k - 1)), n * 0.3 / (k * (k - 1)), n * 0.3 / k),
+    }[name]
+    free = eye if name == "vector" else eye + off
+    if name == "structured":
+        x = centred_logs(n / (n + 1) * softmax(x, axis=1) + 1 / ((n + 1) * k))
+    elif name.startswith("odir"):
+        anchor, x = (beta if name == "odir_diagonal" else 0) * eye, np.log(p)
 
     def unpack(theta):
         v = np.zeros((k, k))
@@ -99,7 +90,8 @@ def definition(name, p, y, w):
 
     def objective(theta):
         v, b = unpack(theta)
-        return plain_loss(anchor + v, b, x, y, w) + penalty(v, b)
+        squares = (v**2 * eye).sum(), (v**2 * off).sum(), b @ b
+        return plain_loss(anchor + v, b, x, y, w) + np.dot(factors, squares)
 
     def proba(theta):
         v, b = unpack(theta)

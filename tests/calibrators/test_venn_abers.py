@@ -123,11 +123,8 @@ def test_pairs_of_each_class_against_the_rest():
     np.testing.assert_array_equal(two.predict_interval(new[:, 1]), single.predict_interval(new[:, 1]))
     # nothing is known of a class without a sample
     with pytest.warns(UserWarning, match="no sample of class 2"):
-        lower, upper = (
-            OneVsRestCalibrator(VennAbersCalibrator())
-            .fit(proba[y < 2], y[y < 2], classes=[0, 1, 2])
-            .predict_interval(new)
-        )
+        calibrator.fit(proba[y < 2], y[y < 2], classes=[0, 1, 2])
+    lower, upper = calibrator.predict_interval(new)
     assert (lower[:, 2] == 0).all()
     assert (upper[:, 2] == 1).all()
     assert not hasattr(OneVsRestCalibrator(PlattCalibrator()), "predict_interval")

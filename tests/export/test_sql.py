@@ -174,15 +174,8 @@ def test_tables_may_have_columns_of_any_name(n_classes, database):
     columns |= {"calib_layer_0": groups[:50].tolist()}
     connection = database(columns)
     connection.execute("ALTER TABLE scores RENAME TO calib_layer_0")
-    sql = to_sql(
-        calibrator,
-        names,
-        table="calib_layer_0",
-        keep=["calib_0"],
-        group="calib_layer_0",
-        name="calib_9",
-        materialized=True,
-    )
+    given = {"keep": ["calib_0"], "group": "calib_layer_0", "name": "calib_9", "materialized": True}
+    sql = to_sql(calibrator, names, table="calib_layer_0", **given)
     found = query(connection, sql)
     wanted = calibrator.transform(scores[:50], groups=groups[:50]).reshape(found.shape)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
