@@ -170,14 +170,15 @@ RESULT_MAKERS = {
 }
 
 
+def public_modules():
+    """Return every module of the package without a leading underscore in its path."""
+    found = pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib.")
+    return ["sklearn_calib", *sorted(info.name for info in found if "._" not in info.name)]
+
+
 def public_classes():
     """Return every class of an ``__all__`` of the package."""
-    names = [
-        info.name
-        for info in pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib.")
-        if not any(part.startswith("_") for part in info.name.split("."))
-    ]
-    modules = [importlib.import_module(name) for name in ["sklearn_calib", *names]]
+    modules = map(importlib.import_module, public_modules())
     found = {getattr(module, name) for module in modules for name in module.__all__}
     return {value for value in found if inspect.isclass(value) and not inspect.isabstract(value)}
 

@@ -98,12 +98,8 @@ def transport_program(y, p, w, grid):
     marginal = np.kron(np.eye(n), np.ones(k))
     # sum_i pi(i, u) (y_i - u) = 0 for every u
     balance = np.hstack([np.diag(outcome - grid) for outcome in y])
-    solution = linprog(
-        cost,
-        A_eq=np.vstack([marginal, balance]),
-        b_eq=np.concatenate([w / w.sum(), np.zeros(k)]),
-        method="highs",
-    )
+    A_eq, b_eq = np.vstack([marginal, balance]), np.append(w / w.sum(), np.zeros(k))
+    solution = linprog(cost, A_eq=A_eq, b_eq=b_eq, method="highs")
     assert solution.status == 0
     return solution.fun
 

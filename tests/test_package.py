@@ -4,7 +4,6 @@ import csv
 import importlib
 import inspect
 import json
-import pkgutil
 import re
 import subprocess
 import sys
@@ -16,21 +15,12 @@ from pathlib import Path
 import pytest
 
 import sklearn_calib
+from tests._every import public_modules
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = ("matplotlib", "pandas", "polars", "dask", "distributed", "pyarrow", "pyspark", "torch", "tqdm")
 LATER = ("datasets", "export", "inference", "monitor", "plot", "report", "sketch")
 SECTIONS = ("Parameters", "Examples")
-
-
-def public_modules():
-    """Return every module of the package without a leading underscore in its path."""
-    names = [
-        info.name
-        for info in pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib.")
-        if not any(part.startswith("_") for part in info.name.split("."))
-    ]
-    return ["sklearn_calib", *sorted(names)]
 
 
 def public_objects():
@@ -84,13 +74,8 @@ for info in pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib."):
 
 def watched_import(code):
     """Return who asked for what is heavy when some code ran in a process of its own, and what it loaded."""
-    found = subprocess.run(
-        [sys.executable, "-c", WATCH.format(heavy=HEAVY, code=code)],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
+    command = [sys.executable, "-c", WATCH.format(heavy=HEAVY, code=code)]
+    found = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
     asked, loaded = json.loads(found.stdout)
     return {tuple(pair) for pair in asked}, set(loaded)
 

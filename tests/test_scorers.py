@@ -335,17 +335,11 @@ def test_a_function_of_scikit_learn_has_the_direction_of_its_scorer(binary):
 def test_parameters_survive_clone_pickle_and_change(binary):
     X, y = binary
     model = GaussianNB().fit(X, y)
-    scorer = CalibrationScorer(metrics.expected_calibration_error, pos_label=0, n_bins=7, norm="l2")
+    given = {"metric": metrics.expected_calibration_error, "pos_label": 0, "n_bins": 7, "norm": "l2"}
+    scorer = CalibrationScorer(**given)
     params = scorer.get_params()
-    assert params == {
-        "metric": metrics.expected_calibration_error,
-        "greater_is_better": None,
-        "pos_label": 0,
-        "response_method": "predict_proba",
-        "reduction": "classwise",
-        "n_bins": 7,
-        "norm": "l2",
-    }
+    defaults = {"greater_is_better": None, "response_method": "predict_proba", "reduction": "classwise"}
+    assert params == {**given, **defaults}
     for copy in (clone(scorer), pickle.loads(pickle.dumps(scorer))):
         assert copy is not scorer
         assert copy.get_params() == params

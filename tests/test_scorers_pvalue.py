@@ -120,12 +120,9 @@ def test_a_search_with_a_refit_rule_is_not_fooled():
     alone = GridSearchCV(model, grid, scoring=scorers.pvalue_cutoff).fit(X, y)
     assert isinstance(alone.best_estimator_["model"], DummyClassifier)
     assert alone.best_score_ > 0.5
-    search = GridSearchCV(
-        model,
-        grid,
-        scoring=MultiScorer(["pvalue_cutoff", "neg_log_loss"]),
-        refit=BestCalibrated(calibration="pvalue_cutoff"),
-    ).fit(X, y)
+    scoring = MultiScorer(["pvalue_cutoff", "neg_log_loss"])
+    refit = BestCalibrated(calibration="pvalue_cutoff")
+    search = GridSearchCV(model, grid, scoring=scoring, refit=refit).fit(X, y)
     assert isinstance(search.best_estimator_["model"], GaussianNB)
     assert search.cv_results_["mean_test_pvalue_cutoff"][0] < 0.1
     own = clone(alone).set_params(scoring=PValueScorer(CutoffTest()))

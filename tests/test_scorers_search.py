@@ -202,15 +202,9 @@ def test_a_part_that_fails_has_no_influence_on_the_others(folds):
     assert np.isfinite(scores["test_loss"]).all()
     expected = [0.5, 0.5, np.nan] if folds == "some" else [np.nan] * 3
     np.testing.assert_array_equal(scores["test_broken"], expected)
+    grid, options = {"var_smoothing": [1e-9, 1.0]}, {"cv": KFold(3), "error_score": -7}
     with pytest.warns(UserWarning, match="set to -7"):
-        search = GridSearchCV(
-            GaussianNB(),
-            {"var_smoothing": [1e-9, 1.0]},
-            scoring=scoring,
-            refit="loss",
-            cv=KFold(3),
-            error_score=-7,
-        ).fit(X, y)
+        search = GridSearchCV(GaussianNB(), grid, scoring=scoring, refit="loss", **options).fit(X, y)
     assert (search.cv_results_["split2_test_broken"] == -7).all()
     with pytest.raises(RuntimeError):
         cross_validate(GaussianNB(), X, y, scoring=scoring, cv=KFold(3), error_score="raise")

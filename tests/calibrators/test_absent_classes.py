@@ -101,12 +101,9 @@ def test_one_vs_rest_divides_the_rest_among_the_other_classes(times):
     calibrator = OneVsRestCalibrator(PlattCalibrator())
     with pytest.warns(UserWarning, match=f"{expected:.3g} expected"):
         calibrator.fit(proba, NAMES[codes], np.full(120, float(times)), classes=NAMES)
-    others = np.column_stack(
-        [
-            PlattCalibrator().fit(proba[:, k], codes == k, np.full(120, float(times))).transform(proba[:, k])
-            for k in (0, 2, 3)
-        ]
-    )
+    single, weight = PlattCalibrator(), np.full(120, float(times))
+    each = (single.fit(proba[:, k], codes == k, weight).transform(proba[:, k]) for k in (0, 2, 3))
+    others = np.column_stack(list(each))
     own = proba[:, 1] / (1.0 if expected < 3 else 1.0 + expected)
     rest = others / others.sum(axis=1, keepdims=True) * (1.0 - own[:, np.newaxis])
     found = calibrator.predict_proba(proba)

@@ -314,12 +314,8 @@ def maximum_and_log_evidence(prior, x, y, w, evidence=True):
     bend = np.diag(precision)
     for i in range(n):
         proba = softmax(theta @ one[i])
-        bend += (
-            w[i]
-            * np.kron(np.diag(proba) - np.outer(proba, proba), np.outer(one[i], one[i]))[
-                np.ix_(free.ravel(), free.ravel())
-            ]
-        )
+        second = np.kron(np.diag(proba) - np.outer(proba, proba), np.outer(one[i], one[i]))
+        bend += w[i] * second[np.ix_(free.ravel(), free.ravel())]
     return theta, -found.fun - np.log(np.linalg.det(bend / precision)) / 2
 
 

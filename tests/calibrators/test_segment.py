@@ -43,15 +43,9 @@ def reference(X, y, w, new, seed, rounds, trees):
 
     def grow(rows, f, n_trees):
         p = expit(f[rows])
-        model = HistGradientBoostingRegressor(
-            learning_rate=0.15,
-            max_iter=n_trees,
-            max_leaf_nodes=None,
-            max_depth=3,
-            min_samples_leaf=50,
-            l2_regularization=10.0,
-            early_stopping=False,
-        )
+        small = {"max_leaf_nodes": None, "max_depth": 3, "min_samples_leaf": 50, "early_stopping": False}
+        penalised = {"learning_rate": 0.15, "l2_regularization": 10.0, "max_iter": n_trees}
+        model = HistGradientBoostingRegressor(**small, **penalised)
         return model.fit(Z[rows], (y[rows] - p) / (p * (1 - p)), w[rows] * p * (1 - p))
 
     spline = SplineCalibrator().fit(X[:, 0], y, w)
@@ -64,11 +58,8 @@ def reference(X, y, w, new, seed, rounds, trees):
         for (train, test), f in zip(folds, per_fold, strict=True):
             models.append(grow(train, f, trees))
             for k, step in enumerate([np.zeros(len(test)), *models[-1].staged_predict(Z[test])]):
-                losses[k] += (
-                    len(test)
-                    * w[test].mean()
-                    * log_loss(y[test], expit(f[test] + step), sample_weight=w[test])
-                )
+                mean = log_loss(y[test], expit(f[test] + step), sample_weight=w[test])
+                losses[k] += w[test].sum() * mean
         best = int(losses.argmin())
         if losses[0] - losses[best] <= 1e-5 * w.sum():
             break

@@ -17,11 +17,8 @@ def best_on_a_grid(z, y, w):
     """Inverse temperature by a dense grid of logarithms and then a bounded search around its best point."""
     grid = np.linspace(-6, 6, 121)
     best = grid[np.argmin([loss(z, y, w, np.exp(b)) for b in grid])]
-    return np.exp(
-        minimize_scalar(
-            lambda b: loss(z, y, w, np.exp(b)), bounds=(best - 0.1, best + 0.1), options={"xatol": 1e-10}
-        ).x
-    )
+    near, options = (best - 0.1, best + 0.1), {"xatol": 1e-10}
+    return np.exp(minimize_scalar(lambda b: loss(z, y, w, np.exp(b)), bounds=near, options=options).x)
 
 
 def overconfident(n, k, factor, rng):

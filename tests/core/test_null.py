@@ -48,12 +48,7 @@ def test_chunks_do_not_matter(grouped):
     whole = all_positives(grouped, 50, max_elements=10**6)
     for max_elements in (1, 30, 77):
         np.testing.assert_array_equal(all_positives(grouped, 50, max_elements=max_elements), whole)
-        parts = [
-            np.concatenate(part, axis=1)
-            for part in zip(
-                *_null.draw_outcomes(grouped, 50, np.random.default_rng(3), max_elements), strict=True
-            )
-        ]
+        parts = joined(_null.draw_outcomes(grouped, 50, np.random.default_rng(3), max_elements))
         (together,) = _null.draw_outcomes(grouped, 50, np.random.default_rng(3), 10**6)
         np.testing.assert_array_equal(parts, together)
 

@@ -107,10 +107,7 @@ def test_names_and_set_output(binary, three):
 
 def test_features_follow_the_scores(binary, three):
     for X, y in (binary, three):
-        stage, plain = (
-            CrossFitScorer(GaussianNB(), cv=3, passthrough=True),
-            CrossFitScorer(GaussianNB(), cv=3),
-        )
+        stage, plain = (CrossFitScorer(GaussianNB(), cv=3, passthrough=both) for both in (True, False))
         expected = np.column_stack([plain.fit_transform(X, y), X])
         np.testing.assert_array_equal(stage.fit_transform(X, y), expected)
         np.testing.assert_array_equal(stage.transform(X), np.column_stack([plain.transform(X), X]))

@@ -179,12 +179,8 @@ def test_weights_pass_pipelines_searches_and_lifts(routing):
         SplineTransformer(n_knots=3).set_fit_request(sample_weight=False),
         LogisticRegression().set_fit_request(sample_weight=True),
     )
-    first, second = (
-        CalibratedClassifier(GaussianNB().set_fit_request(sample_weight=False), spline, cv=2)
-        .fit(X, Y, sample_weight=weight)
-        .predict_proba(X)
-        for weight in (None, WEIGHT)
-    )
+    model = CalibratedClassifier(GaussianNB().set_fit_request(sample_weight=False), spline, cv=2)
+    first, second = (model.fit(X, Y, sample_weight=w).predict_proba(X) for w in (None, WEIGHT))
     assert np.abs(first - second).max() > 1e-3
 
 

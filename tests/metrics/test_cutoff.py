@@ -71,10 +71,8 @@ def test_bootstrap_margin():
         with pytest.raises(ValueError, match="weights='frequency'"):
             metrics.cutoff_result([0, 1], [0.2, 0.4], sample_weight=[0.5, 1]).margin(method=method)
     w = np.tile([1, 10], y.shape[0])[: y.shape[0]]
-    wide, plain = (
-        metrics.cutoff_result(y, p, sample_weight=w),
-        metrics.cutoff_result(y, p, sample_weight=w, weights="frequency"),
-    )
+    kinds = "sampling", "frequency"
+    wide, plain = (metrics.cutoff_result(y, p, sample_weight=w, weights=kind) for kind in kinds)
     assert (wide.n_samples, plain.n_samples) == (y.shape[0], w.sum())
     assert wide.n_effective == pytest.approx(w.sum() ** 2 / (w**2).sum())
     assert plain.n_effective is None
