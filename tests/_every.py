@@ -177,7 +177,6 @@ def public_modules():
 
 
 def public_classes():
-    """Return every class of an ``__all__`` of the package."""
     modules = map(importlib.import_module, public_modules())
     found = {getattr(module, name) for module in modules for name in module.__all__}
     return {value for value in found if inspect.isclass(value) and not inspect.isabstract(value)}

@@ -11,7 +11,6 @@ from sklearn_calib.metrics import MetricKernel
 
 
 def gaussian(z):
-    """Standard normal density."""
     return np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
 
 

@@ -12,7 +12,6 @@ IN_POPULATIONS = {"confidence_interval", "calibration_report", "CalibrationRequi
 
 
 def signatures():
-    """Yield the name and the signature of every public function, class and method."""
     for subpackage in SUBPACKAGES:
         module = importlib.import_module(f"sklearn_calib.{subpackage}")
         for name in module.__all__:

@@ -76,7 +76,6 @@ VALUES = {
 
 @cache
 def wrong_arrays():
-    """Return wrong arrays by name, and wrong columns of pandas where it is installed."""
     if isinstance(pd, Missing):
         return ARRAYS
     nullable = pd.Series([None] + [0.5] * (N - 1), dtype="Float64")

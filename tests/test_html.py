@@ -56,7 +56,6 @@ def numbers(text):
 
 
 def results():
-    """Results of each kind, by name."""
     y, p = simulated(200, truth=1.5)
     few = {"metric": metrics.cutoff_calibration_error, "n_resamples": 20, "random_state": 0}
     return {

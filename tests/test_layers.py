@@ -62,7 +62,6 @@ def imports_of(tree, package):
 
 
 def covers(allowed, module):
-    """Tell whether a listed library is the module or one of its parents."""
     return any(module == name or module.startswith(name + ".") for name in allowed)
 
 

@@ -36,7 +36,6 @@ def public_objects():
 
 
 def readme_blocks(language):
-    """Return the fenced code blocks of the README in one language."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
 
@@ -205,12 +204,10 @@ def test_data_that_is_shipped_has_a_licence():
 
 
 def results(name):
-    """Return the text of committed results of a benchmark."""
     return (ROOT / "benchmarks" / "results" / name).read_text(encoding="utf-8")
 
 
 def result_rows(name):
-    """Return the rows of committed results."""
     return list(csv.DictReader(results(name).splitlines()))
 
 

@@ -66,8 +66,6 @@ def _unclipped(calibrator, p):
 
 
 def _transformed(name, calibrator, several=False):
-    """Return a comparison with a calibrator of netcal."""
-
     def both(netcal, s):
         module, _, kind = name.partition(".")
         scores, labels, new = (s.rows, s.labels, s.new_rows) if several else (s.p, s.y, s.new)
@@ -82,8 +80,6 @@ def _transformed(name, calibrator, several=False):
 
 
 def _measured(name, **params):
-    """Return a comparison with a metric of netcal."""
-
     def both(netcal, s):
         y, p = (s.labels, s.rows) if params.get("reduction") else (s.y, s.p)
         return getattr(pytest.importorskip("netcal.metrics"), name)(15).measure(p, y), ece(y, p, **params)

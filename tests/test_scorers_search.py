@@ -176,7 +176,6 @@ def test_multi_scorer_checks_its_names(scoring, error, message):
 
 
 def fails_without_events(estimator, X, y):
-    """A part that fails on folds with one class."""
     if len(set(y)) < 2:
         raise RuntimeError("one class only")
     return 0.5

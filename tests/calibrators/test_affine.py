@@ -54,7 +54,6 @@ def data():
 
 
 def plain_loss(w_matrix, b, x, y, w):
-    """Sum of weighted log losses of softmax(W x + b)."""
     return -w @ log_softmax(x @ w_matrix.T + b, axis=1)[np.arange(len(y)), y]
 
 

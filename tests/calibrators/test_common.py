@@ -35,7 +35,6 @@ def classes():
 
 
 def columns(case, proba):
-    """What the calibrator takes for several classes."""
     return np.log(np.maximum(proba, 1e-12)) if case.log_odds else proba
 
 

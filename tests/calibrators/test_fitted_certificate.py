@@ -42,7 +42,6 @@ def smoothed_rates(count, events):
 
 
 def largest_interval(steps):
-    """Return the largest absolute sum of neighbouring steps."""
     return max(abs(sum(steps[i : j + 1])) for i in range(len(steps)) for j in range(i, len(steps)))
 
 

@@ -55,7 +55,6 @@ def test_two_classes(case):
 
 @pytest.mark.parametrize("case", once_a_class(INNER))
 def test_separated_classes(case):
-    """Scores that part the outcomes, far out where any are allowed."""
     p = np.repeat([0.0, 1.0], 20)
     assert_inside(case.make().fit(p, p.astype(int)).predict_proba(np.array(ENDS)))
 

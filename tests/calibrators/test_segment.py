@@ -96,7 +96,6 @@ def test_probabilities_are_those_of_the_definition(weighted, monkeypatch):
 
 @pytest.mark.thorough
 def test_nothing_is_added_where_nothing_is_to_be_gained():
-    """Of calibrated data the trees get no weight in nearly all samples, and never much."""
     lost, silent = [], 0
     for seed in range(10):
         X, y = segmented(500, seed, error=0.0)

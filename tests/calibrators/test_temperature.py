@@ -9,7 +9,6 @@ from sklearn_calib.calibrators import TemperatureCalibrator
 
 
 def loss(z, y, w, beta):
-    """Weighted log loss of softmax(beta z), from the definition."""
     return -float(np.sum(w * log_softmax(beta * z, axis=1)[np.arange(y.shape[0]), y]))
 
 

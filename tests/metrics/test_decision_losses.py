@@ -92,7 +92,6 @@ def test_bounds_of_the_decision_loss():
 
 
 def expected(metric, p, truth):
-    """The mean of a metric over all outcomes."""
     total = 0.0
     for outcome in product((0, 1), repeat=len(p)):
         y = np.array(outcome)

@@ -14,7 +14,6 @@ def distance(p, q):
 
 
 def by_pairs(residuals, p, s, debias):
-    """The squared error by a double loop over rows."""
     n = len(p)
     total = 0.0
     for i in range(n):

@@ -16,7 +16,6 @@ near = pytest.approx
 
 
 def distinct_error(y, p, w):
-    """ECE over distinct predictions."""
     return sum(abs(np.sum((w * (y - p))[p == value])) for value in np.unique(p)) / w.sum()
 
 

@@ -176,7 +176,6 @@ def test_fixed_points_of_every_size_at_once():
 
 
 def test_few_fine_samples_among_coarse_ones():
-    """What needs a finer scale than most of the others is looked at again."""
     x, coarse = residuals(800, 6, power=3.0)
     fine = np.where(np.arange(800) % 2, 1.0, -1.0)[:, np.newaxis] * np.array([2e-4, 4e-4])
     mass = np.hstack([coarse, fine])

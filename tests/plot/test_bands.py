@@ -155,7 +155,6 @@ def consistency(sample, curve, **options):
 
 @CURVES
 def test_consistency_band_is_that_of_redrawn_samples(curve):
-    """Redraw labels in a loop, compute each curve anew, take quantiles: the same up to simulation."""
     sample = sample_of(250, truth=1.5, digits=2)
     band = consistency(sample, curve, n_resamples=999, n_bins=7, random_state=1).band
     rng = np.random.default_rng(9)

@@ -75,7 +75,6 @@ def test_drawn_equals_computed(models, compared):
 
 
 def graph(names, parted, confidence=0.95):
-    """Return a comparison in which the given pairs differ."""
     rows = tuple(ModelSummary(name, 0.1, 0.01, 0.1, 0.05, 0.15, "inversion", True) for name in names)
     pairs = tuple(
         ModelPair(a, b, *[0.1] * 4, 0.5, 0.001 if (a, b) in parted else 0.9, None)

@@ -624,7 +624,6 @@ def test_histograms_of_many_models_have_their_own_rows(forecast):
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_axes_of_a_pickled_figure_hold_what_was_drawn(forecast, number):
-    """The next display is drawn as on the original axes."""
     y, p = forecast
     _, original = plt.subplots(figsize=(6, 7), layout="constrained")
     for k in range(number):
