@@ -9,29 +9,7 @@ from functools import partial
 
 import pytest
 
-from sklearn_calib.calibrators import (
-    AutoCalibrator,
-    BaseCalibrator,
-    BetaCalibrator,
-    CertifiedCalibrator,
-    DirichletCalibrator,
-    GroupCalibrator,
-    HistogramBinningCalibrator,
-    IsotonicCalibrator,
-    LogAverageCalibrator,
-    MatrixScalingCalibrator,
-    ModifiedPlattCalibrator,
-    OneVsRestCalibrator,
-    PlattCalibrator,
-    PriorShiftCalibrator,
-    ScalingBinningCalibrator,
-    SmoothedCalibrator,
-    SplineCalibrator,
-    StructuredMatrixScalingCalibrator,
-    TemperatureCalibrator,
-    VectorScalingCalibrator,
-    VennAbersCalibrator,
-)
+from sklearn_calib import calibrators as cal
 
 
 @dataclass(frozen=True)
@@ -47,7 +25,7 @@ class CalibratorCase:
     """
 
     name: str
-    make: Callable[[], BaseCalibrator]
+    make: Callable[[], cal.BaseCalibrator]
     monotone: bool = True
     strict: bool = False
     multiclass: bool = False
@@ -73,75 +51,80 @@ def row(name, kind, flags="", *members, **params):
     return CalibratorCase(name, partial(kind, *members, **params), **holds)
 
 
-PLATTS = OneVsRestCalibrator(PlattCalibrator())
-TWO = {"Platt": PlattCalibrator(link="identity"), "isotonic": IsotonicCalibrator(clip="auto")}
+PLATTS = cal.OneVsRestCalibrator(cal.PlattCalibrator())
+TWO = {"Platt": cal.PlattCalibrator(link="identity"), "isotonic": cal.IsotonicCalibrator(clip="auto")}
 COUNTS = {"random_state": 0, "weights": "frequency"}
 CALIBRATORS = [
-    row("isotonic", IsotonicCalibrator),
+    row("isotonic", cal.IsotonicCalibrator),
     # a score between two steps takes the lower one
-    row("isotonic_step", IsotonicCalibrator, "not_flip", interpolation="step"),
-    row("isotonic_clip_auto", IsotonicCalibrator, FITTED, clip="auto"),
-    row("platt", PlattCalibrator, STRICT),
-    row("platt_identity", PlattCalibrator, f"{STRICT} again", link="identity"),
-    row("modified_platt", ModifiedPlattCalibrator, STRICT),
-    row("modified_platt_mean", ModifiedPlattCalibrator, "constant", tolerance=0.0),
-    row("beta", BetaCalibrator, f"{STRICT} again"),
-    row("beta_ab", BetaCalibrator, f"{STRICT} again", parameters="ab"),
-    row("beta_am", BetaCalibrator, f"{STRICT} again", parameters="am"),
+    row("isotonic_step", cal.IsotonicCalibrator, "not_flip", interpolation="step"),
+    row("isotonic_clip_auto", cal.IsotonicCalibrator, FITTED, clip="auto"),
+    row("platt", cal.PlattCalibrator, STRICT),
+    row("platt_identity", cal.PlattCalibrator, f"{STRICT} again", link="identity"),
+    row("modified_platt", cal.ModifiedPlattCalibrator, STRICT),
+    row("modified_platt_mean", cal.ModifiedPlattCalibrator, "constant", tolerance=0.0),
+    row("beta", cal.BetaCalibrator, f"{STRICT} again"),
+    row("beta_ab", cal.BetaCalibrator, f"{STRICT} again", parameters="ab"),
+    row("beta_am", cal.BetaCalibrator, f"{STRICT} again", parameters="am"),
     # an edge belongs to the bin above it
-    row("histogram_binning", HistogramBinningCalibrator, f"{BINS} {FITTED}"),
-    row("histogram_binning_plain", HistogramBinningCalibrator, BINS, n_bins=15, smoothing=None),
+    row("histogram_binning", cal.HistogramBinningCalibrator, f"{BINS} {FITTED}"),
+    row("histogram_binning_plain", cal.HistogramBinningCalibrator, BINS, n_bins=15, smoothing=None),
     row(
         "histogram_binning_uniform",
-        partial(HistogramBinningCalibrator, n_bins="auto", strategy="uniform", smoothing=0.5),
+        partial(cal.HistogramBinningCalibrator, n_bins="auto", strategy="uniform", smoothing=0.5),
         f"{BINS} {FITTED}",
     ),
-    row("scaling_binning", ScalingBinningCalibrator, DRAWN, random_state=0),
+    row("scaling_binning", cal.ScalingBinningCalibrator, DRAWN, random_state=0),
     row(
         "scaling_binning_all_rows",
-        partial(ScalingBinningCalibrator, IsotonicCalibrator(), n_bins="auto", split=False),
+        partial(cal.ScalingBinningCalibrator, cal.IsotonicCalibrator(), n_bins="auto", split=False),
         f"{BINS} counts",
     ),
-    row("venn_abers", VennAbersCalibrator, "counts"),
-    row("venn_abers_brier", VennAbersCalibrator, "counts", loss="brier"),
-    row("prior_shift", PriorShiftCalibrator, "strict multiclass again", training_weight="balanced"),
+    row("venn_abers", cal.VennAbersCalibrator, "counts"),
+    row("venn_abers_brier", cal.VennAbersCalibrator, "counts", loss="brier"),
+    row("prior_shift", cal.PriorShiftCalibrator, "strict multiclass again", training_weight="balanced"),
     # without groups, which the generated tests do not pass
-    row("group", GroupCalibrator, "not_monotone counts"),
-    row("group_temperature", GroupCalibrator, CLASSES, TemperatureCalibrator()),
-    row("smoothed", SmoothedCalibrator, "not_monotone again"),
-    row("smoothed_logit", SmoothedCalibrator, "not_monotone again", scale="logit", bandwidth=0.3),
-    row("spline", SplineCalibrator, f"not_monotone {FITTED}"),
-    row("spline_monotone", SplineCalibrator, f"{STRICT} again", monotone=True),
-    row("spline_identity", SplineCalibrator, f"{STRICT} again", link="identity", monotone=True),
-    row("temperature", TemperatureCalibrator, "strict multiclass"),
+    row("group", cal.GroupCalibrator, "not_monotone counts"),
+    row("group_temperature", cal.GroupCalibrator, CLASSES, cal.TemperatureCalibrator()),
+    row("smoothed", cal.SmoothedCalibrator, "not_monotone again"),
+    row("smoothed_logit", cal.SmoothedCalibrator, "not_monotone again", scale="logit", bandwidth=0.3),
+    row("spline", cal.SplineCalibrator, f"not_monotone {FITTED}"),
+    row("spline_monotone", cal.SplineCalibrator, f"{STRICT} again", monotone=True),
+    row("spline_identity", cal.SplineCalibrator, f"{STRICT} again", link="identity", monotone=True),
+    row("temperature", cal.TemperatureCalibrator, "strict multiclass"),
     # log-odds may be any numbers, probabilities too, but then they have no flip symmetry around 1/2
     row(
         "temperature_identity",
-        partial(TemperatureCalibrator, link="identity"),
+        partial(cal.TemperatureCalibrator, link="identity"),
         "strict multiclass not_flip log_odds again",
     ),
-    row("one_vs_rest_isotonic", OneVsRestCalibrator, CLASSES, IsotonicCalibrator()),
-    row("one_vs_rest_platt", OneVsRestCalibrator, f"{CLASSES} counts", PlattCalibrator()),
-    row("vector", VectorScalingCalibrator, f"{CLASSES} {FITTED}"),
-    row("matrix", MatrixScalingCalibrator, f"{CLASSES} {FITTED}"),
-    row("matrix_identity", MatrixScalingCalibrator, f"{CLASSES} {FITTED} not_flip log_odds", link="identity"),
-    row("structured_matrix", StructuredMatrixScalingCalibrator, f"{CLASSES} {FITTED}"),
-    row("dirichlet", DirichletCalibrator, f"{CLASSES} {FITTED}", penalty=0.01),
+    row("one_vs_rest_isotonic", cal.OneVsRestCalibrator, CLASSES, cal.IsotonicCalibrator()),
+    row("one_vs_rest_platt", cal.OneVsRestCalibrator, f"{CLASSES} counts", cal.PlattCalibrator()),
+    row("vector", cal.VectorScalingCalibrator, f"{CLASSES} {FITTED}"),
+    row("matrix", cal.MatrixScalingCalibrator, f"{CLASSES} {FITTED}"),
+    row(
+        "matrix_identity",
+        cal.MatrixScalingCalibrator,
+        f"{CLASSES} {FITTED} not_flip log_odds",
+        link="identity",
+    ),
+    row("structured_matrix", cal.StructuredMatrixScalingCalibrator, f"{CLASSES} {FITTED}"),
+    row("dirichlet", cal.DirichletCalibrator, f"{CLASSES} {FITTED}", penalty=0.01),
     row(
         "log_average",
-        partial(LogAverageCalibrator, [PLATTS, MatrixScalingCalibrator()], weights=[1.0, 2.0]),
+        partial(cal.LogAverageCalibrator, [PLATTS, cal.MatrixScalingCalibrator()], weights=[1.0, 2.0]),
         f"{CLASSES} {FITTED}",
     ),
-    row("log_average_default", LogAverageCalibrator, f"{CLASSES} {FITTED}"),
+    row("log_average_default", cal.LogAverageCalibrator, f"{CLASSES} {FITTED}"),
     row(
         "log_average_binary",
-        partial(LogAverageCalibrator, [IsotonicCalibrator(), PlattCalibrator()]),
+        partial(cal.LogAverageCalibrator, [cal.IsotonicCalibrator(), cal.PlattCalibrator()]),
         f"not_monotone {FITTED}",
     ),
-    row("auto", AutoCalibrator, f"multiclass {DRAWN}"),
-    row("auto_any_score", partial(AutoCalibrator, candidates=TWO, cv=3, n_standard_errors=0.5), DRAWN),
-    row("certified", CertifiedCalibrator, DRAWN, **COUNTS),
-    row("certified_isotonic", CertifiedCalibrator, DRAWN, IsotonicCalibrator(), **COUNTS),
+    row("auto", cal.AutoCalibrator, f"multiclass {DRAWN}"),
+    row("auto_any_score", partial(cal.AutoCalibrator, candidates=TWO, cv=3, n_standard_errors=0.5), DRAWN),
+    row("certified", cal.CertifiedCalibrator, DRAWN, **COUNTS),
+    row("certified_isotonic", cal.CertifiedCalibrator, DRAWN, cal.IsotonicCalibrator(), **COUNTS),
 ]
 
 

@@ -13,26 +13,19 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from sklearn_calib.calibrators import (
-    DirichletCalibrator,
-    MatrixScalingCalibrator,
-    StructuredMatrixScalingCalibrator,
-    TemperatureCalibrator,
-    VectorScalingCalibrator,
-    _affine,
-    _softmax,
-)
+from sklearn_calib import calibrators as cal
+from sklearn_calib.calibrators import _affine, _softmax
 
 EPS = 2.0**-53
 
 ALL = [
-    VectorScalingCalibrator,
-    MatrixScalingCalibrator,
-    StructuredMatrixScalingCalibrator,
-    DirichletCalibrator,
+    cal.VectorScalingCalibrator,
+    cal.MatrixScalingCalibrator,
+    cal.StructuredMatrixScalingCalibrator,
+    cal.DirichletCalibrator,
 ]
 #: Those whose penalty "auto" is chosen by cross-validation.
-CHOSEN = [VectorScalingCalibrator, MatrixScalingCalibrator, DirichletCalibrator]
+CHOSEN = [cal.VectorScalingCalibrator, cal.MatrixScalingCalibrator, cal.DirichletCalibrator]
 
 
 def distorted(n, k, rng, spread=0.5):
@@ -65,7 +58,7 @@ def centred_logs(p):
 def definition(name, p, y, w):
     """Objective of (V, b), the map of V, b to probabilities, and which parameters there are."""
     k, n = p.shape[1], w.sum()
-    beta = 1 / TemperatureCalibrator().fit(p, y, w).temperature_
+    beta = 1 / cal.TemperatureCalibrator().fit(p, y, w).temperature_
     eye, x = np.eye(k), beta * centred_logs(p)
     off, anchor = 1 - eye, eye
     # the factors of the squares of the diagonal, of the other elements and of the intercepts
@@ -100,11 +93,11 @@ def definition(name, p, y, w):
 
 
 MAKERS = {
-    "vector": lambda: VectorScalingCalibrator(penalty=0.3),
-    "matrix": lambda: MatrixScalingCalibrator(penalty=0.3, off_diagonal_ratio=5.0),
-    "structured": lambda: StructuredMatrixScalingCalibrator(penalty=0.3),
-    "odir": lambda: DirichletCalibrator(penalty=0.3, diagonal_penalty=0.0),
-    "odir_diagonal": lambda: DirichletCalibrator(penalty=0.3, diagonal_penalty=2.0),
+    "vector": lambda: cal.VectorScalingCalibrator(penalty=0.3),
+    "matrix": lambda: cal.MatrixScalingCalibrator(penalty=0.3, off_diagonal_ratio=5.0),
+    "structured": lambda: cal.StructuredMatrixScalingCalibrator(penalty=0.3),
+    "odir": lambda: cal.DirichletCalibrator(penalty=0.3, diagonal_penalty=0.0),
+    "odir_diagonal": lambda: cal.DirichletCalibrator(penalty=0.3, diagonal_penalty=2.0),
 }
 
 
@@ -145,7 +138,7 @@ def plain_cross_validation(make, path, p, y, w):
 
 
 def least_penalty(make, k, n):
-    return 2500 * k**2 * (k - 1) / n**2 if make is DirichletCalibrator else 500 / n
+    return 2500 * k**2 * (k - 1) / n**2 if make is cal.DirichletCalibrator else 500 / n
 
 
 @pytest.mark.parametrize("make", [CHOSEN[0], pytest.param(CHOSEN[1], marks=pytest.mark.thorough), CHOSEN[2]])
@@ -159,7 +152,7 @@ def test_the_penalty_is_chosen_by_cross_validation(make, monkeypatch):
     final = chosen.predict_proba(p)
     expected = make(penalty=chosen.penalty_).fit(p, y, w).predict_proba(p)
     np.testing.assert_allclose(final, expected, rtol=0, atol=1e-14)
-    beta = 1 / TemperatureCalibrator().fit(p, y, w).temperature_
+    beta = 1 / cal.TemperatureCalibrator().fit(p, y, w).temperature_
     # the folds share the temperature of all rows
     monkeypatch.setattr(_affine, "fit_inverse_temperature", lambda *_: beta)
     losses, counts = plain_cross_validation(make, path, p, y, w)
@@ -198,9 +191,9 @@ def test_few_rows_leave_about_temperature_scaling(make, k, n):
         np.testing.assert_allclose(q.sum(axis=1), 1, atol=1e-12)
         return -np.log(q[np.arange(4000), y[rest]]).mean()
 
-    assert loss(make(penalty="auto")) < loss(TemperatureCalibrator()) + 0.02
+    assert loss(make(penalty="auto")) < loss(cal.TemperatureCalibrator()) + 0.02
     light = loss(make(penalty=least_penalty(make, k, n) / 1000))
-    assert light > loss(TemperatureCalibrator()) + 0.1
+    assert light > loss(cal.TemperatureCalibrator()) + 0.1
 
 
 @pytest.mark.parametrize("make", CHOSEN)
@@ -208,30 +201,32 @@ def test_few_rows_leave_about_temperature_scaling(make, k, n):
 def test_the_training_loss_is_never_above_that_of_temperature_scaling(make, seed):
     rng = np.random.default_rng(seed)
     p, y = distorted(40 if seed else 400, 4, rng, spread=1.0)
-    temperature = log_loss(y, TemperatureCalibrator().fit(p, y).predict_proba(p))
+    temperature = log_loss(y, cal.TemperatureCalibrator().fit(p, y).predict_proba(p))
     assert log_loss(y, make().fit(p, y).predict_proba(p)) <= temperature + 1e-12
     assert temperature <= log_loss(y, p) + 1e-12
 
 
 def test_more_classes_than_blocks_take_the_diagonal(monkeypatch, data):
     p, y, w = data
-    expected = MatrixScalingCalibrator().fit(p, y, w).predict_proba(p)
+    expected = cal.MatrixScalingCalibrator().fit(p, y, w).predict_proba(p)
     monkeypatch.setattr(_softmax, "_MAX_BLOCKS", 2)
-    np.testing.assert_allclose(MatrixScalingCalibrator().fit(p, y, w).predict_proba(p), expected, atol=1e-8)
+    np.testing.assert_allclose(
+        cal.MatrixScalingCalibrator().fit(p, y, w).predict_proba(p), expected, atol=1e-8
+    )
 
 
 def test_says_when_it_did_not_converge(monkeypatch, data):
     monkeypatch.setattr(_softmax, "_MAX_NEWTON", 1)
     with pytest.warns(ConvergenceWarning, match="MatrixScalingCalibrator did not converge in 1 Newton steps"):
-        MatrixScalingCalibrator().fit(*data)
+        cal.MatrixScalingCalibrator().fit(*data)
 
 
 @pytest.mark.parametrize(
     ("calibrator", "factor", "link"),
-    [(VectorScalingCalibrator, 0.3, "identity"), (VectorScalingCalibrator, 3.0, "logit"),
-     (MatrixScalingCalibrator, 3.0, "identity"), (MatrixScalingCalibrator, 0.3, "logit"),
-     (StructuredMatrixScalingCalibrator, 1.0, "logit"),
-     (StructuredMatrixScalingCalibrator, 1.0, "identity")],
+    [(cal.VectorScalingCalibrator, 0.3, "identity"), (cal.VectorScalingCalibrator, 3.0, "logit"),
+     (cal.MatrixScalingCalibrator, 3.0, "identity"), (cal.MatrixScalingCalibrator, 0.3, "logit"),
+     (cal.StructuredMatrixScalingCalibrator, 1.0, "logit"),
+     (cal.StructuredMatrixScalingCalibrator, 1.0, "identity")],
 )  # fmt: skip
 def test_shrunk_temperature_is_that_of_the_posterior(calibrator, factor, link):
     rng = np.random.default_rng(1)
@@ -262,7 +257,7 @@ def test_shrunk_temperature_of_logits_in_any_unit(size):
     rng = np.random.default_rng(1)
     z = rng.normal(size=(200, 3))
     y = (3 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
-    found = VectorScalingCalibrator(link="identity", penalty=1.0, shrink_temperature=True)
+    found = cal.VectorScalingCalibrator(link="identity", penalty=1.0, shrink_temperature=True)
     one = clone(found).fit(z, y).predict_proba(z)
     np.testing.assert_allclose(found.fit(size * z, y).predict_proba(size * z), one, rtol=0, atol=1e-9)
 
@@ -326,10 +321,10 @@ def test_maps_are_averaged_by_evidence(swapped):
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
     y[:swapped][y[:swapped] == 0] = 1
     p, w = softmax(z, axis=1), rng.integers(1, 3, 150).astype(float)
-    found = StructuredMatrixScalingCalibrator(penalty="auto").fit(p, y, w, classes=[0, 1, 2])
+    found = cal.StructuredMatrixScalingCalibrator(penalty="auto").fit(p, y, w, classes=[0, 1, 2])
     doubt = 0.1 / (w.sum() + 0.1)
     assert found.smoothing_ == pytest.approx(doubt)
-    beta = 1 / TemperatureCalibrator().fit(p, y, w, classes=[0, 1, 2]).temperature_
+    beta = 1 / cal.TemperatureCalibrator().fit(p, y, w, classes=[0, 1, 2]).temperature_
     x = centred_logs((1 - doubt) * softmax(beta * centred_logs(p), axis=1) + doubt / 3)
     maps, log_evidence = zip(*(maximum_and_log_evidence(prior, x, y, w) for prior in PRIORS), strict=True)
     plain = w @ np.log(softmax(x, axis=1)[np.arange(150), y])
@@ -342,7 +337,7 @@ def test_maps_are_averaged_by_evidence(swapped):
     # without structure little is left of the matrix, with much of it all
     assert (share < 0.3) if swapped == 0 else (0.3 < share < 0.999) if swapped == 12 else (share > 0.999)
     assert np.isnan(found.penalty_)
-    assert StructuredMatrixScalingCalibrator().fit(p, y, w, classes=[0, 1, 2]).posterior_probability_ == 1
+    assert cal.StructuredMatrixScalingCalibrator().fit(p, y, w, classes=[0, 1, 2]).posterior_probability_ == 1
 
 
 def test_maps_of_many_classes_are_averaged_by_held_out_samples():
@@ -351,8 +346,8 @@ def test_maps_of_many_classes_are_averaged_by_held_out_samples():
     z = 2 * rng.standard_normal((n, k))
     z[np.arange(n), y] += 4
     p, one = softmax(z + 0.8 * rng.standard_normal(k), axis=1), np.ones(n)
-    found = StructuredMatrixScalingCalibrator(penalty="auto").fit(p, y)
-    doubt, beta = 0.1 / (n + 0.1), 1 / TemperatureCalibrator().fit(p, y).temperature_
+    found = cal.StructuredMatrixScalingCalibrator(penalty="auto").fit(p, y)
+    doubt, beta = 0.1 / (n + 0.1), 1 / cal.TemperatureCalibrator().fit(p, y).temperature_
     x = centred_logs((1 - doubt) * softmax(beta * centred_logs(p), axis=1) + doubt / k)
     out = np.argsort(x.max(axis=1))[::3]
     rest = np.setdiff1d(np.arange(n), out)

@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_calib.calibrators import (
-    AutoCalibrator,
-    IsotonicCalibrator,
-    OneVsRestCalibrator,
-    PlattCalibrator,
-    VennAbersCalibrator,
-)
+from sklearn_calib import calibrators as cal
 from tests._samples import simulated
 from tests.calibrators._registry import calibrators_with
 
@@ -26,7 +20,7 @@ def data():
 def test_lifts_every_binary_calibrator(case, data):
     proba, y, w = data
     names = np.array(["low", "mid", "top"])[y]
-    lifted = OneVsRestCalibrator(case.make()).fit(proba, names, w)
+    lifted = cal.OneVsRestCalibrator(case.make()).fit(proba, names, w)
     single = np.column_stack(
         [case.make().fit(proba[:, k], y == k, w).transform(proba[:, k]) for k in range(3)]
     )
@@ -38,7 +32,7 @@ def test_lifts_every_binary_calibrator(case, data):
 
 def test_a_class_that_is_absent(data):
     proba, y, _ = data
-    lifted, kept = OneVsRestCalibrator(VennAbersCalibrator()), y != 1
+    lifted, kept = cal.OneVsRestCalibrator(cal.VennAbersCalibrator()), y != 1
     with pytest.raises(ValueError, match=r"X has 3 columns but y has 2 classes.*classes=, their labels"):
         lifted.fit(proba[kept], y[kept])
     with pytest.warns(UserWarning, match=r"y has no sample of class 1 \("):
@@ -47,11 +41,11 @@ def test_a_class_that_is_absent(data):
 
 def test_a_zero_row_becomes_uniform():
     proba = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
-    lifted = OneVsRestCalibrator(IsotonicCalibrator()).fit(np.vstack([proba, proba]), [0, 1, 2] * 2)
+    lifted = cal.OneVsRestCalibrator(cal.IsotonicCalibrator()).fit(np.vstack([proba, proba]), [0, 1, 2] * 2)
     np.testing.assert_array_equal(lifted.predict_proba(proba), np.eye(3))
     found = lifted.predict_proba([[0.1, 0.1, 0.8], [1 / 3 - 0.3, 0.7, 0.3 - 1 / 30]])[0]
     np.testing.assert_array_equal(found, [0, 0, 1])
-    low = OneVsRestCalibrator(IsotonicCalibrator(interpolation="step"))
+    low = cal.OneVsRestCalibrator(cal.IsotonicCalibrator(interpolation="step"))
     low.fit(np.vstack([proba, proba]), [0, 1, 2] * 2)
     np.testing.assert_array_equal(low.predict_proba([[0.3, 0.3, 0.4]]), [[1 / 3, 1 / 3, 1 / 3]])
 
@@ -60,19 +54,19 @@ def test_two_classes_are_left_to_the_calibrator(data):
     proba, y, w = data
     p, y = proba[:, 2], np.minimum(y, 1)
     both = np.column_stack([1 - p, p])
-    lifted = OneVsRestCalibrator(IsotonicCalibrator()).fit(both, y, w)
+    lifted = cal.OneVsRestCalibrator(cal.IsotonicCalibrator()).fit(both, y, w)
     assert len(lifted.calibrators_) == 1
-    expected = IsotonicCalibrator().fit(both, y, w).predict_proba(both)
+    expected = cal.IsotonicCalibrator().fit(both, y, w).predict_proba(both)
     np.testing.assert_array_equal(lifted.predict_proba(both), expected)
 
 
-class Halved(PlattCalibrator):
+class Halved(cal.PlattCalibrator):
     def predict_proba(self, X):
         return super().predict_proba(X) / 2
 
 
 def test_a_wrapped_calibrator_predicts_by_its_own_method():
     y, p = simulated(200)
-    expected = PlattCalibrator().fit(p, y).transform(p) / 2
-    for wrapped in (OneVsRestCalibrator(Halved()), AutoCalibrator(candidates={"halved": Halved()})):
+    expected = cal.PlattCalibrator().fit(p, y).transform(p) / 2
+    for wrapped in (cal.OneVsRestCalibrator(Halved()), cal.AutoCalibrator(candidates={"halved": Halved()})):
         np.testing.assert_allclose(wrapped.fit(p, y).predict_proba(p)[:, 1], expected, rtol=1e-12)

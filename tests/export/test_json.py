@@ -13,20 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_calib import CalibratedClassifier
-from sklearn_calib.calibrators import (
-    BetaCalibrator,
-    CertifiedCalibrator,
-    GroupCalibrator,
-    HistogramBinningCalibrator,
-    IsotonicCalibrator,
-    LogAverageCalibrator,
-    OneVsRestCalibrator,
-    PlattCalibrator,
-    ScalingBinningCalibrator,
-    SmoothedCalibrator,
-    SplineCalibrator,
-    VennAbersCalibrator,
-)
+from sklearn_calib import calibrators as cal
 from sklearn_calib.export import ExportedCalibrator, from_json, to_json
 from sklearn_calib.monitor import StreamingCalibrator
 from tests._optional import jsonschema
@@ -92,7 +79,7 @@ def test_splines_deviate_by_no_more_than_the_tolerance_anywhere(link, tolerance)
     """Compare with the calibrator on a grid that is a hundred times finer than the knots."""
     scores, labels = data(2)
     scores = scores if link == "logit" else 100.0 * scores - 30.0
-    calibrator = SplineCalibrator(link=link).fit(scores, labels)
+    calibrator = cal.SplineCalibrator(link=link).fit(scores, labels)
     loaded = from_json(to_json(calibrator, tolerance=tolerance))
     knots = np.array(loaded.document["map"]["x"])
     fine = np.interp(np.arange(100 * knots.size) / 100.0, np.arange(knots.size), knots)
@@ -102,7 +89,9 @@ def test_splines_deviate_by_no_more_than_the_tolerance_anywhere(link, tolerance)
     assert loaded.n_knots_ < 2.0 / np.sqrt(tolerance)
 
 
-@pytest.mark.parametrize("calibrator", [VennAbersCalibrator(), ScalingBinningCalibrator(random_state=0)])
+@pytest.mark.parametrize(
+    "calibrator", [cal.VennAbersCalibrator(), cal.ScalingBinningCalibrator(random_state=0)]
+)
 def test_jumps_lie_at_the_same_floats(calibrator):
     scores, labels = data(2)
     calibrator.fit(scores, labels)
@@ -115,7 +104,7 @@ def test_jumps_lie_at_the_same_floats(calibrator):
 
 def test_a_falling_map_stays_one():
     scores, labels = data(2)
-    loaded = from_json(to_json(SplineCalibrator(monotone=True).fit(1.0 - scores, labels)))
+    loaded = from_json(to_json(cal.SplineCalibrator(monotone=True).fit(1.0 - scores, labels)))
     assert (np.diff(loaded.transform(np.linspace(0.0, 1.0, 5000))) <= 0).all()
 
 
@@ -123,17 +112,21 @@ def test_a_falling_map_stays_one():
     "calibrator",
     [
         Keeper(np.square),
-        OneVsRestCalibrator(Keeper(np.square)),
-        CertifiedCalibrator("passthrough", target=0.9),
-        CertifiedCalibrator(LogisticRegression(), random_state=0),
-        StreamingCalibrator(IsotonicCalibrator()),
-        StreamingCalibrator(BetaCalibrator()),
-        LogAverageCalibrator([HistogramBinningCalibrator(), Keeper(np.square)]),
-        LogAverageCalibrator([HistogramBinningCalibrator(), IsotonicCalibrator(interpolation="step")]),
-        LogAverageCalibrator([PlattCalibrator(link="identity"), IsotonicCalibrator()]),
-        LogAverageCalibrator([IsotonicCalibrator(), SplineCalibrator(link="identity")]),
-        LogAverageCalibrator([SplineCalibrator(link="identity"), PlattCalibrator(link="identity")]),
-        CertifiedCalibrator(FrozenEstimator(IsotonicCalibrator().fit(*data(2)))),
+        cal.OneVsRestCalibrator(Keeper(np.square)),
+        cal.CertifiedCalibrator("passthrough", target=0.9),
+        cal.CertifiedCalibrator(LogisticRegression(), random_state=0),
+        StreamingCalibrator(cal.IsotonicCalibrator()),
+        StreamingCalibrator(cal.BetaCalibrator()),
+        cal.LogAverageCalibrator([cal.HistogramBinningCalibrator(), Keeper(np.square)]),
+        cal.LogAverageCalibrator(
+            [cal.HistogramBinningCalibrator(), cal.IsotonicCalibrator(interpolation="step")]
+        ),
+        cal.LogAverageCalibrator([cal.PlattCalibrator(link="identity"), cal.IsotonicCalibrator()]),
+        cal.LogAverageCalibrator([cal.IsotonicCalibrator(), cal.SplineCalibrator(link="identity")]),
+        cal.LogAverageCalibrator(
+            [cal.SplineCalibrator(link="identity"), cal.PlattCalibrator(link="identity")]
+        ),
+        cal.CertifiedCalibrator(FrozenEstimator(cal.IsotonicCalibrator().fit(*data(2)))),
     ],
     ids=lambda calibrator: type(calibrator).__name__,
 )
@@ -149,7 +142,7 @@ def test_groups():
     scores, labels = data(2)
     groups = np.array(["a", "b'\"", "c"])[np.arange(scores.size) % 3]
     groups[:3] = "rare"
-    calibrator = GroupCalibrator(IsotonicCalibrator()).fit(scores, labels, groups=groups)
+    calibrator = cal.GroupCalibrator(cal.IsotonicCalibrator()).fit(scores, labels, groups=groups)
     loaded = from_json(to_json(calibrator))
     wanted = calibrator.transform(scores, groups=groups)
     np.testing.assert_allclose(loaded.transform(scores, groups=groups), wanted, rtol=0, atol=1e-15)
@@ -159,12 +152,12 @@ def test_groups():
     with pytest.raises(ValueError, match="groups are missing"):
         loaded.transform(scores)
     with pytest.raises(ValueError, match="Omit groups"):
-        from_json(to_json(IsotonicCalibrator().fit(scores, labels))).transform(scores, groups)
+        from_json(to_json(cal.IsotonicCalibrator().fit(scores, labels))).transform(scores, groups)
 
 
 def test_training_data_and_certificate_are_recorded(tmp_path):
     scores, labels = data(2)
-    calibrator = IsotonicCalibrator().fit(scores, labels)
+    calibrator = cal.IsotonicCalibrator().fit(scores, labels)
     certificate = calibrator.cutoff_certificate(random_state=0)
     path = tmp_path / "map.json"
     text = to_json(calibrator, path, certificate=certificate, date="2026-01-31")
@@ -188,7 +181,7 @@ def test_training_data_and_certificate_are_recorded(tmp_path):
 def test_calibrated_classifier_with_one_member():
     scores, labels = data(2)
     X = np.column_stack([scores, 1.0 - scores])
-    model = CalibratedClassifier(LogisticRegression(), PlattCalibrator(), ensemble=False).fit(X, labels)
+    model = CalibratedClassifier(LogisticRegression(), cal.PlattCalibrator(), ensemble=False).fit(X, labels)
     loaded = from_json(to_json(model))
     bare = model.estimators_[0].predict_proba(X)
     np.testing.assert_allclose(loaded.predict_proba(bare), model.predict_proba(X), rtol=0, atol=1e-14)
@@ -201,7 +194,7 @@ def test_calibrated_classifier_with_one_member():
     [([0.1, np.nan], "NaN|nan"), ([0.1, 1.5], "1.5"), ([], "empty"), (np.full((2, 3), 1 / 3), "3 columns")],
 )
 def test_scores_are_checked_as_those_of_the_calibrator(scores, match):
-    loaded = from_json(to_json(PlattCalibrator().fit(*data(2))))
+    loaded = from_json(to_json(cal.PlattCalibrator().fit(*data(2))))
     with pytest.raises(ValueError, match=match):
         loaded.transform(np.asarray(scores))
 
@@ -209,10 +202,10 @@ def test_scores_are_checked_as_those_of_the_calibrator(scores, match):
 @pytest.mark.parametrize(
     ("calibrator", "error", "match"),
     [
-        (PlattCalibrator(), ValueError, "not fitted"),
+        (cal.PlattCalibrator(), ValueError, "not fitted"),
         (LogisticRegression(), TypeError, "must be a fitted calibrator"),
-        (SmoothedCalibrator(randomized=True, random_state=0).fit(*data(2)), ValueError, "random"),
-        (PlattCalibrator().fit([0.1, 0.9], np.array(["2026", "2027"], "M8[Y]")), TypeError, "Encode"),
+        (cal.SmoothedCalibrator(randomized=True, random_state=0).fit(*data(2)), ValueError, "random"),
+        (cal.PlattCalibrator().fit([0.1, 0.9], np.array(["2026", "2027"], "M8[Y]")), TypeError, "Encode"),
     ],
     ids=["unfitted", "classifier", "random", "dates"],
 )
@@ -224,17 +217,17 @@ def test_what_cannot_be_exported_says_so(calibrator, error, match):
 def test_other_calibrators_of_several_classes_are_not_exported():
     for member in (Keeper(np.square), LogisticRegression()):
         with pytest.raises(TypeError, match=r"cannot be exported.*OneVsRestCalibrator"):
-            to_json(LogAverageCalibrator([member]).fit(*data(3)))
+            to_json(cal.LogAverageCalibrator([member]).fit(*data(3)))
 
 
 @pytest.mark.parametrize(
     ("calibrator", "scale"),
     [
-        (SplineCalibrator(link="identity", monotone=True), 1e-90),
-        (SplineCalibrator(link="identity", monotone=True), 1e90),
-        (IsotonicCalibrator(), 1e-90),
-        (PlattCalibrator(link="identity"), 1e-90),
-        (PlattCalibrator(link="identity"), 1e12),
+        (cal.SplineCalibrator(link="identity", monotone=True), 1e-90),
+        (cal.SplineCalibrator(link="identity", monotone=True), 1e90),
+        (cal.IsotonicCalibrator(), 1e-90),
+        (cal.PlattCalibrator(link="identity"), 1e-90),
+        (cal.PlattCalibrator(link="identity"), 1e12),
     ],
 )
 def test_scores_of_any_size(calibrator, scale):
@@ -250,9 +243,9 @@ def test_scores_of_any_size(calibrator, scale):
 
 def test_a_tolerance_that_needs_too_many_knots_says_so():
     with pytest.raises(ValueError, match="Pass a greater one"):
-        to_json(SplineCalibrator().fit(*data(2)), tolerance=1e-12)
+        to_json(cal.SplineCalibrator().fit(*data(2)), tolerance=1e-12)
     with pytest.raises(ValueError, match="tolerance"):
-        to_json(SplineCalibrator().fit(*data(2)), tolerance=0.0)
+        to_json(cal.SplineCalibrator().fit(*data(2)), tolerance=0.0)
 
 
 def documents():
@@ -399,7 +392,7 @@ def test_other_texts_are_refused(text):
 
 def test_newer_versions_and_binary_files_are_refused(tmp_path):
     path = tmp_path / "model.pkl"
-    path.write_bytes(pickle.dumps(PlattCalibrator()))
+    path.write_bytes(pickle.dumps(cal.PlattCalibrator()))
     for read, source, error, message in (
         (from_json, '{"format": "sklearn_calib.map", "version": 2}', ValueError, "newer release"),
         (from_json, path, ValueError, r"not an exported calibrator|damaged"),
@@ -414,7 +407,7 @@ def test_newer_versions_and_binary_files_are_refused(tmp_path):
 
 def test_loaded_calibrator_is_an_estimator():
     scores, labels = data(2)
-    loaded = from_json(to_json(PlattCalibrator().fit(scores, labels)))
+    loaded = from_json(to_json(cal.PlattCalibrator().fit(scores, labels)))
     assert loaded.fit(scores, labels) is loaded
     for copy in (clone(loaded), pickle.loads(pickle.dumps(loaded))):
         np.testing.assert_array_equal(copy.transform(scores), loaded.transform(scores))
