@@ -1,9 +1,16 @@
 """Fixtures that several folders use."""
 
 import pytest
+from sklearn import config_context
 from sklearn.datasets import make_classification
 
 from sklearn_calib.report._numbers import ERRORS
+
+
+@pytest.fixture
+def routing():
+    with config_context(enable_metadata_routing=True):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -49,12 +49,6 @@ def test_code_of_the_guide_prints_what_the_page_says(page, tmp_path, monkeypatch
     pyplot.close("all")
 
 
-def test_the_guide_has_code():
-    names = {page.name for page in guide.pages()}
-    assert {"start.md", "calibration.md", "measures.md", "testing.md", "pitfalls.md"} <= names
-    assert {"smooth_ece.md", "logit_smoothed_ece.md", "cutoff.md", "tcal.md"} <= names
-
-
 @pytest.mark.parametrize(
     ("expected", "printed", "same"),
     [("a 0.123", "a  0.124", True), ("a 0.123", "a 0.125", False), ("a 0.123", "b 0.123", False),

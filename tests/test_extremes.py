@@ -27,17 +27,14 @@ def test_extreme_scores(case):
     rng = np.random.default_rng(0)
     scores = np.concatenate([np.repeat(ends, 3), rng.choice(ends, 20)])
     y = (rng.random(scores.shape[0]) < (0.2 + 0.6 * (scores > np.median(scores)))).astype(int)
-    for fitted in (calibrator.fit(scores, y), case.make().fit(*_usual(kind))):
+    usual = P if kind == "probability" else logit(P)
+    for fitted in (calibrator.fit(scores, y), case.make().fit(usual, Y)):
         for given in (ends, scores):
             proba = fitted.predict_proba(given)
             assert ((proba >= 0) & (proba <= 1)).all()
             np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
         if case.monotone:
             assert (np.diff(fitted.transform(np.sort(ends))) >= 0).all()
-
-
-def _usual(kind):
-    return (P, Y) if kind == "probability" else (logit(P), Y)
 
 
 def test_log_loss_of_extreme_predictions():

@@ -3,7 +3,7 @@
 The pages under docs/migration state these equalities, and why other numbers differ.
 """
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,18 +20,6 @@ from tests._sklearn import SKLEARN
 ece, smooth = metrics.expected_calibration_error, metrics.smooth_ece
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Samples to fit a calibrator, and new ones, binary and multiclass."""
-
-    p: np.ndarray
-    y: np.ndarray
-    new: np.ndarray
-    rows: np.ndarray
-    labels: np.ndarray
-    new_rows: np.ndarray
-
-
 @pytest.fixture(scope="module", params=[300, pytest.param(3000, marks=pytest.mark.thorough)])
 def sample(request):
     n = request.param
@@ -40,7 +28,9 @@ def sample(request):
         for j in (0, 1)
     )
     several, others = (make_multiclass_forecasts(n, 4, temperature=1.7, random_state=seed) for seed in (0, 1))
-    return Sample(old.y_proba, old.y_true, new.y_proba, several.y_proba, several.y_true, others.y_proba)
+    binary = {"p": old.y_proba, "y": old.y_true, "new": new.y_proba}
+    rows = {"rows": several.y_proba, "labels": several.y_true, "new_rows": others.y_proba}
+    return SimpleNamespace(**binary, **rows)
 
 
 def test_calibration_curve_of_scikit_learn(sample):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.dummy import DummyClassifier
@@ -51,12 +50,6 @@ class Counting(ClassifierMixin, BaseEstimator):
     def predict(self, X):
         self.calls_.append("predict")
         return self.model_.predict(X)
-
-
-@pytest.fixture
-def routing():
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
 
 
 def by_hand(model, X, y, cv, fit_weight=None, weight=None):
@@ -273,11 +266,6 @@ def test_weights_are_routed(binary, routing):
     search = GridSearchCV(model, {"var_smoothing": [1e-9]}, scoring=several, refit=BestCalibrated(), cv=cv)
     search.fit(X, y, sample_weight=w)
     np.testing.assert_allclose(search.cv_results_["mean_test_neg_smooth_ece"], np.mean(expected))
-    # inside scikit-learn's own list each scorer keeps its own request
-    both = {"with": scorer, "without": scorers.neg_smooth_ece.set_score_request(sample_weight=False)}
-    scores = cross_validate(model, X, y, scoring=both, params=params, cv=cv)
-    np.testing.assert_allclose(scores["test_with"], expected)
-    assert not np.allclose(scores["test_without"], expected)
 
 
 def test_an_undecided_request_is_an_error(binary, routing):

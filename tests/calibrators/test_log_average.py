@@ -10,14 +10,13 @@ from sklearn.metrics import log_loss
 from sklearn.utils import get_tags
 
 from sklearn_calib import calibrators as cal
+from tests._samples import simulated_classes
 
 
 @pytest.fixture
 def data():
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet([0.6, 0.8, 1.0], 200)
-    y = (p.cumsum(axis=1) > rng.random((200, 1))).argmax(axis=1)
-    return p, y, rng.integers(1, 4, 200)
+    y, p = simulated_classes(200, [0.6, 0.8, 1.0])
+    return p, y, np.random.default_rng(1).integers(1, 4, 200)
 
 
 def members():

@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 
 from sklearn_calib import calibrators as cal
-from tests._samples import simulated
+from tests._samples import simulated, simulated_classes
 from tests.calibrators._registry import calibrators_with
 
 
 @pytest.fixture
 def data():
-    rng = np.random.default_rng(0)
-    proba = rng.dirichlet([0.5, 1.0, 2.0], 300)
-    y = (proba.cumsum(axis=1) > rng.random((300, 1))).argmax(axis=1)
-    return proba, y, rng.integers(1, 4, 300)
+    y, proba = simulated_classes(300, [0.5, 1.0, 2.0])
+    return proba, y, np.random.default_rng(1).integers(1, 4, 300)
 
 
 @calibrators_with(without="multiclass")

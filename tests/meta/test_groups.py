@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import UnsetMetadataPassedError
@@ -21,12 +20,6 @@ from sklearn_calib.scorers import CalibrationScorer, MultiScorer, get_scorer
 X, Y = make_classification(600, n_features=5, flip_y=0.3, random_state=0)
 GROUPS = np.array(["a", "b", "b", "c"])[np.random.default_rng(0).integers(0, 4, 600)]
 FOLDS = StratifiedKFold(3)
-
-
-@pytest.fixture
-def routing():
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
 
 
 def grouped(calibrator=None):

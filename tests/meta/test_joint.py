@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -25,6 +25,7 @@ from sklearn_calib import calibrators
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, SplineCalibrator
 from sklearn_calib.meta import CalibratedClassifier
 from tests.meta._probabilities import assert_probabilities
+from tests.meta.test_errors import Explosive
 
 # the blocks of the design, each left out by one model: each part by five, and each two parts by two
 BLOCKS = ["012", "013", "024", "035", "045", "125", "134", "145", "234", "235"]
@@ -115,13 +116,6 @@ def test_training_parts_of_ones_own_are_not_halved():
     assert np.ptp(joint.predict_proba(rng.normal(size=(300, 5)))[:, 1]) < 0.35
 
 
-def test_default_folds_of_few_samples():
-    X = np.random.default_rng(0).normal(size=(8, 2))
-    y = np.array([0, 0, 0, 1, 1, 1, 2, 2])
-    with pytest.warns(UserWarning, match="least populated class"):
-        assert CalibratedClassifier(GaussianNB(), PlattCalibrator()).fit(X, y).ensemble_ is False
-
-
 def test_decision_scores_are_averaged():
     X, y = make_classification(120, random_state=0)
     model = CalibratedClassifier(LinearSVC(random_state=0), PlattCalibrator(link="identity")).fit(X, y)
@@ -205,14 +199,6 @@ def test_folds_in_order_of_time():
     np.testing.assert_array_equal(default.predict_proba(X), one.predict_proba(X))
 
 
-class Unfitted(ClassifierMixin, BaseEstimator):
-    def fit(self, X, y):
-        raise AssertionError("work was done before the input was checked")
-
-    def predict_proba(self, X):
-        raise AssertionError
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -227,7 +213,7 @@ class Unfitted(ClassifierMixin, BaseEstimator):
 )
 def test_what_joint_cannot_do_is_refused(params, message):
     X = np.random.default_rng(0).normal(size=(60, 5))
-    params = {"estimator": Unfitted(), "ensemble": "joint", **params}
+    params = {"estimator": Explosive(), "ensemble": "joint", **params}
     y = params.pop("y", np.arange(60) % 2)
     with pytest.raises(ValueError, match=message):
         CalibratedClassifier(**params).fit(X, y)

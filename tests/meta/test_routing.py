@@ -48,12 +48,6 @@ class WitnessCalibrator(IsotonicCalibrator):
         return super().fit(X, y, sample_weight=sample_weight)
 
 
-@pytest.fixture
-def routing():
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
-
-
 def test_without_routing_weights_reach_estimator_and_calibrator():
     model = CalibratedClassifier(Witness(), WitnessCalibrator(), cv=3)
     model.fit(NUMBERED, Y, sample_weight=WEIGHT, note="kept")
