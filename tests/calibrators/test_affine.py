@@ -210,9 +210,8 @@ def test_more_classes_than_blocks_take_the_diagonal(monkeypatch, data):
     p, y, w = data
     expected = cal.MatrixScalingCalibrator().fit(p, y, w).predict_proba(p)
     monkeypatch.setattr(_softmax, "_MAX_BLOCKS", 2)
-    np.testing.assert_allclose(
-        cal.MatrixScalingCalibrator().fit(p, y, w).predict_proba(p), expected, atol=1e-8
-    )
+    found = cal.MatrixScalingCalibrator().fit(p, y, w).predict_proba(p)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
 def test_says_when_it_did_not_converge(monkeypatch, data):

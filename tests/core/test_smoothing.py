@@ -22,11 +22,3 @@ def test_coefficients_are_sums_of_cosines(n, s):
         damping = np.exp(-0.5 * (np.pi * s * np.arange(found.shape[1])) ** 2)
         expected = both @ np.cos(np.pi * np.multiply.outer(place, np.arange(found.shape[1])))
         np.testing.assert_allclose(found * damping, expected * damping, atol=2e-6 * n)
-
-
-def test_log_odds_by_slices():
-    p = np.array([0.0, 0.1, 0.5, 0.9, 1.0])
-    x = LogitPositions(p, -4.0, 8.0)
-    expected = [0.0, (np.log(1 / 9) + 4.0) / 8.0, 0.5, (np.log(9) + 4.0) / 8.0, 1.0]
-    np.testing.assert_allclose(x[0:5], expected)
-    np.testing.assert_allclose(x[1:3], expected[1:3])

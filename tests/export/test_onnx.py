@@ -50,9 +50,8 @@ def test_probabilities_are_clipped_at_the_limit_of_the_fit(name):
     p = np.array([0.0, 1e-3, 0.01, 0.02, 0.5, 0.97, 1.0])
     _, proba = run(to_onnx(loaded, dtype="float64"), scores=p[:, np.newaxis])
     np.testing.assert_allclose(proba, loaded.predict_proba(p), rtol=1e-12)
-    found = query(
-        sqlite({"id": list(range(7)), "p": p.tolist()}), to_sql(loaded, table="scores", keep=["id"])
-    )
+    sql = to_sql(loaded, table="scores", keep=["id"])
+    found = query(sqlite({"id": list(range(7)), "p": p.tolist()}), sql)
     np.testing.assert_allclose(found[:, -1], loaded.transform(p), rtol=1e-12)
 
 
