@@ -117,11 +117,11 @@ def test_cutoff_and_lipschitz_errors_are_their_definitions(sample):
 
 
 @_strategies.more
-@given(sample=_strategies.samples(y=_strategies.outcomes))
+@given(sample=_strategies.samples(y=_strategies.outcomes, most=12))
 def test_lipschitz_error_is_its_program(sample):
     y, p, w = sample
     value = metrics.smooth_calibration_error(y, p, sample_weight=w, pos_label=1)
-    assert value == near(_references.lipschitz_program(y, p, w), abs=1e-9)
+    assert value == near(_references.lipschitz_program(y, p, w), abs=1e-6)
 
 
 @_strategies.more
@@ -172,9 +172,10 @@ def test_distances_are_their_programs(sample):
     found = metrics.distance_from_calibration(y, p, sample_weight=w, pos_label=1, n_bins=30)
     # an outcome between 0 and 1 is so much of both
     both = np.repeat([1, 0], y.size), np.tile(p, 2), np.append(w * y, w * (1 - y))
-    assert found.transport == near(_references.transport_program(*both, np.arange(31) / 30), abs=1e-8)
+    # the programs are solved to 1e-7
+    assert found.transport == near(_references.transport_program(*both, np.arange(31) / 30), abs=1e-6)
     assert found.interval == near(_references.interval_by_partitions(*both), abs=1e-9)
-    assert found.smooth == near(_references.lipschitz_program(*both), abs=1e-9)
+    assert found.smooth == near(_references.lipschitz_program(*both), abs=1e-6)
     assert 0 <= found.lower <= found.upper <= 1
 
 
