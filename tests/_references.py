@@ -11,7 +11,6 @@ from sklearn_calib.metrics import MetricKernel
 
 
 def gaussian(z):
-    """Standard normal density."""
     return np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
 
 
@@ -86,10 +85,42 @@ def lipschitz_program(y, p, w):
         step[i], step[i + 1] = -1.0, 1.0
         rows += [step, -step]
         limits += [values[i + 1] - values[i]] * 2
-    solution = linprog(
-        -c, A_ub=np.array(rows) if rows else None, b_ub=limits or None, bounds=[(-1, 1)] * m, method="highs"
-    )
+    A_ub = np.array(rows) if rows else None
+    solution = linprog(-c, A_ub=A_ub, b_ub=limits or None, bounds=[(-1, 1)] * m, method="highs")
     return -solution.fun / w.sum()
+
+
+def transport_program(y, p, w, grid):
+    """The least E|u - p| over couplings of (p, y) with u on a grid that are calibrated: a dense program."""
+    n, k = p.shape[0], grid.shape[0]
+    cost = np.abs(grid - p[:, None]).ravel()
+    marginal = np.kron(np.eye(n), np.ones(k))
+    # sum_i pi(i, u) (y_i - u) = 0 for every u
+    balance = np.hstack([np.diag(outcome - grid) for outcome in y])
+    A_eq, b_eq = np.vstack([marginal, balance]), np.append(w / w.sum(), np.zeros(k))
+    solution = linprog(cost, A_eq=A_eq, b_eq=b_eq, method="highs")
+    assert solution.status == 0
+    return solution.fun
+
+
+def interval_by_partitions(y, p, w):
+    """The interval error by trying all partitions of the distinct predictions."""
+    values = np.unique(p)
+    best = np.inf
+    for cuts in itertools.product([False, True], repeat=len(values) - 1):
+        parts, part = [], [values[0]]
+        for cut, value in zip(cuts, values[1:], strict=True):
+            if cut:
+                parts.append(part)
+                part = []
+            part.append(value)
+        parts.append(part)
+        total = 0.0
+        for part in parts:
+            rows = (p >= part[0]) & (p <= part[-1])
+            total += abs(np.sum((w * (y - p))[rows])) + (part[-1] - part[0]) * w[rows].sum()
+        best = min(best, total)
+    return best / w.sum()
 
 
 def binned_ece(y, p, w, edges, norm_):
@@ -137,15 +168,6 @@ def isotonic_by_extremes(y, p, w):
         )
     # a row without weight lies on the step below it
     return fit[np.maximum(np.searchsorted(values, p, side="right") - 1, 0)]
-
-
-def kernel_error(y, p, w, s):
-    """Biased kernel calibration error by a double loop over rows."""
-    total = 0.0
-    for a, q, v in zip(y, p, w, strict=True):
-        distance = np.abs(p - q) / s
-        total += v * (a - q) * float(np.sum(w * (y - p) * np.exp(-distance)))
-    return np.sqrt(max(total, 0.0)) / w.sum()
 
 
 def brownian_range_tail(x):

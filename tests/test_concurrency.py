@@ -42,7 +42,6 @@ def _switch_often():
 
 @pytest.mark.parametrize("name", every.CALIBRATOR_NAMES)
 def test_calibrators_predict_in_threads(name):
-    """One fitted calibrator, four threads with different rows."""
     calibrator, scores = every.fitted_calibrator(name)
     parts = [scores[k::N_THREADS] for k in range(N_THREADS)]
     calls = [lambda rows=rows: calibrator.predict_proba(rows) for rows in parts]
@@ -100,7 +99,6 @@ def test_workers_give_the_same(backend):
 
 
 def test_errors_of_workers_are_those_of_one():
-    """What is wrong with the data is said in the same words."""
     X, y = every.features()
     messages = []
     for n_jobs in (1, 2):

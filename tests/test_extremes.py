@@ -9,7 +9,6 @@ from sklearn_calib.inference import ConsistencyTest, compare_models, confidence_
 from sklearn_calib.metrics._scores import log_loss
 from sklearn_calib.report import CalibrationRequirements
 from tests import _every as every
-from tests._registry import METRICS
 from tests._samples import simulated
 from tests.calibrators._registry import CALIBRATORS
 
@@ -28,50 +27,14 @@ def test_extreme_scores(case):
     rng = np.random.default_rng(0)
     scores = np.concatenate([np.repeat(ends, 3), rng.choice(ends, 20)])
     y = (rng.random(scores.shape[0]) < (0.2 + 0.6 * (scores > np.median(scores)))).astype(int)
-    for fitted in (calibrator.fit(scores, y), case.make().fit(*_usual(kind))):
+    usual = P if kind == "probability" else logit(P)
+    for fitted in (calibrator.fit(scores, y), case.make().fit(usual, Y)):
         for given in (ends, scores):
             proba = fitted.predict_proba(given)
             assert ((proba >= 0) & (proba <= 1)).all()
             np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
         if case.monotone:
             assert (np.diff(fitted.transform(np.sort(ends))) >= 0).all()
-
-
-def _usual(kind):
-    return (P, Y) if kind == "probability" else (logit(P), Y)
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        # that chooses among the others
-        pytest.param(case, marks=pytest.mark.thorough if case.name == "auto" else ())
-        for case in CALIBRATORS
-        if case.multiclass
-    ],
-    ids=lambda case: case.name,
-)
-def test_extreme_scores_of_several_classes(case):
-    y, rows = every.several()
-    far = 700.0 * (np.arange(3) == np.arange(30)[:, None] % 3) - 350.0
-    sure = np.eye(3)[np.arange(30) % 3]
-    if case.log_odds:
-        rows, ends = np.log(rows), far
-    else:
-        ends = np.clip(sure, 1e-300, 1.0)
-    both, labels = np.vstack([rows, ends]), np.concatenate([y, np.arange(30) * 7 % 3])
-    for fitted in (case.make().fit(rows, y), case.make().fit(both, labels)):
-        for given in (ends, both) if case.log_odds else (ends, both, sure):
-            proba = fitted.predict_proba(given)
-            assert ((proba >= 0) & (proba <= 1)).all()
-            np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
-def test_metrics_of_extreme_predictions(case):
-    y = np.arange(24) % 2
-    p = np.repeat(EXTREMES, 2)
-    assert np.isfinite(case.call(y, p))
 
 
 def test_log_loss_of_extreme_predictions():

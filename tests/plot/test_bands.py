@@ -12,14 +12,12 @@ from sklearn_calib._validation import check_binary
 from sklearn_calib.plot import ReliabilityBand
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._monotone_band import bin_count, interval_lengths, monotone_band, monotone_limits
+from tests._samples import simulated
 from tests._tiers import weekly
 
 
-def sample_of(n=400, seed=0, truth=lambda p: p, digits=None):
-    rng = np.random.default_rng(seed)
-    p = rng.beta(0.7, 0.9, n)
-    p = p if digits is None else np.round(p, digits)
-    return check_binary((rng.random(n) < truth(p)).astype(int), p, pos_label=1)
+def sample_of(n, **law):
+    return check_binary(*simulated(n, "beta", 0.7, 0.9, **law))
 
 
 def plain_bounds(events, trials, risk):
@@ -157,8 +155,7 @@ def consistency(sample, curve, **options):
 
 @CURVES
 def test_consistency_band_is_that_of_redrawn_samples(curve):
-    """Redraw labels in a loop, compute each curve anew, take quantiles: the same up to simulation."""
-    sample = sample_of(250, truth=lambda p: p**1.5, digits=2)
+    sample = sample_of(250, truth=1.5, digits=2)
     band = consistency(sample, curve, n_resamples=999, n_bins=7, random_state=1).band
     rng = np.random.default_rng(9)
     draws = []
@@ -198,13 +195,10 @@ def test_consistency_depends_on_predictions_and_seed_alone(curve):
         np.testing.assert_array_equal(one.upper, other.upper)
 
 
-@pytest.mark.parametrize(
-    ("curve", "band"),
-    [
-        *product(("smooth", "binned", "isotonic"), ("confidence", "consistency", "simultaneous")),
-        ("smooth", "bootstrap"),
-    ],
-)
+EVERY = [*product(("smooth", "binned", "isotonic"), ("confidence", "consistency", "simultaneous"))]
+
+
+@pytest.mark.parametrize(("curve", "band"), [*EVERY, ("smooth", "bootstrap")])
 def test_whole_weights_are_repetitions(curve, band):
     base = sample_of(150, digits=2)
     times = np.random.default_rng(0).integers(1, 4, 150)
@@ -230,10 +224,7 @@ def test_sampling_weights_are_those_of_single_labels(curve):
     assert band.upper[known].max() > 0.98
 
 
-@pytest.mark.parametrize(
-    ("curve", "band"),
-    [*product(("smooth", "binned", "isotonic"), ("confidence", "consistency", "simultaneous"))],
-)
+@pytest.mark.parametrize(("curve", "band"), EVERY)
 def test_equal_sampling_weights_do_not_matter_and_whole_ones_are_not_counts(curve, band):
     base = sample_of(150, digits=2)
     times = np.random.default_rng(0).integers(1, 9, 150)
@@ -249,10 +240,8 @@ def test_equal_sampling_weights_do_not_matter_and_whole_ones_are_not_counts(curv
         np.nanmean(np.subtract(*limits(times, each)[::-1])) for each in ("frequency", "sampling")
     )
     # repeated outcomes make the smooth curve less smooth
-    assert weighed > (1.0 if curve == "smooth" else 1.3) * counts or (curve, band) == (
-        "smooth",
-        "consistency",
-    )
+    ratio = 1.0 if curve == "smooth" else 1.3
+    assert weighed > ratio * counts or (curve, band) == ("smooth", "consistency")
 
 
 def case_control(rng, n, truth=lambda p: p):

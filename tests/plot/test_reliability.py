@@ -23,6 +23,7 @@ from tests._tiers import thorough
 mpl = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
 
+draw = ReliabilityDisplay.from_predictions
 CURVES = pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])
 
 
@@ -56,7 +57,7 @@ def texts(ax):
 
 
 def test_drawn_equals_computed(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, name="model")
+    display = draw(*forecast, name="model")
     curve = display.curve
     np.testing.assert_array_equal(display.line_.get_data(), [curve.predicted, curve.observed])
     shown = np.isfinite(curve.observed)
@@ -65,11 +66,8 @@ def test_drawn_equals_computed(forecast):
         points = np.column_stack((curve.predicted, limits))[shown]
         assert {tuple(point) for point in points} <= {tuple(point) for point in path.vertices}
     assert display.line_.get_label() == f"model: smECE = {metrics.smooth_ece(*forecast):.3f}"
-    assert texts(display.ax_) == [
-        "perfect calibration",
-        display.line_.get_label(),
-        "95% confidence band (pointwise)",
-    ]
+    expected = ["perfect calibration", display.line_.get_label(), "95% confidence band (pointwise)"]
+    assert texts(display.ax_) == expected
     assert display.figure_ is display.ax_.figure
 
 
@@ -85,7 +83,7 @@ def test_drawn_equals_computed(forecast):
 )
 def test_histogram_counts_the_predictions_below_the_diagram(rare, curve, scale):
     y, p = rare
-    display = ReliabilityDisplay.from_predictions(y, p, curve=curve, scale=scale)
+    display = draw(y, p, curve=curve, scale=scale)
     histogram, ax = display.ax_histogram_, display.ax_
     patch = histogram.patches[0].get_data()
     np.testing.assert_array_equal(patch.values, display.curve.counts)
@@ -103,10 +101,8 @@ def test_histogram_counts_the_predictions_below_the_diagram(rare, curve, scale):
     assert (note in display.line_.get_label()) == (scale == "logit")
     ticks = ax.get_yticks()
     assert len(ticks) > 2
-    assert (
-        ax.transData.transform(np.column_stack((ticks * 0 + 0.5, ticks)))[:, 1].min()
-        > histogram.get_window_extent().y1
-    )
+    found = ax.transData.transform(np.column_stack((ticks * 0 + 0.5, ticks)))[:, 1].min()
+    assert found > histogram.get_window_extent().y1
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +119,7 @@ def one_percent():
 def test_axes_show_the_predictions_of_a_rare_event(one_percent, curve, sure):
     y, p = one_percent
     y, p = (1 - y, 1 - p) if sure else (y, p)
-    display = ReliabilityDisplay.from_predictions(y, p, curve=curve)
+    display = draw(y, p, curve=curve)
     low, high = (0.951, 1.0) if sure else (0.0, 0.049)
     assert display.curve.edges[[0, -1]] == pytest.approx((low, high))
     x, observed = display.line_.get_data()
@@ -145,7 +141,7 @@ def test_axes_show_the_predictions_of_a_rare_event(one_percent, curve, sure):
 def test_few_values_are_drawn_as_points():
     p = np.append(np.repeat([0.2, 0.5, 0.8], 50), [0.31, 0.32])
     y = (np.random.default_rng(0).random(152) < p).astype(int)
-    display = ReliabilityDisplay.from_predictions(y, p)
+    display = draw(y, p)
     assert display.line_.get_linewidth() == 0.0
     assert display.line_.get_marker() == "o"
     np.testing.assert_array_equal(display.line_.get_xdata(), [0.2, 0.5, 0.8])
@@ -157,7 +153,7 @@ def test_few_values_are_drawn_as_points():
 def test_predictions_of_exactly_0_are_drawn_as_a_point_beside_the_curve():
     rng = np.random.default_rng(0)
     p = np.append(np.zeros(50), rng.random(200))
-    display = ReliabilityDisplay.from_predictions((rng.random(250) < p).astype(int), p)
+    display = draw((rng.random(250) < p).astype(int), p)
     assert display.line_.get_markevery() == [0]
     (bar,) = next(each for each in display.ax_.collections if each is not display.band_).get_segments()
     np.testing.assert_array_equal(bar[:, 0], 0.0)
@@ -167,14 +163,14 @@ def test_predictions_of_exactly_0_are_drawn_as_a_point_beside_the_curve():
 def test_axes_hold_the_curves_of_all_displays(one_percent):
     y, p = one_percent
     # the curve is three times as high as the predictions and more
-    steep = ReliabilityDisplay.from_predictions(y, p / 10)
+    steep = draw(y, p / 10)
     right, top = steep.ax_.get_xlim()[1], steep.ax_.get_ylim()[1]
     assert right == pytest.approx(0.0049 * 1.02)
     assert top > 4 * right
-    several = ReliabilityDisplay.from_predictions(y, p)
+    several = draw(y, p)
     first = several.ax_histogram_.patches[0].get_data().values.copy()
     odds = 20 * p / (1 - p)
-    other = ReliabilityDisplay.from_predictions(y, odds / (1 + odds), ax=several.ax_)
+    other = draw(y, odds / (1 + odds), ax=several.ax_)
     assert several.ax_.get_xlim() == pytest.approx((-0.02, 1.02))
     # heights are counts of bins of equal width
     narrow, wide = (steps.get_data() for steps in several.ax_histogram_.patches)
@@ -187,12 +183,17 @@ def test_axes_hold_the_curves_of_all_displays(one_percent):
 
 
 def test_labels_of_bins_and_of_the_isotonic_curve(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, curve="binned", n_bins=8, show_legend=False)
-    assert display.line_.get_label() == f"ECE = {metrics.expected_calibration_error(*forecast, n_bins=8):.3f}"
-    segments = np.array(display.band_.get_segments())
-    limits = np.column_stack((display.curve.band.lower, display.curve.band.upper))
-    np.testing.assert_array_equal(segments[:, :, 1], limits)
-    display = ReliabilityDisplay.from_predictions(*forecast, curve="isotonic", name="a", show_legend=False)
+    y, p = forecast
+    for bins in ({"n_bins": 8}, {"n_bins": [0, 0.3, 0.6, 1]}, {"n_bins": 6, "strategy": "quantile"}):
+        given = {"curve": "binned", **bins}
+        display = draw(y, p, **given, show_legend=False)
+        error = metrics.expected_calibration_error(y, p, **bins)
+        assert display.line_.get_label() == f"ECE = {error:.3f}"
+        segments = np.array(display.band_.get_segments())
+        limits = np.column_stack((display.curve.band.lower, display.curve.band.upper))
+        np.testing.assert_array_equal(segments[:, :, 1], limits)
+        assert reliability_grid(y, {"a": p}, **given)[0].curve.error == pytest.approx(error)
+    display = draw(*forecast, curve="isotonic", name="a", show_legend=False)
     parts = metrics.score_decomposition(*forecast)
     assert display.line_.get_label() == (
         f"a: MCB = {parts.miscalibration:.4f}\nDSC = {parts.discrimination:.4f}, "
@@ -218,14 +219,14 @@ def test_labels_say_what_the_bands_show(forecast):
         ),
     ):
         given = {"band": band, "show_legend": False, "show_histogram": False}
-        display = ReliabilityDisplay.from_predictions(outcome, prediction, **given)
+        display = draw(outcome, prediction, **given)
         assert display.band_.get_label() == text
 
 
 def test_two_models_share_axes(forecast):
     y, p = forecast
-    first = ReliabilityDisplay.from_predictions(y, p, name="before")
-    second = ReliabilityDisplay.from_predictions(y, p**1.5, name="after", ax=first.ax_)
+    first = draw(y, p, name="before")
+    second = draw(y, p**1.5, name="after", ax=first.ax_)
     assert first.line_.get_color() != second.line_.get_color()
     assert first.line_.get_linestyle() != second.line_.get_linestyle()
     assert first.ax_histogram_ is second.ax_histogram_
@@ -234,32 +235,29 @@ def test_two_models_share_axes(forecast):
     assert texts(first.ax_) == ["perfect calibration", first.line_.get_label(), after, band]
 
 
-def test_logit_axes_hold_all_curves_and_scales_do_not_mix(rare, ax):
+def test_logit_axes_hold_all_curves(rare, ax):
     y, p = rare
     limits = []
     for power in (1.0, 0.5, 1.5):
-        ReliabilityDisplay.from_predictions(y, p**power, scale="logit", ax=ax, show_legend=False)
+        draw(y, p**power, scale="logit", ax=ax, show_legend=False)
         limits.append(ax.get_xlim())
         inside = p[(p > 0) & (p < 1)] ** power
         assert limits[-1][0] < max(inside.min(), 1e-6)
         assert limits[-1][1] > inside.max()
     assert limits[2][0] <= limits[1][0] <= limits[0][0]
-    with pytest.raises(ValueError, match="ax holds a diagram with scale='logit'"):
-        ReliabilityDisplay.from_predictions(y, p, ax=ax)
 
 
 def test_parts_can_be_left_out(forecast):
-    display = ReliabilityDisplay.from_predictions(
-        *forecast, band=None, show_histogram=False, show_legend=False
-    )
+    display = draw(*forecast, band=None, show_histogram=False, show_legend=False)
     assert display.band_ is display.ax_histogram_ is display.ax_.get_legend() is None
+    assert not display.ax_.texts
     assert len(display.ax_.lines) == 2
     assert not display.ax_.collections
     assert display.ax_.get_ylim()[0] > -0.1
 
 
 def test_line_properties_are_passed_on_and_colour_shared(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, c="red", lw=0.5, label="mine", show_legend=False)
+    display = draw(*forecast, c="red", lw=0.5, label="mine", show_legend=False)
     assert display.line_.get_linewidth() == 0.5
     assert display.line_.get_label() == "mine"
     for artist in (display.band_, display.ax_histogram_.patches[0]):
@@ -272,13 +270,11 @@ def test_line_properties_are_passed_on_and_colour_shared(forecast):
 def test_labels_and_columns(forecast):
     y, p = forecast
     words = np.array(["no", "yes"])[y]
-    plain = ReliabilityDisplay.from_predictions(y, np.column_stack((1 - p, p)), show_legend=False)
-    named = ReliabilityDisplay.from_predictions(
-        pd.Series(words), pd.Series(p), pos_label="yes", show_legend=False
-    )
+    plain = draw(y, np.column_stack((1 - p, p)), show_legend=False)
+    named = draw(pd.Series(words), pd.Series(p), pos_label="yes", show_legend=False)
     np.testing.assert_array_equal(named.curve.observed, plain.curve.observed)
     assert named.ax_.get_xlabel() == "Predicted probability (yes)"
-    flipped = ReliabilityDisplay.from_predictions(words, 1 - p, pos_label="no", show_legend=False).curve
+    flipped = draw(words, 1 - p, pos_label="no", show_legend=False).curve
     np.testing.assert_allclose(flipped.observed[::-1], 1 - plain.curve.observed, atol=1e-6)
     np.testing.assert_allclose(flipped.band.lower[::-1], 1 - plain.curve.band.upper, atol=1e-6)
 
@@ -295,9 +291,7 @@ def test_cross_validation_gives_the_pooled_predictions(container):
         results, X, y, sample_weight=weight, clusters=clusters, show_legend=False
     )
     p = cross_val_predict(GaussianNB(), X, y, cv=folds, method="predict_proba")[:, 1]
-    expected = ReliabilityDisplay.from_predictions(
-        y == "good", p, sample_weight=weight, clusters=clusters, show_legend=False
-    )
+    expected = draw(y == "good", p, sample_weight=weight, clusters=clusters, show_legend=False)
     np.testing.assert_allclose(found.curve.observed, expected.curve.observed, rtol=1e-6)
     np.testing.assert_allclose(found.curve.band.lower, expected.curve.band.lower, atol=0.03)
     assert found.line_.get_label().startswith("GaussianNB: smECE")
@@ -317,9 +311,9 @@ def test_repeated_cross_validation_clusters_the_predictions_of_a_sample():
     p = np.empty(rows.size)
     for k, (model, fold) in enumerate(zip(results["estimator"], results["indices"]["test"], strict=True)):
         p[50 * k : 50 * k + 50] = model.predict_proba(X[fold])[:, 1]
-    by_hand = ReliabilityDisplay.from_predictions(y[rows], p, clusters=rows, show_legend=False).curve
+    by_hand = draw(y[rows], p, clusters=rows, show_legend=False).curve
     np.testing.assert_array_equal(found.band.lower, by_hand.band.lower)
-    independent = ReliabilityDisplay.from_predictions(y[rows], p, show_legend=False).curve
+    independent = draw(y[rows], p, show_legend=False).curve
     width, narrow = (np.median(each.band.upper - each.band.lower) for each in (found, independent))
     assert width > 1.5 * narrow
     with pytest.raises(ValueError, match="clusters"):
@@ -355,6 +349,7 @@ BAD = [
     ({"confidence": 1.0}, ValueError, "confidence must lie strictly between"),
     ({"y_proba": [0.1, np.nan, 0.3]}, ValueError, "y_proba contains NaN"),
     ({"y_proba": np.full((3, 3), 1 / 3)}, ValueError, "y_proba"),
+    ({"clusters": [0, 1]}, ValueError, "clusters"),
 ]
 
 
@@ -362,18 +357,24 @@ BAD = [
 def test_bad_input_is_named_before_anything_is_drawn(params, error, message):
     arguments = {"y_true": [0, 1, 1], "y_proba": [0.1, 0.4, 0.8]} | params
     with pytest.raises(error, match=message):
-        ReliabilityDisplay.from_predictions(**arguments)
+        draw(**arguments)
     assert plt.get_fignums() == []
 
 
 @CURVES
-@pytest.mark.parametrize("p", [[0.4], [0.0] * 6, [0.5, 0.5, 0.5]])
+@pytest.mark.parametrize("p", [[0.4], [0.0] * 6, [0.5, 0.5, 0.5], [0.0, 1.0]])
 def test_a_handful_of_predictions_can_be_drawn(curve, p):
-    sample = check_binary([1] * len(p), p, pos_label=1)
     bands = ("confidence", "consistency", "simultaneous", "bootstrap")[: 3 + (curve == "smooth")]
-    for scale, band in product(("probability", "logit"), bands):
-        found = reliability_curve(sample, curve, scale=scale, band=band, n_resamples=49)
-        assert np.isfinite(found.observed).any()
+    for y, scale, band in product(([1] * len(p), np.arange(len(p)) % 2), ("probability", "logit"), bands):
+        found = reliability_curve(
+            check_binary(y, p, pos_label=1), curve, scale=scale, band=band, n_resamples=49
+        )
+        shown = np.isfinite(found.observed)
+        assert shown.any()
+        if (curve, band) == ("smooth", "confidence"):
+            lower, upper = found.band.lower[shown], found.band.upper[shown]
+            assert ((lower >= 0) & (lower <= found.observed[shown])).all()
+            assert ((found.observed[shown] <= upper) & (upper <= 1)).all()
     display = ReliabilityDisplay(found).plot(plt.figure().add_subplot(), show_legend=False)
     np.testing.assert_array_equal(display.line_.get_ydata(), found.observed)
 
@@ -388,23 +389,8 @@ def test_grid_of_classes_against_the_rest(classes):
         error = metrics.expected_calibration_error(y == display.name, proba[:, k])
         assert display.ax_.get_title() == f"{display.name}\nECE = {error:.3f}"
     (legend,) = displays[0].figure_.legends
-    assert [text.get_text() for text in legend.get_texts()] == [
-        "perfect calibration",
-        "calibration curve",
-        "95% confidence intervals (pointwise)",
-    ]
-
-
-def test_edges_of_bins(forecast):
-    edges, y = [0, 0.3, 0.6, 1], np.asarray(forecast[0])
-    display = ReliabilityDisplay.from_predictions(*forecast, curve="binned", n_bins=edges)
-    assert (
-        display.line_.get_label()
-        == f"ECE = {metrics.expected_calibration_error(*forecast, n_bins=edges):.3f}"
-    )
-    one = reliability_grid(y, {"a": forecast[1]}, curve="binned", n_bins=6, strategy="quantile")[0].curve
-    expected = metrics.expected_calibration_error(*forecast, n_bins=6, strategy="quantile")
-    assert one.error == pytest.approx(expected)
+    expected = ["perfect calibration", "calibration curve", "95% confidence intervals (pointwise)"]
+    assert [text.get_text() for text in legend.get_texts()] == expected
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -472,9 +458,7 @@ def test_a_grid_of_rare_events_has_one_range(one_percent):
 def test_counts_of_large_samples_fit_into_default_figures(largest):
     rng = np.random.default_rng(0)
     p = largest * rng.beta(1, 3 if largest < 1 else 1, 1_000)
-    display = ReliabilityDisplay.from_predictions(
-        rng.random(1_000) < p, p, sample_weight=np.full(1_000, 2_000), ax=plt.subplots()[1]
-    )
+    display = draw(rng.random(1_000) < p, p, sample_weight=np.full(1_000, 2_000), ax=plt.subplots()[1])
     display.figure_.draw_without_rendering()
     assert display.ax_histogram_.get_tightbbox().x0 >= 0.0
 
@@ -515,14 +499,14 @@ def test_grid_of_labels(forecast):
 def test_labels_of_two_classes(forecast):
     y, p = forecast
     words = np.array(["no", "yes"])[y]
-    display = ReliabilityDisplay.from_predictions(words, p, labels=["no", "yes"])
+    display = draw(words, p, labels=["no", "yes"])
     assert display.curve.error == metrics.smooth_ece(y, p)
     assert display.ax_.get_xlabel() == "Predicted probability (yes)"
     displays = reliability_grid(words, {"a": p, "b": p**2}, labels=["no", "yes"])
     assert displays[0].curve.error == metrics.smooth_ece(y, p)
     assert displays[0].ax_.get_ylabel() == "Observed frequency (yes)"
     with pytest.raises(ValueError, match="pos_label='no' contradicts labels"):
-        ReliabilityDisplay.from_predictions(words, p, labels=["no", "yes"], pos_label="no")
+        draw(words, p, labels=["no", "yes"], pos_label="no")
 
 
 def test_several_classes_or_labels_name_the_grid(forecast):
@@ -530,9 +514,9 @@ def test_several_classes_or_labels_name_the_grid(forecast):
     columns = np.column_stack([p / 9] * 9 + [1 - p])
     for proba in (columns, [np.column_stack([1 - p, p])] * 10):
         with pytest.raises(ValueError, match=r"y_proba has shape \(300, 10\), .*reliability_grid"):
-            ReliabilityDisplay.from_predictions(9 * (1 - y), proba)
+            draw(9 * (1 - y), proba)
     with pytest.raises(ValueError, match=r"y_true has shape \(300, 2\), .*reliability_grid"):
-        ReliabilityDisplay.from_predictions(columns[:, :2] > 0, columns[:, :2])
+        draw(columns[:, :2] > 0, columns[:, :2])
     model = DecisionTreeClassifier(max_depth=2).fit(columns, np.column_stack([y, y]))
     with pytest.raises(ValueError, match=r"y has one column per label .* reliability_grid"):
         ReliabilityDisplay.from_estimator(model, columns, np.column_stack([y, y]))
@@ -565,7 +549,7 @@ def test_annotation_of_the_clinical_numbers(kind):
     given = {"clusters": rng.integers(0, 40, 300)} if kind in ("clusters", "both") else {}
     given["weights"] = "frequency" if kind == "frequency" else "sampling"
     shown = {"curve": "binned", "band": None, "show_histogram": False, "show_legend": False}
-    display = ReliabilityDisplay.from_predictions(y, p, annotate=True, sample_weight=w, **given, **shown)
+    display = draw(y, p, annotate=True, sample_weight=w, **given, **shown)
     # the numbers describe the population: weights by class are like any others
     w = w if kind != "case-control" else w * (1 + 1e-9 * rng.random(300))
     summary = metrics.calibration_summary(y, p, sample_weight=w, **given)
@@ -582,17 +566,11 @@ def test_annotation_of_the_clinical_numbers(kind):
     assert display.ax_.texts[0].get_text() == display.annotation
 
 
-def test_nothing_is_annotated_by_default(forecast):
-    assert not ReliabilityDisplay.from_predictions(*forecast, show_legend=False).ax_.texts
-
-
 def test_the_annotation_leaves_the_curve_its_corner():
     p = np.linspace(0.01, 0.99, 400)
     rng = np.random.default_rng(0)
     for power, upper in ((0.15, False), (2.0, True)):
-        display = ReliabilityDisplay.from_predictions(
-            (rng.random(400) < p**power).astype(int), p, annotate=True
-        )
+        display = draw((rng.random(400) < p**power).astype(int), p, annotate=True)
         display.figure_.draw_without_rendering()
         (text,) = display.ax_.texts
         box = text.get_window_extent()
@@ -606,11 +584,11 @@ def test_the_annotation_leaves_the_curve_its_corner():
 def test_annotations_of_several_curves_have_their_names_and_colours(forecast):
     y, p = forecast
     ax = plt.subplots(figsize=(6, 7), layout="constrained")[1]
-    first = ReliabilityDisplay.from_predictions(y, p, name="a: b", annotate=True, ax=ax)
+    first = draw(y, p, name="a: b", annotate=True, ax=ax)
     (alone,) = ax.texts
     assert alone.get_text() == first.annotation
-    ReliabilityDisplay.from_predictions(y, p**1.1, name="no text", ax=ax)
-    more = (ReliabilityDisplay.from_predictions(y, p**power, annotate=True, ax=ax) for power in (0.3, 1.5))
+    draw(y, p**1.1, name="no text", ax=ax)
+    more = (draw(y, p**power, annotate=True, ax=ax) for power in (0.3, 1.5))
     displays = [first, *more]
     names = ["a: b", *(display.curve.label for display in displays[1:])]
     expected = [f"{name}\n{display.annotation}" for name, display in zip(names, displays, strict=True)]
@@ -625,7 +603,7 @@ def test_histograms_of_many_models_have_their_own_rows(forecast):
     y, p = forecast
     _, ax = plt.subplots(figsize=(6, 7), layout="constrained")
     powers = (1.0, 1.2, 0.8, 1.5, 0.5)
-    displays = [ReliabilityDisplay.from_predictions(y, p**power, ax=ax) for power in powers]
+    displays = [draw(y, p**power, ax=ax) for power in powers]
     (histogram,) = ax.child_axes
     assert {display.ax_histogram_ for display in displays} == {histogram}
     highest = max(display.curve.counts.max() for display in displays)
@@ -646,15 +624,14 @@ def test_histograms_of_many_models_have_their_own_rows(forecast):
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_axes_of_a_pickled_figure_hold_what_was_drawn(forecast, number):
-    """The next display is drawn as on the original axes."""
     y, p = forecast
     _, original = plt.subplots(figsize=(6, 7), layout="constrained")
     for k in range(number):
-        ReliabilityDisplay.from_predictions(y, p ** (1 + 0.2 * k), name=f"{k}", annotate=True, ax=original)
+        draw(y, p ** (1 + 0.2 * k), name=f"{k}", annotate=True, ax=original)
     (restored,) = pickle.loads(pickle.dumps(original.figure)).axes
     pictures = []
     for ax in (original, restored):
-        last = ReliabilityDisplay.from_predictions(y, p**0.5, name="last", annotate=True, ax=ax)
+        last = draw(y, p**0.5, name="last", annotate=True, ax=ax)
         ax.figure.draw_without_rendering()
         (histogram,) = ax.child_axes
         assert last.ax_histogram_ is histogram
@@ -670,14 +647,14 @@ def test_axes_of_a_pickled_figure_hold_what_was_drawn(forecast, number):
         )
     assert pictures[0] == pictures[1]
     with pytest.raises(ValueError, match="ax holds a diagram with scale='probability'"):
-        ReliabilityDisplay.from_predictions(y, p, scale="logit", ax=restored)
+        draw(y, p, scale="logit", ax=restored)
 
 
 def test_removed_curves_are_forgotten(forecast, ax):
     y, p = forecast
-    ReliabilityDisplay.from_predictions(y, p, annotate=True, ax=ax)
+    draw(y, p, annotate=True, ax=ax)
     ax.clear()
-    display = ReliabilityDisplay.from_predictions(y, p, scale="logit", annotate=True, ax=ax)
+    display = draw(y, p, scale="logit", annotate=True, ax=ax)
     assert [text.get_text() for text in ax.texts] == [display.annotation]
     assert len(display.ax_histogram_.patches) == 1
     display.line_.remove()
@@ -688,7 +665,7 @@ def test_removed_curves_are_forgotten(forecast, ax):
 def test_a_bin_with_few_predictions_is_seen(forecast):
     p = np.concatenate([np.full(600, 0.99), [0.21, 0.41], np.full(8, 0.61)])
     y = np.arange(p.size) % 2
-    display = ReliabilityDisplay.from_predictions(y, p, curve="binned")
+    display = draw(y, p, curve="binned")
     histogram = display.ax_histogram_
     assert histogram.get_yscale() == "log"
     assert histogram.get_ylabel() == "Count\n(log)"
@@ -707,14 +684,13 @@ def test_shape_of_a_grid(forecast, number, rows, columns):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("curve", ["binned", "smooth"])
-def test_the_legend_does_not_overlap_the_axes(one_percent, curve):
+def test_the_legend_does_not_overlap_the_axes(one_percent):
     y, p = one_percent
     models = [("a model with a rather long name", p), ("b", p**1.1), ("c", p**0.9), ("d", p / 2)]
     _, given = plt.subplots(figsize=(6, 6))
     for ax in (None, given):
         for name, proba in models:
-            display = ReliabilityDisplay.from_predictions(y, proba, curve=curve, name=name, ax=ax)
+            display = draw(y, proba, curve="binned", name=name, ax=ax)
             ax = display.ax_
         display.figure_.draw_without_rendering()
         legend = ax.get_legend().get_window_extent()
@@ -727,7 +703,7 @@ def test_the_legend_does_not_overlap_the_axes(one_percent, curve):
 @pytest.mark.parametrize("p", [[0.3] * 50, [0.3, 0.301] * 25, [0.001] * 50])
 def test_logit_axes_of_nearly_equal_predictions_are_readable(p):
     y = (np.arange(50) < 12) & (np.array(p) > 0.01)
-    display = ReliabilityDisplay.from_predictions(y.astype(int), p, scale="logit", pos_label=1)
+    display = draw(y.astype(int), p, scale="logit", pos_label=1)
     left, right = display.ax_.get_xlim()
     assert 1.0 <= logit(right) - logit(left) < 4.0
     assert left < min(p)
@@ -743,5 +719,5 @@ def test_logit_axes_of_nearly_equal_predictions_are_readable(p):
 
 def test_no_number_is_minus_zero():
     y, p = np.repeat([0, 1], 500), np.full(1000, 0.5005)
-    display = ReliabilityDisplay.from_predictions(y, p, annotate=True, show_legend=False)
+    display = draw(y, p, annotate=True, show_legend=False)
     assert "intercept 0.00 [-0.13, 0.12]" in display.annotation
