@@ -36,11 +36,11 @@ def folded_gaussian_sum(t, points, mass, s):
     return total
 
 
-def smooth_ece_at(y, p, w, s):
-    """smECE_s by dense quadrature of its definition."""
+def smooth_ece_at(y, p, w, s, part=lambda g, zero: g):
+    """smECE_s by dense quadrature of its definition, or the part of one sign, np.maximum or np.minimum."""
     t = np.linspace(0, 1, int(np.ceil(200 / s)) + 1)
     g = folded_gaussian_sum(t, p, w * (y - p) / w.sum(), s)
-    return absolute_integral(g, t[1])
+    return absolute_integral(part(g, 0), t[1])
 
 
 def logit_smoothed_ece_at(y, p, w, s, eps):

@@ -208,7 +208,8 @@ def verdict(report: _numbers.ReportNumbers) -> Verdict:
     noise = ": sampling noise inflates estimates" if error.estimate > error.corrected else ""
     numbers = (
         f"{_error_name(report)}, corrected for bias: {number(error.corrected)} ({level} confidence interval "
-        f"{number(error.lower)} to {number(error.upper)}). The estimate is {number(error.estimate)}, where "
+        f"{number(error.lower)} to {number(error.upper)}). The estimate is {number(error.estimate)} "
+        f"({_signed_parts(error.estimate, report)}), where "
         f"{number(error.expected)} is expected under perfect calibration ({level} quantile "
         f"{number(error.null_upper)}){noise}. {test}: {p}. {of_classes}The error is graded small "
         f"if the confidence interval ends below {number(tiny)}, large if it begins above {number(small)} "
@@ -258,6 +259,15 @@ def verdict(report: _numbers.ReportNumbers) -> Verdict:
         title = f"Too few samples to tell ({p}): no evidence of miscalibration, but large errors are not"
         return Verdict("open", f"{title} ruled out.", numbers)
     return Verdict("fine", f"No evidence of miscalibration ({p}); large errors are ruled out.", numbers)
+
+
+def _signed_parts(estimate: float, report: _numbers.ReportNumbers) -> str:
+    """Return the parts of the smooth ECE with positive and negative residuals, whose difference is the mean."""
+    bias = report.observed - report.predicted
+    low, high = (number(max(0.0, 0.5 * (estimate + sign * bias))) for sign in (1.0, -1.0))
+    if report.kind == "confidence":
+        return f"underconfidence {low} and overconfidence {high}"
+    return f"{low} where predictions are too low and {high} where they are too high"
 
 
 def _limits(observed: float) -> tuple[float, float]:

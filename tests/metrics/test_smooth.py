@@ -34,6 +34,8 @@ def test_automatic_bandwidth_is_the_fixed_point(seed):
     result = metrics.smooth_ece_result(y, p, sample_weight=w)
     assert result.value == result.bandwidth == metrics.smooth_ece(y, p, sample_weight=w)
     assert smooth_ece_at(y, p, w, result.value) == pytest.approx(result.value, abs=1e-6)
+    signed = [smooth_ece_at(y, p, w, result.value, part) for part in (np.maximum, np.minimum)]
+    assert (result.underprediction, result.overprediction) == pytest.approx(signed, abs=1e-6)
 
 
 def test_perfect_groups_have_no_error_at_any_scale():
