@@ -44,6 +44,23 @@ def smooth_ece_at(y, p, w, s):
     return absolute_integral(g, t[1])
 
 
+def kernel_mean(t, p, value, w, s, scale):
+    """Kernel regression (eq. 1) by a double loop, with mirror images on the axis of probabilities (eq. 2)."""
+    found = []
+    for at in np.atleast_1d(t):
+        sums = np.zeros(2)
+        for x, v, weight in zip(p, value, w, strict=True):
+            images = [x + 2 * k for k in range(-4, 5)] + [2 * k - x for k in range(-4, 5)]
+            gaps = (
+                [at - image for image in images]
+                if scale == "probability"
+                else [np.log(at / (1 - at) / (x / (1 - x)))]
+            )
+            sums += weight * sum(np.exp(-0.5 * (gap / s) ** 2) for gap in gaps) * np.array([v, 1.0])
+        found.append(sums[0] / sums[1])
+    return np.array(found)
+
+
 def logit_smoothed_ece_at(y, p, w, s, eps):
     """LS-ECE with Gaussian noise by dense quadrature around each cluster of log-odds."""
     q = np.clip(p, eps, 1 - eps)

@@ -271,7 +271,7 @@ def reliability_curve(
             if certain.any() and scale == "probability":
                 beside = BinnedCurve(_at(sample, grouped.prob[certain]))
     elif curve == "kernel":
-        estimate = KernelCurve(sample, scale, axis)
+        estimate = KernelCurve(sample, scale, axis, sharpness is not None)
         error, more = estimate.error, {"bandwidth": estimate.bandwidth, "density": estimate.density}
         if sharpness is not None:
             more["gap"], more["decomposition"] = estimate.sharpness(sharpness, classes)

@@ -22,20 +22,28 @@ _EVEN, _AT_PREDICTIONS, _MOST_NODES = 257, 129, 2.0**18
 # The curve is drawn where the kernel holds so many samples, or this fraction of the most that it holds.
 _FEWEST, _FRACTION = 5.0, 0.1
 _TINY = 1e-12
+# Standard deviation of uniform predictions, in units of probability and of log-odds.
+_UNIFORM = {"probability": 12.0**-0.5, "logit": math.pi / 3.0**0.5}
 _LOSSES = {"brier": BRIER, "log_loss": LOG}
 
 
 class KernelCurve:
     """Kernel regression of the outcomes at the bandwidth of smooth ECE (eq. 1), and the kernel density.
 
-    It is NaN without predictions nearby. ``density`` is per unit of the axis of the kernel.
+    It is NaN without predictions nearby. ``density`` is per unit of the axis of the kernel. With a fixed
+    miscalibration, the bandwidth converges to the error. If the curve is to be ``consistent``, it is at most
+    n^(-1/5) times the standard deviation of uniform predictions.
     """
 
     bin_of = None
 
-    def __init__(self, sample: _validation.BinarySample, scale: str, axis: UnitAxis) -> None:
+    def __init__(
+        self, sample: _validation.BinarySample, scale: str, axis: UnitAxis, consistent: bool
+    ) -> None:
         found = smooth_result(sample, "auto", scale)
         self.sample, self.error, self.bandwidth = sample, found.value, found.bandwidth
+        if consistent:
+            self.bandwidth = min(self.bandwidth, _UNIFORM[scale] * sample.total**-0.2)
         self._scale, self._axis = scale, SmoothingAxis(sample, scale, self.bandwidth)
         self._s = self.bandwidth / self._axis.length
         low, high = self._place(axis.probability(np.array([0.0, 1.0]))).tolist()
@@ -100,8 +108,8 @@ class KernelCurve:
         total, error = (float(np.average(each, weights=w)) for each in (losses, distance))
         if not np.isfinite(total + error):
             raise ValueError(
-                f"sharpness={score!r} is infinite for these predictions of exactly 0 or 1. Clip them, or pass "
-                "sharpness='brier'."
+                f"sharpness={score!r} is infinite for these predictions of exactly 0 or 1. Clip them, or "
+                "pass sharpness='brier'."
             )
         parts = ScoreDecomposition(
             total,

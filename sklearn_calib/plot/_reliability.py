@@ -152,6 +152,7 @@ class ReliabilityDisplay(DisplayMixin):
     >>> plt.close("all")
     """
 
+    _multiclass = True
     ax_histogram_: Axes | None
     line_: Line2D
     band_: Collection | None
@@ -240,7 +241,7 @@ class ReliabilityDisplay(DisplayMixin):
                     f"{argument} has shape {_validation.shape_of(values, argument)}, but this diagram is "
                     "for a binary target. Draw one per class or label by reliability_grid(y_true, y_proba)."
                 )
-        classes = None
+        classes: Any = None
         if max(_validation.shape_of(given["y_proba"], "y_proba")[1:], default=1) > 2:
             classes = check_problem(
                 y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights
@@ -280,7 +281,7 @@ class ReliabilityDisplay(DisplayMixin):
         ----------
         cv_results : dict
             What :func:`sklearn.model_selection.cross_validate` returned with ``return_estimator=True`` and
-            ``return_indices=True``, for a binary classifier.
+            ``return_indices=True``, for a binary classifier; of more classes with ``sharpness``.
         X : array-like of shape (n, n_features)
             The data passed to ``cross_validate``.
         y : array-like of shape (n,)
@@ -312,17 +313,20 @@ class ReliabilityDisplay(DisplayMixin):
                 "Pass the data that were cross-validated."
             )
         parts = [
-            estimator_predictions(estimator, safe_indexing(X, fold), labels, pos_label, False)
+            estimator_predictions(estimator, safe_indexing(X, fold), labels, pos_label, True)
             for estimator, fold in zip(estimators, folds, strict=True)
         ]
+        proba = [part.pop("y_proba") for part in parts]
+        if any(part != parts[0] for part in parts):
+            raise ValueError("the estimators of cv_results have different classes.")
         return cls.from_predictions(
             labels[rows],
-            np.concatenate([part["y_proba"] for part in parts]),
+            np.concatenate(proba),
             sample_weight=None
             if sample_weight is None
             else _validation.as_array(sample_weight, "sample_weight")[rows],
             clusters=None if clusters is None else _validation.as_array(clusters, "clusters")[rows],
-            pos_label=parts[0]["pos_label"],
+            **parts[0],
             name=type(estimators[0]).__name__ if name is None else name,
             **params,
         )
@@ -541,7 +545,7 @@ def _draw_density(ax: Axes, line: Line2D, curve: ReliabilityCurve) -> None:
     color, place = line.get_color(), line.get_zorder()
     ax.add_collection(
         LineCollection(
-            np.stack((points[:-1], points[1:]), axis=1),
+            list(np.stack((points[:-1], points[1:]), axis=1)),
             linewidths=widths,
             colors=[color],
             capstyle="round",
