@@ -555,7 +555,7 @@ def _draw_density(ax: Axes, line: Line2D, curve: ReliabilityCurve) -> None:
     if curve.gap is None:
         return
     half = 0.5 * curve.gap * density
-    low, high = (np.clip(y + part, 0.0, 1.0) for part in (-half, half))
+    low, high = (np.clip(y + part, _NEVER_SHOWN, 1.0 - _NEVER_SHOWN) for part in (-half, half))
     ax.fill_between(
         x,
         low,
