@@ -271,7 +271,11 @@ def reliability_curve(
             if certain.any() and scale == "probability":
                 beside = BinnedCurve(_at(sample, grouped.prob[certain]))
     elif curve == "kernel":
-        estimate = KernelCurve(sample, scale, axis, sharpness is not None)
+        length = None if sharpness is None else axis.length
+        if sharpness is not None:
+            # areas can be compared
+            axis = UnitAxis(sample, scale, (0.0, 1.0))
+        estimate = KernelCurve(sample, scale, axis, length)
         error, more = estimate.error, {"bandwidth": estimate.bandwidth, "density": estimate.density}
         if sharpness is not None:
             more["gap"], more["decomposition"] = estimate.sharpness(sharpness, classes)

@@ -8,7 +8,7 @@ from scipy.interpolate import CubicSpline
 
 from sklearn_calib import _validation
 from sklearn_calib._core._links import logit
-from sklearn_calib._core._smoothing import NODES_PER_SCALE, TAIL
+from sklearn_calib._core._smoothing import NODES_PER_SCALE, SMALLEST_SCALE, TAIL
 from sklearn_calib._typing import Array
 from sklearn_calib.metrics import ScoreDecomposition
 from sklearn_calib.metrics._metric_kernel import MeanLoss
@@ -22,28 +22,29 @@ _EVEN, _AT_PREDICTIONS, _MOST_NODES = 257, 129, 2.0**18
 # The curve is drawn where the kernel holds so many samples, or this fraction of the most that it holds.
 _FEWEST, _FRACTION = 5.0, 0.1
 _TINY = 1e-12
-# Standard deviation of uniform predictions, in units of probability and of log-odds.
-_UNIFORM = {"probability": 12.0**-0.5, "logit": math.pi / 3.0**0.5}
 _LOSSES = {"brier": BRIER, "log_loss": LOG}
 
 
 class KernelCurve:
     """Kernel regression of the outcomes at the bandwidth of smooth ECE (eq. 1), and the kernel density.
 
-    It is NaN without predictions nearby. ``density`` is per unit of the axis of the kernel. With a fixed
-    miscalibration, the bandwidth converges to the error. If the curve is to be ``consistent``, it is at most
-    n^(-1/5) times the standard deviation of uniform predictions.
+    It is NaN without predictions nearby. ``density`` is per unit of the axis of the kernel. The bandwidth
+    converges to the error of the model, which need not be 0, and is too narrow to be seen if it is. With
+    ``length``, that of the axis, it lies between n^(-1/3) and n^(-1/5) times the standard deviation of uniform
+    predictions there: the curve is consistent.
     """
 
     bin_of = None
 
     def __init__(
-        self, sample: _validation.BinarySample, scale: str, axis: UnitAxis, consistent: bool
+        self, sample: _validation.BinarySample, scale: str, axis: UnitAxis, length: float | None
     ) -> None:
         found = smooth_result(sample, "auto", scale)
         self.sample, self.error, self.bandwidth = sample, found.value, found.bandwidth
-        if consistent:
-            self.bandwidth = min(self.bandwidth, _UNIFORM[scale] * sample.total**-0.2)
+        if length is not None:
+            bounds = length / math.sqrt(12.0) * sample.total ** np.array([-1.0 / 3.0, -0.2])
+            smallest = SMALLEST_SCALE * max(length, 1.0)
+            self.bandwidth = float(np.clip(self.bandwidth, *np.maximum(bounds, smallest)))
         self._scale, self._axis = scale, SmoothingAxis(sample, scale, self.bandwidth)
         self._s = self.bandwidth / self._axis.length
         low, high = self._place(axis.probability(np.array([0.0, 1.0]))).tolist()
