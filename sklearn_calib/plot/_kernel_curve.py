@@ -30,8 +30,8 @@ class KernelCurve:
 
     It is NaN without predictions nearby. ``density`` is per unit of the axis of the kernel. The bandwidth
     converges to the error of the model, which need not be 0, and is too narrow to be seen if it is. With
-    ``length``, that of the axis, it lies between n^(-1/3) and n^(-1/5) times the standard deviation of uniform
-    predictions there: the curve is consistent.
+    ``length``, that of an axis, it is between n^(-1/3) and n^(-1/5) times the standard deviation of uniform
+    predictions there, and the curve is consistent.
     """
 
     bin_of = None

@@ -113,7 +113,9 @@ class ReliabilityDisplay(DisplayMixin):
     values, points with exact intervals are drawn instead, also for many predictions of exactly 0 or 1 beside
     a curve. The number in the legend is smooth ECE. "isotonic" (CORP [1]_) decomposes the Brier score into
     MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency against
-    the mean prediction in bins.
+    the mean prediction in bins. "kernel" is the diagram of the authors of smooth ECE [3]_: the kernel
+    regression of the outcomes at its bandwidth, with the density of the predictions as the width of the line,
+    and optionally the sharpness of a score [4]_. It shows smooth ECE as an area, but flattens steep curves.
 
     "confidence" bands are pointwise: for the smooth curve from the posterior variance of a, assuming a curve
     without jumps; exact Clopper-Pearson intervals for points and bins; and for "isotonic" exact bounds, valid
@@ -121,7 +123,8 @@ class ReliabilityDisplay(DisplayMixin):
     the curves of labels simulated from the predictions. "simultaneous" bounds the whole curve of event
     probabilities, assuming that it is non-decreasing [2]_: where the diagonal leaves the band, perfect
     calibration is rejected, and where the limits cross, there is evidence that the curve decreases.
-    "bootstrap" shows how much the smooth curve varies; it is not a confidence band for event probabilities.
+    "bootstrap" shows how much the smooth or kernel curve varies; it is not a confidence band for event
+    probabilities.
 
     One in 2000 predictions at each end does not determine the axes; the legend says how many are not shown.
     docs/plots.md has the details of curves, axes and bands, where bands do not cover, and what weights
@@ -133,6 +136,10 @@ class ReliabilityDisplay(DisplayMixin):
        classifiers. PNAS 118. arXiv:2008.03033
     .. [2] T. Dimitriadis, L. Duembgen, A. Henzi, M. Puke and J. Ziegel (2023). Honest calibration assessment
        for binary outcome predictions. Biometrika 110. arXiv:2203.04065
+    .. [3] J. Blasiok and P. Nakkiran (2024). Smooth ECE: Principled Reliability Diagrams via Kernel
+       Smoothing. ICLR. arXiv:2309.12236
+    .. [4] M. Chidambaram and R. Ge (2024). Reassessing How to Compare and Improve the Calibration of Machine
+       Learning Models. arXiv:2406.04068
 
     Examples
     --------
@@ -218,9 +225,10 @@ class ReliabilityDisplay(DisplayMixin):
             Scale of both axes. "logit" suits rare events; the error of a smooth curve is then smooth ECE
             on the logit scale. Predictions of exactly 0 or 1 are not drawn.
         sharpness : {"brier", "log_loss"} or None, default=None
-            Score of the calibration-sharpness diagram [3]_: an area around the kernel curve whose height is
-            the score that is expected after calibration, times the density of the predictions. With three or
-            more classes, ``y_proba`` has a column for each, and the curve is that of the predicted class.
+            Score of the calibration-sharpness diagram, for the kernel curve: the height of an area around it
+            is the score that is expected after calibration, times the density of the predictions. With
+            three or more classes, ``y_proba`` has a column for each, and the curve is that of the predicted
+            class. See docs/plots.md.
         annotate : bool, default=False
             Whether to write slope, intercept and observed/expected ratio with their intervals, those of
             :func:`~sklearn_calib.metrics.calibration_summary`, the AUC (c-statistic) and the Brier score into
