@@ -92,8 +92,8 @@ def cutoff_by_enumeration(y, p, w):
     return best / w.sum()
 
 
-def lipschitz_program(y, p, w):
-    """wCE as the linear program of its definition."""
+def lipschitz_program(y, p, w, place=lambda p: p):
+    """wCE as the linear program of its definition, Lipschitz in the places of the predictions."""
     values, inverse = np.unique(p, return_inverse=True)
     c = np.bincount(inverse, weights=w * (y - p))
     m = values.shape[0]
@@ -102,7 +102,7 @@ def lipschitz_program(y, p, w):
         step = np.zeros(m)
         step[i], step[i + 1] = -1.0, 1.0
         rows += [step, -step]
-        limits += [values[i + 1] - values[i]] * 2
+        limits += [place(values[i + 1]) - place(values[i])] * 2
     solution = linprog(
         -c, A_ub=np.array(rows) if rows else None, b_ub=limits or None, bounds=[(-1, 1)] * m, method="highs"
     )

@@ -77,6 +77,7 @@ METRICS = [
     ),
     MetricCase("cutoff", metrics.cutoff_calibration_error),
     MetricCase("smooth_calibration_error", metrics.smooth_calibration_error),
+    MetricCase("smooth_calibration_error_logit", metrics.smooth_calibration_error, {"scale": "logit"}),
     # pairs of a row with itself are left out, for which rows must be counted
     MetricCase(
         "kernel_debiased",

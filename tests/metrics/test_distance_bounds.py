@@ -142,6 +142,10 @@ def test_no_error_of_gathered_predictions_is_above_one():
     assert distance_from_calibration(y, p, pos_label=1).interval == 1
 
 
+def log_odds(p):
+    return np.log(max(p, 2.0**-53) / max(1 - p, 2.0**-53))
+
+
 @pytest.mark.parametrize("seed", range(16))
 def test_equals_the_linear_program(seed):
     rng = np.random.default_rng(seed)
@@ -151,6 +155,11 @@ def test_equals_the_linear_program(seed):
     w = rng.integers(1, 5, n)
     value = smooth_calibration_error(y, p, sample_weight=w)
     assert value == pytest.approx(lipschitz_program(y, p, w), abs=1e-12)
+    # of predictions with log-odds that are near each other, too
+    for q in (p, 0.5 + 0.1 * (p - 0.5)):
+        value = smooth_calibration_error(y, q, sample_weight=w, scale="logit")
+        assert value == pytest.approx(lipschitz_program(y, q, w, log_odds), abs=1e-9)
+        assert value >= smooth_calibration_error(y, q, sample_weight=w) - 1e-12
 
 
 def test_predictions_that_the_smallest_numbers_part():
