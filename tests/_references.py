@@ -43,6 +43,23 @@ def smooth_ece_at(y, p, w, s, part=lambda g, zero: g):
     return absolute_integral(part(g, 0), t[1])
 
 
+def kernel_mean(t, p, value, w, s, scale):
+    """Kernel regression (eq. 1) by a double loop, with mirror images on the axis of probabilities (eq. 2)."""
+    found = []
+    for at in np.atleast_1d(t):
+        sums = np.zeros(2)
+        for x, v, weight in zip(p, value, w, strict=True):
+            images = [x + 2 * k for k in range(-4, 5)] + [2 * k - x for k in range(-4, 5)]
+            gaps = (
+                [at - image for image in images]
+                if scale == "probability"
+                else [np.log(at / (1 - at) / (x / (1 - x)))]
+            )
+            sums += weight * sum(np.exp(-0.5 * (gap / s) ** 2) for gap in gaps) * np.array([v, 1.0])
+        found.append(sums[0] / sums[1])
+    return np.array(found)
+
+
 def logit_smoothed_ece_at(y, p, w, s, eps):
     """LS-ECE with Gaussian noise by dense quadrature around each cluster of log-odds."""
     q = np.clip(p, eps, 1 - eps)
@@ -74,8 +91,8 @@ def cutoff_by_enumeration(y, p, w):
     return best / w.sum()
 
 
-def lipschitz_program(y, p, w):
-    """wCE as the linear program of its definition."""
+def lipschitz_program(y, p, w, place=lambda p: p):
+    """wCE as the linear program of its definition, Lipschitz in the places of the predictions."""
     values, inverse = np.unique(p, return_inverse=True)
     c = np.bincount(inverse, weights=w * (y - p))
     m = values.shape[0]
@@ -84,7 +101,7 @@ def lipschitz_program(y, p, w):
         step = np.zeros(m)
         step[i], step[i + 1] = -1.0, 1.0
         rows += [step, -step]
-        limits += [values[i + 1] - values[i]] * 2
+        limits += [place(values[i + 1]) - place(values[i])] * 2
     A_ub = np.array(rows) if rows else None
     solution = linprog(-c, A_ub=A_ub, b_ub=limits or None, bounds=[(-1, 1)] * m, method="highs")
     return -solution.fun / w.sum()

@@ -68,6 +68,7 @@ METRICS = [
     row("logit_smoothed_ece_uniform", noisy, "not_zero_when_balanced", bandwidth=0.2, noise="uniform"),
     row("cutoff", metrics.cutoff_calibration_error),
     row("smooth_calibration_error", metrics.smooth_calibration_error),
+    row("smooth_calibration_error_logit", metrics.smooth_calibration_error, scale="logit"),
     # pairs of a row with itself are left out, for which rows must be counted
     row(
         "kernel_debiased",

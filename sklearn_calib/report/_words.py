@@ -262,7 +262,7 @@ def verdict(report: _numbers.ReportNumbers) -> Verdict:
 
 
 def _signed_parts(estimate: float, report: _numbers.ReportNumbers) -> str:
-    """Return the parts of the smooth ECE with positive and negative residuals, whose difference is the mean."""
+    """Return the parts of smooth ECE of either sign: their difference is the mean residual."""
     bias = report.observed - report.predicted
     low, high = (number(max(0.0, 0.5 * (estimate + sign * bias))) for sign in (1.0, -1.0))
     if report.kind == "confidence":

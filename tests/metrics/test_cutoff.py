@@ -1,5 +1,7 @@
 """Cutoff calibration error and decision risk against enumeration, and the paper's inequalities."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,64 @@ def test_margin():
     for bad in ({"confidence": 1}, {"method": "hoeffding"}, {"n_resamples": 0}, {"random_state": "x"}):
         with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
             result.margin(**bad)
+
+
+def test_bound_of_the_ece_over_all_signs():
+    """The largest empirical Bernstein bound (Maurer and Pontil 2009) of the means of s(p) (y - p)."""
+    rng = np.random.default_rng(0)
+    for n, noise in ((60, 0.0), (60, 0.4), (4000, 0.3)):
+        p = rng.choice([0.1, 0.3, 0.6, 0.9], n)
+        y = (rng.random(n) < np.clip(p - noise, 0, 1)).astype(int)
+        bounds = []
+        for signs in product((-1, 1), repeat=4):
+            z = np.array(signs)[np.searchsorted([0.1, 0.3, 0.6, 0.9], p)] * (y - p)
+            step = np.log(2 / 0.1)
+            bounds.append(z.mean() + np.sqrt(2 * z.var(ddof=1) * step / n) + 14 * step / (3 * (n - 1)))
+        found = metrics.cutoff_result(y, p).ece_bound(0.9)
+        # between the means of two of the signs there can be a larger one
+        assert max(bounds) - 1e-12 <= found <= max(bounds) + 0.005
+    half, weight = metrics.cutoff_result(y[:50], p[:50]), rng.integers(1, 4, 50)
+    assert half.ece_bound() > half.ece_bound(0.5)
+    repeated = metrics.cutoff_result(np.repeat(y[:50], weight), np.repeat(p[:50], weight))
+    counted = metrics.cutoff_result(y[:50], p[:50], sample_weight=weight, weights="frequency")
+    assert counted.ece_bound() == pytest.approx(repeated.ece_bound())
+    assert counted.effective_support() == repeated.effective_support()
+    # mean judgements vary less than judgements
+    assert metrics.cutoff_result(p, p).ece_bound() < 1
+    assert metrics.cutoff_result([1], [0.5], pos_label=1).ece_bound() == 1.0
+    for call, message in (
+        (lambda: half.ece_bound(1.0), "confidence must lie strictly between"),
+        (lambda: half.effective_support(0.0), "fraction must lie strictly between"),
+        (
+            lambda: metrics.cutoff_result([0, 1], [0.2, 0.4], sample_weight=[0.5, 1]).ece_bound(),
+            "sampling weights",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_effective_support():
+    p = np.repeat([0.1, 0.2, 0.3, 0.4], [50, 30, 15, 5])
+    result = metrics.cutoff_result(np.arange(100) % 2, p)
+    assert [result.effective_support(f) for f in (0.4, 0.5, 0.51, 0.95, 0.96)] == [1, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("values", [2, 20])
+def test_bound_of_the_ece_covers_it(values, noise):
+    """The error of fixed predictions, whose events are more or less frequent by a noise of 0 or .1."""
+    t, rng = (np.arange(values) + 0.5) / values, np.random.default_rng(1)
+    truth = np.clip(t + noise * (-1.0) ** np.arange(values), 0, 1)
+    error, bounds = np.abs(truth - t).mean(), []
+    for _ in range(200):
+        index = rng.integers(values, size=2000)
+        bounds.append(
+            metrics.cutoff_result((rng.random(2000) < truth[index]).astype(int), t[index]).ece_bound()
+        )
+    assert np.mean(np.array(bounds) >= error) >= 0.95
+    # noise of the values and of the mean, and the last term of the bound
+    assert np.mean(bounds) < error + 0.5 * np.sqrt(values / 2000) + 0.04
 
 
 def test_bootstrap_margin():

@@ -6,7 +6,8 @@ import pytest
 from sklearn_calib import metrics
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._transport import interval_error
-from tests._samples import simulated
+from tests._references import lipschitz_program
+from tests._samples import simulated, small
 
 
 def test_few_distinct_predictions():
@@ -67,6 +68,20 @@ def test_no_error_of_gathered_predictions_is_above_one():
     assert interval_error(group_outcomes(y, p), 100) > 1 + 1e-5
     assert metrics.interval_calibration_error(y, p, pos_label=1) == 1
     assert metrics.distance_from_calibration(y, p, pos_label=1).interval == 1
+
+
+def log_odds(p):
+    return np.log(max(p, 2.0**-53) / max(1 - p, 2.0**-53))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_weak_calibration_on_log_odds_is_its_program(seed):
+    y, p, w = small(seed)
+    # of predictions with log-odds that are near each other, too
+    for q in (p, 0.5 + 0.1 * (p - 0.5)):
+        value = metrics.smooth_calibration_error(y, q, sample_weight=w, scale="logit")
+        assert value == pytest.approx(lipschitz_program(y, q, w, log_odds), abs=1e-9)
+        assert value >= metrics.smooth_calibration_error(y, q, sample_weight=w) - 1e-12
 
 
 def test_predictions_that_the_smallest_numbers_part():

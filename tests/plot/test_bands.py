@@ -9,6 +9,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import check_binary
+from sklearn_calib.metrics import smooth_ece_result
 from sklearn_calib.plot import ReliabilityBand
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._monotone_band import bin_count, interval_lengths, monotone_band, monotone_limits
@@ -120,8 +121,8 @@ def test_departures_are_where_the_diagonal_leaves():
     )
 
 
-@pytest.mark.parametrize("size", [None, 10])
-def test_bootstrap_band_is_that_of_resampled_rows(size):
+@pytest.mark.parametrize(("curve", "size"), [("smooth", None), ("smooth", 10), ("kernel", 10)])
+def test_bootstrap_band_is_that_of_resampled_rows(curve, size):
     """Resample rows, or whole clusters, in a loop; fit the curve of each sample; quantiles."""
     rng = np.random.default_rng(2)
     effect = rng.uniform(-0.4, 0.4, 200).repeat(10) * (size is not None)
@@ -129,11 +130,11 @@ def test_bootstrap_band_is_that_of_resampled_rows(size):
     y = (rng.random(2000) < np.clip(p + effect, 0, 1)).astype(int)
     code = np.arange(2000) // (size or 1)
     sample = check_binary(y, p, clusters=None if size is None else code)
-    band = reliability_curve(sample, band="bootstrap", confidence=0.9).band
+    band = reliability_curve(sample, curve, band="bootstrap", confidence=0.9).band
     n, curves, at = code[-1] + 1, [], np.linspace(0.05, 0.95, 19)
     for _ in range(150):
         times = np.bincount(rng.integers(n, size=n), minlength=n)[code]
-        drawn = reliability_curve(check_binary(y, p, times), band=None)
+        drawn = reliability_curve(check_binary(y, p, times), curve, band=None)
         curves.append(np.interp(at, drawn.predicted, drawn.observed))
     for limit, level in ((band.lower, 0.05), (band.upper, 0.95)):
         # whose smoothness is determined anew
@@ -142,11 +143,11 @@ def test_bootstrap_band_is_that_of_resampled_rows(size):
         assert error.mean() < 0.01
     assert band.kind == "bootstrap"
     if size is not None:
-        alone = reliability_curve(check_binary(y, p), band="bootstrap", confidence=0.9).band
+        alone = reliability_curve(check_binary(y, p), curve, band="bootstrap", confidence=0.9).band
         assert np.nanmean(band.upper - band.lower) > np.nanmean(alone.upper - alone.lower)
 
 
-CURVES = pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])
+CURVES = pytest.mark.parametrize("curve", ["smooth", "kernel", "binned", "isotonic"])
 
 
 def consistency(sample, curve, **options):
@@ -156,14 +157,18 @@ def consistency(sample, curve, **options):
 @CURVES
 def test_consistency_band_is_that_of_redrawn_samples(curve):
     sample = sample_of(250, truth=1.5, digits=2)
-    band = consistency(sample, curve, n_resamples=999, n_bins=7, random_state=1).band
+    found = consistency(sample, curve, n_resamples=999, n_bins=7, random_state=1)
+    band = found.band
     rng = np.random.default_rng(9)
     draws = []
     known = np.isfinite(band.lower)
     x, p = band.predicted[known], sample.p
     for _ in range(400):
         y = (rng.random(250) < p).astype(int)
-        if curve == "smooth":
+        if curve == "kernel":
+            drawn = smooth_ece_result(y, p, bandwidth=found.bandwidth)
+            draws.append(np.interp(x, drawn.grid, drawn.curve))
+        elif curve == "smooth":
             drawn = reliability_curve(check_binary(y, p), band=None)
             draws.append(np.interp(x, drawn.predicted, drawn.observed))
         elif curve == "binned":
@@ -188,7 +193,7 @@ def test_consistency_depends_on_predictions_and_seed_alone(curve):
     )
     np.testing.assert_allclose(one.lower, two.lower, atol=1e-12)
     assert not np.allclose(one.lower, three.lower, equal_nan=True)
-    if curve != "smooth":
+    if curve in ("binned", "isotonic"):
         # its smoothness depends on the outcomes
         other = consistency(check_binary(1 - sample.y, sample.p), curve, n_resamples=49, random_state=4).band
         np.testing.assert_array_equal(one.lower, other.lower)
@@ -198,7 +203,7 @@ def test_consistency_depends_on_predictions_and_seed_alone(curve):
 EVERY = [*product(("smooth", "binned", "isotonic"), ("confidence", "consistency", "simultaneous"))]
 
 
-@pytest.mark.parametrize(("curve", "band"), [*EVERY, ("smooth", "bootstrap")])
+@pytest.mark.parametrize(("curve", "band"), [*EVERY, ("smooth", "bootstrap"), ("kernel", "bootstrap")])
 def test_whole_weights_are_repetitions(curve, band):
     base = sample_of(150, digits=2)
     times = np.random.default_rng(0).integers(1, 4, 150)

@@ -12,8 +12,14 @@ from sklearn.isotonic import IsotonicRegression
 
 from sklearn_calib._core._proportion import clopper_pearson
 from sklearn_calib._validation import check_binary
-from sklearn_calib.metrics import expected_calibration_error, score_decomposition, smooth_ece
+from sklearn_calib.metrics import (
+    expected_calibration_error,
+    score_decomposition,
+    smooth_ece,
+    smooth_ece_result,
+)
 from sklearn_calib.plot._curve import reliability_curve
+from tests._references import kernel_mean
 from tests._samples import simulated
 
 
@@ -336,3 +342,29 @@ def test_isotonic_curve_is_the_isotonic_fit():
         f"MCB = {parts.miscalibration:.4f}, DSC = {parts.discrimination:.4f}, UNC = {parts.uncertainty:.4f}"
     )
     assert curve.band is None
+
+
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+@pytest.mark.parametrize("weights", ["none", "sampling", "case-control"])
+def test_kernel_curve_is_that_of_the_paper(scale, weights):
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.7, 0.7, 60)
+    p[:4] = [0.0, 1.0, 1.0, 0.5] if scale == "probability" else [0.001, 0.999, 0.999, 0.5]
+    y = (rng.random(60) < p**1.5).astype(int)
+    w = {"none": np.ones(60), "sampling": rng.exponential(size=60), "case-control": np.where(y, 1.0, 5.0)}[
+        weights
+    ]
+    found = reliability_curve(check_binary(y, p, w, weights="sampling"), "kernel", scale=scale)
+    s = smooth_ece(y, p, sample_weight=w, scale=scale)
+    assert (found.kind, found.error_name) == ("kernel", "smECE" if scale == "probability" else "logit smECE")
+    assert found.bandwidth == pytest.approx(s, abs=1e-9)
+    assert found.error == pytest.approx(s, abs=1e-9)
+    assert found.band.kind == "bootstrap"
+    rows = np.flatnonzero(np.isfinite(found.observed))[::23]
+    expected = kernel_mean(found.predicted[rows], p, y, w, s, scale)
+    np.testing.assert_allclose(found.observed[rows], expected, atol=1e-6)
+    result = smooth_ece_result(y, p, sample_weight=w, scale=scale)
+    density = np.interp(found.predicted, result.grid, result.density)
+    np.testing.assert_allclose(found.density, density, atol=0.01 * density.max())
+    shown = found.density * w.sum() / w.mean() * s * math.sqrt(2 * math.pi) >= 5
+    assert np.isfinite(found.observed[shown]).all()

@@ -5,7 +5,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
+from scipy.special import expit, logit, xlogy
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, RepeatedKFold, cross_val_predict, cross_validate
@@ -17,6 +17,7 @@ from sklearn_calib._validation import check_binary
 from sklearn_calib.plot import ReliabilityDisplay, reliability_grid
 from sklearn_calib.plot._curve import reliability_curve
 from tests._optional import pandas as pd
+from tests._references import kernel_mean
 from tests._samples import simulated, simulated_classes
 from tests._tiers import thorough
 
@@ -24,7 +25,7 @@ mpl = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 draw = ReliabilityDisplay.from_predictions
-CURVES = pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])
+CURVES = pytest.mark.parametrize("curve", ["smooth", "kernel", "binned", "isotonic"])
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +224,122 @@ def test_labels_say_what_the_bands_show(forecast):
         assert display.band_.get_label() == text
 
 
+def test_the_width_of_the_kernel_curve_is_the_density(forecast):
+    display = ReliabilityDisplay.from_predictions(*forecast, curve="kernel", color="k", sharpness="brier")
+    curve, (density, area) = display.curve, display.ax_.collections
+    parts = curve.decomposition
+    assert display.line_.get_label() == (
+        f"smECE = {metrics.smooth_ece(*forecast):.3f}\n"
+        f"Brier score {parts.score:.4f}, calibration error {parts.miscalibration:.4f}"
+    )
+    ends = np.array(density.get_segments())
+    np.testing.assert_allclose(ends[:, 0, 0], curve.predicted[:-1])
+    widths = np.array(density.get_linewidths())
+    inner = np.clip(widths, widths.min() * 1.01, widths.max() * 0.99) == widths
+    middle = (curve.density[1:] + curve.density[:-1])[inner]
+    np.testing.assert_allclose(widths[inner] ** 2 / middle, widths[inner][0] ** 2 / middle[0])
+    # the area is the part of the score that is left
+    top = np.clip(curve.observed + curve.gap * curve.density / 2, 0, 1)
+    assert area.get_paths()[0].vertices[:, 1].max() == pytest.approx(top.max())
+    whole = np.trapezoid(curve.gap * curve.density, curve.predicted)
+    assert whole == pytest.approx(parts.refinement_loss, abs=0.02)
+    assert display.band_ is None
+    assert texts(display.ax_)[-1] == "sharpness gap"
+
+
+def entropy(score, r):
+    return r * (1 - r) if score == "brier" else -xlogy(r, r) - xlogy(1 - r, 1 - r)
+
+
+def divergence(score, r, x):
+    """That of the prediction x if an event has the probability r."""
+    if score == "brier":
+        return (r - x) ** 2
+    return -xlogy(r, x) - xlogy(1 - r, 1 - x) - entropy(score, r)
+
+
+@pytest.mark.parametrize("score", ["brier", "log_loss"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sharpness_against_double_loops(score, n_classes):
+    rng = np.random.default_rng(1)
+    proba = rng.dirichlet(np.ones(n_classes), 80)
+    codes = (proba.cumsum(axis=1) < rng.random((80, 1))).sum(axis=1)
+    w = rng.exponential(size=80)
+    curve = ReliabilityDisplay.from_predictions(
+        codes, proba, curve="kernel", sharpness=score, sample_weight=w
+    ).curve
+    x, right, one_hot = proba[:, 1], codes, np.eye(n_classes)[codes]
+    if n_classes == 3:
+        x, right = proba.max(axis=1), (codes == proba.argmax(axis=1)).astype(int)
+    whole = own = divergence(score, right, x)
+    if n_classes == 3:
+        whole = ((proba - one_hot) ** 2 if score == "brier" else -one_hot * np.log(proba)).sum(axis=1)
+    rows = np.flatnonzero(np.isfinite(curve.observed))[::31]
+    at, given = curve.predicted[rows], (w, curve.bandwidth, "probability")
+    r = kernel_mean(at, x, right, *given)
+    np.testing.assert_allclose(curve.observed[rows], r, atol=1e-6)
+    np.testing.assert_allclose(
+        curve.gap[rows], entropy(score, r) + kernel_mean(at, x, whole - own, *given), atol=1e-5
+    )
+    error = np.average(divergence(score, kernel_mean(x, x, right, *given), x), weights=w)
+    assert curve.decomposition.miscalibration == pytest.approx(error, abs=1e-6)
+    assert curve.decomposition.score == pytest.approx(np.average(whole, weights=w))
+    assert curve.decomposition.refinement_loss == pytest.approx(curve.decomposition.score - error, abs=1e-6)
+
+
+def test_sharpness_of_a_constant_prediction():
+    """Seven events in 20 predictions of .3: .23 = (.35 - .3)^2 + .35 * .65 = .0025 + .2275."""
+    curve = ReliabilityDisplay.from_predictions(
+        np.arange(20) < 7, np.full(20, 0.3), curve="kernel", sharpness="brier"
+    ).curve
+    near = np.isfinite(curve.observed)
+    np.testing.assert_allclose(curve.observed[near], 0.35)
+    np.testing.assert_allclose(curve.gap[near], 0.2275)
+    parts = curve.decomposition
+    assert [parts.score, parts.miscalibration] == pytest.approx([0.23, 0.0025])
+    assert [parts.discrimination, parts.uncertainty] == pytest.approx([0.0, 0.2275], abs=1e-12)
+    assert str(parts) == (
+        "Brier score 0.2300 = miscalibration 0.0025 - discrimination 0.0000 + uncertainty 0.2275 "
+        "(kernel regression, n = 20)"
+    )
+
+
+def sharpness_errors(n, n_classes, score, rng):
+    """Errors of r and of the gap at five predictions, and of the calibration error, against the truth.
+
+    Of two classes, logit P(y = 1) = .6 logit x. Of three, the predicted class has the probability x^1.5, and
+    the others have half of the rest each, of which they are predicted to have two thirds and one third.
+    """
+    x = rng.uniform(*((0.02, 0.98) if n_classes == 2 else (0.7, 0.95)), n)
+    at, fine = (np.quantile(x, levels) for levels in ([0.1, 0.3, 0.5, 0.7, 0.9], np.linspace(0, 1, 9999)))
+
+    def truth(x):
+        return expit(0.6 * logit(x)) if n_classes == 2 else x**1.5
+
+    y, proba, gap = rng.random(n) < truth(x), x, entropy(score, truth(at))
+    if n_classes == 3:
+        proba = np.column_stack((x, (1 - x) * 2 / 3, (1 - x) / 3))
+        y = np.where(y, 0, rng.integers(1, 3, n))
+        second, third = (1 - at) * 2 / 3, (1 - at) / 3
+        wrong = 0.5 * ((1 - second) ** 2 + third**2 + second**2 + (1 - third) ** 2)
+        other = truth(at) * (second**2 + third**2) + (1 - truth(at)) * wrong
+        gap = gap + (other if score == "brier" else (1 - truth(at)) * 0.5 * np.log(4.5))
+    hidden = {"show_legend": False, "show_histogram": False}
+    curve = ReliabilityDisplay.from_predictions(y, proba, curve="kernel", sharpness=score, **hidden).curve
+    frequency, left = (np.interp(at, curve.predicted, values) for values in (curve.observed, curve.gap))
+    error = curve.decomposition.miscalibration - divergence(score, truth(fine), fine).mean()
+    return np.abs(frequency - truth(at)).mean(), np.abs(left - gap).mean(), abs(error)
+
+
+@pytest.mark.parametrize(("n_classes", "score"), [(2, "log_loss"), (3, "brier")])
+def test_sharpness_converges_to_the_truth(n_classes, score):
+    rng = np.random.default_rng(0)
+    few, many = (
+        np.mean([sharpness_errors(n, n_classes, score, rng) for _ in range(3)], axis=0) for n in (200, 20_000)
+    )
+    assert (many < 0.6 * few).all()
+
+
 def test_two_models_share_axes(forecast):
     y, p = forecast
     first = draw(y, p, name="before")
@@ -320,12 +437,29 @@ def test_repeated_cross_validation_clusters_the_predictions_of_a_sample():
         ReliabilityDisplay.from_cv_results(results, X, y, band="simultaneous")
 
 
+def test_cross_validation_of_several_classes():
+    X, y = load_iris(return_X_y=True)
+    found = cross_validate(GaussianNB(), X, y, cv=2, return_estimator=True, return_indices=True)
+    models, folds = found["estimator"], found["indices"]["test"]
+    pairs = [(model.predict_proba(X[rows]), y[rows]) for model, rows in zip(models, folds, strict=True)]
+    losses = [((np.eye(3)[labels] - proba) ** 2).sum(axis=1).mean() for proba, labels in pairs]
+    params = {"curve": "kernel", "sharpness": "brier"}
+    display = ReliabilityDisplay.from_cv_results(found, X, y, **params)
+    assert display.curve.decomposition.score == pytest.approx(np.mean(losses))
+    assert display.ax_.get_ylabel() == "Observed frequency (predicted class)"
+    one = ReliabilityDisplay.from_estimator(models[0], X[folds[0]], y[folds[0]], **params)
+    assert one.curve.decomposition.score == pytest.approx(losses[0])
+    models[0] = GaussianNB().fit(X[:100], y[:100])
+    with pytest.raises(ValueError, match="the estimators of cv_results have different classes"):
+        ReliabilityDisplay.from_cv_results(found, X, y, **params)
+
+
 def test_bad_results_of_cross_validation():
     X, y = load_breast_cancer(return_X_y=True)
     results = cross_validate(GaussianNB(), X, y, cv=2, return_estimator=True, return_indices=True)
     iris = load_iris(return_X_y=True)
     several = cross_validate(GaussianNB(), *iris, cv=2, return_estimator=True, return_indices=True)
-    with pytest.raises(ValueError, match="estimator must have two classes, got 3"):
+    with pytest.raises(ValueError, match=r"y_proba has shape \(150, 3\), but this diagram is for a binary"):
         ReliabilityDisplay.from_cv_results(several, *iris)
     for given, rows, message in (
         (5, slice(None), "cv_results must be the dict of cross_validate"),
@@ -342,7 +476,28 @@ BAD = [
     ({"scale": "log"}, ValueError, "scale must be one of"),
     ({"sample_weight": [1, 1, 0.5], "weights": "frequency"}, ValueError, "sample_weight must contain whole"),
     ({"sample_weight": [1, 1, 0.5], "weights": "survey"}, ValueError, "weights must be one of"),
-    ({"band": "bootstrap", "curve": "binned"}, ValueError, "band='bootstrap' is for curve='smooth', got"),
+    (
+        {"band": "bootstrap", "curve": "binned"},
+        ValueError,
+        "band='bootstrap' is for curve='smooth' or 'kernel', got",
+    ),
+    ({"band": "confidence", "curve": "kernel"}, ValueError, "band='confidence' is not for curve='kernel'"),
+    ({"sharpness": "brier"}, ValueError, "sharpness='brier' is for curve='kernel', got curve='smooth'"),
+    (
+        {"sharpness": "spherical", "curve": "kernel"},
+        ValueError,
+        "sharpness must be one of 'brier', 'log_loss'",
+    ),
+    (
+        {"sharpness": "log_loss", "curve": "kernel", "y_proba": [0.0, 0.4, 0.8]},
+        ValueError,
+        "sharpness='log_loss' is infinite for these predictions of exactly 0 or 1",
+    ),
+    (
+        {"sharpness": "brier", "curve": "kernel", "y_proba": np.full((3, 3), 1 / 3), "pos_label": 1},
+        ValueError,
+        "pos_label=1 needs a binary problem",
+    ),
     ({"n_bins": 0}, ValueError, "n_bins must be at least 1"),
     ({"n_bins": [0, 0.5]}, ValueError, "n_bins as edges of bins must increase from 0 to 1"),
     ({"strategy": "kmeans"}, ValueError, "strategy must be one of 'auto', 'uniform', 'quantile'"),
@@ -364,7 +519,8 @@ def test_bad_input_is_named_before_anything_is_drawn(params, error, message):
 @CURVES
 @pytest.mark.parametrize("p", [[0.4], [0.0] * 6, [0.5, 0.5, 0.5], [0.0, 1.0]])
 def test_a_handful_of_predictions_can_be_drawn(curve, p):
-    bands = ("confidence", "consistency", "simultaneous", "bootstrap")[: 3 + (curve == "smooth")]
+    bands = ("consistency", "simultaneous", *(("bootstrap",) if curve in ("smooth", "kernel") else ()))
+    bands += () if curve == "kernel" else ("confidence",)
     for y, scale, band in product(([1] * len(p), np.arange(len(p)) % 2), ("probability", "logit"), bands):
         found = reliability_curve(
             check_binary(y, p, pos_label=1), curve, scale=scale, band=band, n_resamples=49
@@ -518,7 +674,7 @@ def test_several_classes_or_labels_name_the_grid(forecast):
     with pytest.raises(ValueError, match=r"y_true has shape \(300, 2\), .*reliability_grid"):
         draw(columns[:, :2] > 0, columns[:, :2])
     model = DecisionTreeClassifier(max_depth=2).fit(columns, np.column_stack([y, y]))
-    with pytest.raises(ValueError, match=r"y has one column per label .* reliability_grid"):
+    with pytest.raises(ValueError, match=r"y_true has shape \(300, 2\), .*reliability_grid"):
         ReliabilityDisplay.from_estimator(model, columns, np.column_stack([y, y]))
 
 
