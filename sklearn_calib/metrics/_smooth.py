@@ -428,8 +428,8 @@ def smooth_ece_result(
     :func:`logit_smoothed_ece` at the same bandwidth, and a quarter of the bound holds, as a probability
     changes by at most a quarter of the change of its log-odds.
 
-    The kernel integrates to 1. The integrals of the positive and negative parts of the smoothed residual, which
-    add up to smECE_s, therefore differ by the mean residual :math:`\bar r`: ``underprediction`` is
+    The integrals of the positive and negative parts of the smoothed residual add up to smECE_s. As the kernel
+    integrates to 1, they differ by the mean residual :math:`\bar r`: ``underprediction`` is
     :math:`(\mathrm{smECE}_s + \bar r) / 2`, ``overprediction`` :math:`(\mathrm{smECE}_s - \bar r) / 2`.
 
     Examples
