@@ -403,8 +403,9 @@ class _Problem:
     """A binary problem: weighted sums of residuals over segments, and their variance under calibration.
 
     The variance is sum w^2 v, v = p (1 - p), and infinite for segments that are not tested. With sampling
-    weights w it is that of predictions which are calibrated in the weighted population: v is replaced by
-    v + (1 - 2 p) (r - v x' beta), see ``VarianceRatio``.
+    weights w it is that of predictions which are calibrated in the weighted population: w^2 v is replaced by
+    w^2 v + w (w - c) (1 - 2 p) (r - v x' beta), see ``VarianceRatio``. In that population w (1 - 2 p) r has
+    the mean 0, so that c can be the mean weight, and weights that are nearly equal have little influence.
     """
 
     def __init__(self, tables: list[_CrossTable], label: Any, sample: _validation.BinarySample) -> None:
@@ -438,7 +439,9 @@ class _Problem:
         variance = self.variance[:, np.newaxis]
         if self.sampling:
             removed = residuals - (self.v * self.x).T @ (self.step @ residuals)
-            change = _sums(self.tables, (self.w**2 * (1.0 - 2.0 * self.p))[:, np.newaxis] * removed)
+            # w - c
+            spread = self.w - (self.w**2 @ self.v) / (self.w @ self.v)
+            change = _sums(self.tables, (self.w * spread * (1.0 - 2.0 * self.p))[:, np.newaxis] * removed)
             variance = np.maximum(variance + change, variance / 4.0)
         return np.sqrt(variance)
 

@@ -216,6 +216,22 @@ def test_sampling_weights():
     assert row.difference == pytest.approx(np.average((y - p)[inside], weights=w[inside]))
 
 
+def test_weights_that_nearly_depend_on_the_class_alone():
+    """Variances are continuous in the weights: noise of 1e-5 changes no segment."""
+    X, y, p = data(12_000, off=0.2)
+    y[X["region"] == "north"] &= p[X["region"] == "north"] < 0.6
+    rng = np.random.default_rng(0)
+    kept = (y == 1) | (rng.random(12_000) < 1 / 3)
+    X, y, p = {name: values[kept] for name, values in X.items()}, y[kept], p[kept]
+    w = np.where(y == 1, 1.0, 3.0)
+    noisy = w * np.exp(1e-5 * rng.standard_normal(len(y)))
+    exact, found = (find_segments(X, y, p, sample_weight=each, n_resamples=99) for each in (w, noisy))
+    assert (exact.weight_spread, found.weight_spread) == (None, pytest.approx(1e-5, rel=0.1))
+    assert len(found.segments) >= 2
+    assert [row.segment for row in found.segments] == [row.segment for row in exact.segments]
+    np.testing.assert_allclose([s.z for s in found.segments], [s.z for s in exact.segments], rtol=1e-4)
+
+
 def test_clusters_widen_the_null_distribution():
     X, _, p = data(4000, off=0.0)
     rng = np.random.default_rng(2)
