@@ -160,10 +160,11 @@ class TablePopulations:
         return directions
 
     def _rejected(self, alpha: float) -> NDArray[np.bool_]:
-        """Return the problems whose metric exceeds the quantile of calibrated predictions."""
+        """Return the problems whose calibration is rejected at level alpha for all problems together."""
         samples = [[problem.values(*sample)[0] for problem in self.problems] for sample in self.samples(0.0)]
         null = (defined_values(values) for values in zip(*samples, strict=True))
-        most = np.array([np.quantile(values, 1.0 - alpha, method="weibull") for values in null])
+        level = 1.0 - alpha / len(self.problems)
+        most = np.array([np.quantile(values, level, method="weibull") for values in null])
         return np.array([each.metric.estimate + each.metric.accuracy for each in self.problems]) > most
 
     def truth(self, multiple: float) -> Array:
