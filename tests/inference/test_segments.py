@@ -338,7 +338,9 @@ def test_multicalibration_error_is_that_of_the_definition(weighted):
             # calibrated in the weighted population, with a step of logistic recalibration of all samples
             x = np.column_stack((np.ones(1500), np.log(p / (1 - p))))
             beta = np.linalg.solve(x.T @ (x * (w * p * (1 - p))[:, None]), x.T @ (w * (y - p)))
-            variance = v + (1 - 2 * own) * (r - v * (x[inside] @ beta))
+            # the mean weight changes no expectation
+            c = (w**2 @ (p * (1 - p))) / (w @ (p * (1 - p)))
+            variance = v + (1 - c / weight) * (1 - 2 * own) * (r - v * (x[inside] @ beta))
         return np.abs(np.subtract.outer(sums, sums)).max(), np.sqrt(weight**2 @ variance)
 
     statistics = {words: np.divide(*ratio(inside)) for words, inside in masks.items()}
