@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csc_array, csr_array, kron
+from scipy.sparse import csc_array, csr_array
 
 from sklearn_calib import _validation
 from sklearn_calib._core._clusters import cluster_words, clusters_of_classes
@@ -34,9 +34,9 @@ _BINS, _MOST_CATEGORIES = 5, 100
 _LEAST_SAMPLES, _LEAST_INFORMATION = 50.0, 10.0
 # Largest number of segments that a search reports.
 _MOST_FOUND = 20
-# Simulations at a time, their largest number of outcomes, that of which cumulative sums are computed, and
-# segments at a time.
-_AT_ONCE, _MOST_ELEMENTS, _CACHED, _SEGMENTS = 256, 1 << 24, 1 << 18, 1024
+# Simulations at a time, their largest number of outcomes, that of which cumulative sums are computed,
+# segments at a time, and samples of the tables that are added up at once.
+_AT_ONCE, _MOST_ELEMENTS, _CACHED, _SEGMENTS, _STACKED = 256, 1 << 24, 1 << 18, 1024, 1 << 14
 # Standardized differences that differ by less are ties: sums of simulations are in single precision.
 _TIE = 1e-4
 
@@ -311,18 +311,25 @@ def _text(value: Any) -> str:
 
 
 class _CrossTable(NamedTuple):
-    """The cells of two features, codes left * width + right; segments are sets of them, (segments, cells)."""
+    """The cells of two features, codes left * width + right; segments are sets of them, (segments, cells).
 
-    left: NDArray[np.integer[Any]]
-    right: NDArray[np.integer[Any]]
-    width: int
+    ``pairs`` are the segments of the features, left * (number of right ones) + right.
+    """
+
+    left: _Column
+    right: _Column
+    pairs: NDArray[np.intp]
     sets: Any
-    words: list[str]
 
     @property
     def cells(self) -> NDArray[np.int32]:
         """The cell of each sample."""
-        return self.left.astype(np.int32) * self.width + self.right
+        return self.left.codes.astype(np.int32) * self.right.masks.shape[1] + self.right.codes
+
+    def word(self, k: int) -> str:
+        """Return segment k in words."""
+        one, other = divmod(int(self.pairs[k]), len(self.right.words))
+        return " and ".join(filter(None, (self.left.words[one], self.right.words[other])))
 
 
 def _tables(columns: list[_Column], pairs: bool, n_samples: int) -> list[_CrossTable]:
@@ -330,31 +337,38 @@ def _tables(columns: list[_Column], pairs: bool, n_samples: int) -> list[_CrossT
 
     Segments of too few samples are left out.
     """
-    every = _Column(np.zeros(n_samples, dtype=np.int16), np.ones((1, 1), dtype=bool), ["all samples"])
-    chosen = [(every, every), *((column, every) for column in columns)]
+    one = _Column(np.zeros(n_samples, dtype=np.int16), np.ones((1, 1), dtype=bool), [""])
+    chosen = [(one._replace(words=["all samples"]), one), *((column, one) for column in columns)]
     tables: list[_CrossTable] = []
     for a, b in [*chosen, *(combinations(columns, 2) if pairs else ())]:
-        sets = csr_array(kron(csr_array(a.masks.astype(np.float64)), csr_array(b.masks.astype(np.float64))))
-        # kron stores zeros of dense blocks
-        sets.eliminate_zeros()
-        table = _CrossTable(a.codes, b.codes, b.masks.shape[1], sets, a.words)
-        number = sets @ np.bincount(table.cells, minlength=sets.shape[1])
-        kept = np.flatnonzero((number >= _LEAST_SAMPLES) | (not tables))
+        table = _CrossTable(a, b, np.arange(0), None)
+        shape = a.masks.shape[1], b.masks.shape[1]
+        number = np.bincount(table.cells, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+        kept = np.flatnonzero((a.masks @ number @ b.masks.T >= _LEAST_SAMPLES) | (not tables))
         if kept.size:
-            one, other = (words.tolist() for words in np.divmod(kept, len(b.words)))
-            pairs_of_words = zip((a.words[k] for k in one), (b.words[k] for k in other), strict=True)
-            words = [left if b is every else f"{left} and {right}" for left, right in pairs_of_words]
-            tables.append(table._replace(sets=sets[kept], words=words))
+            left, right = np.divmod(kept, len(b.masks))
+            sets = a.masks[left, :, np.newaxis] & b.masks[right, np.newaxis]
+            sets = csr_array(sets.reshape(kept.size, -1), dtype=np.float32)
+            tables.append(table._replace(pairs=kept, sets=sets))
     return tables
 
 
-def _sums(tables: list[_CrossTable], values: NDArray[Any]) -> Array:
+def _by_table(tables: list[_CrossTable], values: Array) -> list[Array]:
+    """Return the values of the segments of each table."""
+    return np.split(values, np.cumsum([table.pairs.size for table in tables[:-1]]))
+
+
+def _sums(tables: list[_CrossTable], values: NDArray[Any]) -> NDArray[Any]:
     """Return the sum of ``values``, (n, r), over each segment, (segments, r)."""
-    n = values.shape[0]
-    ends, ones = np.arange(n + 1, dtype=np.int32), np.ones(n, dtype=values.dtype)
-    return np.concatenate(
-        [t.sets @ (csc_array((ones, t.cells, ends), (t.sets.shape[1], n)) @ values) for t in tables]
-    )
+    n, found = values.shape[0], []
+    step = max(1, _STACKED // n)
+    for some in (tables[first : first + step] for first in range(0, len(tables), step)):
+        ends = np.cumsum([0, *(table.sets.shape[1] for table in some)])
+        cells = np.stack([table.cells for table in some], axis=1) + ends[:-1].astype(np.int32)
+        starts, ones = len(some) * np.arange(n + 1, dtype=np.int32), np.ones(cells.size, dtype=values.dtype)
+        sums = csc_array((ones, cells.ravel(), starts), (ends[-1], n)) @ values
+        found += [t.sets @ sums[first:last] for t, (first, last) in zip(some, pairwise(ends), strict=True)]
+    return np.concatenate(found)
 
 
 def _ranges(tables: list[_CrossTable], outcomes: NDArray[Any], p: Array, weight: Array | None) -> Array:
@@ -389,8 +403,9 @@ class _Problem:
     """A binary problem: weighted sums of residuals over segments, and their variance under calibration.
 
     The variance is sum w^2 v, v = p (1 - p), and infinite for segments that are not tested. With sampling
-    weights w it is that of predictions which are calibrated in the weighted population: v is replaced by
-    v + (1 - 2 p) (r - v x' beta), see ``VarianceRatio``.
+    weights w it is that of predictions which are calibrated in the weighted population: w^2 v is replaced by
+    w^2 v + w (w - c) (1 - 2 p) (r - v x' beta), see ``VarianceRatio``. In that population w (1 - 2 p) r has
+    the mean 0, so that c can be the mean weight, and weights that are nearly equal have little influence.
     """
 
     def __init__(self, tables: list[_CrossTable], label: Any, sample: _validation.BinarySample) -> None:
@@ -409,43 +424,57 @@ class _Problem:
         self.x = np.stack((np.ones_like(p), logit(p)))
         self.step = np.linalg.pinv((self.w * self.v * self.x) @ self.x.T, hermitian=True) @ (self.w * self.x)
         self.y = sample.y[:, np.newaxis]
-        self.sum, self.scale = self.sums(self.y)[:, 0], self.deviation(self.y)[:, 0]
+        residuals = self.residuals(self.y)
+        self.sum, self.scale = self.sums(residuals)[:, 0], self.deviation(residuals)[:, 0]
 
     def residuals(self, outcomes: NDArray[Any]) -> NDArray[Any]:
         """Return outcomes minus predictions, (n, r), in single precision in simulations without weights."""
         single = outcomes.dtype == bool and not self.sampling
-        return outcomes - self.p[:, np.newaxis].astype(np.float32 if single else np.float64)
+        kind = np.float32 if single else np.float64
+        # samples one after the other, as sparse products need them
+        return np.subtract(outcomes, self.p[:, np.newaxis].astype(kind), order="C")
 
-    def deviation(self, outcomes: NDArray[Any]) -> Array:
+    def deviation(self, residuals: NDArray[Any]) -> Array:
         """Return the standard deviation of the sum of residuals over each segment, (segments, 1 or r)."""
         variance = self.variance[:, np.newaxis]
         if self.sampling:
-            residuals = self.residuals(outcomes)
             removed = residuals - (self.v * self.x).T @ (self.step @ residuals)
-            change = _sums(self.tables, (self.w**2 * (1.0 - 2.0 * self.p))[:, np.newaxis] * removed)
+            # w - c
+            spread = self.w - (self.w**2 @ self.v) / (self.w @ self.v)
+            change = _sums(self.tables, (self.w * spread * (1.0 - 2.0 * self.p))[:, np.newaxis] * removed)
             variance = np.maximum(variance + change, variance / 4.0)
         return np.sqrt(variance)
 
-    def sums(self, outcomes: NDArray[Any]) -> Array:
+    def sums(self, residuals: NDArray[Any]) -> Array:
         """Return the weighted sum of residuals over each segment."""
-        residuals = self.residuals(outcomes)
         return _sums(self.tables, self.w[:, np.newaxis] * residuals if self.sampling else residuals)
 
-    def parts(self) -> list[_Problem]:
-        """Return the problem by some tables at a time, the sums over which stay in the cache."""
-        ends = np.cumsum([len(table.words) for table in self.tables])
-        found, first = [], 0
-        for last in [*np.flatnonzero(np.diff(ends // _SEGMENTS)).tolist(), len(self.tables) - 1]:
-            part = copy(self)
-            part.tables = self.tables[first : last + 1]
-            part.variance = self.variance[ends[first] - len(self.tables[first].words) : ends[last]]
-            found.append(part)
-            first = last + 1
-        return found
+    def standardized(self, outcomes: NDArray[Any], residuals: NDArray[Any]) -> NDArray[Any]:
+        """Return the absolute sums over their standard deviations."""
+        found = self.sums(residuals)
+        np.divide(found, self.deviation(residuals), out=found, casting="same_kind")
+        return np.abs(found, out=found)
 
-    def ranges(self, outcomes: NDArray[Any]) -> Array:
-        """Return the range of cumulative weighted residuals in each segment."""
-        return _ranges(self.tables, outcomes, self.p, self.w if self.sampling else None)
+    def relative_ranges(self, outcomes: NDArray[Any], residuals: NDArray[Any]) -> Array:
+        """Return the ranges of cumulative weighted residuals over the standard deviations of the sums."""
+        weight = self.w if self.sampling else None
+        return _ranges(self.tables, outcomes, self.p, weight) / self.deviation(residuals)
+
+    def parts(self) -> list[_Problem]:
+        """Return the problem by some of the tested segments at a time, so that sums stay in the cache."""
+        found: list[_Problem] = []
+        size = _SEGMENTS
+        for table, variance in zip(self.tables, _by_table(self.tables, self.variance), strict=True):
+            rows = np.flatnonzero(np.isfinite(variance) | (table is self.tables[0]))
+            if rows.size == 0:
+                continue
+            if size >= _SEGMENTS:
+                found.append(copy(self))
+                found[-1].tables, found[-1].variance, size = [], variance[:0], 0
+            part, size = found[-1], size + rows.size
+            part.tables.append(table if rows.size == variance.size else table._replace(sets=table.sets[rows]))
+            part.variance = np.append(part.variance, variance[rows])
+        return found
 
 
 def feature_columns(X: Any, name: str, n_samples: int) -> dict[str, NDArray[Any]]:
@@ -527,7 +556,6 @@ class _Study:
             self.problems = [_Problem(self.tables, label, part) for label, part in parts]
         else:
             self.problems = [_Problem(self.tables, None, self.sample)]
-        self.words = [word for table in self.tables for word in table.words]
         self.tested = np.isfinite([each.variance for each in self.problems])
         code = self.sample.clusters
         self.clusters = None if code is None else clusters_of_classes(self.sample.y, self.sample.p, code)
@@ -538,7 +566,10 @@ class _Study:
         }
 
     def largest(
-        self, statistic: Callable[[_Problem, NDArray[Any]], Array], n_resamples: int, random_state: Any
+        self,
+        statistic: Callable[[_Problem, NDArray[Any], NDArray[Any]], NDArray[Any]],
+        n_resamples: int,
+        random_state: Any,
     ) -> Array:
         """Return the largest statistic over all segments and problems in simulations Y* ~ p."""
         sample, generator = self.sample, _validation.check_generator(random_state)
@@ -553,19 +584,33 @@ class _Study:
             simulated = ([found] for found in draw_positives(grouped, n_resamples, generator, most))
         found, problems = [], [each.parts() for each in self.problems]
         for outcomes in simulated:
-            pairs = [(one, y) for parts, y in zip(problems, outcomes, strict=True) for one in parts]
-            found.append(np.max([statistic(one, y).max(axis=0) for one, y in pairs], axis=0))
+            largest = np.zeros(outcomes[0].shape[1])
+            for parts, y in zip(problems, outcomes, strict=True):
+                residuals = parts[0].residuals(y)
+                for one in parts:
+                    np.maximum(largest, statistic(one, y, residuals).max(axis=0), out=largest)
+            found.append(largest)
         return np.concatenate(found)
+
+    def place(self, k: int) -> tuple[_CrossTable, int]:
+        """Return the table of segment k, and its row there."""
+        for table in self.tables:
+            if k < table.pairs.size:
+                break
+            k -= table.pairs.size
+        return table, k
 
     def members(self, k: int) -> NDArray[np.bool_]:
         """Return which samples are in segment k."""
-        for table in self.tables:
-            if k < len(table.words):
-                break
-            k -= len(table.words)
+        table, row = self.place(k)
         inside = np.zeros(table.sets.shape[1], dtype=bool)
-        inside[table.sets[[k]].indices] = True
+        inside[table.sets[[row]].indices] = True
         return inside[table.cells]
+
+    def word(self, k: int) -> str:
+        """Return segment k in words."""
+        table, row = self.place(k)
+        return table.word(row)
 
 
 def _distinct(study: _Study, z: Array, critical: float) -> list[tuple[int, int]]:
@@ -576,18 +621,23 @@ def _distinct(study: _Study, z: Array, critical: float) -> list[tuple[int, int]]
     that was found is thus found only if it has miscalibration of its own, in the same direction.
     """
     found: list[tuple[int, int]] = []
+    # only the tables that have a significant segment
+    some = [bool((np.abs(each) > critical).any()) for each in _by_table(study.tables, z.T)]
+    tables = [table for table, has in zip(study.tables, some, strict=True) if has]
+    index = np.flatnonzero(np.repeat(some, [table.pairs.size for table in study.tables]))
+    z = z[:, index]
     left, residuals = z.copy(), [each.residuals(each.y) for each in study.problems]
-    while len(found) < _MOST_FOUND:
+    while tables and len(found) < _MOST_FOUND:
         # of segments with the same samples the first, which is described by fewer features
         own = np.round(np.where(np.abs(z) > critical, left * np.sign(z), 0.0), 6)
         t, k = map(int, np.unravel_index(own.argmax(), own.shape))
         if own[t, k] <= critical:
             break
-        found.append((t, k))
-        each, inside, r = study.problems[t], study.members(k), residuals[t]
+        found.append((t, int(index[k])))
+        each, inside, r = study.problems[t], study.members(found[-1][1]), residuals[t]
         v, w = each.v[inside, np.newaxis], each.w[inside]
         r[inside] -= v * (w @ r[inside]) / (w @ v)
-        left[t] = _sums(study.tables, each.w[:, np.newaxis] * r)[:, 0] / each.scale
+        left[t] = _sums(tables, each.w[:, np.newaxis] * r)[:, 0] / each.scale[index]
     return found
 
 
@@ -682,8 +732,8 @@ def find_segments(
     large. The estimated difference of a segment that was found is too large on average.
 
     Cost: each simulation computes the sums of all pairs of features, O(n d^2) for d features. A million
-    samples with ten features take about half a minute and 220 MB, with ``segments`` a third of the time
-    (``benchmarks/segments_power.py --time``).
+    samples with ten features take about half a minute and 220 MB, with ``segments`` a third of the time, and
+    1500 samples with 200 features half a minute (``benchmarks/segments_power.py --time``).
 
     References
     ----------
@@ -705,7 +755,7 @@ def find_segments(
     _validation.check_resamples(n_resamples, confidence)
     given = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
     study = _Study(X, given, sample_weight, segments, segments is None, reduction)
-    draws = study.largest(lambda each, y: np.abs(each.sums(y) / each.deviation(y)), n_resamples, random_state)
+    draws = study.largest(_Problem.standardized, n_resamples, random_state)
     critical = float(np.sort(draws)[n_resamples - tail_rank(n_resamples, 1.0 - confidence)]) + _TIE
     z = np.array([each.sum / each.scale for each in study.problems])
     chosen = _distinct(study, z, critical) if segments is None else np.argwhere(study.tested).tolist()
@@ -734,7 +784,7 @@ def _segment(study: _Study, t: int, k: int, critical: float, draws: Array) -> Se
     half = np.sqrt(max(g * o * (1.0 - o) + g**2 / 4.0, 0.0))
     lower, upper = (float((o + g / 2.0 + sign * half) / (1.0 + g) - m) for sign in (-1.0, 1.0))
     numbers = difference, lower, upper, z, monte_carlo_pvalue(abs(z), draws, _TIE)
-    return Segment(study.words[k], each.label, float(each.number[k]), o, m, *numbers)
+    return Segment(study.word(k), each.label, float(each.number[k]), o, m, *numbers)
 
 
 @shared_docs
@@ -830,16 +880,16 @@ def multicalibration_error(
     _validation.check_size(n_resamples, "n_resamples")
     given = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
     study = _Study(X, given, sample_weight, segments, False, reduction)
-    found = np.array([each.ranges(each.y)[:, 0] / each.scale for each in study.problems])
+    found = np.array([each.relative_ranges(each.y, each.residuals(each.y))[:, 0] for each in study.problems])
     t, k = map(int, np.unravel_index(found.argmax(), found.shape))
-    draws = study.largest(lambda each, y: each.ranges(y) / each.deviation(y), n_resamples, random_state)
+    draws = study.largest(_Problem.relative_ranges, n_resamples, random_state)
     unit, statistic = float(study.problems[t].scale[0] / study.problems[t].mass[0]), float(found[t, k])
     return MulticalibrationResult(
         value=unit * statistic,
         expected=unit * float(draws.mean()),
         statistic=statistic,
         pvalue=monte_carlo_pvalue(statistic, draws, _TIE),
-        segment=study.words[k],
+        segment=study.word(k),
         label=study.problems[t].label,
         n_resamples=n_resamples,
         **study.facts,

@@ -353,8 +353,10 @@ def _at(sample: _validation.BinarySample, prob: Array) -> _validation.BinarySamp
 
 def _are_points(grouped: GroupedOutcomes, number: Array, shown: tuple[float, float]) -> bool:
     """Return whether predictions take so few values that a curve between them would be invented."""
-    order = np.argsort(-grouped.weight, kind="stable")
     enough = _MOST * (1.0 - _TINY) * grouped.total
+    if _FEW * float(grouped.weight.max()) < enough and float(number.max()) < _ENOUGH:
+        return False
+    order = np.argsort(-grouped.weight, kind="stable")
     main = order[: int(np.searchsorted(np.cumsum(grouped.weight[order]), enough)) + 1]
     apart = float(np.ptp(grouped.prob[main])) >= _APART * (main.shape[0] - 1) * (shown[1] - shown[0])
     return main.shape[0] <= _FEW or (apart and float(number[main].mean()) >= _ENOUGH)
