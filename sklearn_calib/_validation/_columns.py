@@ -1,0 +1,269 @@
+"""What columns of features and groups contain: numbers, dates or categories."""
+
+from __future__ import annotations
+
+import math
+import re
+import reprlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._columns import Column, value_text
+from sklearn_calib._typing import Array
+from sklearn_calib._validation._arrays import as_array, missing_values
+from sklearn_calib._validation._warnings import warn_user
+
+# Kinds by the types of all values; durations come first, as those of numpy are integers, too.
+_TYPES: dict[str, tuple[type, ...]] = {
+    "durations": (timedelta, np.timedelta64),
+    "dates": (date, np.datetime64),
+    "booleans": (bool, np.bool_),
+    "numbers": (Real, Decimal, np.bool_),
+}
+# Texts that are numbers, without leading zeros, which codes have, and dates.
+_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*|(?=\.\d))(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:.*)?", re.ASCII)
+# If so many distinct texts, and most of them, are numbers or dates, but others are not, a warning tells.
+_FEWEST_TOLD = 20
+
+
+def column_names(table: Any) -> list[str]:
+    """Return the names of the columns of a table; of other objects none."""
+    return [] if isinstance(table, Mapping) else list(map(str, _keys(table)))
+
+
+def _keys(table: Any) -> list[Any]:
+    """Return the keys of the columns of a table; raise if two are equal as text."""
+    own = table if isinstance(table, Mapping) else getattr(table, "columns", ())
+    keys, found = list(getattr(table, "column_names", own)), dict[str, Any]()
+    for key in keys:
+        other = found.setdefault(str(key), key)
+        if other is not key and other != key:
+            raise ValueError(
+                f"There are columns named {other!r} and {key!r}, which are equal as text. Rename one of them."
+            )
+    return keys
+
+
+def table_columns(table: Any, name: str, *, single: bool = False) -> dict[str, tuple[Any, str]]:
+    """Return the columns of a table, mapping or array by name, each with its place for messages.
+
+    Columns of arrays are called x0, x1, ...; with ``single``, an array of one dimension is one.
+    """
+    if isinstance(table, Mapping) or hasattr(table, "columns"):
+        return {str(key): (table[key], f"{name}[{key!r}]") for key in _keys(table)}
+    # an array of another type would turn numbers beside texts into texts, all as long as the longest
+    array = np.array(table, dtype=object) if isinstance(table, list | tuple) else as_array(table, name)
+    if array.dtype.kind == "V":
+        raise TypeError(f"{name} is a structured array. Pass a mapping of names to columns.")
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must contain real numbers.")
+    array = array[:, np.newaxis] if single and array.ndim == 1 else array
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} must have shape (n, n_columns), got shape {array.shape}. Reshape your data: a single "
+            "sample is one row."
+        )
+    return {f"x{j}": (column, f"{name}[:, {j}]") for j, column in enumerate(array.T)}
+
+
+def read_column(
+    values: Any, name: str, kind: str | None = None, labels: Sequence[Any] = (), *, parse: bool = True
+) -> Column:
+    """Return a column, of its own kind or of a fitted one, whose categories were ``labels``.
+
+    Texts are numbers, booleans or dates if all of them are; not with ``parse=False``, in a column of a
+    categorical type, or if categories were fitted.
+    """
+    if isinstance(values, Column):
+        return values
+    declared = str(getattr(values, "dtype", getattr(values, "type", ""))).lower()
+    is_declared = declared.startswith(("categ", "enum", "dictionary"))
+    column = _read(values, name, parse and not is_declared if kind is None else kind != "categories")
+    if kind is None:
+        return categorical(column) if is_declared else column
+    numbers = ("numbers", "booleans")
+    if kind == column.kind or (kind in numbers and column.kind in numbers):
+        return column
+    found = categorical(column)
+    if kind == "categories" and (not labels or not found.labels or not set(labels).isdisjoint(found.labels)):
+        return found
+    if not found.labels:
+        return Column(name, kind, np.zeros(column.missing.shape[0]), column.missing)
+    strange = (text for text in found.labels if kind not in _READERS or _READERS[kind](text) is None)
+    known = f"{kind}, such as {_shown(labels[0])}," if labels else kind
+    raise ValueError(
+        f"{name} contains {column.kind}, such as {_shown(next(strange, found.labels[0]))}, but {known} were "
+        f"fitted. Pass {kind}, as in fit."
+    )
+
+
+def categorical(column: Column) -> Column:
+    """Return a column whose categories are the texts of its values."""
+    if column.kind == "categories":
+        return column
+    found, places = np.unique(column.known, return_inverse=True)
+    codes, labels = _coded([value_text(value, column.kind) for value in found.tolist()], column.name)
+    return _filled(column.name, "categories", column.missing, codes[places], labels)
+
+
+def _read(values: Any, name: str, parse: bool) -> Column:
+    """Return a column of its own kind."""
+    is_list = isinstance(values, list | tuple)
+    array = np.fromiter(values, object, len(values)) if is_list else as_array(values, name)
+    if array.ndim != 1:
+        raise ValueError(
+            f"{name} must be one column of shape (n,) and of a distinct name, got shape {array.shape}."
+        )
+    if array.dtype.kind in "biufMm":
+        missing = missing_values(array)
+        kind = {"b": "booleans", "M": "dates", "m": "durations"}.get(array.dtype.kind, "numbers")
+        found = array[~missing] if missing.any() else array
+        return _filled(name, kind, missing, _seconds(found) if array.dtype.kind in "Mm" else found)
+    array = array.astype(object, copy=False)
+    wrong = tuple(one for one in set(map(type, array.tolist())) if _is_refused(one))
+    if wrong:
+        row = next(row for row, value in enumerate(array.tolist()) if isinstance(value, wrong))
+        raise ValueError(
+            f"{name} contains the {type(array[row]).__name__} {_shown(array[row])} at index {row}. Pass a "
+            "number, a text or a date for each sample."
+        )
+    missing = missing_values(array)
+    known: Any = array[~missing].tolist()
+    if known and all(hasattr(one, "to_timestamp") for one in set(map(type, known))):
+        # periods of pandas
+        known = [value.to_timestamp() for value in known]
+    types = set(map(type, known)) or {object}
+    kinds = (kind for kind, own in _TYPES.items() if all(issubclass(one, own) for one in types))
+    kind = next(kinds, "categories")
+    if parse and all(issubclass(one, str) for one in types):
+        kind, known = _parsed(known, name)
+    if kind == "categories":
+        return _filled(name, kind, missing, *_coded(known, name))
+    if kind == "numbers" and any(map(_is_too_large, known)):
+        row = int(np.flatnonzero(~missing)[list(map(_is_too_large, known)).index(True)])
+        raise ValueError(f"{name} contains a number beyond 1.8e308 at index {row}. Rescale or remove it.")
+    return _filled(name, kind, missing, _CONVERTED[kind](known))
+
+
+def _filled(
+    name: str, kind: str, missing: NDArray[np.bool_], known: NDArray[Any], labels: tuple[str, ...] = ()
+) -> Column:
+    """Return a column from its values that are not missing."""
+    values = known
+    if missing.any():
+        values = np.zeros(missing.shape[0], dtype=known.dtype)
+        values[~missing] = known
+    return Column(name, kind, values, missing, labels)
+
+
+def _is_refused(kind: type) -> bool:
+    """Tell whether values of a type are no categories: collections, bytes, complex numbers, mutable ones."""
+    wrong = issubclass(kind, (Collection, complex, np.complexfloating)) and not issubclass(kind, str)
+    return wrong or getattr(kind, "__hash__", None) is None
+
+
+def _coded(values: list[Any], name: str) -> tuple[NDArray[np.intp], tuple[str, ...]]:
+    """Return the place of each value among the sorted texts of all; raise if different ones have the same."""
+    one_type = len(set(map(type, values))) < 2
+    # True and 1 are equal, but not as text
+    keys = values if one_type else list(zip(map(type, values), values, strict=True))
+    texts: dict[Any, str] = {}
+    found: dict[str, Any] = {}
+    for key in dict.fromkeys(keys):
+        value = key if one_type else key[1]
+        texts[key] = value_text(value, "")
+        other = found.setdefault(texts[key], value)
+        if other is not value and other != value:
+            raise ValueError(
+                f"{name} contains {_shown(other)} and {_shown(value)}, which are equal as text. Convert one."
+            )
+    labels = tuple(sorted(found))
+    place = {label: code for code, label in enumerate(labels)}
+    codes = {key: place[text] for key, text in texts.items()}
+    return np.fromiter(map(codes.__getitem__, keys), np.intp, len(keys)), labels
+
+
+def _parsed(texts: list[str], name: str) -> tuple[str, list[Any]]:
+    """Return the kind that texts have, and their values; warn if most are numbers or dates, but not all."""
+    distinct = list(dict.fromkeys(texts))
+    for kind, read in _READERS.items():
+        found = {text: read(text) for text in distinct}
+        strange = [text for text, value in found.items() if value is None]
+        if not strange:
+            return kind, [found[text] for text in texts]
+        if len(distinct) - len(strange) > max(_FEWEST_TOLD, len(strange)):
+            warn_user(
+                f"{name} contains texts: {len(distinct) - len(strange):,} different {kind}, but also "
+                f"{_shown(strange[0])}, so that all are categories. Replace it by a missing value to have "
+                f"{kind}, or convert the column to a categorical type."
+            )
+    return "categories", texts
+
+
+def _number(text: str) -> float | None:
+    value = float(text) if _NUMBER.fullmatch(text.strip()) else math.inf
+    return None if math.isinf(value) else value
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text.strip()) if _DATE.fullmatch(text.strip()) else None
+    except ValueError:
+        return None
+
+
+#: Return the value of a text, or None if it is no boolean, number or date.
+_READERS: dict[str, Callable[[str], Any]] = {
+    "booleans": lambda text: {"true": True, "false": False}.get(text.strip().lower()),
+    "numbers": _number,
+    "dates": _date,
+}
+
+
+def _is_too_large(value: Any) -> bool:
+    """Tell whether a finite number is infinite as a float."""
+    try:
+        return math.isinf(value) and value not in (math.inf, -math.inf)
+    except OverflowError:
+        return True
+
+
+def _numbers(values: list[Any]) -> NDArray[Any]:
+    array = np.array(values)
+    return array if array.dtype.kind in "biuf" else array.astype(np.float64)
+
+
+def _dates(values: list[Any]) -> Array:
+    """Return dates as seconds; those with a time zone in UTC, and others as they are."""
+    zoned = [getattr(value, "tzinfo", None) is not None for value in values]
+    pairs = zip(values, zoned, strict=True)
+    plain = [value.astimezone(UTC).replace(tzinfo=None) if known else value for value, known in pairs]
+    return _seconds(np.array(plain, dtype="M8[us]"))
+
+
+def _seconds(values: NDArray[Any]) -> Array:
+    """Return durations in seconds, and dates in seconds since 1970; equal ones are equal in every unit."""
+    whole = values.astype(f"{values.dtype.kind}8[s]")
+    values = whole if np.datetime_data(values.dtype)[0] in "YM" else values
+    seconds: Array = whole.astype(np.int64) + (values - whole) / np.timedelta64(1, "s")
+    return seconds
+
+
+_CONVERTED: dict[str, Callable[[list[Any]], NDArray[Any]]] = {
+    "durations": lambda values: _seconds(np.array(values, dtype="m8[us]")),
+    "dates": _dates,
+    "booleans": lambda values: np.array(values, dtype=np.bool_),
+    "numbers": _numbers,
+}
+
+
+def _shown(value: Any) -> str:
+    """Return a value for a message, as short as needed, also if it contains itself."""
+    return reprlib.repr(value)
