@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from numbers import Real
@@ -26,9 +27,12 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "booleans": (bool, np.bool_),
     "numbers": (Real, Decimal, np.bool_),
 }
-# Texts that are numbers, without leading zeros, which codes have, and dates.
-_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*|(?=\.\d))(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
-_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:.*)?", re.ASCII)
+# Texts of kinds: numbers below 1e308 without leading zeros, which codes have, and dates as in ISO 8601.
+_TEXTS = {
+    "booleans": re.compile("true|false", re.IGNORECASE),
+    "numbers": re.compile(r"[+-]?(0|[1-9]\d{0,200}|(?=\.\d))(\.\d*)?([eE](\+?\d{1,2}|-\d{1,3}))?", re.ASCII),
+    "dates": re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:.*)?", re.ASCII),
+}
 # If so many distinct texts, and most of them, are numbers or dates, but others are not, a warning tells.
 _FEWEST_TOLD = 20
 
@@ -88,19 +92,18 @@ def read_column(
     column = _read(values, name, parse and not is_declared if kind is None else kind != "categories")
     if kind is None:
         return categorical(column) if is_declared else column
-    numbers = ("numbers", "booleans")
-    if kind == column.kind or (kind in numbers and column.kind in numbers):
+    if kind == column.kind or {kind, column.kind} == {"numbers", "booleans"}:
         return column
     found = categorical(column)
-    if kind == "categories" and (not labels or not found.labels or not set(labels).isdisjoint(found.labels)):
-        return found
     if not found.labels:
-        return Column(name, kind, np.zeros(column.missing.shape[0]), column.missing)
-    strange = (text for text in found.labels if kind not in _READERS or _READERS[kind](text) is None)
-    known = f"{kind}, such as {_shown(labels[0])}," if labels else kind
+        return Column(name, kind, np.zeros(column.missing.shape[0], dtype=np.intp), column.missing)
+    if kind == "categories" and (not labels or not set(labels).isdisjoint(found.labels)):
+        return found
+    strange = (text for text in found.labels if kind not in _TEXTS or _value_of(text, kind) is None)
+    known = f"{kind}, such as {reprlib.repr(labels[0])}," if labels else kind
     raise ValueError(
-        f"{name} contains {column.kind}, such as {_shown(next(strange, found.labels[0]))}, but {known} were "
-        f"fitted. Pass {kind}, as in fit."
+        f"{name} contains {column.kind}, such as {reprlib.repr(next(strange, found.labels[0]))}, but {known} "
+        f"were fitted. Pass {kind}, as in fit."
     )
 
 
@@ -131,8 +134,8 @@ def _read(values: Any, name: str, parse: bool) -> Column:
     if wrong:
         row = next(row for row, value in enumerate(array.tolist()) if isinstance(value, wrong))
         raise ValueError(
-            f"{name} contains the {type(array[row]).__name__} {_shown(array[row])} at index {row}. Pass a "
-            "number, a text or a date for each sample."
+            f"{name} contains the {type(array[row]).__name__} {reprlib.repr(array[row])} at index {row}. "
+            "Pass a number, a text or a date for each sample."
         )
     missing = missing_values(array)
     known: Any = array[~missing].tolist()
@@ -149,7 +152,7 @@ def _read(values: Any, name: str, parse: bool) -> Column:
     if kind == "numbers" and any(map(_is_too_large, known)):
         row = int(np.flatnonzero(~missing)[list(map(_is_too_large, known)).index(True)])
         raise ValueError(f"{name} contains a number beyond 1.8e308 at index {row}. Rescale or remove it.")
-    return _filled(name, kind, missing, _CONVERTED[kind](known))
+    return _filled(name, kind, missing, _converted(known, kind))
 
 
 def _filled(
@@ -171,60 +174,49 @@ def _is_refused(kind: type) -> bool:
 
 def _coded(values: list[Any], name: str) -> tuple[NDArray[np.intp], tuple[str, ...]]:
     """Return the place of each value among the sorted texts of all; raise if different ones have the same."""
-    one_type = len(set(map(type, values))) < 2
     # True and 1 are equal, but not as text
-    keys = values if one_type else list(zip(map(type, values), values, strict=True))
-    texts: dict[Any, str] = {}
+    keys = list(zip(map(type, values), values, strict=True))
+    texts = {key: value_text(key[1], "") for key in dict.fromkeys(keys)}
     found: dict[str, Any] = {}
-    for key in dict.fromkeys(keys):
-        value = key if one_type else key[1]
-        texts[key] = value_text(value, "")
-        other = found.setdefault(texts[key], value)
+    for (_, value), text in texts.items():
+        other = found.setdefault(text, value)
         if other is not value and other != value:
             raise ValueError(
-                f"{name} contains {_shown(other)} and {_shown(value)}, which are equal as text. Convert one."
+                f"{name} contains {reprlib.repr(other)} and {reprlib.repr(value)}, which are equal as text. "
+                "Convert one."
             )
-    labels = tuple(sorted(found))
-    place = {label: code for code, label in enumerate(labels)}
+    place = {text: code for code, text in enumerate(sorted(found))}
     codes = {key: place[text] for key, text in texts.items()}
-    return np.fromiter(map(codes.__getitem__, keys), np.intp, len(keys)), labels
+    return np.fromiter(map(codes.__getitem__, keys), np.intp, len(keys)), tuple(place)
 
 
 def _parsed(texts: list[str], name: str) -> tuple[str, list[Any]]:
     """Return the kind that texts have, and their values; warn if most are numbers or dates, but not all."""
-    distinct = list(dict.fromkeys(texts))
-    for kind, read in _READERS.items():
-        found = {text: read(text) for text in distinct}
+    for kind in _TEXTS:
+        found = {text: _value_of(text, kind) for text in dict.fromkeys(texts)}
         strange = [text for text, value in found.items() if value is None]
+        number = len(found) - len(strange)
         if not strange:
             return kind, [found[text] for text in texts]
-        if len(distinct) - len(strange) > max(_FEWEST_TOLD, len(strange)):
+        if number > max(_FEWEST_TOLD, len(strange)):
             warn_user(
-                f"{name} contains texts: {len(distinct) - len(strange):,} different {kind}, but also "
-                f"{_shown(strange[0])}, so that all are categories. Replace it by a missing value to have "
-                f"{kind}, or convert the column to a categorical type."
+                f"{name} contains texts: {number:,} different {kind}, but also {reprlib.repr(strange[0])}, "
+                f"so that all are categories. Replace it by a missing value to have {kind}, or convert the "
+                "column to a categorical type."
             )
     return "categories", texts
 
 
-def _number(text: str) -> float | None:
-    value = float(text) if _NUMBER.fullmatch(text.strip()) else math.inf
-    return None if math.isinf(value) else value
-
-
-def _date(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text.strip()) if _DATE.fullmatch(text.strip()) else None
-    except ValueError:
+def _value_of(text: str, kind: str) -> Any:
+    """Return the boolean, number or date that a text is, or None."""
+    text = text.strip()
+    if _TEXTS[kind].fullmatch(text) is None:
         return None
-
-
-#: Return the value of a text, or None if it is no boolean, number or date.
-_READERS: dict[str, Callable[[str], Any]] = {
-    "booleans": lambda text: {"true": True, "false": False}.get(text.strip().lower()),
-    "numbers": _number,
-    "dates": _date,
-}
+    if kind == "booleans":
+        return text.lower() == "true"
+    with suppress(ValueError):
+        return float(text) if kind == "numbers" else datetime.fromisoformat(text)
+    return None
 
 
 def _is_too_large(value: Any) -> bool:
@@ -235,17 +227,15 @@ def _is_too_large(value: Any) -> bool:
         return True
 
 
-def _numbers(values: list[Any]) -> NDArray[Any]:
+def _converted(values: list[Any], kind: str) -> NDArray[Any]:
+    """Return values of a kind; dates with a time zone in UTC, and others as they are."""
+    if kind == "dates":
+        pairs = ((value, getattr(value, "tzinfo", None)) for value in values)
+        values = [value.astimezone(UTC).replace(tzinfo=None) if zone else value for value, zone in pairs]
+    if kind in ("dates", "durations"):
+        return _seconds(np.array(values, dtype="M8[us]" if kind == "dates" else "m8[us]"))
     array = np.array(values)
     return array if array.dtype.kind in "biuf" else array.astype(np.float64)
-
-
-def _dates(values: list[Any]) -> Array:
-    """Return dates as seconds; those with a time zone in UTC, and others as they are."""
-    zoned = [getattr(value, "tzinfo", None) is not None for value in values]
-    pairs = zip(values, zoned, strict=True)
-    plain = [value.astimezone(UTC).replace(tzinfo=None) if known else value for value, known in pairs]
-    return _seconds(np.array(plain, dtype="M8[us]"))
 
 
 def _seconds(values: NDArray[Any]) -> Array:
@@ -254,16 +244,3 @@ def _seconds(values: NDArray[Any]) -> Array:
     values = whole if np.datetime_data(values.dtype)[0] in "YM" else values
     seconds: Array = whole.astype(np.int64) + (values - whole) / np.timedelta64(1, "s")
     return seconds
-
-
-_CONVERTED: dict[str, Callable[[list[Any]], NDArray[Any]]] = {
-    "durations": lambda values: _seconds(np.array(values, dtype="m8[us]")),
-    "dates": _dates,
-    "booleans": lambda values: np.array(values, dtype=np.bool_),
-    "numbers": _numbers,
-}
-
-
-def _shown(value: Any) -> str:
-    """Return a value for a message, as short as needed, also if it contains itself."""
-    return reprlib.repr(value)

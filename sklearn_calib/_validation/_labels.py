@@ -409,12 +409,12 @@ def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDAr
 
 
 @contextmanager
-def _orderable(name: str, what: str = "labels") -> Iterator[None]:
+def _orderable(name: str) -> Iterator[None]:
     try:
         yield
     except TypeError as error:
         raise ValueError(
-            f"{name} mixes {what} of types that cannot be ordered ({error}). Use {what} of one type."
+            f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
         ) from None
 
 
@@ -473,9 +473,7 @@ def check_groups(
 
     They are of the kind of the ``fitted`` groups, if there are any.
     """
-    kind = None
-    if len(fitted):
-        kind = "categories" if isinstance(fitted[0], str) else "numbers"
+    kind = None if not fitted else "categories" if isinstance(fitted[0], str) else "numbers"
     column = read_column(groups, name, kind, fitted, parse=False)
     column = column if column.kind in ("numbers", "booleans") else categorical(column)
     check_length(name, column.missing.shape[0], other, n_samples)

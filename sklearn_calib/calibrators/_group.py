@@ -164,8 +164,8 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights; a weight of k is equivalent to k repetitions of the sample.
         groups : array-like of shape (n,) or None, default=None
-            Group of each sample: all numbers or all strings, also in later calls. Numbers are compared by
-            value, so that 1 and 1.0 are the same group.
+            Group of each sample: numbers, or texts, dates and others, whose text is the group
+            (docs/inputs.md); of the same kind in later calls. 1 and 1.0 are the same group.
         %(fitted_classes)s
 
         Returns

@@ -62,7 +62,8 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
     improve it.
 
     ``X`` has the score in the first column, and features in the others; they need not be those of the model.
-    Features are numbers, or texts and other objects, which are categories. They may be missing (NaN, None).
+    Features are numbers, dates or durations, or categories, as in ``find_segments`` (docs/inputs.md), and of
+    the same kind in later calls. They may be missing (NaN, None).
     :class:`~sklearn_calib.meta.CrossFitScorer` makes such columns of any classifier::
 
         make_pipeline(CrossFitScorer(classifier, passthrough=True), SegmentCalibrator())
@@ -106,7 +107,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
     without the curve and the weight.
 
     Numbers are divided into 64 bins of about equal numbers of samples, or into their values if there are no
-    more; booleans are categories. Of a feature with more than 253 categories, the rare ones, and those that
+    more. Of a feature with more than 253 categories, the rare ones, and those that
     did not occur in the fit, form one category. Missing values are a bin or category of their own. With fewer
     than five samples of a class, or less than 100 samples, there are no trees. Integer weights are equivalent
     to repetitions of samples, except in folds and the least number of samples in a leaf.
@@ -188,7 +189,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
         score, codes, weight = score[kept], codes[kept], weight[kept]
         self.calibrator_ = fit_clone(calibrator, score, codes, None if sample_weight is None else weight)
         f = self._log_odds(score)
-        columns = [*(column.take(kept) for column in features), _of_log_odds(f)]
+        columns = [*(column.take(kept) for column in features), _validation.read_column(f, "the log-odds")]
         self._scales = [Scale.of(column, _BINS, _CATEGORIES) for column in columns]
         Z = self._coded(columns)
         self._fit_trees(Z, f, codes.astype(np.float64), weight)
@@ -244,7 +245,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
         if not self.trees_:
             return both_classes(event_probability(self.calibrator_, score))
         f = self._log_odds(score)
-        Z = self._coded([*features, _of_log_odds(f)])
+        Z = self._coded([*features, _validation.read_column(f, "the log-odds")])
         return both_classes(inside(expit(f + self.weight_ * sum(trees.predict(Z) for trees in self.trees_))))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -357,8 +358,3 @@ def _weight(step: Array, f: Array, y: Array, w: Array) -> float:
     # z^2 = b^2 I, I = sum of w p (1 - p) step^2
     evidence = b**2 * float(fit.information[0, 0])
     return min(max(b, 0.0), 1.0) * max(0.0, 1.0 - _LEAST_EVIDENCE / max(evidence, _LEAST_EVIDENCE))
-
-
-def _of_log_odds(f: Array) -> Column:
-    """Return log-odds as a column."""
-    return Column("the log-odds", "numbers", f, np.zeros(f.shape[0], dtype=bool))

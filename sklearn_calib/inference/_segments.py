@@ -582,17 +582,18 @@ def find_segments(
     Parameters
     ----------
     X : data frame, mapping of str to array-like, or array-like of shape (n,) or (n, n_features)
-        Features; they need not be those of the model. Numbers and dates are divided into five bins of equal
-        numbers of samples, or into their values if there are at most five; other types are categories.
-        Missing values are a category of their own. Columns of arrays are called x0, x1, ...
+        Features; they need not be those of the model. Numbers, dates and durations, also as text, are divided
+        into five bins of equal numbers of samples, or into their values if there are at most five; others,
+        and columns of a categorical type, are categories (docs/inputs.md). Missing values are a category of
+        their own. Columns of arrays are called x0, x1, ...
     y_true : array-like of shape (n,)
         Labels of two or more classes.
     y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
         Predicted probabilities of samples that the model was not fitted to: of the positive class (of two
         columns the last is used), or of three or more classes in sorted order.
     segments : column or sequence of columns of ``X``, default=None
-        Names or positions of columns whose bins and categories are the segments, all of which are returned.
-        Then there is no search, and no pair.
+        Names, or else positions, of columns whose bins and categories are the segments, all of which are
+        returned. Then there is no search, and no pair.
     confidence : float, default=0.95
         Confidence level, in (0, 1), of all intervals together. Segments with an adjusted p-value of at most
         1 - ``confidence`` are found.
