@@ -108,7 +108,7 @@ KINDS = {
         [
             np.array(rows(FLAGS)),
             rows(FLAGS),
-            rows(["true", "False", "TRUE", "True"]),
+            np.array(rows(FLAGS), dtype=object),
             pandas_of("boolean", FLAGS),
             pl.Series(rows(FLAGS)),
             arrow_of(pa.bool_(), FLAGS),
@@ -265,7 +265,7 @@ def test_texts_of_which_most_are_numbers_are_told():
     ):
         found = find_segments({"x": column}, Y, P, n_resamples=19)
     assert found.left_out == {"x": "400 categories, none with 50 samples"}
-    assert find_segments({"x": column[:-1] + [None]}, Y, P, n_resamples=19).left_out == {}
+    assert find_segments({"x": [*column[:-1], None]}, Y, P, n_resamples=19).left_out == {}
     assert find_segments({"x": rows(["1", "2", "3", "many"])}, Y, P, n_resamples=19).n_tested > 0
 
 

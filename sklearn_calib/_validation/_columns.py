@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -29,7 +30,6 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 # Texts of kinds: numbers below 1e308 without leading zeros, which codes have, and dates as in ISO 8601.
 _TEXTS = {
-    "booleans": re.compile("true|false", re.IGNORECASE),
     "numbers": re.compile(r"[+-]?(0|[1-9]\d{0,200}|(?=\.\d))(\.\d*)?([eE](\+?\d{1,2}|-\d{1,3}))?", re.ASCII),
     "dates": re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:.*)?", re.ASCII),
 }
@@ -45,14 +45,20 @@ def column_names(table: Any) -> list[str]:
 def _keys(table: Any) -> list[Any]:
     """Return the keys of the columns of a table; raise if two are equal as text."""
     own = table if isinstance(table, Mapping) else getattr(table, "columns", ())
-    keys, found = list(getattr(table, "column_names", own)), dict[str, Any]()
-    for key in keys:
-        other = found.setdefault(str(key), key)
-        if other is not key and other != key:
-            raise ValueError(
-                f"There are columns named {other!r} and {key!r}, which are equal as text. Rename one of them."
-            )
+    keys = list(getattr(table, "column_names", own))
+    _by_text(((key, str(key)) for key in keys), "There are columns named")
     return keys
+
+
+def _by_text(pairs: Iterable[tuple[Any, str]], what: str) -> dict[str, Any]:
+    """Return values by their texts; raise if different ones have the same."""
+    found: dict[str, Any] = {}
+    for value, text in pairs:
+        other = found.setdefault(text, value)
+        if other is not value and other != value:
+            pair = f"{reprlib.repr(other)} and {reprlib.repr(value)}"
+            raise ValueError(f"{what} {pair}, which are equal as text. Change one of them.")
+    return found
 
 
 def table_columns(table: Any, name: str, *, single: bool = False) -> dict[str, tuple[Any, str]]:
@@ -64,10 +70,6 @@ def table_columns(table: Any, name: str, *, single: bool = False) -> dict[str, t
         return {str(key): (table[key], f"{name}[{key!r}]") for key in _keys(table)}
     # an array of another type would turn numbers beside texts into texts, all as long as the longest
     array = np.array(table, dtype=object) if isinstance(table, list | tuple) else as_array(table, name)
-    if array.dtype.kind == "V":
-        raise TypeError(f"{name} is a structured array. Pass a mapping of names to columns.")
-    if array.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} must contain real numbers.")
     array = array[:, np.newaxis] if single and array.ndim == 1 else array
     if array.ndim != 2:
         raise ValueError(
@@ -82,7 +84,7 @@ def read_column(
 ) -> Column:
     """Return a column, of its own kind or of a fitted one, whose categories were ``labels``.
 
-    Texts are numbers, booleans or dates if all of them are; not with ``parse=False``, in a column of a
+    Texts are numbers or dates if all of them are; not with ``parse=False``, in a column of a
     categorical type, or if categories were fitted.
     """
     if isinstance(values, Column):
@@ -149,9 +151,11 @@ def _read(values: Any, name: str, parse: bool) -> Column:
         kind, known = _parsed(known, name)
     if kind == "categories":
         return _filled(name, kind, missing, *_coded(known, name))
-    if kind == "numbers" and any(map(_is_too_large, known)):
-        row = int(np.flatnonzero(~missing)[list(map(_is_too_large, known)).index(True)])
-        raise ValueError(f"{name} contains a number beyond 1.8e308 at index {row}. Rescale or remove it.")
+    if kind == "numbers":
+        rows = np.flatnonzero(~missing).tolist()
+        for row, value in zip(rows, known, strict=True):
+            if math.inf > abs(value) > sys.float_info.max:
+                raise ValueError(f"{name} contains a number beyond 1.8e308 at index {row}. Rescale it.")
     return _filled(name, kind, missing, _converted(known, kind))
 
 
@@ -173,21 +177,14 @@ def _is_refused(kind: type) -> bool:
 
 
 def _coded(values: list[Any], name: str) -> tuple[NDArray[np.intp], tuple[str, ...]]:
-    """Return the place of each value among the sorted texts of all; raise if different ones have the same."""
+    """Return the place of each value among the sorted texts of all."""
     # True and 1 are equal, but not as text
     keys = list(zip(map(type, values), values, strict=True))
     texts = {key: value_text(key[1], "") for key in dict.fromkeys(keys)}
-    found: dict[str, Any] = {}
-    for (_, value), text in texts.items():
-        other = found.setdefault(text, value)
-        if other is not value and other != value:
-            raise ValueError(
-                f"{name} contains {reprlib.repr(other)} and {reprlib.repr(value)}, which are equal as text. "
-                "Convert one."
-            )
-    place = {text: code for code, text in enumerate(sorted(found))}
+    labels = sorted(_by_text(((value, text) for (_, value), text in texts.items()), f"{name} contains"))
+    place = {text: code for code, text in enumerate(labels)}
     codes = {key: place[text] for key, text in texts.items()}
-    return np.fromiter(map(codes.__getitem__, keys), np.intp, len(keys)), tuple(place)
+    return np.fromiter(map(codes.__getitem__, keys), np.intp, len(keys)), tuple(labels)
 
 
 def _parsed(texts: list[str], name: str) -> tuple[str, list[Any]]:
@@ -208,23 +205,11 @@ def _parsed(texts: list[str], name: str) -> tuple[str, list[Any]]:
 
 
 def _value_of(text: str, kind: str) -> Any:
-    """Return the boolean, number or date that a text is, or None."""
-    text = text.strip()
-    if _TEXTS[kind].fullmatch(text) is None:
-        return None
-    if kind == "booleans":
-        return text.lower() == "true"
-    with suppress(ValueError):
-        return float(text) if kind == "numbers" else datetime.fromisoformat(text)
+    """Return the number or date that a text is, or None."""
+    if _TEXTS[kind].fullmatch(text.strip()):
+        with suppress(ValueError):
+            return float(text) if kind == "numbers" else datetime.fromisoformat(text.strip())
     return None
-
-
-def _is_too_large(value: Any) -> bool:
-    """Tell whether a finite number is infinite as a float."""
-    try:
-        return math.isinf(value) and value not in (math.inf, -math.inf)
-    except OverflowError:
-        return True
 
 
 def _converted(values: list[Any], kind: str) -> NDArray[Any]:

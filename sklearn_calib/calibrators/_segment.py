@@ -283,12 +283,10 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
                 f"X has {len(columns)} feature(s) (shape={_validation.shape_of(X, 'X')}) while a minimum of "
                 "2 is required: the score and a feature. CrossFitScorer(..., passthrough=True) returns both."
             )
+        score = _validation.check_scores(*columns[0], kind=kind)
         known = [] if reset else [(scale.kind, scale.labels) for scale in self._scales[:-1]]
-        features = [
-            _validation.read_column(*pair, *own)
-            for pair, own in zip_longest(columns[1:], known, fillvalue=())
-        ]
-        return _validation.check_scores(columns[0][0], columns[0][1], kind=kind), features
+        pairs = zip_longest(columns[1:], known, fillvalue=())
+        return score, [_validation.read_column(*column, *fitted) for column, fitted in pairs]
 
     def _coded(self, columns: list[Column]) -> Array:
         """Return the bins and categories of features and log-odds."""
