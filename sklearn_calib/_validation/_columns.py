@@ -179,9 +179,10 @@ def _is_refused(kind: type) -> bool:
 def _coded(values: list[Any], name: str) -> tuple[NDArray[np.intp], tuple[str, ...]]:
     """Return the place of each value among the sorted texts of all."""
     # True and 1 are equal, but not as text
-    keys = list(zip(map(type, values), values, strict=True))
-    texts = {key: value_text(key[1], "") for key in dict.fromkeys(keys)}
-    labels = sorted(_by_text(((value, text) for (_, value), text in texts.items()), f"{name} contains"))
+    keys = values if len(set(map(type, values))) < 2 else list(zip(map(type, values), values, strict=True))
+    first = dict(zip(keys, values, strict=True))
+    texts = {key: value_text(value, "") for key, value in first.items()}
+    labels = sorted(_by_text(zip(first.values(), texts.values(), strict=True), f"{name} contains"))
     place = {text: code for code, text in enumerate(labels)}
     codes = {key: place[text] for key, text in texts.items()}
     return np.fromiter(map(codes.__getitem__, keys), np.intp, len(keys)), tuple(labels)
@@ -189,8 +190,11 @@ def _coded(values: list[Any], name: str) -> tuple[NDArray[np.intp], tuple[str, .
 
 def _parsed(texts: list[str], name: str) -> tuple[str, list[Any]]:
     """Return the kind that texts have, and their values; warn if most are numbers or dates, but not all."""
+    distinct = list(dict.fromkeys(texts))
     for kind in _TEXTS:
-        found = {text: _value_of(text, kind) for text in dict.fromkeys(texts)}
+        if all(_value_of(text, kind) is None for text in distinct[:_FEWEST_TOLD]):
+            continue
+        found = {text: _value_of(text, kind) for text in distinct}
         strange = [text for text, value in found.items() if value is None]
         number = len(found) - len(strange)
         if not strange:
