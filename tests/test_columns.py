@@ -256,6 +256,12 @@ def test_declared_categories_and_their_values():
         np.testing.assert_array_equal(trees.predict_proba(table_of(same)), expected)
     found = find_segments({"x": declared}, Y, P, n_resamples=19, segments="x")
     assert names_of(found) == ["all samples", *(f"x = {k}" for k in range(1, 5))]
+    # whole numbers that are equal as floats
+    found = find_segments({"x": ROWS + 2**60}, Y, P, n_resamples=19, segments="x")
+    assert names_of(found) == ["all samples", *(f"x = {2**60 + k}" for k in range(4))]
+    # most are the largest value
+    found = find_segments({"x": np.minimum(np.arange(N), 70)}, Y, P, n_resamples=19, segments="x")
+    assert names_of(found) == ["all samples", "x <= 69", "x > 69"]
 
 
 def test_texts_of_which_most_are_numbers_are_told():

@@ -46,7 +46,7 @@ class Scale:
         """Divide numbers into bins; keep the ``most`` frequent categories, of ``least`` samples each."""
         known = column.known
         if column.kind != "categories":
-            return cls(column.kind, quantile_edges(known.astype(np.float64), n_bins))
+            return cls(column.kind, quantile_edges(known, n_bins))
         number = np.bincount(known, minlength=len(column.labels))
         frequent = np.argsort(-number, kind="stable")[:most]
         kept = frequent[number[frequent] >= max(least, 1.0)]
