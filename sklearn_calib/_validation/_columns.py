@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from sklearn_calib._core._columns import Column, value_text
 from sklearn_calib._typing import Array
@@ -66,10 +67,13 @@ def table_columns(table: Any, name: str, *, single: bool = False) -> dict[str, t
 
     Columns of arrays are called x0, x1, ...; with ``single``, an array of one dimension is one.
     """
-    if isinstance(table, Mapping) or hasattr(table, "columns"):
+    # some sparse matrices are mappings
+    if (isinstance(table, Mapping) and not issparse(table)) or hasattr(table, "columns"):
         return {str(key): (table[key], f"{name}[{key!r}]") for key in _keys(table)}
     # an array of another type would turn numbers beside texts into texts, all as long as the longest
     array = np.array(table, dtype=object) if isinstance(table, list | tuple) else as_array(table, name)
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must contain real numbers.")
     array = array[:, np.newaxis] if single and array.ndim == 1 else array
     if array.ndim != 2:
         raise ValueError(
