@@ -7,6 +7,12 @@ what was found, and what to do. Inputs are never modified silently.
 from __future__ import annotations
 
 from sklearn_calib._validation._arrays import as_array, as_samples, missing_values, shape_of
+from sklearn_calib._validation._columns import (
+    categorical,
+    column_names,
+    read_column,
+    table_columns,
+)
 from sklearn_calib._validation._labels import (
     check_classes,
     check_clusters,
@@ -15,10 +21,10 @@ from sklearn_calib._validation._labels import (
     check_groups,
     check_indicators,
     check_labels,
+    check_order,
     check_pos_label,
     check_sorted,
     check_two_labels,
-    column_names,
     greater_text,
     label_columns,
     named_classes,
@@ -26,7 +32,6 @@ from sklearn_calib._validation._labels import (
     positive_label,
     refuse_fractions,
     refuse_missing,
-    table_columns,
 )
 from sklearn_calib._validation._numbers import (
     LARGEST_SCORE,

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._weights import spread_within
 from sklearn_calib._typing import Array
 from sklearn_calib._validation._arrays import as_array, shape_of
+from sklearn_calib._validation._columns import column_names
 from sklearn_calib._validation._labels import (
     check_classes,
     check_clusters,
@@ -18,7 +19,7 @@ from sklearn_calib._validation._labels import (
     check_columns_of,
     check_groups,
     check_labels,
-    column_names,
+    check_order,
     flat_labels,
     named_classes,
     place_labels,
@@ -137,6 +138,8 @@ def check_binary(
     p = check_probabilities(y_proba)
     if labels is not None:
         pos_label = positive_label(y_true, labels, pos_label)
+    elif pos_label is None:
+        check_order(y_true, y_proba, "y_true")
     ordered = columns == (2,)
     y = check_labels(y_true, pos_label, ordered=ordered, fractions=fractions)
     if y.dtype.kind == "f" and np.isin(p, (0.0, 1.0)).all():
@@ -194,9 +197,9 @@ def samples_of_groups(
 ) -> list[tuple[str, BinarySample]]:
     """Return the name and the samples of each group; ``sample_weight`` are the weights before the check."""
     kept = None if sample_weight is None else as_array(sample_weight, "sample_weight") > 0
-    keys = check_groups(groups, sample.y.shape[0] if kept is None else kept.shape[0], other="y_true")
-    keys = keys if kept is None else keys[kept]
-    return [(str(key), _rescaled(sample.take(keys == key))) for key in np.unique(keys).tolist()]
+    labels, codes = check_groups(groups, sample.y.shape[0] if kept is None else kept.shape[0], other="y_true")
+    codes = codes if kept is None else codes[kept]
+    return [(str(labels[k]), _rescaled(sample.take(codes == k))) for k in np.unique(codes).tolist()]
 
 
 def _rescaled(sample: BinarySample) -> BinarySample:

@@ -295,7 +295,9 @@ class BaseCalibrator(
         known, codes = _validation.check_classes(y, fractions=self._fractions)
         if codes.dtype.kind == "f" and np.isin(scores, (0.0, 1.0)).all():
             _validation.refuse_fractions(y, "y", swapped=True)
-        classes = _validation.named_classes(X, y) if classes is None else classes
+        if classes is None:
+            _validation.check_order(y, X, "y")
+            classes = _validation.named_classes(X, y)
         if classes is not None:
             if codes.dtype.kind == "f":
                 raise ValueError("classes are 0 and 1 if y has outcomes between them. Omit the argument.")

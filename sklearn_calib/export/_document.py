@@ -27,7 +27,7 @@ from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
 from sklearn_calib.calibrators import CutoffCertificate, SegmentCalibrator
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, inverse, may_be_certain
-from sklearn_calib.calibrators._group import GroupPrediction, group_codes, type_of
+from sklearn_calib.calibrators._group import GroupPrediction
 from sklearn_calib.export._build import MapBuilder
 
 FORMAT, VERSION = "sklearn_calib.map", 1
@@ -218,7 +218,7 @@ class ExportedCalibrator(
             raise ValueError("groups are missing: the calibrator has a map for each group. Pass groups.")
         proba = np.empty(scores.shape)
         labels = list(self._by_group)
-        found, index = group_codes(groups, scores.shape[0], type_of(labels) if labels else None)
+        found, index = _validation.check_groups(groups, scores.shape[0], fitted=labels)
         rows = np.split(np.argsort(index, kind="stable"), np.cumsum(np.bincount(index))[:-1])
         for label, part in zip(found, rows, strict=True):
             proba[part] = self._evaluate(self._by_group.get(label, self._node.others[0]), scores[part])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, pairwise
@@ -14,7 +14,7 @@ from scipy.sparse import csc_array, csr_array
 
 from sklearn_calib import _validation
 from sklearn_calib._core._clusters import cluster_words, clusters_of_classes
-from sklearn_calib._core._columns import frequent_categories, is_numerical, quantile_edges
+from sklearn_calib._core._columns import Column, Scale, value_text
 from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, weight_fields, weight_words
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue, sample_labels, tail_rank
@@ -241,73 +241,44 @@ class _Column(NamedTuple):
     words: list[str]
 
 
-def _column(name: str, values: NDArray[Any], halves: bool) -> _Column | str:
+def _bins(name: str, column: Column, halves: bool) -> _Column | str:
     """Return the bins of a feature, or why it has none; with half-lines if ``halves``."""
-    missing = _validation.missing_values(values)
-    known = values[~missing]
-    if known.shape[0] == 0:
+    missing = bool(column.missing.any())
+    if column.missing.all():
         return "all values are missing"
-    numerical = is_numerical(known)
-    if numerical and known.dtype.kind == "O":
-        try:
-            known = known.astype(np.float64)
-        except OverflowError:
-            raise ValueError(f"X[{name!r}] contains a number beyond 1.8e308. Rescale or remove it.") from None
-    column = _numerical(name, known, halves) if numerical else _categories(name, known)
-    if isinstance(column, str):
-        return column
-    codes, masks, words = column
-    if masks.shape[1] == 1 and not missing.any():
-        return "constant"
-    found = np.full(values.shape[0], masks.shape[1], dtype=np.int16)
-    found[~missing] = codes
-    if missing.any():
-        masks = np.pad(masks, ((0, 1), (0, 1)))
-        masks[-1, -1] = True
-        words = [*words, f"{name} missing"]
-    return _Column(found, masks, words)
-
-
-def _numerical(name: str, values: NDArray[Any], halves: bool) -> _Column:
-    """Return quantile bins, or the values if they are few, and half-lines."""
-    distinct, edges = np.unique(values), quantile_edges(values, _BINS)
-    single = distinct.shape[0] <= _BINS
-    if edges.dtype.kind == "f" and not single:
+    values, scale = np.unique(column.known), Scale.of(column, _BINS, _MOST_CATEGORIES, _LEAST_SAMPLES)
+    k, edges = scale.size, scale.edges
+    if k == 0:
+        return f"{values.shape[0]:,} categories, none with {_LEAST_SAMPLES:g} samples"
+    single = k == values.shape[0] and column.kind != "categories"
+    if column.kind == "numbers" and not single and (edges != np.round(edges)).any():
         # short numbers, if they are still distinct
         short = np.unique([float(f"{edge:.4g}") for edge in edges])
-        edges = short if short.shape[0] == edges.shape[0] else edges
-    k, text = edges.shape[0] + 1, [_text(edge) for edge in edges]
-    masks = np.eye(k, dtype=bool)
-    if single:
-        words = [f"{name} = {_text(value)}" for value in distinct]
+        scale = replace(scale, edges=short if short.shape[0] == k - 1 else edges)
+    found, codes = np.unique(scale.codes(column), return_inverse=True)
+    if found.shape[0] == 1:
+        return "constant"
+    digits = 4 if column.kind == "durations" else 15
+    ends = values if single else scale.edges
+    text = scale.labels or [value_text(end, column.kind, digits) for end in ends.tolist()]
+    if column.kind == "categories" or single:
+        words = [f"{name} = {value}" for value in text]
     else:
         middle = [f"{low} < {name} <= {high}" for low, high in pairwise(text)]
         words = [f"{name} <= {text[0]}", *middle, f"{name} > {text[-1]}"]
-    if halves and k > 2:
+    masks = np.eye(k, dtype=bool)
+    if halves and k > 2 and column.kind != "categories":
         below = np.tri(k, dtype=bool)
         masks = np.vstack((masks, below[1 : k - 1], ~below[: k - 2]))
-        words += [f"{name} <= {edge}" for edge in text[1:]] + [f"{name} > {edge}" for edge in text[:-1]]
-    return _Column(np.searchsorted(edges, values, side="left"), masks, words)
-
-
-def _categories(name: str, values: NDArray[Any]) -> _Column | str:
-    """Return the categories of enough samples, the most frequent ones if there are too many."""
-    labels = values.astype(str).tolist()
-    kept = frequent_categories(labels, _MOST_CATEGORIES, _LEAST_SAMPLES)
-    if not kept:
-        return f"{len(set(labels)):,} categories, none with {_LEAST_SAMPLES:g} samples"
-    codes = np.array([kept.get(label, len(kept)) for label in labels])
-    return _Column(
-        codes, np.eye(len(kept), codes.max() + 1, dtype=bool), [f"{name} = {label}" for label in kept]
-    )
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, np.datetime64):
-        return str(np.datetime_as_string(value, unit="auto"))
-    if isinstance(value, np.timedelta64):
-        return f"{value / np.timedelta64(1, 'D'):.4g} days"
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
+        words += [f"{name} <= {edge}" for edge in text[1 : k - 1]] + [
+            f"{name} > {edge}" for edge in text[: k - 2]
+        ]
+    if missing:
+        words += [f"{name} missing"]
+    # bins, others and missing values, of which those without samples are left out
+    masks = np.pad(masks, ((0, missing), (0, 2)))
+    masks[-1, -1] |= missing
+    return _Column(codes.astype(np.int16), masks[:, found], words)
 
 
 class _CrossTable(NamedTuple):
@@ -477,39 +448,26 @@ class _Problem:
         return found
 
 
-def feature_columns(X: Any, name: str, n_samples: int) -> dict[str, NDArray[Any]]:
-    """Return the columns of features by name; those of arrays are called x0, x1, ..."""
-    keys = X if isinstance(X, Mapping) else getattr(X, "column_names", getattr(X, "columns", None))
-    if keys is not None:
-        columns = {str(key): _validation.as_array(X[key], f"{name}[{key!r}]") for key in keys}
-    else:
-        array = _validation.as_array(X, name)
-        if isinstance(X, list | tuple) and array.dtype.kind == "U":
-            # numbers beside texts stay numbers
-            array = np.array(X, dtype=object)
-        if array.dtype.kind == "V":
-            raise TypeError(f"{name} is a structured array. Pass a mapping of names to columns.")
-        array = array[:, np.newaxis] if array.ndim == 1 else array
-        if array.ndim != 2:
-            raise ValueError(f"{name} must have shape (n,) or (n, n_features), got shape {array.shape}.")
-        columns = {f"x{j}": column for j, column in enumerate(array.T)}
-    for key, column in columns.items():
-        place = f"{name}[{key!r}]" if keys is not None else name
-        if column.ndim != 1:
-            raise ValueError(f"{place} must be one column of a distinct name, got shape {column.shape}.")
-        _validation.check_length(place, column.shape[0], "y_true", n_samples)
+def feature_columns(X: Any, name: str, n_samples: int, segments: Any = None) -> dict[str, Column]:
+    """Return the columns of features by name, those that ``segments`` names, or all."""
+    table = _chosen(_validation.table_columns(X, name, single=True), segments)
+    columns = {key: _validation.read_column(*pair) for key, pair in table.items()}
+    for column in columns.values():
+        _validation.check_length(column.name, column.missing.shape[0], "y_true", n_samples)
     return columns
 
 
-def _chosen(columns: dict[str, NDArray[Any]], segments: Any) -> dict[str, NDArray[Any]]:
-    """Return the columns that ``segments`` names, or all."""
+def _chosen(columns: dict[str, Any], segments: Any) -> dict[str, Any]:
+    """Return the columns that ``segments`` names, or gives the positions of where there is no such name."""
     if segments is None:
         return columns
     if not isinstance(segments, Iterable | int):
         raise TypeError(f"segments must be a column or a sequence of columns of X, got {segments!r}.")
     names, chosen = list(columns), {}
     for key in [segments] if isinstance(segments, str | int) else segments:
-        name = names[key] if isinstance(key, int | np.integer) and 0 <= key < len(names) else key
+        name = str(key)
+        if name not in columns and isinstance(key, int | np.integer) and 0 <= key < len(names):
+            name = names[key]
         if name not in columns:
             raise ValueError(f"segments contains {key!r}, which X has no column of. Its columns are {names}.")
         chosen[name] = columns[name]
@@ -528,10 +486,11 @@ class _Study:
         kept = np.ones(given.y.shape[0], dtype=bool)
         if sample_weight is not None:
             kept = _validation.as_array(sample_weight, "sample_weight") > 0
-        values = _chosen(feature_columns(X, "X", kept.shape[0]), segments)
+        columns = feature_columns(X, "X", kept.shape[0], segments)
         # frequencies are repeated samples
         index, _ = repeated(given)
-        values = {name: column[kept][index] for name, column in values.items()}
+        rows = np.flatnonzero(kept)[index]
+        columns = {name: column.take(rows) for name, column in columns.items()}
         counts = given.w is not None and not given.sampling
         self.sample = as_sampled(replace(given.take(index), w=None) if counts else given)
         if reduction != "classwise":
@@ -540,8 +499,13 @@ class _Study:
             self.sample = class_samples(whole, "confidence")[0]
             if reduction == "top-label":
                 names = whole.classes if several else np.array(["negative", "positive"])
-                values["predicted class"] = names[whole.p.argmax(axis=1)].astype(str)
-        found = {name: _column(name, column, halves) for name, column in values.items()}
+                if "predicted class" in columns:
+                    raise ValueError(
+                        "X has a column 'predicted class', as reduction='top-label' has. Rename it."
+                    )
+                predicted = _validation.read_column(names, "labels", parse=False)
+                columns["predicted class"] = _validation.categorical(predicted).take(whole.p.argmax(axis=1))
+        found = {name: _bins(name, column, halves) for name, column in columns.items()}
         self.left_out = {name: reason for name, reason in found.items() if isinstance(reason, str)}
         bins = [column for column in found.values() if isinstance(column, _Column)]
         # simulated outcomes do not depend on the order of the rows
@@ -668,17 +632,18 @@ def find_segments(
     Parameters
     ----------
     X : data frame, mapping of str to array-like, or array-like of shape (n,) or (n, n_features)
-        Features; they need not be those of the model. Numbers and dates are divided into five bins of equal
-        numbers of samples, or into their values if there are at most five; other types are categories.
-        Missing values are a category of their own. Columns of arrays are called x0, x1, ...
+        Features; they need not be those of the model. Numbers, dates and durations, also as text, are divided
+        into five bins of equal numbers of samples, or into their values if there are at most five; others,
+        and columns of a categorical type, are categories (docs/inputs.md). Missing values are a category of
+        their own. Columns of arrays are called x0, x1, ...
     y_true : array-like of shape (n,)
         Labels of two or more classes.
     y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
         Predicted probabilities of samples that the model was not fitted to: of the positive class (of two
         columns the last is used), or of three or more classes in sorted order.
     segments : column or sequence of columns of ``X``, default=None
-        Names or positions of columns whose bins and categories are the segments, all of which are returned.
-        Then there is no search, and no pair.
+        Names, or else positions, of columns whose bins and categories are the segments, all of which are
+        returned. Then there is no search, and no pair.
     confidence : float, default=0.95
         Confidence level, in (0, 1), of all intervals together. Segments with an adjusted p-value of at most
         1 - ``confidence`` are found.

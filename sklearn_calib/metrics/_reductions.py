@@ -91,6 +91,8 @@ def check_problem(
     For inference, ``weights`` tells what the weights mean. With ``fractions``, binary outcomes may lie
     between 0 and 1.
     """
+    if labels is None and pos_label is None:
+        _validation.check_order(y_true, y_proba, "y_true")
     y = _validation.as_array(y_true, "y_true")
     if y.ndim == 2:
         y_proba = _validation.label_columns(y_proba)

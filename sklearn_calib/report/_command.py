@@ -332,7 +332,7 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
     if options.clusters is not None:
         data["clusters"] = found[options.clusters]
     if features:
-        data["features"] = {name: columns.feature(name, found[name]) for name in features}
+        data["features"] = {name: found[name, "feature"] for name in features}
     return data, None
 
 

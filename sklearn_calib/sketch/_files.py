@@ -59,7 +59,7 @@ def table_files(path: FilePath | Sequence[FilePath]) -> list[Path]:
 class Columns:
     """Named columns of tables: labels by their numbers, probabilities in [0, 1], and weights >= 0.
 
-    Features are labels that may be missing.
+    Features may be missing, and are found by the key (name, "feature").
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class Columns:
         features: Sequence[str] = (),
     ) -> None:
         self._numbers = {**dict.fromkeys(probabilities, True), **dict.fromkeys(weights, False)}
-        self._features = set(features) - {*labels, *self._numbers}
-        self._labels: dict[str, dict[Any, int]] = {name: {} for name in (*labels, *sorted(self._features))}
+        self._features = list(features)
+        self._labels: dict[str, dict[Any, int]] = {name: {} for name in labels}
         self._names = list(dict.fromkeys((*labels, *probabilities, *weights, *features)))
 
     def labels(self, name: str) -> NDArray[Any]:
@@ -85,22 +85,12 @@ class Columns:
 
         return pyarrow.table({name: self.labels(name)[found[name]] for name in names})
 
-    def feature(self, name: str, found: NDArray[Any]) -> NDArray[Any]:
-        """Return the values of a column that was read: numbers if all are, else objects; None if missing."""
-        if name in self._numbers:
-            return found
-        known = [None if str(x).lower() in _MISSING else x for x in self._labels[name]]
-        try:
-            return np.array(known, dtype=np.float64)[found]
-        except ValueError:
-            return np.array(known, dtype=object)[found]
-
     def find(self, name: str, wanted: Any) -> Any:
         """Return the label that is named, or written so; None if it does not occur."""
         key = self._labels[name].get(_label(str(wanted)), self._labels[name].get(wanted))
         return None if key is None else self.labels(name)[key].item()
 
-    def batches(self, files: Sequence[Path]) -> Iterator[dict[str, NDArray[Any]]]:
+    def batches(self, files: Sequence[Path]) -> Iterator[dict[Any, NDArray[Any]]]:
         """Yield the rows of files in batches, labels as numbers; errors name the file."""
         try:
             import pyarrow
@@ -125,17 +115,17 @@ class Columns:
         if empty:
             raise ValueError(f"{', '.join(map(str, files[:3]))}: column names but no rows.")
 
-    def _checked(self, batch: Any, file: str, row: int) -> dict[str, NDArray[Any]]:
+    def _checked(self, batch: Any, file: str, row: int) -> dict[Any, NDArray[Any]]:
         """Return the columns of a record batch whose first row has the number ``row``."""
-        found: dict[str, NDArray[Any]] = {}
+        found: dict[Any, NDArray[Any]] = {}
         for name, place in zip(self._names, _places(file, batch.schema.names, self._names), strict=True):
             cell = f"{file}: row %d of column {name!r}"
             if name in self._labels:
-                column = batch.column(place)
-                column = _filled(column) if name in self._features else column
-                found[name] = _encode(column, self._labels[name], cell, row, name in self._features)
+                found[name] = _encode(batch.column(place), self._labels[name], cell, row)
             if name in self._numbers:
                 found[name] = _numbers(batch.column(place), cell, row, self._numbers[name])
+            if name in self._features:
+                found[name, "feature"] = _feature(batch.column(place))
         return found
 
 
@@ -154,19 +144,24 @@ def _label(text: str) -> Any:
     text = text.strip()
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    # greater integers are not exact as floats
-    return int(float(text)) if re.fullmatch(r"[+-]?\d{1,15}(\.0*)?", text) else text
+    # greater integers are not exact as floats, and those with leading zeros are codes
+    return int(float(text)) if re.fullmatch(r"[+-]?(0|[1-9]\d{0,14})(\.0*)?", text) else text
 
 
-def _filled(cells: Any) -> Any:
-    """Return cells as texts, empty where they are missing."""
+def _feature(cells: Any) -> NDArray[Any]:
+    """Return the values of a feature; of texts objects, and None where they are missing."""
     import pyarrow
 
-    cells = cells.dictionary_decode() if isinstance(cells, pyarrow.DictionaryArray) else cells
-    return cells.cast(pyarrow.string()).fill_null("")
+    if pyarrow.types.is_string(cells.type) or pyarrow.types.is_large_string(cells.type):
+        cells = cells.dictionary_encode()
+    if not isinstance(cells, pyarrow.DictionaryArray):
+        return _validation.as_array(cells, "a feature")
+    words = [x.strip() if isinstance(x, str) else x for x in cells.dictionary.to_pylist()]
+    known = np.array([None if str(x).lower() in _MISSING else x for x in [*words, None]], dtype=object)
+    return known[cells.indices.fill_null(len(words)).to_numpy()]
 
 
-def _encode(cells: Any, known: dict[Any, int], cell: str, first: int, gaps: bool) -> NDArray[Any]:
+def _encode(cells: Any, known: dict[Any, int], cell: str, first: int) -> NDArray[Any]:
     """Return the number of each label; new ones are added to those that are known."""
     import pyarrow
 
@@ -181,7 +176,7 @@ def _encode(cells: Any, known: dict[Any, int], cell: str, first: int, gaps: bool
     # a dictionary may hold categories that do not occur
     occurs = np.bincount(codes, minlength=len(texts)) > 0
     missing = np.array([text is None or text.strip().lower() in _MISSING for text in texts], dtype=bool)
-    if not gaps and (missing & occurs).any():
+    if (missing & occurs).any():
         _refuse(missing[codes], cell, first, _GAP)
     numbers = [
         known.setdefault(_label(text), len(known)) if there else -1

@@ -152,13 +152,12 @@ def test_in_other_estimators(data):
     ("groups", "message"),
     [
         ([1, 2], "groups has 2 samples but X has 4"),
-        ([[1], [1], [2], [2]], r"groups must have shape \(n,\)"),
+        ([[1], [1], [2], [2]], r"groups contains the list \[1\] at index 0"),
+        (np.ones((4, 1)), r"groups must be one column of shape \(n,\)"),
         (["a", None, "b", "b"], "groups has a missing value at index 1"),
         ([1.0, 2.0, np.nan, 1.0], "groups has a missing value at index 2"),
-        (np.array(["a", 1, "b", 2], dtype=object), "groups mixes values of types"),
-        ([1, "1", 1, "1"], "groups mixes values of types"),
-        ([b"a", b"b", b"a", b"b"], "groups must be all numbers or all strings, got bytes"),
-        (np.array(["2026", "2027"] * 2, "M8[Y]"), "groups must be all numbers or all strings, got date"),
+        ([1, "1", 1, "1"], "groups contains 1 and '1', which are equal as text"),
+        ([b"a", b"b", b"a", b"b"], "groups contains the bytes b'a' at index 0"),
     ],
 )
 def test_what_is_refused(groups, message):
@@ -177,21 +176,25 @@ def test_groups_among_the_scores_are_named():
     cal.GroupCalibrator().fit(table[["p"]], y, groups=table["group"])
 
 
-def test_groups_of_another_type_than_in_fit_are_refused(data):
+def test_groups_of_another_type_than_in_fit_are_converted_or_refused(data):
     p, y, group, _ = data
     numbers = np.searchsorted(["a", "b", "c"], group)
     calibrator = cal.GroupCalibrator().fit(p, y, groups=numbers)
     expected = calibrator.transform(p, groups=numbers)
     loaded = from_json(to_json(calibrator))
-    for same in (numbers.astype(np.int8), numbers.astype(np.uint64), numbers.astype(float), numbers.tolist()):
+    texts = numbers.astype(str)
+    for same in (numbers.astype(np.uint64), numbers.astype(float), numbers.tolist(), texts, texts.tolist()):
         np.testing.assert_array_equal(calibrator.transform(p, groups=same), expected)
         np.testing.assert_allclose(loaded.transform(p, groups=same), expected, rtol=0, atol=1e-15)
     for model in (calibrator, loaded):
-        with pytest.raises(ValueError, match=r"groups contains strings, such as '0', but .* were numbers"):
-            model.transform(p, groups=numbers.astype(str))
-    calibrator.fit(p, y, groups=numbers.astype(str))
+        with pytest.raises(ValueError, match="groups contains categories, such as 'a', but numbers, such"):
+            model.transform(p, groups=group)
+    calibrator.fit(p, y, groups=texts)
+    assert calibrator.groups_ == ["0", "1", "2"]
+    np.testing.assert_array_equal(calibrator.transform(p, groups=numbers), expected)
+    calibrator.fit(p, y, groups=group)
     for model in (calibrator, from_json(to_json(calibrator))):
-        with pytest.raises(ValueError, match=r"groups contains numbers, such as 0, but .* were strings"):
+        with pytest.raises(ValueError, match="groups contains numbers, such as '0', but categories, such"):
             model.predict(p, groups=numbers)
 
 

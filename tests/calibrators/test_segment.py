@@ -227,7 +227,7 @@ def test_errors_say_what_is_wrong(two_rounds):
     with pytest.raises(ValueError, match="passthrough=True"):
         CalibratedClassifier(LogisticRegression(), SegmentCalibrator()).fit(X, y)
     calibrator = SegmentCalibrator().fit(*segmented(400))
-    with pytest.raises(ValueError, match=r"X\[:, 1\] must contain numbers, as in fit.*'old'"):
+    with pytest.raises(ValueError, match=r"X\[:, 1\] contains categories, such as 'old', but numbers were"):
         calibrator.predict_proba(np.array([[0.5, "old", 1]], dtype=object))
     with pytest.raises(TypeError, match="SegmentCalibrator depends on features"):
         to_json(calibrator)

@@ -174,7 +174,7 @@ def test_the_order_of_the_rows_does_not_matter(n_classes):
 def test_segments_of_too_few_samples_take_no_memory():
     """Of 40 columns with 100 levels each, 7.8 million pairs of levels have about 4 samples."""
     rng = np.random.default_rng(0)
-    X = {f"c{j}": rng.integers(0, 100, 6000).astype(str) for j in range(40)}
+    X = {f"c{j}": np.char.add("c", rng.integers(0, 100, 6000).astype(str)) for j in range(40)}
     p = rng.uniform(0.3, 0.7, 6000)
     tracemalloc.start()
     found = find_segments(X, (rng.random(6000) < p).astype(int), p, n_resamples=19)
@@ -273,7 +273,7 @@ def test_multiclass():
 
 def test_columns_without_segments():
     X, y, p = data()
-    X |= {"constant": np.ones(1500), "nothing": np.full(1500, np.nan), "id": np.arange(1500).astype(str)}
+    X |= {"constant": np.ones(1500), "nothing": np.full(1500, np.nan), "id": [f"{k}x" for k in range(1500)]}
     found = find_segments(X, y, p, n_resamples=99)
     assert found.left_out == {
         "constant": "constant",
@@ -292,7 +292,7 @@ def test_columns_without_segments():
     assert find_segments({"age": [3.0]}, [1], [0.5]).n_tested == 0
     with pytest.raises(ValueError, match=r"X\['age'\]"):
         find_segments({"age": X["age"][:40]}, y, p)
-    message = r"X\['a'\] must be one column of a distinct name, got shape \(1500, 2\)"
+    message = r"X\['a'\] must be one column of shape \(n,\) and of a distinct name, got shape \(1500, 2\)"
     with pytest.raises(ValueError, match=message):
         find_segments(pd.DataFrame(np.ones((1500, 2)), columns=["a", "a"]), y, p)
     with pytest.raises(ValueError, match="multilabel"):
