@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib import _validation
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import printable_lines, result_html
 from sklearn_calib._typing import Array, Codes, CountingWeights
 from sklearn_calib.inference._betting._rounds import BettingRounds
 from sklearn_calib.metrics._names import as_metric
@@ -357,7 +357,7 @@ class CalibrationMonitor:
         return f"<CalibrationMonitor(mode={self.mode!r}) of {counted}>"
 
     def __str__(self) -> str:
-        return "\n".join(
+        return printable_lines(
             ["calibration monitor", *(f"  {name:<15}  {value}" for name, value in self._facts())]
         )
 

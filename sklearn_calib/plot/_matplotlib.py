@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._null import rejects
-from sklearn_calib._html import pvalue_words
+from sklearn_calib._html import printable_lines, pvalue_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -159,10 +159,10 @@ def given_axes(ax: Any, numbers: tuple[int, ...], expected: str) -> list["Axes"]
 
 
 def plain(text: str) -> str:
-    """Return a text that matplotlib does not parse as mathematics."""
+    """Return a text that matplotlib can draw and does not parse as mathematics."""
     if not isinstance(text, str):
         raise TypeError(f"A name to be shown must be a string, got {text!r}.")
-    return text.replace("$", r"\$")
+    return printable_lines(text.split("\n")).replace("$", r"\$")
 
 
 def result_finding(result: "CalibrationTestResult", level: float) -> str:

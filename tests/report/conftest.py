@@ -9,7 +9,7 @@ from sklearn_calib.report import calibration_report
 from sklearn_calib.report._numbers import ERRORS
 from tests._samples import simulated, simulated_classes
 
-EVIL = '<script>alert("x")</script>&"\'\n\x1b[31m'
+EVIL = '<script>alert("x")</script>&"\'\n\x1b[31m\0\ud800'
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,9 @@ def groups():
 
 @pytest.fixture(scope="session")
 def report(forecast, groups):
-    return calibration_report(*forecast, n_resamples=20, random_state=3, name=EVIL, groups=groups)
+    return calibration_report(
+        *forecast, n_resamples=20, random_state=3, name=EVIL, groups=groups, features={EVIL: groups}
+    )
 
 
 @pytest.fixture(scope="session")
