@@ -204,7 +204,7 @@ def test_parquet_cells_of_all_kinds(tmp_path):
     for y, column, message in (
         ("lists", "float", "row 1 of column 'lists' has the type list"),
         ("text", "lists", "row 1 of column 'lists' or a later one is not a number"),
-        ("text", "text", "row 1 of column 'text' or a later one is not a number .*'b'"),
+        ("coded", "text", "row 1 of column 'text' or a later one is not a number .*'b'"),
         ("text", "q", "no column 'q'. Its columns are 'float', 'single'"),
     ):
         with pytest.raises(ValueError, match=message):
