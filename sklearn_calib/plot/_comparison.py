@@ -21,6 +21,7 @@ from sklearn_calib.plot._estimator import check_result, estimator_predictions
 from sklearn_calib.plot._matplotlib import (
     BLUE,
     GREY,
+    closes_figures,
     full_names,
     given_axes,
     legend_below,
@@ -309,6 +310,7 @@ class ComparisonDisplay:
             common = classes
         return cls.from_predictions(y, predictions, **given, **params)
 
+    @closes_figures
     def plot(
         self,
         ax: Axes | Sequence[Axes] | None = None,

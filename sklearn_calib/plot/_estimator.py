@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib import _validation
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib.plot._matplotlib import full_names, given_axes, new_axes, plain
+from sklearn_calib.plot._matplotlib import closes_figures, full_names, given_axes, new_axes, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,6 +89,8 @@ class DisplayMixin:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         shared_docs(cls)
+        if "plot" in vars(cls):
+            cls.plot = closes_figures(cls.plot)  # type: ignore[attr-defined]
 
     def _new_or(
         self, ax: Axes | None, width: float, height: float, line_params: dict[str, Any]

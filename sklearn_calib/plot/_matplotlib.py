@@ -1,7 +1,10 @@
 """Access to matplotlib, and the style shared by all displays."""
 
+import sys
+from collections.abc import Callable
+from functools import wraps
 from math import ceil
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
     from sklearn_calib.inference import CalibrationTestResult
 
+
+Drawing = TypeVar("Drawing", bound=Callable[..., Any])
 
 #: Colour of context: diagonals, axes of strips.
 GREY = "0.45"
@@ -59,6 +64,26 @@ def _pyplot() -> Any:
     except ImportError as error:
         raise ImportError(_MISSING) from error
     return plt
+
+
+def closes_figures(draw: Drawing) -> Drawing:
+    """Close the new figures of a function that fails: nobody else knows them."""
+
+    def numbers() -> set[int]:
+        pyplot: Any = sys.modules.get("matplotlib.pyplot")
+        return set() if pyplot is None else set(pyplot.get_fignums())
+
+    @wraps(draw)
+    def drawn(*args: Any, **kwargs: Any) -> Any:
+        before = numbers()
+        try:
+            return draw(*args, **kwargs)
+        except BaseException:
+            for number in numbers() - before:
+                _pyplot().close(number)
+            raise
+
+    return drawn  # type: ignore[return-value]
 
 
 def draw_critical(ax: "Axes", height: float, label: str) -> "Line2D":
@@ -153,6 +178,9 @@ def given_axes(ax: Any, numbers: tuple[int, ...], expected: str) -> list["Axes"]
     axes = list(np.ravel(np.asarray(ax, dtype=object)))
     if not all(hasattr(each, "get_xaxis_transform") for each in axes):
         raise TypeError(f"ax must be {expected}, got {ax!r}.")
+    other = next((each.name for each in axes if each.name != "rectilinear"), None)
+    if other is not None:
+        raise ValueError(f"ax must be {expected} without projection, got the projection {other!r}.")
     if len(axes) not in numbers:
         raise ValueError(f"ax must be {expected}, got {len(axes)} axes.")
     return axes

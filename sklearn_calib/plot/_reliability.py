@@ -28,6 +28,7 @@ from sklearn_calib.plot._estimator import DisplayMixin, axis_title, estimator_pr
 from sklearn_calib.plot._matplotlib import (
     GREY,
     MARGIN,
+    closes_figures,
     curves_of,
     draw_curve,
     full_names,
@@ -647,6 +648,7 @@ def _height(number: int) -> float:
 
 
 @shared_docs
+@closes_figures
 def reliability_grid(
     y_true: ArrayLike,
     predictions: ArrayLike | Mapping[str, ArrayLike],

@@ -11,7 +11,7 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import pvalue_words
 from sklearn_calib.inference import SegmentsResult, find_segments
 from sklearn_calib.plot._estimator import check_result, estimator_predictions
-from sklearn_calib.plot._matplotlib import BLUE, GREY, full_names, given_axes, new_axes, plain
+from sklearn_calib.plot._matplotlib import BLUE, GREY, closes_figures, full_names, given_axes, new_axes, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,6 +126,7 @@ class SegmentsDisplay:
         given = estimator_predictions(estimator, X, y, pos_label, True)
         return cls.from_predictions(X, y, given.pop("y_proba"), **given, **params)
 
+    @closes_figures
     def plot(self, ax: Axes | None = None, **marker_params: Any) -> Self:
         """Draw the segments in rows, the most significant one at the top.
 

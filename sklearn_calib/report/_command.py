@@ -310,8 +310,8 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
         n_rows += part[y].shape[0]
         if n_rows > _MOST_ROWS and not few:
             weight, label = options.weight, options.pos_label
-            rest = chain(parts, batches)
-            sketch = sketch_columns(rest, columns, y, options.p[0], weight, label, f"{files[0]}: column {y!r}")
+            rest, where = chain(parts, batches), f"{files[0]}: column {y!r}"
+            sketch = sketch_columns(rest, columns, y, options.p[0], weight, label, where)
             rows = dict(zip(("y_true", "y_proba", "sample_weight"), sketch.weighted_sample(), strict=True))
             given = {**rows, "weights": "frequency"}
             return given, sketch.pos_label

@@ -75,7 +75,7 @@ def number(value: float) -> str:
 
 
 def one_line(text: str, most: int = 0) -> str:
-    """Return a text of the user on one line, with escapes for control characters, cut to ``most`` characters."""
+    """Return a text of the user on one line, cut to ``most`` characters; control characters are escaped."""
     shown = printable(" ".join(text.split()))
     return shown if not most or len(shown) <= most else shown[: most - 3] + "..."
 
