@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core._binning import octave_bins
+from sklearn_calib._core._binning import POSITIONS, octave_bins
+from sklearn_calib._core._maps import require
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib.sketch._batch import Batch, check_batch
@@ -137,7 +138,8 @@ class CalibrationSketch(Saved):
         if None not in (self._pos_label, other._pos_label) and self._pos_label != other._pos_label:
             raise ValueError(f"pos_label differs: {self._pos_label!r} and {other._pos_label!r}.")
         contents = other._contents()
-        self._open().add_contents(contents)
+        with self._changing():
+            self._open().add_contents(contents)
         if self._pos_label is None:
             self._pos_label = other._pos_label
         return self
@@ -249,9 +251,21 @@ class CalibrationSketch(Saved):
     def _read(cls, content: dict[str, Any]) -> Self:
         bins = np.array(content["bins"], dtype=np.int64)
         sums = np.array([content[name] for name in ("negatives", "positives", "offset")], dtype=np.float64)
-        values = np.array(content["values"], dtype=np.float64)
-        contents = Contents(bins, sums, values, content["n_samples"])
-        return cls(precision=content["precision"])._like(contents, content["pos_label"])
+        values, n_samples = np.array(content["values"], dtype=np.float64), content["n_samples"]
+        new, label = cls(precision=content["precision"]), content["pos_label"]
+        grid, known = octave_bins(new._precision), ~np.isnan(values)
+        require(content.keys() == new._content().keys(), "it has other keys")
+        require(isinstance(label, str | int | float | None), "pos_label is neither text nor number")
+        require(values.shape == bins.shape == (sums.size // 3,), "its lists differ in length")
+        require((np.diff(bins, prepend=-1) > 0).all() and bins.max(initial=0) < grid.n_bins, "bins are wrong")
+        require(((sums[:2] >= 0.0) & (sums[:2] <= 1e300)).all(), "weights are wrong")
+        weight = sums[0] + sums[1]
+        require((weight > 0.0).all(), "a bin is empty")
+        require(((sums[2] >= 0.0) & (sums[2] <= weight * POSITIONS)).all(), "offset is out of range")
+        require(((values[known] >= 0.0) & (values[known] <= 1.0)).all(), "values are no predictions")
+        require((grid.locate(values[known])[0] == bins[known]).all(), "values are not those of their bins")
+        require(type(n_samples) is int and (n_samples > 0) == (bins.size > 0), "n_samples is wrong")
+        return new._like(Contents(bins, sums, values, n_samples), label)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_finished": self._contents(), "_sums": None, "_read_last": None}
@@ -274,7 +288,8 @@ class CalibrationSketch(Saved):
     def _add(self, batch: Batch) -> Self:
         """Add checked samples."""
         if batch.p.shape[0]:
-            self._open().add_batch(batch)
+            with self._changing():
+                self._open().add_batch(batch)
         return self
 
     def _open(self) -> Accumulator:
@@ -291,6 +306,7 @@ class CalibrationSketch(Saved):
 
     def _contents(self) -> Contents:
         """Return the occupied bins, with all that was added."""
+        self._check_whole()
         if self._sums is None:
             return self._finished
         if self._read_last is None:

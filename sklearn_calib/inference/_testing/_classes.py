@@ -224,7 +224,7 @@ def _combined(
             average = z[:, classes].mean(axis=1, keepdims=True)
             groups.append(np.array([z.shape[1]]))
             known.append(n_parts)
-            z = np.hstack((z, average / average.std()))
+            z = np.hstack((z, average / (average.std() or np.inf)))
             rows.append(("mean over classes", None, float(average[0, 0]), estimate))
         pvalues, adjusted, sizes = np.ones(len(rows)), np.ones(len(rows)), np.full(len(rows), -np.inf)
         sizes[known] = z[0]
