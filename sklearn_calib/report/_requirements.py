@@ -25,6 +25,7 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, printable_lines, result_html
 from sklearn_calib._typing import Weights
+from sklearn_calib._writing import read_whole
 from sklearn_calib.inference._intervals import FEWEST_EVENTS, SharedIntervals, confidence_interval
 from sklearn_calib.inference._populations import shifted
 from sklearn_calib.inference._sample_metric import reduced_once
@@ -294,9 +295,9 @@ class CalibrationRequirements:
         ValueError
             If the file or a limit in it is not valid; the message names the file.
         """
-        content = Path(path).read_bytes()
+        content = read_whole(path)
         try:
-            limits = tomllib.loads(content.decode("utf-8"))
+            limits = tomllib.loads(content.decode("utf-8-sig"))
             alpha = limits.pop("alpha", 0.05)
             return cls(limits, alpha=alpha)
         except RecursionError:

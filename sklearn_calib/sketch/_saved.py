@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 from sklearn_calib import _validation
 from sklearn_calib._html import text_html
-from sklearn_calib._writing import write_whole
+from sklearn_calib._writing import read_whole, write_whole
 
 # Keys of the dict besides those of the content; the content has changed with the version.
 _HEAD, _VERSION = ("format", "version", "checksum"), 4
@@ -143,7 +143,7 @@ class Saved(Updated):
             If the file is foreign, damaged, or of another version.
         """
         try:
-            found = json.loads(_target(path).read_bytes())
+            found = json.loads(read_whole(_target(path)))
         except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
             raise ValueError(
                 f"{os.fspath(path)!r} is damaged or no saved {cls._KIND} ({type(error).__name__}: {error})."
