@@ -5,7 +5,8 @@ When a scikit-learn release moves or removes one of them, this is the only file 
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, update_wrapper
+from types import MethodType
 from typing import Any
 
 import sklearn
@@ -23,6 +24,23 @@ from sklearn_calib import _validation
 
 #: Words in names of evaluation sets, such as eval_set, sample_weight_eval_set, X_val, validation_data.
 _EVALUATION = {"eval", "val", "valid", "validation"}
+
+
+class available_if:
+    """That of scikit-learn, but the error is that of the check, which says why a method is not available."""
+
+    def __init__(self, check: Callable[[Any], Any]) -> None:
+        self.check = check
+
+    def __call__(self, method: Callable[..., Any]) -> Any:
+        self.__func__ = method
+        return update_wrapper(self, method)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self.__func__
+        self.check(instance)
+        return MethodType(self.__func__, instance)
 
 
 def routing_enabled() -> bool:

@@ -16,8 +16,9 @@ class SavedVersionWarning(UserWarning):
     """An estimator was saved by a version of the package that is not guaranteed to be compatible.
 
     Saved estimators are compatible between releases of the same minor version, such as 1.2.0 and 1.2.7. All
-    other combinations warn, and so do pre-releases and development versions, whose version ends in the number
-    of their format, "+1", unless both versions are equal. The estimator is loaded and may work, but its results may differ from those before it was saved, or its methods may fail.
+    other combinations warn, and so do pre-releases unless both versions are equal. The version of a
+    development version ends in the number of its format, "+1". The estimator is loaded and may work, but its
+    results may differ from those before it was saved, or its methods may fail.
 
     Parameters
     ----------

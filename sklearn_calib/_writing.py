@@ -19,7 +19,7 @@ def read_whole(path: str | os.PathLike[str]) -> bytes:
         endless = not stat.S_ISREG(os.fstat(file.fileno()).st_mode)
         content = file.read(_LONGEST + 1 if endless else -1)
     if endless and len(content) > _LONGEST:
-        raise ValueError(f"{os.fspath(path)} is a pipe or device with more than {_LONGEST} bytes. Name a file.")
+        raise ValueError(f"{path} is a pipe or device with more than {_LONGEST} bytes. Name a file.")
     return content
 
 

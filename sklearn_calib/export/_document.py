@@ -6,16 +6,15 @@ import hashlib
 import json
 import os
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib import _validation
+from sklearn_calib._compat import available_if
 from sklearn_calib._core import _maps as maps
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._links import clip_probability
@@ -47,7 +46,10 @@ _CHUNK = 1 << 14
 
 def _is_monotone(calibrator: Any) -> bool:
     if not getattr(calibrator._node, "monotone", False):
-        raise AttributeError("inverse_transform needs a monotone map of two classes.")
+        raise AttributeError(
+            "inverse_transform needs a monotone map of two classes. Export a monotone calibrator, such as "
+            "IsotonicCalibrator or SplineCalibrator(monotone=True)."
+        )
     return True
 
 
@@ -386,7 +388,7 @@ def from_json(source: str | os.PathLike[str]) -> ExportedCalibrator:
     Parameters
     ----------
     source : str or path-like
-        The JSON text; or a file written by :func:`to_json`, as a :class:`pathlib.Path`. A str is never opened.
+        The JSON text, or a file written by :func:`to_json` as a :class:`pathlib.Path`: a str is not opened.
 
     Returns
     -------
@@ -414,8 +416,9 @@ def from_json(source: str | os.PathLike[str]) -> ExportedCalibrator:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        advice = " A str is JSON text; pass a pathlib.Path to read a file." if isinstance(source, str) else ""
-        raise ValueError(f"source is damaged or not JSON ({type(error).__name__}: {error}).{advice}") from None
+        found = f"{type(error).__name__}: {error}"
+        advice = " Pass a pathlib.Path to read a file." if isinstance(source, str) else ""
+        raise ValueError(f"source is damaged or not JSON ({found}).{advice}") from None
     return ExportedCalibrator(document)
 
 

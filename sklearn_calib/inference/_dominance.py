@@ -330,7 +330,7 @@ def dominance_test(
     predictions : mapping of str to array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
         Names of two models, a and b, and their predicted probabilities for the same samples.
     thresholds : array-like of shape (m,), default=None
-        Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
+        Thresholds, at least 0 and less than 1. By default 0.01, 0.02, ..., 0.99.
     confidence : float, default=0.95
         Confidence level of the band, and of the verdicts.
     n_resamples : int, default=999

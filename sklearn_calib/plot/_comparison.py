@@ -272,6 +272,7 @@ class ComparisonDisplay:
         return cls(comparisons).plot(ax, **plot_params)
 
     @classmethod
+    @_validation.own_predictions()
     def from_estimators(
         cls,
         estimators: Mapping[str, Any],

@@ -25,6 +25,7 @@ def predicted_probabilities(estimator: Any, X: Any) -> tuple[Array, list[Any]]:
             "classifier with decision scores in CalibratedClassifier."
         )
     proba = _validation.as_array(estimator.predict_proba(X), "the prediction of X")
+    _validation.check_response(proba, estimator, "predict_proba")
     classes = _validation.as_array(estimator.classes_, "estimator.classes_")
     order = np.argsort(classes, kind="stable")
     return proba[:, order], classes[order].tolist()
@@ -107,6 +108,7 @@ class DisplayMixin:
         return plain(text if shown is None else f"{shown}: {text}")
 
     @classmethod
+    @_validation.own_predictions()
     def from_estimator(
         cls,
         estimator: Any,

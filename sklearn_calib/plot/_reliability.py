@@ -268,6 +268,7 @@ class ReliabilityDisplay(DisplayMixin):
         return cls(estimate, name=name, pos_label=pos_label, annotation=text).plot(ax, **plot_params)
 
     @classmethod
+    @_validation.own_predictions()
     def from_cv_results(
         cls,
         cv_results: dict[str, Any],

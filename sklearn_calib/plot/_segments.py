@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib import _validation
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import pvalue_words
 from sklearn_calib.inference import SegmentsResult, find_segments
@@ -108,6 +109,7 @@ class SegmentsDisplay:
         return cls(find_segments(X, y_true, y_proba, **params)).plot(ax)
 
     @classmethod
+    @_validation.own_predictions()
     def from_estimator(
         cls, estimator: Any, X: Any, y: ArrayLike, *, pos_label: Any = None, **params: Any
     ) -> Self:

@@ -420,9 +420,11 @@ class WindowedSketch(Saved):
         require((newest is type(None)) == (not new._ring), "newest is wrong")
         if new._ring:
             require(newest is (float if kind == NUMBERS else int), "newest is of another kind")
-            require(new._oldest_slot <= min(new._ring) <= max(new._ring) == new.newest_slot, "slots are wrong")
-        alike = all((s._precision, s._pos_label) == (new._precision, new._pos_label) for s in new._ring.values())
-        require(alike and all(s.n_samples for s in new._ring.values()), "slots hold something else")
+            ends = min(new._ring), max(new._ring)
+            require(new._oldest_slot <= ends[0] and ends[1] == new.newest_slot, "slots are wrong")
+        for sketch in new._ring.values():
+            alike = (sketch._precision, sketch._pos_label) == (new._precision, new._pos_label)
+            require(alike and sketch.n_samples > 0, "a slot holds something else")
         require(len(new._ring) == len(content["slots"]), "a slot occurs twice")
         require(new._n_seen >= new.n_samples, "n_seen is too small")
         return new

@@ -402,8 +402,8 @@ def test_newer_versions_and_binary_files_are_refused(tmp_path):
         (ExportedCalibrator, [], ValueError, "not an exported calibrator"),
         (from_json, {}, TypeError, "source must be JSON text or a pathlib.Path"),
         # a text is not the name of a file, which may be a device without an end
-        (from_json, str(path), ValueError, "not JSON .* pass a pathlib.Path to read a file"),
-        (from_json, "/dev/zero", ValueError, "not JSON .* pass a pathlib.Path to read a file"),
+        (from_json, str(path), ValueError, "not JSON .* Pass a pathlib.Path to read a file"),
+        (from_json, "/dev/zero", ValueError, "not JSON .* Pass a pathlib.Path to read a file"),
     ):
         with pytest.raises(error, match=message):
             read(source)

@@ -151,7 +151,7 @@ WRONG = [None, True, -1, 0.5, 3, 1e308, 10**400, float("nan"), "text", [], {}, [
 WINDOWS = {
     "sketch": CalibrationSketch(pos_label="a").update(["a", "b", "a"], [0.5, 0.5, 0.75]),
     "numbers": WindowedSketch(10.0, n_slots=2).update([0, 1, 1], [0.1, 0.2, 0.3], time=[1.0, 2.0, 8.0]),
-    "dates": WindowedSketch(np.timedelta64(2, "D"), n_slots=2).update(1, 0.5, time=np.datetime64("2026-01-01")),
+    "dates": WindowedSketch(np.timedelta64(2, "D"), n_slots=2).update(1, 0.5, time=np.datetime64("2026-01")),
 }
 
 
