@@ -257,12 +257,13 @@ class CalibrationSketch(Saved):
         require(content.keys() == new._content().keys(), "it has other keys")
         require(isinstance(label, str | int | float | None), "pos_label is neither text nor number")
         require(values.shape == bins.shape == (sums.size // 3,), "its lists differ in length")
-        require((np.diff(bins, prepend=-1) > 0).all() and bins.max(initial=0) < grid.n_bins, "bins are wrong")
-        require(((sums[:2] >= 0.0) & (sums[:2] <= 1e300)).all(), "weights are wrong")
+        rising, inside = np.diff(bins, prepend=-1) > 0, bins < grid.n_bins
+        require(bool((rising & inside).all()), "bins are wrong")
+        require(bool(((sums[:2] >= 0.0) & (sums[:2] <= 1e300)).all()), "weights are wrong")
         weight = sums[0] + sums[1]
         require((weight > 0.0).all(), "a bin is empty")
         require(((sums[2] >= 0.0) & (sums[2] <= weight * POSITIONS)).all(), "offset is out of range")
-        require(((values[known] >= 0.0) & (values[known] <= 1.0)).all(), "values are no predictions")
+        require(bool(((values[known] >= 0.0) & (values[known] <= 1.0)).all()), "values are no predictions")
         require((grid.locate(values[known])[0] == bins[known]).all(), "values are not those of their bins")
         require(type(n_samples) is int and (n_samples > 0) == (bins.size > 0), "n_samples is wrong")
         return new._like(Contents(bins, sums, values, n_samples), label)
