@@ -5,8 +5,7 @@ When a scikit-learn release moves or removes one of them, this is the only file 
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, update_wrapper
-from types import MethodType
+from functools import cache
 from typing import Any
 
 import sklearn
@@ -15,6 +14,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._array_api import get_namespace_and_device
+from sklearn.utils._available_if import _AvailableIfDescriptor
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
@@ -26,21 +26,16 @@ from sklearn_calib import _validation
 _EVALUATION = {"eval", "val", "valid", "validation"}
 
 
-class available_if:
-    """That of scikit-learn, but the error is that of the check, which says why a method is not available."""
+class _Explained(_AvailableIfDescriptor):
+    """A method whose error, where it is not available, is that of the check, which says why."""
 
-    def __init__(self, check: Callable[[Any], Any]) -> None:
-        self.check = check
+    def _check(self, obj: Any, owner: Any) -> None:
+        self.check(obj)
 
-    def __call__(self, method: Callable[..., Any]) -> Any:
-        self.__func__ = method
-        return update_wrapper(self, method)
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is None:
-            return self.__func__
-        self.check(instance)
-        return MethodType(self.__func__, instance)
+def available_if(check: Callable[[Any], bool]) -> Any:
+    """Return a decorator of methods that exist if ``check`` does not raise AttributeError."""
+    return lambda method: _Explained(method, check, method.__name__)
 
 
 def routing_enabled() -> bool:

@@ -53,7 +53,7 @@ def check_probabilities(y_proba: ArrayLike, name: str = "y_proba") -> Array:
             raise ValueError(
                 f"{name} has two columns but row {row} sums to {negative[row] + p[row]:.6g}, not 1. "
                 "Pass the probabilities of both classes, or only those of the positive class."
-                f"{_why(gap, y_proba, 2)}"
+                f"{_why(y_proba, gap.max())}"
             )
         return p
     if p.ndim == 2 and p.shape[1] == 1:
@@ -61,7 +61,7 @@ def check_probabilities(y_proba: ArrayLike, name: str = "y_proba") -> Array:
     if p.ndim != 1:
         raise ValueError(
             f"{name} must have shape (n,), (n, 1) or (n, 2) for a binary problem, got shape {p.shape}. "
-            f"Pass the predicted probability of the positive class.{_by_label(p)}{_of_models(y_proba)}"
+            f"Pass the predicted probability of the positive class.{_by_label(p)}{_why(y_proba)}"
         )
     return _check_unit_interval(np.ascontiguousarray(p), name)
 
@@ -140,7 +140,7 @@ def _check_simplex(p: Array, name: str, table: Any) -> Array:
         raise ValueError(
             f"{name} has {p.shape[1]} columns but row {row} sums to {total[row]:.6g}, not 1. "
             "Pass the probabilities of all classes; if samples have several labels, one column at a time."
-            f"{_why(gap, table, p.shape[1])}"
+            f"{_why(table, gap[row], p.shape[1])}"
         )
     return p
 
@@ -303,15 +303,10 @@ def _by_label(values: Array) -> str:
     return " For multilabel targets pass proba[k][:, 1], label by label." if values.shape[2:] == (2,) else ""
 
 
-def _why(gap: Array, table: Any, n_columns: int) -> str:
-    """Return advice for rows that do not sum to 1: of rounded probabilities, or of several models."""
-    if gap.max() <= _ROUNDED * n_columns:
+def _why(table: Any, gap: float = np.inf, n_columns: int = 2) -> str:
+    """Return advice for rows whose sum differs from 1 by ``gap``, or for a table with too many columns."""
+    if gap <= _ROUNDED * n_columns:
         return " If they were rounded, divide them by their sum: p / p.sum(axis=1, keepdims=True)."
-    return _of_models(table)
-
-
-def _of_models(table: Any) -> str:
-    """Return advice for a table with named columns."""
     named = hasattr(table, "columns") or hasattr(table, "column_names")
     return " If the columns are models, pass dict(table) where several models are compared." if named else ""
 

@@ -281,13 +281,7 @@ class CalibrationMonitor(Updated):
         self._window._add(batch, time)
         if not p.shape[0]:
             return []
-        with self._changing():
-            return self._advance(y, p, times, time)
-
-    def _advance(
-        self, y: NDArray[np.int64], p: Array, times: NDArray[np.int64] | None, time: Any
-    ) -> list[CalibrationAlert]:
-        """Process samples that are in the window."""
+        self._interrupted = True
         n_samples = self.n_samples_seen_ + (p.shape[0] if times is None else int(times.sum()))
         now, slot = n_samples if time is None else self._window.newest, self._window.newest_slot
         log_evidence = self._evidence.play_at((now, slot), y, p, times)
@@ -311,6 +305,7 @@ class CalibrationMonitor(Updated):
             n_samples_seen_=n_samples,
             alerts_=self.alerts_ + tuple(found),
             alarmed_=(self.alarmed_ or alert) and not restarts,
+            _interrupted=False,
         )
         return found
 

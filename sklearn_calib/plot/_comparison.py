@@ -311,7 +311,7 @@ class ComparisonDisplay:
             common = classes
         return cls.from_predictions(y, predictions, **given, **params)
 
-    @closes_figures
+    @closes_figures()
     def plot(
         self,
         ax: Axes | Sequence[Axes] | None = None,

@@ -91,7 +91,7 @@ class DisplayMixin:
         super().__init_subclass__(**kwargs)
         shared_docs(cls)
         if "plot" in vars(cls):
-            cls.plot = closes_figures(cls.plot)  # type: ignore[attr-defined]
+            cls.plot = closes_figures()(cls.plot)  # type: ignore[attr-defined]
 
     def _new_or(
         self, ax: Axes | None, width: float, height: float, line_params: dict[str, Any]

@@ -1,10 +1,10 @@
 """Access to matplotlib, and the style shared by all displays."""
 
 import sys
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import ceil
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from sklearn_calib.inference import CalibrationTestResult
 
-
-Drawing = TypeVar("Drawing", bound=Callable[..., Any])
 
 #: Colour of context: diagonals, axes of strips.
 GREY = "0.45"
@@ -66,24 +64,17 @@ def _pyplot() -> Any:
     return plt
 
 
-def closes_figures(draw: Drawing) -> Drawing:
+@contextmanager
+def closes_figures() -> Iterator[None]:
     """Close the new figures of a function that fails: nobody else knows them."""
-
-    def numbers() -> set[int]:
-        pyplot: Any = sys.modules.get("matplotlib.pyplot")
-        return set() if pyplot is None else set(pyplot.get_fignums())
-
-    @wraps(draw)
-    def drawn(*args: Any, **kwargs: Any) -> Any:
-        before = numbers()
-        try:
-            return draw(*args, **kwargs)
-        except BaseException:
-            for number in numbers() - before:
-                _pyplot().close(number)
-            raise
-
-    return drawn  # type: ignore[return-value]
+    pyplot: Any = sys.modules.get("matplotlib.pyplot")
+    before = set() if pyplot is None else set(pyplot.get_fignums())
+    try:
+        yield
+    except BaseException:
+        for number in set(_pyplot().get_fignums()) - before:
+            _pyplot().close(number)
+        raise
 
 
 def draw_critical(ax: "Axes", height: float, label: str) -> "Line2D":

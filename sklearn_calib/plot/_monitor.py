@@ -136,7 +136,7 @@ class MonitorDisplay:
         display = cls(history, threshold=monitor.threshold_, name=name)
         return display.plot(ax, **plot_params)
 
-    @closes_figures
+    @closes_figures()
     def plot(
         self,
         ax: Axes | Sequence[Axes] | None = None,

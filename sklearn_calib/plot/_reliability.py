@@ -649,7 +649,7 @@ def _height(number: int) -> float:
 
 
 @shared_docs
-@closes_figures
+@closes_figures()
 def reliability_grid(
     y_true: ArrayLike,
     predictions: ArrayLike | Mapping[str, ArrayLike],

@@ -128,7 +128,7 @@ class SegmentsDisplay:
         given = estimator_predictions(estimator, X, y, pos_label, True)
         return cls.from_predictions(X, y, given.pop("y_proba"), **given, **params)
 
-    @closes_figures
+    @closes_figures()
     def plot(self, ax: Axes | None = None, **marker_params: Any) -> Self:
         """Draw the segments in rows, the most significant one at the top.
 

@@ -309,9 +309,8 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
         parts.append(part)
         n_rows += part[y].shape[0]
         if n_rows > _MOST_ROWS and not few:
-            weight, label = options.weight, options.pos_label
-            rest, where = chain(parts, batches), f"{files[0]}: column {y!r}"
-            sketch = sketch_columns(rest, columns, y, options.p[0], weight, label, where)
+            names, where = (y, options.p[0], options.weight), f"{files[0]}: column {y!r}"
+            sketch = sketch_columns(columns, chain(parts, batches), names, options.pos_label, where)
             rows = dict(zip(("y_true", "y_proba", "sample_weight"), sketch.weighted_sample(), strict=True))
             given = {**rows, "weights": "frequency"}
             return given, sketch.pos_label

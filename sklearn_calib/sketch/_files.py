@@ -73,10 +73,7 @@ class Columns:
     ) -> None:
         for name in (*probabilities, *weights):
             if (name in probabilities) + (name in weights) + (name in labels) > 1:
-                raise ValueError(
-                    f"column {name!r} is named both for probabilities and for outcomes, weights, groups or "
-                    "clusters. Name another one."
-                )
+                raise ValueError(f"column {name!r} is named for two purposes. Name another column.")
         self._numbers = {**dict.fromkeys(probabilities, True), **dict.fromkeys(weights, False)}
         self._features = set(features) - {*labels, *self._numbers}
         self._labels: dict[str, dict[Any, int]] = {name: {} for name in (*labels, *sorted(self._features))}

@@ -252,21 +252,16 @@ class CalibrationSketch(Saved):
         bins = np.array(content["bins"], dtype=np.int64)
         sums = np.array([content[name] for name in ("negatives", "positives", "offset")], dtype=np.float64)
         values, n_samples = np.array(content["values"], dtype=np.float64), content["n_samples"]
-        new, label = cls(precision=content["precision"]), content["pos_label"]
-        grid, known = octave_bins(new._precision), ~np.isnan(values)
-        require(content.keys() == new._content().keys(), "it has other keys")
-        require(isinstance(label, str | int | float | None), "pos_label is neither text nor number")
-        require(values.shape == bins.shape == (sums.size // 3,), "its lists differ in length")
-        rising, inside = np.diff(bins, prepend=-1) > 0, bins < grid.n_bins
-        require(bool((rising & inside).all()), "bins are wrong")
-        require(bool(((sums[:2] >= 0.0) & (sums[:2] <= 1e300)).all()), "weights are wrong")
-        weight = sums[0] + sums[1]
-        require((weight > 0.0).all(), "a bin is empty")
-        require(((sums[2] >= 0.0) & (sums[2] <= weight * POSITIONS)).all(), "offset is out of range")
+        new, known = cls(precision=content["precision"]), ~np.isnan(values)
+        new._pos_label, grid = content["pos_label"], octave_bins(new._precision)
+        require(bool(((sums >= 0.0) & (sums <= 1e300)).all()), "sums are out of range")
+        require((sums[2] <= (sums[0] + sums[1]) * POSITIONS).all(), "offset is out of range")
         require(bool(((values[known] >= 0.0) & (values[known] <= 1.0)).all()), "values are no predictions")
         require((grid.locate(values[known])[0] == bins[known]).all(), "values are not those of their bins")
         require(type(n_samples) is int and (n_samples > 0) == (bins.size > 0), "n_samples is wrong")
-        return new._like(Contents(bins, sums, values, n_samples), label)
+        new._open().add_contents(Contents(bins, sums, values, n_samples))
+        require(new._finish()._content() == content, "it is not what to_dict writes")
+        return new
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_finished": self._contents(), "_sums": None, "_read_last": None}

@@ -414,19 +414,17 @@ class WindowedSketch(Saved):
         new._newest = content["newest"]
         new._n_seen, new._n_late = content["n_seen"], content["n_late"]
         new._ring = {number: CalibrationSketch._read(sketch) for number, sketch in content["slots"]}
-        counts, newest = (new._n_seen, new._n_late), type(new._newest)
-        require(content.keys() == new._content().keys(), "it has other keys")
-        require(all(type(n) is int for n in (*counts, *new._ring)) and min(counts) >= 0, "a number is wrong")
-        require((newest is type(None)) == (not new._ring), "newest is wrong")
+        require(new._content() == content, "it is not what to_dict writes")
+        counts = new._n_seen, new._n_late, *new._ring
+        require(all(type(n) is int for n in counts) and new._n_late >= 0, "a number is wrong")
+        require(new._n_seen >= new.n_samples and (new._newest is None) == (not new._ring), "newest is wrong")
         if new._ring:
-            require(newest is (float if kind == NUMBERS else int), "newest is of another kind")
             ends = min(new._ring), max(new._ring)
+            require(type(new._newest) is (float if kind == NUMBERS else int), "newest is of another kind")
             require(new._oldest_slot <= ends[0] and ends[1] == new.newest_slot, "slots are wrong")
         for sketch in new._ring.values():
             alike = (sketch._precision, sketch._pos_label) == (new._precision, new._pos_label)
             require(alike and sketch.n_samples > 0, "a slot holds something else")
-        require(len(new._ring) == len(content["slots"]), "a slot occurs twice")
-        require(new._n_seen >= new.n_samples, "n_seen is too small")
         return new
 
     def __eq__(self, other: object) -> bool:

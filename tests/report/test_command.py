@@ -296,9 +296,9 @@ def test_bad_tables_are_refused(content, message, tmp_path, capsys):
         (["--out", "{folder}"], "--out names a folder"),
         (["--out", "{folder}/no/r.html"], "its folder does not exist"),
         (["--out", "{folder}/t.csv"], "t.csv, which is an input file"),
-        (["--y", "p"], "column 'p' is named both for probabilities and for outcomes"),
-        (["--weight", "p"], "column 'p' is named both"),
-        (["--group", "p"], "column 'p' is named both"),
+        (["--y", "p"], "column 'p' is named for two purposes"),
+        (["--weight", "p"], "column 'p' is named for two purposes"),
+        (["--group", "p"], "column 'p' is named for two purposes"),
         (["--out", "{folder}/a.html", "--json", "{folder}/a.html"], "--out and --json name the same file"),
     ],
 )

@@ -270,7 +270,7 @@ def test_bad_arguments_and_rows(tmp_path, monkeypatch):
         ({}, ValueError, r"a\.csv: column 'y' has 3 or more distinct outcomes \(0, 1, 2\)"),
         ({"p": "w"}, ValueError, "row 3 of column 'w' is -1, not a probability"),
         ({"sample_weight": "w"}, ValueError, "row 3 of column 'w' is negative"),
-        ({"y": "p"}, ValueError, "column .p. is named both for probabilities and for outcomes"),
+        ({"y": "p"}, ValueError, "column .p. is named for two purposes"),
         ({"y": "q"}, ValueError, "no column 'q'"),
         ({"y": 3}, TypeError, "y must be the name of a column, got 3"),
         ({"p": ["p"]}, TypeError, "p must be the name of a column"),
