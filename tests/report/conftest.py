@@ -24,9 +24,7 @@ def groups():
 
 @pytest.fixture(scope="session")
 def report(forecast, groups):
-    return calibration_report(
-        *forecast, n_resamples=20, random_state=3, name=EVIL, groups=groups, features={EVIL: groups}
-    )
+    return calibration_report(*forecast, n_resamples=20, random_state=3, name=EVIL, groups=groups)
 
 
 @pytest.fixture(scope="session")
