@@ -410,7 +410,7 @@ def test_newer_versions_and_binary_files_are_refused(tmp_path):
 
 
 def test_byte_order_marks_and_devices(tmp_path):
-    text, path = to_json(PlattCalibrator().fit(*data(2))), tmp_path / "map.json"
+    text, path = to_json(cal.PlattCalibrator().fit(*data(2))), tmp_path / "map.json"
     path.write_text(text, encoding="utf-8-sig")
     assert from_json(path).document == from_json(f"\ufeff{text}").document == json.loads(text)
     path.write_text("slope = [0.5, 1.5]", encoding="utf-8-sig")
