@@ -5,10 +5,13 @@ import pytest
 
 from sklearn_calib import metrics
 from sklearn_calib._core._links import EPS, logit
-from sklearn_calib.inference import ConsistencyTest, compare_models, confidence_interval
+from sklearn_calib.calibrators import VennAbersCalibrator
+from sklearn_calib.inference import CombinedTest, ConsistencyTest, compare_models, confidence_interval
 from sklearn_calib.metrics._scores import log_loss
 from sklearn_calib.report import CalibrationRequirements
 from tests import _every as every
+from tests._entries import entries
+from tests._optional import pyplot as plt
 from tests._samples import simulated
 from tests.calibrators._registry import CALIBRATORS
 
@@ -90,3 +93,31 @@ def test_large_weights_are_not_counts():
         for metric in (metrics.logit_smoothed_ece, metrics.smooth_ece):
             found = metric(Y, P, sample_weight=scale * weight)
             assert found == pytest.approx(metric(Y, P, sample_weight=weight), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(entry, marks=pytest.mark.thorough if "." in entry.name else (), id=entry.name)
+        for entry in entries()
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_numpy_may_raise_floating_point_errors(entry):
+    """What underflows is meant to, and is not the caller's concern."""
+    with np.errstate(all="raise"):
+        entry.call(**entry.good)
+    plt.close("all")
+
+
+@pytest.mark.parametrize("weight", [1e15, 1e18])
+def test_weights_that_sums_lose_in_rounding(weight):
+    w = np.where(np.arange(Y.size) % 2, weight, 1.0)
+    proba = VennAbersCalibrator().fit(P, Y, sample_weight=w).predict_proba(P)
+    assert ((proba >= 0) & (proba <= 1)).all()
+
+
+def test_a_test_of_one_hot_predictions():
+    y = np.arange(30) % 3
+    assert CombinedTest().test(y, np.eye(3)[y]).pvalue == 1.0
+    assert CombinedTest().test(y, np.eye(3)[y[::-1]]).pvalue == 0.0

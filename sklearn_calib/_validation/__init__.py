@@ -34,6 +34,7 @@ from sklearn_calib._validation._labels import (
     refuse_missing,
 )
 from sklearn_calib._validation._numbers import (
+    CONVERT,
     LARGEST_SCORE,
     ROUNDING,
     ROW_SUM_TOLERANCE,
@@ -43,6 +44,7 @@ from sklearn_calib._validation._numbers import (
     check_length,
     check_numbers,
     check_probabilities,
+    check_response,
     check_scores,
     check_weights,
     only_rounding,
@@ -69,6 +71,7 @@ from sklearn_calib._validation._samples import (
     ClassSample,
     check_binary,
     check_class_sample,
+    own_predictions,
     samples_of_groups,
 )
 from sklearn_calib._validation._warnings import warn_user

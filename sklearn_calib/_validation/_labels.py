@@ -181,8 +181,10 @@ def flat_labels(values: ArrayLike, name: str, *, warn: bool = False) -> NDArray[
     labels = as_array(values, name)
     _refuse_complex(labels, name)
     if labels.ndim != 1 and not (labels.ndim == 2 and labels.shape[1] == 1):
+        swapped = "Did you swap the arguments? Scores or features come first, then outcomes. "
         raise ValueError(
-            f"{name} should be a 1d array, got an array of shape {labels.shape}. Pass one label per sample; "
+            f"{name} should be a 1d array, got an array of shape {labels.shape}. "
+            f"{swapped if _are_fractions(labels) else ''}Pass one label per sample; "
             "if samples have several labels, fit one model for each: "
             "MultiOutputClassifier(CalibratedClassifier(...))."
         )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -43,6 +46,18 @@ _FEWEST_OF_CLASS, _LARGEST_SPREAD = 10, 0.25
 _MANY = 20
 # Fewer clusters with an event (or a non-event, if these are rarer) are warned of.
 _FEWEST_WITH_EVENTS = 10
+# Whether probabilities are those that the package has asked a classifier for.
+_OWN: ContextVar[bool] = ContextVar("own predictions", default=False)
+
+
+@contextmanager
+def own_predictions() -> Iterator[None]:
+    """Do not ask whether probabilities are labels: the package has called ``predict_proba``."""
+    token = _OWN.set(True)
+    try:
+        yield
+    finally:
+        _OWN.reset(token)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +249,7 @@ def _warn_of_few_events(y: NDArray[np.int64], clusters: NDArray[np.int64]) -> No
 def _warn_of_predicted_labels(p: Array) -> None:
     """Warn if probabilities are 0 and 1 only, as are the labels that ``predict`` returns."""
     # the first values decide it, for nearly every sample without an array operation
-    if p.shape[0] < _MANY or any(value not in (0.0, 1.0) for value in p[:_MANY].tolist()):
+    if _OWN.get() or p.shape[0] < _MANY or any(value not in (0.0, 1.0) for value in p[:_MANY].tolist()):
         return
     if ((p == 0.0) | (p == 1.0)).all() and p.min() < p.max():
         warn_user(

@@ -19,7 +19,15 @@ from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, weight_fi
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue, sample_labels, tail_rank
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import number_text, pvalue_text, pvalue_words, result_html, text_html
+from sklearn_calib._html import (
+    number_text,
+    printable,
+    printable_lines,
+    pvalue_text,
+    pvalue_words,
+    result_html,
+    text_html,
+)
 from sklearn_calib._typing import Array, Weights
 from sklearn_calib.inference._comparison import aligned
 from sklearn_calib.inference._testing._classes import repeated
@@ -42,7 +50,7 @@ _TIE = 1e-4
 
 
 def _named(result: Any) -> str:
-    return str(result.segment if result.label is None else f"class {result.label}: {result.segment}")
+    return printable(result.segment if result.label is None else f"class {result.label}: {result.segment}")
 
 
 @dataclass(frozen=True)
@@ -162,8 +170,8 @@ class SegmentsResult:
         return [(name, text) for name, text in pairs if text]
 
     def __str__(self) -> str:
-        lines = ["", aligned(self._table()), ""] if self.segments else []
-        return "\n".join([self._finding, *lines, *(f"{name}: {text}" for name, text in self._facts())])
+        lines = ["", *aligned(self._table()), ""] if self.segments else []
+        return printable_lines([self._finding, *lines, *(f"{name}: {text}" for name, text in self._facts())])
 
     def _repr_html_(self) -> str:
         facts = [("finding", self._finding), *self._facts()]
@@ -222,7 +230,7 @@ class MulticalibrationResult:
             *_support(self),
         ]
         lines = [f"  {name:<12}{text}" for name, text in pairs if text]
-        return "\n".join(["multicalibration error", *lines])
+        return printable_lines(["multicalibration error", *lines])
 
     _repr_html_ = text_html
 

@@ -101,6 +101,8 @@ def check_problem(
     table = y_proba if _validation.column_names(y_proba) else p
     multilabel = p.ndim == 2 and p.shape[1] >= 2 and y.shape == p.shape
     if y.ndim == 2 and y.shape[1] >= 2 and not multilabel:
+        if p.ndim == 1:
+            _validation.refuse_fractions(y)
         raise ValueError(
             f"y_true has shape {y.shape}, one column per label (multilabel), but y_proba has shape "
             f"{p.shape}. Pass the probability of each label, or one label per sample."

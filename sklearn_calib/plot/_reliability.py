@@ -28,6 +28,7 @@ from sklearn_calib.plot._estimator import DisplayMixin, axis_title, estimator_pr
 from sklearn_calib.plot._matplotlib import (
     GREY,
     MARGIN,
+    closes_figures,
     curves_of,
     draw_curve,
     full_names,
@@ -267,6 +268,7 @@ class ReliabilityDisplay(DisplayMixin):
         return cls(estimate, name=name, pos_label=pos_label, annotation=text).plot(ax, **plot_params)
 
     @classmethod
+    @_validation.own_predictions()
     def from_cv_results(
         cls,
         cv_results: dict[str, Any],
@@ -647,6 +649,7 @@ def _height(number: int) -> float:
 
 
 @shared_docs
+@closes_figures()
 def reliability_grid(
     y_true: ArrayLike,
     predictions: ArrayLike | Mapping[str, ArrayLike],

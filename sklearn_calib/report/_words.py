@@ -8,7 +8,7 @@ import numpy as np
 
 from sklearn_calib._core._clusters import cluster_words
 from sklearn_calib._core._grouping import contradiction_words, weight_words
-from sklearn_calib._html import number_text, pvalue_text, pvalue_words
+from sklearn_calib._html import number_text, printable, printable_lines, pvalue_text, pvalue_words
 from sklearn_calib.inference import Region
 from sklearn_calib.inference._comparison import aligned
 from sklearn_calib.inference._data_checks import DEPENDENCE_LEVEL, contradiction_pvalue
@@ -75,8 +75,8 @@ def number(value: float) -> str:
 
 
 def one_line(text: str, most: int = 0) -> str:
-    """Return a text of the user on one line, without control characters, cut to ``most`` characters."""
-    shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    """Return a text of the user on one line, cut to ``most`` characters; control characters are escaped."""
+    shown = printable(" ".join(text.split()))
     return shown if not most or len(shown) <= most else shown[: most - 3] + "..."
 
 
@@ -657,7 +657,7 @@ def segment_words(report: _numbers.ReportNumbers) -> str:
 
 
 def _segment_lines(report: _numbers.ReportNumbers) -> list[str]:
-    rows = [f"  {line}" for line in aligned(segment_rows(report)).splitlines()]
+    rows = [f"  {line}" for line in aligned(segment_rows(report))]
     return [*_paragraph(segment_words(report)), *rows[: len(rows) * (len(rows) > 1)]]
 
 
@@ -693,7 +693,7 @@ def report_text(report: _numbers.ReportNumbers) -> str:
         "",
         f"n_resamples={report.n_resamples}, random_state={report.seed}, sklearn_calib {report.version}",
     ]
-    return "\n".join(lines)
+    return printable_lines(lines)
 
 
 def _plain(value: Any) -> Any:

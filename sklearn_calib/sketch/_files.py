@@ -48,6 +48,8 @@ def table_files(path: FilePath | Sequence[FilePath]) -> list[Path]:
             file
             for file in sorted(place.rglob("*"))
             if file.name.lower().endswith(_ENDINGS)
+            # neither a folder nor a pipe
+            and (file.is_file() or not file.exists())
             and not any(part.startswith((".", "_")) for part in file.relative_to(place).parts)
         ]
         if place.is_dir() and not inside:
@@ -69,6 +71,9 @@ class Columns:
         weights: Sequence[str] = (),
         features: Sequence[str] = (),
     ) -> None:
+        for name in (*probabilities, *weights):
+            if (name in probabilities) + (name in weights) + (name in labels) > 1:
+                raise ValueError(f"column {name!r} is named for two purposes. Name another column.")
         self._numbers = {**dict.fromkeys(probabilities, True), **dict.fromkeys(weights, False)}
         self._features = list(features)
         self._labels: dict[str, dict[Any, int]] = {name: {} for name in labels}
@@ -107,7 +112,7 @@ class Columns:
                     yield self._checked(batch, str(file), row)
                     row += batch.num_rows
                     empty = empty and not batch.num_rows
-            except (pyarrow.ArrowException, EOFError, zlib.error, OSError) as error:
+            except (pyarrow.ArrowException, EOFError, zlib.error, csv.Error, OSError) as error:
                 if isinstance(error, OSError) and error.filename:
                     raise
                 message = (str(error) or type(error).__name__).splitlines()[0]
@@ -221,6 +226,8 @@ def _table(file: Path, names: Sequence[str], numbers: Any) -> Iterator[Any]:
     """Yield record batches of a Parquet or Feather file."""
     from pyarrow import OSFile, ipc, parquet, types
 
+    if file.exists() and not file.is_file():
+        raise ValueError(f"{file} is a pipe or device, from which only CSV can be read. Save it as a file.")
     # a file that cannot be opened has Python's error, which names it
     file.open("rb").close()
     if file.suffix.lower() in (".feather", ".arrow"):
@@ -241,7 +248,7 @@ def _rows_of_csv(file: Path, names: Sequence[str], numbers: Any) -> Iterator[Any
     import pyarrow
     from pyarrow import csv as arrow_csv
 
-    with io.BufferedReader(file.open("rb", buffering=0), _BLOCK) as raw:
+    with io.BufferedReader(_Whole(file), _BLOCK) as raw:
         packed = raw.peek(2)[:2] == b"\x1f\x8b"
         stream: Any = io.BufferedReader(gzip.GzipFile(fileobj=raw), _BLOCK) if packed else raw
         start = stream.peek(_BLOCK)[:_BLOCK]
@@ -287,6 +294,16 @@ def _rows_of_csv(file: Path, names: Sequence[str], numbers: Any) -> Iterator[Any
                 deque(reader, maxlen=0)
         if counted.quotes % 2 and counted.lines != n_rows + 1:
             raise ValueError(f"{file}: a quote is not closed. Is the file truncated?")
+
+
+class _Whole(io.FileIO):
+    """A file that fills a buffer, even if it is a pipe, which passes on a little at a time."""
+
+    def readinto(self, buffer: Any) -> int:
+        view, n = memoryview(buffer), 0
+        while n < len(view) and (more := super().readinto(view[n:])):
+            n += more
+        return n
 
 
 class _Counted(io.RawIOBase):

@@ -16,6 +16,8 @@ from sklearn_calib import CalibratedClassifier
 from sklearn_calib import calibrators as cal
 from sklearn_calib.export import ExportedCalibrator, from_json, to_json
 from sklearn_calib.monitor import StreamingCalibrator
+from sklearn_calib.report import CalibrationRequirements
+from sklearn_calib.sketch import CalibrationSketch
 from tests._optional import jsonschema
 from tests.calibrators._own import Keeper
 from tests.export._fitted import CASES, IDS, VOTED, data, every_class, fingerprint, fitted, new_scores, votes
@@ -398,11 +400,31 @@ def test_newer_versions_and_binary_files_are_refused(tmp_path):
         (from_json, path, ValueError, r"not an exported calibrator|damaged"),
         (from_json, tmp_path / "none.json", FileNotFoundError, "none.json"),
         (ExportedCalibrator, [], ValueError, "not an exported calibrator"),
-        (from_json, {}, TypeError, "source must be a path or a string"),
-        (from_json, "[" + "0, " * 10_000 + "0]", ValueError, "neither a path nor JSON text"),
+        (from_json, {}, TypeError, "source must be JSON text or a pathlib.Path"),
+        # a text is not the name of a file, which may be a device without an end
+        (from_json, str(path), ValueError, "not JSON .* Pass a pathlib.Path to read a file"),
+        (from_json, "/dev/zero", ValueError, "not JSON .* Pass a pathlib.Path to read a file"),
     ):
         with pytest.raises(error, match=message):
             read(source)
+
+
+def test_byte_order_marks_and_devices(tmp_path):
+    text, path = to_json(cal.PlattCalibrator().fit(*data(2))), tmp_path / "map.json"
+    path.write_text(text, encoding="utf-8-sig")
+    assert from_json(path).document == from_json(f"\ufeff{text}").document == json.loads(text)
+    path.write_text("slope = [0.5, 1.5]", encoding="utf-8-sig")
+    assert CalibrationRequirements.from_toml(path).limits == {"slope": [0.5, 1.5]}
+    zero, link = Path("/dev/zero"), tmp_path / "sketch.json"
+    if zero.exists():
+        link.symlink_to(zero)
+        for read, source in (
+            (from_json, zero),
+            (CalibrationRequirements.from_toml, zero),
+            (CalibrationSketch.load, link),
+        ):
+            with pytest.raises(ValueError, match="is a pipe or device with more than"):
+                read(source)
 
 
 def test_loaded_calibrator_is_an_estimator():

@@ -439,7 +439,7 @@ def test_bad_samples():
     seed = next(seed for seed, trained, *_ in parts if not trained)
     with pytest.raises(ValueError, match="The class 1 is absent from the samples that remain to fit"):
         model.set_params(random_state=seed).fit(X, rare)
-    with pytest.raises(ValueError, match=r"predict_proba of .* contains NaN"):
+    with pytest.raises(ValueError, match=r"predict_proba of .* returned NaN"):
         SelectiveClassifier(given()).fit([[0.2], [np.nan], [0.3]] * 9, [0, 1, 1] * 9)
 
 

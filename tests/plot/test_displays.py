@@ -145,6 +145,19 @@ def test_unknown_keywords_are_named_before_a_figure_is_made(forecast, draw):
     assert plt.get_fignums() == []
 
 
+@pytest.mark.parametrize("draw", [*ALL, plot.reliability_grid, monitor])
+def test_a_drawing_that_fails_leaves_no_figure(forecast, draw):
+    y, p = forecast
+    models = {"a": p, "b": p**2} if draw is plot.reliability_grid else p
+    with pytest.raises(ValueError, match="no color"):
+        draw(y, models, color="no color")
+    assert plt.get_fignums() == []
+    if draw is not plot.reliability_grid:
+        axes = mpl.figure.Figure().add_subplot(projection="polar")
+        with pytest.raises(ValueError, match="without projection, got the projection 'polar'"):
+            draw(y, p, ax=axes)
+
+
 def test_small_values_are_printed_with_two_significant_digits():
     for value, text in ((0.0672, "0.067"), (0.000482, "0.00048"), (-2.4e-5, "-0.000024"), (1e-17, "0.000")):
         assert number_text(value, 3) == text
