@@ -31,7 +31,7 @@ _LEAST_START, _LEAST_SPREAD = 1e-3, 0.1
 # Grid of the spread, relative to the estimate; besides 0, which has the prior probability of equal groups.
 _MULTIPLES, _EQUAL = 2.0 ** np.arange(-3, 4), 0.05
 # Covariance of groups, of trace 1, which counts as so many groups: slopes vary less than intercepts.
-_USUAL_SHAPE, _USUAL_GROUPS = np.diag([0.8, 0.2]), 2.0
+_USUAL_SHAPE, _USUAL_GROUPS = np.diag([0.8, 0.2]), 4.0
 # Precisions of the mean of the groups, of intercept and slope, around the log-odds of the scores.
 _PRECISIONS = np.array([10.0**k * np.diag([1.0, 4.0]) for k in range(2, -3, -1)])
 
@@ -117,9 +117,9 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
     Empirical Bayes with a quadratic approximation of the log likelihood around the current coefficients,
     which is renewed four times. :math:`\Sigma = \tau^2 S` with the trace of S being 1: the shape S is the
     estimate of the EM algorithm, which starts with the variances of DerSimonian and Laird [1]_, and to which
-    two groups are added whose slopes vary half as much as their intercepts. With few groups no single
+    four groups are added whose slopes vary half as much as their intercepts. With few groups no single
     :math:`\tau` is right: coefficients are posterior means over a grid of :math:`\tau`, which is 0 with
-    prior probability 0.05 and else half-Cauchy, and of the variance of :math:`\mu` (0.01 to 100, of the slope
+    prior probability 0.05 and else half-normal, and of the variance of :math:`\mu` (0.01 to 100, of the slope
     a quarter of it) around the intercept and slope that return the scores, or of other scores than
     probabilities the pooled map.
 
@@ -148,7 +148,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
     >>> y = np.random.default_rng(0).random(804) < np.where(groups == 0, scores / 2, scores)
     >>> calibrator = GroupCalibrator().fit(scores, y, groups=groups)
     >>> calibrator.predict_proba([0.8, 0.8, 0.8, 0.8], groups=[0, 1, 2, 3])[:, 1].round(2)
-    array([0.41, 0.82, 0.82, 0.62])
+    array([0.41, 0.81, 0.82, 0.62])
     """
 
     pooled_calibrator_: Any
@@ -348,11 +348,10 @@ def _averaged(covariance: Array, information: Array, gradient: Array, origin: Ar
     spread = np.sqrt(np.trace(covariance))
     shape = covariance / spread**2
     spreads = max(spread, _LEAST_SPREAD) * np.array([0.0, *_MULTIPLES])
-    # half-Cauchy prior of the spread, on a logarithmic grid
-    prior = (
-        (1.0 - _EQUAL) * 2.0 / np.pi * np.log(_MULTIPLES[1] / _MULTIPLES[0]) * spreads / (1.0 + spreads**2)
-    )
-    prior[0] = _EQUAL
+    # half-normal prior of the spread, on a logarithmic grid
+    step = np.log(_MULTIPLES[1] / _MULTIPLES[0])
+    prior = np.log((1.0 - _EQUAL) * np.sqrt(2.0 / np.pi) * step * spreads[1:]) - 0.5 * spreads[1:] ** 2
+    prior = np.array([np.log(_EQUAL), *prior])
     evidence, means, parts = np.empty((spreads.shape[0], _PRECISIONS.shape[0])), [], []
     constant = np.linalg.slogdet(_PRECISIONS)[1] - origin @ _PRECISIONS @ origin
     for k, size in enumerate(spreads):
@@ -360,7 +359,7 @@ def _averaged(covariance: Array, information: Array, gradient: Array, origin: Ar
         total, right = total + _PRECISIONS, right + _PRECISIONS @ origin
         means.append(np.linalg.solve(total, right[..., np.newaxis])[..., 0])
         change = (means[k] * right).sum(axis=1) - np.linalg.slogdet(total)[1] + constant
-        evidence[k] = own + 0.5 * change + np.log(prior[k])
+        evidence[k] = own + 0.5 * change + prior[k]
         parts.append(within)
     posterior = np.zeros_like(gradient)
     for share, mean, within in zip(softmax(evidence), means, parts, strict=True):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sklearn
 from scipy.special import expit, logit, softmax
+from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
@@ -42,8 +43,9 @@ def posterior_means(p, f, y, weight, group, found, shape):
         information[own, own] = columns[rows].T * (weight[rows] * q * (1 - q)) @ columns[rows]
         gradient[own] = columns[rows].T @ (weight[rows] * (y[rows] - q)) + information[own, own] @ found[k]
     away = gradient - information @ np.tile(origin, size)
-    spreads, logs, means = np.geomspace(1e-3, 100, 300), [], []
-    shares = [0.05, *(0.95 * 2 / np.pi * np.log(spreads[1] / spreads[0]) * spreads / (1 + spreads**2))]
+    spreads, logs, means = np.geomspace(1e-3, 30, 300), [], []
+    step = np.log(spreads[1] / spreads[0])
+    shares = [0.05, *(0.95 * 2 * norm.pdf(spreads) * spreads * step)]
     for spread, share in zip([0, *spreads], shares, strict=True):
         for variance in (0.01, 0.1, 1, 10, 100):
             prior = np.kron(np.eye(size), spread**2 * shape)
