@@ -35,7 +35,7 @@ def test_arrays_are_read_exactly(container, data, tmp_path):
         np.testing.assert_array_equal(found, values)
     np.testing.assert_array_equal(v.check_scores(p, kind="score"), data[1])
     np.testing.assert_array_equal(v.check_classes(y)[1], data[0])
-    np.testing.assert_array_equal(v.check_groups(y, 48), data[0])
+    np.testing.assert_array_equal(v.check_groups(y, 48)[1], data[0])
 
 
 @over(CONTAINERS)

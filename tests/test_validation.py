@@ -2,12 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_calib import _validation as v
-from sklearn_calib import get_scorer
 from sklearn_calib.calibrators import HistogramBinningCalibrator, SplineCalibrator
 from sklearn_calib.datasets import make_forecasts, make_multiclass_forecasts
 from sklearn_calib.inference import HosmerLemeshowTest, TCal
@@ -171,20 +168,14 @@ def test_complex_labels_and_collections_are_refused_by_name(refused):
         refused(_boxed([frozenset([k % 2]) for k in range(4)]), p)
 
 
-def _with_a_scorer(model, X, y, w):
-    get_scorer("neg_smooth_ece")(DecisionTreeClassifier().fit(X, y), X, y)
-
-
 @pytest.mark.parametrize(
     "call",
     [
         lambda model, X, y, w: smooth_ece(y, y),
         lambda model, X, y, w: model.fit(X, y, w),
         lambda model, X, y, w: make_pipeline(model).fit_transform(X, y, splinecalibrator__sample_weight=w),
-        _with_a_scorer,
-        lambda model, X, y, w: cross_val_score(DecisionTreeClassifier(), X, y, scoring="neg_smooth_ece"),
     ],
-    ids=["function", "fit", "pipeline", "scorer", "cross-validation"],
+    ids=["function", "fit", "pipeline"],
 )
 def test_warnings_name_the_line_of_the_caller(call):
     rng = np.random.default_rng(0)

@@ -99,16 +99,16 @@ BAD_VALUES = {
     ],
     metrics.sweep_calibration_error: [{"strategy": "max"}, {"norm": "max"}],
     metrics.decision_risk_gap: [
-        *({"threshold": threshold} for threshold in (0, 1, 1.5, -0.1, np.nan)),
+        *({"threshold": threshold} for threshold in (1, 1.5, -0.1, np.nan)),
         ({"threshold": "least"}, "threshold must be one of 'max' or a number, got 'least'"),
         ({"recalibration": "increasing"}, "recalibration must be one of"),
     ],
     metrics.decision_risk_result: [
         *({"thresholds": thresholds} for thresholds in ([], [[0.5]])),
-        *({"thresholds": [0.5, threshold]} for threshold in (0, 1, 1.5, -0.1, np.nan)),
+        *({"thresholds": [0.5, threshold]} for threshold in (1, 1.5, -0.1, np.nan)),
         ({"recalibration": "increasing"}, "recalibration must be one of"),
     ],
-    metrics.net_benefit: [{"threshold": threshold} for threshold in (0, 1, -0.1, np.nan)],
+    metrics.net_benefit: [{"threshold": threshold} for threshold in (1, -0.1, np.nan)],
     metrics.calibration_decision_loss: [
         ({"recalibration": "all"}, "recalibration must be one of 'monotone', 'either', 'any', got 'all'")
     ],
