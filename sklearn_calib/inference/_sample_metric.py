@@ -53,10 +53,14 @@ def metric_value(metric: Metric, prob: Array, count: Array, positives: Array, we
     return float(value)
 
 
+class UndefinedMetricError(ValueError):
+    """A metric is not defined on the sample, such as the AUC without events."""
+
+
 def _finite(number: float, count: Array, positives: NDArray[Any]) -> float:
-    """Return the value of a metric, or raise ValueError if it is not finite."""
+    """Return the value of a metric, or raise an error if it is not finite."""
     if not np.isfinite(number):
-        raise ValueError(
+        raise UndefinedMetricError(
             f"metric returned {number} for {positives.sum():g} positives among {count.sum():g} outcomes. "
             "Pass a metric that is finite for every sample."
         )
