@@ -211,8 +211,8 @@ class SampleMetric:
 
     def _range(self, count: Array, positives: Array) -> tuple[float, float]:
         """Return the least and greatest metric of samples that may be fractions, where it is defined."""
-        if self._evaluate is None and not self.weighted:
-            # whole samples, of many copies of few
+        if self._evaluate is None and not (self.weighted and (self.sample.weight % 1.0).any()):
+            # whole samples, of many copies of few: some metrics depend on their number
             copies = np.ceil(_FRACTION / self.sample.total)
             others, positives = (
                 np.diff(np.rint(copies * np.cumsum(each, axis=0)), axis=0, prepend=0.0)
