@@ -301,6 +301,7 @@ def test_construction_is_checked():
         (lambda: CalibrationScorer(0.5), TypeError, "metric must be the name of a metric"),
         (lambda: CalibrationScorer("expected_calibration_error", n_bin=10), TypeError, "'n_bin' is neither"),
         (lambda: CalibrationScorer(lambda y, p: 0.0), ValueError, "Pass greater_is_better=True or"),
+        (lambda: CalibrationScorer("smooth_ece", greater_is_better=0), TypeError, "must be True or False"),
         (lambda: scorer.set_params(n_bins=10), TypeError, "'n_bins' is neither"),
     ):
         with pytest.raises(error, match=message):

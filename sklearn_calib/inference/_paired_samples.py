@@ -182,9 +182,9 @@ def _evaluate(
         value = float(metric(y, p, **weighted))
     except ValueError as error:
         raise ValueError(
-            f"metric failed on {y.shape[0]} samples with labels {np.unique(y).tolist()}: {error} A subset of "
-            "the samples can lack a class; pass all labels to the metric, as in "
-            "functools.partial(log_loss, labels=[0, 1])."
+            f"metric failed on {y.shape[0]} samples with labels {np.unique(y).tolist()}: "
+            f"{str(error).rstrip('.')}. A subset of the samples can lack a class; pass all labels to the "
+            "metric, as in functools.partial(log_loss, labels=[0, 1])."
         ) from error
     if not (np.isfinite(value) or (subset and np.isnan(value))):
         raise ValueError(

@@ -53,10 +53,14 @@ def metric_value(metric: Metric, prob: Array, count: Array, positives: Array, we
     return float(value)
 
 
+class UndefinedMetricError(ValueError):
+    """A metric is not defined on the sample, such as the AUC without events."""
+
+
 def _finite(number: float, count: Array, positives: NDArray[Any]) -> float:
-    """Return the value of a metric, or raise ValueError if it is not finite."""
+    """Return the value of a metric, or raise an error if it is not finite."""
     if not np.isfinite(number):
-        raise ValueError(
+        raise UndefinedMetricError(
             f"metric returned {number} for {positives.sum():g} positives among {count.sum():g} outcomes. "
             "Pass a metric that is finite for every sample."
         )
@@ -207,8 +211,8 @@ class SampleMetric:
 
     def _range(self, count: Array, positives: Array) -> tuple[float, float]:
         """Return the least and greatest metric of samples that may be fractions, where it is defined."""
-        if self._evaluate is None and not self.weighted:
-            # whole samples, of many copies of few
+        if self._evaluate is None and not (self.weighted and (self.sample.weight % 1.0).any()):
+            # whole samples, of many copies of few: some metrics depend on their number
             copies = np.ceil(_FRACTION / self.sample.total)
             others, positives = (
                 np.diff(np.rint(copies * np.cumsum(each, axis=0)), axis=0, prepend=0.0)

@@ -14,7 +14,7 @@ from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_outcomes, group_sample
 from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
-from sklearn_calib.inference._sample_metric import Metric, SampleMetric
+from sklearn_calib.inference._sample_metric import Metric, SampleMetric, UndefinedMetricError
 from sklearn_calib.inference._sample_table import SampleTable
 from sklearn_calib.metrics._metric_kernel import check_estimable, declaration
 
@@ -120,7 +120,7 @@ class JointMetric:
         self.sample, self.metric = table, metric
         self.estimate = self._value(table.y, table.weights)
         if not np.isfinite(self.estimate) and not (declaration(metric).make and self.estimate == np.inf):
-            raise ValueError(
+            raise UndefinedMetricError(
                 f"metric returned {self.estimate}. Pass a metric that is finite for every sample."
             )
 

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+from sklearn_calib import _validation
 from sklearn_calib._compat import registered_sign
 from sklearn_calib.metrics._metric_kernel import declaration, is_metric
 
@@ -20,10 +21,12 @@ def declared_direction(metric: Any) -> bool | None:
 
 def check_direction(metric: Any, given: bool | None) -> bool:
     """Return whether greater values of a metric are better: as given, or else as it declares."""
-    direction = declared_direction(metric) if given is None else given
+    if given is not None:
+        return _validation.check_flag(given, "greater_is_better")
+    direction = declared_direction(metric)
     if direction is None:
         raise ValueError(
             f"The metric {metric!r} does not declare whether greater values are better. Pass "
             "greater_is_better=True or greater_is_better=False."
         )
-    return bool(direction)
+    return direction

@@ -262,7 +262,7 @@ def reliability_curve(
     if curve == "smooth":
         error, number = smooth_result(sample, "auto", scale).value, _numbers(grouped)
         own = number >= min(_ENOUGH, float(number.max()))
-        certain = own & ((grouped.prob == 0.0) | (grouped.prob == 1.0))
+        certain = (number >= _ENOUGH) & ((grouped.prob == 0.0) | (grouped.prob == 1.0))
         if _are_points(grouped, number, shown):
             curve, elsewhere = "points", float(grouped.weight[~own].sum())
             estimate = BinnedCurve(_at(sample, grouped.prob[own]))

@@ -28,7 +28,7 @@ from sklearn_calib._typing import Weights
 from sklearn_calib._writing import read_whole
 from sklearn_calib.inference._intervals import FEWEST_EVENTS, SharedIntervals, confidence_interval
 from sklearn_calib.inference._populations import shifted
-from sklearn_calib.inference._sample_metric import reduced_once
+from sklearn_calib.inference._sample_metric import UndefinedMetricError, reduced_once
 from sklearn_calib.inference._sample_table import SampleTable, check_table
 from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import declaration
@@ -44,6 +44,8 @@ _SEGMENTS = "segment_difference"
 _MARGIN = "bootstrap margin"
 # Intervals that would have to be so many times narrower are undecided for any number of samples.
 _AT_LIMIT = 100.0
+# That of a metric that is not defined on the sample.
+_UNDEFINED = IntervalEstimate(np.nan, np.nan, np.nan)
 
 
 @dataclass(frozen=True)
@@ -380,9 +382,14 @@ class CalibrationRequirements:
                 # samples of the confidence are not to be reduced again
                 metric = metric if reduction is None else reduced_once(metric)
                 few = _is_score(name) and grouped.rarest < FEWEST_EVENTS
-                extremes = shared.score(metric).extremes(budget.confidence) if few else (-np.inf, np.inf)
-                given_limits = name, limit, shared.interval(metric), reduction
-                results.append(_metric_result(*given_limits, grouped.samples.total, grouped.rarest, extremes))
+                extremes = -np.inf, np.inf
+                try:
+                    found = shared.interval(metric)
+                    extremes = shared.score(metric).extremes(budget.confidence) if few else extremes
+                except UndefinedMetricError:
+                    found = _UNDEFINED
+                numbers = grouped.samples.total, grouped.rarest
+                results.append(_metric_result(name, limit, found, reduction, *numbers, extremes))
                 continue
             results.append(outcome_of(name, text, found, low, high, grouped.samples.total))
         return RequirementsResult(tuple(results), self.alpha, grouped.samples.total, **weighting(sample))
@@ -431,20 +438,23 @@ class CalibrationRequirements:
                         for each in tested.results
                     ]
                 continue
-            found: IntervalEstimate = confidence_interval(
-                y_true,
-                y_proba,
-                metric=name,
-                confidence=budget.confidence,
-                n_resamples=budget.n_resamples,
-                random_state=budget.seed,
-                sample_weight=sample_weight,
-                weights=weights,
-                clusters=clusters,
-                pos_label=pos_label,
-                reduction=reduction,
-                labels=labels,
-            )
+            try:
+                found: IntervalEstimate = confidence_interval(
+                    y_true,
+                    y_proba,
+                    metric=name,
+                    confidence=budget.confidence,
+                    n_resamples=budget.n_resamples,
+                    random_state=budget.seed,
+                    sample_weight=sample_weight,
+                    weights=weights,
+                    clusters=clusters,
+                    pos_label=pos_label,
+                    reduction=reduction,
+                    labels=labels,
+                )
+            except UndefinedMetricError:
+                found = _UNDEFINED
             results.append(_metric_result(name, limit, found, reduction, sample.total, sample.rarest))
         return RequirementsResult(tuple(results), self.alpha, sample.total, **weighting(sample))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 from scipy.stats import binom
-from sklearn.metrics import average_precision_score, log_loss, roc_auc_score, zero_one_loss
+from sklearn.metrics import accuracy_score, average_precision_score, log_loss, roc_auc_score, zero_one_loss
 
 from sklearn_calib.inference import compare_models, confidence_interval, expected_under_calibration
 from sklearn_calib.inference._paired_samples import PairedSamples, Splits, check_models
@@ -395,6 +395,8 @@ GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "predictions": {"a": A, "b": B}}
         ({"metric": "ece"}, ValueError, "metric=.ece. is not the name of a metric"),
         ({"metric": lambda y, p: np.nan, "greater_is_better": True}, ValueError, "metric returned nan"),
         ({"metric": lambda y, p: 0.0}, ValueError, "Pass greater_is_better=True or greater_is_better=False"),
+        ({"greater_is_better": "no"}, TypeError, "greater_is_better must be True or False, got 'no'"),
+        ({"metric": accuracy_score, "greater_is_better": True}, ValueError, r"targets\. A subset of the"),
         ({"metric": partial(zero_one_loss)}, ValueError, "does not declare whether greater values are bet"),
         ({"predictions": {"a": [0.1, 0.2, 0.3, 1.4], "b": B}}, ValueError, r"predictions\['a'\]"),
         ({"predictions": {"a": A, "b": [0.5] * 3}}, ValueError, r"4 samples but predictions\['b'\] has 3"),

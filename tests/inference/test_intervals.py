@@ -142,11 +142,13 @@ def test_metric_that_checks_its_weights():
     assert (found.lower, found.upper) == pytest.approx((expected.lower, expected.upper), abs=1e-6)
 
 
-@pytest.mark.parametrize("method", ["inversion", "bootstrap"])
-def test_frequency_weights_are_repetition(method):
-    y, p = sample(n=60)
-    times = np.random.default_rng(0).integers(0, 4, 60)
-    options = {"method": method, "random_state": 0, "n_resamples": 50}
+@pytest.mark.parametrize(
+    "given", [{"method": "inversion"}, {"method": "bootstrap"}, {"metric": "area_under_risk_coverage"}]
+)
+def test_frequency_weights_are_repetition(given):
+    y, p = sample(n=30)
+    times = np.random.default_rng(0).integers(0, 4, 30)
+    options = given | {"random_state": 0, "n_resamples": 50}
     weighted = confidence_interval(y, p, sample_weight=times, weights="frequency", **options)
     repeated = confidence_interval(np.repeat(y, times), np.repeat(p, times), **options)
     assert str(weighted) == f"{repeated}; weights: frequencies"

@@ -243,6 +243,10 @@ def test_many_predictions_of_exactly_0_and_1_are_points_beside_the_curve(band):
     if band == "consistency":
         assert found.band.upper[0] == 0.0
     assert np.isnan(reliability_curve(check_binary(y, p), scale="logit").observed).sum() == 0
+    for number in (4, 5):
+        some = np.arange(400) < 300 + number
+        least = reliability_curve(check_binary(y[some], p[some]), band=band, n_resamples=99).predicted[0]
+        assert (least == 0.0) == (number == 5)
 
 
 def test_the_curve_of_narrow_predictions_ends_on_the_axis():

@@ -232,6 +232,11 @@ def test_scores_of_few_samples_of_an_outcome_are_undecided():
     assert (few.outcome, few.lower, few.n_needed) == ("undecided", 1.0, 67)
     (enough,) = judged({"roc_auc": [0.8, 1.0]}, np.arange(60) >= 50, p)
     assert enough.outcome == "pass"
+    # an AUC that is not defined does not prevent the others
+    for y, p in (([0, 0], [0.02, 0.03]), ([[0, 1], [0, 0]], [[0.1, 0.6], [0.2, 0.3]])):
+        auc, other = judged({"roc_auc": [0.8, 1.0], "smooth_ece": 1.0}, y, p)
+        assert (auc.outcome, other.outcome) == ("undecided", "pass")
+        assert auc.detail == "not determined by 2 samples"
     # with no event in 1000 samples, whichever of them could be events, the score is below .02
     (decided,) = judged({"brier_score": [0.0, 0.02]}, np.zeros(1000), np.tile([0.01, 0.1], 500))
     assert decided.outcome == "pass"

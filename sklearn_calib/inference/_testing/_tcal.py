@@ -128,11 +128,11 @@ class TCal(CalibrationTest):
     combine : {"weighted", "bonferroni"}, default="weighted"
         How several scales make one test. "weighted": the smallest p-value of a scale divided by its weight,
         a fraction of alpha, where p-values are those of gamma distributions with the variance and third
-        cumulant of T, and at scales at which less than half a pair of events is expected Cantelli's bounds;
-        half of alpha is allocated equally, half in proportion to 1 / b to m = 2^b. It is exact with
-        "monte_carlo" and accounts for the dependence of the scales with "asymptotic". "bonferroni", as
-        in [1]_: the smallest p-value times the number of scales B; with "monte_carlo" it is at least
-        B / (n_resamples + 1). "theory" always uses "bonferroni".
+        cumulant of T, and at scales of less than half an effective pair, mostly the sum of
+        p (1 - p) p' (1 - p') over the pairs in a bin, Cantelli's bounds; half of alpha is allocated equally,
+        half in proportion to 1 / b to m = 2^b. It is exact with "monte_carlo" and accounts for the dependence
+        of the scales with "asymptotic". "bonferroni", as in [1]_: the smallest p-value times the number of
+        scales B; with "monte_carlo" it is at least B / (n_resamples + 1). "theory" always uses "bonferroni".
     tolerance : float, default=0
         The null hypothesis is that the l2 distance of the predictions from the calibration curve,
         sqrt(mean of (P(Y = 1 | p_i) - p_i)^2) or its Euclidean version, is at most this. See Notes.
