@@ -118,7 +118,7 @@ ALONE = (
     "security",
     "architecture",
 )
-html_sidebars = dict.fromkeys((*ALONE, "contributing", "releasing", "changelog"), [])
+html_sidebars = {page: [] for page in (*ALONE, "contributing", "releasing", "changelog")}
 html_theme_options = {
     "logo": {"text": f"sklearn_calib {release}", "alt_text": "sklearn_calib"},
     "navigation_with_keys": False,
