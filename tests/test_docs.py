@@ -18,8 +18,8 @@ guide = script("docs/run_blocks.py")
 SLOW = {
     "README.md", "calibrators.md", "certificates.md",
     "deployment.md", "early_stopping.md", "explaining.md", "monitoring.md", "planning.md", "requirements.md",
-    "scale_out.md", "segments.md", "sketch.md", "stability.md", "start.md", "logit_smoothed_ece.md", "ads.md",
-    "credit.md", "language_models.md", "medicine.md",
+    "scale_out.md", "segments.md", "sketch.md", "stability.md", "start.md", "time_ordered.md", "logit_smoothed_ece.md",
+    "r.md", "ads.md", "credit.md", "language_models.md", "medicine.md",
 }  # fmt: skip
 #: Pages whose code takes longest.
 SLOWEST = {"custom_calibrators.md", "dependent_samples.md", "multilabel.md", "pitfalls.md"}
