@@ -385,7 +385,7 @@ def _concordance(grouped: GroupedOutcomes, z: float) -> IntervalEstimate:
     return IntervalEstimate(area, low, high, method)
 
 
-def _likelihood_measures(grouped: GroupedOutcomes, found: Recalibrations) -> dict[str, float]:
+def _likelihood_measures(grouped: GroupedOutcomes, found: Recalibrations) -> dict[str, Any]:
     """Return R2, the indices D and U with the p-value of U, and Spiegelhalter's z with its p-value."""
     inside, u = grouped.uncertain(), 1.0 - 2.0 * grouped.prob
     n, events = inside.total, float(inside.positives.sum())
