@@ -180,11 +180,22 @@ def quote_readme(app, docname, source):
         for link, target in {
             "(benchmarks/results/interval_coverage.md)": "(testing.md#coverage-of-the-confidence-intervals)",
             "(benchmarks/results/calibrators_two_classes.md)": "(calibrators.md#results-for-binary-targets)",
-            "](examples/calibrate/plot_tested_model.py)": "](auto_examples/calibrate/plot_tested_model.rst)",
+            "](examples/": "](../examples/",
             "](docs/": "](",
             "](benchmarks/": "](../benchmarks/",
         }.items():
             source[0] = source[0].replace(link, target)
+
+
+def show_in_site(app, docname, source):
+    """Show what pages link to in the repository as part of the site: tables of results, and examples."""
+    kinds = {"md": "```{include} \\1", "txt": "```{literalinclude} \\1\n:language: text"}
+    for kind, directive in kinds.items():
+        link = rf"^\[Table of results\]\((\S+\.{kind})\)$"
+        source[0] = re.sub(link, f"{directive}\n```", source[0], flags=re.MULTILINE)
+    link = r"\]\(((?:\.\./)*)\.\./examples/([\w/]+)\.py\)"
+    source[0] = re.sub(link, r"](\1auto_examples/\2.rst)", source[0])
+    source[0] = re.sub(r"\]\(\.\./examples\)", "](auto_examples/index.rst)", source[0])
 
 
 def list_objects(app, docname, source):
@@ -223,6 +234,7 @@ def check_site(app, exception):
 def setup(app):
     app.connect("builder-inited", lambda app: draw_all())
     app.connect("source-read", quote_readme)
+    app.connect("source-read", show_in_site)
     app.connect("source-read", list_objects)
     app.connect("build-finished", check_site)
     app.connect("autodoc-process-docstring", prepare_docstring, priority=1)
