@@ -105,8 +105,20 @@ html_title = "sklearn_calib"
 html_static_path = ["_static"]
 html_favicon = html_logo = "_static/logo.svg"
 html_css_files = ["site.css"]
+html_js_files = [("search_text.js", {"defer": "defer"})]
 html_show_sourcelink = False
-html_sidebars = {"index": [], "start": [], "contributing": [], "changelog": []}
+# pages without others below them have nothing to navigate
+ALONE = (
+    "index",
+    "start",
+    "comparison",
+    "evidence",
+    "stability",
+    "licences",
+    "security",
+    "architecture",
+)
+html_sidebars = {page: [] for page in (*ALONE, "contributing", "releasing", "changelog")}
 html_theme_options = {
     "logo": {"text": f"sklearn_calib {release}", "alt_text": "sklearn_calib"},
     "navigation_with_keys": False,
@@ -133,9 +145,21 @@ if repository:
     }
 
 
-def escape_trailing_underscores(app, what, name, obj, options, lines):
-    """Escape the underscore at the end of an attribute within another's shape, which is not a link."""
-    lines[:] = [re.sub(r"(?<=\w)_(?=,?\)| -)", r"\\_", line) for line in lines]
+def link_page(match):
+    """Return a link to a page of the guide that a docstring names, with the title of the page."""
+    title = Path(__file__).parent.joinpath(f"{match[1]}.md").read_text(encoding="utf-8")
+    return f":doc:`{title[2:].splitlines()[0].partition(':')[0]} </{match[1]}>`"
+
+
+def prepare_docstring(app, what, name, obj, options, lines):
+    """Escape what is not markup in a docstring, and link the pages that it names by their files."""
+    text = "\n".join(lines)
+    # outside of code, the underscore at the end of an attribute within another's shape is not a link
+    found = re.compile(r"``[^`]+``|^ *>>>.*$|(?<=\w)_(?=,?\)| -)", flags=re.MULTILINE)
+    text = found.sub(lambda match: r"\_" if match[0] == "_" else match[0], text)
+    # an author's initial does not begin a list
+    text = re.sub(r"^((?: *\.\. \[\w+\])? *[A-Z])\. (?=[A-Z])", r"\1\\. ", text, flags=re.MULTILINE)
+    lines[:] = re.sub(r"\bdocs/([\w/]+)\.md", link_page, text).split("\n")
 
 
 def skip_scikit_learn(app, what, name, obj, skip, options):
@@ -156,11 +180,22 @@ def quote_readme(app, docname, source):
         for link, target in {
             "(benchmarks/results/interval_coverage.md)": "(testing.md#coverage-of-the-confidence-intervals)",
             "(benchmarks/results/calibrators_two_classes.md)": "(calibrators.md#results-for-binary-targets)",
-            "](examples/calibrate/plot_tested_model.py)": "](auto_examples/calibrate/plot_tested_model.rst)",
+            "](examples/": "](../examples/",
             "](docs/": "](",
             "](benchmarks/": "](../benchmarks/",
         }.items():
             source[0] = source[0].replace(link, target)
+
+
+def show_in_site(app, docname, source):
+    """Show what pages link to in the repository as part of the site: tables of results, and examples."""
+    kinds = {"md": "```{include} \\1", "txt": "```{literalinclude} \\1\n:language: text"}
+    for kind, directive in kinds.items():
+        link = rf"^\[Table of results\]\((\S+\.{kind})\)$"
+        source[0] = re.sub(link, f"{directive}\n```", source[0], flags=re.MULTILINE)
+    link = r"\]\(((?:\.\./)*)\.\./examples/([\w/]+)\.py\)"
+    source[0] = re.sub(link, r"](\1auto_examples/\2.rst)", source[0])
+    source[0] = re.sub(r"\]\(\.\./examples\)", "](auto_examples/index.rst)", source[0])
 
 
 def list_objects(app, docname, source):
@@ -199,7 +234,8 @@ def check_site(app, exception):
 def setup(app):
     app.connect("builder-inited", lambda app: draw_all())
     app.connect("source-read", quote_readme)
+    app.connect("source-read", show_in_site)
     app.connect("source-read", list_objects)
     app.connect("build-finished", check_site)
-    app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=1)
+    app.connect("autodoc-process-docstring", prepare_docstring, priority=1)
     app.connect("autodoc-skip-member", skip_scikit_learn)

@@ -1,4 +1,4 @@
-"""Measure, test, improve and certify the calibration of predicted probabilities."""
+"""Measure, test and improve the calibration of predicted probabilities, and bound the remaining error."""
 
 import sys
 from importlib import import_module

@@ -18,8 +18,8 @@ guide = script("docs/run_blocks.py")
 SLOW = {
     "README.md", "calibrators.md", "certificates.md",
     "deployment.md", "early_stopping.md", "explaining.md", "monitoring.md", "planning.md", "requirements.md",
-    "scale_out.md", "segments.md", "sketch.md", "stability.md", "start.md", "logit_smoothed_ece.md", "ads.md",
-    "credit.md", "language_models.md", "medicine.md",
+    "scale_out.md", "segments.md", "sketch.md", "stability.md", "start.md", "time_ordered.md",
+    "logit_smoothed_ece.md", "r.md", "ads.md", "credit.md", "language_models.md", "medicine.md",
 }  # fmt: skip
 #: Pages whose code takes longest.
 SLOWEST = {"custom_calibrators.md", "dependent_samples.md", "multilabel.md", "pitfalls.md"}
@@ -85,6 +85,34 @@ def test_pages_show_the_figures_that_their_code_saves():
     pages = (ROOT / "docs").rglob("*.md")
     shown = {name for page in pages for name in SHOWN.findall(page.read_text(encoding="utf-8"))}
     assert shown == {*saved, *drawn} - {"card.png"}
+
+
+def _anchors(page):
+    """Return the anchors of the headings of a page, as code-hosting sites and the documentation form them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    plain = (re.sub(r"\]\([^)]*\)|[^\w\s-]", "", heading.lower()) for heading in headings)
+    return {re.sub(r"\s", "-", heading.strip()) for heading in plain}
+
+
+def test_links_between_pages_lead_to_files_and_headings():
+    """So that they can be followed on a code-hosting site, except for figures that only a build draws."""
+    wrong = []
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    pages += [
+        page
+        for name in ("methods", "migration", "paths", "reference")
+        for page in (ROOT / "docs" / name).glob("*.md")
+    ]
+    for page in pages:
+        text = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            if ":" in link or "_static/drawn/" in link:
+                continue
+            if not target.exists() or (anchor and target.suffix == ".md" and anchor not in _anchors(target)):
+                wrong.append(f"{page.name}: {link}")
+    assert wrong == []
 
 
 @pytest.mark.parametrize("name", ["ads", "credit", "language_models", "medicine"])

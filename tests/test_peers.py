@@ -14,7 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib import CalibratedClassifier, calibrators, metrics
 from sklearn_calib.datasets import make_forecasts, make_multiclass_forecasts
-from sklearn_calib.inference import SpiegelhalterTest
+from sklearn_calib.inference import CutoffTest, SpiegelhalterTest
 from tests._sklearn import SKLEARN
 
 ece, smooth = metrics.expected_calibration_error, metrics.smooth_ece
@@ -131,14 +131,47 @@ def _line(probcal, s):
     return theirs, (ours.slope.estimate, ours.intercept.estimate)
 
 
+def _z(s):
+    return SpiegelhalterTest(method="asymptotic").test(s.y, s.p).statistic
+
+
 def _spiegelhalter(probcal, s):
-    ours = SpiegelhalterTest(method="asymptotic").test(s.y, s.p).statistic
-    return abs(probcal.metrics.spiegelhalter_z(s.y, s.p).z), abs(ours)
+    return abs(probcal.metrics.spiegelhalter_z(s.y, s.p).z), abs(_z(s))
+
+
+def _ratio(s):
+    return metrics.calibration_summary(s.y, s.p).observed_over_expected.estimate
+
+
+def _kuiper(metrics_of_mapie, s):
+    ours = CutoffTest(method="asymptotic").test(s.y, s.p)
+    return metrics_of_mapie.kuiper_statistic(s.y, s.p), ours.statistic
+
+
+def _ecce(metrics_of_mcgrad, s):
+    p = s.p + np.linspace(0, 1e-9, s.p.size)  # distinct
+    ours = CutoffTest(method="asymptotic").test(s.y, p)
+    theirs = [getattr(metrics_of_mcgrad, name)(s.y, p) for name in ("ecce", "ecce_sigma", "ecce_pvalue")]
+    return theirs, (metrics.cutoff_calibration_error(s.y, p), ours.statistic, ours.pvalue)
+
+
+def _torch(classes, norm):
+    def both(functional, s):
+        torch = pytest.importorskip("torch")
+        y, p = (s.labels, s.rows) if classes else (s.y, s.p)
+        given = torch.tensor(p), torch.tensor(np.asarray(y).astype(int))
+        if classes:
+            theirs = functional.multiclass_calibration_error(*given, num_classes=4, norm=norm)
+            return float(theirs), ece(y, p, norm=norm, n_bins=15, reduction="confidence")
+        return float(functional.binary_calibration_error(*given, norm=norm)), ece(y, p, norm=norm, n_bins=15)
+
+    return both
 
 
 _UNIFORM = calibrators.HistogramBinningCalibrator(n_bins=15, strategy="uniform", smoothing=None)
 _QUANTILE = {"strategy": "quantile"}
 _DEBIASED = {"norm": "l2", "debias": True, **_QUANTILE}
+_MAPIE, _TORCH = "mapie.metrics.calibration", "torchmetrics.functional.classification"
 #: Import name, comparison of both numbers, and tolerance.
 EQUAL = [
     ("relplot", lambda m, s: (m.smECE(s.p, s.y), smooth(s.y, s.p)), 1e-3),
@@ -168,6 +201,21 @@ EQUAL = [
     ("probcal", _probcal("PlattCalibrator", calibrators.PlattCalibrator()), 1e-6),
     ("probcal", _probcal("TemperatureCalibrator", calibrators.TemperatureCalibrator()), 1e-6),
     ("probcal", _probcal("VennAbersCalibrator", calibrators.VennAbersCalibrator()), 1e-10),
+    (
+        _MAPIE,
+        lambda m, s: (m.expected_calibration_error(s.y, s.p, num_bins=15), ece(s.y, s.p, n_bins=14)),
+        1e-12,
+    ),
+    (_MAPIE, _kuiper, 0.05),
+    (_MAPIE, lambda m, s: (m.spiegelhalter_statistic(s.y, s.p), _z(s)), 1e-9),
+    ("mcgrad.metrics", _ecce, 1e-6),
+    (
+        "mcgrad.metrics",
+        lambda m, s: (m.expected_calibration_error(s.y, s.p, num_bins=15), ece(s.y, s.p, n_bins=15)),
+        1e-9,
+    ),
+    ("mcgrad.metrics", lambda m, s: (1 / m.calibration_ratio(s.y, s.p), _ratio(s)), 1e-9),
+    *((_TORCH, _torch(classes, norm), 1e-5) for classes in (False, True) for norm in ("l1", "l2", "max")),
 ]
 
 

@@ -20,7 +20,7 @@ TABLES = {
     "risk": (lambda: metrics.decision_risk_result(Y, P, thresholds=[0.2, 0.5]), "gap", 2),
     "coverage": (lambda: metrics.risk_coverage_curve(Y, P), "risk", None),
     "smooth": (lambda: metrics.smooth_ece_result(Y, P), "density", None),
-    "summary": (lambda: metrics.calibration_summary(Y, P), "estimate", 11),
+    "summary": (lambda: metrics.calibration_summary(Y, P), "estimate", 20),
     "requirements": (lambda: report.CalibrationRequirements({"slope": [0.8, 1.2]}).check(Y, P), "outcome", 1),
     "one test": (lambda: inference.SpiegelhalterTest().test(Y, P), "pvalue", 1),
     "selection": (lambda: calibrators.AutoCalibrator().fit(P, Y).selection_, "log_loss", None),

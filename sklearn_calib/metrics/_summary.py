@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit, ndtr, ndtri, stdtrit
+from scipy.special import expit, ndtr, ndtri, stdtrit, xlogy
 
 from sklearn_calib import _validation
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
@@ -35,7 +35,9 @@ from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 _TITLE = "calibration summary: estimate [interval]"
 _MEASURES = (
     *("observed_minus_expected", "observed_over_expected", "intercept", "slope", "slope_intercept"),
-    *("ici", "e50", "e90", "emax", "brier", "scaled_brier"),
+    *("ici", "e50", "e90", "emax", "brier", "scaled_brier", "c_index", "somers_d", "r2"),
+    *("discrimination_index", "unreliability_index", "quality_index", "unreliability_pvalue"),
+    *("spiegelhalter_z", "spiegelhalter_pvalue"),
 )
 
 
@@ -69,8 +71,9 @@ class IntervalEstimate:
 class CalibrationSummary(FrameMixin):
     """Calibration in the large, calibration intercept and slope, and a smooth calibration curve.
 
-    The ``method`` of intervals is "profile", "sandwich" with clusters or sampling weights, and
-    "Clopper-Pearson" of ``observed_over_expected``.
+    The ``method`` of intervals is "profile", "sandwich" with clusters or sampling weights,
+    "Clopper-Pearson" of ``observed_over_expected``, and "DeLong" of ``c_index``. ``to_frame()`` has all
+    measures, one row each: those of ``val.prob`` of R's package rms are among them.
 
     Attributes
     ----------
@@ -97,6 +100,18 @@ class CalibrationSummary(FrameMixin):
     scaled_brier : float
         1 - Brier score / Brier score of the event frequency; 1 is best, 0 is the value for the event
         frequency. NaN if all outcomes are equal.
+    c_index : IntervalEstimate
+        Area under the ROC curve (C): the probability that an event has a greater prediction than another
+        sample, plus half of that of a tie. Without limits if it is 0 or 1.
+    r2 : float
+        Nagelkerke's R2 of the model with ``slope``.
+    discrimination_index, unreliability_index : float
+        D, (the likelihood ratio statistic of the model with ``slope`` - 1) / n, and U, (that of the
+        predictions against this model - 2) / n. NaN with clusters or sampling weights.
+    unreliability_pvalue : float
+        p-value of the hypothesis of intercept 0 and slope 1, by the likelihood ratio. NaN as before.
+    spiegelhalter_z, spiegelhalter_pvalue : float
+        z and normal p-value of Spiegelhalter's test. NaN as before.
     confidence : float
         Level of the intervals.
     %(dependence)s
@@ -124,6 +139,13 @@ class CalibrationSummary(FrameMixin):
     emax: float
     brier: float
     scaled_brier: float
+    c_index: IntervalEstimate
+    r2: float
+    discrimination_index: float
+    unreliability_index: float
+    unreliability_pvalue: float
+    spiegelhalter_z: float
+    spiegelhalter_pvalue: float
     confidence: float
     probabilities: Array = field(repr=False)
     curve: Array = field(repr=False)
@@ -134,6 +156,17 @@ class CalibrationSummary(FrameMixin):
     n_contradicted: float = 0.0
     n_extreme: float = 0.0
     weights: str | None = None
+
+    @property
+    def somers_d(self) -> IntervalEstimate:
+        """Somers' D (Dxy), 2 * ``c_index`` - 1."""
+        c = self.c_index
+        return replace(c, estimate=2 * c.estimate - 1, lower=2 * c.lower - 1, upper=2 * c.upper - 1)
+
+    @property
+    def quality_index(self) -> float:
+        """Quality index Q, ``discrimination_index`` - ``unreliability_index``."""
+        return self.discrimination_index - self.unreliability_index
 
     @property
     def _measures(self) -> list[dict[str, Any]]:
@@ -329,6 +362,57 @@ def _robust_margin(
     return float(stdtrit(max(1.0 / (number @ fraction**2) - 1.0, 1.0), ndtr(z)) * error)
 
 
+def _concordance(grouped: GroupedOutcomes, z: float) -> IntervalEstimate:
+    """Return the area under the ROC curve with its interval."""
+    kinds = grouped.positives, grouped.weight - grouped.positives
+    n_events, n_others = (float(kind.sum()) for kind in kinds)
+    if not min(n_events, n_others) > 0.0:
+        return _UNKNOWN
+    below, upto = ((np.cumsum(kind) - 0.5 * kind) / kind.sum() for kind in kinds[::-1])
+    area = float(kinds[0] @ below) / n_events
+    # changes of the area by an event and by another sample
+    event, other = (below - area) / n_events, (1.0 - upto - area) / n_others
+    if grouped.clusters is not None or grouped.design is not None:
+        unit, group, weight, positives, number = _units(grouped)
+        influence = np.bincount(unit, positives * event[group] + (weight - positives) * other[group])
+        size = float(number.sum())
+        variance, method = number @ influence**2 * size / max(size - 1.0, 1.0), "sandwich"
+    else:
+        sums = (kinds[0] @ event**2, n_events), (kinds[1] @ other**2, n_others)
+        variance, method = sum(part * n / max(n - 1.0, 1.0) for part, n in sums), "DeLong"
+    margin = z * float(np.sqrt(variance)) if 0.0 < area < 1.0 else np.nan
+    low, high = np.clip([area - margin, area + margin], 0.0, 1.0).tolist()
+    return IntervalEstimate(area, low, high, method)
+
+
+def _likelihood_measures(grouped: GroupedOutcomes, found: Recalibrations) -> dict[str, Any]:
+    """Return R2, the indices D and U with the p-value of U, and Spiegelhalter's z with its p-value."""
+    inside, u = grouped.uncertain(), 1.0 - 2.0 * grouped.prob
+    n, events = inside.total, float(inside.positives.sum())
+    r2 = d = u_index = pvalue = z = np.nan
+    robust = grouped.clusters is not None or grouped.design is not None
+    if np.isfinite(found.slope.estimate):
+        data, null = (
+            LogitOutcomes(inside),
+            float(xlogy(events, events / n) + xlogy(n - events, 1 - events / n)),
+        )
+        best = data.at(found.slope_intercept.estimate, found.slope.estimate).log_likelihood
+        r2 = float(np.expm1(2.0 * (null - best) / n) / np.expm1(2.0 * null / n))
+        if not robust:
+            loss = 2.0 * (best - data.at(0.0, 1.0).log_likelihood)
+            d, u_index, pvalue = (2.0 * (best - null) - 1.0) / n, (loss - 2.0) / n, float(np.exp(-0.5 * loss))
+    if not robust and (variance := float(grouped.variance @ u**2)) > 0.0:
+        z = float(grouped.residual @ u) / variance**0.5
+    return {
+        "r2": r2,
+        "discrimination_index": d,
+        "unreliability_index": u_index,
+        "unreliability_pvalue": pvalue,
+        "spiegelhalter_z": z,
+        "spiegelhalter_pvalue": 2.0 * float(ndtr(-abs(z))),
+    }
+
+
 def _effective_size(grouped: GroupedOutcomes, intercept: IntervalEstimate, z: float) -> float:
     """Return the number of independent samples whose number of events is as variable (Korn and Graubard).
 
@@ -416,8 +500,8 @@ def calibration_summary(
     clusters, by weight, if all outcomes are equal.
 
     The smooth curve is a logistic regression on a natural cubic spline of logit(p), whose five knots lie
-    at the quantiles .05, .275, .5, .725 and .95 of the predictions [3]_ (fewer if these are tied). A
-    penalty of :math:`10^{-4} \bar y (1 - \bar y)` times half the variance of the fitted log-odds,
+    at the quantiles .05, .275, .5, .725 and .95 of the predictions (Section 2.4 of [3]_; fewer if these are
+    tied). A penalty of :math:`10^{-4} \bar y (1 - \bar y)` times half the variance of the fitted log-odds,
     subtracted from the mean log-likelihood, keeps it finite under perfect separation. It depends on
     relative weights only: neither weights times a number nor repeated samples change the curve. ICI, E50,
     E90 and Emax are the mean, median, 90th percentile and maximum over the samples of its absolute
@@ -425,17 +509,23 @@ def calibration_summary(
     differ; docs/paths/medicine.md has measured by how much. At 0 and 1 the curve is the event frequency of
     these predictions. O(n log n).
 
+    The indices D, U and Q = D - U, R2 and C are those of [3]_ (Sections 10.8 and 10.9), D, U and R2 from the
+    predictions strictly between 0 and 1. The interval of C is that of [6]_, with clusters or sampling weights
+    from sums over clusters.
+
     References
     ----------
     .. [1] B. Van Calster et al. (2016). A calibration hierarchy for risk models was defined: from utopia to
        empirical data. Journal of Clinical Epidemiology 74.
     .. [2] P. C. Austin and E. W. Steyerberg (2019). The Integrated Calibration Index (ICI) and related
        metrics for quantifying the calibration of logistic regression models. Statistics in Medicine 38.
-    .. [3] F. E. Harrell (2015). Regression Modeling Strategies, 2nd edition. Springer. Section 2.4.
+    .. [3] F. E. Harrell (2015). Regression Modeling Strategies, 2nd edition. Springer.
     .. [4] R. M. Bell and D. F. McCaffrey (2002). Bias reduction in standard errors for linear regression with
        multi-stage samples. Survey Methodology 28.
     .. [5] E. L. Korn and B. I. Graubard (1998). Confidence intervals for proportions with small expected
        number of positive counts estimated from survey data. Survey Methodology 24.
+    .. [6] E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson (1988). Comparing the areas under two or more
+       correlated receiver operating characteristic curves: a nonparametric approach. Biometrics 44.
 
     Examples
     --------
@@ -490,6 +580,7 @@ def summarize(grouped: GroupedOutcomes, confidence: float) -> CalibrationSummary
     n_contradicted, n_extreme = samples.contradictions()
     curve = smooth_frequency(grouped)
     gap = np.abs(grouped.prob - curve)
+    recalibrations = recalibration_intervals(grouped, confidence)
     negatives = grouped.weight - grouped.positives
     squares = grouped.positives * (1.0 - grouped.prob) ** 2 + negatives * grouped.prob**2
     brier, alone = float(squares.sum()) / total, events / total * (1.0 - events / total)
@@ -497,13 +588,15 @@ def summarize(grouped: GroupedOutcomes, confidence: float) -> CalibrationSummary
         n_samples=samples.total,
         n_events=float(samples.positives.sum()),
         observed_minus_expected=(events - float(grouped.weight @ grouped.prob)) / total,
-        **vars(recalibration_intervals(grouped, confidence)),
+        **vars(recalibrations),
         ici=float(grouped.weight @ gap) / total,
         e50=_weighted_quantile(gap, grouped.weight, 0.5),
         e90=_weighted_quantile(gap, grouped.weight, 0.9),
         emax=float(gap.max()),
         brier=brier,
         scaled_brier=1.0 - brier / alone if alone > 0.0 else np.nan,
+        c_index=_concordance(grouped, -float(ndtri((1.0 - confidence) / 2.0))),
+        **_likelihood_measures(grouped, recalibrations),
         confidence=float(confidence),
         probabilities=grouped.prob,
         curve=curve,

@@ -40,7 +40,11 @@ _BINS, _NODES = 20, 801
 _HIGHEST = 1.0
 # The axis reaches at most this many times the length of the null distribution beyond it.
 _REACH = 2.0
-_EXTREME = {"upper": "large is extreme", "lower": "small is extreme", "two-sided": "far from 0 is extreme"}
+_EXTREME = {
+    "upper": "larger = stronger evidence",
+    "lower": "smaller = stronger evidence",
+    "two-sided": "farther from 0 = stronger evidence",
+}
 _NAMES = {"normal": "normal distribution", "brownian range": "distribution of the range of Brownian motion"}
 
 

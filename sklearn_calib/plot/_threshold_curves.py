@@ -318,7 +318,11 @@ def named_models(predictions: ArrayLike | Mapping[str, ArrayLike]) -> dict[str |
     return {str(name): proba for name, proba in predictions.items()}
 
 
-class DecisionCurveDisplay(_MeanLossDisplay):
+def _treat_all(rate: float, thresholds: Array) -> Array:
+    return rate - (1.0 - rate) * thresholds / (1.0 - thresholds)
+
+
+class DecisionCurveDisplay(FrameMixin, _MeanLossDisplay):
     r"""Decision curve: the net benefit of one or several models over decision thresholds.
 
     Make one with :meth:`from_predictions` or :meth:`from_estimator`. At each threshold the model with the
@@ -338,8 +342,21 @@ class DecisionCurveDisplay(_MeanLossDisplay):
     The net benefit at threshold t is TP/n - FP/n t/(1 - t). Treating all has the net benefit
     :math:`\bar y - (1 - \bar y)\, t / (1 - t)`, treating none 0.
 
+    ``to_frame()`` is the table of decision curve analysis, with a row for each model and threshold:
+    "net_benefit", or its difference to the reference model, with "lower" and "upper"; "treat_all";
+    "standardized_net_benefit", the net benefit over :math:`\bar y`, whose maximum is 1 [2]_; and
+    "interventions_avoided", the difference to treating all, or to the reference, times (1 - t)/t: the
+    interventions per sample that the model avoids without missing an event [1]_.
+
     Pointwise bands are normal. Simultaneous bands use the quantile of the largest standardized deviation over
     the thresholds, from random signs of the deviations; see docs/plots.md.
+
+    References
+    ----------
+    .. [1] A. J. Vickers and E. B. Elkin (2006). Decision curve analysis: a novel method for evaluating
+       prediction models. Medical Decision Making 26.
+    .. [2] K. F. Kerr, M. D. Brown, K. Zhu and H. Janes (2016). Assessing the clinical impact of risk
+       prediction models with decision curves. Journal of Clinical Oncology 34.
 
     Examples
     --------
@@ -356,6 +373,22 @@ class DecisionCurveDisplay(_MeanLossDisplay):
     """
 
     _title = "net benefit"
+    _rows_in = "_table"
+
+    @property
+    def _table(self) -> list[dict[str, Any]]:
+        rows = []
+        for name, curve in self.curves.items():
+            treat_all = _treat_all(curve.event_rate, curve.thresholds)
+            limits = zip(curve.thresholds, curve.value, curve.lower, curve.upper, treat_all, strict=True)
+            for t, value, lower, upper, everyone in limits:
+                gain = value - (0.0 if self.reference is not None else everyone)
+                row = {"model": self.name if name is None else name, "threshold": t, "net_benefit": value}
+                row |= {"lower": lower, "upper": upper, "treat_all": everyone}
+                row["standardized_net_benefit"] = value / curve.event_rate if curve.event_rate else np.nan
+                row["interventions_avoided"] = gain * (1.0 - t) / t if t else np.nan
+                rows.append(row)
+        return rows
 
     @staticmethod
     def _loss(y: NDArray[np.int64], act: NDArray[np.bool_], thresholds: Array) -> Array:
@@ -370,7 +403,7 @@ class DecisionCurveDisplay(_MeanLossDisplay):
         for line in [line for line in ax.lines if line.get_gid() == _CONTEXT]:
             line.remove()
         tau = np.linspace(low, high, 1001)
-        treat_all = rate - (1.0 - rate) * tau / (1.0 - tau)
+        treat_all = _treat_all(rate, tau)
         context: dict[str, Any] = {"color": GREY, "linewidth": 1.2, "zorder": 3, "gid": _CONTEXT}
         ax.plot(tau, treat_all, label="treat all", **context)
         ax.plot([low, high], [0.0, 0.0], linestyle=":", label="treat none", **context)

@@ -43,11 +43,12 @@ REDUCTIONS = {
 
 
 class Verdict(NamedTuple):
-    """The result of a report: its grade, one sentence, and the numbers behind it."""
+    """The result of a report: its grade, one sentence, the numbers behind it, and what the grades mean."""
 
     level: str  # "off", "slight", "fine" or "open"
     title: str
     detail: str
+    grades: str
 
 
 def probability(value: float) -> str:
@@ -211,10 +212,12 @@ def verdict(report: _numbers.ReportNumbers) -> Verdict:
         f"{number(error.lower)} to {number(error.upper)}). The estimate is {number(error.estimate)} "
         f"({_signed_parts(error.estimate, report)}), where "
         f"{number(error.expected)} is expected under perfect calibration ({level} quantile "
-        f"{number(error.null_upper)}){noise}. {test}: {p}. {of_classes}The error is graded small "
-        f"if the confidence interval ends below {number(tiny)}, large if it begins above {number(small)} "
-        f"(10% and 20% of the frequency of the rarer outcome, at most {_TINY:g} and {_SMALL:g}), moderate if "
-        "it lies between; else the interval is all that is known of it."
+        f"{number(error.null_upper)}){noise}. {test}: {p}. {of_classes}"
+    ).rstrip()
+    grades = (
+        f"Small: the confidence interval of the smooth ECE ends below {number(tiny)}. Large: it begins above "
+        f"{number(small)}. These limits are 10% and 20% of the frequency of the rarer outcome, at most "
+        f"{_TINY:g} and {_SMALL:g}."
     )
     parts = report.significant_parts
     named = " and ".join(
@@ -223,22 +226,24 @@ def verdict(report: _numbers.ReportNumbers) -> Verdict:
         if (names := [part.name for of, part in parts if of == kind])
     )
     if report.is_significant(report.pvalue):
-        grade = "small" if error.upper < tiny else "large" if error.lower > small else "moderate"
+        grade = (
+            "small" if error.upper < tiny else "large" if error.lower > small else "between small and large"
+        )
         if error.lower < tiny <= error.upper or error.lower <= small < error.upper:
             grade = f"between {number(error.lower)} and {number(error.upper)}"
         also = f" Miscalibrated when tested separately: {named}." if named else ""
         title = f"Miscalibrated ({p}); the error is {grade}.{also}"
         slight = grade == "small" and not any(_is_material(part) for _, part in parts)
-        return Verdict("slight" if slight else "off", title, numbers)
+        return Verdict("slight" if slight else "off", title, numbers, grades)
     if named:
         title = f"Miscalibrated: {named} (adjusted {pvalue_words(parts[0][1].adjusted)})."
         slight = error.upper < tiny and not any(_is_material(part) for _, part in parts)
         together = "No evidence of miscalibration of all predictions together."
-        return Verdict("slight" if slight else "off", title, f"{together} {numbers}")
+        return Verdict("slight" if slight else "off", title, f"{together} {numbers}", grades)
     if report.contradicts:
         words = contradiction_words(report.n_impossible, report.n_certain)
         few = report.n_impossible < _MATERIAL * report.n_samples
-        return Verdict("slight" if few else "off", f"Miscalibrated: {words}.", numbers)
+        return Verdict("slight" if few else "off", f"Miscalibrated: {words}.", numbers, grades)
     others, hints, large = report.tests[1:], _hints(report), error.upper > small
     if large:
         verb = "is" if report.n_samples == 1 else "are"
@@ -250,15 +255,17 @@ def verdict(report: _numbers.ReportNumbers) -> Verdict:
         which = listed([f"the {test_label(test)}" for test in rejecting], len(rejecting))
         verb = "does" if len(rejecting) == 1 else "do"
         title = f"Inconclusive: the primary test does not reject calibration ({p}), but {which} {verb} "
-        return Verdict("open", f"{title}({pvalue_words(min(secondary))} by Holm's method).", numbers)
+        return Verdict("open", f"{title}({pvalue_words(min(secondary))} by Holm's method).", numbers, grades)
     if hints:
-        verb = "indicate" if len(hints) > 1 or hints[0][0].isdigit() else "indicates"
-        title = f"Too few samples to tell ({p}): without adjustment for multiple testing, "
-        return Verdict("open", f"{title}{' and '.join(hints)} {verb} miscalibration.", numbers)
+        verb = "suggest" if len(hints) > 1 or hints[0][0].isdigit() else "suggests"
+        title = f"Unclear ({p}): {' and '.join(hints)} {verb} miscalibration, the test does not."
+        return Verdict("open", title, numbers, grades)
     if large:
         title = f"Too few samples to tell ({p}): no evidence of miscalibration, but large errors are not"
-        return Verdict("open", f"{title} ruled out.", numbers)
-    return Verdict("fine", f"No evidence of miscalibration ({p}); large errors are ruled out.", numbers)
+        return Verdict("open", f"{title} ruled out.", numbers, grades)
+    return Verdict(
+        "fine", f"No evidence of miscalibration ({p}); large errors are ruled out.", numbers, grades
+    )
 
 
 def _signed_parts(estimate: float, report: _numbers.ReportNumbers) -> str:
@@ -691,6 +698,7 @@ def report_text(report: _numbers.ReportNumbers) -> str:
             lines += ["", name, "-" * len(name), *body]
     lines += [
         "",
+        *_paragraph(found.grades, "", ""),
         f"n_resamples={report.n_resamples}, random_state={report.seed}, sklearn_calib {report.version}",
     ]
     return printable_lines(lines)

@@ -118,7 +118,7 @@ def test_shares():
     pvalues = {component.name: component.pvalue for component in result.scales}
     assert pvalues["tcal"] == 1
     assert min(pvalues.values()) < 1
-    assert result.reason != "decided by tcal"
+    assert result.reason != "smallest weighted p-value: tcal"
 
 
 def test_asymptotic_combinations():

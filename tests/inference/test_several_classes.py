@@ -121,7 +121,7 @@ def test_adjusted_pvalues_and_ties():
     y, p = np.repeat([0, 1, 2], [10, 20, 30]), np.tile([0.97, 0.02, 0.01], (60, 1))
     worst = inference.SpiegelhalterTest(n_resamples=19, reduction="classwise").test(y, p)
     assert [part.pvalue for part in worst.scales] == [0.05] * 3
-    assert worst.reason.startswith("decided by class 2")
+    assert worst.reason.startswith("smallest p-value: class 2")
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(6), size=100)
     text = str(inference.CutoffTest(n_resamples=19).test(labels_of(rng, p), p))

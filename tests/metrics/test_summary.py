@@ -7,12 +7,13 @@ import pytest
 from scipy.interpolate import BSpline
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest, chi2, norm
 from scipy.stats import t as student_t
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._recalibration import LogitOutcomes
 from sklearn_calib._core._smooth_logistic import smooth_frequency
+from sklearn_calib.inference import SpiegelhalterTest
 from sklearn_calib.metrics import calibration_summary, integrated_calibration_index
 from sklearn_calib.metrics._summary import _weighted_quantile
 from tests._samples import simulated
@@ -375,3 +376,59 @@ def test_ratio_of_a_case_control_sample_has_the_precision_of_its_cases():
     found = calibration_summary(y[kept], p[kept], sample_weight=np.where(y == 1, 1.0, 4.0)[kept])
     ratio = found.observed_over_expected
     assert np.log(ratio.upper / ratio.estimate) == pytest.approx(1.96 / np.sqrt(y.sum()), rel=0.05)
+
+
+def test_the_measures_of_the_table_of_rms():
+    """C by pairs, likelihood ratios by general optimization, and the z of the test."""
+    y, p, _ = sample(3)
+    found = calibration_summary(y, p)
+    events, others = p[y == 1], p[y == 0]
+    pairs = (events[:, np.newaxis] > others) + 0.5 * (events[:, np.newaxis] == others)
+    margin = norm.ppf(0.975) * math.sqrt(
+        pairs.mean(axis=1).var(ddof=1) / events.size + pairs.mean(axis=0).var(ddof=1) / others.size
+    )
+    c = found.c_index
+    assert (c.estimate, c.lower, c.upper) == pytest.approx(
+        (pairs.mean(), *pairs.mean() + margin * np.array([-1, 1]))
+    )
+    dxy = found.somers_d
+    assert (dxy.estimate, dxy.upper) == pytest.approx((2 * c.estimate - 1, 2 * c.upper - 1))
+
+    def loss(at):
+        return float(np.sum(np.logaddexp(0, np.where(y == 1, -1, 1) * (at[0] + at[1] * log_odds(p)))))
+
+    n, null, best = y.size, -binomial_log_likelihood(y), loss(maximise(loss, 2))
+    ratio, of_predictions = 2 * (null - best), 2 * (loss([0, 1]) - best)
+    assert found.r2 == pytest.approx((1 - np.exp(-ratio / n)) / (1 - np.exp(-2 * null / n)))
+    assert found.discrimination_index == pytest.approx((ratio - 1) / n)
+    assert found.unreliability_index == pytest.approx((of_predictions - 2) / n)
+    assert found.quality_index == pytest.approx((ratio - of_predictions + 1) / n)
+    assert found.unreliability_pvalue == pytest.approx(chi2.sf(of_predictions, 2))
+    z = SpiegelhalterTest(method="asymptotic").test(y, p)
+    assert (found.spiegelhalter_z, found.spiegelhalter_pvalue) == pytest.approx((z.statistic, z.pvalue))
+
+
+def binomial_log_likelihood(y):
+    return float(np.sum(np.log(np.where(y == 1, y.mean(), 1 - y.mean()))))
+
+
+def test_the_interval_of_c_of_clusters_and_weights():
+    y, p, w = sample(4)
+    plain, alone = calibration_summary(y, p), calibration_summary(y, p, clusters=np.arange(y.size))
+    assert alone.c_index == plain.c_index
+    twice = calibration_summary(np.tile(y, 2), np.tile(p, 2), clusters=np.tile(np.arange(y.size), 2))
+    assert twice.c_index.lower == pytest.approx(plain.c_index.lower, rel=0.01)
+    weighted = calibration_summary(y, p, sample_weight=w)
+    pairs = (p[y == 1][:, np.newaxis] > p[y == 0]) + 0.5 * (p[y == 1][:, np.newaxis] == p[y == 0])
+    area = np.average(pairs, weights=np.outer(w[y == 1], w[y == 0]))
+    changes = (
+        (np.average(pairs, axis=1, weights=w[y == 0]) - area) * w[y == 1] / w[y == 1].sum(),
+        (np.average(pairs, axis=0, weights=w[y == 1]) - area) * w[y == 0] / w[y == 0].sum(),
+    )
+    error = math.sqrt(y.size / (y.size - 1) * sum(np.sum(change**2) for change in changes))
+    assert weighted.c_index.estimate == pytest.approx(area)
+    assert weighted.c_index.upper == pytest.approx(area + norm.ppf(0.975) * error)
+    for found in (twice, weighted):
+        assert np.isnan([found.unreliability_index, found.quality_index, found.spiegelhalter_z]).all()
+    assert calibration_summary([0, 0, 1, 1], [0.1, 0.2, 0.6, 0.7]).c_index.estimate == 1.0
+    assert np.isnan(calibration_summary([0, 0, 1, 1], [0.1, 0.2, 0.6, 0.7]).c_index.upper)

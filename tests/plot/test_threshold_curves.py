@@ -361,3 +361,28 @@ def test_many_bands_are_faint(data):
     legend = DecisionCurveDisplay.from_predictions(y, p).ax_.get_legend()
     words = [text.get_text() for text in legend.get_texts()]
     assert words == ["net benefit", "treat all", "treat none", "95% confidence band (pointwise)"]
+
+
+def test_the_table_of_decision_curve_analysis():
+    """Of 750 patients 105 have cancer; at 25% the model treats 72 of them, and 72 others."""
+    pytest.importorskip("pandas")
+    y = np.repeat([1, 0], [105, 645])
+    model = np.concatenate([np.arange(105) < 72, np.arange(645) < 72]) * 0.5
+    given = {"thresholds": [0.0, 0.25], "n_resamples": 39}
+    frame = DecisionCurveDisplay.from_predictions(
+        y, {"model": model, "all": np.ones(750)}, **given
+    ).to_frame()
+    assert frame["model"].tolist() == ["model", "model", "all", "all"]
+    first, row = frame.iloc[0], frame.iloc[1]
+    assert np.isnan(first.interventions_avoided)
+    assert (first.net_benefit, first.standardized_net_benefit) == pytest.approx((0.14, 1.0))
+    assert (row.net_benefit, row.treat_all) == pytest.approx((0.064, -0.1466667))
+    assert row.standardized_net_benefit == pytest.approx(0.064 / 0.14)
+    # 573 others are not treated; each of 33 missed cancers is worth three of them
+    assert row.interventions_avoided == pytest.approx((573 - 3 * 33) / 750)
+    assert frame.interventions_avoided[3] == pytest.approx(0.0)
+    models = {"model": model, "all": np.ones(750)}
+    difference = DecisionCurveDisplay.from_predictions(y, models, reference="all", **given).to_frame().iloc[1]
+    assert difference.net_benefit == pytest.approx(0.064 + 0.1466667)
+    assert difference.interventions_avoided == pytest.approx(row.interventions_avoided)
+    plt.close("all")

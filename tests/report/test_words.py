@@ -226,7 +226,7 @@ def test_classes_ask_for_multiclass_calibrators(multiclass_report):
         ((0.001, 0.009), "small"),
         ((0.0, 0.016), "between 0.0000 and 0.0160"),
         ((0.0, 0.3), "between 0.0000 and 0.3000"),
-        ((0.012, 0.04), "moderate"),
+        ((0.012, 0.04), "between small and large"),
         ((0.03, 0.06), "between 0.0300 and 0.0600"),
         ((0.06, 0.1), "large"),
     ],
@@ -285,7 +285,7 @@ def test_intervals_without_the_ideal_value_are_too_few_samples():
     slope = report.metric("slope")
     assert slope.upper < 1
     assert not report.miscalibrated
-    assert report.verdict.startswith(f"Too few samples to tell (p = {report.pvalue:.2g}): without adjustment")
+    assert report.verdict.startswith(f"Unclear (p = {report.pvalue:.2g}): the calibration")
     assert f"calibration slope {slope.estimate:.2f} (95% interval {slope.lower:.2f} to" in report.verdict
     assert report.advice[0].startswith("Collect more samples")
     # secondary tests are not significant unless the primary test is
@@ -300,13 +300,13 @@ def test_inconclusive_reports(calibrated):
     starred = [replace(line, estimate=line.null_upper + 1) for line in calibrated.metrics[:2]]
     for change, words in (
         ({"tests": (*calibrated.tests[:3], cox, *calibrated.tests[4:])}, "(p = 0.016 by Holm's method)."),
-        ({"summary": shifted}, "the calibration intercept 0.25 (95% interval 0.03 to 0.48) indicates"),
+        ({"summary": shifted}, "the calibration intercept 0.25 (95% interval 0.03 to 0.48) suggests"),
         ({"metrics": (*starred, *calibrated.metrics[2:])}, "2 of the metrics outside the 95% range under"),
         ({"metrics": (starred[0], *calibrated.metrics[1:])}, 'the metric "smooth ECE" outside the 95% range'),
     ):
         found = verdict(replace(calibrated, **change))
         assert found.level == "open"
-        assert found.title.startswith("Inconclusive: the primary" if "tests" in change else "Too few samples")
+        assert found.title.startswith("Inconclusive: the primary" if "tests" in change else "Unclear (p = ")
         assert words in found.title
         assert "metrics" in change or found.detail == verdict(calibrated).detail
 

@@ -39,9 +39,7 @@ spark.stop()
 def lines():
     """Return the code of the guide."""
     text = (ROOT / "docs" / "scale_out.md").read_text(encoding="utf-8")
-    (block,) = re.findall(
-        r"^```\{code-block\} python\n:name: spark-lines\n\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
-    )
+    (block,) = re.findall(r"^```py\n(import pickle\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return block
 
 

@@ -237,9 +237,9 @@ def _combined(
     # among ties, that of the largest statistic
     order = np.lexsort((-sizes, pvalues, adjusted)).tolist()
     worst = order[0]
-    reason = f"decided by {rows[worst][0]}" if known else "no information"
+    reason = f"smallest p-value: {rows[worst][0]}" if known else "no information"
     if worst < n_parts and known and results[worst].reason:
-        reason += f": {results[worst].reason}"
+        reason += f" ({results[worst].reason})"
     missing = [str(k) for k in sample.classes.tolist() if k not in {part.label for part in parts}]
     if missing:
         reason += f"; no sample has the predicted class {', '.join(missing)}"

@@ -218,7 +218,7 @@ class CombinedTest(_simulated.SimulatedTest):
                 for name, value, p in zip(names, observed, own, strict=True)
             ),
             null_distribution=null,
-            reason=f"decided by {decided}",
+            reason=f"smallest weighted p-value: {decided}",
             tail="lower",
         )
 
