@@ -72,8 +72,8 @@ class CalibrationSummary(FrameMixin):
     """Calibration in the large, calibration intercept and slope, and a smooth calibration curve.
 
     The ``method`` of intervals is "profile", "sandwich" with clusters or sampling weights,
-    "Clopper-Pearson" of ``observed_over_expected``, and "DeLong" of ``c_index``. ``to_frame()`` has all
-    measures, one row each: those of ``val.prob`` of R's package rms are among them.
+    "Clopper-Pearson" of ``observed_over_expected`` and equal predictions, and "DeLong" of ``c_index``.
+    ``to_frame()`` has all measures, one row each: those of ``val.prob`` of R's package rms are among them.
 
     Attributes
     ----------
@@ -294,6 +294,11 @@ def _lines(grouped: GroupedOutcomes, z: float) -> tuple[IntervalEstimate, Interv
             shapes[0], offset.intercept, error, offset, ones, lambda at: data.at(at, 1.0), rows
         )
     if data.constant:
+        if offset.finite and not robust:
+            # of equal predictions the events are binomial
+            limits = clopper_pearson(grouped.positives.sum(), np.array(grouped.total), float(ndtr(-z)))
+            low, high = (logit(np.array(limits)) - logit(grouped.prob[:1])).tolist()
+            intercept = IntervalEstimate(intercept.estimate, low, high, "Clopper-Pearson")
         return intercept, _UNKNOWN, _UNKNOWN
     both = data.fit_both()
     if not both.finite:
@@ -486,9 +491,10 @@ def calibration_summary(
     Intercept and slope [1]_ are maximum likelihood estimates from the predictions strictly between 0 and 1;
     those of exactly 0 or 1 have infinite log-odds, see docs/inputs.md. They are not determined (NaN) if all
     outcomes are equal, the slope also if all predictions are equal or under perfect separation. Their
-    intervals are those of the profile likelihood; of more than 4096 distinct predictions, that of bins of
-    neighbours, moved to the estimates. The interval of O/E is the exact interval of the event probability
-    (Clopper and Pearson) over the mean prediction. With clusters, or sampling weights, in which case each
+    intervals are those of the profile likelihood; of equal predictions, the log-odds of exact limits of the
+    event probability; of more than 4096 distinct predictions, the intervals of bins of neighbours, moved to
+    the estimates. The interval of O/E is the exact interval of the event probability (Clopper and Pearson)
+    over the mean prediction. With clusters, or sampling weights, in which case each
     sample is a cluster of its own, standard errors are those of the sandwich estimator CR3 [4]_,
 
     .. math:: \Bigl(\sum_c \bigl[\psi_c / (1 - h_c)\bigr]^2\Bigr)^{1/2},

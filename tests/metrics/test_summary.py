@@ -7,7 +7,7 @@ import pytest
 from scipy.interpolate import BSpline
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit
-from scipy.stats import binomtest, chi2, norm
+from scipy.stats import binom, binomtest, chi2, norm
 from scipy.stats import t as student_t
 
 from sklearn_calib._core._grouping import group_outcomes
@@ -221,11 +221,9 @@ def test_equal_predictions_have_an_intercept_and_no_slope():
     found = calibration_summary(y, np.full(80, 0.4), confidence=0.95)
     # logit of 1/4 less that of 2/5
     assert found.intercept.estimate == pytest.approx(np.log(1 / 3) - np.log(2 / 3))
-    # the frequencies with a likelihood ratio of exp(1.96^2 / 2) to that of 1/4
-    for end in (found.intercept.lower, found.intercept.upper):
-        q = expit(end + logit(0.4))
-        ratio = 20 * np.log(0.25 / q) + 60 * np.log(0.75 / (1 - q))
-        assert 2 * ratio == pytest.approx(1.959964**2, rel=1e-6)
+    # 20 events or more, and 20 or fewer, have the probability .025 at the ends
+    low, high = expit(np.array([found.intercept.lower, found.intercept.upper]) + logit(0.4))
+    assert [binom.sf(19, 80, low), binom.cdf(20, 80, high)] == pytest.approx([0.025, 0.025])
     assert np.isnan(found.slope.estimate)
 
 
