@@ -112,8 +112,8 @@ def quantile_starts(middle: Array, total: float, n_bins: int) -> NDArray[np.intp
     last = middle.shape[0] - 1
     while (late := (found <= last) & (middle[np.minimum(found, last)] * scale < edges)).any():
         found += late
-    starts = np.unique(np.append(0, found))
-    return starts[starts <= last]
+    starts = np.append(0, found[found <= last])
+    return starts[group_starts(starts)]
 
 
 def fixed_bins(p: Array, bins: int | Array) -> Codes:

@@ -190,7 +190,7 @@ def flat_labels(values: ArrayLike, name: str, *, warn: bool = False) -> NDArray[
         )
     if labels.shape[0] == 0:
         raise ValueError(f"{name} is empty. Pass at least one sample.")
-    flat: NDArray[Any] = column_or_1d(labels, warn=warn)
+    flat: NDArray[Any] = labels if labels.ndim == 1 else column_or_1d(labels, warn=warn)
     return flat
 
 
