@@ -153,7 +153,8 @@ class GroupedOutcomes:
     @property
     def residual(self) -> Array:
         """Weighted residual sum of each group, positives - weight * prob."""
-        return self.positives - self.weight * self.prob
+        expected = self.weight * self.prob
+        return np.subtract(self.positives, expected, out=expected)
 
     @property
     def variance(self) -> Array:
