@@ -84,6 +84,8 @@ def _binned(y: Codes, p: Array, w: Array | None, n_bins: int) -> Iterator[tuple[
 
 def weight_middles(weight: Array) -> Array:
     """Return the midpoint of the cumulative weight of each group; columns are samples."""
+    if weight.ndim == 1 and (weight == 1.0).all():
+        return np.arange(0.5, weight.shape[0])
     middle = np.cumsum(weight, axis=0, dtype=np.float64)
     middle -= 0.5 * weight
     return middle
@@ -112,8 +114,8 @@ def quantile_starts(middle: Array, total: float, n_bins: int) -> NDArray[np.intp
     last = middle.shape[0] - 1
     while (late := (found <= last) & (middle[np.minimum(found, last)] * scale < edges)).any():
         found += late
-    starts = np.unique(np.append(0, found))
-    return starts[starts <= last]
+    starts = np.append(0, found[found <= last])
+    return starts[group_starts(starts)]
 
 
 def fixed_bins(p: Array, bins: int | Array) -> Codes:

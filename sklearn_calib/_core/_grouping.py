@@ -153,7 +153,8 @@ class GroupedOutcomes:
     @property
     def residual(self) -> Array:
         """Weighted residual sum of each group, positives - weight * prob."""
-        return self.positives - self.weight * self.prob
+        expected = self.weight * self.prob
+        return np.subtract(self.positives, expected, out=expected)
 
     @property
     def variance(self) -> Array:
@@ -188,11 +189,10 @@ class GroupedOutcomes:
         last = np.append(starts[1:], self.prob.shape[0]) - 1
         clusters = None if self.clusters is None else self.clusters.pooled(starts, self.prob.shape[0])
         design, events = self.design, self.events
-        run = np.repeat(np.arange(starts.shape[0]), np.diff(starts, append=self.prob.shape[0]))
-        if design is not None:
-            design = replace(design, group=run[design.group])
-        if events is not None:
-            events = events.moved(run)
+        if design is not None or events is not None:
+            run = np.repeat(np.arange(starts.shape[0]), np.diff(starts, append=self.prob.shape[0]))
+            design = design and replace(design, group=run[design.group])
+            events = events and events.moved(run)
         prob = np.clip(mean, self.prob[starts], self.prob[last])
         return GroupedOutcomes(prob, weight, positives, clusters, design, events)
 

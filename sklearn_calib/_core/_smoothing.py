@@ -11,7 +11,7 @@ for the reflections to vanish.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from sklearn_calib._core._binning import bin_offsets
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import CHUNK, group_starts
 from sklearn_calib._core._links import logit
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 
 # an array, or what computes slices of one
 Positions = Any
@@ -82,24 +82,29 @@ def harmonics(s: float) -> int:
 
 
 def coefficients_of_masses(
-    x: Positions, masses: Callable[[slice], Sequence[Array]], n: int, s: float
+    x: Positions, masses: Callable[[slice], Array], n: int, s: float, outcome: Codes | None = None
 ) -> Array:
-    """Return the coefficients (r, K) of r masses of n samples at x; ``masses`` returns those of a slice."""
+    """Return the coefficients (1, K) of masses of n samples at x; ``masses`` returns those of a slice.
+
+    With outcomes 0 and 1, return those of the samples of either outcome, (2, K).
+    """
     n_bins = moment_bins(s)
     # fewer samples than bins would cost more to add up than to count
     moments: Any = 0.0
     for rows in blocks(n, max(CHUNK, 2 * n_bins)):
-        moments += _moments(x[rows], masses(rows), n_bins)
+        moments += _moments(x[rows], masses(rows), n_bins, None if outcome is None else outcome[rows])
     return coefficients_of_moments(moments, s)
 
 
-def _moments(x: Array, masses: Sequence[Array], n_bins: int) -> Array:
+def _moments(x: Array, term: Array, n_bins: int, outcome: Codes | None) -> Array:
     index, offset = bin_offsets(x, n_bins)
-    moments = np.empty((MOMENTS, len(masses), n_bins))
-    for k, term in enumerate(masses):
-        for order in range(MOMENTS):
-            moments[order, k] = np.bincount(index, term, n_bins)
-            term = term * offset
+    rows = 1 if outcome is None else 2
+    if outcome is not None:
+        index += n_bins * outcome
+    moments = np.empty((MOMENTS, rows, n_bins))
+    for order in range(MOMENTS):
+        moments[order] = np.bincount(index, term, rows * n_bins).reshape(rows, n_bins)
+        term = term * offset
     return moments
 
 

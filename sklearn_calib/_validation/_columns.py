@@ -40,7 +40,8 @@ _FEWEST_TOLD = 20
 
 def column_names(table: Any) -> list[str]:
     """Return the names of the columns of a table; of other objects none."""
-    return [] if isinstance(table, Mapping) else list(map(str, _keys(table)))
+    # plain arrays, which are asked several times, first
+    return [] if type(table) is np.ndarray or isinstance(table, Mapping) else list(map(str, _keys(table)))
 
 
 def _keys(table: Any) -> list[Any]:

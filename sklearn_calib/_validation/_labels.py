@@ -190,7 +190,7 @@ def flat_labels(values: ArrayLike, name: str, *, warn: bool = False) -> NDArray[
         )
     if labels.shape[0] == 0:
         raise ValueError(f"{name} is empty. Pass at least one sample.")
-    flat: NDArray[Any] = column_or_1d(labels, warn=warn)
+    flat: NDArray[Any] = labels if labels.ndim == 1 else column_or_1d(labels, warn=warn)
     return flat
 
 
@@ -359,7 +359,9 @@ def check_columns(table: Any, known: Iterable[Any] | None, name: str) -> None:
 def check_order(y: Any, table: Any, name: str) -> None:
     """Raise if labels have another order than the sorted one, which that of columns without names must be."""
     kind: Any = getattr(y, "dtype", None)
-    order = list(kind.categories) if getattr(kind, "ordered", False) else []
+    if not getattr(kind, "ordered", False):
+        return
+    order = list(kind.categories)
     if order != sorted(order) and not column_names(table) and max(shape_of(table, "X")[1:], default=1) > 1:
         raise ValueError(
             f"{name} is an ordered categorical, {_shown(order)}, but columns without names are those of the "

@@ -439,14 +439,16 @@ class BaseCalibrator(
         """Tell whether the fitted map may return exactly 0 and 1."""
         return False
 
-    def _probabilities(self, scores: Array) -> Array:
+    def _probabilities(self, scores: Array, mapped: Array | None = None) -> Array:
         """Return the map of checked scores, inside (0, 1) unless it may be certain."""
-        proba = self._with_kept(scores, self._map_scores(scores))
+        proba = self._with_kept(scores, self._map_scores(scores) if mapped is None else mapped)
         return proba if self._may_be_certain() else inside(proba)
 
     def _check_scores(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Array:
         """Check the scores and, against the fit, their columns; return (n,) or (n, K) with K >= 3."""
-        validate_data(self, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
+        # plain arrays have no names to check
+        if type(X) is not np.ndarray or hasattr(self, "feature_names_in_"):
+            validate_data(self, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
         try:
             scores = _validation.check_scores(X, kind=self._score_kind())
         except ValueError as error:

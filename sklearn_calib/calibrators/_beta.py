@@ -108,7 +108,7 @@ class BetaCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
         target += grouped.weight * (grouped.prob + rate) / (total + 2.0)
         _, theta = _fit(columns, grouped.weight, target, _BASES[self.parameters])
         self.a_, self.b_, self.c_ = theta.tolist()
-        certify(self, grouped, weight)
+        certify(self, grouped, weight, expit(theta @ columns))
 
     def _export(self, build: Any) -> Beta:
         return Beta(self.a_, self.b_, self.c_, self.min_proba_)

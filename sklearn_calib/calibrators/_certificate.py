@@ -234,14 +234,19 @@ class CutoffCertificateMixin:
         return CutoffCertificate(min(1.0, bound), confidence, method, self.training_size_)
 
 
-def certify(calibrator: Any, grouped: GroupedOutcomes, weight: Array | None) -> None:
-    """Store the quantities that the certificate of a fitted calibrator depends on."""
+def certify(
+    calibrator: Any, grouped: GroupedOutcomes, weight: Array | None, mapped: Array | None = None
+) -> None:
+    """Store the quantities that the certificate of a fitted calibrator depends on.
+
+    ``mapped`` is the map of the scores, where the fit has what it takes.
+    """
     calibrator._weighted = weight is not None and bool((weight != 1.0).any())
     calibrator.training_size_ = grouped.total if weight is None else effective_size(weight)
     calibrator.training_event_rate_ = float(grouped.positives.sum()) / grouped.total
     calibrator._fitted_outcomes = None
     if calibrator._monotone:
-        fitted = outcomes_by_value(grouped, calibrator._probabilities(grouped.prob))
+        fitted = outcomes_by_value(grouped, calibrator._probabilities(grouped.prob, mapped))
         calibrator.training_cutoff_error_ = cutoff_of_groups(fitted)
         if whole_numbers(weight):
             found = pooled_outcomes(fitted)

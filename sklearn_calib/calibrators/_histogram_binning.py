@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib import _validation
-from sklearn_calib._core._binning import quantile_bins
+from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._maps import Step
 from sklearn_calib._core._weights import whole_numbers
@@ -117,10 +117,12 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
             self.n_bins_ = self.bin_edges_.shape[0] + 1
         else:
             self.bin_edges_ = np.arange(1.0, self.n_bins_) / self.n_bins_
-        index = self._bin_of(grouped.prob)
-        count = bin_sums(index, grouped.weight, self.n_bins_)
-        events = bin_sums(index, grouped.positives, self.n_bins_)
-        empty = count == 0.0
+        # scores are sorted
+        starts = np.append(0, np.searchsorted(grouped.prob, self.bin_edges_))
+        empty = np.diff(starts, append=grouped.prob.shape[0]) == 0
+        count, events = np.zeros((2, self.n_bins_))
+        count[~empty] = np.add.reduceat(grouped.weight, starts[~empty])
+        events[~empty] = np.add.reduceat(grouped.positives, starts[~empty])
         self.bin_counts_ = count
         self.bin_event_rates_ = np.divide(events, count, out=np.full_like(count, np.nan), where=~empty)
         added = 0.0 if self.smoothing is None else float(self.smoothing)
@@ -166,8 +168,8 @@ def resolve_bins(n_bins: int | str, size: float) -> int:
 
 def equal_mass_edges(grouped: GroupedOutcomes, n_bins: int) -> Array:
     """Return edges, midway between neighbouring scores, of at most ``n_bins`` bins of equal weight."""
-    last = np.flatnonzero(np.diff(quantile_bins(grouped.weight, n_bins)))
-    below, above = grouped.prob[last], grouped.prob[last + 1]
+    starts = bin_starts(grouped, n_bins, "quantile")[1:]
+    below, above = grouped.prob[starts - 1], grouped.prob[starts]
     edge = (below + above) / 2.0
     # neighbouring floats have no midpoint, and an edge belongs to the bin above it
     return np.where((edge > below) & (edge < above), edge, above)

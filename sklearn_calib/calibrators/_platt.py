@@ -79,8 +79,9 @@ class PlattCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         self._fit_clip(scores, codes, weight)
         grouped = group_scores(codes, scores, weight)
-        self.slope_, self.intercept_ = fit_platt(self._linked(grouped.prob), grouped)
-        certify(self, grouped, weight)
+        z = self._linked(grouped.prob)
+        self.slope_, self.intercept_ = fit_platt(z, grouped)
+        certify(self, grouped, weight, expit(self.slope_ * z + self.intercept_))
 
     def _export(self, build: Any) -> Node:
         return logistic(self._floor, self.slope_, self.intercept_)

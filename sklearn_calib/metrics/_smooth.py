@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -31,7 +31,7 @@ from sklearn_calib._core._smoothing import (
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
-from sklearn_calib._typing import Array
+from sklearn_calib._typing import Array, Codes
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
@@ -153,8 +153,13 @@ class SmoothingAxis:
         if self.logit:
             t = expit(self.origin + self.length * t)
         y, w = self.sample.y, self.sample.weights
-        coefficients = self._coefficients(lambda rows: (w[rows] * y[rows], w[rows]), s)
-        events, weight = smooth_at_nodes(coefficients, s, nodes)
+        if y.dtype.kind == "f":
+            terms = w * (1.0 - y), w * y
+            coefficients = np.concatenate([self._coefficients(term.__getitem__, s) for term in terms])
+        else:
+            coefficients = self._coefficients(w.__getitem__, s, y)
+        others, events = smooth_at_nodes(coefficients, s, nodes)
+        weight = others + events
         # eq. 7; t - 0 and t - 1 are odd about 0 and 1
         odd = weight[[0, -1]] * [1.0 / nodes, -1.0 / nodes]
         area = integrate_absolute_rows((events - t * weight)[np.newaxis], 1.0 / nodes, odd)[0]
@@ -164,15 +169,17 @@ class SmoothingAxis:
         """Return the cosine coefficients, of shape (1, K), of the mean residual, down to scale s."""
         y, p, w = self.sample.y, self.sample.p, self.sample.w
 
-        def residual(rows: slice) -> tuple[Array]:
-            return (y[rows] - p[rows] if w is None else w[rows] * (y[rows] - p[rows]),)
+        def residual(rows: slice) -> Array:
+            return y[rows] - p[rows] if w is None else w[rows] * (y[rows] - p[rows])
 
         return self._coefficients(residual, s)
 
-    def _coefficients(self, masses: Callable[[slice], Sequence[Array]], s: float) -> Array:
+    def _coefficients(
+        self, masses: Callable[[slice], Array], s: float, outcome: Codes | None = None
+    ) -> Array:
         p = self.sample.p
         x = LogitPositions(p, self.origin, self.length) if self.logit else p
-        return coefficients_of_masses(x, masses, p.shape[0], s) / self.sample.total
+        return coefficients_of_masses(x, masses, p.shape[0], s, outcome) / self.sample.total
 
 
 def _solve(

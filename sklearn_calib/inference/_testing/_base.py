@@ -328,6 +328,8 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
 
     def _run(self, sample: _validation.BinarySample | _validation.ClassSample) -> CalibrationTestResult:
         """Return the result for a checked sample, whose weights do not depend on the class alone."""
+        if sample.p.min() >= _SMALLEST and sample.p.max() < 1.0:
+            return self._test_checked(sample)
         tiny = (sample.p > 0.0) & (sample.p < _SMALLEST)
         if tiny.any():
             sample = replace(sample, p=np.where(tiny, _SMALLEST, sample.p))
