@@ -2,10 +2,10 @@
 
     python benchmarks/mean_label.py [--repetitions 400]
 
-4000 answers have a score, and 50, 100, 200 or 500 of them a label; the mean label is .05 to .95. A judge is good
-(an AUC of .92), near perfect, a verdict that is right in 85% of the answers, overconfident (the good one,
-whose stated confidence is rounded to twentieths, most of them 0 or 1), or useless. Biased scores, and any
-others in the same order, give the same interval. With ``--prompts``, each prompt has five answers, with a
+4000 answers have a score, and 50, 100, 200 or 500 of them a label; the mean label is .05 to .95. A judge is
+good (an AUC of .92), near perfect, a verdict that is right in 85% of the answers, overconfident (the good
+one, whose stated confidence is rounded to twentieths, most of them 0 or 1), or useless. Biased scores, and
+any others in the same order, give the same interval. With ``--prompts``, each prompt has five answers, with a
 correlation of .4 in the normal variable whose sign is the label, and prompts are labeled as a whole.
 
 For each mean label: the coverage in per cent of 95% intervals, and in brackets their mean width as a

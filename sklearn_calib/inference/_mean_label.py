@@ -216,7 +216,7 @@ def _predictions(score: Array, y: Array, known: Codes, unit: Codes) -> Array:
         rate, weight = float(y[kept].mean()), np.full(np.count_nonzero(kept), 1.0 / np.count_nonzero(kept))
         p = np.full(x.size, rate)
         if 0.0 < rate < 1.0:
-            start, penalty = np.array([logit(rate), 0.0]), np.array([0.0, _RIDGE * rate * (1.0 - rate)])
+            start, penalty = logit(np.array([rate, 0.5])), np.array([0.0, _RIDGE * rate * (1.0 - rate)])
             columns = design[:, known[kept]]
             p = expit(
                 fit_logistic(columns, weight, weight * y[kept], start=start, penalty=penalty).coef @ design
