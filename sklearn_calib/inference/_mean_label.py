@@ -186,7 +186,7 @@ def mean_label(
         size = mean * (1.0 - mean) / variance * ((n_units - 1.0) / n_units if dependent else 1.0)
         rest = of_labels + power * of_scores
         ratio = float(rest @ rest) / variance
-        ratio += (1.0 - ratio) * _UNEXPLAINED / (size + _UNEXPLAINED)
+        ratio += (1.0 - ratio) * _UNEXPLAINED / (known.size + _UNEXPLAINED)
     estimate = min(max(mean + power * gain, 0.0), 1.0)
     return MeanLabel(
         estimate,
