@@ -20,9 +20,9 @@ from sklearn_calib.metrics._summary import IntervalEstimate
 _FOLDS, _FEWEST_LABELS = 10, 10
 # The penalty of the slope, as a fraction of the variance of the labels: it is finite if scores separate them.
 _RIDGE = 0.01
-# So many labels count as if the score did not explain them: the interval has a length if it explains all
-# others. With fewer, intervals of good scores and 50 labels are too short; with more, they are too long.
-_UNEXPLAINED = 2.0
+# So many events count as if the score did not explain them. Of few labels, none may contradict a judge that
+# is rarely wrong, such as one that accepts 4% of the bad answers; the interval must contain that.
+_UNEXPLAINED = 1.0
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ def mean_label(
     confidence: float = 0.95,
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
+    labels: ArrayLike | None = None,
 ) -> MeanLabel:
     r"""Estimate the mean label of all samples from their scores and the labels of a random part.
 
@@ -92,7 +93,7 @@ def mean_label(
     confidence : float, default=0.95
         Confidence level in (0, 1).
     %(clusters)s
-    %(pos_label)s
+    %(pos_label_or_labels)s
 
     Returns
     -------
@@ -123,8 +124,10 @@ def mean_label(
 
     *Interval.* Wilson's, at the estimate, for the number of labels that have the same variance without
     scores. The variance is that of the sum of the terms of each sample, or of each cluster, then with the
-    quantile of Student's t distribution with as many degrees of freedom as clusters with labels, less 1. Two
-    labels count as if the score did not explain them. docs/paths/language_models.md has an example.
+    quantile of Student's t distribution with as many degrees of freedom as clusters with labels, less 1. One
+    event counts as if the score did not explain it: the part r of the variance that remains becomes
+    :math:`r + (1 - r) / (1 + n \bar y (1 - \bar y))`, since few labels may not contradict a judge that is
+    rarely wrong. docs/paths/language_models.md has an example.
 
     References
     ----------
@@ -149,21 +152,23 @@ def mean_label(
     """
     _validation.check_fraction(confidence, "confidence")
     score = _validation.check_scores(y_score, "y_score", kind="score")
-    labels = _validation.as_array(y_true, "y_true")
-    if score.ndim > 1 or labels.shape not in ((labels.size,), (labels.size, 1)):
+    column = _validation.as_array(y_true, "y_true")
+    if score.ndim > 1 or column.shape not in ((column.size,), (column.size, 1)):
         raise ValueError(
             f"y_true must have shape (n,) and y_score (n,), one label or NaN and one score per sample, got "
-            f"{labels.shape} and {score.shape}."
+            f"{column.shape} and {score.shape}."
         )
-    _validation.check_length("y_true", labels.size, "y_score", score.size)
-    known = np.flatnonzero(~_validation.missing_values(labels.ravel()))
+    _validation.check_length("y_true", column.size, "y_score", score.size)
+    known = np.flatnonzero(~_validation.missing_values(column.ravel()))
     if known.size < _FEWEST_LABELS:
         raise ValueError(
             f"y_true has {known.size} known labels, that is neither None nor NaN. Pass at least "
             f"{_FEWEST_LABELS}, better 100 and more."
         )
     # of a column with missing values, labels are objects
-    given = np.array(labels.ravel()[known].tolist())
+    given = np.array(column.ravel()[known].tolist())
+    if labels is not None:
+        pos_label = _validation.positive_label(given, labels, pos_label)
     y = _validation.check_labels(given, pos_label, fractions=True).astype(np.float64)
     code = np.arange(score.size)
     if clusters is not None:
@@ -186,7 +191,7 @@ def mean_label(
         size = mean * (1.0 - mean) / variance * ((n_units - 1.0) / n_units if dependent else 1.0)
         rest = of_labels + power * of_scores
         ratio = float(rest @ rest) / variance
-        ratio += (1.0 - ratio) * _UNEXPLAINED / (known.size + _UNEXPLAINED)
+        ratio += (1.0 - ratio) * _UNEXPLAINED / (known.size * mean * (1.0 - mean) + _UNEXPLAINED)
     estimate = min(max(mean + power * gain, 0.0), 1.0)
     return MeanLabel(
         estimate,

@@ -65,11 +65,12 @@ def defined(y, score, clusters=None):
     bend, slope = 2.0 * (curve[0] - 2.0 * curve[1] + curve[2]), -3.0 * curve[0] + 4.0 * curve[1] - curve[2]
     power = min(max(-0.5 * slope / bend, 0.0), 1.0)
     estimate = y.mean() + power * (f.mean() - f[known].mean())
-    ratio = variance(power) / variance(0.0)
-    size, q = y.mean() * (1.0 - y.mean()) / variance(0.0), norm.ppf(0.975)
+    ratio, spread = variance(power) / variance(0.0), y.mean() * (1.0 - y.mean())
+    ratio = 1.0 - (1.0 - ratio) * n * spread / (n * spread + 1.0)
+    size, q = spread / variance(0.0), norm.ppf(0.975)
     if clusters is not None:
         size, q = size * (len(units) - 1) / len(units), t.ppf(0.975, len(units) - 1)
-    return estimate, *wilson(estimate, size / (ratio + (1.0 - ratio) * 2.0 / (n + 2.0)), q), power
+    return estimate, *wilson(estimate, size / ratio, q), power
 
 
 @pytest.mark.parametrize("size", [1, 3])
@@ -123,7 +124,7 @@ def test_outcomes_between_0_and_1_and_a_perfect_score():
     perfect = mean_label(y, np.where(np.isnan(y), score > 0, y))
     assert perfect.power == 1.0
     assert (
-        0.02 < perfect.upper - perfect.lower < 0.5 * (perfect.labels_alone.upper - perfect.labels_alone.lower)
+        0.02 < perfect.upper - perfect.lower < 0.6 * (perfect.labels_alone.upper - perfect.labels_alone.lower)
     )
     mild = mean_label(0.4 + 0.2 * y, score)
     assert mild.upper - mild.lower < 0.3 * (mean_label(y, score).upper - mean_label(y, score).lower)
