@@ -130,7 +130,7 @@ def test_labels_must_be_sorted():
         good = {key: given.get(key, value) for key, value in entry.good.items() if key != "sample_weight"}
         message = r"labels must be in sorted order, \['a', 'm', 'z'\], got \['z', 'a'"
         if entry.name in BINARY:
-            message = r"for a binary (problem|target)"
+            message = r"(for|of) a binary (problem|target)"
         with pytest.raises(ValueError, match=message):
             entry.call(**good, labels=["z", "a", "m"])
     for entry in entries_with("classes"):
