@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -165,8 +166,10 @@ def mean_label(
             f"y_true has {known.size} known labels, that is neither None nor NaN. Pass at least "
             f"{_FEWEST_LABELS}, better 100 and more."
         )
-    # of a column with missing values, labels are objects
-    given = np.array(column.ravel()[known].tolist())
+    given = column.ravel()[known]
+    # a column with missing values holds objects
+    if given.dtype.kind == "O" and all(isinstance(value, Real | np.bool_) for value in given):
+        given = given.astype(np.float64)
     if labels is not None:
         pos_label = _validation.positive_label(given, labels, pos_label)
     y = _validation.check_labels(given, pos_label, fractions=True).astype(np.float64)
