@@ -8,7 +8,8 @@ way. A setting is one classifier on one table with one number of calibration sam
 ranked in each setting by its mean log loss (and Brier score), and ranks are averaged over settings. The loss
 of a method relative to the default is the mean difference on the same splits, with its standard error over
 repetitions; the default is SplineCalibrator() for binary and LogAverageCalibrator() for multiclass problems.
-A difference within one standard error is a tie.
+A difference within one standard error is a tie. "improvement" is the loss of the uncalibrated forecasts minus
+that of the method, the post-hoc improvement (PHI) of CalArena (arXiv:2605.30188).
 
 Probabilities are clipped at 0.001 in log losses, so that a single impossible outcome does not dominate;
 "p_below_1e-6" in the CSV file, "p < 1e-6" in the table, is the number of outcomes with such a probability.
@@ -167,6 +168,8 @@ def ranked(results: pd.DataFrame, default: str) -> pd.DataFrame:
         # of methods that ran everywhere; the variance is that over splits
         everywhere = excess.dropna(axis=1).groupby(level="repetition").mean()
         table[f"{score}_excess"], table[f"{score}_excess_se"] = mean.mean(), everywhere.sem()
+        plain = table.loc["uncalibrated", f"{score}_excess"]
+        table[f"{score}_improvement"] = plain - table[f"{score}_excess"]
         if score == "log_loss":
             table["better_cells"], table["worse_cells"] = (mean < -2 * error).sum(), (mean > 2 * error).sum()
     means = results.groupby([*cell, "method"])[["smooth_ece", "auc", "seconds"]].mean()
@@ -188,18 +191,21 @@ def markdown(table: pd.DataFrame) -> str:
             return f"{mean:+.1f}"
         return f"{mean:+.1f} ± {error:.1f}" + (" (tie)" if abs(mean) <= error else "")
 
-    loss, brier = ("rank, log loss", "log loss", "excess, 1e-3"), ("rank, Brier", "Brier", "excess, 1e-3")
+    differences = ("excess, 1e-3", "improvement, 1e-3")
+    loss, brier = ("rank, log loss", "log loss", *differences), ("rank, Brier", "Brier", *differences)
     head = " | ".join(["method", *loss, *brier, "smooth ECE", "AUC", "p < 1e-6"])
-    lines = [f"| {head} |", "|---" + "|---:" * 9 + "|"]
+    lines = [f"| {head} |", "|---" + "|---:" * 11 + "|"]
     for name, row in table.iterrows():
         values = [
             f"**{name}**" if ":" not in name else name,
             f"{row['log_loss_rank']:.1f}",
             f"{row['log_loss']:.4f}",
             difference(row, "log_loss"),
+            f"{1e3 * row['log_loss_improvement']:+.1f}",
             f"{row['brier_rank']:.1f}",
             f"{row['brier']:.4f}",
             difference(row, "brier"),
+            f"{1e3 * row['brier_improvement']:+.1f}",
             f"{row['smooth_ece']:.4f}",
             f"{row['auc']:.4f}",
             f"{row['p_below_1e-6']:.0f}",

@@ -35,6 +35,7 @@ CUTOFF = metrics.cutoff_calibration_error
 GOOD = {
     "y_true": Y,
     "y_proba": P,
+    "y_score": P,
     "predictions": {"a": P, "b": np.sqrt(P)},
     "sample_weight": W,
     "X": P,

@@ -147,6 +147,7 @@ RESULT_MAKERS = {
         {"group": _groups()}, *binary(), segments=[0], n_resamples=39
     ),
     "group_differences": lambda: inference.group_differences_test(*binary(), groups=_groups()),
+    "mean_label": lambda: inference.mean_label(*binary()),
     "multicalibration": lambda: inference.multicalibration_error(
         {"group": _groups()}, *binary(), n_resamples=39
     ),

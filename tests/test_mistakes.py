@@ -118,8 +118,8 @@ def entries_with(argument):
 #: Functions with ``labels`` that have no multiclass form.
 BINARY = {
     *("calibration_summary", "cutoff_result", "decision_risk_result", "distance_from_calibration"),
-    *("find_regions", "group_differences_test", "score_decomposition", "smooth_ece_result"),
-    *("CutoffDisplay", "DecisionDisplay", "ReliabilityDisplay"),
+    *("find_regions", "group_differences_test", "mean_label", "score_decomposition"),
+    *("smooth_ece_result", "CutoffDisplay", "DecisionDisplay", "ReliabilityDisplay"),
 }
 
 
@@ -130,7 +130,7 @@ def test_labels_must_be_sorted():
         good = {key: given.get(key, value) for key, value in entry.good.items() if key != "sample_weight"}
         message = r"labels must be in sorted order, \['a', 'm', 'z'\], got \['z', 'a'"
         if entry.name in BINARY:
-            message = r"for a binary (problem|target)"
+            message = r"(for|of) a binary (problem|target)"
         with pytest.raises(ValueError, match=message):
             entry.call(**good, labels=["z", "a", "m"])
     for entry in entries_with("classes"):
@@ -278,7 +278,7 @@ SOFT = (
 def test_outcomes_between_0_and_1_are_accepted_or_refused():
     y = np.where(np.arange(N) % 3 == 0, 0.25, Y)
     accepted = {name for name in metrics.__all__ if name != "calibration_summary"}
-    accepted |= {f"{name}Calibrator.fit" for name in SOFT} | {"BinningDisplay"}
+    accepted |= {f"{name}Calibrator.fit" for name in SOFT} | {"BinningDisplay", "mean_label"}
     for entry in entries():
         for name in {"y_true", "y"} & set(entry.good):
             given = {**entry.good, name: y}

@@ -10,6 +10,7 @@ from sklearn_calib.inference._comparison import (
 from sklearn_calib.inference._dominance import DominanceResult, dominance_test
 from sklearn_calib.inference._group_differences import GroupDifferences, group_differences_test
 from sklearn_calib.inference._intervals import ConfidenceInterval, confidence_interval
+from sklearn_calib.inference._mean_label import MeanLabel, mean_label
 from sklearn_calib.inference._null_distribution import NullDistribution, expected_under_calibration
 from sklearn_calib.inference._planning import required_n_samples
 from sklearn_calib.inference._regions import Region, find_regions
@@ -48,6 +49,7 @@ __all__ = [
     "HosmerLemeshowTest",
     "KernelScale",
     "KernelTest",
+    "MeanLabel",
     "ModelComparison",
     "ModelPair",
     "ModelSummary",
@@ -72,6 +74,7 @@ __all__ = [
     "find_regions",
     "find_segments",
     "group_differences_test",
+    "mean_label",
     "multicalibration_error",
     "required_n_samples",
 ]
