@@ -504,59 +504,80 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
 def _draw_histogram(ax: Axes, drawn: list[_DrawnCurve]) -> Axes:
     """Draw the numbers of predictions of all curves into the lower part of the axes.
 
-    Bars for one model, outlines for two or three, bars in rows for more.
+    The counts of all histograms of a figure are on the same scale: others are drawn anew if it changes.
     """
-    from matplotlib.colors import to_rgba
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
     inset: Any = ax.inset_axes((0.0, 0.0, 1.0, _height(len(drawn))), sharex=ax, gid=_HISTOGRAM)
     histogram = _histogram_of(ax)
     if histogram is not inset:
         # that of earlier displays gets the new height
         histogram.set_axes_locator(inset.get_axes_locator())
         inset.remove()
-    # all are drawn again, since all are scaled together
-    shown = [each for each in drawn if each.in_histogram]
-    ends = [ax.xaxis.get_transform().transform(each.curve.edges[[0, -1]]) for each in shown]
-    widths = np.ptp(ends, axis=1)
-    # in the widest bins, so that heights can be compared
-    values = [each.curve.counts * (widths.max() / width) for each, width in zip(shown, widths, strict=True)]
-    counts = np.concatenate(values)
-    lowest, highest = float(counts[counts > 0.0].min()), float(counts.max())
-    rows = len(shown) > _OUTLINES
+    together = {each: bars for each in ax.figure.figure.axes if (bars := _bars(each))}
+    log = any(highest > _UNEQUAL * lowest for bars in together.values() for lowest, highest in [_ends(bars)])
+    for each, bars in together.items():
+        old = _histogram_of(each).get_ylabel()
+        if each is ax or ("log" in old) != log:
+            _fill_histogram(_histogram_of(each), _drawn_curves(each)[-1].curve, bars, log)
+    return histogram
+
+
+def _bars(ax: Axes) -> list[tuple[_DrawnCurve, Array]]:
+    """Return the curves in the histogram of the axes with their counts, in the widest of their bins."""
+    shown = [each for each in _drawn_curves(ax) if each.in_histogram and _histogram_of(ax) is not None]
+    widths = [np.ptp(ax.xaxis.get_transform().transform(each.curve.edges[[0, -1]])) for each in shown]
+    return [(each, each.curve.counts * (max(widths) / width)) for each, width in zip(shown, widths, strict=True)]
+
+
+def _ends(bars: list[tuple[_DrawnCurve, Array]]) -> tuple[float, float]:
+    """Return the smallest count that is not 0, and the largest."""
+    counts = np.concatenate([heights for _, heights in bars])
+    return float(counts[counts > 0.0].min()), float(counts.max())
+
+
+def _fill_histogram(
+    histogram: Any, last: ReliabilityCurve, bars: list[tuple[_DrawnCurve, Array]], log: bool
+) -> None:
+    """Draw bars for one model, outlines for two or three, bars in rows for more."""
+    from matplotlib.colors import to_rgba
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    lowest, highest = _ends(bars)
+    rows = len(bars) > _OUTLINES
     for patch in list(histogram.patches):
         patch.remove()
-    for k, (heights, each) in enumerate(zip(values, shown, strict=True)):
-        base = len(shown) - 1.0 - k if rows else 0.0
+    for k, (each, heights) in enumerate(bars):
+        base = len(bars) - 1.0 - k if rows else 0.0
+        part = np.log1p(heights) / np.log1p(highest) if log else heights / highest
         histogram.stairs(
-            base + 0.85 * np.log1p(heights) / np.log1p(highest) if rows else heights,
+            base + 0.85 * part if rows else heights,
             each.curve.edges,
             baseline=base,
-            fill=rows or len(shown) == 1,
+            fill=rows or len(bars) == 1,
             facecolor=to_rgba(each.line.get_color(), 0.35),
             edgecolor=each.line.get_color(),
             linewidth=0.8,
-            linestyle="-" if rows or len(shown) == 1 else each.line.get_linestyle(),
+            linestyle="-" if rows or len(bars) == 1 else each.line.get_linestyle(),
         )
-    title = "Count" if drawn[-1].curve.n_effective is None else "Weighted\ncount"
+    title = "Count" if last.n_effective is None else "Weighted\ncount"
     ticks: list[float] = []
     if rows:
-        histogram.set(
-            yscale="linear", ylim=(0.0, len(shown)), ylabel=f"{title} (log)\nto {_count_text(highest)}"
-        )
-    elif highest > _UNEQUAL * lowest:
+        title += (" (log)" if log else "") + f"\nto {_count_text(highest)}"
+        histogram.set(yscale="linear", ylim=(0.0, len(bars)), ylabel=title)
+    elif log:
         histogram.set(yscale="log", ylim=(0.5 * lowest, 3.0 * highest), ylabel=f"{title}\n(log)")
-        ticks = [10.0 ** ceil(log10(lowest)), 10.0 ** floor(log10(highest))]
+        powers = 10.0 ** np.arange(ceil(log10(lowest)), floor(log10(highest)) + 1.0)
+        ticks = powers[[0, -1][: powers.shape[0]]].tolist() or [highest]
     else:
-        histogram.set(ylim=(0.0, 1.2 * highest), ylabel=title)
-        ticks = [0.0, max(t for t in MaxNLocator(3).tick_values(0.0, highest) if t <= highest)]
+        histogram.set(yscale="linear", ylim=(0.0, 1.2 * highest), ylabel=title)
+        # no parts of samples
+        steps = MaxNLocator(3, integer=highest >= 1.0, steps=[1, 2, 5, 10]).tick_values(0.0, highest)
+        ticks = [0.0, max(t for t in steps if t <= highest)]
     histogram.set_yticks(ticks)
     histogram.minorticks_off()
     histogram.yaxis.set_major_formatter(FuncFormatter(_count_text))
     histogram.xaxis.set_visible(False)
     histogram.tick_params(axis="y", labelsize="small")
     histogram.yaxis.label.set_fontsize("small")
-    return histogram
 
 
 def _count_text(value: float, position: int | None = None) -> str:

@@ -697,6 +697,19 @@ def test_a_bin_with_few_predictions_is_seen(forecast):
     assert (np.log(1) - low) / (high - low) > 0.05
 
 
+def test_counts_of_a_figure_have_one_scale(forecast):
+    y, p = forecast
+    _, (left, right) = plt.subplots(1, 2)
+    for k in range(4):
+        first = ReliabilityDisplay.from_predictions(y, p, ax=left, name=str(k))
+        # counts in rows of each model are linear, too
+        assert first.ax_histogram_.get_ylabel().split("\n")[0] == "Count"
+    other = np.append(p, np.full(20 * p.size, 0.99))
+    second = ReliabilityDisplay.from_predictions(np.append(y, np.ones(20 * p.size, int)), other, ax=right)
+    assert second.ax_histogram_.get_ylabel() == "Count\n(log)"
+    assert first.ax_histogram_.get_ylabel().startswith("Count (log)\nto")
+
+
 @pytest.mark.parametrize(("number", "rows", "columns"), [(2, 1, 2), (4, 2, 2), (5, 2, 3), thorough(10, 3, 4)])
 def test_shape_of_a_grid(forecast, number, rows, columns):
     y, p = forecast
