@@ -197,7 +197,12 @@ def curves_of(ax: "Axes", gid: str) -> list["Line2D"]:
 
 def set_range(ax: "Axes", gid: str, low: float, high: float) -> tuple[float, float]:
     """Set the x-limits to a range on the scale of the axis, joined with that of other curves; return it."""
+    from matplotlib.ticker import MaxNLocator
+
     scale = ax.xaxis.get_transform()
+    if ax.get_xscale() == "linear":
+        # labels of steps of 25 are longer, and overlap next to 0 and 1
+        ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10]))
     if len(curves_of(ax, gid)) > 1:
         left, right = scale.transform(np.array(ax.get_xlim()))
         pad = MARGIN / (1.0 + 2.0 * MARGIN) * (right - left)

@@ -54,6 +54,8 @@ _HEIGHT, _GAP = 0.13, 0.02
 _OUTLINES, _ROW = 3, 0.045
 # Both axes show the same range, unless that of the curves is so many times as long on the vertical one.
 _STEEPEST = 3.0
+# Bars of single points extend the vertical axis by at most so many of its lengths on each side.
+_LONGEST = 4.0
 # Ratio of the longest bar to the shortest from which the axis of counts is logarithmic.
 _UNEQUAL = 50.0
 # Most columns of a grid of up to six diagrams and of larger ones, and letters in a line of its titles.
@@ -61,6 +63,7 @@ _COLUMNS, _TITLE_WIDTH = (3, 4), 34
 _CURVE_OPTIONS = ("curve", "n_bins", "strategy", "band", "confidence", "scale")
 # Distance from 0 and 1 of points that stand for them on a logit axis, where these are at infinity.
 _NEVER_SHOWN = 1e-12
+_ROUNDING = 1e-9
 
 
 class ReliabilityDisplay(DisplayMixin):
@@ -351,6 +354,9 @@ class ReliabilityDisplay(DisplayMixin):
             style["linewidth"] = 1.2 if curve.kind == "binned" else 0.0
         elif alone:
             style["markevery"] = alone
+        # whole dots on the border, unless some are beyond it
+        first, last = curve.edges[[0, -1]] + [-_ROUNDING, _ROUNDING]
+        style["clip_on"] = not (style and first <= curve.predicted[0] and curve.predicted[-1] <= last)
         self.line_ = draw_curve(ax, _CURVE, curve.predicted, curve.observed, label, line_params, **style)
         drawn = [*_drawn_curves(ax), _DrawnCurve(self.line_, curve, self.annotation, show_histogram)]
         setattr(ax, _DRAWN, drawn)
@@ -385,6 +391,7 @@ def _statistics(sample: _validation.BinarySample, confidence: float) -> str:
     """Return the numbers that are reported for clinical prediction models, one in each line."""
     summary = recalibration_intervals(group_sample(sample), confidence)
     area, brier = (metric(sample.y, sample.p, sample_weight=sample.w) for metric in (roc_auc, brier_score))
+    area_text = f"{area:.3f}" if np.isfinite(area) else "not determined"
     fits = {
         "slope": summary.slope,
         "intercept": summary.intercept,
@@ -397,7 +404,7 @@ def _statistics(sample: _validation.BinarySample, confidence: float) -> str:
         for name, fit in fits.items()
     ]
     head = f"estimate [{100 * confidence:g}% interval]"
-    return "\n".join([head, *lines, f"AUC {area:.3f}", f"Brier score {number_text(brier, 3)}"])
+    return "\n".join([head, *lines, f"AUC {area_text}", f"Brier score {number_text(brier, 3)}"])
 
 
 def _annotate(ax: Axes, drawn: list[_DrawnCurve]) -> None:
@@ -433,24 +440,35 @@ def _set_limits(ax: Axes, drawn: list[_DrawnCurve]) -> None:
     curve, histogram = drawn[-1].curve, drawn[-1].in_histogram or _histogram_of(ax) is not None
     below = _height(len(drawn)) + _GAP if histogram else 0.0
     if curve.scale == "logit" != ax.get_xscale():
-        ax.set(xscale="logit", yscale="logit")
+        ax.set_xscale("logit", one_half="0.5")
+        ax.set_yscale("logit", one_half="0.5")
     scale = ax.xaxis.get_transform()
     left, right = set_range(ax, _CURVE, *scale.transform(curve.edges[[0, -1]]).tolist())
-    paths = [np.asarray(line.get_xydata()) for line in curves_of(ax, _CURVE)]
-    bands = [each.curve.band for each in drawn if each.curve.kind == "points" and each.curve.band is not None]
-    paths += [np.column_stack((band.predicted, y)) for band in bands for y in (band.lower, band.upper)]
-    x, y = np.concatenate(paths).T
-    if curve.scale == "logit":
-        # 0 and 1 are at infinity
-        y = np.clip(np.where((y > 0.0) & (y < 1.0), y, np.nan), expit(-FAR), expit(FAR))
-    x, y = scale.transform(x), scale.transform(y)
     # up to the rounding of the ends
     pad = MARGIN * (right - left)
-    y = y[(x >= left - pad) & (x <= right + pad) & np.isfinite(y)]
+
+    def heights(paths: list[Array]) -> Array:
+        x, y = np.concatenate([*paths, np.zeros((0, 2))]).T
+        if curve.scale == "logit":
+            # 0 and 1 are at infinity
+            y = np.clip(np.where((y > 0.0) & (y < 1.0), y, np.nan), expit(-FAR), expit(FAR))
+        x, y = scale.transform(x), scale.transform(y)
+        return np.asarray(y[(x >= left - pad) & (x <= right + pad) & np.isfinite(y)])
+
+    def bars_of(kind: str) -> list[Array]:
+        bands = [each.curve.band for each in drawn if each.curve.kind == kind and each.curve.band is not None]
+        return [np.column_stack((band.predicted, end)) for band in bands for end in (band.lower, band.upper)]
+
+    lines = [np.asarray(line.get_xydata()) for line in curves_of(ax, _CURVE)]
+    y = heights([*lines, *bars_of("points")])
     low, high = min([left, *y]), max([right, *y])
     # both axes are equal unless the curve would be a sliver
     if high - low <= _STEEPEST * (right - left):
         set_range(ax, _CURVE, low, high)
+    # bars of bins are shown whole unless the diagonal would be flat beside them
+    bars = heights(bars_of("binned"))
+    bars = np.clip(bars, left - _LONGEST * (right - left), right + _LONGEST * (right - left))
+    low, high = min([low, *bars]), max([high, *bars])
     pad = MARGIN * (high - low)
     low, high = low - pad, high + pad
     bottom = high - (high - low) / (1.0 - below)

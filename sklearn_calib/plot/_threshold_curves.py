@@ -57,8 +57,11 @@ _BANDS = {
 _RARE = 0.005
 # Most panels in a row, letters in a line of their titles, and curves whose bands are not faint.
 _COLUMNS, _TITLE_WIDTH, _FEW = 3, 36, 3
-# The axis of differences in net benefit shows this fraction of them.
-_BULK = 0.9
+# The axis of net benefits reaches so far below 0, as a fraction of its other part.
+_BELOW = 0.1
+# The axis of differences in net benefit shows this fraction of them; all if it is then at most so many times as
+# long.
+_BULK, _LONGER = 0.9, 4.0
 
 _CURVE, _CONTEXT = "sklearn_calib.threshold_curve", "sklearn_calib.threshold_context"
 
@@ -379,15 +382,16 @@ class DecisionCurveDisplay(_MeanLossDisplay):
         highest = [curve.upper for curve in self.curves.values()]
         top = 1.05 * float(np.nanmax(np.minimum(np.concatenate((values, *highest)), 1.25 * values.max())))
         if top > 0.0:
-            # a curve far below treating none is of no interest
-            ax.set_ylim(max(-0.25 * top, min(1.1 * float(values.min()), -0.03 * top)), top)
+            # curves far below treating none are of no interest
+            ax.set_ylim(-_BELOW * top, top)
         ax.set_ylabel("Net benefit")
 
     def _draw_difference(self, ax: Axes) -> None:
         super()._draw_difference(ax)
         # a false positive costs t / (1 - t): thresholds near 1 would make all others flat
         limits = [part for curve in self.curves.values() for part in (curve.value, curve.lower, curve.upper)]
-        top = 1.1 * float(np.nanquantile(np.abs(limits), _BULK))
+        most, bulk = float(np.nanmax(np.abs(limits))), float(np.nanquantile(np.abs(limits), _BULK))
+        top = 1.1 * (most if most <= _LONGER * bulk else bulk)
         if top > 0.0:
             ax.set_ylim(-top, top)
 
