@@ -27,6 +27,11 @@ PALE = "0.8"
 #: Distance of the curves from the edges of the axes, as a fraction of the range shown.
 MARGIN = 0.02
 
+#: Mark of the artists of bands.
+BAND = "sklearn_calib.band"
+# Most curves on the same axes whose bands are drawn: more would pile up.
+_FEW = 3
+
 _OWN = "sklearn_calib.figure"
 # Largest fraction of the axes that a legend replaces, and smallest letters, in points.
 _MOST_LEGEND, _SMALLEST_LETTERS = 0.6, 4.5
@@ -210,6 +215,16 @@ def set_range(ax: "Axes", gid: str, low: float, high: float) -> tuple[float, flo
     pad = MARGIN * ((high - low) or 1.0)
     ax.set_xlim(*scale.inverted().transform(np.array([low - pad, high + pad])))
     return low, high
+
+
+def few_bands(ax: "Axes", gid: str) -> str | None:
+    """Remove the bands if the axes hold more than three curves; return a title of the legend that says so."""
+    bands = [artist for artist in (*ax.lines, *ax.collections) if artist.get_gid() == BAND]
+    if not bands or len([line for line in ax.lines if line.get_gid() == gid]) <= _FEW:
+        return None
+    for band in bands:
+        band.remove()
+    return f"Bands are drawn for at most {_FEW} curves"
 
 
 class _Raised:

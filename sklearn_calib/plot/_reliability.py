@@ -26,10 +26,12 @@ from sklearn_calib.plot._bands import ReliabilityBand
 from sklearn_calib.plot._curve import ReliabilityCurve, reliability_curve
 from sklearn_calib.plot._estimator import DisplayMixin, axis_title, estimator_predictions
 from sklearn_calib.plot._matplotlib import (
+    BAND,
     GREY,
     MARGIN,
     curves_of,
     draw_curve,
+    few_bands,
     full_names,
     legend_below,
     new_grid,
@@ -50,8 +52,8 @@ _ANNOTATION = "sklearn_calib.annotation"
 _DRAWN = "_sklearn_calib_curves"
 # Height of the histogram and its distance from the diagram, as fractions of the axes.
 _HEIGHT, _GAP = 0.13, 0.02
-# Most histograms that are drawn as outlines; height of each of more in its own row.
-_OUTLINES, _ROW = 3, 0.045
+# Most histograms that are drawn as outlines; each of more has its own row.
+_OUTLINES = 3
 # Both axes show the same range, unless that of the curves is so many times as long on the vertical one.
 _STEEPEST = 3.0
 # Bars of single points extend the vertical axis by at most so many of its lengths on each side.
@@ -97,7 +99,7 @@ class ReliabilityDisplay(DisplayMixin):
     line_ : matplotlib Line2D
         The curve.
     band_ : matplotlib Collection or None
-        The band.
+        The band; with more than three curves on the axes bands are removed, and the legend says so.
 
     See Also
     --------
@@ -367,8 +369,11 @@ class ReliabilityDisplay(DisplayMixin):
             _annotate(ax, drawn)
         ax.set_xlabel(axis_title("Predicted probability", self.pos_label))
         ax.set_ylabel(axis_title("Observed frequency", self.pos_label))
+        without = few_bands(ax, _CURVE)
+        if without is not None:
+            self.band_ = None
         if show_legend:
-            legend_below(ax)
+            legend_below(ax, title=without)
         return self
 
 
@@ -414,7 +419,7 @@ def _annotate(ax: Axes, drawn: list[_DrawnCurve]) -> None:
     """
     for old in [text for text in ax.texts if text.get_gid() == _ANNOTATION]:
         old.remove()
-    bottom = _height(len(drawn)) + _GAP if _histogram_of(ax) is not None else 0.0
+    bottom = _HEIGHT + _GAP if _histogram_of(ax) is not None else 0.0
     style: dict[str, Any] = {"bbox": {"facecolor": "white", "alpha": 0.7, "linewidth": 0.0, "pad": 2.0}}
     style |= {"fontsize": "small", "textcoords": "offset points", "zorder": 5, "gid": _ANNOTATION}
     texts = [(each.line, each.annotation) for each in drawn if each.annotation is not None]
@@ -438,7 +443,7 @@ def _set_limits(ax: Axes, drawn: list[_DrawnCurve]) -> None:
     from matplotlib.ticker import FixedLocator, NullLocator
 
     curve, histogram = drawn[-1].curve, drawn[-1].in_histogram or _histogram_of(ax) is not None
-    below = _height(len(drawn)) + _GAP if histogram else 0.0
+    below = _HEIGHT + _GAP if histogram else 0.0
     if curve.scale == "logit" != ax.get_xscale():
         ax.set_xscale("logit", one_half="0.5")
         ax.set_yscale("logit", one_half="0.5")
@@ -504,7 +509,7 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
     alone = list(range(x.shape[0])) if band.bars else _alone(low)
     if alone:
         style: dict[str, Any] = {"alpha": 0.3, "linewidth": 7.0} if consistency else {"linewidth": 1.4}
-        style |= {"color": color, "zorder": 1.8, "label": label if band.bars else None}
+        style |= {"color": color, "zorder": 1.8, "gid": BAND, "label": label if band.bars else None}
         bars = ax.vlines(x[alone], low[alone], high[alone], **style)
         if band.bars:
             return bars
@@ -512,11 +517,11 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
         # the edge distinguishes them from a band around a curve
         dashes: Any = (0, (2, 2)) if consistency else "-"
         for limit in (low, high):
-            ax.plot(x, limit, color=color, linestyle=dashes, linewidth=0.9, alpha=0.8, zorder=1.9)
+            edge: dict[str, Any] = {"linestyle": dashes, "linewidth": 0.9, "alpha": 0.8, "zorder": 1.9}
+            ax.plot(x, limit, color=color, gid=BAND, **edge)
     # overlapping areas stay transparent
-    return ax.fill_between(
-        x, low, high, where=~(low > high), color=color, alpha=0.2, linewidth=0, zorder=1.7, label=label
-    )
+    area: dict[str, Any] = {"color": color, "alpha": 0.2, "linewidth": 0, "zorder": 1.7, "gid": BAND}
+    return ax.fill_between(x, low, high, where=~(low > high), label=label, **area)
 
 
 def _draw_histogram(ax: Axes, drawn: list[_DrawnCurve]) -> Axes:
@@ -524,7 +529,7 @@ def _draw_histogram(ax: Axes, drawn: list[_DrawnCurve]) -> Axes:
 
     The counts of all histograms of a figure are on the same scale: others are drawn anew if it changes.
     """
-    inset: Any = ax.inset_axes((0.0, 0.0, 1.0, _height(len(drawn))), sharex=ax, gid=_HISTOGRAM)
+    inset: Any = ax.inset_axes((0.0, 0.0, 1.0, _HEIGHT), sharex=ax, gid=_HISTOGRAM)
     histogram = _histogram_of(ax)
     if histogram is not inset:
         # that of earlier displays gets the new height
@@ -603,11 +608,6 @@ def _count_text(value: float, position: int | None = None) -> str:
     from matplotlib.ticker import EngFormatter
 
     return EngFormatter(sep="")(value) if value >= 1e4 else f"{value:,.6g}"
-
-
-def _height(number: int) -> float:
-    """Return the height of the histograms of a number of curves, as a fraction of the axes."""
-    return _HEIGHT if number <= _OUTLINES else _ROW * number
 
 
 @shared_docs

@@ -644,8 +644,13 @@ def test_histograms_of_many_models_have_their_own_rows(forecast):
         assert np.array_equal(
             np.argsort(values, kind="stable"), np.argsort(display.curve.counts, kind="stable")
         )
+    # the diagram is as high as that of one curve
     bottom = ax.transAxes.inverted().transform(ax.transData.transform((0.0, 0.0)))[1]
-    assert bottom > 5 * 0.045
+    assert 0.13 < bottom < 0.17
+    # the legend says that there are no bands
+    assert ax.get_legend().get_title().get_text() == "Bands are drawn for at most 3 curves"
+    assert not ax.collections
+    assert [display.band_ is None for display in displays] == [False] * 3 + [True] * 2
 
 
 @pytest.mark.parametrize("number", [1, 3])
