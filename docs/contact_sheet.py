@@ -45,15 +45,30 @@ def forecasts(n: int, low: float = 0.0, high: float = 1.0) -> Sample:
     return (rng.random(n) < true).astype(int), p
 
 
-def models(number: int, n: int = 2000, low: float = 0.0, high: float = 1.0) -> tuple[np.ndarray, dict]:
+def models(
+    number: int, n: int = 2000, low: float = 0.0, high: float = 1.0
+) -> tuple[np.ndarray, dict]:
     """Return outcomes and the predictions of several models."""
     y, p = forecasts(n, low, high)
     odds, rng = logit(np.clip(p, 1e-6, 1 - 1e-6)), np.random.default_rng(1)
-    names = ("logistic regression", "boosting", "forest", "naive Bayes", "network", "support vectors")
-    given = {name: expit(odds * (0.6 + 0.15 * k) + rng.normal(0, 0.2 * k, n)) for k, name in enumerate(names)}
+    names = (
+        "logistic regression",
+        "boosting",
+        "forest",
+        "naive Bayes",
+        "network",
+        "support vectors",
+    )
+    given = {
+        name: expit(odds * (0.6 + 0.15 * k) + rng.normal(0, 0.2 * k, n))
+        for k, name in enumerate(names)
+    }
     if (low, high) != (0.0, 1.0):
         given = {name: np.clip(low + (high - low) * q, low, high) for name, q in given.items()}
-        given = {name: np.clip(p + (q - p) * 0.1 * k, low, high) for k, (name, q) in enumerate(given.items())}
+        given = {
+            name: np.clip(p + (q - p) * 0.1 * k, low, high)
+            for k, (name, q) in enumerate(given.items())
+        }
     return y, dict(list(given.items())[:number])
 
 
@@ -137,7 +152,9 @@ CASES |= {
     "reliability, six models": lambda: several(ReliabilityDisplay, 6),
     "reliability, three models": lambda: several(ReliabilityDisplay, 3),
     "decision curves, six models": drawn(DecisionCurveDisplay, models(6)),
-    "decision curves, six models in [.98, 1]": drawn(DecisionCurveDisplay, models(6, 20_000, 0.98, 1.0)),
+    "decision curves, six models in [.98, 1]": drawn(
+        DecisionCurveDisplay, models(6, 20_000, 0.98, 1.0)
+    ),
     "Murphy diagram, six models": drawn(MurphyDisplay, models(6)),
     "risk gaps, six models": drawn(DecisionDisplay, models(6), n_resamples=99),
     "difference of decision curves": drawn(DecisionCurveDisplay, models(2), reference="boosting"),
@@ -147,7 +164,8 @@ CASES |= {
     "risk coverage, six models": lambda: several(RiskCoverageDisplay, 6),
     "decomposition, six models": drawn(ScoreDecompositionDisplay, models(6)),
     "ten classes": grid,
-    "ten classes, 7 inches": lambda: grid(
+    "ten classes, 7 inches": lambda: grid(n_cols=3, figsize=(7, 9)),
+    "ten classes, own axes": lambda: grid(
         ax=plt.subplots(4, 3, figsize=(7, 7), layout="constrained")[1].ravel()[:10]
     ),
     "comparison of two": lambda: comparison(2),

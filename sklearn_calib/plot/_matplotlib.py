@@ -88,12 +88,21 @@ def new_axes(width: float, height: float, rows: int = 1, columns: int = 1, **par
     return list(axes.ravel())
 
 
-def new_grid(number: int, most: int, width: float, height: float, below: float = 0.0) -> list["Axes"]:
-    """Return axes with the same limits in a new figure, in rows of at most ``most``."""
-    rows = ceil(number / most)
-    columns = ceil(number / rows)
+def new_grid(
+    number: int,
+    most: int,
+    width: float,
+    height: float,
+    below: float = 0.0,
+    n_cols: int | None = None,
+    figsize: tuple[float, float] | None = None,
+) -> list["Axes"]:
+    """Return axes with the same limits in a new figure, in rows of ``n_cols`` or at most ``most``."""
+    rows = ceil(number / (n_cols or most))
+    columns = min(n_cols or ceil(number / rows), number)
     shape: dict[str, Any] = {"sharex": True, "sharey": True}
-    axes = new_axes(width * columns, height * rows + below, rows, columns, **shape)
+    size = (width * columns, height * rows + below) if figsize is None else figsize
+    axes = new_axes(*size, rows, columns, **shape)
     for spare in axes[number:]:
         spare.set_axis_off()
     return axes[:number]

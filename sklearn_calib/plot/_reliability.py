@@ -33,6 +33,7 @@ from sklearn_calib.plot._matplotlib import (
     draw_curve,
     few_bands,
     full_names,
+    given_axes,
     legend_below,
     new_grid,
     set_range,
@@ -52,6 +53,8 @@ _ANNOTATION = "sklearn_calib.annotation"
 _DRAWN = "_sklearn_calib_curves"
 # Height of the histogram and its distance from the diagram, as fractions of the axes.
 _HEIGHT, _GAP = 0.13, 0.02
+# Scales of all histograms of a figure. Axes lower than so many inches have one tick of counts, or none.
+_SCALES, _LOW = ("linear", "log"), (1.7, 1.25)
 # Most histograms that are drawn as outlines; each of more has its own row.
 _OUTLINES = 3
 # Both axes show the same range, unless that of the curves is so many times as long on the vertical one.
@@ -60,8 +63,10 @@ _STEEPEST = 3.0
 _LONGEST = 4.0
 # Ratio of the longest bar to the shortest from which the axis of counts is logarithmic.
 _UNEQUAL = 50.0
-# Most columns of a grid of up to six diagrams and of larger ones, and letters in a line of its titles.
-_COLUMNS, _TITLE_WIDTH = (3, 4), 34
+# Most columns of a grid of up to six diagrams and of larger ones.
+_COLUMNS = (3, 4)
+# Letters in an inch of its titles, fewest in a line, and inches from which its legend is one line.
+_LETTERS, _FEWEST, _WIDE = 16.5, 12, 6.5
 _CURVE_OPTIONS = ("curve", "n_bins", "strategy", "band", "confidence", "scale")
 # Distance from 0 and 1 of points that stand for them on a logit axis, where these are at infinity.
 _NEVER_SHOWN = 1e-12
@@ -538,9 +543,8 @@ def _draw_histogram(ax: Axes, drawn: list[_DrawnCurve]) -> Axes:
     together = {each: bars for each in ax.figure.figure.axes if (bars := _bars(each))}
     log = any(highest > _UNEQUAL * lowest for bars in together.values() for lowest, highest in [_ends(bars)])
     for each, bars in together.items():
-        old = _histogram_of(each).get_ylabel()
-        if each is ax or ("log" in old) != log:
-            _fill_histogram(_histogram_of(each), _drawn_curves(each)[-1].curve, bars, log)
+        if each is ax or _histogram_of(each).get_label() != _SCALES[log]:
+            _fill_histogram(each, bars, log)
     return histogram
 
 
@@ -548,7 +552,9 @@ def _bars(ax: Axes) -> list[tuple[_DrawnCurve, Array]]:
     """Return the curves in the histogram of the axes with their counts, in the widest of their bins."""
     shown = [each for each in _drawn_curves(ax) if each.in_histogram and _histogram_of(ax) is not None]
     widths = [np.ptp(ax.xaxis.get_transform().transform(each.curve.edges[[0, -1]])) for each in shown]
-    return [(each, each.curve.counts * (max(widths) / width)) for each, width in zip(shown, widths, strict=True)]
+    return [
+        (each, each.curve.counts * (max(widths) / width)) for each, width in zip(shown, widths, strict=True)
+    ]
 
 
 def _ends(bars: list[tuple[_DrawnCurve, Array]]) -> tuple[float, float]:
@@ -557,14 +563,13 @@ def _ends(bars: list[tuple[_DrawnCurve, Array]]) -> tuple[float, float]:
     return float(counts[counts > 0.0].min()), float(counts.max())
 
 
-def _fill_histogram(
-    histogram: Any, last: ReliabilityCurve, bars: list[tuple[_DrawnCurve, Array]], log: bool
-) -> None:
+def _fill_histogram(ax: Axes, bars: list[tuple[_DrawnCurve, Array]], log: bool) -> None:
     """Draw bars for one model, outlines for two or three, bars in rows for more."""
     from matplotlib.colors import to_rgba
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    lowest, highest = _ends(bars)
+    histogram, (lowest, highest) = _histogram_of(ax), _ends(bars)
+    histogram.set_label(_SCALES[log])
     rows = len(bars) > _OUTLINES
     for patch in list(histogram.patches):
         patch.remove()
@@ -581,7 +586,7 @@ def _fill_histogram(
             linewidth=0.8,
             linestyle="-" if rows or len(bars) == 1 else each.line.get_linestyle(),
         )
-    title = "Count" if last.n_effective is None else "Weighted\ncount"
+    title = "Count" if bars[-1][0].curve.n_effective is None else "Weighted\ncount"
     ticks: list[float] = []
     if rows:
         title += (" (log)" if log else "") + f"\nto {_count_text(highest)}"
@@ -595,7 +600,8 @@ def _fill_histogram(
         # no parts of samples
         steps = MaxNLocator(3, integer=highest >= 1.0, steps=[1, 2, 5, 10]).tick_values(0.0, highest)
         ticks = [0.0, max(t for t in steps if t <= highest)]
-    histogram.set_yticks(ticks)
+    inches = ax.get_window_extent().height / ax.figure.figure.dpi
+    histogram.set_yticks(ticks[sum(inches < low for low in _LOW) :])
     histogram.minorticks_off()
     histogram.yaxis.set_major_formatter(FuncFormatter(_count_text))
     histogram.xaxis.set_visible(False)
@@ -622,6 +628,9 @@ def reliability_grid(
     pos_label: Any = None,
     labels: ArrayLike | None = None,
     show_legend: bool = True,
+    ax: Any = None,
+    n_cols: int | None = None,
+    figsize: tuple[float, float] | None = None,
     **params: Any,
 ) -> list[ReliabilityDisplay]:
     """Draw a reliability diagram for each class, label, group or model, in a grid with one legend.
@@ -641,14 +650,20 @@ def reliability_grid(
     %(pos_label)s
     %(labels)s
     show_legend : bool, default=True
-        Whether to draw the legend below the diagrams.
+        Whether to draw the legend below the diagrams, which leave it space in a constrained layout.
+    ax : array-like of matplotlib Axes, default=None
+        Axes for the diagrams, one for each; by default those of a new figure.
+    n_cols : int, default=None
+        Number of columns of a new figure; by default at most three, or four for more than six diagrams.
+    figsize : tuple of float, default=None
+        Width and height of a new figure, in inches; by default three for each column and row.
     **params : dict
         Passed to :meth:`ReliabilityDisplay.from_predictions`.
 
     Returns
     -------
     list of ReliabilityDisplay
-        The displays, whose attribute ``figure_`` is the new figure.
+        The displays, whose attribute ``figure_`` is the figure.
 
     %(raised)s
     %(no_matplotlib)s
@@ -663,6 +678,10 @@ def reliability_grid(
     ['a (n = 4)', 'b (n = 4)']
     >>> plt.close("all")
     """
+    if n_cols is not None:
+        n_cols = _validation.check_integer(n_cols, "n_cols")
+    if ax is not None and (n_cols, figsize) != (None, None):
+        raise ValueError("n_cols and figsize are those of a new figure, but ax is given. Pass one of both.")
     parts = _samples(y_true, predictions, groups, sample_weight, weights, clusters, pos_label, labels)
     if labels is not None and len(both := _validation.as_array(labels, "labels")) == 2:
         pos_label = both.tolist()[1]
@@ -675,23 +694,41 @@ def reliability_grid(
         ReliabilityDisplay(reliability_curve(part, shown=shown, **options), name=name) for name, part in parts
     ]
     full_names({key: value for key, value in params.items() if key != "show_histogram"})
-    axes = new_grid(len(parts), _COLUMNS[len(parts) > 6], 3.0, 3.0, 0.9)
-    grid: Any = axes[0].get_gridspec()
-    for index, (ax, display) in enumerate(zip(axes, displays, strict=True)):
-        display.plot(ax, show_legend=False, **params)
+    number, columns = len(parts), 1
+    if ax is None:
+        axes = new_grid(number, _COLUMNS[number > 6], 3.0, 3.0, 0.9, n_cols, figsize)
+        grid: Any = axes[0].get_gridspec()
+        columns = grid.ncols
+    else:
+        axes = given_axes(ax, (number,), f"an array of {number} matplotlib Axes")
+    for index, (each, display) in enumerate(zip(axes, displays, strict=True)):
+        display.plot(each, show_legend=False, **params)
         # below the name, in lines that are no wider than the axes
         title = "\n".join(str(display.line_.get_label()).rsplit(": ", 1)).replace(" not shown", "\nnot shown")
-        title = "\n".join(fill(line, _TITLE_WIDTH) for line in title.split("\n"))
-        ax.set_title(title, fontsize="small")
+        letters = int(_LETTERS * each.get_window_extent().width / display.figure_.figure.dpi)
+        title = "\n".join(fill(line, max(letters, _FEWEST)) for line in title.split("\n"))
+        each.set_title(title, fontsize="small")
         display.line_.set_label("calibration curve")
-        lowest = index + grid.ncols >= len(parts)
-        ax.set_xlabel(axis_title("Predicted probability", pos_label) if lowest else "")
-        ax.tick_params(labelbottom=lowest)
-        ax.set_ylabel("" if index % grid.ncols else axis_title("Observed frequency", pos_label))
+        if ax is None:
+            # axes of a new figure are shared
+            lowest = index + columns >= number
+            each.set_xlabel(axis_title("Predicted probability", pos_label) if lowest else "")
+            each.tick_params(labelbottom=lowest)
+            each.set_ylabel("" if index % columns else axis_title("Observed frequency", pos_label))
     if show_legend:
         handles, names = axes[0].get_legend_handles_labels()
-        ncols = len(names) if grid.ncols > 2 else 1
-        axes[0].figure.legend(handles, names, loc="outside lower center", ncols=ncols)
+        histograms = [display.ax_histogram_ for display in displays if display.ax_histogram_ is not None]
+        for histogram in histograms:
+            # the legend has the space for it
+            title = histogram.get_ylabel().replace("\n", " ")
+            histogram.set_ylabel("")
+        if histograms:
+            handles.append(histograms[0].patches[0])
+            names.append(title)
+        figure = axes[0].figure
+        ncols = len(names) if figure.figure.get_size_inches()[0] > _WIDE else 1
+        place: dict[str, Any] = {"loc": "outside lower center", "fontsize": "small", "frameon": False}
+        figure.legend(handles, names, ncols=ncols, **place)
     return displays
 
 

@@ -396,6 +396,7 @@ def test_grid_of_classes_against_the_rest(classes):
         "perfect calibration",
         "calibration curve",
         "95% confidence intervals (pointwise)",
+        "Count",
     ]
 
 
@@ -726,6 +727,27 @@ def test_shape_of_a_grid(forecast, number, rows, columns):
     given = {"curve": "binned", "band": None, "show_histogram": False, "show_legend": False}
     (ax, *_) = (display.ax_ for display in reliability_grid(y, models, **given))
     assert ax.get_gridspec().get_geometry() == (rows, columns)
+
+
+def test_columns_size_and_axes_of_a_grid(forecast):
+    y, p = forecast
+    models = {f"model {k}": p for k in range(5)}
+    given = {"curve": "binned", "band": None}
+    (display, *_) = reliability_grid(y, models, n_cols=4, figsize=(7, 5), **given)
+    assert display.ax_.get_gridspec().get_geometry() == (2, 4)
+    assert tuple(display.figure_.get_size_inches()) == (7, 5)
+    figure, axes = plt.subplots(2, 3, figsize=(7, 6), layout="constrained")
+    displays = reliability_grid(y, models, ax=axes.ravel()[:5], **given)
+    assert [each.ax_ for each in displays] == list(axes.ravel()[:5])
+    assert not axes[-1, -1].has_data()
+    assert axes[0, 1].get_xlabel() == "Predicted probability"
+    assert len(figure.legends) == 1
+    with pytest.raises(ValueError, match="ax must be an array of 5 matplotlib Axes, got 6 axes"):
+        reliability_grid(y, models, ax=axes)
+    with pytest.raises(ValueError, match="n_cols and figsize are those of a new figure, but ax is given"):
+        reliability_grid(y, models, ax=axes.ravel()[:5], n_cols=2)
+    with pytest.raises(ValueError, match="n_cols must be at least 1, got 0"):
+        reliability_grid(y, models, n_cols=0)
 
 
 @pytest.mark.thorough
