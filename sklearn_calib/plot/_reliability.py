@@ -551,9 +551,10 @@ def _draw_histogram(ax: Axes, drawn: list[_DrawnCurve]) -> Axes:
 def _bars(ax: Axes) -> list[tuple[_DrawnCurve, Array]]:
     """Return the curves in the histogram of the axes with their counts, in the widest of their bins."""
     shown = [each for each in _drawn_curves(ax) if each.in_histogram and _histogram_of(ax) is not None]
-    widths = [np.ptp(ax.xaxis.get_transform().transform(each.curve.edges[[0, -1]])) for each in shown]
+    ends = [ax.xaxis.get_transform().transform(each.curve.edges[[0, -1]]) for each in shown]
+    widths = np.ptp(np.reshape(ends, (-1, 2)), axis=1)
     return [
-        (each, each.curve.counts * (max(widths) / width)) for each, width in zip(shown, widths, strict=True)
+        (each, each.curve.counts * (widths.max() / width)) for each, width in zip(shown, widths, strict=True)
     ]
 
 

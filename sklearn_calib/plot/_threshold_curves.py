@@ -61,8 +61,7 @@ _RARE = 0.005
 _COLUMNS, _TITLE_WIDTH = 3, 36
 # The axis of net benefits reaches so far below 0, as a fraction of its other part.
 _BELOW = 0.1
-# The axis of differences in net benefit shows this fraction of them; all if it is then at most so many times as
-# long.
+# The axis of differences in net benefit shows this fraction of them; all if none is so many times as large.
 _BULK, _LONGER = 0.9, 4.0
 
 _CURVE, _CONTEXT = "sklearn_calib.threshold_curve", "sklearn_calib.threshold_context"
