@@ -16,7 +16,7 @@ feature above a limit that is not the limit of a bin.
     --repetitions 200    repetitions; four times as many for up to 5000 samples
     --simulations 199    simulations in each
     --write FOLDER       write the table
-    --time               instead, seconds and peak memory of one million samples
+    --time               instead, seconds and peak memory of one million samples, and of 200 features
     --smoke              two repetitions of a few cases, as a quick check
 """
 
@@ -137,16 +137,18 @@ def measure(case: Case, repetitions: int, simulations: int) -> dict[str, float]:
 
 
 def time_of_large() -> None:
-    """Print the seconds, and the peak memory besides the data, of a million samples with ten features."""
+    """Print the seconds, and the peak memory besides the data, of many samples, and of many features."""
     X, y, p, _, _ = sample(Case("calibrated", 1_000_000), np.random.default_rng(0))
     columns = list(X)
+    many = np.random.default_rng(0).standard_normal((1500, 200))
     for name, run in (
-        ("find_segments", lambda: find_segments(X, y, p)),
+        ("find_segments, a million samples", lambda: find_segments(X, y, p)),
         ("find_segments, segments=all columns", lambda: find_segments(X, y, p, segments=columns)),
         (
             "multicalibration_error, segments=all columns",
             lambda: multicalibration_error(X, y, p, segments=columns),
         ),
+        ("find_segments, 200 features of 1500 samples", lambda: find_segments(many, y[:1500], p[:1500])),
     ):
         before, begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
         run()

@@ -1,12 +1,20 @@
 """Measure, test, improve and certify the calibration of predicted probabilities."""
 
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sklearn_calib._persistence import SavedVersionWarning
-from sklearn_calib._version import __version__
-from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer, SelectiveClassifier
-from sklearn_calib.scorers import get_scorer, get_scorer_names
+try:
+    from sklearn_calib._persistence import SavedVersionWarning
+    from sklearn_calib._version import __version__
+    from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer, SelectiveClassifier
+    from sklearn_calib.scorers import get_scorer, get_scorer_names
+except KeyboardInterrupt:
+    # the command line has not begun to catch it
+    if Path(sys.argv[0]).stem in ("-m", "sklearn-calib"):
+        sys.exit(130)
+    raise
 
 __all__ = [
     "CalibratedClassifier",

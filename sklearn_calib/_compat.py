@@ -14,6 +14,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._array_api import get_namespace_and_device
+from sklearn.utils._available_if import _AvailableIfDescriptor
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
@@ -23,6 +24,18 @@ from sklearn_calib import _validation
 
 #: Words in names of evaluation sets, such as eval_set, sample_weight_eval_set, X_val, validation_data.
 _EVALUATION = {"eval", "val", "valid", "validation"}
+
+
+class _Explained(_AvailableIfDescriptor):
+    """A method whose error, where it is not available, is that of the check, which says why."""
+
+    def _check(self, obj: Any, owner: Any) -> None:
+        self.check(obj)
+
+
+def available_if(check: Callable[[Any], bool]) -> Any:
+    """Return a decorator of methods that exist if ``check`` does not raise AttributeError."""
+    return lambda method: _Explained(method, check, method.__name__)
 
 
 def routing_enabled() -> bool:

@@ -359,7 +359,7 @@ predictions : array-like of shape (n,), (n, 1) or (n, n_classes), or mapping of 
     Predicted probabilities; or the name of each model and its predictions for the same samples.""",
     "display_thresholds": """\
 thresholds : array-like of shape (m,), default=None
-    Thresholds strictly between 0 and 1, whose range is shown. By default 99 at equal distances, between 0
+    Thresholds, at least 0 and less than 1, whose range is shown. By default 99 at equal distances, between 0
     and the largest prediction if all are below 1/2, between the smallest and 1 if all are above, else
     between 0 and 1. One in 200 predictions at each end does not count.""",
     "threshold_display": """\

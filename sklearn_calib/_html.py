@@ -1,10 +1,11 @@
-"""Numbers as text, and results as HTML for notebooks: a title, labelled values, and collapsible tables.
+"""Texts and numbers as they are shown, and results as HTML: a title, labelled values, collapsible tables.
 
 The block is self-contained: styles are inline, nothing is loaded, all texts are escaped. Text has the colour
 of the page, and rules are translucent grey, so that it is readable on light and dark backgrounds.
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
@@ -26,6 +27,20 @@ _BLOCK = (
 
 #: Largest number of rows that a table shows.
 MOST_ROWS = 100
+
+# Control characters, line separators, overrides of the direction of writing, surrogates and noncharacters:
+# terminals obey them, XML has none of them, or a text reads otherwise than it is.
+_HIDDEN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+
+def printable(text: str) -> str:
+    r"""Return a text of the user with escapes such as "\x1b" for characters that are not to be shown."""
+    return _HIDDEN.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def printable_lines(lines: Iterable[str]) -> str:
+    """Return lines as one text; every text that is printed or drawn passes here."""
+    return "\n".join(map(printable, lines))
 
 
 def number_text(value: float, decimals: int = 4, digits: int = 2) -> str:
@@ -79,7 +94,7 @@ def result_html(
         if value
     )
     folded = "".join(_folded(caption, rows, unfolded) for caption, rows in tables if rows)
-    return (
+    return printable(
         f'<div style="{_BLOCK}"><div style="font-weight:600;">{escape(title)}</div>'
         f'<table style="{_TABLE}"><tbody>{lines}</tbody></table>{folded}</div>'
     )

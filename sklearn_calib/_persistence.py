@@ -7,6 +7,8 @@ from sklearn_calib import _validation
 from sklearn_calib._version import __version__
 
 _STAMP = "_sklearn_calib_version"
+# Increases when an estimator gets other attributes, which development versions of one number differ in.
+_FORMAT = 1
 _RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
@@ -14,8 +16,9 @@ class SavedVersionWarning(UserWarning):
     """An estimator was saved by a version of the package that is not guaranteed to be compatible.
 
     Saved estimators are compatible between releases of the same minor version, such as 1.2.0 and 1.2.7. All
-    other combinations warn, and so do pre-releases unless both versions are equal. The estimator is loaded
-    and may work, but its results may differ from those before it was saved, or its methods may fail.
+    other combinations warn, and so do pre-releases unless both versions are equal. The version of a
+    development version ends in the number of its format, "+1". The estimator is loaded and may work, but its
+    results may differ from those before it was saved, or its methods may fail.
 
     Parameters
     ----------
@@ -45,7 +48,7 @@ class SavedVersionWarning(UserWarning):
         super().__init__(estimator_name, saved_version)
         self.estimator_name = estimator_name
         self.saved_version = saved_version
-        self.installed_version = __version__
+        self.installed_version = _stamp()
 
     def __str__(self) -> str:
         return (
@@ -53,6 +56,11 @@ class SavedVersionWarning(UserWarning):
             f"{self.installed_version}, which is not guaranteed to be compatible: its results may be wrong. "
             "Fit it again with this version, or install the version that saved it."
         )
+
+
+def _stamp() -> str:
+    """Return the version that is saved: of a development version with the number of the format."""
+    return __version__ if _RELEASE.fullmatch(__version__) else f"{__version__}+{_FORMAT}"
 
 
 def versions_agree(saved: str, installed: str) -> bool:
@@ -68,12 +76,12 @@ class VersionStamped:
 
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()
-        return {**state, _STAMP: __version__}
+        return {**state, _STAMP: _stamp()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         attributes = dict(state)
         saved = attributes.pop(_STAMP, "unknown")
-        if not isinstance(saved, str) or not versions_agree(saved, __version__):
+        if not isinstance(saved, str) or not versions_agree(saved, _stamp()):
             _validation.warn_user(SavedVersionWarning(type(self).__name__, str(saved)))
         parent: Any = super()
         parent.__setstate__(attributes)

@@ -1,4 +1,4 @@
-"""Atomic writing of files: a file has either its old or its new content, never a part."""
+"""Reading of documents, and atomic writing: a file has either its old or its new content, never a part."""
 
 import errno
 import os
@@ -8,6 +8,19 @@ from pathlib import Path
 
 # errors of folders that are not writable, and of mounted files
 _FIXED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY}
+
+# Most bytes that are read of a pipe or device, which may have no end.
+_LONGEST = 1 << 26
+
+
+def read_whole(path: str | os.PathLike[str]) -> bytes:
+    """Return the content of a file, or of a pipe or device that ends."""
+    with open(path, "rb") as file:
+        endless = not stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        content = file.read(_LONGEST + 1 if endless else -1)
+    if endless and len(content) > _LONGEST:
+        raise ValueError(f"{path} is a pipe or device with more than {_LONGEST} bytes. Name a file.")
+    return content
 
 
 def write_whole(path: str | Path, content: bytes) -> None:

@@ -117,7 +117,6 @@ def public(subpackage):
 
 @cache
 def entries(displays=True):
-    """Return the entry of every public function, estimator and display."""
     found = []
     for subpackage in (metrics, inference, datasets):
         for name, value in public(subpackage).items():

@@ -21,19 +21,13 @@ from sklearn_calib import (
     CalibratedClassifier,
     CrossFitScorer,
     SelectiveClassifier,
+    calibrators,
     datasets,
     inference,
     metrics,
     report,
 )
 from sklearn_calib._validation import check_binary
-from sklearn_calib.calibrators import (
-    AutoCalibrator,
-    IsotonicCalibrator,
-    PlattCalibrator,
-    SegmentCalibrator,
-    SplineCalibrator,
-)
 from sklearn_calib.export import from_json, to_json
 from sklearn_calib.monitor import CalibrationMonitor, StreamingCalibrator
 from sklearn_calib.plot import ThresholdCurve
@@ -82,19 +76,21 @@ def _groups():
 #: What fits each calibrator of the registry, and some with several classes or groups, by name.
 CALIBRATOR_MAKERS = {case.name: case.make for case in CALIBRATORS} | {
     "streaming": lambda: StreamingCalibrator(half_life=50),
-    "exported": lambda: from_json(to_json(IsotonicCalibrator().fit(*reversed(binary())))),
+    "exported": lambda: from_json(to_json(calibrators.IsotonicCalibrator().fit(*reversed(binary())))),
 }
 SEVERAL_MAKERS = {f"{case.name}_3": case.make for case in CALIBRATORS if case.multiclass}
 TEST_MAKERS = {case.name: case.test for case in TESTS}
 META_MAKERS = {
     "default": CalibratedClassifier(cv=3),
-    "ensemble": CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=3),
-    "pooled": CalibratedClassifier(GaussianNB(), PlattCalibrator(), cv=3, ensemble=False, average="log"),
+    "ensemble": CalibratedClassifier(LogisticRegression(), calibrators.IsotonicCalibrator(), cv=3),
+    "pooled": CalibratedClassifier(
+        GaussianNB(), calibrators.PlattCalibrator(), cv=3, ensemble=False, average="log"
+    ),
     "passthrough": CalibratedClassifier(GaussianNB(), "passthrough", cv=3),
     "cross_fit": CrossFitScorer(LogisticRegression(), cv=3),
     "selective": SelectiveClassifier(LogisticRegression(), target=0.8, random_state=0),
     # the first feature is the score
-    "features": SegmentCalibrator(SplineCalibrator(link="identity")),
+    "features": calibrators.SegmentCalibrator(calibrators.SplineCalibrator(link="identity")),
 }
 
 
@@ -118,9 +114,8 @@ def _report(*data, **given):
 def _comparison():
     y, p = binary()
     models = {"one": p, "two": np.sqrt(p)}
-    return inference.compare_models(
-        y, models, metric=metrics.expected_calibration_error, n_resamples=39, random_state=0
-    )
+    metric = metrics.expected_calibration_error
+    return inference.compare_models(y, models, metric=metric, n_resamples=39, random_state=0)
 
 
 #: What makes a result, or several, of every kind, by name.
@@ -156,7 +151,7 @@ RESULT_MAKERS = {
         {"group": _groups()}, *binary(), n_resamples=39
     ),
     "threshold_curve": lambda: ThresholdCurve(*np.full((4, 1), 0.5), 0.5, 0.95, "pointwise"),
-    "selection": lambda: AutoCalibrator().fit(*reversed(several())).selection_,
+    "selection": lambda: calibrators.AutoCalibrator().fit(*reversed(several())).selection_,
     "pairs": lambda: META_MAKERS["ensemble"].fit(*features()).calibrated_classifiers_,
     "curve": lambda: reliability_curve(check_binary(*binary())),
     "report": lambda: _report(*binary(), groups=_groups()),
@@ -175,14 +170,14 @@ RESULT_MAKERS = {
 }
 
 
+def public_modules():
+    """Return every module of the package without a leading underscore in its path."""
+    found = pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib.")
+    return ["sklearn_calib", *sorted(info.name for info in found if "._" not in info.name)]
+
+
 def public_classes():
-    """Return every class of an ``__all__`` of the package."""
-    names = [
-        info.name
-        for info in pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib.")
-        if not any(part.startswith("_") for part in info.name.split("."))
-    ]
-    modules = [importlib.import_module(name) for name in ["sklearn_calib", *names]]
+    modules = map(importlib.import_module, public_modules())
     found = {getattr(module, name) for module in modules for name in module.__all__}
     return {value for value in found if inspect.isclass(value) and not inspect.isabstract(value)}
 

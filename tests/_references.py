@@ -11,7 +11,6 @@ from sklearn_calib.metrics import MetricKernel
 
 
 def gaussian(z):
-    """Standard normal density."""
     return np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
 
 
@@ -37,11 +36,28 @@ def folded_gaussian_sum(t, points, mass, s):
     return total
 
 
-def smooth_ece_at(y, p, w, s):
-    """smECE_s by dense quadrature of its definition."""
+def smooth_ece_at(y, p, w, s, part=lambda g, zero: g):
+    """smECE_s by dense quadrature of its definition, or the part of one sign, np.maximum or np.minimum."""
     t = np.linspace(0, 1, int(np.ceil(200 / s)) + 1)
     g = folded_gaussian_sum(t, p, w * (y - p) / w.sum(), s)
-    return absolute_integral(g, t[1])
+    return absolute_integral(part(g, 0), t[1])
+
+
+def kernel_mean(t, p, value, w, s, scale):
+    """Kernel regression (eq. 1) by a double loop, with mirror images on the axis of probabilities (eq. 2)."""
+    found = []
+    for at in np.atleast_1d(t):
+        sums = np.zeros(2)
+        for x, v, weight in zip(p, value, w, strict=True):
+            images = [x + 2 * k for k in range(-4, 5)] + [2 * k - x for k in range(-4, 5)]
+            gaps = (
+                [at - image for image in images]
+                if scale == "probability"
+                else [np.log(at / (1 - at) / (x / (1 - x)))]
+            )
+            sums += weight * sum(np.exp(-0.5 * (gap / s) ** 2) for gap in gaps) * np.array([v, 1.0])
+        found.append(sums[0] / sums[1])
+    return np.array(found)
 
 
 def logit_smoothed_ece_at(y, p, w, s, eps):
@@ -75,8 +91,8 @@ def cutoff_by_enumeration(y, p, w):
     return best / w.sum()
 
 
-def lipschitz_program(y, p, w):
-    """wCE as the linear program of its definition."""
+def lipschitz_program(y, p, w, place=lambda p: p):
+    """wCE as the linear program of its definition, Lipschitz in the places of the predictions."""
     values, inverse = np.unique(p, return_inverse=True)
     c = np.bincount(inverse, weights=w * (y - p))
     m = values.shape[0]
@@ -85,11 +101,43 @@ def lipschitz_program(y, p, w):
         step = np.zeros(m)
         step[i], step[i + 1] = -1.0, 1.0
         rows += [step, -step]
-        limits += [values[i + 1] - values[i]] * 2
-    solution = linprog(
-        -c, A_ub=np.array(rows) if rows else None, b_ub=limits or None, bounds=[(-1, 1)] * m, method="highs"
-    )
+        limits += [place(values[i + 1]) - place(values[i])] * 2
+    A_ub = np.array(rows) if rows else None
+    solution = linprog(-c, A_ub=A_ub, b_ub=limits or None, bounds=[(-1, 1)] * m, method="highs")
     return -solution.fun / w.sum()
+
+
+def transport_program(y, p, w, grid):
+    """The least E|u - p| over couplings of (p, y) with u on a grid that are calibrated: a dense program."""
+    n, k = p.shape[0], grid.shape[0]
+    cost = np.abs(grid - p[:, None]).ravel()
+    marginal = np.kron(np.eye(n), np.ones(k))
+    # sum_i pi(i, u) (y_i - u) = 0 for every u
+    balance = np.hstack([np.diag(outcome - grid) for outcome in y])
+    A_eq, b_eq = np.vstack([marginal, balance]), np.append(w / w.sum(), np.zeros(k))
+    solution = linprog(cost, A_eq=A_eq, b_eq=b_eq, method="highs")
+    assert solution.status == 0
+    return solution.fun
+
+
+def interval_by_partitions(y, p, w):
+    """The interval error by trying all partitions of the distinct predictions."""
+    values = np.unique(p)
+    best = np.inf
+    for cuts in itertools.product([False, True], repeat=len(values) - 1):
+        parts, part = [], [values[0]]
+        for cut, value in zip(cuts, values[1:], strict=True):
+            if cut:
+                parts.append(part)
+                part = []
+            part.append(value)
+        parts.append(part)
+        total = 0.0
+        for part in parts:
+            rows = (p >= part[0]) & (p <= part[-1])
+            total += abs(np.sum((w * (y - p))[rows])) + (part[-1] - part[0]) * w[rows].sum()
+        best = min(best, total)
+    return best / w.sum()
 
 
 def binned_ece(y, p, w, edges, norm_):
@@ -137,15 +185,6 @@ def isotonic_by_extremes(y, p, w):
         )
     # a row without weight lies on the step below it
     return fit[np.maximum(np.searchsorted(values, p, side="right") - 1, 0)]
-
-
-def kernel_error(y, p, w, s):
-    """Biased kernel calibration error by a double loop over rows."""
-    total = 0.0
-    for a, q, v in zip(y, p, w, strict=True):
-        distance = np.abs(p - q) / s
-        total += v * (a - q) * float(np.sum(w * (y - p) * np.exp(-distance)))
-    return np.sqrt(max(total, 0.0)) / w.sum()
 
 
 def brownian_range_tail(x):

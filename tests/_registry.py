@@ -44,73 +44,64 @@ class MetricCase:
         return self.call(*args, **kwargs) ** 2
 
 
+def row(name, function, flags="", **params):
+    """Return the case of a metric with parameters; "not_" before a flag denies it."""
+    holds = {flag.removeprefix("not_"): not flag.startswith("not_") for flag in flags.split()}
+    return MetricCase(name, function, params, **holds)
+
+
+ece, smooth, noisy = metrics.expected_calibration_error, metrics.smooth_ece, metrics.logit_smoothed_ece
 METRICS = [
-    MetricCase("ece", metrics.expected_calibration_error),
-    MetricCase("ece_l2", metrics.expected_calibration_error, {"norm": "l2"}, root=True),
-    MetricCase("ece_max", metrics.expected_calibration_error, {"norm": "max"}),
+    row("ece", ece),
+    row("ece_l2", ece, "root", norm="l2"),
+    row("ece_max", ece, norm="max"),
     # a prediction at the edge of two bins belongs to the upper one
-    MetricCase(
-        "ece_quantile", metrics.expected_calibration_error, {"strategy": "quantile"}, flip_symmetric=False
-    ),
+    row("ece_quantile", ece, "not_flip_symmetric", strategy="quantile"),
     # the variance that is taken off is that of so many rows
-    MetricCase(
-        "ece_debiased",
-        metrics.expected_calibration_error,
-        {"norm": "l2", "debias": True},
-        scale_free=False,
-        any_weights=False,
-        root=True,
-    ),
-    MetricCase("smooth_ece", metrics.smooth_ece),
-    MetricCase("smooth_ece_fixed", metrics.smooth_ece, {"bandwidth": 0.05}),
-    MetricCase("smooth_ece_logit", metrics.smooth_ece, {"scale": "logit"}),
+    row("ece_debiased", ece, "not_scale_free not_any_weights root", norm="l2", debias=True),
+    row("smooth_ece", smooth),
+    row("smooth_ece_fixed", smooth, bandwidth=0.05),
+    row("smooth_ece_logit", smooth, scale="logit"),
     # noise in log-odds makes the prediction itself uncertain; "auto" depends on the number of rows
-    MetricCase("logit_smoothed_ece", metrics.logit_smoothed_ece, zero_when_balanced=False, scale_free=False),
-    MetricCase(
-        "logit_smoothed_ece_fixed", metrics.logit_smoothed_ece, {"bandwidth": 0.2}, zero_when_balanced=False
-    ),
-    MetricCase(
-        "logit_smoothed_ece_uniform",
-        metrics.logit_smoothed_ece,
-        {"bandwidth": 0.2, "noise": "uniform"},
-        zero_when_balanced=False,
-    ),
-    MetricCase("cutoff", metrics.cutoff_calibration_error),
-    MetricCase("smooth_calibration_error", metrics.smooth_calibration_error),
+    row("logit_smoothed_ece", noisy, "not_zero_when_balanced not_scale_free"),
+    row("logit_smoothed_ece_fixed", noisy, "not_zero_when_balanced", bandwidth=0.2),
+    row("logit_smoothed_ece_uniform", noisy, "not_zero_when_balanced", bandwidth=0.2, noise="uniform"),
+    row("cutoff", metrics.cutoff_calibration_error),
+    row("smooth_calibration_error", metrics.smooth_calibration_error),
+    row("smooth_calibration_error_logit", metrics.smooth_calibration_error, scale="logit"),
     # pairs of a row with itself are left out, for which rows must be counted
-    MetricCase(
+    row(
         "kernel_debiased",
         metrics.kernel_calibration_error,
-        {"debias": True},
-        scale_free=False,
-        any_weights=False,
-        root=True,
+        "not_scale_free not_any_weights root",
+        debias=True,
     ),
-    MetricCase("kernel_biased", metrics.kernel_calibration_error, {"debias": False}, root=True),
+    row("kernel_biased", metrics.kernel_calibration_error, "root", debias=False),
     # edges again: of quantiles, and of bins of equal width
-    MetricCase("sweep", metrics.sweep_calibration_error, flip_symmetric=False),
-    MetricCase(
+    row("sweep", metrics.sweep_calibration_error, "not_flip_symmetric"),
+    row(
         "sweep_uniform",
         metrics.sweep_calibration_error,
-        {"strategy": "uniform", "norm": "l2"},
-        flip_symmetric=False,
-        root=True,
+        "not_flip_symmetric root",
+        strategy="uniform",
+        norm="l2",
     ),
-    MetricCase("calibration_loss", metrics.calibration_loss),
-    MetricCase("lower_distance", metrics.lower_distance_to_calibration, {"n_bins": 64}),
-    MetricCase("interval", metrics.interval_calibration_error),
+    row("calibration_loss", metrics.calibration_loss),
+    row("lower_distance", metrics.lower_distance_to_calibration, n_bins=64),
+    row("interval", metrics.interval_calibration_error),
     # the smooth curve is penalised as so many rows ask for
-    MetricCase("ici", metrics.integrated_calibration_index, scale_free=False),
+    row("ici", metrics.integrated_calibration_index, "not_scale_free"),
     # a flip would put the threshold at 0.7
-    MetricCase("decision_risk_gap", metrics.decision_risk_gap, {"threshold": 0.3}, flip_symmetric=False),
-    MetricCase("decision_risk_gap_max", metrics.decision_risk_gap, {"threshold": "max"}),
-    MetricCase(
+    row("decision_risk_gap", metrics.decision_risk_gap, "not_flip_symmetric", threshold=0.3),
+    row("decision_risk_gap_max", metrics.decision_risk_gap, threshold="max"),
+    row(
         "decision_risk_gap_either",
         metrics.decision_risk_gap,
-        {"threshold": 0.3, "recalibration": "either"},
-        flip_symmetric=False,
+        "not_flip_symmetric",
+        threshold=0.3,
+        recalibration="either",
     ),
-    MetricCase("calibration_decision_loss", metrics.calibration_decision_loss),
+    row("calibration_decision_loss", metrics.calibration_decision_loss),
 ]
 
 #: Public functions of predictions that are no rows above, and why.

@@ -1,8 +1,27 @@
 """Fixtures that several folders use."""
 
 import pytest
+from sklearn import config_context
+from sklearn.datasets import make_classification
 
 from sklearn_calib.report._numbers import ERRORS
+
+
+@pytest.fixture
+def routing():
+    with config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.fixture(scope="session")
+def binary():
+    return make_classification(200, n_features=5, flip_y=0.2, random_state=0)
+
+
+@pytest.fixture(scope="session")
+def three():
+    classes = {"n_classes": 3, "n_informative": 4, "n_redundant": 0}
+    return make_classification(240, n_features=5, **classes, flip_y=0.2, random_state=0)
 
 
 @pytest.fixture

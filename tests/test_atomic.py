@@ -9,30 +9,22 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_calib.calibrators import PlattCalibrator
 from sklearn_calib.meta import CalibratedClassifier
-from tests._every import (
-    CALIBRATOR_NAMES,
-    META_MAKERS,
-    SEVERAL_MAKERS,
-    TEST_MAKERS,
-    binary,
-    differs,
-    features,
-    fitted_calibrator,
-    several,
-)
+from tests import _every as every
 
 # the fit of what has been exported changes nothing
-NAMES = [name for name in (*CALIBRATOR_NAMES, *TEST_MAKERS, *META_MAKERS) if name != "exported"]
+NAMES = [
+    name for name in (*every.CALIBRATOR_NAMES, *every.TEST_MAKERS, *every.META_MAKERS) if name != "exported"
+]
 
 
 def fitted(name):
     """Return a fitted estimator that may be changed, and what it was fitted to."""
-    if name in CALIBRATOR_NAMES:
-        y, _ = several() if name in SEVERAL_MAKERS else binary()
-        estimator, X = fitted_calibrator(name)
+    if name in every.CALIBRATOR_NAMES:
+        y, _ = every.several() if name in every.SEVERAL_MAKERS else every.binary()
+        estimator, X = every.fitted_calibrator(name)
         return copy.deepcopy(estimator), X, y
-    X, y = features() if name in META_MAKERS else binary()[::-1]
-    return clone((META_MAKERS | TEST_MAKERS)[name]).fit(X, y), X, y
+    X, y = every.features() if name in every.META_MAKERS else every.binary()[::-1]
+    return clone((every.META_MAKERS | every.TEST_MAKERS)[name]).fit(X, y), X, y
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -44,7 +36,7 @@ def test_a_refit_that_is_refused(name):
     with pytest.raises(ValueError, match=r"\by\b|y_true|samples"):
         estimator.fit(X[:60], np.full(60, np.nan))
     # copies of sketches hold finished bins
-    assert differs(copy.deepcopy(vars(estimator)), before) is None
+    assert every.differs(copy.deepcopy(vars(estimator)), before) is None
 
 
 class Doubling(PlattCalibrator):
@@ -65,7 +57,7 @@ class Doubling(PlattCalibrator):
 
 
 def test_a_class_of_a_user():
-    y, p = binary()
+    y, p = every.binary()
     calibrator = Doubling().set_output(transform="pandas")
     assert calibrator.fit(p, y, note="first") is calibrator
     assert (calibrator.doubled_, calibrator.note_) == (2 * PlattCalibrator().fit(p, y).slope_, "first")
@@ -73,13 +65,13 @@ def test_a_class_of_a_user():
     before = copy.deepcopy(vars(calibrator))
     with pytest.raises(MemoryError):
         calibrator.fit(p[:60] ** 3, y[:60], note="second")
-    assert differs(vars(calibrator), before) is None
+    assert every.differs(vars(calibrator), before) is None
     assert clone(calibrator).set_params(fail=False).fit(p, y).slope_ == calibrator.slope_
 
 
 def test_a_prediction_during_a_refit_is_one_of_the_old_map():
     """The base estimator of a refit asks the estimator that is fitted, as another thread may."""
-    X, y = features()
+    X, y = every.features()
     asked = []
 
     class Asking(LogisticRegression):

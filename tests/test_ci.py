@@ -1,7 +1,5 @@
 """The scripts that build and check the package: what they refuse, and whether what they name exists."""
 
-import importlib.machinery
-import importlib.util
 import os
 import re
 import shutil
@@ -12,20 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests._scripts import ROOT, script
+
 SCRIPTS = ["run", "copy", "package", "matrix"]
 if not (ROOT / ".ci").is_dir():
     pytest.skip("the scripts are not beside the tests", allow_module_level=True)
-
-
-def load(name, folder=".ci"):
-    """Import a script, by default of the hidden folder."""
-    path = ROOT / folder / name
-    loader = importlib.machinery.SourceFileLoader(f"ci_{name}", str(path if path.is_file() else f"{path}.py"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -45,7 +34,7 @@ def test_quick_tests_of_the_matrix_exist():
 
 
 def test_mutants_apply_once_and_are_in_every_subpackage():
-    mutate = load("mutate")
+    mutate = script(".ci/mutate")
     # it exits if one does not apply
     mutants = mutate.read_mutants()
     assert len(mutants) >= 60
@@ -59,7 +48,7 @@ def test_mutants_apply_once_and_are_in_every_subpackage():
 
 
 def test_a_release_is_written_everywhere_it_is_said(tmp_path):
-    release = load("release").release
+    release = script(".ci/release.py").release
     for name in ("sklearn_calib/_version.py", "CITATION.cff", "CHANGELOG.md", "recipe/recipe.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -90,7 +79,7 @@ def test_addresses_of_the_metadata_follow_from_that_of_the_repository(monkeypatc
     for name in ("hatchling", "hatchling.metadata", "hatchling.metadata.plugin"):
         monkeypatch.setitem(sys.modules, name, SimpleNamespace())
     monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", interface)
-    build = load("hatch_build", ".")
+    build = script("hatch_build.py")
     text = "![p](docs/p.png) [a](docs/a.md) [b](https://c.org) [d](#e)"
     raw, blob = "https://raw.githubusercontent.com/o/n/v1.0.0", "https://github.com/o/n/blob/v1.0.0"
     assert build.absolute(text, "https://github.com/o/n", "1.0.0") == (
@@ -98,9 +87,8 @@ def test_addresses_of_the_metadata_follow_from_that_of_the_repository(monkeypatc
     )
     private, public = {}, {}
     build.Addresses.update(SimpleNamespace(root=ROOT, config={"repository": ""}), private)
-    build.Addresses.update(
-        SimpleNamespace(root=ROOT, config={"repository": "https://github.com/o/n"}), public
-    )
+    config = {"repository": "https://github.com/o/n"}
+    build.Addresses.update(SimpleNamespace(root=ROOT, config=config), public)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert private == {"readme": {"content-type": "text/markdown", "text": readme}}
     assert public["urls"]["Documentation"] == "https://o.github.io/n/"
@@ -122,7 +110,7 @@ def test_actions_are_pinned_by_hash():
 
 
 def test_benchmarks_are_run_that_import_what_changed():
-    affected = load("affected")
+    affected = script(".ci/affected.py")
     reached = {script.stem: affected.reached(script) for script in affected.benchmarks()}
     package = ROOT / "sklearn_calib"
     # through names that packages pass on

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -42,7 +43,6 @@ def _switch_often():
 
 @pytest.mark.parametrize("name", every.CALIBRATOR_NAMES)
 def test_calibrators_predict_in_threads(name):
-    """One fitted calibrator, four threads with different rows."""
     calibrator, scores = every.fitted_calibrator(name)
     parts = [scores[k::N_THREADS] for k in range(N_THREADS)]
     calls = [lambda rows=rows: calibrator.predict_proba(rows) for rows in parts]
@@ -100,7 +100,6 @@ def test_workers_give_the_same(backend):
 
 
 def test_errors_of_workers_are_those_of_one():
-    """What is wrong with the data is said in the same words."""
     X, y = every.features()
     messages = []
     for n_jobs in (1, 2):
@@ -109,6 +108,26 @@ def test_errors_of_workers_are_those_of_one():
             model.fit(X, y)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
+
+
+def test_pages_of_reports_in_threads(monkeypatch):
+    """Figures are drawn one after the other, in a style that is gone afterwards."""
+
+    def drawn(*_):
+        style = mpl.rcParams["svg.hashsalt"]
+        time.sleep(0.02)
+        assert mpl.rcParams["svg.hashsalt"] == style
+        return "<svg></svg>"
+
+    pytest.importorskip("jinja2")
+    mpl = pytest.importorskip("matplotlib")
+    report, before = every.RESULT_MAKERS["report"](), dict(mpl.rcParams)
+    monkeypatch.setattr("sklearn_calib.report._figures._svg", drawn)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: report.to_html(), range(2))
+    assert first == second
+    assert first.count("<figure") == 4
+    assert dict(mpl.rcParams) == before
 
 
 def test_a_monitor_is_read_while_it_is_updated():

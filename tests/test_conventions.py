@@ -12,7 +12,6 @@ IN_POPULATIONS = {"confidence_interval", "calibration_report", "CalibrationRequi
 
 
 def signatures():
-    """Yield the name and the signature of every public function, class and method."""
     for subpackage in SUBPACKAGES:
         module = importlib.import_module(f"sklearn_calib.{subpackage}")
         for name in module.__all__:
@@ -51,9 +50,8 @@ def test_annotations_are_short():
 def test_random_states():
     found = defaults("random_state")
     assert len(found) > 20
-    assert {name for name, (subpackage, value) in found.items() if value is None} == {
-        name for name, (subpackage, _) in found.items() if subpackage == "datasets"
-    }
+    expected = {name for name, (subpackage, _) in found.items() if subpackage == "datasets"}
+    assert {name for name, (subpackage, value) in found.items() if value is None} == expected
     assert {value for _, value in found.values()} == {0, None}
 
 

@@ -5,11 +5,13 @@ import pytest
 
 from sklearn_calib import metrics
 from sklearn_calib._core._links import EPS, logit
-from sklearn_calib.inference import ConsistencyTest, compare_models, confidence_interval
+from sklearn_calib.calibrators import VennAbersCalibrator
+from sklearn_calib.inference import CombinedTest, ConsistencyTest, compare_models, confidence_interval
 from sklearn_calib.metrics._scores import log_loss
 from sklearn_calib.report import CalibrationRequirements
 from tests import _every as every
-from tests._registry import METRICS
+from tests._entries import entries
+from tests._optional import pyplot as plt
 from tests._samples import simulated
 from tests.calibrators._registry import CALIBRATORS
 
@@ -28,50 +30,14 @@ def test_extreme_scores(case):
     rng = np.random.default_rng(0)
     scores = np.concatenate([np.repeat(ends, 3), rng.choice(ends, 20)])
     y = (rng.random(scores.shape[0]) < (0.2 + 0.6 * (scores > np.median(scores)))).astype(int)
-    for fitted in (calibrator.fit(scores, y), case.make().fit(*_usual(kind))):
+    usual = P if kind == "probability" else logit(P)
+    for fitted in (calibrator.fit(scores, y), case.make().fit(usual, Y)):
         for given in (ends, scores):
             proba = fitted.predict_proba(given)
             assert ((proba >= 0) & (proba <= 1)).all()
             np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
         if case.monotone:
             assert (np.diff(fitted.transform(np.sort(ends))) >= 0).all()
-
-
-def _usual(kind):
-    return (P, Y) if kind == "probability" else (logit(P), Y)
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        # that chooses among the others
-        pytest.param(case, marks=pytest.mark.thorough if case.name == "auto" else ())
-        for case in CALIBRATORS
-        if case.multiclass
-    ],
-    ids=lambda case: case.name,
-)
-def test_extreme_scores_of_several_classes(case):
-    y, rows = every.several()
-    far = 700.0 * (np.arange(3) == np.arange(30)[:, None] % 3) - 350.0
-    sure = np.eye(3)[np.arange(30) % 3]
-    if case.log_odds:
-        rows, ends = np.log(rows), far
-    else:
-        ends = np.clip(sure, 1e-300, 1.0)
-    both, labels = np.vstack([rows, ends]), np.concatenate([y, np.arange(30) * 7 % 3])
-    for fitted in (case.make().fit(rows, y), case.make().fit(both, labels)):
-        for given in (ends, both) if case.log_odds else (ends, both, sure):
-            proba = fitted.predict_proba(given)
-            assert ((proba >= 0) & (proba <= 1)).all()
-            np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
-def test_metrics_of_extreme_predictions(case):
-    y = np.arange(24) % 2
-    p = np.repeat(EXTREMES, 2)
-    assert np.isfinite(case.call(y, p))
 
 
 def test_log_loss_of_extreme_predictions():
@@ -127,3 +93,31 @@ def test_large_weights_are_not_counts():
         for metric in (metrics.logit_smoothed_ece, metrics.smooth_ece):
             found = metric(Y, P, sample_weight=scale * weight)
             assert found == pytest.approx(metric(Y, P, sample_weight=weight), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(entry, marks=pytest.mark.thorough if "." in entry.name else (), id=entry.name)
+        for entry in entries()
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_numpy_may_raise_floating_point_errors(entry):
+    """What underflows is meant to, and is not the caller's concern."""
+    with np.errstate(all="raise"):
+        entry.call(**entry.good)
+    plt.close("all")
+
+
+@pytest.mark.parametrize("weight", [1e15, 1e18])
+def test_weights_that_sums_lose_in_rounding(weight):
+    w = np.where(np.arange(Y.size) % 2, weight, 1.0)
+    proba = VennAbersCalibrator().fit(P, Y, sample_weight=w).predict_proba(P)
+    assert ((proba >= 0) & (proba <= 1)).all()
+
+
+def test_a_test_of_one_hot_predictions():
+    y = np.arange(30) % 3
+    assert CombinedTest().test(y, np.eye(3)[y]).pvalue == 1.0
+    assert CombinedTest().test(y, np.eye(3)[y[::-1]]).pvalue == 0.0

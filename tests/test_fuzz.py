@@ -76,7 +76,6 @@ VALUES = {
 
 @cache
 def wrong_arrays():
-    """Return wrong arrays by name, and wrong columns of pandas where it is installed."""
     if isinstance(pd, Missing):
         return ARRAYS
     nullable = pd.Series([None] + [0.5] * (N - 1), dtype="Float64")
@@ -168,12 +167,12 @@ def troubles(chosen):
 
 @pytest.mark.thorough
 def test_some_wrong_arguments():
-    """Every tenth: 2 and 5 divide neither the number of wrong arrays nor that of wrong values."""
-    assert list(troubles(lambda number: number % 10 == 0)) == []
+    """Every twentieth: 2 and 5 divide neither the number of wrong arrays nor that of wrong values."""
+    assert list(troubles(lambda number: number % 20 == 0)) == []
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("part", range(1, 10))
+@pytest.mark.parametrize("part", range(10))
 def test_wrong_arguments(part):
     assert list(troubles(lambda number: number % 10 == part)) == []
 

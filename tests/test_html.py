@@ -8,7 +8,7 @@ import numpy as np
 
 from sklearn_calib import inference, metrics
 from sklearn_calib._html import MOST_ROWS, result_html
-from tests._samples import simulated
+from tests import _every as every
 
 VOID = {"br", "hr", "img", "link", "input", "meta"}
 EVIL = "<script>alert('1')</script> & \"quoted\""
@@ -55,31 +55,23 @@ def numbers(text):
     return re.findall(r"\d+(?:\.\d+)?(?:e[-+]\d+)?", text)
 
 
+#: Results whose text is a table, and reports, which have tests of their own.
+TABLES = {"cutoff_of_classes", "comparison", "segments", "selection", "requirements_result"}
+TABLES |= {"report", "report_of_classes"}
+MORE = {
+    "impossible": lambda: inference.CoxTest().test([0, 1, 1], [0.2, 0.0, 0.7]),
+    "expected_alone": lambda: metrics.expected_performance([0.2, 0.7]),
+}
+
+
 def results():
-    """Results of each kind, by name."""
-    y, p = simulated(200, truth=1.5)
-    few = {"metric": metrics.cutoff_calibration_error, "n_resamples": 20, "random_state": 0}
-    return {
-        "tcal": inference.TCal(n_resamples=99, random_state=0).test(y, p),
-        "cutoff_test": inference.CutoffTest(n_resamples=99, random_state=0).test(y, p),
-        "cox": inference.CoxTest().test(y, p),
-        "impossible": inference.CoxTest().test([0, 1, 1], [0.2, 0.0, 0.7]),
-        "floor": inference.expected_under_calibration(None, p, **few),
-        "interval": inference.confidence_interval(y, p, **few),
-        "cutoff": metrics.cutoff_result(y, p),
-        "decision": metrics.decision_risk_result(y, p),
-        "expected": metrics.expected_performance(p, certificate=0.02, max_density_ratio=2.0),
-        "expected_alone": metrics.expected_performance(p),
-        "smooth": metrics.smooth_ece_result(y, p),
-        "decomposition": metrics.score_decomposition(y, p),
-        "distance": metrics.distance_from_calibration(y, p),
-        "summary": metrics.calibration_summary(y, p),
-        "summary_of_one_class": metrics.calibration_summary([0, 0], [0.1, 0.2]),
-    }
+    for name, make in (every.RESULT_MAKERS | MORE).items():
+        if name not in TABLES and hasattr(result := make(), "_repr_html_"):
+            yield name, result
 
 
 def test_the_same_facts_as_the_text_and_nothing_is_loaded_or_run():
-    for name, result in results().items():
+    for name, result in results():
         html = result._repr_html_()
         page = Page(html)
         text, facts = str(result), " | ".join(page.facts())

@@ -14,12 +14,14 @@ from sklearn.feature_selection import RFECV
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
 import sklearn_calib
-from sklearn_calib import CalibratedClassifier, get_scorer, get_scorer_names, metrics
+from sklearn_calib import CalibratedClassifier, CrossFitScorer, get_scorer, get_scorer_names, metrics
 from sklearn_calib.calibrators import (
     IsotonicCalibrator,
     PlattCalibrator,
@@ -28,13 +30,21 @@ from sklearn_calib.calibrators import (
     TemperatureCalibrator,
     VennAbersCalibrator,
 )
-from sklearn_calib.inference import CutoffTest, TCal, compare_models, confidence_interval, required_n_samples
+from sklearn_calib.inference import (
+    CutoffTest,
+    TCal,
+    compare_models,
+    confidence_interval,
+    dominance_test,
+    required_n_samples,
+)
 from sklearn_calib.metrics import expected_performance, smooth_ece
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.report import CalibrationReport
 from sklearn_calib.scorers import CalibrationScorer
 from sklearn_calib.sketch import CalibrationSketch
 from tests._entries import N, Y, entries
+from tests._optional import pandas as pd
 from tests._samples import simulated
 
 NAME = "neg_smooth_ece"
@@ -355,3 +365,117 @@ def test_multilabel_targets_of_binary_functions(function, forecast):
     Y, P = (np.column_stack([each] * 2) for each in forecast)
     with pytest.raises(ValueError, match=r"y_true has one column per label .* one label at a time"):
         function(Y, P)
+
+
+class Broken(LogisticRegression):
+    """A classifier that predicts NaN for the third sample."""
+
+    def predict_proba(self, X):
+        proba = super().predict_proba(X)
+        proba[2] = np.nan
+        return proba
+
+
+R = np.random.default_rng(0)
+P, THREE = R.uniform(0.1, 0.9, 60), R.dirichlet([1.0, 1.0, 1.0], 60)
+B, CLASSES = (R.random(60) < P).astype(int), np.arange(60) % 3
+Z = R.standard_normal((60, 3))
+SWAPPED, DICT = "Did you swap the arguments", r"If the columns are models, pass dict\(table\)"
+ROUNDED = r"If they were rounded, divide them by their sum: p / p.sum\(axis=1, keepdims=True\)"
+NAN = "predict_proba of Broken returned NaN for sample 2"
+
+
+def frame(n_models=2):
+    return pd.DataFrame({name: P ** (k + 1) for k, name in enumerate("abc"[:n_models])})
+
+
+def displays(method, *arguments, names=("Reliability", "Cutoff", "DecisionCurve", "RiskCoverage")):
+    plot = pytest.importorskip("sklearn_calib.plot")
+    pytest.importorskip("matplotlib")
+    for name in names:
+        yield lambda name=name: getattr(getattr(plot, f"{name}Display"), method)(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: CalibratedClassifier(Broken()).fit(Z, B), NAN),
+        (lambda: CrossFitScorer(Broken()).fit_transform(Z, B), NAN),
+        (lambda: get_scorer(NAME)(Broken().fit(Z, CLASSES), Z, CLASSES), NAN),
+        (lambda: CalibrationReport.from_estimator(Broken().fit(Z, B), Z, B), NAN),
+        (
+            lambda: get_scorer(NAME)(
+                MultiOutputClassifier(Broken()).fit(Z, np.column_stack([B, 1 - B])),
+                Z,
+                np.column_stack([B, 1 - B]),
+            ),
+            "of MultiOutputClassifier returned NaN",
+        ),
+        (lambda: smooth_ece(THREE, CLASSES), SWAPPED),
+        (lambda: TCal().test(THREE, CLASSES), SWAPPED),
+        (lambda: compare_models(THREE, {"a": CLASSES, "b": CLASSES}), SWAPPED),
+        (lambda: IsotonicCalibrator().fit(CLASSES, THREE), SWAPPED),
+        (
+            lambda: TemperatureCalibrator().fit(Z[:, 0], B),
+            r"TemperatureCalibrator\(link='identity'",
+        ),
+        (lambda: SplineCalibrator().fit(Z[:, 0], B), r"SplineCalibrator\(link='identity'"),
+        (lambda: metrics.kernel_calibration_error(CLASSES, THREE.round(2)), ROUNDED),
+        (lambda: smooth_ece(B, np.column_stack([1.006 - P, P])), ROUNDED),
+        (
+            lambda: CalibratedClassifier(LogisticRegression(), cv="prefit").fit(Z, B),
+            "FrozenEstimator",
+        ),
+        (lambda: compare_models(B, frame()), r"dict\(frame\)"),
+        (lambda: smooth_ece(B, frame(3)), DICT),
+        (
+            lambda: SplineCalibrator().inverse_transform([0.5]),
+            r"needs a monotone map.*SplineCalibrator\(monotone=",
+        ),
+        (lambda: metrics.net_benefit(B, P, threshold=1.0), "at least 0 and less than 1"),
+        (
+            lambda: dominance_test(B, {"a": P, "b": P}, thresholds=[0.0, 1.0]),
+            "at least 0 and less than 1",
+        ),
+    ],
+)
+def test_errors_say_what_to_do(call, message):
+    with pytest.raises((ValueError, TypeError, AttributeError), match=message):
+        call()
+
+
+def test_displays_say_what_to_do():
+    for call in displays("from_predictions", B, frame()):
+        with pytest.raises(ValueError, match=DICT):
+            call()
+    for call in displays("from_estimator", Broken().fit(Z, B), Z, B):
+        with pytest.raises(ValueError, match=NAN):
+            call()
+
+
+def test_a_threshold_of_0_treats_all():
+    tau, models = np.arange(0, 1, 0.01), {"a": P, "b": P**2}
+    assert metrics.net_benefit(B, P, threshold=0.0) == B.mean()
+    found, others = (dominance_test(B, models, thresholds=t) for t in (tau, tau[1:]))
+    assert (found.difference[0], found.lower[0], found.upper[0]) == (0.0, 0.0, 0.0)
+    assert (found.pvalue, found.pvalue_a_dominates) == (others.pvalue, others.pvalue_a_dominates)
+    assert metrics.decision_risk_result(B, P, thresholds=tau).risk[0] == 0.0
+    plot = pytest.importorskip("sklearn_calib.plot")
+    pytest.importorskip("matplotlib")
+    for kind, first in (
+        (plot.DecisionCurveDisplay, B.mean()),
+        (plot.MurphyDisplay, 0.0),
+        (plot.DecisionDisplay, 0.0),
+    ):
+        curve = kind.from_predictions(B, P, thresholds=tau).curves[None]
+        assert (curve.thresholds[0], curve.value[0]) == (0.0, first)
+
+
+def test_predictions_of_trees_are_no_labels(recwarn):
+    """The package calls predict_proba itself: a warning would accuse its user."""
+    tree = DecisionTreeClassifier(random_state=0).fit(Z, B)
+    cross_val_score(tree, Z, B, scoring=NAME)
+    get_scorer("pvalue_cutoff")(tree, Z, B)
+    for call in displays("from_estimator", tree, Z, B):
+        call()
+    assert [str(each.message) for each in recwarn] == []

@@ -3,34 +3,21 @@
 The pages under docs/migration state these equalities, and why other numbers differ.
 """
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.calibration import CalibratedClassifierCV, calibration_curve
+from sklearn.calibration import calibration_curve
 from sklearn.datasets import make_classification
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib import CalibratedClassifier, calibrators, metrics
 from sklearn_calib.datasets import make_forecasts, make_multiclass_forecasts
 from sklearn_calib.inference import SpiegelhalterTest
-from tests._sklearn import SKLEARN, calibrates_log_odds
+from tests._sklearn import SKLEARN
 
-ece = metrics.expected_calibration_error
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Samples to fit a calibrator, and new ones, binary and multiclass."""
-
-    p: np.ndarray
-    y: np.ndarray
-    new: np.ndarray
-    rows: np.ndarray
-    labels: np.ndarray
-    new_rows: np.ndarray
+ece, smooth = metrics.expected_calibration_error, metrics.smooth_ece
 
 
 @pytest.fixture(scope="module", params=[300, pytest.param(3000, marks=pytest.mark.thorough)])
@@ -41,34 +28,9 @@ def sample(request):
         for j in (0, 1)
     )
     several, others = (make_multiclass_forecasts(n, 4, temperature=1.7, random_state=seed) for seed in (0, 1))
-    return Sample(old.y_proba, old.y_true, new.y_proba, several.y_proba, several.y_true, others.y_proba)
-
-
-@pytest.mark.parametrize(
-    ("method", "calibrator", "tolerance"),
-    [
-        ("sigmoid", calibrators.PlattCalibrator(link="identity"), 1e-6),
-        ("isotonic", calibrators.IsotonicCalibrator(), 1e-12),
-    ],
-)
-@pytest.mark.parametrize("mode", ["ensemble", "one", "frozen", "weights", "three classes"])
-def test_calibrated_classifiers_of_scikit_learn(method, calibrator, tolerance, mode):
-    X, y = make_classification(
-        400, n_informative=5, n_classes=3 if mode == "three classes" else 2, random_state=0
-    )
-    if method == "sigmoid" and calibrates_log_odds():
-        pytest.skip("its sigmoid is one of log-odds, see tests/meta/test_equality.py")
-    model, ensemble = GaussianNB(), mode != "one"
-    if mode == "frozen":
-        model = FrozenEstimator(model.fit(X[:150], y[:150]))
-    weight = np.random.default_rng(0).uniform(0.5, 2.0, 150) if mode == "weights" else None
-    theirs = CalibratedClassifierCV(model, method=method, ensemble=ensemble)
-    ours = CalibratedClassifier(model, calibrator, ensemble=ensemble)
-    found, expected = (
-        each.fit(X[150:300], y[150:300], sample_weight=weight).predict_proba(X[300:])
-        for each in (ours, theirs)
-    )
-    np.testing.assert_allclose(found, expected, atol=tolerance)
+    binary = {"p": old.y_proba, "y": old.y_true, "new": new.y_proba}
+    rows = {"rows": several.y_proba, "labels": several.y_true, "new_rows": others.y_proba}
+    return SimpleNamespace(**binary, **rows)
 
 
 def test_calibration_curve_of_scikit_learn(sample):
@@ -94,8 +56,6 @@ def _unclipped(calibrator, p):
 
 
 def _transformed(name, calibrator, several=False):
-    """Return a comparison with a calibrator of netcal."""
-
     def both(netcal, s):
         module, _, kind = name.partition(".")
         scores, labels, new = (s.rows, s.labels, s.new_rows) if several else (s.p, s.y, s.new)
@@ -110,8 +70,6 @@ def _transformed(name, calibrator, several=False):
 
 
 def _measured(name, **params):
-    """Return a comparison with a metric of netcal."""
-
     def both(netcal, s):
         y, p = (s.labels, s.rows) if params.get("reduction") else (s.y, s.p)
         return getattr(pytest.importorskip("netcal.metrics"), name)(15).measure(p, y), ece(y, p, **params)
@@ -167,6 +125,12 @@ def _confidence(relplot, s):
     return relplot.smECE(*confidence), metrics.smooth_ece(s.labels, s.rows, reduction="confidence")
 
 
+def _line(probcal, s):
+    ours = metrics.calibration_summary(s.y, s.p)
+    theirs = probcal.metrics.calibration_slope(s.y, s.p), probcal.metrics.calibration_intercept(s.y, s.p)
+    return theirs, (ours.slope.estimate, ours.intercept.estimate)
+
+
 def _spiegelhalter(probcal, s):
     ours = SpiegelhalterTest(method="asymptotic").test(s.y, s.p).statistic
     return abs(probcal.metrics.spiegelhalter_z(s.y, s.p).z), abs(ours)
@@ -174,14 +138,11 @@ def _spiegelhalter(probcal, s):
 
 _UNIFORM = calibrators.HistogramBinningCalibrator(n_bins=15, strategy="uniform", smoothing=None)
 _QUANTILE = {"strategy": "quantile"}
+_DEBIASED = {"norm": "l2", "debias": True, **_QUANTILE}
 #: Import name, comparison of both numbers, and tolerance.
 EQUAL = [
-    ("relplot", lambda m, s: (m.smECE(s.p, s.y), metrics.smooth_ece(s.y, s.p)), 1e-3),
-    (
-        "relplot",
-        lambda m, s: (m.smECE_sigma(s.p, s.y, 0.05), metrics.smooth_ece(s.y, s.p, bandwidth=0.05)),
-        1e-3,
-    ),
+    ("relplot", lambda m, s: (m.smECE(s.p, s.y), smooth(s.y, s.p)), 1e-3),
+    ("relplot", lambda m, s: (m.smECE_sigma(s.p, s.y, 0.05), smooth(s.y, s.p, bandwidth=0.05)), 1e-3),
     ("relplot", _confidence, 1e-3),
     ("relplot", lambda m, s: (m.metrics.binnedECE(s.p, s.y, 10), ece(s.y, s.p, n_bins=10)), 1e-12),
     ("netcal", _measured("ECE"), 1e-12),
@@ -197,26 +158,11 @@ EQUAL = [
     ("venn_abers", _cross_venn_abers("brier", "probability"), 1e-10),
     ("calibration", lambda m, s: (m.get_ece(s.p, s.y), ece(s.y, s.p)), 1e-12),
     ("calibration", lambda m, s: (m.utils.get_ece_em(s.p, s.y), ece(s.y, s.p, **_QUANTILE)), 1e-12),
-    (
-        "calibration",
-        lambda m, s: (m.lower_bound_scaling_ce(s.p, s.y), ece(s.y, s.p, norm="l2", debias=True, **_QUANTILE)),
-        1e-12,
-    ),
+    ("calibration", lambda m, s: (m.lower_bound_scaling_ce(s.p, s.y), ece(s.y, s.p, **_DEBIASED)), 1e-12),
     ("calibration", _histogram, 1e-12),
     ("probcal", lambda m, s: (m.metrics.ece(s.y, s.p, strategy="width"), ece(s.y, s.p)), 1e-12),
-    (
-        "probcal",
-        lambda m, s: (m.metrics.smooth_ece(s.y, s.p), metrics.smooth_ece(s.y, s.p, scale="logit")),
-        1e-3,
-    ),
-    (
-        "probcal",
-        lambda m, s: (
-            (m.metrics.calibration_slope(s.y, s.p), m.metrics.calibration_intercept(s.y, s.p)),
-            [getattr(metrics.calibration_summary(s.y, s.p), k).estimate for k in ("slope", "intercept")],
-        ),
-        1e-6,
-    ),
+    ("probcal", lambda m, s: (m.metrics.smooth_ece(s.y, s.p), smooth(s.y, s.p, scale="logit")), 1e-3),
+    ("probcal", _line, 1e-6),
     ("probcal", _spiegelhalter, 1e-9),
     ("probcal", _probcal("IsotonicCalibrator", calibrators.IsotonicCalibrator(interpolation="step")), 1e-12),
     ("probcal", _probcal("PlattCalibrator", calibrators.PlattCalibrator()), 1e-6),

@@ -5,6 +5,7 @@ import importlib
 import io
 import pickle
 import warnings
+import zlib
 from functools import cache
 from importlib.util import find_spec
 
@@ -14,7 +15,7 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_calib import SavedVersionWarning, __version__
-from sklearn_calib._persistence import VersionStamped, versions_agree
+from sklearn_calib._persistence import _FORMAT, VersionStamped, versions_agree
 from sklearn_calib.calibrators import PlattCalibrator
 from sklearn_calib.inference import SequentialTest, TCal
 from sklearn_calib.scorers import BestCalibrated, MultiScorer, PValueScorer, get_scorer, get_scorer_names
@@ -22,6 +23,10 @@ from sklearn_calib.sketch import CalibrationSketch
 from tests import _every as every
 
 STAMP = "_sklearn_calib_version"
+# a development version has the number of the format
+STAMPED = f"{__version__}+{_FORMAT}" if "dev" in __version__ else __version__
+# of the attributes of all fitted estimators, for this number
+ATTRIBUTES = (1, "ade9c4da")
 result = cache(lambda name: every.RESULT_MAKERS[name]())
 
 
@@ -168,7 +173,7 @@ def test_arrays_that_are_mapped_read_only(tmp_path):
 
 def test_the_stamp_is_in_the_state_and_nowhere_else():
     calibrator = PlattCalibrator().fit([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1])
-    assert calibrator.__getstate__()[STAMP] == __version__
+    assert calibrator.__getstate__()[STAMP] == STAMPED
     assert STAMP.encode() in pickle.dumps(calibrator)
     assert not hasattr(calibrator, STAMP)
     assert not hasattr(pickle.loads(pickle.dumps(calibrator)), STAMP)
@@ -192,8 +197,8 @@ def test_other_versions_warn_and_load(version, monkeypatch):
         loaded = pickle.loads(data)
     assert caught[0].filename == __file__
     message = caught[0].message
-    assert (message.estimator_name, message.installed_version) == ("PlattCalibrator", __version__)
-    assert message.saved_version == version or (version is None and message.saved_version == "unknown")
+    assert (message.estimator_name, message.installed_version) == ("PlattCalibrator", STAMPED)
+    assert message.saved_version.partition("+")[0] == (version or "unknown")
     text = str(message)
     assert text.startswith(
         f"PlattCalibrator was saved by sklearn_calib {message.saved_version} and is loaded"
@@ -206,6 +211,28 @@ def test_other_versions_warn_and_load(version, monkeypatch):
         warnings.simplefilter("error", SavedVersionWarning)
         with pytest.raises(SavedVersionWarning, match="PlattCalibrator was saved by"):
             pickle.loads(data)
+
+
+def test_another_format_of_a_development_version_warns(monkeypatch):
+    calibrator, _ = every.fitted_calibrator("platt")
+    with monkeypatch.context() as patch:
+        patch.setattr("sklearn_calib._persistence._FORMAT", _FORMAT - 1)
+        data = saved_by("0.1.0.dev0", calibrator, monkeypatch)
+    monkeypatch.setattr("sklearn_calib._persistence.__version__", "0.1.0.dev0")
+    with pytest.warns(SavedVersionWarning, match=rf"by sklearn_calib 0\.1\.0\.dev0\+{_FORMAT - 1} and is"):
+        pickle.loads(data)
+
+
+def test_new_attributes_have_a_new_format():
+    made = [every.fitted_calibrator(name)[0] for name in every.CALIBRATOR_NAMES]
+    made += [fitted_model(name) for name in every.META_MAKERS]
+    kinds = {
+        f"{type(part).__name__} {sorted(vars(part))}"
+        for part in every.parts(made)
+        if isinstance(part, VersionStamped)
+    }
+    digest = f"{zlib.crc32(repr(sorted(kinds)).encode()):08x}"
+    assert (_FORMAT, digest) == ATTRIBUTES, "attributes have changed: increase _FORMAT, and write both here"
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,6 @@ def binary():
     return make_classification(240, 5, flip_y=0.3, weights=[0.7], random_state=0)
 
 
-@pytest.fixture(scope="module")
-def three():
-    return make_classification(240, 6, n_informative=4, n_classes=3, flip_y=0.2, random_state=0)
-
-
 @pytest.mark.parametrize("case", TESTS, ids=lambda case: case.name)
 def test_is_the_pvalue_of_the_test(binary, case):
     X, y = (values[:100] for values in binary)
@@ -125,12 +120,9 @@ def test_a_search_with_a_refit_rule_is_not_fooled():
     alone = GridSearchCV(model, grid, scoring=scorers.pvalue_cutoff).fit(X, y)
     assert isinstance(alone.best_estimator_["model"], DummyClassifier)
     assert alone.best_score_ > 0.5
-    search = GridSearchCV(
-        model,
-        grid,
-        scoring=MultiScorer(["pvalue_cutoff", "neg_log_loss"]),
-        refit=BestCalibrated(calibration="pvalue_cutoff"),
-    ).fit(X, y)
+    scoring = MultiScorer(["pvalue_cutoff", "neg_log_loss"])
+    refit = BestCalibrated(calibration="pvalue_cutoff")
+    search = GridSearchCV(model, grid, scoring=scoring, refit=refit).fit(X, y)
     assert isinstance(search.best_estimator_["model"], GaussianNB)
     assert search.cv_results_["mean_test_pvalue_cutoff"][0] < 0.1
     own = clone(alone).set_params(scoring=PValueScorer(CutoffTest()))

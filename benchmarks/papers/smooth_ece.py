@@ -21,6 +21,7 @@ from sklearn_calib.metrics import (
     smooth_ece,
     smooth_ece_result,
 )
+from sklearn_calib.plot import ReliabilityDisplay
 
 PAPER = "Smooth ECE (Blasiok and Nakkiran 2024)"
 DISTRIBUTIONS = (
@@ -40,13 +41,11 @@ Pair = tuple[np.ndarray, np.ndarray]
 def run(study: Study) -> None:
     diagrams = {"Figure 1": logistic_regression(study), **real_forecasts(study)}
     diagrams["Figure 2(d)"] = synthetic(study)
-    with study.figure("smooth_ece_diagrams", 1, len(diagrams), figsize=(4.4 * len(diagrams), 5.0)) as axes:
-        for ax, (title, (y, p)) in zip(axes, diagrams.items(), strict=True):
-            result = smooth_ece_result(y, p)
-            ax.plot([0, 1], [0, 1], color="0.45", linestyle=":")
-            ax.scatter(result.grid, result.curve, s=20 * result.density, label=f"smECE = {result.value:.3f}")
-            ax.set(title=title, xlabel="Predicted probability", ylabel="Observed frequency")
-            ax.legend(loc="lower right", fontsize="small")
+    with study.figure("smooth_ece_diagrams", 2, len(diagrams), figsize=(4.4 * len(diagrams), 10.5)) as rows:
+        for curve, axes in zip(("kernel", "smooth"), rows, strict=True):
+            for ax, (title, (y, p)) in zip(axes, diagrams.items(), strict=True):
+                ReliabilityDisplay.from_predictions(y, p, curve=curve, ax=ax)
+                ax.set_title(f"{title}, curve={curve!r}")
     with study.figure("smooth_ece_theory", 1, 3) as (left, middle, right):
         discontinuity(study, left)
         closed_forms(study, middle)

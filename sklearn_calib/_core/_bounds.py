@@ -112,6 +112,7 @@ def _on_interval(low: Array, high: Array) -> tuple[Array, Array]:
     return low[:, None] + half * (1.0 + _NODES), half * _WEIGHTS
 
 
+@np.errstate(under="ignore")
 def _range_sf(r: Array, z: Array, t: float) -> Array:
     """Return P(range > r) of a Brownian bridge from 0 to z >= 0 over time t.
 
@@ -126,6 +127,7 @@ def _range_sf(r: Array, z: Array, t: float) -> Array:
     return np.where(certain, 1.0, np.clip(-terms.sum(axis=0), 0.0, 1.0))
 
 
+@np.errstate(under="ignore")
 def _range_pdf(r: Array, z: Array, t: float) -> Array:
     """Return the density of the range, the derivative in r of 1 - :func:`_range_sf`, for r >= z."""
     j = _images(r)

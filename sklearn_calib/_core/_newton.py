@@ -131,6 +131,7 @@ class _Problem:
     def part(self, rows: slice) -> Array:
         return self.columns(rows) if callable(self.columns) else self.columns[:, rows]
 
+    @np.errstate(under="ignore")
     def derivatives(self, theta: Array) -> tuple[float, Array, Array]:
         """Return the objective, its gradient, and the Hessian without the penalty."""
         away = theta - self.centre

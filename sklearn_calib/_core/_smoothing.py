@@ -119,6 +119,7 @@ def coefficients_of_moments(moments: Array, s: float) -> Array:
     return np.asarray(out / 2)
 
 
+@np.errstate(under="ignore")
 def smooth_at_nodes(coefficients: Array, s: float | Array, nodes: int) -> Array:
     """Evaluate the smoothed masses at t = j / nodes, j = 0..nodes; works on the last axis.
 

@@ -7,6 +7,12 @@ what was found, and what to do. Inputs are never modified silently.
 from __future__ import annotations
 
 from sklearn_calib._validation._arrays import as_array, as_samples, missing_values, shape_of
+from sklearn_calib._validation._columns import (
+    categorical,
+    column_names,
+    read_column,
+    table_columns,
+)
 from sklearn_calib._validation._labels import (
     check_classes,
     check_clusters,
@@ -15,10 +21,10 @@ from sklearn_calib._validation._labels import (
     check_groups,
     check_indicators,
     check_labels,
+    check_order,
     check_pos_label,
     check_sorted,
     check_two_labels,
-    column_names,
     greater_text,
     label_columns,
     named_classes,
@@ -26,9 +32,9 @@ from sklearn_calib._validation._labels import (
     positive_label,
     refuse_fractions,
     refuse_missing,
-    table_columns,
 )
 from sklearn_calib._validation._numbers import (
+    CONVERT,
     LARGEST_SCORE,
     ROUNDING,
     ROW_SUM_TOLERANCE,
@@ -38,6 +44,7 @@ from sklearn_calib._validation._numbers import (
     check_length,
     check_numbers,
     check_probabilities,
+    check_response,
     check_scores,
     check_weights,
     only_rounding,
@@ -64,6 +71,7 @@ from sklearn_calib._validation._samples import (
     ClassSample,
     check_binary,
     check_class_sample,
+    own_predictions,
     samples_of_groups,
 )
 from sklearn_calib._validation._warnings import warn_user

@@ -116,8 +116,8 @@ def _is_missing(value: Any) -> bool:
         return True
     try:
         return bool(value != value)
-    except TypeError:
-        # the missing value of pandas is neither equal to itself nor different
+    except (TypeError, ArithmeticError):
+        # the missing value of pandas is neither equal to itself nor different; a signaling NaN of Decimal
         return True
     except ValueError:
         # an array as an element

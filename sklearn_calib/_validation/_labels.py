@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from numbers import Real
 from typing import Any
 
@@ -13,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from sklearn_calib._validation._arrays import as_array, missing_values
+from sklearn_calib._validation._arrays import as_array, missing_values, shape_of
+from sklearn_calib._validation._columns import categorical, column_names, read_column
 from sklearn_calib._validation._numbers import check_length, only_rounding
 from sklearn_calib._validation._warnings import warn_user
 
@@ -179,8 +181,10 @@ def flat_labels(values: ArrayLike, name: str, *, warn: bool = False) -> NDArray[
     labels = as_array(values, name)
     _refuse_complex(labels, name)
     if labels.ndim != 1 and not (labels.ndim == 2 and labels.shape[1] == 1):
+        swapped = "Did you swap the arguments? Scores or features come first, then outcomes. "
         raise ValueError(
-            f"{name} should be a 1d array, got an array of shape {labels.shape}. Pass one label per sample; "
+            f"{name} should be a 1d array, got an array of shape {labels.shape}. "
+            f"{swapped if _are_fractions(labels) else ''}Pass one label per sample; "
             "if samples have several labels, fit one model for each: "
             "MultiOutputClassifier(CalibratedClassifier(...))."
         )
@@ -306,54 +310,61 @@ def check_sorted(classes: ArrayLike, name: str) -> NDArray[Any]:
     return known
 
 
-def column_names(table: Any) -> list[str]:
-    """Return the names of the columns of a table; of other objects none."""
-    return list(map(str, getattr(table, "column_names", getattr(table, "columns", ()))))
-
-
-def table_columns(table: Any, name: str) -> list[NDArray[Any]]:
-    """Return the columns of a table, or of anything that numpy can read as an array of two dimensions."""
-    if column_names(table):
-        keys = getattr(table, "column_names", getattr(table, "columns", ()))
-        return [as_array(table[key], f"{name}[{key!r}]") for key in keys]
-    array = as_array(table, name)
-    if array.ndim != 2:
-        raise ValueError(
-            f"{name} must have shape (n, n_columns), got shape {array.shape}. Reshape your data: a single "
-            "sample is one row."
-        )
-    _refuse_complex(array, name)
-    return list(array.T)
-
-
 def named_classes(table: Any, y: ArrayLike) -> NDArray[Any] | None:
     """Return the names of three or more columns as labels, if ``y`` has labels of only some of them."""
     names = column_names(table)
     if len(names) < 3:
         return None
     labels = as_array(y, "y")
-    found = labels.ravel() if labels.dtype.kind == "O" else np.unique(labels)
-    if not set(map(str, found.tolist())) < set(names):
+    found = set(map(str, (labels.ravel() if labels.dtype.kind == "O" else np.unique(labels)).tolist()))
+    names = _bare(names, found)
+    if not found < set(names):
         return None
     if labels.dtype.kind in "iu":
         return np.array(list(map(int, names)), dtype=labels.dtype)
     return np.array(names) if labels.dtype.kind in "OU" else None
 
 
+def _bare(names: list[str], labels: Collection[str]) -> list[str]:
+    """Return names of columns without what all have before and after their label, such as "p_"."""
+    if set(labels) <= set(names):
+        return names
+    for name, label in product(names, filter(None, labels)):
+        before, _, after = name.rpartition(label)
+        if label in name and {before + other + after for other in labels} <= set(names):
+            return [name.removeprefix(before).removesuffix(after) for name in names]
+    return names
+
+
 def check_columns(table: Any, known: Iterable[Any] | None, name: str) -> None:
-    """Raise if the columns of a table have the names of the classes ``known``, but in another order.
+    """Raise if columns are named by the classes ``known``, as in "p_low", but in another order.
 
     Of unknown classes, None, the names are checked if all are integers.
     """
     found = column_names(table)
+    if known is None:
+        found = _bare(found, [each[len(each.rstrip("0123456789")) :] for each in found])
     try:
         expected = sorted(found, key=int) if known is None else list(map(str, known))
     except ValueError:
         return
+    found = _bare(found, expected)
     if found != expected and sorted(found) == sorted(expected):
         raise ValueError(
-            f"The columns of {name} are {_shown(found)}, but must be in the order of the labels, "
-            f"{_shown(expected)}. Reorder the columns."
+            f"The columns of {name} are {_shown(column_names(table))}, but must be in the order of the "
+            f"labels, {_shown(expected)}. Reorder the columns."
+        )
+
+
+def check_order(y: Any, table: Any, name: str) -> None:
+    """Raise if labels have another order than the sorted one, which that of columns without names must be."""
+    kind: Any = getattr(y, "dtype", None)
+    order = list(kind.categories) if getattr(kind, "ordered", False) else []
+    if order != sorted(order) and not column_names(table) and max(shape_of(table, "X")[1:], default=1) > 1:
+        raise ValueError(
+            f"{name} is an ordered categorical, {_shown(order)}, but columns without names are those of the "
+            f"sorted labels, {_shown(sorted(order))}. Pass a table whose columns are named by the labels; if "
+            f"they are in sorted order, as from predict_proba, pass the labels as {name}.astype(object)."
         )
 
 
@@ -400,12 +411,12 @@ def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDAr
 
 
 @contextmanager
-def _orderable(name: str, what: str = "labels") -> Iterator[None]:
+def _orderable(name: str) -> Iterator[None]:
     try:
         yield
     except TypeError as error:
         raise ValueError(
-            f"{name} mixes {what} of types that cannot be ordered ({error}). Use {what} of one type."
+            f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
         ) from None
 
 
@@ -434,8 +445,8 @@ def check_two_labels(y: ArrayLike, classes: ArrayLike | None = None) -> NDArray[
 
 def check_clusters(clusters: Any, n_samples: int, w: NDArray[Any] | None = None) -> NDArray[np.int64] | None:
     """Return a code 0, 1, ... for the cluster of each sample of positive weight; None if all are single."""
-    labels = check_groups(clusters, n_samples, "clusters", "y_true")
-    codes = np.unique(labels if w is None else labels[w > 0], return_inverse=True)[1]
+    _, places = check_groups(clusters, n_samples, "clusters", "y_true")
+    codes = np.unique(places if w is None else places[w > 0], return_inverse=True)[1]
     n_clusters = int(codes.max()) + 1
     if n_clusters == (n_samples if w is None else w.sum()):
         return None
@@ -453,24 +464,26 @@ def check_clusters(clusters: Any, n_samples: int, w: NDArray[Any] | None = None)
     return codes
 
 
-def check_groups(groups: Any, n_samples: int, name: str = "groups", other: str = "X") -> NDArray[Any]:
-    """Return the group of each sample: numbers or texts that can be ordered, none missing."""
-    keys = as_array(groups, name)
-    _refuse_complex(keys, name)
-    if keys.ndim != 1:
-        raise ValueError(f"{name} must have shape (n,), got shape {keys.shape}. Pass one label per sample.")
-    check_length(name, keys.shape[0], other, n_samples)
-    if keys.dtype.names is not None:
+def check_groups(
+    groups: Any,
+    n_samples: int,
+    name: str = "groups",
+    other: str = "X",
+    fitted: Sequence[Any] = (),
+) -> tuple[list[Any], NDArray[np.intp]]:
+    """Return the sorted distinct groups, numbers or texts, and the place of each sample's among them.
+
+    They are of the kind of the ``fitted`` groups, if there are any.
+    """
+    kind = None if not fitted else "categories" if isinstance(fitted[0], str) else "numbers"
+    column = read_column(groups, name, kind, fitted, parse=False)
+    column = column if column.kind in ("numbers", "booleans") else categorical(column)
+    check_length(name, column.missing.shape[0], other, n_samples)
+    if column.missing.any():
         raise ValueError(
-            f"{name} must contain numbers or texts, got records {keys.dtype}. Pass one of their fields."
+            f"{name} has a missing value at index {int(column.missing.argmax())}. Give such samples a label."
         )
-    if keys.dtype.kind == "O" and keys.size:
-        _refuse_collections(keys, name)
-    missing = missing_values(keys)
-    if missing.any():
-        raise ValueError(
-            f"{name} has a missing value at index {int(missing.argmax())}. Give such samples a label."
-        )
-    with _orderable(name, "values"):
-        np.unique(keys)
-    return keys
+    if column.kind == "categories":
+        return list(column.labels), column.values
+    found, places = np.unique(column.values, return_inverse=True)
+    return found.tolist(), places

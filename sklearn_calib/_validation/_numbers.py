@@ -21,8 +21,14 @@ ROW_SUM_TOLERANCE = 4e-3
 #: Probabilities outside [0, 1] by at most this are clipped.
 ROUNDING = 1e-6
 _NEAR = 1e-3
+#: What to do with other scores than probabilities.
+CONVERT = (
+    "convert decision scores or logits first (IsotonicCalibrator, or PlattCalibrator with link='identity')"
+)
 #: Largest absolute score: squares of differences of scores are finite.
 LARGEST_SCORE = 1e100
+# Rounding to two decimals changes a probability by no more than this.
+_ROUNDED = 0.0051
 # Limits of the sum of weights: its square is finite.
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e100
 # Calibrators warn if the sum of weights and the effective number of samples have a larger ratio.
@@ -47,6 +53,7 @@ def check_probabilities(y_proba: ArrayLike, name: str = "y_proba") -> Array:
             raise ValueError(
                 f"{name} has two columns but row {row} sums to {negative[row] + p[row]:.6g}, not 1. "
                 "Pass the probabilities of both classes, or only those of the positive class."
+                f"{_why(y_proba, gap.max())}"
             )
         return p
     if p.ndim == 2 and p.shape[1] == 1:
@@ -54,9 +61,19 @@ def check_probabilities(y_proba: ArrayLike, name: str = "y_proba") -> Array:
     if p.ndim != 1:
         raise ValueError(
             f"{name} must have shape (n,), (n, 1) or (n, 2) for a binary problem, got shape {p.shape}. "
-            f"Pass the predicted probability of the positive class.{_by_label(p)}"
+            f"Pass the predicted probability of the positive class.{_by_label(p)}{_why(y_proba)}"
         )
     return _check_unit_interval(np.ascontiguousarray(p), name)
+
+
+def check_response(values: NDArray[Any], estimator: Any, method: str) -> None:
+    """Raise if a classifier has predicted NaN or infinity."""
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        place = tuple(np.argwhere(~np.isfinite(values))[0])
+        raise ValueError(
+            f"{method} of {type(estimator).__name__} returned {_shown(values[place])} for sample "
+            f"{place[0]}. Check its training, or use a classifier that predicts finite numbers."
+        )
 
 
 def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
@@ -81,7 +98,7 @@ def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
         raise ValueError(f"{name} is empty. Pass at least one sample.")
     columns = 1 if scores.ndim == 1 else scores.shape[1]
     if kind == "probability":
-        return check_probabilities(scores, name) if columns <= 2 else _check_simplex(scores, name)
+        return check_probabilities(scores, name) if columns <= 2 else _check_simplex(scores, name, X)
     if kind == "score" and columns == 2:
         try:
             return check_probabilities(scores, name)
@@ -107,7 +124,7 @@ def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
     return scores[:, 1] - scores[:, 0] if columns == 2 else scores
 
 
-def _check_simplex(p: Array, name: str) -> Array:
+def _check_simplex(p: Array, name: str, table: Any) -> Array:
     """Return ``p`` of shape (n, K) if its rows are probability vectors."""
     p = np.ascontiguousarray(p)
     if p.view(np.uint64).max() > _ONE_BITS:
@@ -117,11 +134,13 @@ def _check_simplex(p: Array, name: str) -> Array:
         p = np.clip(p, 0.0, 1.0)
     # much faster than sums over short rows
     total = p @ np.ones(p.shape[1])
-    row = int(np.abs(total - 1.0).argmax())
-    if abs(total[row] - 1.0) > ROW_SUM_TOLERANCE:
+    gap = np.abs(total - 1.0)
+    row = int(gap.argmax())
+    if gap[row] > ROW_SUM_TOLERANCE:
         raise ValueError(
             f"{name} has {p.shape[1]} columns but row {row} sums to {total[row]:.6g}, not 1. "
             "Pass the probabilities of all classes; if samples have several labels, one column at a time."
+            f"{_why(table, gap[row], p.shape[1])}"
         )
     return p
 
@@ -270,8 +289,7 @@ def _check_unit_interval(p: Array, name: str) -> Array:
             "divide by 100?"
         )
     raise ValueError(
-        f"{name} contains {float(p[row])!r} at index {row}, outside [0, 1]. Pass probabilities; convert "
-        "decision scores or logits first (IsotonicCalibrator, or PlattCalibrator with link='identity')."
+        f"{name} contains {float(p[row])!r} at index {row}, outside [0, 1]. Pass probabilities; {CONVERT}."
     )
 
 
@@ -283,6 +301,14 @@ def only_rounding(p: Array) -> bool:
 def _by_label(values: Array) -> str:
     """Return advice for the list of arrays (n, 2) of ``MultiOutputClassifier.predict_proba``."""
     return " For multilabel targets pass proba[k][:, 1], label by label." if values.shape[2:] == (2,) else ""
+
+
+def _why(table: Any, gap: float = np.inf, n_columns: int = 2) -> str:
+    """Return advice for rows whose sum differs from 1 by ``gap``, or for a table with too many columns."""
+    if gap <= _ROUNDED * n_columns:
+        return " If they were rounded, divide them by their sum: p / p.sum(axis=1, keepdims=True)."
+    named = hasattr(table, "columns") or hasattr(table, "column_names")
+    return " If the columns are models, pass dict(table) where several models are compared." if named else ""
 
 
 def _shown(value: float) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -11,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._weights import spread_within
 from sklearn_calib._typing import Array
 from sklearn_calib._validation._arrays import as_array, shape_of
+from sklearn_calib._validation._columns import column_names
 from sklearn_calib._validation._labels import (
     check_classes,
     check_clusters,
@@ -18,7 +22,7 @@ from sklearn_calib._validation._labels import (
     check_columns_of,
     check_groups,
     check_labels,
-    column_names,
+    check_order,
     flat_labels,
     named_classes,
     place_labels,
@@ -42,6 +46,18 @@ _FEWEST_OF_CLASS, _LARGEST_SPREAD = 10, 0.25
 _MANY = 20
 # Fewer clusters with an event (or a non-event, if these are rarer) are warned of.
 _FEWEST_WITH_EVENTS = 10
+# Whether probabilities are those that the package has asked a classifier for.
+_OWN: ContextVar[bool] = ContextVar("own predictions", default=False)
+
+
+@contextmanager
+def own_predictions() -> Iterator[None]:
+    """Do not ask whether probabilities are labels: the package has called ``predict_proba``."""
+    token = _OWN.set(True)
+    try:
+        yield
+    finally:
+        _OWN.reset(token)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +153,8 @@ def check_binary(
     p = check_probabilities(y_proba)
     if labels is not None:
         pos_label = positive_label(y_true, labels, pos_label)
+    elif pos_label is None:
+        check_order(y_true, y_proba, "y_true")
     ordered = columns == (2,)
     y = check_labels(y_true, pos_label, ordered=ordered, fractions=fractions)
     if y.dtype.kind == "f" and np.isin(p, (0.0, 1.0)).all():
@@ -194,9 +212,9 @@ def samples_of_groups(
 ) -> list[tuple[str, BinarySample]]:
     """Return the name and the samples of each group; ``sample_weight`` are the weights before the check."""
     kept = None if sample_weight is None else as_array(sample_weight, "sample_weight") > 0
-    keys = check_groups(groups, sample.y.shape[0] if kept is None else kept.shape[0], other="y_true")
-    keys = keys if kept is None else keys[kept]
-    return [(str(key), _rescaled(sample.take(keys == key))) for key in np.unique(keys).tolist()]
+    labels, codes = check_groups(groups, sample.y.shape[0] if kept is None else kept.shape[0], other="y_true")
+    codes = codes if kept is None else codes[kept]
+    return [(str(labels[k]), _rescaled(sample.take(codes == k))) for k in np.unique(codes).tolist()]
 
 
 def _rescaled(sample: BinarySample) -> BinarySample:
@@ -231,7 +249,7 @@ def _warn_of_few_events(y: NDArray[np.int64], clusters: NDArray[np.int64]) -> No
 def _warn_of_predicted_labels(p: Array) -> None:
     """Warn if probabilities are 0 and 1 only, as are the labels that ``predict`` returns."""
     # the first values decide it, for nearly every sample without an array operation
-    if p.shape[0] < _MANY or any(value not in (0.0, 1.0) for value in p[:_MANY].tolist()):
+    if _OWN.get() or p.shape[0] < _MANY or any(value not in (0.0, 1.0) for value in p[:_MANY].tolist()):
         return
     if ((p == 0.0) | (p == 1.0)).all() and p.min() < p.max():
         warn_user(

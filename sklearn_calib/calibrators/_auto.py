@@ -12,7 +12,7 @@ from sklearn_calib._core._links import EPS
 from sklearn_calib._core._maps import Average, Softmax
 from sklearn_calib._core._weights import whole_numbers, written_out
 from sklearn_calib._frame import FrameMixin
-from sklearn_calib._html import result_html
+from sklearn_calib._html import printable_lines, result_html
 from sklearn_calib._progress import Progress
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib.calibrators._base import as_columns, check_link, may_be_certain
@@ -116,7 +116,7 @@ class CalibratorSelection(FrameMixin):
                     f"  {one.name:{width}}  {one.log_loss:8.5f}   {one.excess:.5f} ({one.standard_error:.5f})"
                     f"{mark}"
                 )
-        return "\n".join(lines)
+        return printable_lines(lines)
 
     def _repr_html_(self) -> str:
         """Return the text of ``__str__`` as HTML."""

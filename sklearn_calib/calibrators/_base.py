@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib import _validation
 from sklearn_calib._atomic import AtomicFit
+from sklearn_calib._compat import available_if
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._inverse import invert
 from sklearn_calib._core._links import EPS, clip_probability
@@ -295,7 +295,9 @@ class BaseCalibrator(
         known, codes = _validation.check_classes(y, fractions=self._fractions)
         if codes.dtype.kind == "f" and np.isin(scores, (0.0, 1.0)).all():
             _validation.refuse_fractions(y, "y", swapped=True)
-        classes = _validation.named_classes(X, y) if classes is None else classes
+        if classes is None:
+            _validation.check_order(y, X, "y")
+            classes = _validation.named_classes(X, y)
         if classes is not None:
             if codes.dtype.kind == "f":
                 raise ValueError("classes are 0 and 1 if y has outcomes between them. Omit the argument.")
@@ -445,7 +447,13 @@ class BaseCalibrator(
     def _check_scores(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Array:
         """Check the scores and, against the fit, their columns; return (n,) or (n, K) with K >= 3."""
         validate_data(self, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
-        scores = _validation.check_scores(X, kind=self._score_kind())
+        try:
+            scores = _validation.check_scores(X, kind=self._score_kind())
+        except ValueError as error:
+            if _validation.CONVERT not in str(error) or not hasattr(self, "link"):
+                raise
+            own = f"for logits or decision scores use {type(self).__name__}(link='identity')"
+            raise ValueError(str(error).replace(_validation.CONVERT, own)) from None
         shape = _validation.shape_of(X, "X")
         columns = shape[1] if len(shape) == 2 else 1
         if reset:

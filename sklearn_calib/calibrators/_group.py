@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -165,8 +164,8 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights; a weight of k is equivalent to k repetitions of the sample.
         groups : array-like of shape (n,) or None, default=None
-            Group of each sample: all numbers or all strings, also in later calls. Numbers are compared by
-            value, so that 1 and 1.0 are the same group.
+            Group of each sample: numbers, or texts, dates and others, whose text is the group
+            (docs/inputs.md); of the same kind in later calls. 1 and 1.0 are the same group.
         %(fitted_classes)s
 
         Returns
@@ -178,11 +177,10 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
         scores, codes, weight, known = self._read(X, y, sample_weight, classes)
         self._fit_known(scores, codes, weight, known)
         self._warn_of_absent()
-        self._group_type = None
+        self.groups_ = []
         if groups is None:
             return self
-        labels, group = group_codes(groups, scores.shape[0])
-        self._group_type = type_of(labels)
+        labels, group = _validation.check_groups(groups, scores.shape[0])
         weight = np.ones(codes.shape[0]) if weight is None else weight
         found, group = np.unique(group[weight > 0], return_inverse=True)
         self.groups_ = [labels[k] for k in found]
@@ -254,14 +252,14 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
     def _calibrated(self, X: Any, groups: Any) -> Array:
         check_is_fitted(self)
         scores = self._check_scores(X, reset=False)
-        grouped = self._group_type is not None
+        grouped = bool(self.groups_)
         if (groups is not None) != grouped:
             found = "groups were passed to fit, but not now" if grouped else "fit had no groups"
             raise ValueError(f"{found}. Pass groups to fit and to all later calls, or to none.")
         proba = self._map_scores(scores)
         if not grouped:
             return self._with_kept(scores, proba)
-        labels, group = group_codes(groups, scores.shape[0], self._group_type)
+        labels, group = _validation.check_groups(groups, scores.shape[0], fitted=self.groups_)
         place = {label: k for k, label in enumerate(self.groups_)}
         own = np.array([place.get(label, -1) for label in labels])[group]
         known, own = own >= 0, own[own >= 0]
@@ -271,7 +269,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
 
     def _export(self, build: Any) -> Any:
         pooled = build.part(self.pooled_calibrator_)
-        if self._group_type is None:
+        if not self.groups_:
             return pooled
         lines = zip(self.slopes_, self.intercepts_, strict=True)
         own = (recalibrated(pooled, np.atleast_1d(a), np.atleast_1d(b)) for a, b in lines)
@@ -328,29 +326,3 @@ def _first_variance(gradient: Array, information: NDArray[Any]) -> float:
     known = information > 0.0
     excess = float((gradient[known] ** 2 / information[known]).sum()) - np.count_nonzero(known)
     return max(excess / max(float(information.sum()), 1.0), _LEAST_START)
-
-
-def group_codes(
-    groups: ArrayLike, n_samples: int, expected: str | None = None
-) -> tuple[list[Any], NDArray[np.intp]]:
-    """Return the distinct groups, and the index of each sample's; ``expected`` is the type in the fit."""
-    if isinstance(groups, list | tuple):
-        # an array of other types would turn numbers among strings into strings
-        _validation.check_groups(np.array(groups, dtype=object), n_samples)
-    known, index = np.unique(_validation.check_groups(groups, n_samples), return_inverse=True)
-    found = known.tolist()
-    if expected not in (None, type_of(found)):
-        raise ValueError(
-            f"groups contains {type_of(found)}, such as {found[0]!r}, but those of fit were {expected}. Pass "
-            "groups of the same type."
-        )
-    return found, index
-
-
-def type_of(groups: list[Any]) -> str:
-    """Return "strings" or "numbers", if groups are all of one of these."""
-    for name, kind in (("strings", str), ("numbers", Real)):
-        if all(isinstance(group, kind) for group in groups):
-            return name
-    types = sorted({type(group).__name__ for group in groups})
-    raise ValueError(f"groups must be all numbers or all strings, got {', '.join(types)}. Convert them.")

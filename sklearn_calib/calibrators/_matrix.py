@@ -212,6 +212,7 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     def _choose(self, logits: Array, codes: Codes, weight: Array, beta: float) -> float:
         return np.nan
 
+    @np.errstate(under="ignore")
     def _features(self, logits: Array, beta: float, total: float) -> Array:
         doubt = _DOUBT if isinstance(self.penalty, str) else 1.0
         self.smoothing_ = doubt / (total + doubt)

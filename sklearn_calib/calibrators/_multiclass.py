@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib import _validation
+from sklearn_calib._compat import available_if
 from sklearn_calib._core._maps import OneVsRest, Step
 from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array, Codes, CountingWeights

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_calib import _validation
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import check_feature_names_in
-from sklearn_calib._core._columns import frequent_categories, is_numerical, quantile_edges
+from sklearn_calib._core._columns import Column, Scale
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._docs import shared_docs
@@ -43,9 +43,8 @@ _FOLDS, _MOST_FOLDED = 5, 200_000
 _LEAST_GAIN, _LEAST_EVIDENCE = 1e-5, 2.0
 # Probabilities of the calibrator are clipped here for the trees, and variances p (1 - p) are no smaller.
 _CLIP = 1e-6
-# Largest numbers of categories and of bins of a feature; codes of other categories, and of a missing value.
+# Largest numbers of categories and of bins of a feature; two codes more are those of other and missing ones.
 _CATEGORIES, _BINS = 253, 64
-_OTHER, _MISSING = 253, 254
 
 
 @shared_docs
@@ -63,7 +62,8 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
     improve it.
 
     ``X`` has the score in the first column, and features in the others; they need not be those of the model.
-    Features are numbers, or texts and other objects, which are categories. They may be missing (NaN, None).
+    Features are numbers, dates or durations, or categories, as in ``find_segments`` (docs/inputs.md), and of
+    the same kind in later calls. They may be missing (NaN, None).
     :class:`~sklearn_calib.meta.CrossFitScorer` makes such columns of any classifier::
 
         make_pipeline(CrossFitScorer(classifier, passthrough=True), SegmentCalibrator())
@@ -107,7 +107,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
     without the curve and the weight.
 
     Numbers are divided into 64 bins of about equal numbers of samples, or into their values if there are no
-    more; booleans are categories. Of a feature with more than 253 categories, the rare ones, and those that
+    more. Of a feature with more than 253 categories, the rare ones, and those that
     did not occur in the fit, form one category. Missing values are a bin or category of their own. With fewer
     than five samples of a class, or less than 100 samples, there are no trees. Integer weights are equivalent
     to repetitions of samples, except in folds and the least number of samples in a leaf.
@@ -172,7 +172,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
         _validation.check_randomness(self.random_state)
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None. Pass labels.")
-        score, *features = self._columns(X, scores_wanted(calibrator), y, reset=True)
+        score, features = self._columns(X, scores_wanted(calibrator), y, reset=True)
         self.classes_, codes = _validation.check_classes(y)
         _validation.check_length("y", codes.shape[0], "X", score.shape[0])
         if self.classes_.shape[0] > 2:
@@ -189,8 +189,8 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
         score, codes, weight = score[kept], codes[kept], weight[kept]
         self.calibrator_ = fit_clone(calibrator, score, codes, None if sample_weight is None else weight)
         f = self._log_odds(score)
-        columns = [*(column[kept] for column in features), f]
-        self._scales = [_scale_of(column) for column in columns]
+        columns = [*(column.take(kept) for column in features), _validation.read_column(f, "the log-odds")]
+        self._scales = [Scale.of(column, _BINS, _CATEGORIES) for column in columns]
         Z = self._coded(columns)
         self._fit_trees(Z, f, codes.astype(np.float64), weight)
         return self
@@ -241,11 +241,11 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
             Probabilities, in the order of ``classes_``.
         """
         check_is_fitted(self)
-        score, *features = self._columns(X, scores_wanted(self.calibrator_), reset=False)
+        score, features = self._columns(X, scores_wanted(self.calibrator_), reset=False)
         if not self.trees_:
             return both_classes(event_probability(self.calibrator_, score))
         f = self._log_odds(score)
-        Z = self._coded([*features, f])
+        Z = self._coded([*features, _validation.read_column(f, "the log-odds")])
         return both_classes(inside(expit(f + self.weight_ * sum(trees.predict(Z) for trees in self.trees_))))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -272,21 +272,26 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _columns(self, X: Any, kind: str, y: Any = "no_validation", *, reset: bool) -> list[NDArray[Any]]:
-        """Return the checked score, and the features."""
-        columns = _validation.table_columns(X, "X")
+    def _columns(
+        self, X: Any, kind: str, y: Any = "no_validation", *, reset: bool
+    ) -> tuple[Array, list[Column]]:
+        """Return the checked score, and the features, of the kinds of the fit."""
+        columns = list(_validation.table_columns(X, "X").values())
         validate_data(self, X, y, reset=reset, skip_check_array=True)
         if len(columns) < 2:
             raise ValueError(
                 f"X has {len(columns)} feature(s) (shape={_validation.shape_of(X, 'X')}) while a minimum of "
                 "2 is required: the score and a feature. CrossFitScorer(..., passthrough=True) returns both."
             )
-        return [_validation.check_scores(columns[0], "X[:, 0]", kind=kind), *columns[1:]]
+        score = _validation.check_scores(*columns[0], kind=kind)
+        known = [] if reset else [(scale.kind, scale.labels) for scale in self._scales[:-1]]
+        pairs = zip_longest(columns[1:], known, fillvalue=())
+        return score, [_validation.read_column(*column, *fitted) for column, fitted in pairs]
 
-    def _coded(self, columns: list[NDArray[Any]]) -> Array:
+    def _coded(self, columns: list[Column]) -> Array:
         """Return the bins and categories of features and log-odds."""
-        parts = [_codes(*pair, j + 1) for j, pair in enumerate(zip(columns, self._scales, strict=True))]
-        return np.column_stack(parts)
+        parts = [scale.codes(column) for column, scale in zip(columns, self._scales, strict=True)]
+        return np.column_stack(parts).astype(np.float64)
 
     def _log_odds(self, score: Array) -> Array:
         return logit(event_probability(self.calibrator_, score), _CLIP)
@@ -305,7 +310,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
             max_depth=_DEPTH,
             min_samples_leaf=_LEAF,
             l2_regularization=_PENALTY,
-            categorical_features=[isinstance(scale, dict) for scale in self._scales],
+            categorical_features=[scale.kind == "categories" for scale in self._scales],
             early_stopping=False,
             random_state=self._seed,
         )
@@ -351,30 +356,3 @@ def _weight(step: Array, f: Array, y: Array, w: Array) -> float:
     # z^2 = b^2 I, I = sum of w p (1 - p) step^2
     evidence = b**2 * float(fit.information[0, 0])
     return min(max(b, 0.0), 1.0) * max(0.0, 1.0 - _LEAST_EVIDENCE / max(evidence, _LEAST_EVIDENCE))
-
-
-def _scale_of(values: NDArray[Any]) -> dict[Any, int] | Array:
-    """Return the codes of the most frequent categories of a feature, or the edges of the bins of numbers."""
-    known = values[~_validation.missing_values(values)]
-    if is_numerical(known):
-        return quantile_edges(_numbers(known), _BINS)
-    return frequent_categories(known.tolist(), _CATEGORIES)
-
-
-def _codes(values: NDArray[Any], scale: dict[Any, int] | Array, column: int) -> Array:
-    """Return the category or bin of each value of a feature."""
-    missing = _validation.missing_values(values)
-    known, codes = values[~missing], np.full(values.shape[0], float(_MISSING))
-    if isinstance(scale, dict):
-        codes[~missing] = [scale.get(label, _OTHER) for label in known.tolist()]
-        return codes
-    try:
-        codes[~missing] = np.searchsorted(scale, _numbers(known))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"X[:, {column}] must contain numbers, as in fit, but: {error}.") from None
-    return codes
-
-
-def _numbers(values: NDArray[Any]) -> Array:
-    """Return numbers as float64, and dates in their unit of time."""
-    return (values.astype(np.int64) if values.dtype.kind in "mM" else values).astype(np.float64)

@@ -171,6 +171,7 @@ def affine_scores(theta: Array, features: Array) -> Array:
     return scores
 
 
+@np.errstate(under="ignore")
 def log_losses(scores: Array, codes: Codes) -> Array:
     """Return -log of the softmax of the true class for each sample."""
     largest = scores.max(axis=1)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
-from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib import _validation
+from sklearn_calib._compat import available_if
 from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, group_scores
 from sklearn_calib._core._links import logit
 from sklearn_calib._typing import Array, Codes

@@ -132,7 +132,8 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         blocks = fit_isotonic(grouped)
         vertex = np.searchsorted(scores, blocks.upper, side="right")
         # both tables are indexed by the number of training scores below (upper) or not above (lower) a score
-        upper = 1.0 - _complement_of_upper(total, misses, vertex)
+        # never 0, even if a sum loses the new sample in rounding
+        upper = np.maximum(1.0 - _complement_of_upper(total, misses, vertex), 2.0**-53)
         # the same with outcomes exchanged and scores reversed
         size = scores.shape[0]
         mirrored = np.append(size - vertex[-2::-1], size)
@@ -141,6 +142,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self.lower_thresholds_, self.lower_values_ = _steps(scores, lower)
         certify(self, grouped, weight)
 
+    @np.errstate(under="ignore")
     def _tables(self) -> tuple[Array, Array, Array]:
         """Return the scores at which either function may increase, and the values of both between them."""
         # a step that excludes its threshold is at the next float
@@ -201,7 +203,9 @@ def _complement_of_upper(weight: Array, misses: Array, vertex: NDArray[np.intp])
     # in terms of non-events the minorant is a concave majorant, and the formula a minimum over i of maxima
     # over j
     edges = np.append(0, vertex)
-    rise = np.append(np.diff(misses[edges]) / np.diff(weight[edges]), -np.inf)
+    width, rise = np.diff(weight[edges]), np.full(edges.shape[0], -np.inf)
+    # weights that a sum has lost in rounding have none
+    np.divide(np.diff(misses[edges]), width, out=rise[:-1], where=width > 0.0)
     top_weight, top_misses = weight[vertex], misses[vertex]
     sizes = np.diff(edges)
     # the vertex, among those beyond each point, to which the line is steepest: while the next edge is steeper

@@ -6,16 +6,15 @@ import hashlib
 import json
 import os
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib import _validation
+from sklearn_calib._compat import available_if
 from sklearn_calib._core import _maps as maps
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._links import clip_probability
@@ -24,10 +23,10 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
 from sklearn_calib._version import __version__
-from sklearn_calib._writing import write_whole
+from sklearn_calib._writing import read_whole, write_whole
 from sklearn_calib.calibrators import CutoffCertificate, SegmentCalibrator
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, inverse, may_be_certain
-from sklearn_calib.calibrators._group import GroupPrediction, group_codes, type_of
+from sklearn_calib.calibrators._group import GroupPrediction
 from sklearn_calib.export._build import MapBuilder
 
 FORMAT, VERSION = "sklearn_calib.map", 1
@@ -37,7 +36,6 @@ _KINDS = ("probability", "logit", "score")
 _LABELS = (bool, int, float, str)
 # Most characters of the texts that describe a map.
 _LONGEST = 1000
-_LONGEST_PATH = 1 << 12
 # Largest number of a map: its product with a score is finite.
 _LARGEST = 1e200
 # Greatest values of the numbers of a certificate.
@@ -48,7 +46,10 @@ _CHUNK = 1 << 14
 
 def _is_monotone(calibrator: Any) -> bool:
     if not getattr(calibrator._node, "monotone", False):
-        raise AttributeError("inverse_transform needs a monotone map of two classes.")
+        raise AttributeError(
+            "inverse_transform needs a monotone map of two classes. Export a monotone calibrator, such as "
+            "IsotonicCalibrator or SplineCalibrator(monotone=True)."
+        )
     return True
 
 
@@ -218,7 +219,7 @@ class ExportedCalibrator(
             raise ValueError("groups are missing: the calibrator has a map for each group. Pass groups.")
         proba = np.empty(scores.shape)
         labels = list(self._by_group)
-        found, index = group_codes(groups, scores.shape[0], type_of(labels) if labels else None)
+        found, index = _validation.check_groups(groups, scores.shape[0], fitted=labels)
         rows = np.split(np.argsort(index, kind="stable"), np.cumsum(np.bincount(index))[:-1])
         for label, part in zip(found, rows, strict=True):
             proba[part] = self._evaluate(self._by_group.get(label, self._node.others[0]), scores[part])
@@ -387,7 +388,7 @@ def from_json(source: str | os.PathLike[str]) -> ExportedCalibrator:
     Parameters
     ----------
     source : str or path-like
-        A file written by :func:`to_json`, or the JSON text, which begins with ``{``.
+        The JSON text, or a file written by :func:`to_json` as a :class:`pathlib.Path`: a str is not opened.
 
     Returns
     -------
@@ -410,14 +411,14 @@ def from_json(source: str | os.PathLike[str]) -> ExportedCalibrator:
     ['no' 'yes']
     """
     if not isinstance(source, str | os.PathLike):
-        raise TypeError(f"source must be a path or a string, got {type(source).__name__}.")
-    is_text = isinstance(source, str) and source.lstrip().startswith("{")
-    if not is_text and len(os.fspath(source)) > _LONGEST_PATH:
-        raise ValueError("source is neither a path nor JSON text, which begins with '{': it is too long.")
+        raise TypeError(f"source must be JSON text or a pathlib.Path, got {type(source).__name__}.")
+    text = source.removeprefix("\ufeff") if isinstance(source, str) else read_whole(source)
     try:
-        document = json.loads(str(source) if is_text else Path(source).read_bytes())
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"source is damaged or not JSON ({type(error).__name__}: {error}).") from None
+        found = f"{type(error).__name__}: {error}"
+        advice = " Pass a pathlib.Path to read a file." if isinstance(source, str) else ""
+        raise ValueError(f"source is damaged or not JSON ({found}).{advice}") from None
     return ExportedCalibrator(document)
 
 

@@ -16,7 +16,7 @@ from sklearn_calib._core._grouping import weight_words
 from sklearn_calib._core._null import rejects
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
-from sklearn_calib._html import number_text, result_html
+from sklearn_calib._html import number_text, printable, printable_lines, result_html
 from sklearn_calib._typing import Array, Weights
 from sklearn_calib.inference._intervals import confidence_interval
 from sklearn_calib.inference._paired_samples import (
@@ -194,8 +194,9 @@ class ModelComparison(FrameMixin):
         better = f"{self.metric}: {'greater' if self.greater_is_better else 'smaller'} is better"
         note = "; p-values are adjusted for the number of tests, intervals are not" if adjusted else ""
         flat = [name for name in self.best_set if name in self.constant] if self.calibration_error else []
-        note += "".join(f"\n{name} predicts a constant, which does not separate samples" for name in flat)
-        return "\n\n".join([better, aligned(models), aligned(tests), self._size() + note])
+        flat = [f"{name} predicts a constant, which does not separate samples" for name in flat]
+        tables = [*aligned(models), "", *aligned(tests)]
+        return printable_lines([better, "", *tables, "", self._size() + note, *flat])
 
     @property
     def has_intervals(self) -> bool:
@@ -231,16 +232,17 @@ def _interval(row: ModelSummary | ModelPair) -> str:
     return f"[{number_text(row.lower)}, {number_text(row.upper)}]"
 
 
-def aligned(table: list[list[str]]) -> str:
-    """Return the table with its first column to the left and all others to the right."""
+def aligned(table: list[list[str]]) -> list[str]:
+    """Return the lines of a table with its first column to the left and all others to the right."""
+    table = [list(map(printable, line)) for line in table]
     widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
-    return "\n".join(
+    return [
         "  ".join(
             cell.ljust(width) if j == 0 else cell.rjust(width)
             for j, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in table
-    )
+    ]
 
 
 @shared_docs

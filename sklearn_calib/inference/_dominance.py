@@ -16,7 +16,7 @@ from sklearn_calib._core._grouping import weight_words, weighting
 from sklearn_calib._core._null import MAX_ELEMENTS, TIE, monte_carlo_pvalue, rejects, tail_rank
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
-from sklearn_calib._html import number_text, result_html
+from sklearn_calib._html import number_text, printable_lines, result_html
 from sklearn_calib._typing import Array, Weights
 from sklearn_calib.inference._paired_samples import Sample, check_models, problems_of
 from sklearn_calib.metrics._decision import check_thresholds
@@ -257,7 +257,7 @@ class DominanceResult(FrameMixin):
     def __str__(self) -> str:
         lines = [f"{label}: {text}" for label, text in self._rows()]
         weights = f"; {weight_words(self, corrected=False)}" if self.weights else ""
-        return "\n".join([*lines, f"n = {self.n_samples:g}, {self.n_resamples} random swaps{weights}"])
+        return printable_lines([*lines, f"n = {self.n_samples:g}, {self.n_resamples} random swaps{weights}"])
 
     def _repr_html_(self) -> str:
         more = [("n", f"{self.n_samples:g}"), ("random swaps", str(self.n_resamples))]
@@ -330,7 +330,7 @@ def dominance_test(
     predictions : mapping of str to array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
         Names of two models, a and b, and their predicted probabilities for the same samples.
     thresholds : array-like of shape (m,), default=None
-        Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
+        Thresholds, at least 0 and less than 1. By default 0.01, 0.02, ..., 0.99.
     confidence : float, default=0.95
         Confidence level of the band, and of the verdicts.
     n_resamples : int, default=999

@@ -394,8 +394,8 @@ def interval_by_inversion(
     """Return the interval by inversion, from samples of populations with the predictions of ``bound``."""
     path = _Path(bound, populations, 1.0 - confidence)
     low, high = path.invert()
-    for direction in populations.least_favourable(bound.least_favourable):
-        low = min(low, _Path(bound, populations.with_direction(direction), 1.0 - confidence).lowest())
+    for direction in populations.least_favourable(bound.least_favourable, path.alpha):
+        low = min(low, _Path(bound, populations.with_direction(direction), path.alpha).lowest())
     return ConfidenceInterval(
         bound.estimate,
         float(low),

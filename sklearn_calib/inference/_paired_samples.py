@@ -47,7 +47,10 @@ def check_models(
 ) -> list[Sample]:
     """Return the samples of two or more models; errors name ``predictions[name]``."""
     if not isinstance(predictions, Mapping):
-        raise TypeError(f"predictions must map names to arrays, got {type(predictions).__name__}.")
+        raise TypeError(
+            f"predictions must map names to arrays, got {type(predictions).__name__}. Pass a dict; of a data "
+            "frame with a column for each model dict(frame)."
+        )
     if len(predictions) < 2:
         raise ValueError(f"predictions must contain at least two models, got {len(predictions)}. Name each.")
     found: dict[str, Sample] = {}

@@ -15,6 +15,7 @@ from sklearn_calib import _validation
 from sklearn_calib._core._grouping import GroupedOutcomes, sampling_rate
 from sklearn_calib._core._null import MAX_KEPT, CoupledOutcomes, draw_null, draw_outcomes, few_per_group
 from sklearn_calib._typing import Array
+from sklearn_calib.inference._sample_metric import defined_values
 from sklearn_calib.inference._sample_table import Draws, SampleTable
 from sklearn_calib.inference._table_metrics import MeanMetric, ProblemMetric
 from sklearn_calib.metrics._smooth import smooth_result
@@ -56,7 +57,7 @@ class Populations:
         """Return populations with another miscalibration, simulated from the same random numbers."""
         return replace(self, direction=direction, keep=False)
 
-    def least_favourable(self, declared: LeastFavourable) -> list[Array]:
+    def least_favourable(self, declared: LeastFavourable, alpha: float) -> list[Array]:
         """Return miscalibrations with more noise for the same value, for the lower end."""
         return [] if declared is None else [declared(self.grouped.prob, self.direction)]
 
@@ -138,20 +139,33 @@ class TablePopulations:
         """Return populations with another miscalibration, simulated from the same random numbers."""
         return replace(self, direction=direction)
 
-    def least_favourable(self, declared: LeastFavourable) -> list[Array]:
-        """Return also the error of one problem alone: the same mean adds less to the noise of several."""
+    def least_favourable(self, declared: LeastFavourable, alpha: float) -> list[Array]:
+        """Return also the error of few problems alone: the same mean adds less to the noise of the others.
+
+        These are the problems whose calibration is rejected, or that of the largest error.
+        """
         directions = []
         if declared is not None:
             pairs = zip(self.table.prob.T, self.direction.T, strict=True)
             directions.append(np.column_stack([declared(p, direction) for p, direction in pairs]))
-        if len(self.problems) > 1:
+        if len(self.problems) > 1 and not (rejected := self._rejected(alpha)).all():
             # of each problem, on its rows
             errors = [self.direction[problem.rows, problem.column] for problem in self.problems]
-            largest = int(np.argmax([np.abs(error).sum() for error in errors]))
-            alone, problem = np.zeros_like(self.direction), self.problems[largest]
-            alone[problem.rows, problem.column] = errors[largest]
+            if not rejected.any():
+                rejected[np.argmax([np.abs(error).sum() for error in errors])] = True
+            alone = np.zeros_like(self.direction)
+            for problem, error, kept in zip(self.problems, errors, rejected, strict=True):
+                alone[problem.rows, problem.column] = error * kept
             directions.append(self.table.tangent(alone))
         return directions
+
+    def _rejected(self, alpha: float) -> NDArray[np.bool_]:
+        """Return the problems whose calibration is rejected at level alpha for all problems together."""
+        samples = [[problem.values(*sample)[0] for problem in self.problems] for sample in self.samples(0.0)]
+        null = (defined_values(values) for values in zip(*samples, strict=True))
+        level = 1.0 - alpha / len(self.problems)
+        most = np.array([np.quantile(values, level, method="weibull") for values in null])
+        return np.array([each.metric.estimate + each.metric.accuracy for each in self.problems]) > most
 
     def truth(self, multiple: float) -> Array:
         """Return the probabilities of the classes or labels, shape (n, columns)."""

@@ -15,6 +15,7 @@ from scipy.special import ndtri
 from sklearn_calib import _validation
 from sklearn_calib._core._clusters import Clusters, clusters_of_classes
 from sklearn_calib._core._grouping import sampled_probability, sampling_rate
+from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import MAX_ELEMENTS, sample_labels, spawn
 from sklearn_calib._core._weights import within_classes, written_out
 from sklearn_calib._typing import Array
@@ -152,9 +153,17 @@ class SampleTable:
 
         With quantiles q = Phi^-1(p) and residuals e, E[e_a e_b] = rho phi(q_a) phi(q_b) for small rho, and
         asin(rho) phi(0)^2 for any rho if p = 1/2; so rho = sin(sum e_a e_b / sum phi(q_a) phi(q_b)).
+
+        Errors that labels have in common are no dependence: p is recalibrated first by v x' beta, a step of
+        the logistic recalibration, with v = p (1 - p) and x = (1, logit p).
         """
-        residual = self.y - self.prob
-        density = np.exp(-0.5 * ndtri(np.clip(self.prob, 1e-9, 1.0 - 1e-9)) ** 2) / np.sqrt(2.0 * np.pi)
+        v, x = self.prob * (1.0 - self.prob), np.stack((np.ones_like(self.prob), logit(self.prob)))
+        information = np.einsum("jnk,lnk->kjl", v * x, x)
+        score = np.einsum("jnk,nk->kj", x, self.y - self.prob)[..., np.newaxis]
+        beta = (np.linalg.pinv(information, hermitian=True) @ score)[..., 0]
+        p = np.clip(self.prob + v * np.einsum("jnk,kj->nk", x, beta), 1e-9, 1.0 - 1e-9)
+        residual = self.y - p
+        density = np.exp(-0.5 * ndtri(p) ** 2) / np.sqrt(2.0 * np.pi)
         ratio = (residual.T @ residual) / np.maximum(density.T @ density, 1e-300)
         correlation = np.sin(np.clip(ratio, -0.5 * np.pi, 0.5 * np.pi))
         np.fill_diagonal(correlation, 1.0)

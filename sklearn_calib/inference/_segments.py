@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, pairwise
@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csc_array, csr_array, kron
+from scipy.sparse import csc_array, csr_array
 
 from sklearn_calib import _validation
 from sklearn_calib._core._clusters import cluster_words, clusters_of_classes
-from sklearn_calib._core._columns import frequent_categories, is_numerical, quantile_edges
+from sklearn_calib._core._columns import Column, Scale, value_text
 from sklearn_calib._core._grouping import GroupedOutcomes, as_sampled, weight_fields, weight_words
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue, sample_labels, tail_rank
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import number_text, pvalue_text, pvalue_words, result_html, text_html
+from sklearn_calib._html import (
+    number_text,
+    printable,
+    printable_lines,
+    pvalue_text,
+    pvalue_words,
+    result_html,
+    text_html,
+)
 from sklearn_calib._typing import Array, Weights
 from sklearn_calib.inference._comparison import aligned
 from sklearn_calib.inference._testing._classes import repeated
@@ -34,15 +42,15 @@ _BINS, _MOST_CATEGORIES = 5, 100
 _LEAST_SAMPLES, _LEAST_INFORMATION = 50.0, 10.0
 # Largest number of segments that a search reports.
 _MOST_FOUND = 20
-# Simulations at a time, their largest number of outcomes, that of which cumulative sums are computed, and
-# segments at a time.
-_AT_ONCE, _MOST_ELEMENTS, _CACHED, _SEGMENTS = 256, 1 << 24, 1 << 18, 1024
+# Simulations at a time, their largest number of outcomes, that of which cumulative sums are computed,
+# segments at a time, and samples of the tables that are added up at once.
+_AT_ONCE, _MOST_ELEMENTS, _CACHED, _SEGMENTS, _STACKED = 256, 1 << 24, 1 << 18, 1024, 1 << 14
 # Standardized differences that differ by less are ties: sums of simulations are in single precision.
 _TIE = 1e-4
 
 
 def _named(result: Any) -> str:
-    return str(result.segment if result.label is None else f"class {result.label}: {result.segment}")
+    return printable(result.segment if result.label is None else f"class {result.label}: {result.segment}")
 
 
 @dataclass(frozen=True)
@@ -162,8 +170,8 @@ class SegmentsResult:
         return [(name, text) for name, text in pairs if text]
 
     def __str__(self) -> str:
-        lines = ["", aligned(self._table()), ""] if self.segments else []
-        return "\n".join([self._finding, *lines, *(f"{name}: {text}" for name, text in self._facts())])
+        lines = ["", *aligned(self._table()), ""] if self.segments else []
+        return printable_lines([self._finding, *lines, *(f"{name}: {text}" for name, text in self._facts())])
 
     def _repr_html_(self) -> str:
         facts = [("finding", self._finding), *self._facts()]
@@ -222,7 +230,7 @@ class MulticalibrationResult:
             *_support(self),
         ]
         lines = [f"  {name:<12}{text}" for name, text in pairs if text]
-        return "\n".join(["multicalibration error", *lines])
+        return printable_lines(["multicalibration error", *lines])
 
     _repr_html_ = text_html
 
@@ -241,88 +249,66 @@ class _Column(NamedTuple):
     words: list[str]
 
 
-def _column(name: str, values: NDArray[Any], halves: bool) -> _Column | str:
+def _bins(name: str, column: Column, halves: bool) -> _Column | str:
     """Return the bins of a feature, or why it has none; with half-lines if ``halves``."""
-    missing = _validation.missing_values(values)
-    known = values[~missing]
-    if known.shape[0] == 0:
+    missing = bool(column.missing.any())
+    if column.missing.all():
         return "all values are missing"
-    numerical = is_numerical(known)
-    if numerical and known.dtype.kind == "O":
-        try:
-            known = known.astype(np.float64)
-        except OverflowError:
-            raise ValueError(f"X[{name!r}] contains a number beyond 1.8e308. Rescale or remove it.") from None
-    column = _numerical(name, known, halves) if numerical else _categories(name, known)
-    if isinstance(column, str):
-        return column
-    codes, masks, words = column
-    if masks.shape[1] == 1 and not missing.any():
-        return "constant"
-    found = np.full(values.shape[0], masks.shape[1], dtype=np.int16)
-    found[~missing] = codes
-    if missing.any():
-        masks = np.pad(masks, ((0, 1), (0, 1)))
-        masks[-1, -1] = True
-        words = [*words, f"{name} missing"]
-    return _Column(found, masks, words)
-
-
-def _numerical(name: str, values: NDArray[Any], halves: bool) -> _Column:
-    """Return quantile bins, or the values if they are few, and half-lines."""
-    distinct, edges = np.unique(values), quantile_edges(values, _BINS)
-    single = distinct.shape[0] <= _BINS
-    if edges.dtype.kind == "f" and not single:
+    values, scale = np.unique(column.known), Scale.of(column, _BINS, _MOST_CATEGORIES, _LEAST_SAMPLES)
+    k, edges = scale.size, scale.edges
+    if k == 0:
+        return f"{values.shape[0]:,} categories, none with {_LEAST_SAMPLES:g} samples"
+    single = k == values.shape[0] and column.kind != "categories"
+    if column.kind == "numbers" and not single and (edges != np.round(edges)).any():
         # short numbers, if they are still distinct
         short = np.unique([float(f"{edge:.4g}") for edge in edges])
-        edges = short if short.shape[0] == edges.shape[0] else edges
-    k, text = edges.shape[0] + 1, [_text(edge) for edge in edges]
-    masks = np.eye(k, dtype=bool)
-    if single:
-        words = [f"{name} = {_text(value)}" for value in distinct]
+        scale = replace(scale, edges=short if short.shape[0] == k - 1 else edges)
+    found, codes = np.unique(scale.codes(column), return_inverse=True)
+    if found.shape[0] == 1:
+        return "constant"
+    digits = 4 if column.kind == "durations" else 15
+    ends = values if single else scale.edges
+    text = scale.labels or [value_text(end, column.kind, digits) for end in ends.tolist()]
+    if column.kind == "categories" or single:
+        words = [f"{name} = {value}" for value in text]
     else:
         middle = [f"{low} < {name} <= {high}" for low, high in pairwise(text)]
         words = [f"{name} <= {text[0]}", *middle, f"{name} > {text[-1]}"]
-    if halves and k > 2:
+    masks = np.eye(k, dtype=bool)
+    if halves and k > 2 and column.kind != "categories":
         below = np.tri(k, dtype=bool)
         masks = np.vstack((masks, below[1 : k - 1], ~below[: k - 2]))
-        words += [f"{name} <= {edge}" for edge in text[1:]] + [f"{name} > {edge}" for edge in text[:-1]]
-    return _Column(np.searchsorted(edges, values, side="left"), masks, words)
-
-
-def _categories(name: str, values: NDArray[Any]) -> _Column | str:
-    """Return the categories of enough samples, the most frequent ones if there are too many."""
-    labels = values.astype(str).tolist()
-    kept = frequent_categories(labels, _MOST_CATEGORIES, _LEAST_SAMPLES)
-    if not kept:
-        return f"{len(set(labels)):,} categories, none with {_LEAST_SAMPLES:g} samples"
-    codes = np.array([kept.get(label, len(kept)) for label in labels])
-    return _Column(
-        codes, np.eye(len(kept), codes.max() + 1, dtype=bool), [f"{name} = {label}" for label in kept]
-    )
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, np.datetime64):
-        return str(np.datetime_as_string(value, unit="auto"))
-    if isinstance(value, np.timedelta64):
-        return f"{value / np.timedelta64(1, 'D'):.4g} days"
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
+        words += [f"{name} <= {edge}" for edge in text[1 : k - 1]] + [
+            f"{name} > {edge}" for edge in text[: k - 2]
+        ]
+    if missing:
+        words += [f"{name} missing"]
+    # bins, others and missing values, of which those without samples are left out
+    masks = np.pad(masks, ((0, missing), (0, 2)))
+    masks[-1, -1] |= missing
+    return _Column(codes.astype(np.int16), masks[:, found], words)
 
 
 class _CrossTable(NamedTuple):
-    """The cells of two features, codes left * width + right; segments are sets of them, (segments, cells)."""
+    """The cells of two features, codes left * width + right; segments are sets of them, (segments, cells).
 
-    left: NDArray[np.integer[Any]]
-    right: NDArray[np.integer[Any]]
-    width: int
+    ``pairs`` are the segments of the features, left * (number of right ones) + right.
+    """
+
+    left: _Column
+    right: _Column
+    pairs: NDArray[np.intp]
     sets: Any
-    words: list[str]
 
     @property
     def cells(self) -> NDArray[np.int32]:
         """The cell of each sample."""
-        return self.left.astype(np.int32) * self.width + self.right
+        return self.left.codes.astype(np.int32) * self.right.masks.shape[1] + self.right.codes
+
+    def word(self, k: int) -> str:
+        """Return segment k in words."""
+        one, other = divmod(int(self.pairs[k]), len(self.right.words))
+        return " and ".join(filter(None, (self.left.words[one], self.right.words[other])))
 
 
 def _tables(columns: list[_Column], pairs: bool, n_samples: int) -> list[_CrossTable]:
@@ -330,31 +316,38 @@ def _tables(columns: list[_Column], pairs: bool, n_samples: int) -> list[_CrossT
 
     Segments of too few samples are left out.
     """
-    every = _Column(np.zeros(n_samples, dtype=np.int16), np.ones((1, 1), dtype=bool), ["all samples"])
-    chosen = [(every, every), *((column, every) for column in columns)]
+    one = _Column(np.zeros(n_samples, dtype=np.int16), np.ones((1, 1), dtype=bool), [""])
+    chosen = [(one._replace(words=["all samples"]), one), *((column, one) for column in columns)]
     tables: list[_CrossTable] = []
     for a, b in [*chosen, *(combinations(columns, 2) if pairs else ())]:
-        sets = csr_array(kron(csr_array(a.masks.astype(np.float64)), csr_array(b.masks.astype(np.float64))))
-        # kron stores zeros of dense blocks
-        sets.eliminate_zeros()
-        table = _CrossTable(a.codes, b.codes, b.masks.shape[1], sets, a.words)
-        number = sets @ np.bincount(table.cells, minlength=sets.shape[1])
-        kept = np.flatnonzero((number >= _LEAST_SAMPLES) | (not tables))
+        table = _CrossTable(a, b, np.arange(0), None)
+        shape = a.masks.shape[1], b.masks.shape[1]
+        number = np.bincount(table.cells, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+        kept = np.flatnonzero((a.masks @ number @ b.masks.T >= _LEAST_SAMPLES) | (not tables))
         if kept.size:
-            one, other = (words.tolist() for words in np.divmod(kept, len(b.words)))
-            pairs_of_words = zip((a.words[k] for k in one), (b.words[k] for k in other), strict=True)
-            words = [left if b is every else f"{left} and {right}" for left, right in pairs_of_words]
-            tables.append(table._replace(sets=sets[kept], words=words))
+            left, right = np.divmod(kept, len(b.masks))
+            sets = a.masks[left, :, np.newaxis] & b.masks[right, np.newaxis]
+            sets = csr_array(sets.reshape(kept.size, -1), dtype=np.float32)
+            tables.append(table._replace(pairs=kept, sets=sets))
     return tables
 
 
-def _sums(tables: list[_CrossTable], values: NDArray[Any]) -> Array:
+def _by_table(tables: list[_CrossTable], values: Array) -> list[Array]:
+    """Return the values of the segments of each table."""
+    return np.split(values, np.cumsum([table.pairs.size for table in tables[:-1]]))
+
+
+def _sums(tables: list[_CrossTable], values: NDArray[Any]) -> NDArray[Any]:
     """Return the sum of ``values``, (n, r), over each segment, (segments, r)."""
-    n = values.shape[0]
-    ends, ones = np.arange(n + 1, dtype=np.int32), np.ones(n, dtype=values.dtype)
-    return np.concatenate(
-        [t.sets @ (csc_array((ones, t.cells, ends), (t.sets.shape[1], n)) @ values) for t in tables]
-    )
+    n, found = values.shape[0], []
+    step = max(1, _STACKED // n)
+    for some in (tables[first : first + step] for first in range(0, len(tables), step)):
+        ends = np.cumsum([0, *(table.sets.shape[1] for table in some)])
+        cells = np.stack([table.cells for table in some], axis=1) + ends[:-1].astype(np.int32)
+        starts, ones = len(some) * np.arange(n + 1, dtype=np.int32), np.ones(cells.size, dtype=values.dtype)
+        sums = csc_array((ones, cells.ravel(), starts), (ends[-1], n)) @ values
+        found += [t.sets @ sums[first:last] for t, (first, last) in zip(some, pairwise(ends), strict=True)]
+    return np.concatenate(found)
 
 
 def _ranges(tables: list[_CrossTable], outcomes: NDArray[Any], p: Array, weight: Array | None) -> Array:
@@ -389,8 +382,9 @@ class _Problem:
     """A binary problem: weighted sums of residuals over segments, and their variance under calibration.
 
     The variance is sum w^2 v, v = p (1 - p), and infinite for segments that are not tested. With sampling
-    weights w it is that of predictions which are calibrated in the weighted population: v is replaced by
-    v + (1 - 2 p) (r - v x' beta), see ``VarianceRatio``.
+    weights w it is that of predictions which are calibrated in the weighted population: w^2 v is replaced by
+    w^2 v + w (w - c) (1 - 2 p) (r - v x' beta), see ``VarianceRatio``. In that population w (1 - 2 p) r has
+    the mean 0, so that c can be the mean weight, and weights that are nearly equal have little influence.
     """
 
     def __init__(self, tables: list[_CrossTable], label: Any, sample: _validation.BinarySample) -> None:
@@ -409,78 +403,79 @@ class _Problem:
         self.x = np.stack((np.ones_like(p), logit(p)))
         self.step = np.linalg.pinv((self.w * self.v * self.x) @ self.x.T, hermitian=True) @ (self.w * self.x)
         self.y = sample.y[:, np.newaxis]
-        self.sum, self.scale = self.sums(self.y)[:, 0], self.deviation(self.y)[:, 0]
+        residuals = self.residuals(self.y)
+        self.sum, self.scale = self.sums(residuals)[:, 0], self.deviation(residuals)[:, 0]
 
     def residuals(self, outcomes: NDArray[Any]) -> NDArray[Any]:
         """Return outcomes minus predictions, (n, r), in single precision in simulations without weights."""
         single = outcomes.dtype == bool and not self.sampling
-        return outcomes - self.p[:, np.newaxis].astype(np.float32 if single else np.float64)
+        kind = np.float32 if single else np.float64
+        # samples one after the other, as sparse products need them
+        return np.subtract(outcomes, self.p[:, np.newaxis].astype(kind), order="C")
 
-    def deviation(self, outcomes: NDArray[Any]) -> Array:
+    def deviation(self, residuals: NDArray[Any]) -> Array:
         """Return the standard deviation of the sum of residuals over each segment, (segments, 1 or r)."""
         variance = self.variance[:, np.newaxis]
         if self.sampling:
-            residuals = self.residuals(outcomes)
             removed = residuals - (self.v * self.x).T @ (self.step @ residuals)
-            change = _sums(self.tables, (self.w**2 * (1.0 - 2.0 * self.p))[:, np.newaxis] * removed)
+            # w - c
+            spread = self.w - (self.w**2 @ self.v) / (self.w @ self.v)
+            change = _sums(self.tables, (self.w * spread * (1.0 - 2.0 * self.p))[:, np.newaxis] * removed)
             variance = np.maximum(variance + change, variance / 4.0)
         return np.sqrt(variance)
 
-    def sums(self, outcomes: NDArray[Any]) -> Array:
+    def sums(self, residuals: NDArray[Any]) -> Array:
         """Return the weighted sum of residuals over each segment."""
-        residuals = self.residuals(outcomes)
         return _sums(self.tables, self.w[:, np.newaxis] * residuals if self.sampling else residuals)
 
+    def standardized(self, outcomes: NDArray[Any], residuals: NDArray[Any]) -> NDArray[Any]:
+        """Return the absolute sums over their standard deviations."""
+        found = self.sums(residuals)
+        np.divide(found, self.deviation(residuals), out=found, casting="same_kind")
+        return np.abs(found, out=found)
+
+    def relative_ranges(self, outcomes: NDArray[Any], residuals: NDArray[Any]) -> Array:
+        """Return the ranges of cumulative weighted residuals over the standard deviations of the sums."""
+        weight = self.w if self.sampling else None
+        return _ranges(self.tables, outcomes, self.p, weight) / self.deviation(residuals)
+
     def parts(self) -> list[_Problem]:
-        """Return the problem by some tables at a time, the sums over which stay in the cache."""
-        ends = np.cumsum([len(table.words) for table in self.tables])
-        found, first = [], 0
-        for last in [*np.flatnonzero(np.diff(ends // _SEGMENTS)).tolist(), len(self.tables) - 1]:
-            part = copy(self)
-            part.tables = self.tables[first : last + 1]
-            part.variance = self.variance[ends[first] - len(self.tables[first].words) : ends[last]]
-            found.append(part)
-            first = last + 1
+        """Return the problem by some of the tested segments at a time, so that sums stay in the cache."""
+        found: list[_Problem] = []
+        size = _SEGMENTS
+        for table, variance in zip(self.tables, _by_table(self.tables, self.variance), strict=True):
+            rows = np.flatnonzero(np.isfinite(variance) | (table is self.tables[0]))
+            if rows.size == 0:
+                continue
+            if size >= _SEGMENTS:
+                found.append(copy(self))
+                found[-1].tables, found[-1].variance, size = [], variance[:0], 0
+            part, size = found[-1], size + rows.size
+            part.tables.append(table if rows.size == variance.size else table._replace(sets=table.sets[rows]))
+            part.variance = np.append(part.variance, variance[rows])
         return found
 
-    def ranges(self, outcomes: NDArray[Any]) -> Array:
-        """Return the range of cumulative weighted residuals in each segment."""
-        return _ranges(self.tables, outcomes, self.p, self.w if self.sampling else None)
 
-
-def feature_columns(X: Any, name: str, n_samples: int) -> dict[str, NDArray[Any]]:
-    """Return the columns of features by name; those of arrays are called x0, x1, ..."""
-    keys = X if isinstance(X, Mapping) else getattr(X, "column_names", getattr(X, "columns", None))
-    if keys is not None:
-        columns = {str(key): _validation.as_array(X[key], f"{name}[{key!r}]") for key in keys}
-    else:
-        array = _validation.as_array(X, name)
-        if isinstance(X, list | tuple) and array.dtype.kind == "U":
-            # numbers beside texts stay numbers
-            array = np.array(X, dtype=object)
-        if array.dtype.kind == "V":
-            raise TypeError(f"{name} is a structured array. Pass a mapping of names to columns.")
-        array = array[:, np.newaxis] if array.ndim == 1 else array
-        if array.ndim != 2:
-            raise ValueError(f"{name} must have shape (n,) or (n, n_features), got shape {array.shape}.")
-        columns = {f"x{j}": column for j, column in enumerate(array.T)}
-    for key, column in columns.items():
-        place = f"{name}[{key!r}]" if keys is not None else name
-        if column.ndim != 1:
-            raise ValueError(f"{place} must be one column of a distinct name, got shape {column.shape}.")
-        _validation.check_length(place, column.shape[0], "y_true", n_samples)
+def feature_columns(X: Any, name: str, n_samples: int, segments: Any = None) -> dict[str, Column]:
+    """Return the columns of features by name, those that ``segments`` names, or all."""
+    table = _chosen(_validation.table_columns(X, name, single=True), segments)
+    columns = {key: _validation.read_column(*pair) for key, pair in table.items()}
+    for column in columns.values():
+        _validation.check_length(column.name, column.missing.shape[0], "y_true", n_samples)
     return columns
 
 
-def _chosen(columns: dict[str, NDArray[Any]], segments: Any) -> dict[str, NDArray[Any]]:
-    """Return the columns that ``segments`` names, or all."""
+def _chosen(columns: dict[str, Any], segments: Any) -> dict[str, Any]:
+    """Return the columns that ``segments`` names, or gives the positions of where there is no such name."""
     if segments is None:
         return columns
     if not isinstance(segments, Iterable | int):
         raise TypeError(f"segments must be a column or a sequence of columns of X, got {segments!r}.")
     names, chosen = list(columns), {}
     for key in [segments] if isinstance(segments, str | int) else segments:
-        name = names[key] if isinstance(key, int | np.integer) and 0 <= key < len(names) else key
+        name = str(key)
+        if name not in columns and isinstance(key, int | np.integer) and 0 <= key < len(names):
+            name = names[key]
         if name not in columns:
             raise ValueError(f"segments contains {key!r}, which X has no column of. Its columns are {names}.")
         chosen[name] = columns[name]
@@ -499,10 +494,11 @@ class _Study:
         kept = np.ones(given.y.shape[0], dtype=bool)
         if sample_weight is not None:
             kept = _validation.as_array(sample_weight, "sample_weight") > 0
-        values = _chosen(feature_columns(X, "X", kept.shape[0]), segments)
+        columns = feature_columns(X, "X", kept.shape[0], segments)
         # frequencies are repeated samples
         index, _ = repeated(given)
-        values = {name: column[kept][index] for name, column in values.items()}
+        rows = np.flatnonzero(kept)[index]
+        columns = {name: column.take(rows) for name, column in columns.items()}
         counts = given.w is not None and not given.sampling
         self.sample = as_sampled(replace(given.take(index), w=None) if counts else given)
         if reduction != "classwise":
@@ -511,8 +507,13 @@ class _Study:
             self.sample = class_samples(whole, "confidence")[0]
             if reduction == "top-label":
                 names = whole.classes if several else np.array(["negative", "positive"])
-                values["predicted class"] = names[whole.p.argmax(axis=1)].astype(str)
-        found = {name: _column(name, column, halves) for name, column in values.items()}
+                if "predicted class" in columns:
+                    raise ValueError(
+                        "X has a column 'predicted class', as reduction='top-label' has. Rename it."
+                    )
+                predicted = _validation.read_column(names, "labels", parse=False)
+                columns["predicted class"] = _validation.categorical(predicted).take(whole.p.argmax(axis=1))
+        found = {name: _bins(name, column, halves) for name, column in columns.items()}
         self.left_out = {name: reason for name, reason in found.items() if isinstance(reason, str)}
         bins = [column for column in found.values() if isinstance(column, _Column)]
         # simulated outcomes do not depend on the order of the rows
@@ -527,7 +528,6 @@ class _Study:
             self.problems = [_Problem(self.tables, label, part) for label, part in parts]
         else:
             self.problems = [_Problem(self.tables, None, self.sample)]
-        self.words = [word for table in self.tables for word in table.words]
         self.tested = np.isfinite([each.variance for each in self.problems])
         code = self.sample.clusters
         self.clusters = None if code is None else clusters_of_classes(self.sample.y, self.sample.p, code)
@@ -538,7 +538,10 @@ class _Study:
         }
 
     def largest(
-        self, statistic: Callable[[_Problem, NDArray[Any]], Array], n_resamples: int, random_state: Any
+        self,
+        statistic: Callable[[_Problem, NDArray[Any], NDArray[Any]], NDArray[Any]],
+        n_resamples: int,
+        random_state: Any,
     ) -> Array:
         """Return the largest statistic over all segments and problems in simulations Y* ~ p."""
         sample, generator = self.sample, _validation.check_generator(random_state)
@@ -553,19 +556,33 @@ class _Study:
             simulated = ([found] for found in draw_positives(grouped, n_resamples, generator, most))
         found, problems = [], [each.parts() for each in self.problems]
         for outcomes in simulated:
-            pairs = [(one, y) for parts, y in zip(problems, outcomes, strict=True) for one in parts]
-            found.append(np.max([statistic(one, y).max(axis=0) for one, y in pairs], axis=0))
+            largest = np.zeros(outcomes[0].shape[1])
+            for parts, y in zip(problems, outcomes, strict=True):
+                residuals = parts[0].residuals(y)
+                for one in parts:
+                    np.maximum(largest, statistic(one, y, residuals).max(axis=0), out=largest)
+            found.append(largest)
         return np.concatenate(found)
+
+    def place(self, k: int) -> tuple[_CrossTable, int]:
+        """Return the table of segment k, and its row there."""
+        for table in self.tables:
+            if k < table.pairs.size:
+                break
+            k -= table.pairs.size
+        return table, k
 
     def members(self, k: int) -> NDArray[np.bool_]:
         """Return which samples are in segment k."""
-        for table in self.tables:
-            if k < len(table.words):
-                break
-            k -= len(table.words)
+        table, row = self.place(k)
         inside = np.zeros(table.sets.shape[1], dtype=bool)
-        inside[table.sets[[k]].indices] = True
+        inside[table.sets[[row]].indices] = True
         return inside[table.cells]
+
+    def word(self, k: int) -> str:
+        """Return segment k in words."""
+        table, row = self.place(k)
+        return table.word(row)
 
 
 def _distinct(study: _Study, z: Array, critical: float) -> list[tuple[int, int]]:
@@ -576,18 +593,23 @@ def _distinct(study: _Study, z: Array, critical: float) -> list[tuple[int, int]]
     that was found is thus found only if it has miscalibration of its own, in the same direction.
     """
     found: list[tuple[int, int]] = []
+    # only the tables that have a significant segment
+    some = [bool((np.abs(each) > critical).any()) for each in _by_table(study.tables, z.T)]
+    tables = [table for table, has in zip(study.tables, some, strict=True) if has]
+    index = np.flatnonzero(np.repeat(some, [table.pairs.size for table in study.tables]))
+    z = z[:, index]
     left, residuals = z.copy(), [each.residuals(each.y) for each in study.problems]
-    while len(found) < _MOST_FOUND:
+    while tables and len(found) < _MOST_FOUND:
         # of segments with the same samples the first, which is described by fewer features
         own = np.round(np.where(np.abs(z) > critical, left * np.sign(z), 0.0), 6)
         t, k = map(int, np.unravel_index(own.argmax(), own.shape))
         if own[t, k] <= critical:
             break
-        found.append((t, k))
-        each, inside, r = study.problems[t], study.members(k), residuals[t]
+        found.append((t, int(index[k])))
+        each, inside, r = study.problems[t], study.members(found[-1][1]), residuals[t]
         v, w = each.v[inside, np.newaxis], each.w[inside]
         r[inside] -= v * (w @ r[inside]) / (w @ v)
-        left[t] = _sums(study.tables, each.w[:, np.newaxis] * r)[:, 0] / each.scale
+        left[t] = _sums(tables, each.w[:, np.newaxis] * r)[:, 0] / each.scale[index]
     return found
 
 
@@ -618,17 +640,18 @@ def find_segments(
     Parameters
     ----------
     X : data frame, mapping of str to array-like, or array-like of shape (n,) or (n, n_features)
-        Features; they need not be those of the model. Numbers and dates are divided into five bins of equal
-        numbers of samples, or into their values if there are at most five; other types are categories.
-        Missing values are a category of their own. Columns of arrays are called x0, x1, ...
+        Features; they need not be those of the model. Numbers, dates and durations, also as text, are divided
+        into five bins of equal numbers of samples, or into their values if there are at most five; others,
+        and columns of a categorical type, are categories (docs/inputs.md). Missing values are a category of
+        their own. Columns of arrays are called x0, x1, ...
     y_true : array-like of shape (n,)
         Labels of two or more classes.
     y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
         Predicted probabilities of samples that the model was not fitted to: of the positive class (of two
         columns the last is used), or of three or more classes in sorted order.
     segments : column or sequence of columns of ``X``, default=None
-        Names or positions of columns whose bins and categories are the segments, all of which are returned.
-        Then there is no search, and no pair.
+        Names, or else positions, of columns whose bins and categories are the segments, all of which are
+        returned. Then there is no search, and no pair.
     confidence : float, default=0.95
         Confidence level, in (0, 1), of all intervals together. Segments with an adjusted p-value of at most
         1 - ``confidence`` are found.
@@ -682,8 +705,8 @@ def find_segments(
     large. The estimated difference of a segment that was found is too large on average.
 
     Cost: each simulation computes the sums of all pairs of features, O(n d^2) for d features. A million
-    samples with ten features take about half a minute and 220 MB, with ``segments`` a third of the time
-    (``benchmarks/segments_power.py --time``).
+    samples with ten features take about half a minute and 220 MB, with ``segments`` a third of the time, and
+    1500 samples with 200 features half a minute (``benchmarks/segments_power.py --time``).
 
     References
     ----------
@@ -705,7 +728,7 @@ def find_segments(
     _validation.check_resamples(n_resamples, confidence)
     given = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
     study = _Study(X, given, sample_weight, segments, segments is None, reduction)
-    draws = study.largest(lambda each, y: np.abs(each.sums(y) / each.deviation(y)), n_resamples, random_state)
+    draws = study.largest(_Problem.standardized, n_resamples, random_state)
     critical = float(np.sort(draws)[n_resamples - tail_rank(n_resamples, 1.0 - confidence)]) + _TIE
     z = np.array([each.sum / each.scale for each in study.problems])
     chosen = _distinct(study, z, critical) if segments is None else np.argwhere(study.tested).tolist()
@@ -734,7 +757,7 @@ def _segment(study: _Study, t: int, k: int, critical: float, draws: Array) -> Se
     half = np.sqrt(max(g * o * (1.0 - o) + g**2 / 4.0, 0.0))
     lower, upper = (float((o + g / 2.0 + sign * half) / (1.0 + g) - m) for sign in (-1.0, 1.0))
     numbers = difference, lower, upper, z, monte_carlo_pvalue(abs(z), draws, _TIE)
-    return Segment(study.words[k], each.label, float(each.number[k]), o, m, *numbers)
+    return Segment(study.word(k), each.label, float(each.number[k]), o, m, *numbers)
 
 
 @shared_docs
@@ -830,16 +853,16 @@ def multicalibration_error(
     _validation.check_size(n_resamples, "n_resamples")
     given = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
     study = _Study(X, given, sample_weight, segments, False, reduction)
-    found = np.array([each.ranges(each.y)[:, 0] / each.scale for each in study.problems])
+    found = np.array([each.relative_ranges(each.y, each.residuals(each.y))[:, 0] for each in study.problems])
     t, k = map(int, np.unravel_index(found.argmax(), found.shape))
-    draws = study.largest(lambda each, y: each.ranges(y) / each.deviation(y), n_resamples, random_state)
+    draws = study.largest(_Problem.relative_ranges, n_resamples, random_state)
     unit, statistic = float(study.problems[t].scale[0] / study.problems[t].mass[0]), float(found[t, k])
     return MulticalibrationResult(
         value=unit * statistic,
         expected=unit * float(draws.mean()),
         statistic=statistic,
         pvalue=monte_carlo_pvalue(statistic, draws, _TIE),
-        segment=study.words[k],
+        segment=study.word(k),
         label=study.problems[t].label,
         n_resamples=n_resamples,
         **study.facts,

@@ -11,13 +11,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib import _validation
 from sklearn_calib._atomic import AtomicFit
-from sklearn_calib._compat import UNUSED, as_kind_of, routing_enabled, slice_metadata
+from sklearn_calib._compat import UNUSED, as_kind_of, available_if, routing_enabled, slice_metadata
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array, CountingWeights

@@ -43,6 +43,11 @@ class HeldScores:
 
 def split(X: Any, target: _responses.Target, cv: Any, metadata: dict[str, Any]) -> list[Fold]:
     """Return the folds of a splitter, at least one."""
+    if isinstance(cv, str):
+        raise ValueError(
+            f"cv must be an integer, a splitter or a list of splits, got {cv!r}. For a fitted classifier "
+            "pass FrozenEstimator(classifier) of sklearn.frozen as estimator, and omit cv."
+        )
     splitter = check_cv(cv, target.labels, classifier=True)
     indices = np.arange(target.codes.shape[0])
     folds = [

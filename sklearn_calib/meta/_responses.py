@@ -109,6 +109,7 @@ def class_scores(estimator: Any, X: Any, method: str, classes: NDArray[Any]) -> 
             f"{method} of {type(estimator).__name__} returned shape {scores.shape} for {n_classes} classes, "
             f"expected {n_columns} column{'s' if n_columns > 1 else ''}: one score per class{advice}."
         )
+    _validation.check_response(scores, estimator, method)
     own = np.asarray(getattr(estimator, "classes_", classes))
     if not np.array_equal(own, classes):
         # an estimator may keep its classes in another order than the sorted one

@@ -286,9 +286,8 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         confidence, loss = np.empty(0), np.empty(0)
         if rows.shape[0]:
             proba = self.predict_proba(safe_indexing(X, rows))
-            _validation.check_scores(
-                proba, f"predict_proba of {type(self.estimator_).__name__}", kind="probability"
-            )
+            shown = f"predict_proba of {type(self.estimator_).__name__}"
+            _validation.check_scores(proba, shown, kind="probability")
             codes, confidence = self._decide(proba)
             if self._gains is None or self._decisions.shape[0] == 1:
                 loss = (target.codes[rows] != codes).astype(np.float64)

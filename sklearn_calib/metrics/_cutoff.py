@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -189,6 +190,86 @@ class CutoffResult(FrameMixin):
             grouped = GroupedOutcomes(self.probabilities, self.weight, self.positives)
             return bootstrap_margin(grouped, confidence, n_resamples, generator)
         return cutoff_bound(self.n_effective or self.n_samples, confidence, method, base_rate=self.base_rate)
+
+    def ece_bound(self, confidence: float = 0.95) -> float:
+        r"""Bound the calibration error over the distinct predictions (ECE) in the population from above.
+
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            Probability with which the bound holds, for independent samples and a predictor fitted on other
+            data.
+
+        Returns
+        -------
+        float
+            The bound, at most 1.
+
+        Raises
+        ------
+        ValueError
+            If ``confidence`` is out of range, or if the weights are sampling weights.
+        TypeError
+            If ``confidence`` is of the wrong type.
+
+        See Also
+        --------
+        effective_support : The number of distinct predictions that matter.
+
+        Notes
+        -----
+        It holds for every sample size, distribution and predictor, but is small only if distinct predictions
+        have many samples each: the calibration error of others cannot be tested (Theorem 4.1 of Rossellini
+        et al. 2025). With r = y - p, :math:`L = \log(2 / (1 - \text{confidence}))` and signs s of the
+        distinct predictions it is the largest empirical Bernstein bound
+
+        .. math:: \bar{sr} + \sqrt{2 L V(sr) / n} + 14 L / (3 (n - 1)),
+
+        with mean and sample variance of s r; the first term is at most the error in the sample.
+        docs/certificates.md has the proof.
+        """
+        _validation.check_fraction(confidence, "confidence")
+        n = self.n_samples
+        if self.weights == "sampling":
+            raise ValueError(
+                "ece_bound cannot be used with sampling weights. Pass weights='frequency' to cutoff_result "
+                "if a sample_weight of k stands for k samples."
+            )
+        if n < 2:
+            return 1.0
+        p, events, others = self.probabilities, self.positives, self.weight - self.positives
+        error = float(np.abs(events - self.weight * p).sum()) / n
+        # of outcomes between 0 and 1, an upper bound
+        square = float(events @ (1.0 - p) ** 2 + others @ p**2) / n
+        unit = math.log(2.0 / (1.0 - confidence)) / (n - 1.0)
+        # the mean of s r that has the largest bound
+        mean = min(error, math.sqrt(square / (1.0 + 2.0 * unit)))
+        return min(1.0, mean + math.sqrt(2.0 * unit * (square - mean**2)) + 14.0 / 3.0 * unit)
+
+    def effective_support(self, fraction: float = 0.95) -> int:
+        """Return the smallest number of distinct predictions that hold a fraction of the samples.
+
+        Parameters
+        ----------
+        fraction : float, default=0.95
+            The fraction, 1 - gamma in Section 4.2 of Rossellini et al. (2025), strictly between 0 and 1.
+
+        Returns
+        -------
+        int
+            The number.
+
+        Raises
+        ------
+        ValueError
+            If ``fraction`` is out of range.
+        TypeError
+            If ``fraction`` is of the wrong type.
+        """
+        _validation.check_fraction(fraction, "fraction")
+        held = np.cumsum(np.sort(self.weight)[::-1])
+        # up to rounding of the sums
+        return int(np.searchsorted(held, (1.0 - 1e-12) * fraction * held[-1])) + 1
 
     def _where(self) -> str:
         """Return the interval that attains the error, in words."""

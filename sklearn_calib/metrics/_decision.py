@@ -42,7 +42,7 @@ class DecisionRiskResult(FrameMixin):
     Attributes
     ----------
     thresholds : ndarray of shape (m,)
-        Decision thresholds in (0, 1).
+        Decision thresholds in [0, 1).
     risk : ndarray of shape (m,)
         Risk of decisions based on the predictions.
     best_risk : ndarray of shape (m,)
@@ -231,7 +231,7 @@ def decision_risk_gap(
     %(outcomes)s
     threshold : float or "max", default=0.5
         Act if the prediction is at least this. It is also the cost of a false positive, if false positive and
-        false negative together cost 1. Strictly between 0 and 1. "max" is the largest gap over all
+        false negative together cost 1. At least 0 and less than 1. "max" is the largest gap over all
         thresholds, the supremum.
     %(recalibration)s
     %(weight)s
@@ -284,7 +284,7 @@ def decision_risk_gap(
     0.375
     """
     _validation.check_option(recalibration, "recalibration", get_args(Recalibration))
-    tau = threshold if isinstance(threshold, str) else _validation.check_fraction(threshold, "threshold")
+    tau = threshold if isinstance(threshold, str) else _validation.check_below_one(threshold, "threshold")
     if isinstance(tau, str):
         _validation.check_option(tau, "threshold", ("max",), "a number")
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
@@ -400,7 +400,7 @@ def net_benefit(
     ----------
     %(outcomes)s
     threshold : float, default=0.5
-        Act (treat, intervene) if the prediction is at least this. Strictly between 0 and 1.
+        Act (treat, intervene) if the prediction is at least this. At least 0 and less than 1.
     %(weight)s
     %(reduction)s
 
@@ -438,7 +438,7 @@ def net_benefit(
     >>> print(f"{net_benefit([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8], threshold=0.2):.4f}")
     0.1250
     """
-    t = _validation.check_fraction(threshold, "threshold")
+    t = _validation.check_below_one(threshold, "threshold")
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
     return error_of_groups(lambda g: value_of_groups(_make_benefit(g.prob, g.total, t), g), *given)
 
@@ -461,7 +461,7 @@ def decision_risk_result(
     y_true, y_proba, sample_weight, pos_label, labels
         As in :func:`decision_risk_gap`, for binary targets.
     thresholds : array-like of shape (m,), default=None
-        Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
+        Thresholds, at least 0 and less than 1. By default 0.01, 0.02, ..., 0.99.
     %(recalibration)s
 
     Returns
@@ -497,8 +497,8 @@ def check_thresholds(thresholds: ArrayLike | None) -> Array:
     if thresholds is None:
         return np.arange(1, 100) / 100.0
     tau = _validation.check_numbers(thresholds, "thresholds")
-    if tau.ndim != 1 or tau.shape[0] == 0 or not ((tau > 0) & (tau < 1)).all():
+    if tau.ndim != 1 or tau.shape[0] == 0 or not ((tau >= 0) & (tau < 1)).all():
         raise ValueError(
-            f"thresholds must be a non-empty list of numbers strictly between 0 and 1, got {thresholds!r}."
+            f"thresholds must be a non-empty list of numbers, at least 0 and less than 1, got {thresholds!r}."
         )
     return tau

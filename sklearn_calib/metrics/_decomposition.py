@@ -18,7 +18,8 @@ from sklearn_calib._typing import Array
 from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
-_SCORES = {"brier": "Brier score", "log_loss": "log loss"}
+#: Names of the scores.
+SCORES = {"brier": "Brier score", "log_loss": "log loss"}
 #: Names of the parts of a decomposition.
 COMPONENTS = ("score", "miscalibration", "discrimination", "uncertainty")
 
@@ -41,8 +42,9 @@ class ScoreDecomposition:
         The score.
     n_samples : float
         Total weight.
-    recalibration : {"isotonic", "any"}
-        The recalibrated predictions: isotonic regression, or the event frequency of each distinct prediction.
+    recalibration : {"isotonic", "any", "kernel"}
+        The recalibrated predictions: isotonic regression, the event frequency of each distinct prediction, or
+        the kernel curve of :class:`~sklearn_calib.plot.ReliabilityDisplay`.
     """
 
     score: float
@@ -59,9 +61,11 @@ class ScoreDecomposition:
         return self.uncertainty - self.discrimination
 
     def __str__(self) -> str:
-        kind = "isotonic" if self.recalibration == "isotonic" else "distinct predictions"
+        kind = {"any": "distinct predictions", "kernel": "kernel regression"}.get(
+            self.recalibration, "isotonic"
+        )
         return (
-            f"{_SCORES[self.score_name]} {number_text(self.score)} = miscalibration "
+            f"{SCORES[self.score_name]} {number_text(self.score)} = miscalibration "
             f"{number_text(self.miscalibration)} - discrimination {number_text(self.discrimination)} + "
             f"uncertainty {number_text(self.uncertainty)} ({kind}, n = {self.n_samples:g})"
         )
@@ -174,7 +178,7 @@ def score_decomposition(
     >>> print(score_decomposition([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.7]))
     Brier score 0.1775 = miscalibration 0.0525 - discrimination 0.1250 + uncertainty 0.2500 (isotonic, n = 4)
     """
-    _validation.check_option(score, "score", _SCORES)
+    _validation.check_option(score, "score", SCORES)
     _validation.check_option(recalibration, "recalibration", ("isotonic", "any"))
     sample = _validation.check_binary(
         y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels
@@ -236,7 +240,7 @@ def calibration_loss(
     >>> print(f"{calibration_loss([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.7]):.4f}")
     0.0525
     """
-    _validation.check_option(score, "score", _SCORES)
+    _validation.check_option(score, "score", SCORES)
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
     return error_of_groups(lambda grouped: _miscalibration(grouped, score), *given)
 
@@ -282,6 +286,6 @@ def refinement_loss(
     >>> print(f"{refinement_loss([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.7]):.4f}")
     0.1250
     """
-    _validation.check_option(score, "score", _SCORES)
+    _validation.check_option(score, "score", SCORES)
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
     return error_of_groups(lambda grouped: _refinement(grouped, score), *given)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from heapq import heappop, heappush, heapreplace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,9 +13,11 @@ from numpy.typing import ArrayLike
 from sklearn_calib import _validation
 from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import monotone_distance
+from sklearn_calib._core._links import logit
 from sklearn_calib._core._transport import gather, interval_error, transport_distance
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
+from sklearn_calib._typing import Array
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
@@ -41,12 +44,43 @@ def _lipschitz_supremum(grouped: GroupedOutcomes) -> float:
     return mass + float(gap @ np.abs(walk)) + monotone_distance(inside, gap)
 
 
+def _bounded_supremum(residual: Array, gap: Array) -> float:
+    """Return max of sum_j c_j u_j over u in [-1, 1] whose neighbours differ by at most ``gap``.
+
+    Dynamic programming from left to right: the largest sum, as a function of the last u_j, is concave and
+    piecewise linear. To the right and to the left of its maxima, a heap holds the points at which the slope
+    changes, as their distance to the right (left) of 0, and the changes. A gap moves both sides outwards by
+    it. A residual c adds c u, which moves the maxima past changes of slope that add up to its size, at most
+    to the end of [-1, 1].
+    """
+    sides: tuple[list[tuple[float, float]], ...] = ([], [])
+    value = shift = 0.0
+    for c, step in zip(residual.tolist(), [0.0, *gap.tolist()], strict=True):
+        shift += step
+        near, far = sides if c > 0 else sides[::-1]
+        left, at = abs(c), 0.0
+        while left > 0.0:
+            end, change = (near[0][0] + shift, near[0][1]) if near else (1.0, math.inf)
+            if end >= 1.0:
+                end, change = 1.0, math.inf
+            value += left * (end - at)
+            passed, at = min(left, change), end
+            if change <= left:
+                heappop(near)
+            elif change < math.inf:
+                heapreplace(near, (near[0][0], change - left))
+            heappush(far, (-end - shift, passed))
+            left -= passed
+    return value
+
+
 @shared_docs
 @MetricKernel(calibration_error=True)
 def smooth_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
+    scale: Literal["probability", "logit"] = "probability",
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
     reduction: Reduction = "classwise",
@@ -61,7 +95,11 @@ def smooth_calibration_error(
 
     Parameters
     ----------
-    %(sample)s
+    %(outcomes)s
+    scale : {"probability", "logit"}, default="probability"
+        Axis on which functions are Lipschitz. "logit" (Corollary 15 of [2]_) allows them to change faster
+        near 0 and 1, where small differences matter for the log loss; the error is at least as large.
+    %(weight)s
     %(reduction)s
 
     %(error)s
@@ -74,11 +112,15 @@ def smooth_calibration_error(
 
     a linear program with one variable for each distinct prediction. Its dual is an isotonic median
     regression of the cumulative residuals, solved exactly by divide and conquer in about O(n log n). The
-    lower distance to calibration (dCE) satisfies dCE/2 <= wCE <= 2 dCE [1]_.
+    lower distance to calibration (dCE) satisfies dCE/2 <= wCE <= 2 dCE [1]_. On the logit scale,
+    where the distance of predictions is that of their log-odds (Definition 11 of [2]_), the program is solved
+    by dynamic programming, more slowly.
 
     %(not_proper)s
 
     %(distance_paper)s
+    .. [2] J. Blasiok and P. Nakkiran (2024). Smooth ECE: Principled Reliability Diagrams via Kernel
+       Smoothing. ICLR. arXiv:2309.12236
 
     Examples
     --------
@@ -88,8 +130,17 @@ def smooth_calibration_error(
     >>> print(f"{smooth_calibration_error([0, 1, 1, 1], [0.5, 0.5, 0.5, 0.5]):.2f}")
     0.25
     """
+    _validation.check_option(scale, "scale", ("probability", "logit"))
+
+    def error(grouped: GroupedOutcomes) -> float:
+        if scale == "probability":
+            return _lipschitz_supremum(grouped) / grouped.total
+        # across a gap of 2, any two values are possible
+        gap = np.minimum(np.diff(logit(grouped.prob)), 2.0)
+        return min(_bounded_supremum(grouped.residual, gap) / grouped.total, 1.0)
+
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
-    return error_of_groups(lambda grouped: _lipschitz_supremum(grouped) / grouped.total, *given)
+    return error_of_groups(error, *given)
 
 
 # The time of the linear program grows with the square of the number of bins.

@@ -91,6 +91,8 @@ def check_problem(
     For inference, ``weights`` tells what the weights mean. With ``fractions``, binary outcomes may lie
     between 0 and 1.
     """
+    if labels is None and pos_label is None:
+        _validation.check_order(y_true, y_proba, "y_true")
     y = _validation.as_array(y_true, "y_true")
     if y.ndim == 2:
         y_proba = _validation.label_columns(y_proba)
@@ -99,6 +101,8 @@ def check_problem(
     table = y_proba if _validation.column_names(y_proba) else p
     multilabel = p.ndim == 2 and p.shape[1] >= 2 and y.shape == p.shape
     if y.ndim == 2 and y.shape[1] >= 2 and not multilabel:
+        if p.ndim == 1:
+            _validation.refuse_fractions(y)
         raise ValueError(
             f"y_true has shape {y.shape}, one column per label (multilabel), but y_proba has shape "
             f"{p.shape}. Pass the probability of each label, or one label per sample."

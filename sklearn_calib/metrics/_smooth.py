@@ -87,6 +87,9 @@ class SmoothECEResult(FrameMixin):
         Mean absolute distance of ``curve`` from the diagonal, weighted by ``density``: the area between them
         in a plot of both. It is the ECE of the predictions after Gaussian noise of scale s is added on the
         smoothing axis, and differs from smECE_s by at most 0.8 s, or 0.2 s on the logit scale.
+    underprediction, overprediction : float
+        The parts of ``value`` where events are more and less frequent than predicted: their sum is ``value``,
+        their difference the mean residual. Of confidences they are under- and overconfidence.
     n_samples : float
         Total weight.
     """
@@ -97,6 +100,8 @@ class SmoothECEResult(FrameMixin):
     bandwidth: float
     scale: str
     curve_error: float
+    underprediction: float
+    overprediction: float
     n_samples: float
     grid: Array = field(repr=False)
     curve: Array = field(repr=False)
@@ -423,6 +428,10 @@ def smooth_ece_result(
     :func:`logit_smoothed_ece` at the same bandwidth, and a quarter of the bound holds, as a probability
     changes by at most a quarter of the change of its log-odds.
 
+    The integrals of the positive and negative parts of the smoothed residual add up to smECE_s. As the kernel
+    integrates to 1, they differ by the mean residual :math:`\bar r`: ``underprediction`` is
+    :math:`(\mathrm{smECE}_s + \bar r) / 2`, ``overprediction`` :math:`(\mathrm{smECE}_s - \bar r) / 2`.
+
     Examples
     --------
     >>> from sklearn_calib.metrics import smooth_ece_result
@@ -431,6 +440,8 @@ def smooth_ece_result(
     smooth ECE = 0.1865 (bandwidth 0.1000 on the probability scale, n = 4)
     >>> print(f"{result.curve_error:.4f}")
     0.1707
+    >>> print(f"{result.underprediction:.4f} {result.overprediction:.4f}")
+    0.0933 0.0933
     """
     check_smoothing(bandwidth, scale)
     sample = _validation.check_binary(
@@ -451,6 +462,9 @@ def smooth_result(
     The curve has at least ``per_scale`` nodes for each bandwidth, and at most about ``most_nodes`` in all.
     """
     value, width, axis = _solve(sample, bandwidth, scale)
+    bias = float(np.average(sample.y - sample.p, weights=sample.w))
+    # rounding must not make a part negative
+    low, high = (max(0.0, 0.5 * (value + sign * bias)) for sign in (1.0, -1.0))
     t, events, weight, area = axis.curve(width, per_scale)
     # where the kernel is negligible, its sums are rounding errors of either sign
     stride = max(1, t.shape[0] // most_nodes)
@@ -459,4 +473,4 @@ def smooth_result(
     curve = np.full(weight.shape, np.nan)
     curve[supported] = np.clip(events[supported] / weight[supported], 0.0, 1.0)
     density = np.maximum(weight, 0.0) / axis.length
-    return SmoothECEResult(value, width, scale, area, sample.total, t, curve, density)
+    return SmoothECEResult(value, width, scale, area, low, high, sample.total, t, curve, density)

@@ -7,7 +7,7 @@ import numpy as np
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._recalibration import LogitOutcomes
-from sklearn_calib._html import text_html
+from sklearn_calib._html import printable_lines, text_html
 from sklearn_calib.sketch import CalibrationSketch
 
 # Half the 0.95 quantile of chi-squared(1): critical value of the log-likelihood ratio of one parameter.
@@ -104,7 +104,7 @@ class CalibrationAlert:
 
     def __str__(self) -> str:
         lines = [f"  {name:<15}  {value}" for name, value in self._facts() if value]
-        return "\n".join([f"calibration alert at {shown_time(self.time)}", *lines])
+        return printable_lines([f"calibration alert at {shown_time(self.time)}", *lines])
 
     _repr_html_ = text_html
 

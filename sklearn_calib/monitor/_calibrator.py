@@ -20,12 +20,13 @@ from sklearn_calib.calibrators._multiclass import (
 )
 from sklearn_calib.inference._betting._sequential import check_known
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
+from sklearn_calib.sketch._saved import Updated
 
 # Weights are rescaled after this many half-lives; those of samples twice as old are rounding errors.
 _STEP = 32.0
 
 
-class FadingSketch:
+class FadingSketch(Updated):
     """A sketch of all samples, each with half the weight of a sample that came one half-life later.
 
     Instead of multiplying old weights by a factor below 1, new weights grow by its inverse, relative to that
@@ -41,6 +42,10 @@ class FadingSketch:
 
     def update(self, y: Codes, p: Array, *, sample_weight: Array | None) -> None:
         """Add samples, the oldest first."""
+        with self._changing():
+            self._add(y, p, sample_weight)
+
+    def _add(self, y: Codes, p: Array, sample_weight: Array | None) -> None:
         n, size = p.shape[0], max(1, int(_STEP * self._half_life))
         self.n_seen += n
         # older samples are negligible compared with the last one
@@ -59,6 +64,7 @@ class FadingSketch:
 
     def current(self) -> CalibrationSketch:
         """Return a sketch of all samples in which the last one has its original weight."""
+        self._check_whole()
         return self._scaled(2.0 ** ((1.0 - self._age) / self._half_life))
 
     def _scaled(self, factor: float) -> CalibrationSketch:

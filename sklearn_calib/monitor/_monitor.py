@@ -13,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib import _validation
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._html import result_html
+from sklearn_calib._html import printable_lines, result_html
 from sklearn_calib._typing import Array, Codes, CountingWeights
 from sklearn_calib.inference._betting._rounds import BettingRounds
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.monitor._alert import CalibrationAlert, find_tendency, shown_evidence, shown_time
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 from sklearn_calib.sketch._batch import check_batch
+from sklearn_calib.sketch._saved import Updated
 
 
 class Evidence(BettingRounds):
@@ -67,7 +68,7 @@ _COLUMNS = ("time", "n_samples", "log_evidence", "alert", "event_rate", "mean_pr
 
 
 @shared_docs
-class CalibrationMonitor:
+class CalibrationMonitor(Updated):
     r"""Monitor a stream of outcomes and predictions, and alert when the predictions are not calibrated.
 
     Pass each batch to :meth:`update`, which returns the alerts that it raises. The evidence is an e-process
@@ -275,10 +276,12 @@ class CalibrationMonitor:
             keep = batch.w > 0
             y, p = y[keep], p[keep]
             times = _validation.check_counts(batch.w[keep].astype(np.float64), weights)
+        self._check_whole()
         # the last check
         self._window._add(batch, time)
         if not p.shape[0]:
             return []
+        self._interrupted = True
         n_samples = self.n_samples_seen_ + (p.shape[0] if times is None else int(times.sum()))
         now, slot = n_samples if time is None else self._window.newest, self._window.newest_slot
         log_evidence = self._evidence.play_at((now, slot), y, p, times)
@@ -302,6 +305,7 @@ class CalibrationMonitor:
             n_samples_seen_=n_samples,
             alerts_=self.alerts_ + tuple(found),
             alarmed_=(self.alarmed_ or alert) and not restarts,
+            _interrupted=False,
         )
         return found
 
@@ -315,6 +319,7 @@ class CalibrationMonitor:
             kept.
         """
         _validation.check_flag(empty_window, "empty_window")
+        self._check_whole()
         self._evidence = self._new_evidence()
         if empty_window:
             self._window, self._measured_slot = self._empty_window.copy(), None
@@ -357,7 +362,7 @@ class CalibrationMonitor:
         return f"<CalibrationMonitor(mode={self.mode!r}) of {counted}>"
 
     def __str__(self) -> str:
-        return "\n".join(
+        return printable_lines(
             ["calibration monitor", *(f"  {name:<15}  {value}" for name, value in self._facts())]
         )
 

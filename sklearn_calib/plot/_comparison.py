@@ -21,6 +21,7 @@ from sklearn_calib.plot._estimator import check_result, estimator_predictions
 from sklearn_calib.plot._matplotlib import (
     BLUE,
     GREY,
+    closes_figures,
     full_names,
     given_axes,
     legend_below,
@@ -271,6 +272,7 @@ class ComparisonDisplay:
         return cls(comparisons).plot(ax, **plot_params)
 
     @classmethod
+    @_validation.own_predictions()
     def from_estimators(
         cls,
         estimators: Mapping[str, Any],
@@ -309,6 +311,7 @@ class ComparisonDisplay:
             common = classes
         return cls.from_predictions(y, predictions, **given, **params)
 
+    @closes_figures()
     def plot(
         self,
         ax: Axes | Sequence[Axes] | None = None,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,9 +25,10 @@ from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array
 from sklearn_calib.metrics import ScoreDecomposition
-from sklearn_calib.metrics._decomposition import decompose
+from sklearn_calib.metrics._decomposition import SCORES, decompose
 from sklearn_calib.metrics._smooth import smooth_result
 from sklearn_calib.plot._bands import ReliabilityBand, equivalent_trials, pointwise_band
+from sklearn_calib.plot._kernel_curve import KernelCurve
 from sklearn_calib.plot._monotone_band import monotone_band, squared_weights
 from sklearn_calib.plot._simulated import SimulatedOutcomes
 from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, shown_range
@@ -47,7 +49,7 @@ class ReliabilityCurve(FrameMixin):
 
     Attributes
     ----------
-    kind : {"smooth", "points", "binned", "isotonic"}
+    kind : {"smooth", "points", "kernel", "binned", "isotonic"}
         How the curve is estimated; "points" are those of single predictions, where these take few values.
     predicted : ndarray of shape (m,)
         Predicted probabilities, non-decreasing.
@@ -71,7 +73,7 @@ class ReliabilityCurve(FrameMixin):
     n_elsewhere : float
         Weight of predictions in the range shown that have too few samples for a point of their own.
     decomposition : ScoreDecomposition or None
-        Decomposition of the Brier score, for the isotonic curve.
+        Decomposition of the Brier score, for the isotonic curve, or of the score of ``sharpness``.
     weights : {"sampling", "frequency", "case-control"} or None
         What the weights were taken to be; "case-control" if they depend on the outcome alone, or nearly so.
         None without weights.
@@ -80,6 +82,12 @@ class ReliabilityCurve(FrameMixin):
     weight_spread : float or None
         Standard deviation of log weights within the classes, of weights that depend nearly on the outcome
         alone.
+    bandwidth : float or None
+        Scale of the Gaussian of the kernel curve, in units of probability or log-odds.
+    density : ndarray of shape (m,) or None
+        Kernel density of the predictions at each of ``predicted``, per unit of that axis.
+    gap : ndarray of shape (m,) or None
+        Score that is expected at each prediction after calibration, with ``sharpness``.
     """
 
     _columns_in = ("predicted", "observed")
@@ -99,14 +107,20 @@ class ReliabilityCurve(FrameMixin):
     weights: str | None = None
     n_effective: float | None = None
     weight_spread: float | None = None
+    bandwidth: float | None = None
+    density: Array | None = field(default=None, repr=False)
+    gap: Array | None = field(default=None, repr=False)
 
     @property
     def label(self) -> str:
-        """The calibration error as text, "smECE = 0.067"; for "isotonic" the parts of the Brier score."""
-        decimals = 3 if self.scale == "probability" and self.decomposition is None else 4
+        """The calibration error as text, "smECE = 0.067", with the parts of a score that was decomposed."""
+        decimals = 3 if self.scale == "probability" and self.kind != "isotonic" else 4
         text = f"{self.error_name} = {number_text(self.error, decimals)}"
-        if self.decomposition is not None:
-            parts = self.decomposition
+        parts = self.decomposition
+        if parts is not None and self.kind == "kernel":
+            text += f", {SCORES[parts.score_name]} {number_text(parts.score)}, calibration error "
+            text += number_text(parts.miscalibration)
+        elif parts is not None:
             text += f", DSC = {number_text(parts.discrimination)}, UNC = {number_text(parts.uncertainty)}"
         return text
 
@@ -185,22 +199,36 @@ def reliability_curve(
     curve: str = "smooth",
     n_bins: int | ArrayLike = 15,
     strategy: str = "auto",
-    band: str | None = "confidence",
+    band: str | None = "auto",
     confidence: float = 0.95,
     scale: str = "probability",
     n_resamples: int = 999,
     random_state: int = 0,
     shown: tuple[float, float] | None = None,
+    sharpness: str | None = None,
+    classes: _validation.ClassSample | None = None,
 ) -> ReliabilityCurve:
     """Check the options of ``ReliabilityDisplay.from_predictions`` and return the curve of a sample.
 
     ``shown`` is the range of a diagram on the scale of probabilities, by default that of the sample.
+    ``classes`` are all probabilities if the sample is about the predicted class.
     """
-    _validation.check_option(curve, "curve", ("smooth", "binned", "isotonic"))
+    _validation.check_option(curve, "curve", ("smooth", "kernel", "binned", "isotonic"))
     _validation.check_option(strategy, "strategy", ("auto", "uniform", "quantile"))
     if band is not None:
         _validation.check_option(
-            band, "band", ("confidence", "consistency", "simultaneous", "bootstrap"), "None"
+            band, "band", ("auto", "confidence", "consistency", "simultaneous", "bootstrap"), "None"
+        )
+    if sharpness is not None:
+        _validation.check_option(sharpness, "sharpness", ("brier", "log_loss"), "None")
+        if curve != "kernel":
+            raise ValueError(f"sharpness={sharpness!r} is for curve='kernel', got curve={curve!r}.")
+    if band == "auto":
+        band = "confidence" if curve != "kernel" else "bootstrap" if sharpness is None else None
+    if (curve, band) == ("kernel", "confidence"):
+        raise ValueError(
+            "band='confidence' is not for curve='kernel', whose bias it would not account for. Pass "
+            "band='bootstrap', or curve='smooth'."
         )
     _validation.check_option(scale, "scale", ("probability", "logit"))
     bins, confidence = (
@@ -218,15 +246,17 @@ def reliability_curve(
             f"curve={curve!r} with band={band!r} assumes independent samples and cannot use clusters. Pass "
             "curve='smooth' or 'binned' with band='confidence', or band='consistency' or None."
         )
-    if band == "bootstrap" and curve != "smooth":
+    if band == "bootstrap" and curve not in ("smooth", "kernel"):
         raise ValueError(
-            f"band='bootstrap' is for curve='smooth', got curve={curve!r}. Pass band='confidence', which is "
-            "exact for this curve."
+            f"band='bootstrap' is for curve='smooth' or 'kernel', got curve={curve!r}. Pass "
+            "band='confidence', which is exact for this curve."
         )
     grouped = group_sample(sample)
     shown = shown or shown_range(grouped.prob, grouped.weight)
     # what is drawn: the curve, or points, and points beside the curve
-    estimate: SmoothCurve | BinnedCurve | IsotonicCurve
+    estimate: SmoothCurve | KernelCurve | BinnedCurve | IsotonicCurve
+    more: dict[str, Any] = {}
+    axis = UnitAxis(sample, scale, shown)
     beside: BinnedCurve | None = None
     error_name, error, elsewhere = "smECE" if scale == "probability" else "logit smECE", None, 0.0
     if curve == "smooth":
@@ -240,12 +270,22 @@ def reliability_curve(
             estimate = SmoothCurve(sample, grouped, shown)
             if certain.any() and scale == "probability":
                 beside = BinnedCurve(_at(sample, grouped.prob[certain]))
+    elif curve == "kernel":
+        length = None if sharpness is None else axis.length
+        if sharpness is not None:
+            # areas can be compared
+            axis = UnitAxis(sample, scale, (0.0, 1.0))
+        estimate = KernelCurve(sample, scale, axis, length)
+        error, more = estimate.error, {"bandwidth": estimate.bandwidth, "density": estimate.density}
+        if sharpness is not None:
+            more["gap"], more["decomposition"] = estimate.sharpness(sharpness, classes)
     elif curve == "binned":
         estimate = BinnedCurve(sample, _bins(grouped, bins, strategy, scale, shown))
         error_name, error = "ECE", estimate.error
     else:
         estimate = IsotonicCurve(sample, grouped)
         error_name, error = "MCB", estimate.decomposition.miscalibration
+        more["decomposition"] = estimate.decomposition
     limits, generator = None, _validation.check_generator(random_state)
     if exact:
         limits = monotone_band(_unweighted(sample), confidence, str(band))
@@ -262,7 +302,6 @@ def reliability_curve(
             bars = _band(beside, str(band), confidence, n_resamples, generator)
             rows = _beside(*((each.predicted, each.lower, each.upper) for each in (limits, bars)))
             limits = ReliabilityBand(limits.kind, confidence, *rows)
-    axis = UnitAxis(sample, scale, shown)
     place = uniform_bins(axis.locate(axis.sample.p), _HISTOGRAM)
     return ReliabilityCurve(
         curve,
@@ -276,8 +315,8 @@ def reliability_curve(
         sample.total,
         scale,
         elsewhere,
-        estimate.decomposition if isinstance(estimate, IsotonicCurve) else None,
         **weighting(sample),
+        **more,
     )
 
 
@@ -314,8 +353,10 @@ def _at(sample: _validation.BinarySample, prob: Array) -> _validation.BinarySamp
 
 def _are_points(grouped: GroupedOutcomes, number: Array, shown: tuple[float, float]) -> bool:
     """Return whether predictions take so few values that a curve between them would be invented."""
-    order = np.argsort(-grouped.weight, kind="stable")
     enough = _MOST * (1.0 - _TINY) * grouped.total
+    if _FEW * float(grouped.weight.max()) < enough and float(number.max()) < _ENOUGH:
+        return False
+    order = np.argsort(-grouped.weight, kind="stable")
     main = order[: int(np.searchsorted(np.cumsum(grouped.weight[order]), enough)) + 1]
     apart = float(np.ptp(grouped.prob[main])) >= _APART * (main.shape[0] - 1) * (shown[1] - shown[0])
     return main.shape[0] <= _FEW or (apart and float(number[main].mean()) >= _ENOUGH)
@@ -333,7 +374,7 @@ def _beside(curve: tuple[Array, ...], points: tuple[Array, ...]) -> Array:
 
 
 def _band(
-    curve: SmoothCurve | BinnedCurve | IsotonicCurve,
+    curve: SmoothCurve | KernelCurve | BinnedCurve | IsotonicCurve,
     kind: str,
     confidence: float,
     n_resamples: int,
@@ -375,7 +416,7 @@ def _exact_intervals(
 
 
 def _simulated_curves(
-    curve: BinnedCurve | IsotonicCurve,
+    curve: KernelCurve | BinnedCurve | IsotonicCurve,
     outcomes: SimulatedOutcomes,
     samples: Iterator[tuple[Array, Array]],
 ) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib import _validation
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
-from sklearn_calib.plot._matplotlib import full_names, given_axes, new_axes, plain
+from sklearn_calib.plot._matplotlib import closes_figures, full_names, given_axes, new_axes, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +25,7 @@ def predicted_probabilities(estimator: Any, X: Any) -> tuple[Array, list[Any]]:
             "classifier with decision scores in CalibratedClassifier."
         )
     proba = _validation.as_array(estimator.predict_proba(X), "the prediction of X")
+    _validation.check_response(proba, estimator, "predict_proba")
     classes = _validation.as_array(estimator.classes_, "estimator.classes_")
     order = np.argsort(classes, kind="stable")
     return proba[:, order], classes[order].tolist()
@@ -89,6 +90,8 @@ class DisplayMixin:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         shared_docs(cls)
+        if "plot" in vars(cls):
+            cls.plot = closes_figures()(cls.plot)  # type: ignore[attr-defined]
 
     def _new_or(
         self, ax: Axes | None, width: float, height: float, line_params: dict[str, Any]
@@ -105,6 +108,7 @@ class DisplayMixin:
         return plain(text if shown is None else f"{shown}: {text}")
 
     @classmethod
+    @_validation.own_predictions()
     def from_estimator(
         cls,
         estimator: Any,

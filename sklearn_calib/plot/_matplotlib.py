@@ -1,5 +1,8 @@
 """Access to matplotlib, and the style shared by all displays."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -7,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._null import rejects
-from sklearn_calib._html import pvalue_words
+from sklearn_calib._html import printable_lines, pvalue_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,6 +67,19 @@ def _pyplot() -> Any:
     except ImportError as error:
         raise ImportError(_MISSING) from error
     return plt
+
+
+@contextmanager
+def closes_figures() -> Iterator[None]:
+    """Close the new figures of a function that fails: nobody else knows them."""
+    pyplot: Any = sys.modules.get("matplotlib.pyplot")
+    before = set() if pyplot is None else set(pyplot.get_fignums())
+    try:
+        yield
+    except BaseException:
+        for number in set(_pyplot().get_fignums()) - before:
+            _pyplot().close(number)
+        raise
 
 
 def draw_critical(ax: "Axes", height: float, label: str) -> "Line2D":
@@ -167,16 +183,19 @@ def given_axes(ax: Any, numbers: tuple[int, ...], expected: str) -> list["Axes"]
     axes = list(np.ravel(np.asarray(ax, dtype=object)))
     if not all(hasattr(each, "get_xaxis_transform") for each in axes):
         raise TypeError(f"ax must be {expected}, got {ax!r}.")
+    other = next((each.name for each in axes if each.name != "rectilinear"), None)
+    if other is not None:
+        raise ValueError(f"ax must be {expected} without projection, got the projection {other!r}.")
     if len(axes) not in numbers:
         raise ValueError(f"ax must be {expected}, got {len(axes)} axes.")
     return axes
 
 
 def plain(text: str) -> str:
-    """Return a text that matplotlib does not parse as mathematics."""
+    """Return a text that matplotlib can draw and does not parse as mathematics."""
     if not isinstance(text, str):
         raise TypeError(f"A name to be shown must be a string, got {text!r}.")
-    return text.replace("$", r"\$")
+    return printable_lines(text.split("\n")).replace("$", r"\$")
 
 
 def result_finding(result: "CalibrationTestResult", level: float) -> str:

@@ -14,6 +14,7 @@ from sklearn_calib.plot._matplotlib import (
     BLUE,
     GREY,
     VERMILION,
+    closes_figures,
     draw_critical,
     draw_marks,
     full_names,
@@ -135,6 +136,7 @@ class MonitorDisplay:
         display = cls(history, threshold=monitor.threshold_, name=name)
         return display.plot(ax, **plot_params)
 
+    @closes_figures()
     def plot(
         self,
         ax: Axes | Sequence[Axes] | None = None,

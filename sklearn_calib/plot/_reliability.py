@@ -29,6 +29,7 @@ from sklearn_calib.plot._matplotlib import (
     BAND,
     GREY,
     MARGIN,
+    closes_figures,
     curves_of,
     draw_curve,
     few_bands,
@@ -63,11 +64,15 @@ _STEEPEST = 3.0
 _LONGEST = 4.0
 # Ratio of the longest bar to the shortest from which the axis of counts is logarithmic.
 _UNEQUAL = 50.0
+# Decades of odds by which frequencies of a kernel curve can exceed the predictions on a logit axis.
+_BEYOND = 0.5
+# Width in points of a kernel curve at the density of uniform predictions, and its limits as multiples of it.
+_WIDTH, _WIDTHS = 3.0, (0.2, 3.5)
 # Most columns of a grid of up to six diagrams and of larger ones.
 _COLUMNS = (3, 4)
 # Letters in an inch of its titles, fewest in a line, and inches from which its legend is one line.
 _LETTERS, _FEWEST, _WIDE = 16.5, 12, 6.5
-_CURVE_OPTIONS = ("curve", "n_bins", "strategy", "band", "confidence", "scale")
+_CURVE_OPTIONS = ("curve", "n_bins", "strategy", "band", "confidence", "scale", "sharpness")
 # Distance from 0 and 1 of points that stand for them on a logit axis, where these are at infinity.
 _NEVER_SHOWN = 1e-12
 _ROUNDING = 1e-9
@@ -119,7 +124,9 @@ class ReliabilityDisplay(DisplayMixin):
     values, points with exact intervals are drawn instead, also for many predictions of exactly 0 or 1 beside
     a curve. The number in the legend is smooth ECE. "isotonic" (CORP [1]_) decomposes the Brier score into
     MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency against
-    the mean prediction in bins.
+    the mean prediction in bins. "kernel" is the diagram of the authors of smooth ECE [3]_: the kernel
+    regression of the outcomes at its bandwidth, with the density of the predictions as the width of the line,
+    and optionally the sharpness of a score [4]_. It shows smooth ECE as an area, but flattens steep curves.
 
     "confidence" bands are pointwise: for the smooth curve from the posterior variance of a, assuming a curve
     without jumps; exact Clopper-Pearson intervals for points and bins; and for "isotonic" exact bounds, valid
@@ -127,7 +134,8 @@ class ReliabilityDisplay(DisplayMixin):
     the curves of labels simulated from the predictions. "simultaneous" bounds the whole curve of event
     probabilities, assuming that it is non-decreasing [2]_: where the diagonal leaves the band, perfect
     calibration is rejected, and where the limits cross, there is evidence that the curve decreases.
-    "bootstrap" shows how much the smooth curve varies; it is not a confidence band for event probabilities.
+    "bootstrap" shows how much the smooth or kernel curve varies; it is not a confidence band for event
+    probabilities.
 
     One in 2000 predictions at each end does not determine the axes; the legend says how many are not shown.
     docs/plots.md has the details of curves, axes and bands, where bands do not cover, and what weights
@@ -139,6 +147,10 @@ class ReliabilityDisplay(DisplayMixin):
        classifiers. PNAS 118. arXiv:2008.03033
     .. [2] T. Dimitriadis, L. Duembgen, A. Henzi, M. Puke and J. Ziegel (2023). Honest calibration assessment
        for binary outcome predictions. Biometrika 110. arXiv:2203.04065
+    .. [3] J. Blasiok and P. Nakkiran (2024). Smooth ECE: Principled Reliability Diagrams via Kernel
+       Smoothing. ICLR. arXiv:2309.12236
+    .. [4] M. Chidambaram and R. Ge (2024). Reassessing How to Compare and Improve the Calibration of Machine
+       Learning Models. arXiv:2406.04068
 
     Examples
     --------
@@ -158,6 +170,7 @@ class ReliabilityDisplay(DisplayMixin):
     >>> plt.close("all")
     """
 
+    _multiclass = True
     ax_histogram_: Axes | None
     line_: Line2D
     band_: Collection | None
@@ -181,12 +194,13 @@ class ReliabilityDisplay(DisplayMixin):
         y_true: ArrayLike,
         y_proba: ArrayLike,
         *,
-        curve: Literal["smooth", "binned", "isotonic"] = "smooth",
+        curve: Literal["smooth", "kernel", "binned", "isotonic"] = "smooth",
         n_bins: int | ArrayLike = 15,
         strategy: Literal["auto", "uniform", "quantile"] = "auto",
-        band: Literal["confidence", "consistency", "simultaneous", "bootstrap"] | None = "confidence",
+        band: Literal["auto", "confidence", "consistency", "simultaneous", "bootstrap"] | None = "auto",
         confidence: float = 0.95,
         scale: Literal["probability", "logit"] = "probability",
+        sharpness: Literal["brier", "log_loss"] | None = None,
         annotate: bool = False,
         sample_weight: ArrayLike | None = None,
         weights: Weights = "sampling",
@@ -202,9 +216,10 @@ class ReliabilityDisplay(DisplayMixin):
         Parameters
         ----------
         %(binary_sample)s
-        curve : {"smooth", "binned", "isotonic"}, default="smooth"
-            Penalized shift of log-odds, or points where predictions take few values; frequencies in bins; or
-            isotonic regression (CORP) with the decomposition of the Brier score. See the notes of the class.
+        curve : {"smooth", "kernel", "binned", "isotonic"}, default="smooth"
+            Penalized shift of log-odds, or points where predictions take few values; kernel regression at the
+            bandwidth of smooth ECE; frequencies in bins; or isotonic regression (CORP) with the decomposition
+            of the Brier score. See the notes of the class.
         n_bins : int or array-like of edges, default=15
             Number of bins of ``curve="binned"``, or their edges, which increase from 0 to 1.
         strategy : {"auto", "uniform", "quantile"}, default="auto"
@@ -212,13 +227,19 @@ class ReliabilityDisplay(DisplayMixin):
             "quantile", and on axes that do not reach from 0 to 1 bins of equal expected number of the rarer
             outcome. A bin is [a, b) and the last one is closed, as in :func:`numpy.histogram`;
             :func:`sklearn.calibration.calibration_curve` places a prediction on an edge in the lower bin.
-        band : {"confidence", "consistency", "simultaneous", "bootstrap"} or None, default="confidence"
-            Type of the band; see the notes of the class. "bootstrap" is for the smooth curve.
+        band : {"auto", "confidence", "consistency", "simultaneous", "bootstrap"} or None, default="auto"
+            Type of the band; see the notes of the class. "auto" is "confidence", but "bootstrap" for the
+            kernel curve, and None with ``sharpness``. "bootstrap" is for the smooth and the kernel curve.
         confidence : float, default=0.95
             Confidence level of the band.
         scale : {"probability", "logit"}, default="probability"
             Scale of both axes. "logit" suits rare events; the error of a smooth curve is then smooth ECE
             on the logit scale. Predictions of exactly 0 or 1 are not drawn.
+        sharpness : {"brier", "log_loss"} or None, default=None
+            Score of the calibration-sharpness diagram, for the kernel curve: the height of an area around it
+            is the score that is expected after calibration, times the density of the predictions. With
+            three or more classes, ``y_proba`` has a column for each, and the curve is that of the predicted
+            class. See docs/plots.md.
         annotate : bool, default=False
             Whether to write slope, intercept and observed/expected ratio with their intervals, those of
             :func:`~sklearn_calib.metrics.calibration_summary`, the AUC (c-statistic) and the Brier score into
@@ -232,21 +253,32 @@ class ReliabilityDisplay(DisplayMixin):
         %(named_picture)s
         """
         given = {"y_true": y_true, "y_proba": _validation.label_columns(y_proba)}
-        for (argument, values), most in zip(given.items(), (1, 2), strict=True):
+        widest = 2.0 if sharpness is None else np.inf
+        for (argument, values), most in zip(given.items(), (1.0, widest), strict=True):
             if max(_validation.shape_of(values, argument)[1:], default=1) > most:
                 raise ValueError(
                     f"{argument} has shape {_validation.shape_of(values, argument)}, but this diagram is "
                     "for a binary target. Draw one per class or label by reliability_grid(y_true, y_proba)."
                 )
-        pos_label = pos_label if labels is None else _validation.positive_label(y_true, labels, pos_label)
-        sample = _validation.check_binary(
-            y_true, y_proba, sample_weight, pos_label, clusters, weights=weights
-        )
-        estimate = reliability_curve(sample, curve, n_bins, strategy, band, confidence, scale)
+        classes: Any = None
+        if max(_validation.shape_of(given["y_proba"], "y_proba")[1:], default=1) > 2:
+            classes = check_problem(
+                y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights
+            )
+            sample, pos_label = class_samples(classes, "confidence")[0], "predicted class"
+        else:
+            if labels is not None:
+                pos_label = _validation.positive_label(y_true, labels, pos_label)
+            sample = _validation.check_binary(
+                y_true, y_proba, sample_weight, pos_label, clusters, weights=weights
+            )
+        options: Any = {"sharpness": sharpness, "classes": classes}
+        estimate = reliability_curve(sample, curve, n_bins, strategy, band, confidence, scale, **options)
         text = _statistics(sample, confidence) if _validation.check_flag(annotate, "annotate") else None
         return cls(estimate, name=name, pos_label=pos_label, annotation=text).plot(ax, **plot_params)
 
     @classmethod
+    @_validation.own_predictions()
     def from_cv_results(
         cls,
         cv_results: dict[str, Any],
@@ -269,7 +301,7 @@ class ReliabilityDisplay(DisplayMixin):
         ----------
         cv_results : dict
             What :func:`sklearn.model_selection.cross_validate` returned with ``return_estimator=True`` and
-            ``return_indices=True``, for a binary classifier.
+            ``return_indices=True``, for a binary classifier; of more classes with ``sharpness``.
         X : array-like of shape (n, n_features)
             The data passed to ``cross_validate``.
         y : array-like of shape (n,)
@@ -301,17 +333,20 @@ class ReliabilityDisplay(DisplayMixin):
                 "Pass the data that were cross-validated."
             )
         parts = [
-            estimator_predictions(estimator, safe_indexing(X, fold), labels, pos_label, False)
+            estimator_predictions(estimator, safe_indexing(X, fold), labels, pos_label, True)
             for estimator, fold in zip(estimators, folds, strict=True)
         ]
+        proba = [part.pop("y_proba") for part in parts]
+        if any(part != parts[0] for part in parts):
+            raise ValueError("the estimators of cv_results have different classes.")
         return cls.from_predictions(
             labels[rows],
-            np.concatenate([part["y_proba"] for part in parts]),
+            np.concatenate(proba),
             sample_weight=None
             if sample_weight is None
             else _validation.as_array(sample_weight, "sample_weight")[rows],
             clusters=None if clusters is None else _validation.as_array(clusters, "clusters")[rows],
-            pos_label=parts[0]["pos_label"],
+            **parts[0],
             name=type(estimators[0]).__name__ if name is None else name,
             **params,
         )
@@ -345,7 +380,7 @@ class ReliabilityDisplay(DisplayMixin):
         scale = "logit" if ax.get_xscale() == "logit" else "probability"
         if scale != curve.scale and _drawn_curves(ax):
             raise ValueError(f"ax holds a diagram with scale={scale!r}. Use the same scale, or other axes.")
-        label = self._named(curve.label.replace(", DSC", "\nDSC"), name)
+        label = self._named(curve.label.replace(", ", "\n", 1), name)
         hidden = curve.n_samples - curve.counts.sum()
         where = "of 0 or 1" if curve.scale == "logit" else beyond(*curve.edges[[0, -1]].tolist())
         for weight, place in ((hidden, where), (curve.n_elsewhere, "between the points")):
@@ -364,10 +399,14 @@ class ReliabilityDisplay(DisplayMixin):
         # whole dots on the border, unless some are beyond it
         first, last = curve.edges[[0, -1]] + [-_ROUNDING, _ROUNDING]
         style["clip_on"] = not (style and first <= curve.predicted[0] and curve.predicted[-1] <= last)
+        if curve.density is not None:
+            style["linewidth"] = 1.0
         self.line_ = draw_curve(ax, _CURVE, curve.predicted, curve.observed, label, line_params, **style)
         drawn = [*_drawn_curves(ax), _DrawnCurve(self.line_, curve, self.annotation, show_histogram)]
         setattr(ax, _DRAWN, drawn)
         _set_limits(ax, drawn)
+        if curve.density is not None:
+            _draw_density(ax, self.line_, curve)
         self.band_ = None if curve.band is None else _draw_band(ax, curve.band, self.line_.get_color())
         self.ax_histogram_ = _draw_histogram(ax, drawn) if show_histogram else None
         if self.annotation is not None:
@@ -471,6 +510,9 @@ def _set_limits(ax: Axes, drawn: list[_DrawnCurve]) -> None:
 
     lines = [np.asarray(line.get_xydata()) for line in curves_of(ax, _CURVE)]
     y = heights([*lines, *bars_of("points")])
+    if curve.scale == "logit" and curve.density is not None:
+        # frequencies of noise near 0 and 1 would be far away
+        y = np.clip(y, left - _BEYOND, right + _BEYOND)
     low, high = min([left, *y]), max([right, *y])
     # both axes are equal unless the curve would be a sliver
     if high - low <= _STEEPEST * (right - left):
@@ -527,6 +569,41 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
     # overlapping areas stay transparent
     area: dict[str, Any] = {"color": color, "alpha": 0.2, "linewidth": 0, "zorder": 1.7, "gid": BAND}
     return ax.fill_between(x, low, high, where=~(low > high), label=label, **area)
+
+
+def _draw_density(ax: Axes, line: Line2D, curve: ReliabilityCurve) -> None:
+    """Draw the density of the predictions as the width of a kernel curve, and its sharpness as an area."""
+    from matplotlib.collections import LineCollection
+
+    x, y, density = curve.predicted, curve.observed, curve.density
+    # 1 is the density of predictions that are uniform in the range shown
+    density = density * np.ptp(ax.xaxis.get_transform().transform(curve.edges[[0, -1]]))
+    points = np.column_stack((x, y))
+    widths = _WIDTH * np.clip(np.sqrt(0.5 * (density[1:] + density[:-1])), *_WIDTHS)
+    color, place = line.get_color(), line.get_zorder()
+    ax.add_collection(
+        LineCollection(
+            list(np.stack((points[:-1], points[1:]), axis=1)),
+            linewidths=widths,
+            colors=[color],
+            capstyle="round",
+            zorder=place,
+        )
+    )
+    if curve.gap is None:
+        return
+    half = 0.5 * curve.gap * density
+    low, high = (np.clip(y + part, _NEVER_SHOWN, 1.0 - _NEVER_SHOWN) for part in (-half, half))
+    ax.fill_between(
+        x,
+        low,
+        high,
+        color=color,
+        alpha=0.25,
+        linewidth=0.8,
+        zorder=1.7,
+        label=unless_drawn(ax, "sharpness gap"),
+    )
 
 
 def _draw_histogram(ax: Axes, drawn: list[_DrawnCurve]) -> Axes:
@@ -618,6 +695,7 @@ def _count_text(value: float, position: int | None = None) -> str:
 
 
 @shared_docs
+@closes_figures()
 def reliability_grid(
     y_true: ArrayLike,
     predictions: ArrayLike | Mapping[str, ArrayLike],

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib import _validation
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import pvalue_words
 from sklearn_calib.inference import SegmentsResult, find_segments
 from sklearn_calib.plot._estimator import check_result, estimator_predictions
-from sklearn_calib.plot._matplotlib import BLUE, GREY, full_names, given_axes, new_axes, plain
+from sklearn_calib.plot._matplotlib import BLUE, GREY, closes_figures, full_names, given_axes, new_axes, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,6 +109,7 @@ class SegmentsDisplay:
         return cls(find_segments(X, y_true, y_proba, **params)).plot(ax)
 
     @classmethod
+    @_validation.own_predictions()
     def from_estimator(
         cls, estimator: Any, X: Any, y: ArrayLike, *, pos_label: Any = None, **params: Any
     ) -> Self:
@@ -126,6 +128,7 @@ class SegmentsDisplay:
         given = estimator_predictions(estimator, X, y, pos_label, True)
         return cls.from_predictions(X, y, given.pop("y_proba"), **given, **params)
 
+    @closes_figures()
     def plot(self, ax: Axes | None = None, **marker_params: Any) -> Self:
         """Draw the segments in rows, the most significant one at the top.
 

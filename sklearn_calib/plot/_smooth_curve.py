@@ -9,6 +9,7 @@ from scipy.special import expit, ndtri
 from scipy.special import logit as log_odds
 
 from sklearn_calib import _validation
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, as_sampled, group_sample, group_starts
 from sklearn_calib._core._links import logit
 from sklearn_calib._typing import Array
@@ -174,20 +175,31 @@ class PenalisedShift:
         return np.asarray(shapes.T @ inverse @ shapes)
 
 
-def _neighbours(prob: Array, weight: Array) -> NDArray[np.int64]:
-    """Return the bins of sorted predictions, of even sums of samples, information p (1 - p) and length.
+def _neighbours(prob: Array, weight: Array) -> NDArray[np.intp]:
+    """Return the first of each bin of sorted predictions, of even sums of samples, p (1 - p) and length.
 
     A third of the bins is for each. What a curve can show depends on all of them.
     """
-    places = [(prob - prob[0]) / max(prob[-1] - prob[0], 1e-300)]
-    for mass in (weight, weight * prob * (1.0 - prob)):
-        ends = np.cumsum(mass)
-        places.append((ends - 0.5 * mass) / ends[-1])
-    found = np.minimum((_BINS * np.mean(places, axis=0)).astype(np.int64), _BINS - 1)
+    length, found = max(prob[-1] - prob[0], 1e-300), np.empty(prob.shape[0], dtype=np.int16)
+    total = np.array([weight.sum(), sum(w @ (p * (1.0 - p)) for p, w in _pairs(prob, weight))])
+    before, first = np.zeros(2), 0
+    for p, w in _pairs(prob, weight):
+        mass = np.stack((w, w * p * (1.0 - p)))
+        ends = np.cumsum(mass, axis=1)
+        ends += before[:, np.newaxis]
+        before = ends[:, -1].copy()
+        place = (p - prob[0]) / length + ((ends - 0.5 * mass) / total[:, np.newaxis]).sum(axis=0)
+        found[first : first + p.shape[0]] = np.minimum(_BINS / 3.0 * place, _BINS - 1)
+        first += p.shape[0]
     starts = group_starts(found)
     u = logit(np.add.reduceat(weight * prob, starts) / np.add.reduceat(weight, starts))
     apart = np.diff(u, prepend=-np.inf) > _NEAREST * max(float(u[-1] - u[0]), _SHORTEST)
-    return np.repeat(np.cumsum(apart) - 1, np.diff(starts, append=prob.shape[0]))
+    return starts[apart]
+
+
+def _pairs(prob: Array, weight: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield predictions and their weights, some at a time, which stay in the cache."""
+    return ((prob[rows], weight[rows]) for rows in blocks(prob.shape[0]))
 
 
 class SmoothCurve:
@@ -208,9 +220,9 @@ class SmoothCurve:
             grouped = group_sample(self.sample)
         self._grouped = grouped
         prob, weight = np.clip(grouped.prob, expit(-FAR), expit(FAR)), grouped.weight
-        self._bin_of = _neighbours(prob, weight)
+        self._starts = _neighbours(prob, weight)
         sums = (weight, weight * prob, grouped.positives, squared_weights(grouped))
-        self._mass, means, events, squares = np.add.reduceat(sums, group_starts(self._bin_of), axis=1)
+        self._mass, means, events, squares = (np.add.reduceat(each, self._starts) for each in sums)
         # effective numbers per weight (Kish, 1965): 1 without sampling weights
         self._unit = self._mass / squares
         u = logit(means / self._mass)
@@ -232,6 +244,12 @@ class SmoothCurve:
         self.predicted = np.insert(self.predicted, place, alone)
         self.observed = self._probability(self.fit.shift)
 
+    def _outcomes(self) -> SimulatedOutcomes:
+        """Return simulated outcomes, of which each bin has its own."""
+        sizes = np.diff(self._starts, append=self._grouped.prob.shape[0])
+        bins = np.repeat(np.arange(sizes.shape[0]), sizes)
+        return SimulatedOutcomes(self._grouped, DISTINCT, bins)
+
     def _probability(self, shift: Array) -> Array:
         """Return the curve of a shift given in each bin."""
         return np.asarray(expit(self._nodes + np.interp(self._nodes + self._offset, self.fit.u, shift)))
@@ -241,10 +259,10 @@ class SmoothCurve:
     ) -> ReliabilityBand:
         """Return the pointwise band: of the posterior of the shift, or of the shifts of simulated samples."""
         u, shift, tail = self.fit.u, self.fit.shift, 0.5 - confidence / 2
-        outcomes = SimulatedOutcomes(self._grouped, DISTINCT, self._bin_of)
         if kind == "confidence":
             sd = np.sqrt(self.fit.variance)
             if self.sample.clusters is not None:
+                outcomes = self._outcomes()
                 x, q = logit(outcomes.prob), expit(u + shift)
                 outcomes.set_truth(expit(x + np.interp(x, u, shift)))
                 alone = self.fit.response(shift) ** 2 @ (self._unit * self._mass * q * (1.0 - q))
@@ -252,6 +270,7 @@ class SmoothCurve:
                 sd *= np.sqrt(np.maximum(found.var(axis=1) / alone, 1.0))
             limits = [shift + ndtri(each) * sd for each in (tail, 1.0 - tail)]
         else:
+            outcomes = self._outcomes()
             drawn = outcomes.resample if kind == "bootstrap" else outcomes.simulate
             start, centre = (shift, self._residual) if kind == "bootstrap" else (np.zeros_like(u), 0.0)
             shifts = self._shifts(drawn(n_resamples, generator), outcomes, start, centre)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,7 +18,7 @@ from sklearn_calib._writing import write_whole
 from sklearn_calib.report._report import calibration_report
 from sklearn_calib.report._requirements import CalibrationRequirements
 from sklearn_calib.report._words import one_line
-from sklearn_calib.sketch import sketch_file
+from sklearn_calib.sketch._batches import sketch_columns
 from sklearn_calib.sketch._files import Columns, table_files
 
 _REPORT_EXAMPLES = """examples:
@@ -208,7 +209,7 @@ def _run(options: argparse.Namespace) -> int:
     return status
 
 
-def _check_outputs(outputs: dict[str, str | None], files: Sequence[str]) -> None:
+def _check_outputs(outputs: dict[str, str | None], files: Sequence[str | Path]) -> None:
     """Raise if a file cannot be written, or is an input file or the other output file."""
     given = {name: target for name, target in outputs.items() if target is not None}
     for name, target in given.items():
@@ -217,7 +218,7 @@ def _check_outputs(outputs: dict[str, str | None], files: Sequence[str]) -> None
             raise ValueError(f"{name} names a folder, {target!r}. Name a file.")
         if not path.absolute().parent.is_dir():
             raise ValueError(f"{target}: its folder does not exist.")
-        if any(os.path.realpath(target) == os.path.realpath(file) for file in files):
+        if os.path.realpath(target) in map(os.path.realpath, files):
             raise ValueError(f"{name} names {target}, which is an input file. Name another file.")
     if len({os.path.realpath(target) for target in given.values()}) < len(given):
         raise ValueError(f"{' and '.join(given)} name the same file, {target}. Name two.")
@@ -226,7 +227,7 @@ def _check_outputs(outputs: dict[str, str | None], files: Sequence[str]) -> None
 def _report(options: argparse.Namespace) -> tuple[str, int]:
     """Write the requested files, and return what is printed, and the exit status."""
     _validation.check_fraction(options.confidence, "--confidence")
-    _check_outputs({"--out": options.out, "--json": options.json}, options.files)
+    _check_outputs({"--out": options.out, "--json": options.json}, table_files(options.files))
     data, positive = _read(options)
     more = f" and {len(options.files) - 1} more" if len(options.files) > 1 else ""
     # file names can contain bytes that are not text; they are replaced by a mark
@@ -255,7 +256,7 @@ def _report(options: argparse.Namespace) -> tuple[str, int]:
 def _check(options: argparse.Namespace) -> tuple[str, int]:
     """Write the requested files, and return what is printed, and the exit status."""
     outputs = {"--junit": options.junit, "--markdown": options.markdown}
-    _check_outputs(outputs, [*options.files, options.requirements])
+    _check_outputs(outputs, [*table_files(options.files), options.requirements])
     requirements = CalibrationRequirements.from_toml(options.requirements)
     if len(options.p) > 1 == len(options.y):
         raise ValueError(
@@ -303,12 +304,13 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
     parts, n_rows, few = [], 0, several or len(labels) > 1 or bool(features)
     # a sketch has sums of weights only
     few |= options.weight is not None and options.weights == "sampling"
-    for part in columns.batches(files):
+    batches = columns.batches(files)
+    for part in batches:
         parts.append(part)
         n_rows += part[y].shape[0]
         if n_rows > _MOST_ROWS and not few:
-            weight, label = options.weight, options.pos_label
-            sketch = sketch_file(files, y=y, p=options.p[0], sample_weight=weight, pos_label=label)
+            names, where = (y, options.p[0], options.weight), f"{files[0]}: column {y!r}"
+            sketch = sketch_columns(columns, chain(parts, batches), names, options.pos_label, where)
             rows = dict(zip(("y_true", "y_proba", "sample_weight"), sketch.weighted_sample(), strict=True))
             given = {**rows, "weights": "frequency"}
             return given, sketch.pos_label
@@ -332,7 +334,7 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
     if options.clusters is not None:
         data["clusters"] = found[options.clusters]
     if features:
-        data["features"] = {name: columns.feature(name, found[name]) for name in features}
+        data["features"] = {name: found[name, "feature"] for name in features}
     return data, None
 
 

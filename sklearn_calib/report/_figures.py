@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+# The style is set for the whole process: threads draw one after the other.
+_DRAWING = Lock()
 # These colours are replaced by colours of the page.
 _INK, _CLEAR = "#010203", "none"
 _COLORS = {
@@ -171,7 +174,7 @@ def figures(report: _numbers.ReportNumbers, salt: str) -> list[Figure]:
     out = []
     for index, (title, caption, draw) in enumerate(drawn):
         # ids are hashes: the salt makes them differ between figures, and equal from run to run
-        with mpl.rc_context({**_STYLE, "svg.hashsalt": f"{salt}-{index}"}):
+        with _DRAWING, mpl.rc_context({**_STYLE, "svg.hashsalt": f"{salt}-{index}"}):
             wide = title in (_CLASSES, _LABELS, _SEGMENTS)
             out.append(Figure(title, caption, _svg(draw, title, wide), wide))
     return out

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sklearn_calib._html import printable_lines
 from sklearn_calib.report import _numbers
 from sklearn_calib.report import _words as words
 from sklearn_calib.report._figures import figures
@@ -52,12 +53,14 @@ def report_page(report: _numbers.ReportNumbers, title: str | None = None) -> str
     if title is not None and not isinstance(title, str):
         raise TypeError(f"title must be a string, got {title!r}.")
     shown = words.heading(report) if title is None else words.one_line(title)
-    return _templates().get_template("page.html").render(_content(report, shown))
+    page = _templates().get_template("page.html").render(_content(report, shown))
+    return printable_lines(page.split("\n"))
 
 
 def report_fragment(report: _numbers.ReportNumbers) -> str:
     """Return a block for a notebook; its style does not affect the rest of the page."""
-    return _templates().get_template("block.html").render(_content(report, words.heading(report)))
+    block = _templates().get_template("block.html").render(_content(report, words.heading(report)))
+    return printable_lines(block.split("\n"))
 
 
 def _content(report: _numbers.ReportNumbers, title: str) -> dict[str, Any]:

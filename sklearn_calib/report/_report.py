@@ -98,6 +98,7 @@ class CalibrationReport(_numbers.ReportNumbers):
     """
 
     @classmethod
+    @_validation.own_predictions()
     def from_estimator(
         cls,
         estimator: Any,

@@ -23,8 +23,9 @@ from sklearn_calib._core._grouping import (
 )
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
-from sklearn_calib._html import number_text, result_html
+from sklearn_calib._html import number_text, printable_lines, result_html
 from sklearn_calib._typing import Weights
+from sklearn_calib._writing import read_whole
 from sklearn_calib.inference._intervals import FEWEST_EVENTS, SharedIntervals, confidence_interval
 from sklearn_calib.inference._populations import shifted
 from sklearn_calib.inference._sample_metric import reduced_once
@@ -147,7 +148,7 @@ class RequirementsResult(FrameMixin):
     def __str__(self) -> str:
         width = max(len(result.requirement) for result in self.results)
         lines = (f"  {r.outcome:<9}  {r.requirement:<{width}}  {r.detail}" for r in self.results)
-        return "\n".join([self._headline(), *lines])
+        return printable_lines([self._headline(), *lines])
 
     def _repr_html_(self) -> str:
         rows = [
@@ -163,7 +164,7 @@ class RequirementsResult(FrameMixin):
             cells = (result.requirement, result.outcome, result.detail)
             escaped = (re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", cell) for cell in cells)
             lines.append(f"| {' | '.join(escaped)} |")
-        return "\n".join(lines) + "\n"
+        return printable_lines([*lines, ""])
 
     def to_junit(self, *, undecided: str = "failure") -> str:
         """Return a report in JUnit's XML format, which continuous integration systems display.
@@ -294,9 +295,9 @@ class CalibrationRequirements:
         ValueError
             If the file or a limit in it is not valid; the message names the file.
         """
-        content = Path(path).read_bytes()
+        content = read_whole(path)
         try:
-            limits = tomllib.loads(content.decode("utf-8"))
+            limits = tomllib.loads(content.decode("utf-8-sig"))
             alpha = limits.pop("alpha", 0.05)
             return cls(limits, alpha=alpha)
         except RecursionError:

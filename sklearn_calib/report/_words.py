@@ -8,7 +8,7 @@ import numpy as np
 
 from sklearn_calib._core._clusters import cluster_words
 from sklearn_calib._core._grouping import contradiction_words, weight_words
-from sklearn_calib._html import number_text, pvalue_text, pvalue_words
+from sklearn_calib._html import number_text, printable, printable_lines, pvalue_text, pvalue_words
 from sklearn_calib.inference import Region
 from sklearn_calib.inference._comparison import aligned
 from sklearn_calib.inference._data_checks import DEPENDENCE_LEVEL, contradiction_pvalue
@@ -75,8 +75,8 @@ def number(value: float) -> str:
 
 
 def one_line(text: str, most: int = 0) -> str:
-    """Return a text of the user on one line, without control characters, cut to ``most`` characters."""
-    shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    """Return a text of the user on one line, cut to ``most`` characters; control characters are escaped."""
+    shown = printable(" ".join(text.split()))
     return shown if not most or len(shown) <= most else shown[: most - 3] + "..."
 
 
@@ -208,7 +208,8 @@ def verdict(report: _numbers.ReportNumbers) -> Verdict:
     noise = ": sampling noise inflates estimates" if error.estimate > error.corrected else ""
     numbers = (
         f"{_error_name(report)}, corrected for bias: {number(error.corrected)} ({level} confidence interval "
-        f"{number(error.lower)} to {number(error.upper)}). The estimate is {number(error.estimate)}, where "
+        f"{number(error.lower)} to {number(error.upper)}). The estimate is {number(error.estimate)} "
+        f"({_signed_parts(error.estimate, report)}), where "
         f"{number(error.expected)} is expected under perfect calibration ({level} quantile "
         f"{number(error.null_upper)}){noise}. {test}: {p}. {of_classes}The error is graded small "
         f"if the confidence interval ends below {number(tiny)}, large if it begins above {number(small)} "
@@ -258,6 +259,15 @@ def verdict(report: _numbers.ReportNumbers) -> Verdict:
         title = f"Too few samples to tell ({p}): no evidence of miscalibration, but large errors are not"
         return Verdict("open", f"{title} ruled out.", numbers)
     return Verdict("fine", f"No evidence of miscalibration ({p}); large errors are ruled out.", numbers)
+
+
+def _signed_parts(estimate: float, report: _numbers.ReportNumbers) -> str:
+    """Return the parts of smooth ECE of either sign: their difference is the mean residual."""
+    bias = report.observed - report.predicted
+    low, high = (number(max(0.0, 0.5 * (estimate + sign * bias))) for sign in (1.0, -1.0))
+    if report.kind == "confidence":
+        return f"underconfidence {low} and overconfidence {high}"
+    return f"{low} where predictions are too low and {high} where they are too high"
 
 
 def _limits(observed: float) -> tuple[float, float]:
@@ -647,7 +657,7 @@ def segment_words(report: _numbers.ReportNumbers) -> str:
 
 
 def _segment_lines(report: _numbers.ReportNumbers) -> list[str]:
-    rows = [f"  {line}" for line in aligned(segment_rows(report)).splitlines()]
+    rows = [f"  {line}" for line in aligned(segment_rows(report))]
     return [*_paragraph(segment_words(report)), *rows[: len(rows) * (len(rows) > 1)]]
 
 
@@ -683,7 +693,7 @@ def report_text(report: _numbers.ReportNumbers) -> str:
         "",
         f"n_resamples={report.n_resamples}, random_state={report.seed}, sklearn_calib {report.version}",
     ]
-    return "\n".join(lines)
+    return printable_lines(lines)
 
 
 def _plain(value: Any) -> Any:

@@ -74,7 +74,8 @@ class ForecastScorer(WeightedScorer, ABC):
         weight = None if sample_weight is None else _validation.as_array(sample_weight, "sample_weight")
         metadata = {} if groups is None else {"groups": groups}
         forecast = read_forecast(estimator, X, y_true, self.response_method, self.pos_label, metadata)
-        return self._score(forecast, weight)
+        with _validation.own_predictions():
+            return self._score(forecast, weight)
 
     @abstractmethod
     def _score(self, forecast: Forecast, sample_weight: Array | None) -> float:
@@ -122,12 +123,15 @@ def read_forecast(
                 f"pos_label={pos_label!r} selects a class, but y_true has one column per label (multilabel). "
                 "Omit it, or score a model of that label."
             )
-        return _by_label(y, _validation.label_columns(method(X, **metadata), classes))
+        matrix = _validation.label_columns(method(X, **metadata), classes)
+        _validation.check_response(np.asarray(matrix), estimator, method.__name__)
+        return _by_label(y, matrix)
     if y.ndim != 1:
         raise ValueError(f"y_true must have shape (n,), got shape {y.shape}. Pass one label per sample.")
     if several:
         raise ValueError("The estimator has several outputs, but y_true one column. Pass all columns.")
     response = _validation.as_array(method(X, **metadata), "the prediction of X")
+    _validation.check_response(response, estimator, method.__name__)
     if response.shape[:1] != y.shape:
         raise ValueError(
             f"y_true has {y.shape[0]} samples but the prediction of X has shape {response.shape}. "

@@ -164,9 +164,18 @@ def sketch_file(
             raise TypeError(f"{name} must be the name of a column, got {value!r}.")
     columns, files = Columns([y], [p], weights), table_files(path)
     where = str(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "") + f": column {y!r}"
+    given = (y, p, sample_weight), pos_label, where, precision
+    return sketch_columns(columns, columns.batches(files), *given)
+
+
+def sketch_columns(
+    columns: Columns, batches: Iterable[Any], names: Any, pos_label: Any, where: str, precision: int = 17
+) -> CalibrationSketch:
+    """Return the sketch of batches that were read; ``where`` is the column of outcomes in messages."""
+    y, p, sample_weight = names
     # a later batch decides which of two labels is positive: until then it is the one that was read last
     sketch = CalibrationSketch(precision=precision)
-    for batch in columns.batches(files):
+    for batch in batches:
         known = columns.labels(y).tolist()
         if len(known) > 2:
             raise ValueError(

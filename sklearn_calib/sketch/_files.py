@@ -48,6 +48,8 @@ def table_files(path: FilePath | Sequence[FilePath]) -> list[Path]:
             file
             for file in sorted(place.rglob("*"))
             if file.name.lower().endswith(_ENDINGS)
+            # neither a folder nor a pipe
+            and (file.is_file() or not file.exists())
             and not any(part.startswith((".", "_")) for part in file.relative_to(place).parts)
         ]
         if place.is_dir() and not inside:
@@ -59,7 +61,7 @@ def table_files(path: FilePath | Sequence[FilePath]) -> list[Path]:
 class Columns:
     """Named columns of tables: labels by their numbers, probabilities in [0, 1], and weights >= 0.
 
-    Features are labels that may be missing.
+    Features may be missing, and are found by the key (name, "feature").
     """
 
     def __init__(
@@ -69,9 +71,12 @@ class Columns:
         weights: Sequence[str] = (),
         features: Sequence[str] = (),
     ) -> None:
+        for name in (*probabilities, *weights):
+            if (name in probabilities) + (name in weights) + (name in labels) > 1:
+                raise ValueError(f"column {name!r} is named for two purposes. Name another column.")
         self._numbers = {**dict.fromkeys(probabilities, True), **dict.fromkeys(weights, False)}
-        self._features = set(features) - {*labels, *self._numbers}
-        self._labels: dict[str, dict[Any, int]] = {name: {} for name in (*labels, *sorted(self._features))}
+        self._features = list(features)
+        self._labels: dict[str, dict[Any, int]] = {name: {} for name in labels}
         self._names = list(dict.fromkeys((*labels, *probabilities, *weights, *features)))
 
     def labels(self, name: str) -> NDArray[Any]:
@@ -85,22 +90,12 @@ class Columns:
 
         return pyarrow.table({name: self.labels(name)[found[name]] for name in names})
 
-    def feature(self, name: str, found: NDArray[Any]) -> NDArray[Any]:
-        """Return the values of a column that was read: numbers if all are, else objects; None if missing."""
-        if name in self._numbers:
-            return found
-        known = [None if str(x).lower() in _MISSING else x for x in self._labels[name]]
-        try:
-            return np.array(known, dtype=np.float64)[found]
-        except ValueError:
-            return np.array(known, dtype=object)[found]
-
     def find(self, name: str, wanted: Any) -> Any:
         """Return the label that is named, or written so; None if it does not occur."""
         key = self._labels[name].get(_label(str(wanted)), self._labels[name].get(wanted))
         return None if key is None else self.labels(name)[key].item()
 
-    def batches(self, files: Sequence[Path]) -> Iterator[dict[str, NDArray[Any]]]:
+    def batches(self, files: Sequence[Path]) -> Iterator[dict[Any, NDArray[Any]]]:
         """Yield the rows of files in batches, labels as numbers; errors name the file."""
         try:
             import pyarrow
@@ -117,7 +112,7 @@ class Columns:
                     yield self._checked(batch, str(file), row)
                     row += batch.num_rows
                     empty = empty and not batch.num_rows
-            except (pyarrow.ArrowException, EOFError, zlib.error, OSError) as error:
+            except (pyarrow.ArrowException, EOFError, zlib.error, csv.Error, OSError) as error:
                 if isinstance(error, OSError) and error.filename:
                     raise
                 message = (str(error) or type(error).__name__).splitlines()[0]
@@ -125,17 +120,17 @@ class Columns:
         if empty:
             raise ValueError(f"{', '.join(map(str, files[:3]))}: column names but no rows.")
 
-    def _checked(self, batch: Any, file: str, row: int) -> dict[str, NDArray[Any]]:
+    def _checked(self, batch: Any, file: str, row: int) -> dict[Any, NDArray[Any]]:
         """Return the columns of a record batch whose first row has the number ``row``."""
-        found: dict[str, NDArray[Any]] = {}
+        found: dict[Any, NDArray[Any]] = {}
         for name, place in zip(self._names, _places(file, batch.schema.names, self._names), strict=True):
             cell = f"{file}: row %d of column {name!r}"
             if name in self._labels:
-                column = batch.column(place)
-                column = _filled(column) if name in self._features else column
-                found[name] = _encode(column, self._labels[name], cell, row, name in self._features)
+                found[name] = _encode(batch.column(place), self._labels[name], cell, row)
             if name in self._numbers:
                 found[name] = _numbers(batch.column(place), cell, row, self._numbers[name])
+            if name in self._features:
+                found[name, "feature"] = _feature(batch.column(place))
         return found
 
 
@@ -154,19 +149,24 @@ def _label(text: str) -> Any:
     text = text.strip()
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    # greater integers are not exact as floats
-    return int(float(text)) if re.fullmatch(r"[+-]?\d{1,15}(\.0*)?", text) else text
+    # greater integers are not exact as floats, and those with leading zeros are codes
+    return int(float(text)) if re.fullmatch(r"[+-]?(0|[1-9]\d{0,14})(\.0*)?", text) else text
 
 
-def _filled(cells: Any) -> Any:
-    """Return cells as texts, empty where they are missing."""
+def _feature(cells: Any) -> NDArray[Any]:
+    """Return the values of a feature; of texts objects, and None where they are missing."""
     import pyarrow
 
-    cells = cells.dictionary_decode() if isinstance(cells, pyarrow.DictionaryArray) else cells
-    return cells.cast(pyarrow.string()).fill_null("")
+    if pyarrow.types.is_string(cells.type) or pyarrow.types.is_large_string(cells.type):
+        cells = cells.dictionary_encode()
+    if not isinstance(cells, pyarrow.DictionaryArray):
+        return _validation.as_array(cells, "a feature")
+    words = [x.strip() if isinstance(x, str) else x for x in cells.dictionary.to_pylist()]
+    known = np.array([None if str(x).lower() in _MISSING else x for x in [*words, None]], dtype=object)
+    return known[cells.indices.fill_null(len(words)).to_numpy()]
 
 
-def _encode(cells: Any, known: dict[Any, int], cell: str, first: int, gaps: bool) -> NDArray[Any]:
+def _encode(cells: Any, known: dict[Any, int], cell: str, first: int) -> NDArray[Any]:
     """Return the number of each label; new ones are added to those that are known."""
     import pyarrow
 
@@ -181,7 +181,7 @@ def _encode(cells: Any, known: dict[Any, int], cell: str, first: int, gaps: bool
     # a dictionary may hold categories that do not occur
     occurs = np.bincount(codes, minlength=len(texts)) > 0
     missing = np.array([text is None or text.strip().lower() in _MISSING for text in texts], dtype=bool)
-    if not gaps and (missing & occurs).any():
+    if (missing & occurs).any():
         _refuse(missing[codes], cell, first, _GAP)
     numbers = [
         known.setdefault(_label(text), len(known)) if there else -1
@@ -226,6 +226,8 @@ def _table(file: Path, names: Sequence[str], numbers: Any) -> Iterator[Any]:
     """Yield record batches of a Parquet or Feather file."""
     from pyarrow import OSFile, ipc, parquet, types
 
+    if file.exists() and not file.is_file():
+        raise ValueError(f"{file} is a pipe or device, from which only CSV can be read. Save it as a file.")
     # a file that cannot be opened has Python's error, which names it
     file.open("rb").close()
     if file.suffix.lower() in (".feather", ".arrow"):
@@ -246,7 +248,7 @@ def _rows_of_csv(file: Path, names: Sequence[str], numbers: Any) -> Iterator[Any
     import pyarrow
     from pyarrow import csv as arrow_csv
 
-    with io.BufferedReader(file.open("rb", buffering=0), _BLOCK) as raw:
+    with io.BufferedReader(_Whole(file), _BLOCK) as raw:
         packed = raw.peek(2)[:2] == b"\x1f\x8b"
         stream: Any = io.BufferedReader(gzip.GzipFile(fileobj=raw), _BLOCK) if packed else raw
         start = stream.peek(_BLOCK)[:_BLOCK]
@@ -292,6 +294,16 @@ def _rows_of_csv(file: Path, names: Sequence[str], numbers: Any) -> Iterator[Any
                 deque(reader, maxlen=0)
         if counted.quotes % 2 and counted.lines != n_rows + 1:
             raise ValueError(f"{file}: a quote is not closed. Is the file truncated?")
+
+
+class _Whole(io.FileIO):
+    """A file that fills a buffer, even if it is a pipe, which passes on a little at a time."""
+
+    def readinto(self, buffer: Any) -> int:
+        view, n = memoryview(buffer), 0
+        while n < len(view) and (more := super().readinto(view[n:])):
+            n += more
+        return n
 
 
 class _Counted(io.RawIOBase):

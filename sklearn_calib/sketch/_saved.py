@@ -4,13 +4,15 @@ import json
 import os
 import zlib
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from sklearn_calib import _validation
 from sklearn_calib._html import text_html
-from sklearn_calib._writing import write_whole
+from sklearn_calib._writing import read_whole, write_whole
 
 # Keys of the dict besides those of the content; the content has changed with the version.
 _HEAD, _VERSION = ("format", "version", "checksum"), 4
@@ -27,7 +29,28 @@ def _checksum(content: dict[str, Any]) -> str:
     return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}"
 
 
-class Saved:
+class Updated:
+    """Mixin of objects that are changed in place: after a change that was interrupted, they say so."""
+
+    _interrupted = False
+
+    def _check_whole(self) -> None:
+        if self._interrupted:
+            raise ValueError(
+                f"An update of this {type(self).__name__} was interrupted, so that it may hold a part of a "
+                "batch. Load its last save, or begin anew."
+            )
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Mark the object until the block has ended."""
+        self._check_whole()
+        self._interrupted = True
+        yield
+        self._interrupted = False
+
+
+class Saved(Updated):
     """Mixin of sketches that are written to dicts and files, under the name of their class."""
 
     _KIND: ClassVar[str]
@@ -79,7 +102,10 @@ class Saved:
         content = {name: value for name, value in data.items() if name not in _HEAD}
         if data.get("checksum") != _checksum(content):
             raise ValueError(f"The saved {kind} is damaged: its checksum does not match. Save it again.")
-        return cls._read(content)
+        try:
+            return cls._read(content)
+        except (ValueError, TypeError, LookupError, OverflowError, AttributeError) as error:
+            raise ValueError(f"The saved {kind} is damaged ({error!r:.200}). Save it again.") from None
 
     def save(self, path: Any) -> None:
         """Write the sketch to a file; nothing is lost.
@@ -117,7 +143,7 @@ class Saved:
             If the file is foreign, damaged, or of another version.
         """
         try:
-            found = json.loads(_target(path).read_bytes())
+            found = json.loads(read_whole(_target(path)))
         except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
             raise ValueError(
                 f"{os.fspath(path)!r} is damaged or no saved {cls._KIND} ({type(error).__name__}: {error})."

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core._binning import octave_bins
+from sklearn_calib._core._binning import POSITIONS, octave_bins
+from sklearn_calib._core._maps import require
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib.sketch._batch import Batch, check_batch
@@ -137,7 +138,8 @@ class CalibrationSketch(Saved):
         if None not in (self._pos_label, other._pos_label) and self._pos_label != other._pos_label:
             raise ValueError(f"pos_label differs: {self._pos_label!r} and {other._pos_label!r}.")
         contents = other._contents()
-        self._open().add_contents(contents)
+        with self._changing():
+            self._open().add_contents(contents)
         if self._pos_label is None:
             self._pos_label = other._pos_label
         return self
@@ -249,9 +251,17 @@ class CalibrationSketch(Saved):
     def _read(cls, content: dict[str, Any]) -> Self:
         bins = np.array(content["bins"], dtype=np.int64)
         sums = np.array([content[name] for name in ("negatives", "positives", "offset")], dtype=np.float64)
-        values = np.array(content["values"], dtype=np.float64)
-        contents = Contents(bins, sums, values, content["n_samples"])
-        return cls(precision=content["precision"])._like(contents, content["pos_label"])
+        values, n_samples = np.array(content["values"], dtype=np.float64), content["n_samples"]
+        new, known = cls(precision=content["precision"]), ~np.isnan(values)
+        new._pos_label, grid = content["pos_label"], octave_bins(new._precision)
+        require(bool(((sums >= 0.0) & (sums <= 1e300)).all()), "sums are out of range")
+        require((sums[2] <= (sums[0] + sums[1]) * POSITIONS).all(), "offset is out of range")
+        require(bool(((values[known] >= 0.0) & (values[known] <= 1.0)).all()), "values are no predictions")
+        require((grid.locate(values[known])[0] == bins[known]).all(), "values are not those of their bins")
+        require(type(n_samples) is int and (n_samples > 0) == (bins.size > 0), "n_samples is wrong")
+        new._open().add_contents(Contents(bins, sums, values, n_samples))
+        require(new._finish()._content() == content, "it is not what to_dict writes")
+        return new
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_finished": self._contents(), "_sums": None, "_read_last": None}
@@ -274,7 +284,8 @@ class CalibrationSketch(Saved):
     def _add(self, batch: Batch) -> Self:
         """Add checked samples."""
         if batch.p.shape[0]:
-            self._open().add_batch(batch)
+            with self._changing():
+                self._open().add_batch(batch)
         return self
 
     def _open(self) -> Accumulator:
@@ -291,6 +302,7 @@ class CalibrationSketch(Saved):
 
     def _contents(self) -> Contents:
         """Return the occupied bins, with all that was added."""
+        self._check_whole()
         if self._sums is None:
             return self._finished
         if self._read_last is None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib import _validation
+from sklearn_calib._core._maps import require
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib.sketch._batch import Batch, check_batch
@@ -274,6 +275,7 @@ class WindowedSketch(Saved):
         CalibrationSketch
             The sum of the slots, an independent sketch; empty if there are no samples.
         """
+        self._check_whole()
         length = self._clock.n_slots if n_slots is None else _validation.check_size(n_slots, "n_slots")
         total, newest = self._empty(), self.newest_slot
         for number, sketch in self._ring.items():
@@ -302,6 +304,7 @@ class WindowedSketch(Saved):
         sketch : CalibrationSketch
             A copy of their sketch.
         """
+        self._check_whole()
         for number in sorted(self._ring):
             yield self._clock.edge(number), self._clock.edge(number + 1), self._ring[number].copy()
 
@@ -336,14 +339,16 @@ class WindowedSketch(Saved):
             raise ValueError("The sketches have different windows, slots or kinds of time.")
         if SAMPLES in (mine.kind, theirs.kind):
             raise ValueError("Samples that two sketches counted are not in one order. Pass time to update.")
+        other._check_whole()
         if other._newest is not None:
-            mine.kind = theirs.kind
-            self._move(other._newest)
-            for number, sketch in other._ring.items():
-                if number >= self._oldest_slot:
-                    self._ring.setdefault(number, self._empty()).merge(sketch)
-            self._n_seen += other._n_seen
-            self._n_late += other._n_late
+            with self._changing():
+                mine.kind = theirs.kind
+                self._move(other._newest)
+                for number, sketch in other._ring.items():
+                    if number >= self._oldest_slot:
+                        self._ring.setdefault(number, self._empty()).merge(sketch)
+                self._n_seen += other._n_seen
+                self._n_late += other._n_late
         return self
 
     @property
@@ -379,6 +384,7 @@ class WindowedSketch(Saved):
         return newest - self._clock.n_slots + 1
 
     def _content(self) -> dict[str, Any]:
+        self._check_whole()
         clock = self._clock
         return {
             "window": clock.window,
@@ -402,9 +408,23 @@ class WindowedSketch(Saved):
             precision=empty["precision"],
             pos_label=empty["pos_label"],
         )
-        new._clock.kind, new._newest = kind, content["newest"]
+        require(kind in (None, SAMPLES, NUMBERS, DATES), "kind is unknown")
+        if kind is not None:
+            new._clock.kind = new._clock.check(kind)
+        new._newest = content["newest"]
         new._n_seen, new._n_late = content["n_seen"], content["n_late"]
         new._ring = {number: CalibrationSketch._read(sketch) for number, sketch in content["slots"]}
+        require(new._content() == content, "it is not what to_dict writes")
+        counts = new._n_seen, new._n_late, *new._ring
+        require(all(type(n) is int for n in counts) and new._n_late >= 0, "a number is wrong")
+        require(new._n_seen >= new.n_samples and (new._newest is None) == (not new._ring), "newest is wrong")
+        if new._ring:
+            ends = min(new._ring), max(new._ring)
+            require(type(new._newest) is (float if kind == NUMBERS else int), "newest is of another kind")
+            require(new._oldest_slot <= ends[0] and ends[1] == new.newest_slot, "slots are wrong")
+        for sketch in new._ring.values():
+            alike = (sketch._precision, sketch._pos_label) == (new._precision, new._pos_label)
+            require(alike and sketch.n_samples > 0, "a slot holds something else")
         return new
 
     def __eq__(self, other: object) -> bool:
@@ -414,6 +434,7 @@ class WindowedSketch(Saved):
         return self._clock.same_as(other._clock) and mine == theirs
 
     def __getstate__(self) -> dict[str, Any]:
+        self._check_whole()
         ring = {number: sketch.copy() for number, sketch in self._ring.items()}
         return {**vars(self), "_clock": copy(self._clock), "_ring": ring}
 
@@ -447,7 +468,7 @@ class WindowedSketch(Saved):
             ticks = np.arange(self._n_seen, self._n_seen + n_samples)
         clock = copy(self._clock)
         clock.kind = kind
-        slot = clock.slot(ticks)
+        slot, n_late = clock.slot(ticks), 0
         if self._newest is not None and (late := slot < self._oldest_slot).any():
             if self._late == "raise":
                 row = int(late.argmax())
@@ -456,15 +477,17 @@ class WindowedSketch(Saved):
                     f"at {clock.edge(self._oldest_slot)}. Use a longer window, or leave such samples out by "
                     "late='drop'."
                 )
-            self._n_late += int(late.sum()) if slot.shape[0] > 1 else n_samples
-        self._clock = clock
-        self._n_seen += n_samples
-        self._move(ticks.max())
-        for number, part in _by_slot(slot, batch):
-            if number >= self._oldest_slot:
-                if number not in self._ring:
-                    self._ring[number] = self._empty()
-                self._ring[number]._add(part)
+            n_late = int(late.sum()) if slot.shape[0] > 1 else n_samples
+        with self._changing():
+            self._n_late += n_late
+            self._clock = clock
+            self._n_seen += n_samples
+            self._move(ticks.max())
+            for number, part in _by_slot(slot, batch):
+                if number >= self._oldest_slot:
+                    if number not in self._ring:
+                        self._ring[number] = self._empty()
+                    self._ring[number]._add(part)
         return self
 
     def _move(self, tick: Any) -> None:

@@ -9,29 +9,7 @@ from functools import partial
 
 import pytest
 
-from sklearn_calib.calibrators import (
-    AutoCalibrator,
-    BaseCalibrator,
-    BetaCalibrator,
-    CertifiedCalibrator,
-    DirichletCalibrator,
-    GroupCalibrator,
-    HistogramBinningCalibrator,
-    IsotonicCalibrator,
-    LogAverageCalibrator,
-    MatrixScalingCalibrator,
-    ModifiedPlattCalibrator,
-    OneVsRestCalibrator,
-    PlattCalibrator,
-    PriorShiftCalibrator,
-    ScalingBinningCalibrator,
-    SmoothedCalibrator,
-    SplineCalibrator,
-    StructuredMatrixScalingCalibrator,
-    TemperatureCalibrator,
-    VectorScalingCalibrator,
-    VennAbersCalibrator,
-)
+from sklearn_calib import calibrators as cal
 
 
 @dataclass(frozen=True)
@@ -47,7 +25,7 @@ class CalibratorCase:
     """
 
     name: str
-    make: Callable[[], BaseCalibrator]
+    make: Callable[[], cal.BaseCalibrator]
     monotone: bool = True
     strict: bool = False
     multiclass: bool = False
@@ -59,131 +37,94 @@ class CalibratorCase:
     again: bool = False
 
 
-STRICT = {"strict": True, "counts": True}
-BINS = {"monotone": False, "flip": False}
-CLASSES = {"monotone": False, "multiclass": True}
-FITTED = {"counts": True, "again": True}
+STRICT = "strict counts"
+BINS = "not_monotone not_flip"
+CLASSES = "not_monotone multiclass"
+FITTED = "counts again"
 #: The folds or parts are drawn.
-DRAWN = {"monotone": False, "drawn": True, "flip": False, **FITTED}
+DRAWN = f"not_monotone drawn not_flip {FITTED}"
 
+
+def row(name, kind, flags="", *members, **params):
+    """Return the case of a class with parameters; "not_" before a flag denies it."""
+    holds = {flag.removeprefix("not_"): not flag.startswith("not_") for flag in flags.split()}
+    return CalibratorCase(name, partial(kind, *members, **params), **holds)
+
+
+PLATTS = cal.OneVsRestCalibrator(cal.PlattCalibrator())
+TWO = {"Platt": cal.PlattCalibrator(link="identity"), "isotonic": cal.IsotonicCalibrator(clip="auto")}
+COUNTS = {"random_state": 0, "weights": "frequency"}
 CALIBRATORS = [
-    CalibratorCase("isotonic", IsotonicCalibrator),
+    row("isotonic", cal.IsotonicCalibrator),
     # a score between two steps takes the lower one
-    CalibratorCase("isotonic_step", partial(IsotonicCalibrator, interpolation="step"), flip=False),
-    CalibratorCase("isotonic_clip_auto", partial(IsotonicCalibrator, clip="auto"), **FITTED),
-    CalibratorCase("platt", PlattCalibrator, **STRICT),
-    CalibratorCase("platt_identity", partial(PlattCalibrator, link="identity"), **STRICT, again=True),
-    CalibratorCase("modified_platt", ModifiedPlattCalibrator, **STRICT),
-    CalibratorCase("modified_platt_mean", partial(ModifiedPlattCalibrator, tolerance=0.0), constant=True),
-    CalibratorCase("beta", BetaCalibrator, **STRICT, again=True),
-    CalibratorCase("beta_ab", partial(BetaCalibrator, parameters="ab"), **STRICT, again=True),
-    CalibratorCase("beta_am", partial(BetaCalibrator, parameters="am"), **STRICT, again=True),
+    row("isotonic_step", cal.IsotonicCalibrator, "not_flip", interpolation="step"),
+    row("isotonic_clip_auto", cal.IsotonicCalibrator, FITTED, clip="auto"),
+    row("platt", cal.PlattCalibrator, STRICT),
+    row("platt_identity", cal.PlattCalibrator, f"{STRICT} again", link="identity"),
+    row("modified_platt", cal.ModifiedPlattCalibrator, STRICT),
+    row("modified_platt_mean", cal.ModifiedPlattCalibrator, "constant", tolerance=0.0),
+    row("beta", cal.BetaCalibrator, f"{STRICT} again"),
+    row("beta_ab", cal.BetaCalibrator, f"{STRICT} again", parameters="ab"),
+    row("beta_am", cal.BetaCalibrator, f"{STRICT} again", parameters="am"),
     # an edge belongs to the bin above it
-    CalibratorCase("histogram_binning", HistogramBinningCalibrator, **BINS, **FITTED),
-    CalibratorCase(
-        "histogram_binning_plain", partial(HistogramBinningCalibrator, n_bins=15, smoothing=None), **BINS
-    ),
-    CalibratorCase(
+    row("histogram_binning", cal.HistogramBinningCalibrator, f"{BINS} {FITTED}"),
+    row("histogram_binning_plain", cal.HistogramBinningCalibrator, BINS, n_bins=15, smoothing=None),
+    row(
         "histogram_binning_uniform",
-        partial(HistogramBinningCalibrator, n_bins="auto", strategy="uniform", smoothing=0.5),
-        **BINS,
-        **FITTED,
+        partial(cal.HistogramBinningCalibrator, n_bins="auto", strategy="uniform", smoothing=0.5),
+        f"{BINS} {FITTED}",
     ),
-    CalibratorCase("scaling_binning", partial(ScalingBinningCalibrator, random_state=0), **DRAWN),
-    CalibratorCase(
+    row("scaling_binning", cal.ScalingBinningCalibrator, DRAWN, random_state=0),
+    row(
         "scaling_binning_all_rows",
-        partial(ScalingBinningCalibrator, IsotonicCalibrator(), n_bins="auto", split=False),
-        **BINS,
-        counts=True,
+        partial(cal.ScalingBinningCalibrator, cal.IsotonicCalibrator(), n_bins="auto", split=False),
+        f"{BINS} counts",
     ),
-    CalibratorCase("venn_abers", VennAbersCalibrator, counts=True),
-    CalibratorCase("venn_abers_brier", partial(VennAbersCalibrator, loss="brier"), counts=True),
-    CalibratorCase(
-        "prior_shift",
-        partial(PriorShiftCalibrator, training_weight="balanced"),
-        strict=True,
-        multiclass=True,
-        again=True,
-    ),
+    row("venn_abers", cal.VennAbersCalibrator, "counts"),
+    row("venn_abers_brier", cal.VennAbersCalibrator, "counts", loss="brier"),
+    row("prior_shift", cal.PriorShiftCalibrator, "strict multiclass again", training_weight="balanced"),
     # without groups, which the generated tests do not pass
-    CalibratorCase("group", GroupCalibrator, monotone=False, counts=True),
-    CalibratorCase("group_temperature", partial(GroupCalibrator, TemperatureCalibrator()), **CLASSES),
-    CalibratorCase("smoothed", SmoothedCalibrator, monotone=False, again=True),
-    CalibratorCase(
-        "smoothed_logit",
-        partial(SmoothedCalibrator, scale="logit", bandwidth=0.3),
-        monotone=False,
-        again=True,
-    ),
-    CalibratorCase("spline", SplineCalibrator, monotone=False, **FITTED),
-    CalibratorCase("spline_monotone", partial(SplineCalibrator, monotone=True), **STRICT, again=True),
-    CalibratorCase(
-        "spline_identity", partial(SplineCalibrator, link="identity", monotone=True), **STRICT, again=True
-    ),
-    CalibratorCase("temperature", TemperatureCalibrator, strict=True, multiclass=True),
+    row("group", cal.GroupCalibrator, "not_monotone counts"),
+    row("group_temperature", cal.GroupCalibrator, CLASSES, cal.TemperatureCalibrator()),
+    row("smoothed", cal.SmoothedCalibrator, "not_monotone again"),
+    row("smoothed_logit", cal.SmoothedCalibrator, "not_monotone again", scale="logit", bandwidth=0.3),
+    row("spline", cal.SplineCalibrator, f"not_monotone {FITTED}"),
+    row("spline_monotone", cal.SplineCalibrator, f"{STRICT} again", monotone=True),
+    row("spline_identity", cal.SplineCalibrator, f"{STRICT} again", link="identity", monotone=True),
+    row("temperature", cal.TemperatureCalibrator, "strict multiclass"),
     # log-odds may be any numbers, probabilities too, but then they have no flip symmetry around 1/2
-    CalibratorCase(
+    row(
         "temperature_identity",
-        partial(TemperatureCalibrator, link="identity"),
-        strict=True,
-        multiclass=True,
-        flip=False,
-        log_odds=True,
-        again=True,
+        partial(cal.TemperatureCalibrator, link="identity"),
+        "strict multiclass not_flip log_odds again",
     ),
-    CalibratorCase("one_vs_rest_isotonic", partial(OneVsRestCalibrator, IsotonicCalibrator()), **CLASSES),
-    CalibratorCase(
-        "one_vs_rest_platt", partial(OneVsRestCalibrator, PlattCalibrator()), **CLASSES, counts=True
-    ),
-    CalibratorCase("vector", VectorScalingCalibrator, **CLASSES, **FITTED),
-    CalibratorCase("matrix", MatrixScalingCalibrator, **CLASSES, **FITTED),
-    CalibratorCase(
+    row("one_vs_rest_isotonic", cal.OneVsRestCalibrator, CLASSES, cal.IsotonicCalibrator()),
+    row("one_vs_rest_platt", cal.OneVsRestCalibrator, f"{CLASSES} counts", cal.PlattCalibrator()),
+    row("vector", cal.VectorScalingCalibrator, f"{CLASSES} {FITTED}"),
+    row("matrix", cal.MatrixScalingCalibrator, f"{CLASSES} {FITTED}"),
+    row(
         "matrix_identity",
-        partial(MatrixScalingCalibrator, link="identity"),
-        flip=False,
-        log_odds=True,
-        **CLASSES,
-        **FITTED,
+        cal.MatrixScalingCalibrator,
+        f"{CLASSES} {FITTED} not_flip log_odds",
+        link="identity",
     ),
-    CalibratorCase("structured_matrix", StructuredMatrixScalingCalibrator, **CLASSES, **FITTED),
-    CalibratorCase("dirichlet", partial(DirichletCalibrator, penalty=0.01), **CLASSES, **FITTED),
-    CalibratorCase(
+    row("structured_matrix", cal.StructuredMatrixScalingCalibrator, f"{CLASSES} {FITTED}"),
+    row("dirichlet", cal.DirichletCalibrator, f"{CLASSES} {FITTED}", penalty=0.01),
+    row(
         "log_average",
-        partial(
-            LogAverageCalibrator,
-            [OneVsRestCalibrator(PlattCalibrator()), MatrixScalingCalibrator()],
-            weights=[1.0, 2.0],
-        ),
-        **CLASSES,
-        **FITTED,
+        partial(cal.LogAverageCalibrator, [PLATTS, cal.MatrixScalingCalibrator()], weights=[1.0, 2.0]),
+        f"{CLASSES} {FITTED}",
     ),
-    CalibratorCase("log_average_default", LogAverageCalibrator, **CLASSES, **FITTED),
-    CalibratorCase(
+    row("log_average_default", cal.LogAverageCalibrator, f"{CLASSES} {FITTED}"),
+    row(
         "log_average_binary",
-        partial(LogAverageCalibrator, [IsotonicCalibrator(), PlattCalibrator()]),
-        monotone=False,
-        **FITTED,
+        partial(cal.LogAverageCalibrator, [cal.IsotonicCalibrator(), cal.PlattCalibrator()]),
+        f"not_monotone {FITTED}",
     ),
-    CalibratorCase("auto", AutoCalibrator, multiclass=True, **DRAWN),
-    CalibratorCase(
-        "auto_any_score",
-        partial(
-            AutoCalibrator,
-            candidates={
-                "Platt": PlattCalibrator(link="identity"),
-                "isotonic": IsotonicCalibrator(clip="auto"),
-            },
-            cv=3,
-            n_standard_errors=0.5,
-        ),
-        **DRAWN,
-    ),
-    CalibratorCase("certified", partial(CertifiedCalibrator, random_state=0, weights="frequency"), **DRAWN),
-    CalibratorCase(
-        "certified_isotonic",
-        partial(CertifiedCalibrator, IsotonicCalibrator(), random_state=0, weights="frequency"),
-        **DRAWN,
-    ),
+    row("auto", cal.AutoCalibrator, f"multiclass {DRAWN}"),
+    row("auto_any_score", partial(cal.AutoCalibrator, candidates=TWO, cv=3, n_standard_errors=0.5), DRAWN),
+    row("certified", cal.CertifiedCalibrator, DRAWN, **COUNTS),
+    row("certified_isotonic", cal.CertifiedCalibrator, DRAWN, cal.IsotonicCalibrator(), **COUNTS),
 ]
 
 

@@ -8,20 +8,7 @@ from scipy.special import softmax
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_calib.calibrators import (
-    AutoCalibrator,
-    DirichletCalibrator,
-    GroupCalibrator,
-    IsotonicCalibrator,
-    LogAverageCalibrator,
-    MatrixScalingCalibrator,
-    OneVsRestCalibrator,
-    PlattCalibrator,
-    PriorShiftCalibrator,
-    StructuredMatrixScalingCalibrator,
-    TemperatureCalibrator,
-    VectorScalingCalibrator,
-)
+from sklearn_calib import calibrators as cal
 from sklearn_calib.export import from_json, to_json, to_onnx, to_sql
 from sklearn_calib.inference import KernelTest
 from sklearn_calib.meta import CalibratedClassifier
@@ -30,32 +17,31 @@ from tests._optional import onnxruntime
 from tests._optional import pandas as pd
 
 NAMES = np.array(["ape", "bee", "cat", "dog"])
-ABLE = {
-    "OneVsRestCalibrator": OneVsRestCalibrator(PlattCalibrator()),
-    "TemperatureCalibrator": TemperatureCalibrator(),
-    "VectorScalingCalibrator": VectorScalingCalibrator(),
-    "MatrixScalingCalibrator": MatrixScalingCalibrator(),
-    "StructuredMatrixScalingCalibrator": StructuredMatrixScalingCalibrator(),
-    "DirichletCalibrator": DirichletCalibrator(),
-}
+ABLE = [
+    cal.OneVsRestCalibrator(cal.PlattCalibrator()),
+    cal.TemperatureCalibrator(),
+    cal.VectorScalingCalibrator(),
+]
+ABLE += [cal.MatrixScalingCalibrator(), cal.StructuredMatrixScalingCalibrator(), cal.DirichletCalibrator()]
+ABLE = {type(calibrator).__name__: calibrator for calibrator in ABLE}
 COMPOSED = {
-    "average": LogAverageCalibrator([TemperatureCalibrator(), VectorScalingCalibrator()]),
-    "default average": LogAverageCalibrator(),
-    "auto": AutoCalibrator(cv=2),
-    "auto of two": AutoCalibrator(
-        candidates={"t": TemperatureCalibrator(), "v": VectorScalingCalibrator(penalty=1.0)}
+    "average": cal.LogAverageCalibrator([cal.TemperatureCalibrator(), cal.VectorScalingCalibrator()]),
+    "default average": cal.LogAverageCalibrator(),
+    "auto": cal.AutoCalibrator(cv=2),
+    "auto of two": cal.AutoCalibrator(
+        candidates={"t": cal.TemperatureCalibrator(), "v": cal.VectorScalingCalibrator(penalty=1.0)}
     ),
-    "groups": GroupCalibrator(TemperatureCalibrator()),
-    "isotonic": OneVsRestCalibrator(IsotonicCalibrator()),
-    "average of one-vs-rest": LogAverageCalibrator([OneVsRestCalibrator(IsotonicCalibrator())]),
+    "groups": cal.GroupCalibrator(cal.TemperatureCalibrator()),
+    "isotonic": cal.OneVsRestCalibrator(cal.IsotonicCalibrator()),
+    "average of one-vs-rest": cal.LogAverageCalibrator([cal.OneVsRestCalibrator(cal.IsotonicCalibrator())]),
 }
 UNABLE = {
-    "LogAverageCalibrator": LogAverageCalibrator([VectorScalingCalibrator(penalty=0.0)]),
-    "AutoCalibrator": AutoCalibrator(candidates={"vector": VectorScalingCalibrator(penalty=0.0)}),
-    "VectorScalingCalibrator": VectorScalingCalibrator(penalty=0.0),
-    "DirichletCalibrator": DirichletCalibrator(penalty=0.0),
-    "GroupCalibrator": GroupCalibrator(VectorScalingCalibrator(penalty=0.0)),
-    "PriorShiftCalibrator": PriorShiftCalibrator(training_weight="balanced"),
+    "LogAverageCalibrator": cal.LogAverageCalibrator([cal.VectorScalingCalibrator(penalty=0.0)]),
+    "AutoCalibrator": cal.AutoCalibrator(candidates={"vector": cal.VectorScalingCalibrator(penalty=0.0)}),
+    "VectorScalingCalibrator": cal.VectorScalingCalibrator(penalty=0.0),
+    "DirichletCalibrator": cal.DirichletCalibrator(penalty=0.0),
+    "GroupCalibrator": cal.GroupCalibrator(cal.VectorScalingCalibrator(penalty=0.0)),
+    "PriorShiftCalibrator": cal.PriorShiftCalibrator(training_weight="balanced"),
 }
 KEPT = "class 'bee' \\(1.72 expected\\)"
 
@@ -103,27 +89,23 @@ def test_a_class_may_be_absent(name):
 def test_one_vs_rest_divides_the_rest_among_the_other_classes(times):
     proba, codes = sample()
     expected = times * proba[:, 1].sum()
-    calibrator = OneVsRestCalibrator(PlattCalibrator())
+    calibrator = cal.OneVsRestCalibrator(cal.PlattCalibrator())
     with pytest.warns(UserWarning, match=f"{expected:.3g} expected"):
         calibrator.fit(proba, NAMES[codes], np.full(120, float(times)), classes=NAMES)
-    others = np.column_stack(
-        [
-            PlattCalibrator().fit(proba[:, k], codes == k, np.full(120, float(times))).transform(proba[:, k])
-            for k in (0, 2, 3)
-        ]
-    )
+    single, weight = cal.PlattCalibrator(), np.full(120, float(times))
+    each = (single.fit(proba[:, k], codes == k, weight).transform(proba[:, k]) for k in (0, 2, 3))
+    others = np.column_stack(list(each))
     own = proba[:, 1] / (1.0 if expected < 3 else 1.0 + expected)
     rest = others / others.sum(axis=1, keepdims=True) * (1.0 - own[:, np.newaxis])
-    np.testing.assert_allclose(
-        calibrator.predict_proba(proba), np.insert(rest, 1, own, axis=1), rtol=0, atol=1e-14
-    )
+    found = calibrator.predict_proba(proba)
+    np.testing.assert_allclose(found, np.insert(rest, 1, own, axis=1), rtol=0, atol=1e-14)
     assert calibrator.calibrators_[1] is None
 
 
 def test_joint_maps_reduce_a_class_of_which_several_were_expected():
     proba, codes = sample(240)
     assert proba[:, 1].sum() > 3
-    calibrator = VectorScalingCalibrator(penalty=1.0)
+    calibrator = cal.VectorScalingCalibrator(penalty=1.0)
     with pytest.warns(UserWarning, match="reduced otherwise"):
         calibrator.fit(proba, NAMES[codes], classes=NAMES)
     logs = np.log(proba)
@@ -133,11 +115,11 @@ def test_joint_maps_reduce_a_class_of_which_several_were_expected():
     assert found[:, 1].mean() < proba[:, 1].mean()
 
 
-@pytest.mark.parametrize("calibrator", [IsotonicCalibrator(), PlattCalibrator(link="identity")])
+@pytest.mark.parametrize("calibrator", [cal.IsotonicCalibrator(), cal.PlattCalibrator(link="identity")])
 def test_the_model_of_other_scores_is_their_softmax(calibrator):
     proba, codes = sample()
     logits = np.log(proba) + 3.0
-    lifted = OneVsRestCalibrator(calibrator)
+    lifted = cal.OneVsRestCalibrator(calibrator)
     with pytest.warns(UserWarning, match=KEPT):
         lifted.fit(logits, NAMES[codes], classes=NAMES)
     np.testing.assert_allclose(lifted.predict_proba(logits)[:, 1], proba[:, 1], rtol=1e-12)
@@ -146,7 +128,7 @@ def test_the_model_of_other_scores_is_their_softmax(calibrator):
 def test_groups_keep_the_probability_too():
     proba, codes = sample()
     groups = np.arange(120) % 2
-    calibrator = GroupCalibrator(OneVsRestCalibrator(PlattCalibrator()))
+    calibrator = cal.GroupCalibrator(cal.OneVsRestCalibrator(cal.PlattCalibrator()))
     with pytest.warns(UserWarning, match=KEPT):
         calibrator.fit(proba, NAMES[codes], groups=groups, classes=NAMES)
     found = calibrator.predict_proba(proba, groups=groups)
@@ -160,10 +142,10 @@ def test_names_of_columns_are_labels(names):
     proba, codes = sample()
     frame = pd.DataFrame(proba, columns=names)
     with pytest.warns(UserWarning, match=f"class {names.tolist()[1]!r} "):
-        named = TemperatureCalibrator().fit(frame, names[codes])
+        named = cal.TemperatureCalibrator().fit(frame, names[codes])
     np.testing.assert_array_equal(named.classes_, names)
     with pytest.warns(UserWarning, match="no sample"):
-        given = TemperatureCalibrator().fit(proba, names[codes], classes=names)
+        given = cal.TemperatureCalibrator().fit(proba, names[codes], classes=names)
     np.testing.assert_array_equal(named.predict_proba(frame), given.predict_proba(proba))
     assert smooth_ece(names[codes], frame) == smooth_ece(names[codes], proba, labels=names)
     tested = KernelTest(n_resamples=19, random_state=0).fit(frame, names[codes])
@@ -171,19 +153,19 @@ def test_names_of_columns_are_labels(names):
     np.testing.assert_array_equal(tested.predict(frame), names[proba.argmax(axis=1)])
     # other names are those of features
     with pytest.raises(ValueError, match="X has 4 columns but y has 3 classes"):
-        TemperatureCalibrator().fit(pd.DataFrame(proba, columns=list("abcd")), names[codes])
+        cal.TemperatureCalibrator().fit(pd.DataFrame(proba, columns=list("abcd")), names[codes])
 
 
 def test_many_absent_classes_are_counted():
     rng = np.random.default_rng(0)
     proba, codes = rng.dirichlet(np.ones(10), 30), np.arange(30) % 2
     with pytest.warns(UserWarning, match=r"class 2 .* expected\), 6 \(.* expected\) and 3 more\. The"):
-        TemperatureCalibrator().fit(proba, codes, classes=np.arange(10))
+        cal.TemperatureCalibrator().fit(proba, codes, classes=np.arange(10))
 
 
 def test_exports_keep_the_probability():
     proba, codes = sample()
-    calibrator = OneVsRestCalibrator(IsotonicCalibrator())
+    calibrator = cal.OneVsRestCalibrator(cal.IsotonicCalibrator())
     with pytest.warns(UserWarning, match="class 1 "):
         calibrator.fit(proba, codes, classes=np.arange(4))
     found = calibrator.predict_proba(proba)
@@ -202,7 +184,7 @@ def test_exports_keep_the_probability():
 
 def test_a_class_without_a_sample_has_no_certificate():
     proba, codes = sample()
-    calibrator = OneVsRestCalibrator(IsotonicCalibrator())
+    calibrator = cal.OneVsRestCalibrator(cal.IsotonicCalibrator())
     with pytest.warns(UserWarning, match=KEPT):
         calibrator.fit(proba, NAMES[codes], classes=NAMES)
     with pytest.raises(ValueError, match="no certificate, because fit had no sample of class 'bee'"):
@@ -230,7 +212,7 @@ def test_the_others_name_the_class_and_those_that_can(name):
 def test_wrong_classes(classes, named):
     proba, codes = sample()
     with pytest.raises(ValueError, match=named):
-        TemperatureCalibrator().fit(proba, NAMES[codes], classes=classes)
+        cal.TemperatureCalibrator().fit(proba, NAMES[codes], classes=classes)
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +234,7 @@ def network():
 def test_a_frozen_classifier_knows_more_classes(network, method, calibrator, ensemble):
     model, X, y = network
     link = "logit" if method == "predict_proba" else "identity"
-    made = {"temperature": TemperatureCalibrator(link=link), "platt": PlattCalibrator()}
+    made = {"temperature": cal.TemperatureCalibrator(link=link), "platt": cal.PlattCalibrator()}
     with pytest.warns(UserWarning, match=r"class 'bee' \(.* expected"):
         calibrated = CalibratedClassifier(
             FrozenEstimator(model), made.get(calibrator), response_method=method, ensemble=ensemble, cv=3

@@ -253,9 +253,8 @@ def test_any_classifier_of_one_score(model):
     assert calibrator.accepted_
     expected = calibrator.calibrator_.predict_proba(scores[:, None])[:, 1]
     np.testing.assert_array_equal(calibrator.transform(scores), expected)
-    assert (
-        CertifiedCalibrator(model, weights="frequency").fit(scores, y, np.full(500, 2)).certified_size_ == 500
-    )
+    found = CertifiedCalibrator(model, weights="frequency").fit(scores, y, np.full(500, 2)).certified_size_
+    assert found == 500
 
 
 def test_outcomes_between_0_and_1():

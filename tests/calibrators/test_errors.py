@@ -5,28 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
-from sklearn_calib.calibrators import (
-    AutoCalibrator,
-    BetaCalibrator,
-    CertifiedCalibrator,
-    DirichletCalibrator,
-    GroupCalibrator,
-    HistogramBinningCalibrator,
-    IsotonicCalibrator,
-    LogAverageCalibrator,
-    MatrixScalingCalibrator,
-    ModifiedPlattCalibrator,
-    OneVsRestCalibrator,
-    PlattCalibrator,
-    PriorShiftCalibrator,
-    ScalingBinningCalibrator,
-    SmoothedCalibrator,
-    SplineCalibrator,
-    StructuredMatrixScalingCalibrator,
-    TemperatureCalibrator,
-    VectorScalingCalibrator,
-    VennAbersCalibrator,
-)
+from sklearn_calib import calibrators as cal
 from tests.calibrators._registry import CALIBRATORS, calibrators_with
 
 P = np.array([0.1, 0.4, 0.6, 0.9])
@@ -66,10 +45,8 @@ def test_bad_input_is_named(case):
 @pytest.mark.filterwarnings("ignore:.*so that the constant event rate is used")
 @every_calibrator
 def test_scores_are_checked_again_when_predicting(case):
-    fitted, message = (
-        case.make().fit(P, Y),
-        "X has 2 features, but .* is expecting 1 features .* Pass the outp",
-    )
+    fitted = case.make().fit(P, Y)
+    message = "X has 2 features, but .* is expecting 1 features .* Pass the outp"
     for method in ("transform", "predict_proba", "predict"):
         with pytest.raises(NotFittedError):
             getattr(case.make(), method)(P)
@@ -81,7 +58,7 @@ def test_scores_are_checked_again_when_predicting(case):
 
 @pytest.mark.parametrize(
     "calibrator",
-    [PlattCalibrator(), TemperatureCalibrator(), OneVsRestCalibrator(PlattCalibrator())],
+    [cal.PlattCalibrator(), cal.TemperatureCalibrator(), cal.OneVsRestCalibrator(cal.PlattCalibrator())],
     ids=repr,
 )
 @pytest.mark.parametrize("bad", [-0.1, 1.1, 3.0])
@@ -92,22 +69,23 @@ def test_declared_probabilities_must_be_probabilities(calibrator, bad):
         calibrator.fit([[0.5, 0.5], [0.6, 0.6], [0.4, 0.6], [0.2, 0.8]], Y)
 
 
-@pytest.mark.parametrize("calibrator", [IsotonicCalibrator(), PlattCalibrator(link="identity")], ids=repr)
+@pytest.mark.parametrize(
+    "calibrator", [cal.IsotonicCalibrator(), cal.PlattCalibrator(link="identity")], ids=repr
+)
 def test_two_columns_are_probabilities(calibrator):
     for X in ([[-1.0, 1.0]] * 4, [[0.4, 0.4]] * 4):
         message = "Two columns are always read as the probabilities of both classes"
         with pytest.raises(ValueError, match=message):
             calibrator.fit(X, Y)
     both = np.column_stack([1 - P, P])
-    np.testing.assert_array_equal(
-        calibrator.fit(both, Y).transform(both)[:, 1], calibrator.fit(P, Y).transform(P)
-    )
+    expected = calibrator.fit(P, Y).transform(P)
+    np.testing.assert_array_equal(calibrator.fit(both, Y).transform(both)[:, 1], expected)
 
 
 def test_probabilities_of_several_classes_must_sum_to_one():
     X = np.full((6, 3), 1 / 3)
     X[4, 0] = 0.4
-    for calibrator in (TemperatureCalibrator(), OneVsRestCalibrator(PlattCalibrator())):
+    for calibrator in (cal.TemperatureCalibrator(), cal.OneVsRestCalibrator(cal.PlattCalibrator())):
         with pytest.raises(ValueError, match=r"X has 3 columns but row 4 sums to 1\.06667"):
             calibrator.fit(X, [0, 1, 2] * 2)
         with pytest.raises(ValueError, match=r"X contains -0.2 at index 0, outside"):
@@ -115,7 +93,7 @@ def test_probabilities_of_several_classes_must_sum_to_one():
         with pytest.raises(ValueError, match=r"X contains NaN at index 0"):
             calibrator.fit([[np.nan, 0.6, 0.6]] * 6, [0, 1, 2] * 2)
     with pytest.raises(ValueError, match="X contains inf at index 2"):
-        TemperatureCalibrator(link="identity").fit(
+        cal.TemperatureCalibrator(link="identity").fit(
             np.array([[1.0, 2, 3], [1, 2, 3], [1, np.inf, 2]]), [0, 1, 2]
         )
 
@@ -128,80 +106,83 @@ def test_link_is_never_guessed(case):
         case.make().set_params(link="auto").fit(P, Y)
 
 
-TWO_KINDS = {"a": PlattCalibrator(), "b": TemperatureCalibrator(link="identity")}
+TWO_KINDS = {"a": cal.PlattCalibrator(), "b": cal.TemperatureCalibrator(link="identity")}
 BAD_PARAMETERS = [
-    (AutoCalibrator(cv=1), "cv must be at least 2"),
-    (AutoCalibrator(cv=2.5), "cv must be an integer"),
-    (AutoCalibrator(n_standard_errors=-1), "n_standard_errors must be at least 0"),
-    (AutoCalibrator(candidates={}), "candidates is empty"),
-    (AutoCalibrator(candidates=[PlattCalibrator()]), "candidates must be a dict"),
-    (AutoCalibrator(candidates={"a": PlattCalibrator}), "pass an instance"),
-    (AutoCalibrator(candidates={"a": 3}), "no fit"),
-    (AutoCalibrator(candidates=TWO_KINDS), "require probabilities and others logits"),
-    (AutoCalibrator(link="probit"), "link must be one of"),
-    (AutoCalibrator(progress="yes"), "progress must be"),
-    (BetaCalibrator(parameters="abc"), "parameters must be one of 'abm', 'ab', 'am', got 'abc'"),
-    (CertifiedCalibrator("isotonic"), "calibrator must be one of 'passthrough'"),
-    (CertifiedCalibrator(3), "calibrator must have fit and predict_proba"),
-    (CertifiedCalibrator(target=-0.1), "target must lie strictly between 0 and 1"),
-    (CertifiedCalibrator(target="sharp"), "target must be"),
-    (CertifiedCalibrator(confidence=0), "confidence"),
-    (CertifiedCalibrator(method="exact"), "method must be one of"),
-    (CertifiedCalibrator(random_state=-1), "random_state"),
-    (DirichletCalibrator(diagonal_penalty=-1.0), "diagonal_penalty must be at least 0"),
-    (GroupCalibrator(PlattCalibrator), "calibrator is the class PlattCalibrator"),
-    (HistogramBinningCalibrator(n_bins=2.5), "n_bins must be an integer"),
-    (HistogramBinningCalibrator(n_bins="sqrt"), "n_bins must be one of 'auto'"),
-    (HistogramBinningCalibrator(strategy="kmeans"), "strategy must be one of 'quantile', 'uniform'"),
-    (HistogramBinningCalibrator(smoothing=-1.0), "smoothing must be positive"),
-    (IsotonicCalibrator(clip="laplace"), "clip must be one of 'auto'"),
-    (IsotonicCalibrator(interpolation="cubic"), "interpolation must be one of 'linear', 'step'"),
-    (LogAverageCalibrator([]), "calibrators is empty"),
-    (LogAverageCalibrator(PlattCalibrator()), "calibrators must be a list of calibrators"),
-    (LogAverageCalibrator([PlattCalibrator]), "calibrator is the class PlattCalibrator; pass an instance"),
-    (LogAverageCalibrator([PlattCalibrator()], weights=[1, 2]), "weights has 2 values, expected"),
-    (LogAverageCalibrator([PlattCalibrator()], weights=[-1]), "weights contains -1"),
-    (LogAverageCalibrator([PlattCalibrator()], weights=[0]), "weights is zero everywhere"),
-    (MatrixScalingCalibrator(penalty=None), "penalty must be a number"),
-    (MatrixScalingCalibrator(off_diagonal_ratio=np.inf), "off_diagonal_ratio must be"),
-    (ModifiedPlattCalibrator(tolerance=np.nan), "tolerance must be at least 0 and finite"),
-    (ModifiedPlattCalibrator(tolerance="loose"), "tolerance must be one of 'sharp', 'paper'"),
-    (ModifiedPlattCalibrator(confidence=1.0), "confidence must lie strictly between"),
-    (OneVsRestCalibrator(IsotonicCalibrator), "is the class IsotonicCalibrator; pass an instance"),
-    (OneVsRestCalibrator(None), "calibrator must have fit and predict_proba, but None has no fit"),
-    (OneVsRestCalibrator("isotonic"), "'isotonic' has no fit"),
-    (PriorShiftCalibrator(), "training_prior is required .* Pass for example training_prior=0.3"),
-    (PriorShiftCalibrator(training_prior=0.5, training_weight="balanced"), "has no meaning with"),
-    (PriorShiftCalibrator(training_weight={1: 2.0}, target_prior="em"), "training_prior is required"),
-    (PriorShiftCalibrator(training_prior=1.0), "training_prior must lie strictly between"),
-    (PriorShiftCalibrator(training_prior=0.5, target_prior="auto"), "target_prior must be one of"),
-    (PriorShiftCalibrator(training_prior={0: 0.5}), r"has labels \[0\], but the classes are \[0, 1\]"),
-    (PriorShiftCalibrator(training_prior=[0.2, 0.3, 0.5]), "must be a number for each of 2 classes"),
-    (PriorShiftCalibrator(training_weight={0: 0.0}), "training_weight must be positive"),
-    (PriorShiftCalibrator(training_weight=2.0), "training_weight must be a number for each of 2 classes"),
-    (PriorShiftCalibrator(training_weight={2: 2.0}), "training_weight has labels"),
-    (PriorShiftCalibrator(training_weight="auto"), "training_weight must be one of 'balanced'"),
-    (PriorShiftCalibrator(training_prior=0.5, target_prior="black_box"), "confusion and target_prior="),
+    (cal.AutoCalibrator(cv=1), "cv must be at least 2"),
+    (cal.AutoCalibrator(cv=2.5), "cv must be an integer"),
+    (cal.AutoCalibrator(n_standard_errors=-1), "n_standard_errors must be at least 0"),
+    (cal.AutoCalibrator(candidates={}), "candidates is empty"),
+    (cal.AutoCalibrator(candidates=[cal.PlattCalibrator()]), "candidates must be a dict"),
+    (cal.AutoCalibrator(candidates={"a": cal.PlattCalibrator}), "pass an instance"),
+    (cal.AutoCalibrator(candidates={"a": 3}), "no fit"),
+    (cal.AutoCalibrator(candidates=TWO_KINDS), "require probabilities and others logits"),
+    (cal.AutoCalibrator(link="probit"), "link must be one of"),
+    (cal.AutoCalibrator(progress="yes"), "progress must be"),
+    (cal.BetaCalibrator(parameters="abc"), "parameters must be one of 'abm', 'ab', 'am', got 'abc'"),
+    (cal.CertifiedCalibrator("isotonic"), "calibrator must be one of 'passthrough'"),
+    (cal.CertifiedCalibrator(3), "calibrator must have fit and predict_proba"),
+    (cal.CertifiedCalibrator(target=-0.1), "target must lie strictly between 0 and 1"),
+    (cal.CertifiedCalibrator(target="sharp"), "target must be"),
+    (cal.CertifiedCalibrator(confidence=0), "confidence"),
+    (cal.CertifiedCalibrator(method="exact"), "method must be one of"),
+    (cal.CertifiedCalibrator(random_state=-1), "random_state"),
+    (cal.DirichletCalibrator(diagonal_penalty=-1.0), "diagonal_penalty must be at least 0"),
+    (cal.GroupCalibrator(cal.PlattCalibrator), "calibrator is the class PlattCalibrator"),
+    (cal.HistogramBinningCalibrator(n_bins=2.5), "n_bins must be an integer"),
+    (cal.HistogramBinningCalibrator(n_bins="sqrt"), "n_bins must be one of 'auto'"),
+    (cal.HistogramBinningCalibrator(strategy="kmeans"), "strategy must be one of 'quantile', 'uniform'"),
+    (cal.HistogramBinningCalibrator(smoothing=-1.0), "smoothing must be positive"),
+    (cal.IsotonicCalibrator(clip="laplace"), "clip must be one of 'auto'"),
+    (cal.IsotonicCalibrator(interpolation="cubic"), "interpolation must be one of 'linear', 'step'"),
+    (cal.LogAverageCalibrator([]), "calibrators is empty"),
+    (cal.LogAverageCalibrator(cal.PlattCalibrator()), "calibrators must be a list of calibrators"),
     (
-        PriorShiftCalibrator(training_prior=0.5, target_prior="black_box", confusion=[[1, 1], [2, 2]]),
+        cal.LogAverageCalibrator([cal.PlattCalibrator]),
+        "calibrator is the class PlattCalibrator; pass an instance",
+    ),
+    (cal.LogAverageCalibrator([cal.PlattCalibrator()], weights=[1, 2]), "weights has 2 values, expected"),
+    (cal.LogAverageCalibrator([cal.PlattCalibrator()], weights=[-1]), "weights contains -1"),
+    (cal.LogAverageCalibrator([cal.PlattCalibrator()], weights=[0]), "weights is zero everywhere"),
+    (cal.MatrixScalingCalibrator(penalty=None), "penalty must be a number"),
+    (cal.MatrixScalingCalibrator(off_diagonal_ratio=np.inf), "off_diagonal_ratio must be"),
+    (cal.ModifiedPlattCalibrator(tolerance=np.nan), "tolerance must be at least 0 and finite"),
+    (cal.ModifiedPlattCalibrator(tolerance="loose"), "tolerance must be one of 'sharp', 'paper'"),
+    (cal.ModifiedPlattCalibrator(confidence=1.0), "confidence must lie strictly between"),
+    (cal.OneVsRestCalibrator(cal.IsotonicCalibrator), "is the class IsotonicCalibrator; pass an instance"),
+    (cal.OneVsRestCalibrator(None), "calibrator must have fit and predict_proba, but None has no fit"),
+    (cal.OneVsRestCalibrator("isotonic"), "'isotonic' has no fit"),
+    (cal.PriorShiftCalibrator(), "training_prior is required .* Pass for example training_prior=0.3"),
+    (cal.PriorShiftCalibrator(training_prior=0.5, training_weight="balanced"), "has no meaning with"),
+    (cal.PriorShiftCalibrator(training_weight={1: 2.0}, target_prior="em"), "training_prior is required"),
+    (cal.PriorShiftCalibrator(training_prior=1.0), "training_prior must lie strictly between"),
+    (cal.PriorShiftCalibrator(training_prior=0.5, target_prior="auto"), "target_prior must be one of"),
+    (cal.PriorShiftCalibrator(training_prior={0: 0.5}), r"has labels \[0\], but the classes are \[0, 1\]"),
+    (cal.PriorShiftCalibrator(training_prior=[0.2, 0.3, 0.5]), "must be a number for each of 2 classes"),
+    (cal.PriorShiftCalibrator(training_weight={0: 0.0}), "training_weight must be positive"),
+    (cal.PriorShiftCalibrator(training_weight=2.0), "training_weight must be a number for each of 2 classes"),
+    (cal.PriorShiftCalibrator(training_weight={2: 2.0}), "training_weight has labels"),
+    (cal.PriorShiftCalibrator(training_weight="auto"), "training_weight must be one of 'balanced'"),
+    (cal.PriorShiftCalibrator(training_prior=0.5, target_prior="black_box"), "confusion and target_prior="),
+    (
+        cal.PriorShiftCalibrator(training_prior=0.5, target_prior="black_box", confusion=[[1, 1], [2, 2]]),
         "confusion must be a regular matrix",
     ),
-    (ScalingBinningCalibrator(3), "calibrator must have fit and predict_proba"),
-    (ScalingBinningCalibrator(n_bins=0), "n_bins must be at least 1"),
-    (ScalingBinningCalibrator(split="yes"), "split must be True or False"),
-    (SmoothedCalibrator(bandwidth=1e-9), "bandwidth=1e-09 is below the smallest possible value"),
-    (SmoothedCalibrator(bandwidth="silverman"), "bandwidth must be one of"),
-    (SmoothedCalibrator(randomized=1), "randomized must be True or False"),
-    (SmoothedCalibrator(random_state="a"), "random_state must be"),
-    (SplineCalibrator(n_knots=1), "n_knots must be at least 2"),
-    (SplineCalibrator(penalty="bic"), "penalty must be one of"),
-    (SplineCalibrator(penalty=0.0), "penalty must be positive"),
-    (SplineCalibrator(penalty=None), "penalty must be a number"),
-    (SplineCalibrator(monotone=1), "monotone must be True or False"),
-    (StructuredMatrixScalingCalibrator(penalty=True), "penalty must be a number"),
-    (VectorScalingCalibrator(penalty=-1.0), "penalty must be at least 0 and finite, got -1.0"),
-    (VectorScalingCalibrator(penalty="cv"), "penalty must be one of 'auto' or a number, got 'cv'"),
-    (VennAbersCalibrator(loss="mean"), "loss must be one of 'log', 'brier'"),
+    (cal.ScalingBinningCalibrator(3), "calibrator must have fit and predict_proba"),
+    (cal.ScalingBinningCalibrator(n_bins=0), "n_bins must be at least 1"),
+    (cal.ScalingBinningCalibrator(split="yes"), "split must be True or False"),
+    (cal.SmoothedCalibrator(bandwidth=1e-9), "bandwidth=1e-09 is below the smallest possible value"),
+    (cal.SmoothedCalibrator(bandwidth="silverman"), "bandwidth must be one of"),
+    (cal.SmoothedCalibrator(randomized=1), "randomized must be True or False"),
+    (cal.SmoothedCalibrator(random_state="a"), "random_state must be"),
+    (cal.SplineCalibrator(n_knots=1), "n_knots must be at least 2"),
+    (cal.SplineCalibrator(penalty="bic"), "penalty must be one of"),
+    (cal.SplineCalibrator(penalty=0.0), "penalty must be positive"),
+    (cal.SplineCalibrator(penalty=None), "penalty must be a number"),
+    (cal.SplineCalibrator(monotone=1), "monotone must be True or False"),
+    (cal.StructuredMatrixScalingCalibrator(penalty=True), "penalty must be a number"),
+    (cal.VectorScalingCalibrator(penalty=-1.0), "penalty must be at least 0 and finite, got -1.0"),
+    (cal.VectorScalingCalibrator(penalty="cv"), "penalty must be one of 'auto' or a number, got 'cv'"),
+    (cal.VennAbersCalibrator(loss="mean"), "loss must be one of 'log', 'brier'"),
 ]
 
 

@@ -58,9 +58,8 @@ def test_bins_of_equal_mass(data, n_bins, smoothing, added):
 @pytest.mark.parametrize(("smoothing", "added"), [(None, 0), (1, 1)])
 def test_bins_of_equal_width(data, n_bins, smoothing, added):
     p, y, w = data
-    calibrator = HistogramBinningCalibrator(n_bins=n_bins, strategy="uniform", smoothing=smoothing).fit(
-        p, y, w
-    )
+    calibrator = HistogramBinningCalibrator(n_bins=n_bins, strategy="uniform", smoothing=smoothing)
+    calibrator.fit(p, y, w)
     events, weight = equal_width_by_loops(p, y, w, n_bins)
     assert calibrator.n_bins_ == n_bins
     np.testing.assert_allclose(calibrator.bin_counts_, weight, rtol=1e-14)
@@ -75,9 +74,8 @@ def test_bins_of_equal_width(data, n_bins, smoothing, added):
 
 def test_empty_bins_by_hand():
     """Five bins, of which the second and third have rows, and the last."""
-    calibrator = HistogramBinningCalibrator(n_bins=6, strategy="uniform", smoothing=None).fit(
-        [0.2, 0.3, 0.4, 0.45, 0.95], [0, 1, 0, 0, 1]
-    )
+    calibrator = HistogramBinningCalibrator(n_bins=6, strategy="uniform", smoothing=None)
+    calibrator.fit([0.2, 0.3, 0.4, 0.45, 0.95], [0, 1, 0, 0, 1])
     assert calibrator.bin_counts_.tolist() == [0, 2, 2, 0, 0, 1]
     np.testing.assert_allclose(calibrator.bin_values_, [1 / 2, 1 / 2, 0, 1 / 3, 2 / 3, 1], rtol=0, atol=1e-15)
     assert calibrator.transform([0.0, 1 / 6, 0.99]).tolist() == [0.5, 0.5, 1.0]

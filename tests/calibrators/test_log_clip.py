@@ -6,29 +6,20 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn.base import clone
 
-from sklearn_calib.calibrators import (
-    BetaCalibrator,
-    DirichletCalibrator,
-    MatrixScalingCalibrator,
-    ModifiedPlattCalibrator,
-    PlattCalibrator,
-    StructuredMatrixScalingCalibrator,
-    TemperatureCalibrator,
-    VectorScalingCalibrator,
-)
+from sklearn_calib import calibrators
 
 EPS = 2.0**-53
 SEVERAL = {
-    "temperature": TemperatureCalibrator(),
-    "vector": VectorScalingCalibrator(penalty=0.01),
-    "matrix": MatrixScalingCalibrator(penalty=0.01),
-    "structured matrix": StructuredMatrixScalingCalibrator(penalty=0.01),
-    "dirichlet": DirichletCalibrator(penalty=0.01),
+    "temperature": calibrators.TemperatureCalibrator(),
+    "vector": calibrators.VectorScalingCalibrator(penalty=0.01),
+    "matrix": calibrators.MatrixScalingCalibrator(penalty=0.01),
+    "structured matrix": calibrators.StructuredMatrixScalingCalibrator(penalty=0.01),
+    "dirichlet": calibrators.DirichletCalibrator(penalty=0.01),
 }
 
 
 def chosen(proba, codes, weight=None):
-    return TemperatureCalibrator().fit(proba, codes, weight).min_proba_
+    return calibrators.TemperatureCalibrator().fit(proba, codes, weight).min_proba_
 
 
 def softmax(z):
@@ -128,15 +119,14 @@ def test_zero_votes_are_not_impossible(name):
     assert calibrator.min_proba_ == 0.5 / np.sqrt(600)
     assert found[proba == 0.0].min() > 1e-3
     # less than what the fit knows is read as the least that it knows
-    np.testing.assert_array_equal(
-        calibrator.predict_proba([[0.0, 0.01, 0.99]]), calibrator.predict_proba([[0.01, 0.0, 0.99]])
-    )
+    expected = calibrator.predict_proba([[0.01, 0.0, 0.99]])
+    np.testing.assert_array_equal(calibrator.predict_proba([[0.0, 0.01, 0.99]]), expected)
     assert np.mean(np.square(found - truth)) < np.mean(np.square(proba - truth))
 
 
 def test_floor_belongs_to_probabilities():
     proba, codes, _ = exaggerated(30.0, n=200)
-    calibrator = TemperatureCalibrator().fit(proba, codes)
+    calibrator = calibrators.TemperatureCalibrator().fit(proba, codes)
     assert calibrator.min_proba_ < EPS
     assert not hasattr(calibrator.set_params(link="identity").fit(np.log(proba), codes), "min_proba_")
 
@@ -154,9 +144,9 @@ TWO = {
 }
 BINARY = {
     **SEVERAL,
-    "Platt": PlattCalibrator(),
-    "modified Platt": ModifiedPlattCalibrator(),
-    "beta": BetaCalibrator(),
+    "Platt": calibrators.PlattCalibrator(),
+    "modified Platt": calibrators.ModifiedPlattCalibrator(),
+    "beta": calibrators.BetaCalibrator(),
 }
 
 

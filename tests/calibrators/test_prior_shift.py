@@ -20,8 +20,7 @@ def posterior(prior):
     return prior * EVENTS / (prior * EVENTS + (1 - prior) * OTHERS)
 
 
-@pytest.mark.parametrize("target", [0.02, 0.5, 0.9])
-@pytest.mark.parametrize("training", [0.1, 0.5])
+@pytest.mark.parametrize(("training", "target"), [(0.1, 0.02), (0.1, 0.5), (0.5, 0.9)])
 def test_is_the_posterior_under_the_other_prior(training, target):
     calibrator = PriorShiftCalibrator(training_prior=training, target_prior=target).fit([0.2, 0.7], [0, 1])
     np.testing.assert_allclose(calibrator.transform(posterior(training)), posterior(target), rtol=1e-14)
@@ -124,9 +123,8 @@ def test_em_counts_the_classes_of_certain_scores():
     certain.fit(np.eye(3), sample_weight=[3000, 5000, 2000])
     frequency = np.array([0.3, 0.5, 0.2])
     np.testing.assert_allclose(certain.target_prior_, frequency, rtol=1e-10)
-    np.testing.assert_allclose(
-        certain.standard_error_, np.sqrt(frequency * (1 - frequency)) / 100, rtol=1e-10
-    )
+    expected = np.sqrt(frequency * (1 - frequency)) / 100
+    np.testing.assert_allclose(certain.standard_error_, expected, rtol=1e-10)
 
 
 def test_em_standard_error_of_absent_classes():
@@ -139,9 +137,8 @@ def test_em_standard_error_of_absent_classes():
     found = PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit(p)
     assert found.target_prior_ == pytest.approx(1 / 103)
     two = 2 * found.standard_error_
-    assert np.log(2 * (1 - two) * (1 - p) + 2 * two * p).sum() == pytest.approx(
-        np.log(2 * (1 - p)).sum() - 2, rel=0.01
-    )
+    expected = np.log(2 * (1 - p)).sum() - 2
+    assert np.log(2 * (1 - two) * (1 - p) + 2 * two * p).sum() == pytest.approx(expected, rel=0.01)
 
 
 def test_black_box_of_classes_that_are_never_predicted():
@@ -223,9 +220,8 @@ def test_labels_are_not_needed(parameters):
     np.testing.assert_array_equal(calibrator.transform(p), labelled.transform(p))
     assert calibrator.classes_.tolist() == [0, 1]
     assert not get_tags(calibrator).target_tags.required
-    np.testing.assert_array_equal(
-        clone(labelled).fit_transform(p[w > 0]), clone(labelled).fit(p[w > 0]).transform(p[w > 0])
-    )
+    expected = clone(labelled).fit(p[w > 0]).transform(p[w > 0])
+    np.testing.assert_array_equal(clone(labelled).fit_transform(p[w > 0]), expected)
     pipeline = make_pipeline(FunctionTransformer(), clone(labelled)).fit(p[:, np.newaxis])
     assert pipeline.predict_proba(p[:, np.newaxis]).shape == (200, 2)
     if "training_weight" in parameters:
@@ -249,12 +245,7 @@ def test_labels_are_needed_for_their_frequency(parameters):
         calibrator.fit([0.2, 0.7])
 
 
-def test_em_at_its_limits():
-    low = PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit([0.1, 0.2], [0, 1])
-    # 0 and 1, raised to 1 / (n + 2) and divided by the sum
-    assert low.target_prior_ == pytest.approx(1 / 5)
-    high = PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit([0.9, 0.8], [0, 1])
-    assert high.target_prior_ == pytest.approx(4 / 5)
+def test_em_of_scores_that_say_nothing():
     flat = PriorShiftCalibrator(training_prior=[5, 3, 2], target_prior="em").fit([[0.5, 0.3, 0.2]] * 9)
     np.testing.assert_allclose(flat.target_prior_, [0.5, 0.3, 0.2], rtol=1e-5)
     assert np.isinf(flat.standard_error_).all()

@@ -77,7 +77,6 @@ def test_weights_are_counts_that_are_divided(data):
 
 
 def test_a_bin_without_rows_of_the_third_part():
-    """Three rows: two fit, one places the bin, none is left."""
     calibrator = ScalingBinningCalibrator(random_state=0).fit([0.2, 0.6, 0.9], [0, 1, 1])
     assert calibrator.part_sizes_.tolist() == [2, 1, 0]
     assert calibrator.bin_counts_.tolist() == [0]

@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -43,15 +43,9 @@ def reference(X, y, w, new, seed, rounds, trees):
 
     def grow(rows, f, n_trees):
         p = expit(f[rows])
-        model = HistGradientBoostingRegressor(
-            learning_rate=0.15,
-            max_iter=n_trees,
-            max_leaf_nodes=None,
-            max_depth=3,
-            min_samples_leaf=50,
-            l2_regularization=10.0,
-            early_stopping=False,
-        )
+        small = {"max_leaf_nodes": None, "max_depth": 3, "min_samples_leaf": 50, "early_stopping": False}
+        penalised = {"learning_rate": 0.15, "l2_regularization": 10.0, "max_iter": n_trees}
+        model = HistGradientBoostingRegressor(**small, **penalised)
         return model.fit(Z[rows], (y[rows] - p) / (p * (1 - p)), w[rows] * p * (1 - p))
 
     spline = SplineCalibrator().fit(X[:, 0], y, w)
@@ -64,11 +58,8 @@ def reference(X, y, w, new, seed, rounds, trees):
         for (train, test), f in zip(folds, per_fold, strict=True):
             models.append(grow(train, f, trees))
             for k, step in enumerate([np.zeros(len(test)), *models[-1].staged_predict(Z[test])]):
-                losses[k] += (
-                    len(test)
-                    * w[test].mean()
-                    * log_loss(y[test], expit(f[test] + step), sample_weight=w[test])
-                )
+                mean = log_loss(y[test], expit(f[test] + step), sample_weight=w[test])
+                losses[k] += w[test].sum() * mean
         best = int(losses.argmin())
         if losses[0] - losses[best] <= 1e-5 * w.sum():
             break
@@ -105,7 +96,6 @@ def test_probabilities_are_those_of_the_definition(weighted, monkeypatch):
 
 @pytest.mark.thorough
 def test_nothing_is_added_where_nothing_is_to_be_gained():
-    """Of calibrated data the trees get no weight in nearly all samples, and never much."""
     lost, silent = [], 0
     for seed in range(10):
         X, y = segmented(500, seed, error=0.0)
@@ -175,10 +165,8 @@ def test_samples_of_weight_zero_are_ignored(two_rounds):
     weight = np.ones(700)
     weight[500:], X[500:, 1], y[500:] = 0, 99, 1
     calibrator = SegmentCalibrator().fit(X, y, weight)
-    np.testing.assert_array_equal(
-        calibrator.predict_proba(X[:500]),
-        SegmentCalibrator().fit(X[:500], y[:500], np.ones(500)).predict_proba(X[:500]),
-    )
+    expected = SegmentCalibrator().fit(X[:500], y[:500], np.ones(500)).predict_proba(X[:500])
+    np.testing.assert_array_equal(calibrator.predict_proba(X[:500]), expected)
 
 
 def test_any_score_and_labels(two_rounds):
@@ -200,8 +188,6 @@ def test_after_any_classifier():
         log_loss(y, cross_val_predict(each, X, y, cv=2, method="predict_proba")) for each in (model, plain)
     )
     assert loss < without - 0.02
-    search = GridSearchCV(model, {"segmentcalibrator__calibrator": [None, PlattCalibrator()]}, cv=2)
-    assert search.fit(X, y).predict_proba(X).shape == (900, 2)
 
 
 def test_transforms_the_score_in_a_pipeline(two_rounds):
@@ -241,14 +227,14 @@ def test_errors_say_what_is_wrong(two_rounds):
     with pytest.raises(ValueError, match="passthrough=True"):
         CalibratedClassifier(LogisticRegression(), SegmentCalibrator()).fit(X, y)
     calibrator = SegmentCalibrator().fit(*segmented(400))
-    with pytest.raises(ValueError, match=r"X\[:, 1\] must contain numbers, as in fit.*'old'"):
+    with pytest.raises(ValueError, match=r"X\[:, 1\] contains categories, such as 'old', but numbers were"):
         calibrator.predict_proba(np.array([[0.5, "old", 1]], dtype=object))
     with pytest.raises(TypeError, match="SegmentCalibrator depends on features"):
         to_json(calibrator)
 
 
 @pytest.mark.thorough
-def test_passes_the_checks_of_scikit_learn():
+def test_passes_the_checks_of_scikit_learn(two_rounds):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(SegmentCalibrator(SplineCalibrator(link="identity")), on_fail=None)

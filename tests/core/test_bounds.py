@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from sklearn_calib._core._bounds import (
-    _range_pdf,
-    _range_sf,
-    bridge_ranges_quantile,
-    bridge_ranges_sf,
-    cutoff_bound,
-)
+from sklearn_calib._core import _bounds
+from sklearn_calib._core._bounds import _range_pdf, _range_sf
 from sklearn_calib._core._weights import effective_size
 
 
@@ -56,16 +51,16 @@ def test_density_of_the_range_is_the_derivative(z, t):
 def test_no_base_rate_gives_the_law_of_kuiper():
     for x in (0.8, 1.2, 1.747, 2.5):
         kuiper = 2 * sum((4 * k * k * x * x - 1) * math.exp(-2 * k * k * x * x) for k in range(1, 20))
-        assert bridge_ranges_sf(x, 0.0) == pytest.approx(kuiper, rel=1e-9)
-        assert bridge_ranges_sf(x, 1.0) == pytest.approx(kuiper, rel=1e-9)
-        assert bridge_ranges_sf(x, 1e-10) == pytest.approx(kuiper, rel=1e-3)
+        assert _bounds.bridge_ranges_sf(x, 0.0) == pytest.approx(kuiper, rel=1e-9)
+        assert _bounds.bridge_ranges_sf(x, 1.0) == pytest.approx(kuiper, rel=1e-9)
+        assert _bounds.bridge_ranges_sf(x, 1e-10) == pytest.approx(kuiper, rel=1e-3)
     # Stephens (1970), table of Kuiper's statistic
-    quantiles = [bridge_ranges_quantile(c, 0.0) for c in (0.90, 0.95, 0.99)]
+    quantiles = [_bounds.bridge_ranges_quantile(c, 0.0) for c in (0.90, 0.95, 0.99)]
     assert quantiles == pytest.approx([1.620, 1.747, 2.001], abs=5e-4)
 
 
 def test_quantiles_of_the_worst_case():
-    quantiles = [bridge_ranges_quantile(c) for c in (0.90, 0.95, 0.99)]
+    quantiles = [_bounds.bridge_ranges_quantile(c) for c in (0.90, 0.95, 0.99)]
     assert quantiles == pytest.approx([2.6298, 2.8641, 3.3523], abs=5e-5)
 
 
@@ -74,27 +69,27 @@ def test_quantiles_of_the_worst_case():
     [(0.5, 1e-4), (0.9, 0.02), (0.999, 0.02), (0.9, 0.3), (1 - 1e-8, 0.5), (0.5, 0.9)],
 )
 def test_quantile_inverts_the_tail(confidence, base_rate):
-    x = bridge_ranges_quantile(confidence, base_rate)
-    assert bridge_ranges_sf(x, base_rate) == pytest.approx(1 - confidence, rel=1e-6)
+    x = _bounds.bridge_ranges_quantile(confidence, base_rate)
+    assert _bounds.bridge_ranges_sf(x, base_rate) == pytest.approx(1 - confidence, rel=1e-6)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("confidence", [0.5, 0.999])
 def test_one_half_is_the_worst_base_rate(confidence):
     rates = np.linspace(0, 0.5, 11)
-    quantiles = [bridge_ranges_quantile(confidence, float(rate)) for rate in rates]
+    quantiles = [_bounds.bridge_ranges_quantile(confidence, float(rate)) for rate in rates]
     assert (np.diff(quantiles) > 0).all()
-    mirrored = [bridge_ranges_quantile(confidence, float(1 - rate)) for rate in rates]
+    mirrored = [_bounds.bridge_ranges_quantile(confidence, float(1 - rate)) for rate in rates]
     assert mirrored == pytest.approx(quantiles, rel=1e-9)
 
 
 @pytest.mark.parametrize("base_rate", [0.0, 1e-6, 0.5])
 def test_extreme_confidences_stay_on_the_safe_side(base_rate):
     confidences = [1e-300, 1e-9, 1e-6, 1e-3, 0.5, 1 - 1e-8, 1 - 1e-10, 1 - 1e-15, np.nextafter(1, 0)]
-    quantiles = [bridge_ranges_quantile(float(c), base_rate) for c in confidences]
+    quantiles = [_bounds.bridge_ranges_quantile(float(c), base_rate) for c in confidences]
     assert (np.diff(quantiles) >= 0).all()
     assert quantiles[0] == quantiles[2]
-    assert quantiles[-1] == pytest.approx(cutoff_bound(1, confidences[-1], "dkw"))
+    assert quantiles[-1] == pytest.approx(_bounds.cutoff_bound(1, confidences[-1], "dkw"))
 
 
 def deviation_over_intervals(t, low, high):
@@ -113,8 +108,8 @@ def test_margin_covers_the_deviation_of_samples(base_rate):
     """The sum of both classes' deviations exceeds the 90 % margin in about one sample of ten."""
     rng = np.random.default_rng(0)
     n, draws = 1500, 700
-    margin = cutoff_bound(n, 0.9, base_rate=base_rate)
-    sure = cutoff_bound(n, 0.9, "dkw")
+    margin = _bounds.cutoff_bound(n, 0.9, base_rate=base_rate)
+    sure = _bounds.cutoff_bound(n, 0.9, "dkw")
     sums = []
     for _ in range(draws):
         t = np.sort(rng.random(n))
@@ -125,14 +120,13 @@ def test_margin_covers_the_deviation_of_samples(base_rate):
 
 
 def test_margins_are_those_of_the_formulas():
-    assert cutoff_bound(400, 0.95, "dkw") == pytest.approx(4 * math.sqrt(math.log(80) / 800))
-    assert cutoff_bound(400, 0.95, "paper") == pytest.approx((20 + math.sqrt(2 * math.log(20))) / 20)
-    assert cutoff_bound(400, 0.95, "paper", refitted=True) == pytest.approx(
-        (30 + 2 * math.sqrt(2 * math.log(40))) / 20
-    )
-    assert cutoff_bound(10_000) == pytest.approx(0.028641, abs=1e-6)
-    assert cutoff_bound(10_000, base_rate=0.1) == pytest.approx(0.0232876, abs=1e-6)
-    assert cutoff_bound(10_000, refitted=True) == cutoff_bound(10_000)
+    assert _bounds.cutoff_bound(400, 0.95, "dkw") == pytest.approx(4 * math.sqrt(math.log(80) / 800))
+    assert _bounds.cutoff_bound(400, 0.95, "paper") == pytest.approx((20 + math.sqrt(2 * math.log(20))) / 20)
+    expected = (30 + 2 * math.sqrt(2 * math.log(40))) / 20
+    assert _bounds.cutoff_bound(400, 0.95, "paper", refitted=True) == pytest.approx(expected)
+    assert _bounds.cutoff_bound(10_000) == pytest.approx(0.028641, abs=1e-6)
+    assert _bounds.cutoff_bound(10_000, base_rate=0.1) == pytest.approx(0.0232876, abs=1e-6)
+    assert _bounds.cutoff_bound(10_000, refitted=True) == _bounds.cutoff_bound(10_000)
 
 
 def test_effective_size():

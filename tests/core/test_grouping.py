@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_scores, packed_sort
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_scores
 from sklearn_calib._core._links import EPS, logit
 
 EDGES = [0.0, 5e-324, 1e-310, 2.2e-308, 1e-16, 0.5 - 2**-54, 0.5, 0.5 + 2**-53, 1 - 2**-53, 1.0]
@@ -15,29 +15,6 @@ def sample(seed):
     y = rng.integers(0, 2, p.shape[0])
     order = rng.permutation(p.shape[0])
     return y[order], p[order], rng.integers(1, 4, p.shape[0]).astype(float)
-
-
-def many(seed):
-    rng = np.random.default_rng(seed)
-    return rng.integers(0, 2, 100_001), rng.random(100_001)
-
-
-@pytest.mark.parametrize("draw", [sample, many])
-def test_packed_sort_is_a_lexicographic_sort(draw):
-    y, p, *_ = draw(0)
-    order = np.lexsort((y, p))
-    key = packed_sort(y, p)
-    np.testing.assert_array_equal(key & 1, y[order])
-    np.testing.assert_array_equal((key >> 1).view(np.float64), p[order])
-
-
-def test_minus_zero_is_zero():
-    grouped = group_outcomes(np.array([1, 0]), np.array([-0.0, 0.0]))
-    assert grouped.prob.tolist() == [0.0]
-    assert not np.signbit(grouped.prob[0])
-    weighted = group_outcomes(np.array([1, 0]), np.array([-0.0, 0.0]), np.ones(2))
-    assert weighted.prob.tolist() == [0.0]
-    assert not np.signbit(weighted.prob[0])
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -53,16 +30,6 @@ def test_groups(seed, weighted):
         assert positives == (weight * y)[p == value].sum()
     np.testing.assert_allclose(grouped.residual, grouped.positives - grouped.weight * grouped.prob)
     assert grouped.total == weight.sum()
-
-
-def test_fractional_weights_do_not_depend_on_row_order():
-    rng = np.random.default_rng(1)
-    p, y, w = rng.integers(0, 3, 60) / 2, rng.integers(0, 2, 60), rng.random(60)
-    first = group_outcomes(y, p, w)
-    order = rng.permutation(60)
-    second = group_outcomes(y[order], p[order], w[order])
-    np.testing.assert_array_equal(first.weight, second.weight)
-    np.testing.assert_array_equal(first.positives, second.positives)
 
 
 def test_rows_in_order_are_grouped_as_any_others():

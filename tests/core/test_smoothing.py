@@ -4,23 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib._core._links import logit
-from sklearn_calib._core._smoothing import LogitPositions, coefficients_of_masses, integrate_absolute_rows
-
-
-def integral(values, step):
-    return integrate_absolute_rows(values[np.newaxis], step)[0]
-
-
-def test_integral_converges_at_fourth_order():
-    errors = []
-    for nodes in (32, 64, 128):
-        t = np.linspace(0, 1, nodes + 1)
-        f = 0.2 + np.cos(3 * np.pi * t)
-        fine = np.linspace(0, 1, 1_000_001)
-        exact = np.abs(0.2 + np.cos(3 * np.pi * fine)).mean()
-        errors.append(abs(integral(f, 1 / nodes) - exact))
-    assert errors[0] < 1e-4
-    assert errors[2] < 5e-6
+from sklearn_calib._core._smoothing import LogitPositions, coefficients_of_masses
 
 
 @pytest.mark.parametrize("n", [1000, 1 << 17])
@@ -38,11 +22,3 @@ def test_coefficients_are_sums_of_cosines(n, s):
         damping = np.exp(-0.5 * (np.pi * s * np.arange(found.shape[1])) ** 2)
         expected = both @ np.cos(np.pi * np.multiply.outer(place, np.arange(found.shape[1])))
         np.testing.assert_allclose(found * damping, expected * damping, atol=2e-6 * n)
-
-
-def test_log_odds_by_slices():
-    p = np.array([0.0, 0.1, 0.5, 0.9, 1.0])
-    x = LogitPositions(p, -4.0, 8.0)
-    expected = [0.0, (np.log(1 / 9) + 4.0) / 8.0, 0.5, (np.log(9) + 4.0) / 8.0, 1.0]
-    np.testing.assert_allclose(x[0:5], expected)
-    np.testing.assert_allclose(x[1:3], expected[1:3])

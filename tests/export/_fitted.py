@@ -7,14 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from sklearn_calib.calibrators import (
-    BetaCalibrator,
-    LogAverageCalibrator,
-    PlattCalibrator,
-    StructuredMatrixScalingCalibrator,
-    TemperatureCalibrator,
-    VectorScalingCalibrator,
-)
+from sklearn_calib import calibrators
 from sklearn_calib.export import from_json, to_json
 from tests.calibrators._registry import CALIBRATORS, once_a_class
 
@@ -81,12 +74,14 @@ def new_scores(case, n_classes, n):
 
 #: Calibrators whose limit of probabilities matters after a model that votes.
 VOTED = {
-    "Platt": PlattCalibrator(),
-    "temperature": TemperatureCalibrator(),
-    "beta": BetaCalibrator(),
-    "vector": VectorScalingCalibrator(),
-    "structured matrix": StructuredMatrixScalingCalibrator(),
-    "average": LogAverageCalibrator([PlattCalibrator(), BetaCalibrator()]),
+    "Platt": calibrators.PlattCalibrator(),
+    "temperature": calibrators.TemperatureCalibrator(),
+    "beta": calibrators.BetaCalibrator(),
+    "vector": calibrators.VectorScalingCalibrator(),
+    "structured matrix": calibrators.StructuredMatrixScalingCalibrator(),
+    "average": calibrators.LogAverageCalibrator(
+        [calibrators.PlattCalibrator(), calibrators.BetaCalibrator()]
+    ),
 }
 
 

@@ -11,17 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from sklearn_calib import CalibratedClassifier, CrossFitScorer
-from sklearn_calib.calibrators import (
-    BetaCalibrator,
-    GroupCalibrator,
-    IsotonicCalibrator,
-    PlattCalibrator,
-    ScalingBinningCalibrator,
-    SplineCalibrator,
-    TemperatureCalibrator,
-    VectorScalingCalibrator,
-)
+from sklearn_calib import CalibratedClassifier, CrossFitScorer, calibrators
 from sklearn_calib.export import from_json, register_onnx_converters, to_json, to_onnx, to_sql
 from tests._optional import onnxruntime, skl2onnx
 from tests.export._fitted import VOTED, data, every_kind, fitted, new_scores, votes
@@ -60,21 +50,26 @@ def test_probabilities_are_clipped_at_the_limit_of_the_fit(name):
     p = np.array([0.0, 1e-3, 0.01, 0.02, 0.5, 0.97, 1.0])
     _, proba = run(to_onnx(loaded, dtype="float64"), scores=p[:, np.newaxis])
     np.testing.assert_allclose(proba, loaded.predict_proba(p), rtol=1e-12)
+    sql = to_sql(loaded, table="scores", keep=["id"])
+    found = query(sqlite({"id": list(range(7)), "p": p.tolist()}), sql)
+    np.testing.assert_allclose(found[:, -1], loaded.transform(p), rtol=1e-12)
 
 
 def models(n_classes):
     logistic, svm = LogisticRegression(), LinearSVC(random_state=0)
-    several = VectorScalingCalibrator() if n_classes > 2 else PlattCalibrator()
-    raw = TemperatureCalibrator(link="identity")
+    several = calibrators.VectorScalingCalibrator() if n_classes > 2 else calibrators.PlattCalibrator()
+    raw = calibrators.TemperatureCalibrator(link="identity")
     return {
         "ensemble": CalibratedClassifier(logistic, several, cv=2),
-        "single": CalibratedClassifier(logistic, IsotonicCalibrator(), cv=2, ensemble=False),
-        "geometric": CalibratedClassifier(logistic, PlattCalibrator(), cv=2, average="log"),
+        "single": CalibratedClassifier(logistic, calibrators.IsotonicCalibrator(), cv=2, ensemble=False),
+        "geometric": CalibratedClassifier(logistic, calibrators.PlattCalibrator(), cv=2, average="log"),
         "decision_function": CalibratedClassifier(svm, raw, cv=2),
         "passthrough": CalibratedClassifier(logistic, "passthrough", cv=2),
         "pipeline_inside": CalibratedClassifier(make_pipeline(StandardScaler(), logistic), several, cv=2),
         "tail": make_pipeline(StandardScaler(), CalibratedClassifier(logistic, several, cv=2)),
-        "scorer": make_pipeline(StandardScaler(), CrossFitScorer(logistic), TemperatureCalibrator()),
+        "scorer": make_pipeline(
+            StandardScaler(), CrossFitScorer(logistic), calibrators.TemperatureCalibrator()
+        ),
         "scorer_of_decisions": make_pipeline(
             CrossFitScorer(logistic, response_method="decision_function"), raw
         ),
@@ -100,9 +95,9 @@ def test_approximated_members_keep_the_tolerance():
     X, y = make_classification(300, random_state=0)
     X = X.astype(np.float32).astype(np.float64)
     for average in ("probability", "log"):
-        model = CalibratedClassifier(LogisticRegression(), SplineCalibrator(), cv=2, average=average).fit(
-            X, y
-        )
+        model = CalibratedClassifier(
+            LogisticRegression(), calibrators.SplineCalibrator(), cv=2, average=average
+        ).fit(X, y)
         _, proba = run(to_onnx(model, dtype="float64", tolerance=1e-4), X=X)
         assert np.abs(proba - model.predict_proba(X)).max() <= 1e-4
 
@@ -111,7 +106,7 @@ def test_frozen_classifier_and_converters_of_skl2onnx():
     X, y = make_classification(200, random_state=0)
     X = X.astype(np.float32)
     frozen = FrozenEstimator(LogisticRegression().fit(X, y))
-    model = CalibratedClassifier(frozen, PlattCalibrator()).fit(X, y)
+    model = CalibratedClassifier(frozen, calibrators.PlattCalibrator()).fit(X, y)
     register_onnx_converters()
     found = skl2onnx.to_onnx(model, X[:1], options={"zipmap": False})
     np.testing.assert_allclose(run(found, X=X)[1], model.predict_proba(X), rtol=0, atol=1e-6)
@@ -121,7 +116,8 @@ def test_frozen_classifier_and_converters_of_skl2onnx():
 def test_groups(n_classes, labels, kind):
     scores, y = data(n_classes)
     groups = np.array(labels)[np.arange(len(scores)) % 2]
-    calibrator = GroupCalibrator(TemperatureCalibrator()).fit(scores, y, groups=groups)
+    calibrator = calibrators.GroupCalibrator(calibrators.TemperatureCalibrator())
+    calibrator.fit(scores, y, groups=groups)
     columns = scores[:, np.newaxis] if n_classes == 2 else scores
     _, proba = run(
         to_onnx(calibrator, dtype="float64"), scores=columns, groups=groups[:, np.newaxis].astype(kind)
@@ -138,19 +134,19 @@ OUTSIDE = [-1.1e-6, 1.0000011, -0.1, 1.1]
 @pytest.mark.parametrize(
     "calibrator",
     [
-        PlattCalibrator(),
-        BetaCalibrator(),
-        SplineCalibrator(),
-        ScalingBinningCalibrator(random_state=0),
-        TemperatureCalibrator(),
-        GroupCalibrator(),
+        calibrators.PlattCalibrator(),
+        calibrators.BetaCalibrator(),
+        calibrators.SplineCalibrator(),
+        calibrators.ScalingBinningCalibrator(random_state=0),
+        calibrators.TemperatureCalibrator(),
+        calibrators.GroupCalibrator(),
     ],
     ids=lambda calibrator: type(calibrator).__name__,
 )
 def test_all_back_ends_clip_the_same_scores(calibrator):
     scores = np.concatenate([data(2)[0], np.zeros(20), np.ones(20)])
     labels = np.concatenate([data(2)[1], np.arange(40) % 4 == 0])
-    grouped = isinstance(calibrator, GroupCalibrator)
+    grouped = isinstance(calibrator, calibrators.GroupCalibrator)
     given = {"groups": np.array(["a", "b"])[np.arange(scores.size) % 2]} if grouped else {}
     calibrator.fit(scores, labels, **given)
     group = np.array(["a"] * 6)
@@ -181,7 +177,7 @@ def test_all_back_ends_clip_the_same_scores(calibrator):
 
 
 def test_rows_of_scores_are_clipped_and_checked_in_all_back_ends():
-    calibrator = TemperatureCalibrator().fit(*data(3))
+    calibrator = calibrators.TemperatureCalibrator().fit(*data(3))
     rows = np.array([[-1e-7, 0.4, 0.6], [1.0 + 5e-7, 0.0, -5e-7], [0.2, 0.3, 0.5039], [0.2, 0.3, 0.505]])
     wanted = calibrator.transform(rows[:3])
     np.testing.assert_array_equal(calibrator.transform(np.clip(rows[:3], 0, 1)), wanted)
@@ -197,14 +193,15 @@ def test_rows_of_scores_are_clipped_and_checked_in_all_back_ends():
 
 def test_groups_that_are_no_integers_are_refused():
     scores, y = data(2)
-    calibrator = GroupCalibrator().fit(scores, y, groups=np.array([0.5, 1.5])[np.arange(len(scores)) % 2])
+    calibrator = calibrators.GroupCalibrator()
+    calibrator.fit(scores, y, groups=np.array([0.5, 1.5])[np.arange(len(scores)) % 2])
     with pytest.raises(ValueError, match=r"groups must be strings or integers in ONNX, got \[0.5, 1.5\]"):
         to_onnx(calibrator)
 
 
 def test_what_is_unknown_is_said():
     with pytest.raises(ValueError, match="dtype"):
-        to_onnx(PlattCalibrator().fit(*data(2)), dtype="float16")
+        to_onnx(calibrators.PlattCalibrator().fit(*data(2)), dtype="float16")
     with pytest.raises(ValueError, match="X is missing"):
         to_onnx(make_pipeline())
     X, y = make_classification(100, random_state=0)
@@ -219,7 +216,7 @@ class Unregistered(LogisticRegression):
 
 def test_what_skl2onnx_does_not_convert_is_named():
     X, y = make_classification(100, random_state=0)
-    model = CalibratedClassifier(Unregistered(), PlattCalibrator(), cv=2).fit(X, y)
+    model = CalibratedClassifier(Unregistered(), calibrators.PlattCalibrator(), cv=2).fit(X, y)
     message = r"skl2onnx .* cannot convert Unregistered \(RuntimeError: .*\)\. Use another converter"
     with pytest.raises(ValueError, match=message) as caught:
         to_onnx(model)
@@ -232,10 +229,9 @@ def test_what_skl2onnx_does_not_convert_is_named():
 def test_two_columns_of_scores(link):
     scores, y = data(2)
     columns = np.column_stack([1.0 - scores, scores])
-    calibrator = PlattCalibrator(link=link).fit(columns, y)
+    calibrator = calibrators.PlattCalibrator(link=link).fit(columns, y)
     register_onnx_converters()
     found = skl2onnx.to_onnx(calibrator, columns[:1], options={"zipmap": False})
     (name,) = (one.name for one in found.graph.input)
-    np.testing.assert_allclose(
-        run(found, **{name: columns})[1], calibrator.predict_proba(columns), rtol=0, atol=1e-12
-    )
+    expected = calibrator.predict_proba(columns)
+    np.testing.assert_allclose(run(found, **{name: columns})[1], expected, rtol=0, atol=1e-12)

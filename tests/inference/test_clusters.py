@@ -454,8 +454,8 @@ def test_intervals_of_the_intercept_cover_with_few_clusters(kind, n_runs):
         (np.arange(39), "clusters has 39 samples but y_true has 40|clusters.*39"),
         (np.where(np.arange(40) == 7, np.nan, np.arange(40) % 20), "clusters has a missing value at index 7"),
         ([None] + ["a"] * 39, "clusters has a missing value at index 0"),
-        (np.zeros((40, 2)), "clusters must have shape"),
-        (["a", 1] * 20, "clusters"),
+        (np.zeros((40, 2)), "clusters must be one column"),
+        ([1, "1"] * 20, "clusters contains 1 and '1', which are equal as text"),
     ],
 )
 def test_bad_clusters(clusters, message):

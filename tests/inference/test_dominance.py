@@ -213,7 +213,7 @@ def test_bad_input(few):
         ),
         ({"a": a, "b": b, "c": b}, {}, r"must contain two models, got 3\. Pass"),
         ({"a": a, "b": b}, {"n_resamples": 5}, "n_resamples"),
-        ({"a": a, "b": b}, {"thresholds": [0.0, 0.5]}, "thresholds"),
+        ({"a": a, "b": b}, {"thresholds": [0.5, 1.0]}, "thresholds"),
         ({"a": a, "b": b}, {"clusters": [1, 2]}, "clusters"),
         ({"a": a, "b": b}, {"reduction": "all"}, "reduction"),
     ):

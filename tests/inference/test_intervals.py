@@ -4,7 +4,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit, softmax
+from scipy.special import expit, logit, ndtr, softmax
 from scipy.stats import beta, binom
 
 from sklearn_calib import metrics
@@ -548,6 +548,36 @@ def test_coverage_of_several_classes(reduction, n_runs, least):
     draw = partial(classes, 300, 3, 0.6)
     given = {"reduction": reduction, "n_resamples": 50}
     assert hits(cutoff_calibration_error, truth, draw, n_runs, **given) >= least
+
+
+def labels(n, n_labels, off, seed):
+    """Labels with a common cause, whose probabilities differ from the predictions by ``off``."""
+    rng = np.random.default_rng(seed)
+    p = expit(rng.standard_normal((n, n_labels)) - 0.8)
+    latent = rng.standard_normal((n, 1)) + rng.standard_normal((n, n_labels))
+    return (ndtr(latent / np.sqrt(2)) < p + off).astype(int), p
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("metric", METRICS[:2], ids=["smooth_ece", "cutoff"])
+@pytest.mark.parametrize("n_labels", [3, 10])
+@pytest.mark.parametrize("off", [0.0, 0.05, "first"])
+def test_coverage_of_labels(metric, n_labels, off):
+    """All labels are shifted, or only the first."""
+    shifts = 0.15 * np.eye(n_labels)[0] if off == "first" else np.full(n_labels, off)
+    found = hits(metric, shifts.mean(), partial(labels, 200, n_labels, shifts), 60, n_resamples=40)
+    assert found >= binom.ppf(0.005, 60, 0.93)
+
+
+def test_the_mean_of_miscalibrated_labels_has_the_interval_of_its_parts():
+    """Errors that labels have in common are not dependence between them."""
+    y, p = labels(500, 5, 0.12, 0)
+    given = {"metric": "smooth_ece", "n_resamples": 100}
+    mean = confidence_interval(y, p, **given)
+    parts = [confidence_interval(*pair, **given) for pair in zip(y.T, p.T, strict=True)]
+    assert min(part.lower for part in parts) > 0
+    assert mean.lower > np.mean([part.lower for part in parts]) - 0.002
+    assert mean.upper < np.mean([part.upper for part in parts]) + 0.002
 
 
 def test_labels_that_are_equal_have_the_interval_of_one():

@@ -174,7 +174,7 @@ def test_the_order_of_the_rows_does_not_matter(n_classes):
 def test_segments_of_too_few_samples_take_no_memory():
     """Of 40 columns with 100 levels each, 7.8 million pairs of levels have about 4 samples."""
     rng = np.random.default_rng(0)
-    X = {f"c{j}": rng.integers(0, 100, 6000).astype(str) for j in range(40)}
+    X = {f"c{j}": np.char.add("c", rng.integers(0, 100, 6000).astype(str)) for j in range(40)}
     p = rng.uniform(0.3, 0.7, 6000)
     tracemalloc.start()
     found = find_segments(X, (rng.random(6000) < p).astype(int), p, n_resamples=19)
@@ -196,7 +196,7 @@ def test_frequencies_are_repeated_samples():
         assert one.lower == pytest.approx(other.lower, abs=0.01)
 
 
-def test_sampling_weights_and_clusters():
+def test_sampling_weights():
     """Only the weighted population is calibrated: the level holds, and it is not that of the samples."""
     X, _, p = data(4000, off=0.0)
     rejected = []
@@ -216,6 +216,25 @@ def test_sampling_weights_and_clusters():
     if row.segment != "all samples":
         inside = X["region"] == row.segment[-5:].strip("= ")
     assert row.difference == pytest.approx(np.average((y - p)[inside], weights=w[inside]))
+
+
+def test_weights_that_nearly_depend_on_the_class_alone():
+    """Variances are continuous in the weights: noise of 1e-5 changes no segment."""
+    X, y, p = data(12_000, off=0.2)
+    rng = np.random.default_rng(0)
+    y[(X["region"] == "north") & (rng.random(12_000) < 0.2)] = 0
+    kept = (y == 1) | (rng.random(12_000) < 1 / 3)
+    X, y, p = {name: values[kept] for name, values in X.items()}, y[kept], p[kept]
+    w = np.where(y == 1, 1.0, 3.0)
+    noisy = w * np.exp(1e-5 * rng.standard_normal(len(y)))
+    exact, found = (find_segments(X, y, p, sample_weight=each, n_resamples=99) for each in (w, noisy))
+    assert (exact.weight_spread, found.weight_spread) == (None, pytest.approx(1e-5, rel=0.1))
+    assert len(found.segments) >= 2
+    assert [row.segment for row in found.segments] == [row.segment for row in exact.segments]
+    np.testing.assert_allclose([s.z for s in found.segments], [s.z for s in exact.segments], rtol=1e-4)
+
+
+def test_clusters_widen_the_null_distribution():
     X, _, p = data(4000, off=0.0)
     rng = np.random.default_rng(2)
     code = np.arange(4000) // 100
@@ -254,7 +273,7 @@ def test_multiclass():
 
 def test_columns_without_segments():
     X, y, p = data()
-    X |= {"constant": np.ones(1500), "nothing": np.full(1500, np.nan), "id": np.arange(1500).astype(str)}
+    X |= {"constant": np.ones(1500), "nothing": np.full(1500, np.nan), "id": [f"{k}x" for k in range(1500)]}
     found = find_segments(X, y, p, n_resamples=99)
     assert found.left_out == {
         "constant": "constant",
@@ -273,7 +292,7 @@ def test_columns_without_segments():
     assert find_segments({"age": [3.0]}, [1], [0.5]).n_tested == 0
     with pytest.raises(ValueError, match=r"X\['age'\]"):
         find_segments({"age": X["age"][:40]}, y, p)
-    message = r"X\['a'\] must be one column of a distinct name, got shape \(1500, 2\)"
+    message = r"X\['a'\] must be one column of shape \(n,\) and of a distinct name, got shape \(1500, 2\)"
     with pytest.raises(ValueError, match=message):
         find_segments(pd.DataFrame(np.ones((1500, 2)), columns=["a", "a"]), y, p)
     with pytest.raises(ValueError, match="multilabel"):
@@ -318,7 +337,9 @@ def test_multicalibration_error_is_that_of_the_definition(weighted):
             # calibrated in the weighted population, with a step of logistic recalibration of all samples
             x = np.column_stack((np.ones(1500), np.log(p / (1 - p))))
             beta = np.linalg.solve(x.T @ (x * (w * p * (1 - p))[:, None]), x.T @ (w * (y - p)))
-            variance = v + (1 - 2 * own) * (r - v * (x[inside] @ beta))
+            # the mean weight changes no expectation
+            c = (w**2 @ (p * (1 - p))) / (w @ (p * (1 - p)))
+            variance = v + (1 - c / weight) * (1 - 2 * own) * (r - v * (x[inside] @ beta))
         return np.abs(np.subtract.outer(sums, sums)).max(), np.sqrt(weight**2 @ variance)
 
     statistics = {words: np.divide(*ratio(inside)) for words, inside in masks.items()}

@@ -98,9 +98,8 @@ def check_torch():
     X, y = tensors
     estimator, groups = LinearDiscriminantAnalysis(), np.arange(300) % 7
     with config_context(array_api_dispatch=True):
-        model = CalibratedClassifier(estimator, IsotonicCalibrator(), cv=StratifiedGroupKFold(3)).fit(
-            X, y, groups=groups
-        )
+        model = CalibratedClassifier(estimator, IsotonicCalibrator(), cv=StratifiedGroupKFold(3))
+        model.fit(X, y, groups=groups)
         assert type(model.predict(X)) is torch.Tensor
         weighted = CalibratedClassifier(GaussianNB(), IsotonicCalibrator()).fit(X, y, torch.rand(300))
         assert type(weighted.predict(X)) is torch.Tensor

@@ -2,17 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn import model_selection
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import (
-    GridSearchCV,
-    LeaveOneOut,
-    RepeatedStratifiedKFold,
-    ShuffleSplit,
-    StratifiedKFold,
-)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
@@ -63,7 +57,7 @@ def test_fitted_parts_are_public(binary):
         (LogisticRegression(), OneVsRestCalibrator(PlattCalibrator(link="identity")), "decision_function"),
         (
             LogisticRegression(),
-            OneVsRestCalibrator(GridSearchCV(PlattCalibrator(link="logit"), {}, cv=2)),
+            OneVsRestCalibrator(model_selection.GridSearchCV(PlattCalibrator(link="logit"), {}, cv=2)),
             "predict_proba",
         ),
         (LogisticRegression(), FrozenEstimator(PlattCalibrator().fit([0.1, 0.9], [0, 1])), "predict_proba"),
@@ -124,9 +118,8 @@ def test_interval_needs_calibrators_that_have_one(binary, three):
         ]
         np.testing.assert_allclose([lower[:, k], upper[:, k]], np.mean(both, axis=0), rtol=0, atol=1e-12)
     assert not hasattr(CalibratedClassifier(GaussianNB(), PlattCalibrator()).fit(X, y), "predict_interval")
-    single = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), ensemble=False, average="log").fit(
-        *binary
-    )
+    single = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), ensemble=False, average="log")
+    single.fit(*binary)
     pair = single.calibrated_classifiers_[0]
     expected = pair.calibrator.predict_interval(pair.scores(binary[0]))
     np.testing.assert_allclose(single.predict_interval(binary[0]), expected, rtol=0, atol=1e-15)
@@ -146,7 +139,7 @@ def test_log_average_of_several_classes():
     ("calibrator", "ensemble"),
     [
         (make_pipeline(SplineTransformer(n_knots=4, extrapolation="constant"), LogisticRegression()), False),
-        (GridSearchCV(IsotonicCalibrator(), {}, cv=2), True),
+        (model_selection.GridSearchCV(IsotonicCalibrator(), {}, cv=2), True),
         (DecisionTreeClassifier(max_depth=2), True),
         (DecisionTreeClassifier(max_depth=2), False),
     ],
@@ -175,7 +168,10 @@ def test_passthrough_is_the_classifier_itself(binary, three):
         single = CalibratedClassifier(GaussianNB(), "passthrough", ensemble=False).fit(X, y)
         np.testing.assert_allclose(single.predict_proba(X), plain, atol=1e-15)
         averaged = CalibratedClassifier(GaussianNB(), "passthrough", cv=2, ensemble=True).fit(X, y)
-        folds = [GaussianNB().fit(X[train], y[train]) for train, _ in StratifiedKFold(2).split(X, y)]
+        folds = [
+            GaussianNB().fit(X[train], y[train])
+            for train, _ in model_selection.StratifiedKFold(2).split(X, y)
+        ]
         expected = np.mean([fold.predict_proba(X) for fold in folds], axis=0)
         np.testing.assert_allclose(averaged.predict_proba(X), expected, atol=1e-15)
 
@@ -207,7 +203,7 @@ def test_frozen_calibrator_is_applied_as_it_is(binary, ensemble):
 
 def test_grid_search_over_calibrators_and_their_parameters(binary):
     X, y = binary
-    search = GridSearchCV(
+    search = model_selection.GridSearchCV(
         CalibratedClassifier(LogisticRegression(), cv=2),
         [
             {"calibrator": [IsotonicCalibrator(), "passthrough", None]},
@@ -229,9 +225,9 @@ def test_grid_search_over_calibrators_and_their_parameters(binary):
 @pytest.mark.parametrize(
     "cv",
     [
-        LeaveOneOut(),
-        RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0),
-        ShuffleSplit(3, random_state=0),
+        model_selection.LeaveOneOut(),
+        model_selection.RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0),
+        model_selection.ShuffleSplit(3, random_state=0),
     ],
 )
 def test_pooled_scores_need_no_partition(binary, cv):
@@ -252,7 +248,7 @@ def test_pooled_scores_need_no_partition(binary, cv):
 
 def test_repeated_scores_count_once(binary):
     X, y = binary[0][:200], binary[1][:200]
-    cv = RepeatedStratifiedKFold(n_splits=4, n_repeats=3, random_state=0)
+    cv = model_selection.RepeatedStratifiedKFold(n_splits=4, n_repeats=3, random_state=0)
     folds = list(cv.split(X, y))
     scores = np.concatenate([GaussianNB().fit(X[a], y[a]).predict_proba(X[b])[:, 1] for a, b in folds])
     rows = np.concatenate([b for _, b in folds])
@@ -290,6 +286,6 @@ def test_rare_class_works_with_one_calibrator_for_all_folds():
         pytest.raises(ValueError, match=r"class 1 has no sample .* held-out part of fold .*ensemble=False"),
     ):
         CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), ensemble=True).fit(X, y)
-    folds = list(StratifiedKFold(3).split(X, y))
+    folds = list(model_selection.StratifiedKFold(3).split(X, y))
     model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=folds, ensemble=False).fit(X, y)
     assert model.predict_proba(X)[:, 1].mean() == pytest.approx(3 / keep.shape[0], rel=1)

@@ -16,17 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from sklearn_calib.calibrators import (
-    AutoCalibrator,
-    CertifiedCalibrator,
-    GroupCalibrator,
-    IsotonicCalibrator,
-    LogAverageCalibrator,
-    OneVsRestCalibrator,
-    PlattCalibrator,
-    SegmentCalibrator,
-    TemperatureCalibrator,
-)
+from sklearn_calib import calibrators as cal
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer, SelectiveClassifier
 from sklearn_calib.monitor import StreamingCalibrator
 
@@ -58,19 +48,17 @@ class OfTransforms:
 @pytest.mark.parametrize(
     "wrap",
     [
-        lambda calibrator: AutoCalibrator(candidates={"other": calibrator}),
-        CertifiedCalibrator,
-        GroupCalibrator,
-        SegmentCalibrator,
-        OneVsRestCalibrator,
-        lambda calibrator: LogAverageCalibrator([calibrator]),
+        lambda calibrator: cal.AutoCalibrator(candidates={"other": calibrator}),
+        cal.CertifiedCalibrator,
+        cal.GroupCalibrator,
+        cal.SegmentCalibrator,
+        cal.OneVsRestCalibrator,
+        lambda calibrator: cal.LogAverageCalibrator([calibrator]),
         StreamingCalibrator,
     ],
 )
 def test_calibrators_refuse_what_has_no_probabilities(wrap, calibrator):
-    message = (
-        "no predict_proba. Pass a calibrator, for example IsotonicCalibrator.., or write a subclass of Base"
-    )
+    message = "no predict_proba. Pass a calibrator, for example IsotonicCalibrator.., or write a subclass of"
     with pytest.raises(TypeError, match=message):
         wrap(calibrator).fit(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0, 1, 0, 1]))
 
@@ -80,15 +68,11 @@ def test_calibrators_refuse_what_has_no_probabilities(wrap, calibrator):
     [
         ({"estimator": GaussianNB}, TypeError, r"estimator is the class GaussianNB; pass an instance"),
         ({"estimator": "svm"}, TypeError, "estimator must be a classifier"),
-        ({"calibrator": IsotonicCalibrator}, TypeError, "calibrator is the class IsotonicCalibrator"),
+        ({"calibrator": cal.IsotonicCalibrator}, TypeError, "calibrator is the class IsotonicCalibrator"),
         ({"calibrator": "isotonic"}, TypeError, r"'isotonic' has no fit.*IsotonicCalibrator\(\)"),
         ({"calibrator": IsotonicRegression()}, TypeError, r"IsotonicRegression\(\) has no predict_proba"),
         ({"calibrator": OfTransforms()}, TypeError, "no predict_proba.*IsotonicCalibrator.*BaseCalibrator"),
-        (
-            {"estimator": IsotonicRegression()},
-            TypeError,
-            "must be a classifier, but IsotonicRegression is a reg",
-        ),
+        ({"estimator": IsotonicRegression()}, TypeError, "classifier, but IsotonicRegression is a reg"),
         ({"response_method": "predict"}, ValueError, "response_method must be one of"),
         ({"ensemble": "yes"}, ValueError, "ensemble must be one of 'auto'"),
         ({"cv": []}, ValueError, "cv yields no split"),
@@ -96,15 +80,13 @@ def test_calibrators_refuse_what_has_no_probabilities(wrap, calibrator):
         ({"n_jobs": "all"}, TypeError, "n_jobs must be an integer, got 'all'"),
         ({"n_jobs": -(10**12)}, ValueError, "n_jobs must be at least -1000000"),
         ({"calibrator": "passthrough", "response_method": "decision_function"}, ValueError, "passthrough"),
-        (
-            {"cv": LeaveOneOut(), "ensemble": True},
-            ValueError,
-            r"class 0 has no sample.*held-out part of fold 1 of 60.*ensemble=False",
-        ),
+        ({"cv": LeaveOneOut(), "ensemble": True}, ValueError, "class 0 has .* fold 1 of 60.*ensemble=False"),
     ],
 )
 def test_classifier_refuses_parameters(params, error, message):
-    model = CalibratedClassifier(**{"estimator": Explosive(), "calibrator": IsotonicCalibrator(), **params})
+    model = CalibratedClassifier(
+        **{"estimator": Explosive(), "calibrator": cal.IsotonicCalibrator(), **params}
+    )
     with pytest.raises(error, match=message):
         model.fit(X, Y)
 
@@ -156,8 +138,8 @@ def test_class_missing_from_held_out_part():
     folds = KFold(3)
     message = r"class 2 has no sample of positive weight.*fold 1 of 3.*ensemble=False"
     with pytest.raises(ValueError, match=message):
-        CalibratedClassifier(Explosive(), IsotonicCalibrator(), cv=folds, ensemble=True).fit(X, y)
-    pooled = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=folds, ensemble=False).fit(X, y)
+        CalibratedClassifier(Explosive(), cal.IsotonicCalibrator(), cv=folds, ensemble=True).fit(X, y)
+    pooled = CalibratedClassifier(GaussianNB(), cal.IsotonicCalibrator(), cv=folds, ensemble=False).fit(X, y)
     assert pooled.predict_proba(X).shape == (60, 3)
     # the default leaves out the calibrators that need every class
     with pytest.warns(UserWarning, match=r"no sample of class 2 \(8.4 expected\)"):
@@ -171,12 +153,12 @@ def test_class_missing_from_held_out_part():
 def test_class_without_weight_in_held_out_part():
     weight = np.where((np.arange(60) < 30) & (Y == 1), 0.0, 1.0)
     frozen = FrozenEstimator(LogisticRegression().fit(X, Y))
-    model = CalibratedClassifier(frozen, IsotonicCalibrator(), cv=KFold(2), ensemble=True)
+    model = CalibratedClassifier(frozen, cal.IsotonicCalibrator(), cv=KFold(2), ensemble=True)
     message = r"class 1 has no sample of positive weight in the held-out part of fold 1"
     with pytest.raises(ValueError, match=message):
         model.fit(X, Y, sample_weight=weight)
     for trained in (
-        CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=KFold(2), ensemble=False),
+        CalibratedClassifier(LogisticRegression(), cal.IsotonicCalibrator(), cv=KFold(2), ensemble=False),
         CrossFitScorer(LogisticRegression(), cv=KFold(2)),
     ):
         fit = getattr(trained, "fit_transform", trained.fit)
@@ -203,7 +185,7 @@ def test_arguments_that_a_frozen_estimator_would_ignore(kind, given):
 def test_frozen_estimator_needs_no_class_in_training_parts():
     frozen = FrozenEstimator(GaussianNB().fit(X, Y))
     halves = [(np.flatnonzero(Y == 0), np.arange(0, 60, 2)), (np.flatnonzero(Y == 0), np.arange(1, 60, 2))]
-    model = CalibratedClassifier(frozen, IsotonicCalibrator(), cv=halves, ensemble=True).fit(X, Y)
+    model = CalibratedClassifier(frozen, cal.IsotonicCalibrator(), cv=halves, ensemble=True).fit(X, Y)
     assert len(model.calibrators_) == 2
 
 
@@ -238,7 +220,7 @@ def test_classifier_without_the_needed_response():
         (
             CrossFitScorer(IsotonicRegression()),
             TypeError,
-            "estimator must be a classifier, but IsotonicRegression is a regressor",
+            "classifier, but IsotonicRegression is a regressor",
         ),
         (CalibratedClassifier(LinearRegression()), TypeError, "LinearRegression is a regressor"),
         (CalibratedClassifier(StandardScaler()), TypeError, "StandardScaler has neither"),
@@ -251,7 +233,7 @@ def test_classifier_without_the_needed_response():
 
 
 def test_one_score_per_pair_of_classes_is_refused():
-    model = CalibratedClassifier(SVC(decision_function_shape="ovo"), IsotonicCalibrator(), cv=2)
+    model = CalibratedClassifier(SVC(decision_function_shape="ovo"), cal.IsotonicCalibrator(), cv=2)
     with pytest.raises(ValueError, match=r"shape \(\d+, 6\) for 4 classes, expected 4 columns.*'ovr'"):
         model.fit(X, np.arange(60) % 4)
 
@@ -259,7 +241,7 @@ def test_one_score_per_pair_of_classes_is_refused():
 @pytest.mark.parametrize("estimator", [LogisticRegression(), LinearSVC(random_state=0)])
 def test_decision_scores_for_a_calibrator_of_probabilities(estimator):
     model = CalibratedClassifier(
-        estimator, PlattCalibrator(link="logit"), response_method="decision_function"
+        estimator, cal.PlattCalibrator(link="logit"), response_method="decision_function"
     )
     with pytest.raises(ValueError, match=r"outside \[0, 1\].*link='identity'"):
         model.fit(X, Y)
@@ -270,7 +252,7 @@ def test_probabilities_for_a_calibrator_of_logits():
         (GaussianNB(), {}),
         (LogisticRegression(), {"response_method": "predict_proba"}),
     ):
-        model = CalibratedClassifier(estimator, TemperatureCalibrator(link="identity"), **settings)
+        model = CalibratedClassifier(estimator, cal.TemperatureCalibrator(link="identity"), **settings)
         with pytest.raises(ValueError, match=r"TemperatureCalibrator needs logits.*Use link='logit'"):
             model.fit(X, Y)
 
@@ -282,8 +264,8 @@ def test_weights_that_miss_a_part_are_told():
         make_pipeline(step(), LogisticRegression()) for step in (StandardScaler, SplineTransformer)
     )
     for estimator, calibrator, message in (
-        (neighbors, IsotonicCalibrator(), "is not passed to the estimator: fit of KNeighborsClassifier"),
-        (scaled, IsotonicCalibrator(), "logisticregression__sample_weight"),
+        (neighbors, cal.IsotonicCalibrator(), "is not passed to the estimator: fit of KNeighborsClassifier"),
+        (scaled, cal.IsotonicCalibrator(), "logisticregression__sample_weight"),
         (GaussianNB(), spline, "is not passed to the calibrator: fit of Pipeline"),
         (GaussianNB(), search, "is not passed to the calibrator: fit of GridSearchCV"),
     ):
@@ -302,9 +284,9 @@ def test_weights_by_step_and_with_frozen_estimators_need_no_warning():
     weight = np.ones(60)
     scaled = make_pipeline(StandardScaler(), LogisticRegression())
     frozen = FrozenEstimator(KNeighborsClassifier().fit(X, Y))
-    CalibratedClassifier(scaled, IsotonicCalibrator()).fit(
+    CalibratedClassifier(scaled, cal.IsotonicCalibrator()).fit(
         X, Y, sample_weight=weight, logisticregression__sample_weight=weight
     )
-    CalibratedClassifier(frozen, IsotonicCalibrator()).fit(X, Y, sample_weight=weight)
+    CalibratedClassifier(frozen, cal.IsotonicCalibrator()).fit(X, Y, sample_weight=weight)
     CalibratedClassifier(frozen, "passthrough").fit(X, Y, sample_weight=weight)
     CrossFitScorer(frozen).fit(X, Y, sample_weight=weight)

@@ -74,20 +74,13 @@ def test_text_and_tables():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 120)
     texts = ["good fine" if (label ^ (rng.random() < 0.2)) else "bad poor" for label in y]
-    text_model = CalibratedClassifier(
-        make_pipeline(CountVectorizer(), MultinomialNB()), IsotonicCalibrator(), cv=3
-    )
+    counts = make_pipeline(CountVectorizer(), MultinomialNB())
+    text_model = CalibratedClassifier(counts, IsotonicCalibrator(), cv=3)
     assert text_model.fit(texts, y).score(texts, y) > 0.7
     assert not hasattr(text_model, "n_features_in_")
     frame = pd.DataFrame({"word": [text.split()[0] for text in texts], "x": rng.normal(size=120)})
-    table_model = CalibratedClassifier(
-        make_pipeline(
-            make_column_transformer((OneHotEncoder(), ["word"]), remainder="passthrough"),
-            LogisticRegression(),
-        ),
-        PlattCalibrator(),
-        cv=3,
-    )
+    columns = make_column_transformer((OneHotEncoder(), ["word"]), remainder="passthrough")
+    table_model = CalibratedClassifier(make_pipeline(columns, LogisticRegression()), PlattCalibrator(), cv=3)
     assert table_model.fit(frame, y).score(frame, y) > 0.7
     assert table_model.feature_names_in_.tolist() == ["word", "x"]
 
@@ -115,11 +108,8 @@ def test_tags_follow_the_estimator():
 def test_precomputed_kernel(binary):
     X, y = binary
     kernel = rbf_kernel(X)
-    expected = (
-        CalibratedClassifier(SVC(kernel="rbf", gamma=0.2), IsotonicCalibrator(), ensemble=False)
-        .fit(X, y)
-        .predict_proba(X)
-    )
+    plain = CalibratedClassifier(SVC(kernel="rbf", gamma=0.2), IsotonicCalibrator(), ensemble=False)
+    expected = plain.fit(X, y).predict_proba(X)
     model = CalibratedClassifier(SVC(kernel="precomputed"), IsotonicCalibrator()).fit(kernel, y)
     np.testing.assert_allclose(model.predict_proba(kernel), expected, atol=1e-12)
     with pytest.raises(ValueError, match="ensemble=False"):

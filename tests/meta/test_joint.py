@@ -1,18 +1,15 @@
 """Classifiers of overlapping halves with one calibrator, against plain loops, and when it is the default."""
 
-import pickle
 from itertools import combinations
 
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
 from sklearn.model_selection import (
-    GroupKFold,
     KFold,
     LeaveOneGroupOut,
     LeaveOneOut,
@@ -27,8 +24,10 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_calib import calibrators
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, SplineCalibrator
 from sklearn_calib.meta import CalibratedClassifier
+from tests.meta._probabilities import assert_probabilities
+from tests.meta.test_errors import Explosive
 
-# the blocks of the design: every row of parts is left out by one model
+# the blocks of the design, each left out by one model: each part by five, and each two parts by two
 BLOCKS = ["012", "013", "024", "035", "045", "125", "134", "145", "234", "235"]
 
 
@@ -74,12 +73,6 @@ def test_equals_loops(problem, n_parts, weighted, request):
     assert len(model.calibrators_) == len(model.calibrated_classifiers_) == 1
 
 
-def test_blocks_are_balanced():
-    """Each part is left out by five of ten models, and each two parts by two."""
-    assert all(sum(k in block for block in BLOCKS) == 5 for k in "012345")
-    assert all(sum({j, k} <= set(block) for block in BLOCKS) == 2 for j, k in combinations("012345", 2))
-
-
 def test_more_parts_are_merged_into_six_by_size():
     X, y = make_classification(240, random_state=0)
     sizes = [60, 50, 40, 30, 20, 20, 10, 10]
@@ -121,13 +114,6 @@ def test_training_parts_of_ones_own_are_not_halved():
     # features say nothing, and a model that had seen the samples of its scores would be confident
     joint = CalibratedClassifier(tree, PlattCalibrator(), cv=repeated, ensemble="joint").fit(X, y)
     assert np.ptp(joint.predict_proba(rng.normal(size=(300, 5)))[:, 1]) < 0.35
-
-
-def test_default_folds_of_few_samples():
-    X = np.random.default_rng(0).normal(size=(8, 2))
-    y = np.array([0, 0, 0, 1, 1, 1, 2, 2])
-    with pytest.warns(UserWarning, match="least populated class"):
-        assert CalibratedClassifier(GaussianNB(), PlattCalibrator()).fit(X, y).ensemble_ is False
 
 
 def test_decision_scores_are_averaged():
@@ -181,9 +167,7 @@ def test_auto(params, y, mode):
     y = np.arange(60) % 2 if y is None else y
     model = CalibratedClassifier(**{"estimator": GaussianNB(), **params}).fit(X, y)
     assert model.ensemble_ == mode
-    proba = model.predict_proba(X)
-    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
-    assert ((proba >= 0) & (proba <= 1)).all()
+    assert_probabilities(model.predict_proba(X), 60, 2)
 
 
 def test_few_samples_of_a_third_class():
@@ -215,14 +199,6 @@ def test_folds_in_order_of_time():
     np.testing.assert_array_equal(default.predict_proba(X), one.predict_proba(X))
 
 
-class Unfitted(ClassifierMixin, BaseEstimator):
-    def fit(self, X, y):
-        raise AssertionError("work was done before the input was checked")
-
-    def predict_proba(self, X):
-        raise AssertionError
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -231,16 +207,13 @@ class Unfitted(ClassifierMixin, BaseEstimator):
         ({"average": "log"}, "average='log' is for several calibrators"),
         ({"cv": 3}, "needs at least 4 folds.*there are 3"),
         ({"ensemble": "pairs"}, "ensemble must be one of 'auto', 'joint'"),
-        (
-            {"cv": KFold(4), "y": np.repeat([0, 1], 30)},
-            "class 0 has no sample .* for training",
-        ),
+        ({"cv": KFold(4), "y": np.repeat([0, 1], 30)}, "class 0 has no sample .* for training"),
     ],
     ids=str,
 )
 def test_what_joint_cannot_do_is_refused(params, message):
     X = np.random.default_rng(0).normal(size=(60, 5))
-    params = {"estimator": Unfitted(), "ensemble": "joint", **params}
+    params = {"estimator": Explosive(), "ensemble": "joint", **params}
     y = params.pop("y", np.arange(60) % 2)
     with pytest.raises(ValueError, match=message):
         CalibratedClassifier(**params).fit(X, y)
@@ -264,18 +237,3 @@ def test_same_for_sparse_features_and_several_processes():
     expected = model.predict_proba(X)
     thin = CalibratedClassifier(LogisticRegression(), n_jobs=2).fit(sparse.csr_array(X), y)
     np.testing.assert_allclose(thin.predict_proba(sparse.csr_array(X)), expected, rtol=0, atol=1e-6)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X), expected)
-    np.testing.assert_array_equal(model.predict(X), model.classes_[expected.argmax(axis=1)])
-
-
-def test_groups_stay_together():
-    """A group of equal rows: a model that has seen it would know the labels."""
-    rng = np.random.default_rng(0)
-    groups = np.repeat(np.arange(60), 5)
-    X, y = rng.normal(size=(60, 3))[groups], rng.integers(0, 2, 60)[groups]
-    tree = DecisionTreeClassifier(random_state=0)
-    model = CalibratedClassifier(tree, cv=GroupKFold(6)).fit(X, y, groups=groups)
-    assert model.ensemble_ == "joint"
-    # the features say nothing of new groups, and the calibrator has learned it
-    X_new = rng.normal(size=(500, 3))
-    assert log_loss(rng.integers(0, 2, 500), model.predict_proba(X_new)) < 0.8

@@ -132,14 +132,8 @@ def test_threshold_by_plain_loops(risk, target, n_classes):
         sharp = P**1.5 / (P**1.5).sum(axis=1, keepdims=True)
         y = np.array([rng.choice(n_classes, p=row) for row in sharp])
         weight = rng.integers(0, 3, 150)
-        model = SelectiveClassifier(
-            given(range(n_classes)),
-            risk=risk,
-            target=target,
-            confidence=0.9,
-            random_state=seed,
-            weights="frequency",
-        )
+        settings = {"risk": risk, "target": target, "confidence": 0.9, "weights": "frequency"}
+        model = SelectiveClassifier(given(range(n_classes)), **settings, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(P, y, sample_weight=weight)
@@ -238,9 +232,8 @@ def test_no_threshold_meets_the_target():
 
 def test_the_estimator_does_not_see_the_held_out_samples():
     X, y = make_classification(n_samples=400, random_state=0)
-    model = SelectiveClassifier(LogisticRegression(), target=0.2, random_state=3, weights="frequency").fit(
-        X, y
-    )
+    model = SelectiveClassifier(LogisticRegression(), target=0.2, random_state=3, weights="frequency")
+    model.fit(X, y)
     train = np.random.default_rng(3).multinomial(np.ones(400, int), [0.75, 0.25])[:, 0] > 0
     expected = LogisticRegression().fit(X[train], y[train])
     np.testing.assert_array_equal(model.predict_proba(X)[:, 1], expected.predict_proba(X)[:, 1])
@@ -413,11 +406,7 @@ def test_a_class_that_only_the_frozen_estimator_knows():
         ({"risk": [[0, 1]]}, ValueError, r"costs of shape \(2, 2\), with a row for each true class"),
         ({"risk": [[0, -1], [1, 0]]}, ValueError, "finite, non-negative costs"),
         ({"risk": [[0, 1], [2, 0]], "target": 2}, ValueError, "target must be less than the highest cost, 2"),
-        (
-            {"risk": "false_discovery", "pos_label": 2},
-            ValueError,
-            r"pos_label must be one of the classes \[0",
-        ),
+        ({"risk": "false_discovery", "pos_label": 2}, ValueError, "pos_label must be one of the classes"),
         ({"abstain_label": 1}, ValueError, r"abstain_label must be a label other than the classes \[0, 1\]"),
         ({"estimator": RidgeClassifier()}, TypeError, "must have predict_proba, which RidgeClassifier lacks"),
         ({"estimator": LogisticRegression}, TypeError, "estimator is the class LogisticRegression"),
@@ -450,7 +439,7 @@ def test_bad_samples():
     seed = next(seed for seed, trained, *_ in parts if not trained)
     with pytest.raises(ValueError, match="The class 1 is absent from the samples that remain to fit"):
         model.set_params(random_state=seed).fit(X, rare)
-    with pytest.raises(ValueError, match=r"predict_proba of .* contains NaN"):
+    with pytest.raises(ValueError, match=r"predict_proba of .* returned NaN"):
         SelectiveClassifier(given()).fit([[0.2], [np.nan], [0.3]] * 9, [0, 1, 1] * 9)
 
 

@@ -44,30 +44,31 @@ def test_minus_zero_and_denormals(case):
 BAD_INPUT = [
     ({"y_proba": [0.1, np.nan, 0.5]}, "y_proba"),
     ({"y_proba": [0.1, np.inf, 0.5]}, "y_proba"),
-    ({"y_proba": [0.1, 1.00001, 0.5]}, "y_proba"),
+    (
+        {"y_proba": [0.1, 1.1, 0.5]},
+        r"y_proba contains 1\.1 at index 1, outside \[0, 1\]\. Pass probabilities",
+    ),
+    ({"y_proba": [0.1, 1.00001, 0.5]}, r"1\.00001 at index 1, outside \[0, 1\] by more than the 1e-6"),
     ({"y_proba": [0.1, -1e-5, 0.5]}, "y_proba"),
-    ({"y_proba": [0.1, 0.5]}, "y_proba"),
+    ({"y_proba": [0.1, 0.5]}, "y_true has 3 samples but y_proba has 2"),
     ({"y_proba": ["a", "b", "c"]}, "y_proba"),
     ({"y_proba": ["0.1", "0.2", "0.3"]}, "y_proba"),
     ({"y_proba": [0.1, None, 0.5]}, "y_proba"),
     ({"y_proba": np.full((3, 3), 1 / 3), "y_true": ["a", "b", "b"]}, "y_proba"),
-    ({"y_proba": np.full((3, 3), 1 / 3), "pos_label": 1}, "pos_label"),
-    ({"labels": [0, 1, 2]}, "labels"),
-    ({"reduction": "mean"}, "reduction"),
-    ({"y_proba": [[0.5, 0.5], [0.2, 0.3], [0.5, 0.5]]}, "y_proba"),
+    ({"y_proba": [[0.5, 0.5], [0.2, 0.3], [0.5, 0.5]]}, r"y_proba .* row 1 sums to 0\.5"),
     ({"y_proba": [[0.5, 0.5], [np.nan, 0.3], [0.5, 0.5]]}, "y_proba"),
     ({"y_proba": 0.5}, "y_proba"),
     ({"y_proba": [], "y_true": []}, "y_proba"),
-    ({"y_true": [0, 1, 2]}, "y_true"),
+    ({"y_true": [0, 1, 2]}, r"y_true has 3 distinct values, among them \[0, 1, 2\]"),
     ({"y_true": [0.0, np.nan, 1.0]}, "y_true"),
     ({"y_true": [None, 0, 1]}, "y_true"),
     ({"y_true": [0, "a", 1]}, "y_true"),
     ({"y_true": np.eye(3, dtype=int)}, "y_true"),
-    ({"y_true": ["a", "a", "a"]}, "pos_label"),
+    ({"y_true": ["a", "a", "a"]}, "single label 'a'.*Pass pos_label"),
     ({"pos_label": [1]}, "pos_label must be one label"),
     ({"y_true": np.array([1, "a", 2], dtype=object)}, "mixes labels of types"),
     ({"y_true": ["a", "b", "a"], "pos_label": "c"}, "pos_label"),
-    ({"sample_weight": [1, -1, 1]}, "sample_weight"),
+    ({"sample_weight": [1, -2, 1]}, "sample_weight contains -2 at index 1"),
     ({"sample_weight": [0, 0, 0]}, "sample_weight"),
     ({"sample_weight": [1, np.nan, 1]}, "sample_weight"),
     ({"sample_weight": [1, np.inf, 1]}, "sample_weight"),
@@ -103,6 +104,7 @@ BAD_VALUES = {
         ({"recalibration": "increasing"}, "recalibration must be one of"),
     ],
     metrics.decision_risk_result: [
+        *({"thresholds": thresholds} for thresholds in ([], [[0.5]])),
         *({"thresholds": [0.5, threshold]} for threshold in (0, 1, 1.5, -0.1, np.nan)),
         ({"recalibration": "increasing"}, "recalibration must be one of"),
     ],
@@ -165,11 +167,16 @@ def test_fractional_weights(case):
             case.call([0, 1], [0.2, 0.7], sample_weight=[0.3, 0.8])
 
 
+@pytest.fixture(scope="module")
+def large():
+    y, p = simulated(300_000, "beta", 0.7, 1.3, seed=8, truth=1.3, digits=3)
+    return y, p, *np.unique(np.column_stack([y, p]), axis=0, return_counts=True)
+
+
 @pytest.mark.thorough
 @every_metric
-def test_large_sample_agrees_with_its_weighted_summary(case):
-    y, p = simulated(300_000, "beta", 0.7, 1.3, seed=8, truth=1.3, digits=3)
-    keys, counts = np.unique(np.column_stack([y, p]), axis=0, return_counts=True)
+def test_large_sample_agrees_with_its_weighted_summary(case, large):
+    y, p, keys, counts = large
     summary = case.call(keys[:, 0].astype(int), keys[:, 1], sample_weight=counts)
     assert case.call(y, p) == pytest.approx(summary, abs=1e-6)
 
@@ -246,20 +253,16 @@ def test_outcomes_between_0_and_1_by_hand(judged):
 
 
 def test_what_is_no_outcome_between_0_and_1():
-    p = [0.2, 0.5, 0.7]
-    for y, named in (
-        ([0.3, 1.2, 0.5], "y_true has 3 distinct values.*or floats from 0 to 1"),
-        ([0.3, np.nan, 0.5], "y_true contains nan at index 1"),
+    y, p = [0.3, 0.6, 0.5], [0.2, 0.5, 0.7]
+    for outcome, pos_label, named in (
+        ([0.3, 1.2, 0.5], None, "y_true has 3 distinct values.*or floats from 0 to 1"),
+        ([0.3, np.nan, 0.5], None, "y_true contains nan at index 1"),
+        (y, 2, "needs pos_label=1, got 2"),
+        (y, 0, r"needs pos_label=1, got 0\. For 0 pass 1 - y_true"),
+        (np.array(y, dtype=object), None, r"this one has dtype object\. Convert it to float"),
     ):
         with pytest.raises(ValueError, match=named):
-            metrics.smooth_ece(y, p)
-    with pytest.raises(ValueError, match="needs pos_label=1, got 2"):
-        metrics.smooth_ece([0.3, 0.6, 0.5], p, pos_label=2)
-    y = [0.3, 0.6, 0.5]
+            metrics.smooth_ece(outcome, p, pos_label=pos_label)
     assert metrics.smooth_ece(y, p, pos_label=1.0) == metrics.smooth_ece(y, p)
-    with pytest.raises(ValueError, match=r"needs pos_label=1, got 0\. For 0 pass 1 - y_true"):
-        metrics.smooth_ece(y, p, pos_label=0)
-    with pytest.raises(ValueError, match=r"this one has dtype object\. Convert it to float"):
-        metrics.smooth_ece(np.array(y, dtype=object), p)
     # rounding in single precision
     assert metrics.smooth_ece([0.3, 1.0000001, 0.5], p) == metrics.smooth_ece([0.3, 1.0, 0.5], p)

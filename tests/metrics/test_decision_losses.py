@@ -8,15 +8,8 @@ import pytest
 from scipy.optimize import linprog
 from sklearn.linear_model import LogisticRegression
 
+from sklearn_calib import metrics
 from sklearn_calib.inference import confidence_interval, expected_under_calibration
-from sklearn_calib.metrics import (
-    calibration_decision_loss,
-    cutoff_calibration_error,
-    decision_risk_gap,
-    decision_risk_result,
-    kernel_calibration_error,
-    net_benefit,
-)
 from sklearn_calib.scorers import get_scorer
 from tests._references import decision_gap, isotonic_by_extremes
 from tests._samples import simulated
@@ -65,7 +58,7 @@ def test_decision_loss_is_the_linear_program():
             ("either", [increasing, decreasing]),
             ("any", [frequencies(y, p, w)]),
         ):
-            found = calibration_decision_loss(y, p, sample_weight=w, recalibration=recalibration)
+            found = metrics.calibration_decision_loss(y, p, sample_weight=w, recalibration=recalibration)
             expected = max(loss_by_linear_program(y, p, w, fit) for fit in fits)
             assert found == pytest.approx(expected, abs=1e-9)
 
@@ -77,12 +70,12 @@ def test_largest_gap_is_the_supremum():
         for recalibration in ("monotone", "either", "any"):
             gaps = [decision_gap(y, p, w, tau, recalibration) for tau in near]
             given = {"recalibration": recalibration, "sample_weight": w}
-            found = decision_risk_gap(y, p, threshold="max", **given)
+            found = metrics.decision_risk_gap(y, p, threshold="max", **given)
             assert found == pytest.approx(max(gaps), abs=1e-8)
             np.testing.assert_allclose(
-                decision_risk_result(y, p, thresholds=near, **given).gap, gaps, rtol=0, atol=1e-12
+                metrics.decision_risk_result(y, p, thresholds=near, **given).gap, gaps, rtol=0, atol=1e-12
             )
-            assert decision_risk_result(y, p, **given).gap.max() <= found + 1e-15
+            assert metrics.decision_risk_result(y, p, **given).gap.max() <= found + 1e-15
 
 
 def test_bounds_of_the_decision_loss():
@@ -90,14 +83,15 @@ def test_bounds_of_the_decision_loss():
     for power in (0.5, 1.0, 2.0):
         p = rng.random(300)
         y = (rng.random(300) < p**power).astype(int)
-        gap, loss = decision_risk_gap(y, p, threshold="max"), calibration_decision_loss(y, p)
-        assert gap <= loss <= 2 * gap <= 2 * cutoff_calibration_error(y, p)
-        either, every = (calibration_decision_loss(y, p, recalibration=each) for each in ("either", "any"))
+        gap, loss = metrics.decision_risk_gap(y, p, threshold="max"), metrics.calibration_decision_loss(y, p)
+        assert gap <= loss <= 2 * gap <= 2 * metrics.cutoff_calibration_error(y, p)
+        either, every = (
+            metrics.calibration_decision_loss(y, p, recalibration=each) for each in ("either", "any")
+        )
         assert loss <= either <= every
 
 
 def expected(metric, p, truth):
-    """The mean of a metric over all outcomes."""
     total = 0.0
     for outcome in product((0, 1), repeat=len(p)):
         y = np.array(outcome)
@@ -106,7 +100,7 @@ def expected(metric, p, truth):
 
 
 def test_the_biased_square_of_the_kernel_error_is_truthful():
-    square = partial(kernel_calibration_error, debias=False, squared=True)
+    square = partial(metrics.kernel_calibration_error, debias=False, squared=True)
     truth = np.array([0.35, 0.45, 0.5, 0.62])
     least = expected(square, truth, truth)
     assert least == pytest.approx(np.sum(truth * (1 - truth)) / 16)
@@ -114,7 +108,9 @@ def test_the_biased_square_of_the_kernel_error_is_truthful():
         assert expected(square, p, truth) >= least - 1e-15
 
 
-@pytest.mark.parametrize("metric", [partial(decision_risk_gap, threshold="max"), calibration_decision_loss])
+@pytest.mark.parametrize(
+    "metric", [partial(metrics.decision_risk_gap, threshold="max"), metrics.calibration_decision_loss]
+)
 def test_pooled_predictions_have_the_same_null_distribution(metric):
     p = np.random.default_rng(0).beta(0.5, 2.0, 20_000)
     pooled = expected_under_calibration(None, p, metric=metric, n_resamples=30, random_state=0)
@@ -127,9 +123,8 @@ def test_pooled_predictions_have_the_same_null_distribution(metric):
 def test_intervals_of_the_new_errors():
     y, p = simulated(500, truth=2)
     # the gap at t of the population is the integral of t - x^2 from t to sqrt(t), largest at t = 0.375
-    found = confidence_interval(
-        y, p, metric=partial(decision_risk_gap, threshold="max"), n_resamples=40, random_state=0
-    )
+    metric = partial(metrics.decision_risk_gap, threshold="max")
+    found = confidence_interval(y, p, metric=metric, n_resamples=40, random_state=0)
     t = np.linspace(0, 1, 10_001)
     assert found.lower < np.max(2 / 3 * t**1.5 - t**2 + t**3 / 3) < found.upper
 
@@ -140,9 +135,9 @@ def test_net_benefit_is_the_definition():
             act = p >= t
             events = np.sum(w[act & (y == 1)]) / w.sum()
             others = np.sum(w[act & (y == 0)]) / w.sum()
-            found = net_benefit(y, p, threshold=t, sample_weight=w)
+            found = metrics.net_benefit(y, p, threshold=t, sample_weight=w)
             assert found == pytest.approx(events - others * t / (1 - t))
-            risk = decision_risk_result(y, p, thresholds=[t], sample_weight=w).risk[0]
+            risk = metrics.decision_risk_result(y, p, thresholds=[t], sample_weight=w).risk[0]
             assert found == pytest.approx(np.average(y, weights=w) - risk / (1 - t))
 
 
@@ -152,7 +147,7 @@ def test_net_benefit_of_a_published_example():
     y = np.repeat([1, 0], [105, 645])
     model = np.concatenate([np.arange(105) < 72, np.arange(645) < 72]) * 0.5
     for p, published in ((model, 0.064), (np.ones(750) / 2, -0.1466667), (np.zeros(750), 0.0)):
-        assert net_benefit(y, p, threshold=0.25) == pytest.approx(published, abs=1e-7)
+        assert metrics.net_benefit(y, p, threshold=0.25) == pytest.approx(published, abs=1e-7)
 
 
 def test_scorer_of_net_benefit():
@@ -160,5 +155,5 @@ def test_scorer_of_net_benefit():
     y = (X[:, 0] > 0.3).astype(int)
     model = LogisticRegression().fit(X, y)
     scorer = get_scorer("net_benefit").set_params(threshold=0.2)
-    assert scorer(model, X, y) == net_benefit(y, model.predict_proba(X)[:, 1], threshold=0.2) > 0.2
+    assert scorer(model, X, y) == metrics.net_benefit(y, model.predict_proba(X)[:, 1], threshold=0.2) > 0.2
     assert get_scorer("net_benefit").metric_params == {}

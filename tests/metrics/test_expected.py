@@ -41,14 +41,18 @@ def intervals(n):
     return np.array([[i <= k <= j for k in range(n)] for i in range(n) for j in range(i, n)], dtype=float)
 
 
+def extreme(slope, sums, p, c):
+    """Return the truth within c of p over all intervals whose product with the slope is the least."""
+    return linprog(slope, np.r_[sums, -sums], np.r_[c + sums @ p, c - sums @ p], bounds=(0, 1)).x
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_estimates_are_the_metrics_of_a_calibrated_population(weighted):
     rng = np.random.default_rng(0)
     p = np.round(rng.uniform(0.02, 0.98, 60), 1 + weighted)
     weight = rng.integers(1, 5, 60).astype(float) if weighted else np.ones(60)
-    found = expected_performance(
-        p, threshold=0.4, cost_false_negative=5.0, sample_weight=weight if weighted else None
-    )
+    sample_weight = weight if weighted else None
+    found = expected_performance(p, threshold=0.4, cost_false_negative=5.0, sample_weight=sample_weight)
     for name, value in defined(p, p, weight, 0.4, cost_fn=5.0).items():
         assert getattr(found, name).estimate == pytest.approx(value, abs=1e-12), name
     assert found.flagged == pytest.approx(weight[p >= 0.4].sum() / weight.sum())
@@ -63,12 +67,7 @@ def test_intervals_hold_for_every_truth_that_the_certificate_allows(c):
     sums = intervals(9) * weight
     for _ in range(20):
         # a vertex of the set of truths that the certificate allows, or a point between two
-        truths = [
-            linprog(
-                rng.normal(size=9), np.r_[sums, -sums], np.r_[c + sums @ p, c - sums @ p], bounds=(0, 1)
-            ).x
-            for _ in range(2)
-        ]
+        truths = [extreme(rng.normal(size=9), sums, p, c) for _ in range(2)]
         truth = truths[0] + rng.choice([0.0, 0.5]) * (truths[1] - truths[0])
         for name, value in defined(truth, p, weight, 0.5).items():
             interval = getattr(found, name)
@@ -89,13 +88,10 @@ def test_linear_intervals_are_attained():
         "log_loss": -weight * np.log(p / (1 - p)),
     }.items():
         for sign, end in ((1, "lower"), (-1, "upper")):
-            extreme = linprog(
-                sign * slope, np.r_[sums, -sums], np.r_[c + sums @ p, c - sums @ p], bounds=(0, 1)
-            ).x
+            truth = extreme(sign * slope, sums, p, c)
             interval = getattr(found, name)
-            assert getattr(interval, end) - interval.estimate == pytest.approx(
-                slope @ (extreme - p), abs=1e-9
-            )
+            expected = slope @ (truth - p)
+            assert getattr(interval, end) - interval.estimate == pytest.approx(expected, abs=1e-9)
 
 
 def test_auc_interval_against_a_search():
@@ -131,9 +127,7 @@ def test_intervals_hold_under_a_changed_distribution(unimodal):
         assert bound == pytest.approx(ratio.max()) if unimodal else bound > ratio.max()
         found = expected_performance(p, certificate=c, sample_weight=new, max_density_ratio=bound)
         for _ in range(4):
-            truth = linprog(
-                rng.normal(size=8), np.r_[sums, -sums], np.r_[c + sums @ p, c - sums @ p], bounds=(0, 1)
-            ).x
+            truth = extreme(rng.normal(size=8), sums, p, c)
             for name, value in defined(truth, p, new, 0.5).items():
                 interval = getattr(found, name)
                 assert interval.lower - 1e-9 <= value <= interval.upper + 1e-9, name

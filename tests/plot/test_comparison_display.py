@@ -20,6 +20,7 @@ from sklearn_calib.plot import ComparisonDisplay
 plt = pytest.importorskip("matplotlib.pyplot")
 
 
+draw = ComparisonDisplay.from_predictions
 QUICK = {"metrics": cutoff_calibration_error, "n_resamples": 99}
 
 
@@ -46,9 +47,7 @@ def legend_texts(display):
 
 def test_drawn_equals_computed(models, compared):
     y, predictions = models
-    display = ComparisonDisplay.from_predictions(
-        y, predictions, metrics=cutoff_calibration_error, n_resamples=99
-    )
+    display = draw(y, predictions, metrics=cutoff_calibration_error, n_resamples=99)
     assert display.comparisons["cutoff calibration error"].models == compared.models
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["third", "true", "root"]
     drawn = {}
@@ -76,7 +75,6 @@ def test_drawn_equals_computed(models, compared):
 
 
 def graph(names, parted, confidence=0.95):
-    """Return a comparison in which the given pairs differ."""
     rows = tuple(ModelSummary(name, 0.1, 0.01, 0.1, 0.05, 0.15, "inversion", True) for name in names)
     pairs = tuple(
         ModelPair(a, b, *[0.1] * 4, 0.5, 0.001 if (a, b) in parted else 0.9, None)
@@ -120,7 +118,7 @@ def test_marks_of_all_pairs(compared):
 
 def test_marks_against_a_reference(models):
     y, predictions = models
-    display = ComparisonDisplay.from_predictions(y, predictions, reference="true", **QUICK)
+    display = draw(y, predictions, reference="true", **QUICK)
     (comparison,) = display.comparisons.values()
     expected = {pair.name_a: f"p = {pair.adjusted_pvalue:.2g}" for pair in comparison.pairs}
     assert texts(display) == [expected["third"], "reference", expected["root"]]
@@ -130,7 +128,7 @@ def test_marks_against_a_reference(models):
 def test_marks_of_one_pair(models):
     y, predictions = models
     pair = {name: predictions[name] for name in ("third", "true")}
-    display = ComparisonDisplay.from_predictions(y, pair, **QUICK)
+    display = draw(y, pair, **QUICK)
     (comparison,) = display.comparisons.values()
     assert texts(display) == [f"p = {comparison.pairs[0].adjusted_pvalue:.2g}"]
     assert display.marks_[0][0].get_position()[1] == 0.5
@@ -184,14 +182,12 @@ def test_from_estimators(many):
         metric = partial(metric, reduction="confidence", labels=[0, 1, 2])
     params = {"metrics": {"ECE": metric}, "n_resamples": 39, "show_legend": False}
     display = ComparisonDisplay.from_estimators({"LR": a, "NB": b}, X, words, **params)
-    expected = ComparisonDisplay.from_predictions(
-        words, {"LR": a.predict_proba(X), "NB": b.predict_proba(X)}, **params
-    )
+    expected = draw(words, {"LR": a.predict_proba(X), "NB": b.predict_proba(X)}, **params)
     assert display.comparisons == expected.comparisons
     if not many:
         other = ComparisonDisplay.from_estimators({"LR": a, "NB": b}, X, words, pos_label="class 0", **params)
         columns = {"LR": a.predict_proba(X)[:, 0], "NB": b.predict_proba(X)[:, 0]}
-        known = ComparisonDisplay.from_predictions(words, columns, pos_label="class 0", **params)
+        known = draw(words, columns, pos_label="class 0", **params)
         assert other.comparisons == known.comparisons
     c = GaussianNB().fit(X, np.arange(len(X)) % 2)
     with pytest.raises(ValueError, match=r"estimators\['c'\] has the classes"):
@@ -203,11 +199,7 @@ def test_errors_name_the_argument(models, compared):
     draw = partial(ComparisonDisplay.from_predictions, y)
     alone, far = predictions["true"], predictions | {"true": predictions["true"] + 1.0}
     for bad, error, message in (
-        (
-            {"predictions": alone},
-            TypeError,
-            "predictions must map names to arrays, got ndarray",
-        ),
+        ({"predictions": alone}, TypeError, "predictions must map names to arrays, got ndarray"),
         ({"predictions": {"true": y}}, ValueError, "predictions must contain at least two models, got 1"),
         ({"predictions": far}, ValueError, r"predictions\['true'\]"),
         ({"metrics": "ece"}, ValueError, "metrics='ece' is not the name of a metric"),

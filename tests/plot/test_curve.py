@@ -12,15 +12,19 @@ from sklearn.isotonic import IsotonicRegression
 
 from sklearn_calib._core._proportion import clopper_pearson
 from sklearn_calib._validation import check_binary
-from sklearn_calib.metrics import expected_calibration_error, score_decomposition, smooth_ece
+from sklearn_calib.metrics import (
+    expected_calibration_error,
+    score_decomposition,
+    smooth_ece,
+    smooth_ece_result,
+)
 from sklearn_calib.plot._curve import reliability_curve
+from tests._references import kernel_mean
+from tests._samples import simulated
 
 
-def sample_of(n=300, seed=0, weights=None):
-    rng = np.random.default_rng(seed)
-    p = np.round(rng.beta(0.6, 0.6, n), 2)
-    y = (rng.random(n) < p**1.4).astype(int)
-    return check_binary(y, p, weights if weights is None else weights(rng, n), weights="sampling")
+def sample_of(weights=None):
+    return check_binary(*simulated(300, "beta", 0.6, 0.6, truth=1.4, digits=2), weights, weights="sampling")
 
 
 @pytest.mark.parametrize(("events", "trials"), [(0, 7), (3, 10), (10, 10), (50, 400), (1, 1)])
@@ -271,20 +275,9 @@ def test_a_frequent_prediction_between_gaps_is_a_point():
     assert np.isnan(curve.observed[[row - 1, row + 1]]).all()
 
 
-@pytest.mark.parametrize("p", [[0.3], [0.3] * 50, [0.0] * 20, [0.0, 1.0]])
-def test_a_few_equal_predictions_give_a_curve(p):
-    y = np.arange(len(p)) % 2
-    curve = reliability_curve(check_binary(y, p, pos_label=1))
-    shown = np.isfinite(curve.observed)
-    assert shown.any()
-    lower, upper = curve.band.lower[shown], curve.band.upper[shown]
-    assert ((lower >= 0) & (lower <= curve.observed[shown]) & (curve.observed[shown] <= upper)).all()
-    assert (upper <= 1).all()
-
-
 @pytest.mark.parametrize("n_bins", [1, 4, 15])
 def test_uniform_bins_against_a_loop(n_bins):
-    sample = sample_of(weights=lambda rng, n: rng.exponential(size=n))
+    sample = sample_of(np.random.default_rng(0).exponential(size=300))
     curve = reliability_curve(sample, "binned", n_bins, confidence=0.8)
     rows = []
     for j in range(n_bins):
@@ -297,16 +290,15 @@ def test_uniform_bins_against_a_loop(n_bins):
             rows.append([*mean, *limits])
     found = np.column_stack([curve.predicted, curve.observed, curve.band.lower, curve.band.upper])
     np.testing.assert_allclose(found, np.array(rows, dtype=float), rtol=1e-9)
-    assert curve.error == pytest.approx(
-        expected_calibration_error(sample.y, sample.p, sample_weight=sample.w, n_bins=n_bins)
-    )
+    expected = expected_calibration_error(sample.y, sample.p, sample_weight=sample.w, n_bins=n_bins)
+    assert curve.error == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 @pytest.mark.parametrize("options", [{"strategy": "uniform"}, {"strategy": "quantile"}, {"n_bins": "edges"}])
 def test_bins_are_those_of_the_binned_error(options, scale):
     # the axes end at the largest prediction, where "auto" has bins of its own
-    sample = sample_of(weights=lambda rng, n: rng.exponential(size=n))
+    sample = sample_of(np.random.default_rng(0).exponential(size=300))
     sample = replace(sample, p=0.2 * sample.p)
     edges = [0, 0.01, 0.05, np.median(sample.p), 0.2, 1]
     options = {"n_bins": edges} if "n_bins" in options else {"n_bins": 5, **options}
@@ -350,3 +342,29 @@ def test_isotonic_curve_is_the_isotonic_fit():
         f"MCB = {parts.miscalibration:.4f}, DSC = {parts.discrimination:.4f}, UNC = {parts.uncertainty:.4f}"
     )
     assert curve.band is None
+
+
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+@pytest.mark.parametrize("weights", ["none", "sampling", "case-control"])
+def test_kernel_curve_is_that_of_the_paper(scale, weights):
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.7, 0.7, 60)
+    p[:4] = [0.0, 1.0, 1.0, 0.5] if scale == "probability" else [0.001, 0.999, 0.999, 0.5]
+    y = (rng.random(60) < p**1.5).astype(int)
+    w = {"none": np.ones(60), "sampling": rng.exponential(size=60), "case-control": np.where(y, 1.0, 5.0)}[
+        weights
+    ]
+    found = reliability_curve(check_binary(y, p, w, weights="sampling"), "kernel", scale=scale)
+    s = smooth_ece(y, p, sample_weight=w, scale=scale)
+    assert (found.kind, found.error_name) == ("kernel", "smECE" if scale == "probability" else "logit smECE")
+    assert found.bandwidth == pytest.approx(s, abs=1e-9)
+    assert found.error == pytest.approx(s, abs=1e-9)
+    assert found.band.kind == "bootstrap"
+    rows = np.flatnonzero(np.isfinite(found.observed))[::23]
+    expected = kernel_mean(found.predicted[rows], p, y, w, s, scale)
+    np.testing.assert_allclose(found.observed[rows], expected, atol=1e-6)
+    result = smooth_ece_result(y, p, sample_weight=w, scale=scale)
+    density = np.interp(found.predicted, result.grid, result.density)
+    np.testing.assert_allclose(found.density, density, atol=0.01 * density.max())
+    shown = found.density * w.sum() / w.mean() * s * math.sqrt(2 * math.pi) >= 5
+    assert np.isfinite(found.observed[shown]).all()

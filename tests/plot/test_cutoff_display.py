@@ -11,6 +11,8 @@ from tests._samples import simulated
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
+draw = CutoffDisplay.from_predictions
+
 
 @pytest.fixture(scope="module")
 def forecast():
@@ -33,7 +35,7 @@ def test_drawn_equals_definition(forecast, weighted):
     given = w if weighted else None
     at, walk, share = reference_walk(y, p, w)
     result = cutoff_result(y, p, sample_weight=given)
-    display = CutoffDisplay.from_predictions(y, p, sample_weight=given, name="model")
+    display = draw(y, p, sample_weight=given, name="model")
     x, drawn = display.line_.get_data()
     assert display.line_.get_drawstyle() == "steps-post"
     np.testing.assert_array_equal(x[:1], 0.0)
@@ -49,7 +51,7 @@ def test_drawn_equals_definition(forecast, weighted):
         f"model: cutoff error {result.value:.3f}, miscalibrated (p = "
     )
     assert display.ax_.get_ylim()[0] < levels[0]
-    display = CutoffDisplay.from_predictions(y, p, sample_weight=given, x="fraction")
+    display = draw(y, p, sample_weight=given, x="fraction")
     x, drawn = display.line_.get_data()
     np.testing.assert_allclose(x, np.append(0.0, share), atol=1e-12)
     np.testing.assert_allclose(drawn[1:], walk, atol=1e-12)
@@ -60,7 +62,7 @@ def test_drawn_equals_definition(forecast, weighted):
 
 def test_a_case_by_hand():
     # residuals -.2 at .2; -.8 + .2 at .8; .1 at .9: the walk is 0, -.05, -.2, -.175
-    display = CutoffDisplay.from_predictions([0, 0, 1, 1], [0.2, 0.8, 0.8, 0.9], show_legend=False)
+    display = draw([0, 0, 1, 1], [0.2, 0.8, 0.8, 0.9], show_legend=False)
     x, walk = display.line_.get_data()
     np.testing.assert_allclose(x, [0.0, 0.2, 0.8, 0.9, 1.0])
     np.testing.assert_allclose(walk, [0.0, -0.05, -0.2, -0.175, -0.175])
@@ -96,7 +98,7 @@ def test_the_walk_leaves_the_strip_if_and_only_if_the_test_rejects(method, power
 def test_height_of_the_strip():
     y, p = simulated(15_000)
     result = cutoff_result(y, p)
-    display = CutoffDisplay.from_predictions(y, p, show_legend=False)
+    display = draw(y, p, show_legend=False)
     deviation = np.sqrt((p * (1 - p)).sum()) / 15_000
     height = display.strip_.get_bbox().height
     assert height == pytest.approx(2.4977 * deviation, rel=1e-4)
@@ -112,10 +114,8 @@ def test_height_of_the_strip():
 def test_whole_weights_are_repetitions(forecast):
     y, p = forecast
     times = np.random.default_rng(0).integers(0, 4, 300)
-    weighted = CutoffDisplay.from_predictions(
-        y, p, sample_weight=times, weights="frequency", show_legend=False
-    )
-    repeated = CutoffDisplay.from_predictions(np.repeat(y, times), np.repeat(p, times), show_legend=False)
+    weighted = draw(y, p, sample_weight=times, weights="frequency", show_legend=False)
+    repeated = draw(np.repeat(y, times), np.repeat(p, times), show_legend=False)
     np.testing.assert_allclose(weighted.line_.get_data(), repeated.line_.get_data(), atol=1e-15)
     assert weighted.line_.get_label() == repeated.line_.get_label()
     assert weighted.interval_.get_label() == repeated.interval_.get_label()
@@ -126,28 +126,23 @@ def test_whole_weights_are_repetitions(forecast):
 def test_the_strip_of_sampling_weights_decides_as_the_test(forecast):
     y, p = forecast
     given = {"n_resamples": 199, "show_legend": False}
-    plain, equal = (
-        CutoffDisplay.from_predictions(y, p, sample_weight=w, **given) for w in (None, np.full(300, 0.5))
-    )
+    plain, equal = (draw(y, p, sample_weight=w, **given) for w in (None, np.full(300, 0.5)))
     assert equal.strip_.get_bbox().height == pytest.approx(plain.strip_.get_bbox().height, rel=1e-9)
     for power in (1.0, 2.0):
         w = np.random.default_rng(0).choice([1, 10], 300)
-        display = CutoffDisplay.from_predictions(y, p**power, sample_weight=w, **given)
+        display = draw(y, p**power, sample_weight=w, **given)
         assert display.test == CutoffTest(n_resamples=199, random_state=0).test(y, p**power, sample_weight=w)
         inside = display.result.value <= display.strip_.get_bbox().height
         assert inside == (not display.test.rejects())
     # wider than that of counts
-    assert display.strip_.get_bbox().height > 2 * (
-        CutoffDisplay.from_predictions(y, p, sample_weight=w, weights="frequency", **given)
-        .strip_.get_bbox()
-        .height
-    )
+    counted = draw(y, p, sample_weight=w, weights="frequency", **given).strip_.get_bbox().height
+    assert display.strip_.get_bbox().height > 2 * counted
 
 
 def test_case_control_weights_have_a_pvalue_and_no_strip(forecast):
     y, p = forecast
     w = np.where(y == 1, 0.3, 2.0)
-    display = CutoffDisplay.from_predictions(y, p, sample_weight=w, show_legend=False)
+    display = draw(y, p, sample_weight=w, show_legend=False)
     corrected = p / 0.3 / (p / 0.3 + (1 - p) / 2.0)
     assert display.test.pvalue == CutoffTest(random_state=0).test(y, corrected).pvalue
     assert display.strip_ is None
@@ -182,9 +177,7 @@ def test_thinning_loses_no_extreme():
 
 
 def test_what_is_not_asked_for_is_not_drawn(forecast):
-    display = CutoffDisplay.from_predictions(
-        *forecast, show_interval=False, confidence=None, show_legend=False
-    )
+    display = draw(*forecast, show_interval=False, confidence=None, show_legend=False)
     assert (display.interval_, display.levels_, display.strip_) == (None, None, None)
     assert display.ax_.get_legend() is None
     display = CutoffDisplay(cutoff_result(*forecast)).plot()
@@ -193,16 +186,16 @@ def test_what_is_not_asked_for_is_not_drawn(forecast):
 
 
 def test_nothing_to_show():
-    perfect = CutoffDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 1.0], show_legend=False)
+    perfect = draw([0, 1, 1], [0.0, 1.0, 1.0], show_legend=False)
     assert perfect.interval_ is None
     assert perfect.strip_ is None
     assert perfect.line_.get_label() == "cutoff error 0.000, no evidence of miscalibration (p = 1)"
-    wrong = CutoffDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 0.0], show_legend=False)
+    wrong = draw([0, 1, 1], [0.0, 1.0, 0.0], show_legend=False)
     assert wrong.strip_ is None
     assert "1 of 3 predictions of\nexactly 0 or 1 that are contradicted" in wrong.line_.get_label()
-    one = CutoffDisplay.from_predictions([1], [0.5], show_legend=False)
+    one = draw([1], [0.5], show_legend=False)
     assert one.line_.get_ydata().tolist() == [0.0, 0.5, 0.5]
-    weights = CutoffDisplay.from_predictions([0, 1], [0.0, 1.0], sample_weight=[0.5, 0.7], show_legend=False)
+    weights = draw([0, 1], [0.0, 1.0], sample_weight=[0.5, 0.7], show_legend=False)
     assert weights.strip_ is None
 
 
@@ -211,7 +204,7 @@ def test_the_legend_counts_predictions_beyond_the_axis():
     p = np.append(0.3 * rng.random(4000), [0.6, 0.7])
     y = (rng.random(4002) < p).astype(int)
     end = np.sort(p)[int(np.ceil(0.9995 * len(p))) - 1]
-    display = CutoffDisplay.from_predictions(y, p, n_resamples=39)
+    display = draw(y, p, n_resamples=39)
     label = display.line_.get_label()
     assert label.endswith(f"\n({(p > end).sum()} predictions above {end:.3g} not shown)")
     assert "not shown" not in display.plot(x="fraction").line_.get_label()
@@ -220,9 +213,9 @@ def test_the_legend_counts_predictions_beyond_the_axis():
 def test_several_on_shared_axes(forecast):
     y, p = forecast
     ax = plt.subplots()[1]
-    first = CutoffDisplay.from_predictions(y, p, ax=ax, name="before")
+    first = draw(y, p, ax=ax, name="before")
     assert None not in (first.interval_, first.levels_, first.strip_)
-    second = CutoffDisplay.from_predictions(y, p**1.5, ax=ax, name="after", color="purple")
+    second = draw(y, p**1.5, ax=ax, name="after", color="purple")
     # areas of several models would hide each other
     assert (second.interval_, second.levels_, second.strip_) == (None, None, None)
     assert first.line_.get_linestyle() != second.line_.get_linestyle()
@@ -241,12 +234,13 @@ def test_errors_name_the_argument(forecast):
         ({"x": "rows"}, ValueError),
         ({"confidence": 1.0}, ValueError),
         ({"n_resamples": 0}, ValueError),
+        ({"clusters": [0, 1]}, ValueError),
         ({"random_state": "seed"}, TypeError),
     ]:
         with pytest.raises(error, match=next(iter(bad))):
-            CutoffDisplay.from_predictions(*forecast, **bad)
+            draw(*forecast, **bad)
     with pytest.raises(ValueError, match=r"confidence=0.999 needs more .* n_resamples >= 999, or confid"):
-        CutoffDisplay.from_predictions(*forecast, n_resamples=99, confidence=0.999)
+        draw(*forecast, n_resamples=99, confidence=0.999)
     with pytest.raises(ValueError, match="y_proba must have shape"):
-        CutoffDisplay.from_predictions([0, 1, 2], np.eye(3))
+        draw([0, 1, 2], np.eye(3))
     assert plt.get_fignums() == []

@@ -10,17 +10,12 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_calib import plot
+from sklearn_calib import metrics, plot
 from sklearn_calib._html import number_text
 from sklearn_calib.inference import SpiegelhalterTest, find_segments
-from sklearn_calib.metrics import (
-    cutoff_calibration_error,
-    expected_calibration_error,
-    logit_smoothed_ece,
-    smooth_ece,
-)
 from sklearn_calib.plot import BinningDisplay, SegmentsDisplay
 from tests._samples import simulated
+from tests._tiers import thorough
 
 mpl = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -41,7 +36,7 @@ def decision(y, p, **params):
 def comparison(y, p, **params):
     models = {"$a$": p, "b": p**2}
     return plot.ComparisonDisplay.from_predictions(
-        y, models, metrics=cutoff_calibration_error, n_resamples=39, **params
+        y, models, metrics=metrics.cutoff_calibration_error, n_resamples=39, **params
     )
 
 
@@ -76,16 +71,15 @@ def forecast():
 @pytest.mark.parametrize("draw", DRAWN)
 def test_the_callers_axes_and_style_are_left_alone(forecast, draw):
     figure, (ax, other) = plt.subplots(1, 2, figsize=(9, 3))
-    before = (
-        dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect(),
-        np.random.get_state()[1].tolist(),  # noqa: NPY002
-    )  # fmt: skip
+
+    def state():
+        seed = np.random.get_state()[1].tolist()  # noqa: NPY002
+        size = figure.get_size_inches().tolist()
+        return dict(mpl.rcParams), size, ax.get_position().bounds, ax.get_aspect(), seed
+
+    before = state()
     display = draw(*forecast, ax=ax, show_legend=False)
-    after = (
-        dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect(),
-        np.random.get_state()[1].tolist(),  # noqa: NPY002
-    )  # fmt: skip
-    assert before == after
+    assert state() == before
     assert display.ax_ is ax
     assert display.figure_ is figure
     assert not other.has_data()
@@ -112,13 +106,13 @@ def observed(y, p, **params):
 ALL = [*DRAWN, observed]
 
 
+FIGURES = [((6.4, 4.8), None), ((3.2, 3.2), "constrained")]
+
+
 @pytest.mark.parametrize(
     ("draw", "size", "layout"),
-    [
-        pytest.param(draw, *figure, marks=() if draw is cutoff else pytest.mark.thorough)
-        for draw in ALL
-        for figure in (((6.4, 4.8), None), ((3.2, 3.2), "constrained"))
-    ],
+    [(cutoff, *figure) for figure in FIGURES]
+    + [thorough(draw, *FIGURES[place % 2]) for place, draw in enumerate(ALL) if draw is not cutoff],
 )
 def test_the_legend_lies_below_the_axes_and_within_the_figure(forecast, draw, size, layout):
     figure, ax = plt.subplots(figsize=size, layout=layout)
@@ -133,9 +127,7 @@ def test_the_legend_lies_below_the_axes_and_within_the_figure(forecast, draw, si
         assert ax.get_legend().get_window_extent().y0 >= -1.0
 
 
-@pytest.mark.parametrize(
-    "draw", [pytest.param(draw, marks=() if draw is cutoff else pytest.mark.thorough) for draw in ALL]
-)
+@pytest.mark.parametrize("draw", [cutoff, *(thorough(draw) for draw in ALL if draw is not cutoff)])
 def test_new_figures_grow_by_their_legend(forecast, draw):
     heights = []
     for show_legend in (False, True):
@@ -153,13 +145,26 @@ def test_unknown_keywords_are_named_before_a_figure_is_made(forecast, draw):
     assert plt.get_fignums() == []
 
 
+@pytest.mark.parametrize("draw", [*ALL, plot.reliability_grid, monitor])
+def test_a_drawing_that_fails_leaves_no_figure(forecast, draw):
+    y, p = forecast
+    models = {"a": p, "b": p**2} if draw is plot.reliability_grid else p
+    with pytest.raises(ValueError, match="no color"):
+        draw(y, models, color="no color")
+    assert plt.get_fignums() == []
+    if draw is not plot.reliability_grid:
+        axes = mpl.figure.Figure().add_subplot(projection="polar")
+        with pytest.raises(ValueError, match="without projection, got the projection 'polar'"):
+            draw(y, p, ax=axes)
+
+
 def test_small_values_are_printed_with_two_significant_digits():
     for value, text in ((0.0672, "0.067"), (0.000482, "0.00048"), (-2.4e-5, "-0.000024"), (1e-17, "0.000")):
         assert number_text(value, 3) == text
     assert number_text(0.010149, 3, 3) == "0.0101"
     assert [number_text(value) for value in (0.25, 12.5, np.nan)] == ["0.2500", "12.5000", "nan"]
     y, p = simulated(10_000, "beta", 1, 1999)
-    shown = f"{smooth_ece(y, p):.2g}"
+    shown = f"{metrics.smooth_ece(y, p):.2g}"
     assert float(shown) < 0.001
     assert plot.ReliabilityDisplay.from_predictions(y, p).line_.get_label().split(" = ")[1][:7] == shown
 
@@ -222,7 +227,7 @@ def test_from_estimator_is_from_predictions(display):
         display.from_estimator(RidgeClassifier().fit(X, words), X, words)
     X, y = load_iris(return_X_y=True)
     model = LogisticRegression(max_iter=999).fit(X, y)
-    with pytest.raises(ValueError, match="estimator must have two classes, got 3"):
+    with pytest.raises(ValueError, match=r"estimator must have two classes, got 3|for a binary target"):
         display.from_estimator(model, X, y)
     # the labels are those of the estimator
     with pytest.raises(TypeError, match="multiple values for keyword argument 'labels'"):
@@ -275,8 +280,8 @@ def test_both_curves_are_those_of_the_metrics():
     given = {"reduction": "confidence", "sample_weight": rng.integers(1, 3, 300)}
     display = BinningDisplay.from_predictions(y, p, name="net", **given, show_legend=False)
     for m in (1, 7, 100):
-        assert display.line_.get_ydata()[m - 1] == expected_calibration_error(y, p, n_bins=m, **given)
-        smoothed = logit_smoothed_ece(y, p, bandwidth=1 / m, **given)
+        assert display.line_.get_ydata()[m - 1] == metrics.expected_calibration_error(y, p, n_bins=m, **given)
+        smoothed = metrics.logit_smoothed_ece(y, p, bandwidth=1 / m, **given)
         assert display.smoothed_line_.get_ydata()[m - 1] == smoothed
     low, high = display.binned[9:].min(), display.binned[9:].max()
     assert display.line_.get_label() == f"net: binned ECE {low:.3f} to {high:.3f}"

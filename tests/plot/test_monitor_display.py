@@ -14,13 +14,9 @@ DAYS = np.arange("2024-03-01", "2024-03-13", dtype="datetime64[D]")
 @pytest.fixture(scope="module")
 def monitor():
     rng = np.random.default_rng(0)
-    monitor = CalibrationMonitor(
-        window=np.timedelta64(6, "D"),
-        n_slots=3,
-        metrics=["smooth_ece", "cutoff_calibration_error"],
-        restart=True,
-        alpha=0.01,
-    )
+    window = {"window": np.timedelta64(6, "D"), "n_slots": 3}
+    names = ["smooth_ece", "cutoff_calibration_error"]
+    monitor = CalibrationMonitor(**window, metrics=names, restart=True, alpha=0.01)
     for day in DAYS:
         p = rng.uniform(size=150)
         monitor.update(rng.random(150) < p**1.5, p, time=day)

@@ -5,7 +5,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
+from scipy.special import expit, logit, xlogy
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, RepeatedKFold, cross_val_predict, cross_validate
@@ -17,13 +17,15 @@ from sklearn_calib._validation import check_binary
 from sklearn_calib.plot import ReliabilityDisplay, reliability_grid
 from sklearn_calib.plot._curve import reliability_curve
 from tests._optional import pandas as pd
+from tests._references import kernel_mean
 from tests._samples import simulated, simulated_classes
 from tests._tiers import thorough
 
 mpl = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
 
-CURVES = pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])
+draw = ReliabilityDisplay.from_predictions
+CURVES = pytest.mark.parametrize("curve", ["smooth", "kernel", "binned", "isotonic"])
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,7 @@ def texts(ax):
 
 
 def test_drawn_equals_computed(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, name="model")
+    display = draw(*forecast, name="model")
     curve = display.curve
     np.testing.assert_array_equal(display.line_.get_data(), [curve.predicted, curve.observed])
     shown = np.isfinite(curve.observed)
@@ -65,11 +67,8 @@ def test_drawn_equals_computed(forecast):
         points = np.column_stack((curve.predicted, limits))[shown]
         assert {tuple(point) for point in points} <= {tuple(point) for point in path.vertices}
     assert display.line_.get_label() == f"model: smECE = {metrics.smooth_ece(*forecast):.3f}"
-    assert texts(display.ax_) == [
-        "perfect calibration",
-        display.line_.get_label(),
-        "95% confidence band (pointwise)",
-    ]
+    expected = ["perfect calibration", display.line_.get_label(), "95% confidence band (pointwise)"]
+    assert texts(display.ax_) == expected
     assert display.figure_ is display.ax_.figure
 
 
@@ -85,7 +84,7 @@ def test_drawn_equals_computed(forecast):
 )
 def test_histogram_counts_the_predictions_below_the_diagram(rare, curve, scale):
     y, p = rare
-    display = ReliabilityDisplay.from_predictions(y, p, curve=curve, scale=scale)
+    display = draw(y, p, curve=curve, scale=scale)
     histogram, ax = display.ax_histogram_, display.ax_
     patch = histogram.patches[0].get_data()
     np.testing.assert_array_equal(patch.values, display.curve.counts)
@@ -103,10 +102,8 @@ def test_histogram_counts_the_predictions_below_the_diagram(rare, curve, scale):
     assert (note in display.line_.get_label()) == (scale == "logit")
     ticks = ax.get_yticks()
     assert len(ticks) > 2
-    assert (
-        ax.transData.transform(np.column_stack((ticks * 0 + 0.5, ticks)))[:, 1].min()
-        > histogram.get_window_extent().y1
-    )
+    found = ax.transData.transform(np.column_stack((ticks * 0 + 0.5, ticks)))[:, 1].min()
+    assert found > histogram.get_window_extent().y1
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +120,7 @@ def one_percent():
 def test_axes_show_the_predictions_of_a_rare_event(one_percent, curve, sure):
     y, p = one_percent
     y, p = (1 - y, 1 - p) if sure else (y, p)
-    display = ReliabilityDisplay.from_predictions(y, p, curve=curve)
+    display = draw(y, p, curve=curve)
     low, high = (0.951, 1.0) if sure else (0.0, 0.049)
     assert display.curve.edges[[0, -1]] == pytest.approx((low, high))
     x, observed = display.line_.get_data()
@@ -149,7 +146,7 @@ def test_axes_show_the_predictions_of_a_rare_event(one_percent, curve, sure):
 def test_few_values_are_drawn_as_points():
     p = np.append(np.repeat([0.2, 0.5, 0.8], 50), [0.31, 0.32])
     y = (np.random.default_rng(0).random(152) < p).astype(int)
-    display = ReliabilityDisplay.from_predictions(y, p)
+    display = draw(y, p)
     assert display.line_.get_linewidth() == 0.0
     assert display.line_.get_marker() == "o"
     np.testing.assert_array_equal(display.line_.get_xdata(), [0.2, 0.5, 0.8])
@@ -161,7 +158,7 @@ def test_few_values_are_drawn_as_points():
 def test_predictions_of_exactly_0_are_drawn_as_a_point_beside_the_curve():
     rng = np.random.default_rng(0)
     p = np.append(np.zeros(50), rng.random(200))
-    display = ReliabilityDisplay.from_predictions((rng.random(250) < p).astype(int), p)
+    display = draw((rng.random(250) < p).astype(int), p)
     assert display.line_.get_markevery() == [0]
     (bar,) = next(each for each in display.ax_.collections if each is not display.band_).get_segments()
     np.testing.assert_array_equal(bar[:, 0], 0.0)
@@ -171,14 +168,14 @@ def test_predictions_of_exactly_0_are_drawn_as_a_point_beside_the_curve():
 def test_axes_hold_the_curves_of_all_displays(one_percent):
     y, p = one_percent
     # the curve is three times as high as the predictions and more
-    steep = ReliabilityDisplay.from_predictions(y, p / 10)
+    steep = draw(y, p / 10)
     right, top = steep.ax_.get_xlim()[1], steep.ax_.get_ylim()[1]
     assert right == pytest.approx(0.0049 * 1.02)
     assert top > 4 * right
-    several = ReliabilityDisplay.from_predictions(y, p)
+    several = draw(y, p)
     first = several.ax_histogram_.patches[0].get_data().values.copy()
     odds = 20 * p / (1 - p)
-    other = ReliabilityDisplay.from_predictions(y, odds / (1 + odds), ax=several.ax_)
+    other = draw(y, odds / (1 + odds), ax=several.ax_)
     assert several.ax_.get_xlim() == pytest.approx((-0.02, 1.02))
     # heights are counts of bins of equal width
     narrow, wide = (steps.get_data() for steps in several.ax_histogram_.patches)
@@ -191,12 +188,17 @@ def test_axes_hold_the_curves_of_all_displays(one_percent):
 
 
 def test_labels_of_bins_and_of_the_isotonic_curve(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, curve="binned", n_bins=8, show_legend=False)
-    assert display.line_.get_label() == f"ECE = {metrics.expected_calibration_error(*forecast, n_bins=8):.3f}"
-    segments = np.array(display.band_.get_segments())
-    limits = np.column_stack((display.curve.band.lower, display.curve.band.upper))
-    np.testing.assert_array_equal(segments[:, :, 1], limits)
-    display = ReliabilityDisplay.from_predictions(*forecast, curve="isotonic", name="a", show_legend=False)
+    y, p = forecast
+    for bins in ({"n_bins": 8}, {"n_bins": [0, 0.3, 0.6, 1]}, {"n_bins": 6, "strategy": "quantile"}):
+        given = {"curve": "binned", **bins}
+        display = draw(y, p, **given, show_legend=False)
+        error = metrics.expected_calibration_error(y, p, **bins)
+        assert display.line_.get_label() == f"ECE = {error:.3f}"
+        segments = np.array(display.band_.get_segments())
+        limits = np.column_stack((display.curve.band.lower, display.curve.band.upper))
+        np.testing.assert_array_equal(segments[:, :, 1], limits)
+        assert reliability_grid(y, {"a": p}, **given)[0].curve.error == pytest.approx(error)
+    display = draw(*forecast, curve="isotonic", name="a", show_legend=False)
     parts = metrics.score_decomposition(*forecast)
     assert display.line_.get_label() == (
         f"a: MCB = {parts.miscalibration:.4f}\nDSC = {parts.discrimination:.4f}, "
@@ -222,14 +224,130 @@ def test_labels_say_what_the_bands_show(forecast):
         ),
     ):
         given = {"band": band, "show_legend": False, "show_histogram": False}
-        display = ReliabilityDisplay.from_predictions(outcome, prediction, **given)
+        display = draw(outcome, prediction, **given)
         assert display.band_.get_label() == text
+
+
+def test_the_width_of_the_kernel_curve_is_the_density(forecast):
+    display = ReliabilityDisplay.from_predictions(*forecast, curve="kernel", color="k", sharpness="brier")
+    curve, (density, area) = display.curve, display.ax_.collections
+    parts = curve.decomposition
+    assert display.line_.get_label() == (
+        f"smECE = {metrics.smooth_ece(*forecast):.3f}\n"
+        f"Brier score {parts.score:.4f}, calibration error {parts.miscalibration:.4f}"
+    )
+    ends = np.array(density.get_segments())
+    np.testing.assert_allclose(ends[:, 0, 0], curve.predicted[:-1])
+    widths = np.array(density.get_linewidths())
+    inner = np.clip(widths, widths.min() * 1.01, widths.max() * 0.99) == widths
+    middle = (curve.density[1:] + curve.density[:-1])[inner]
+    np.testing.assert_allclose(widths[inner] ** 2 / middle, widths[inner][0] ** 2 / middle[0])
+    # the area is the part of the score that is left
+    top = np.clip(curve.observed + curve.gap * curve.density / 2, 0, 1)
+    assert area.get_paths()[0].vertices[:, 1].max() == pytest.approx(top.max())
+    whole = np.trapezoid(curve.gap * curve.density, curve.predicted)
+    assert whole == pytest.approx(parts.refinement_loss, abs=0.02)
+    assert display.band_ is None
+    assert texts(display.ax_)[-1] == "sharpness gap"
+
+
+def entropy(score, r):
+    return r * (1 - r) if score == "brier" else -xlogy(r, r) - xlogy(1 - r, 1 - r)
+
+
+def divergence(score, r, x):
+    """That of the prediction x if an event has the probability r."""
+    if score == "brier":
+        return (r - x) ** 2
+    return -xlogy(r, x) - xlogy(1 - r, 1 - x) - entropy(score, r)
+
+
+@pytest.mark.parametrize("score", ["brier", "log_loss"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sharpness_against_double_loops(score, n_classes):
+    rng = np.random.default_rng(1)
+    proba = rng.dirichlet(np.ones(n_classes), 80)
+    codes = (proba.cumsum(axis=1) < rng.random((80, 1))).sum(axis=1)
+    w = rng.exponential(size=80)
+    curve = ReliabilityDisplay.from_predictions(
+        codes, proba, curve="kernel", sharpness=score, sample_weight=w
+    ).curve
+    x, right, one_hot = proba[:, 1], codes, np.eye(n_classes)[codes]
+    if n_classes == 3:
+        x, right = proba.max(axis=1), (codes == proba.argmax(axis=1)).astype(int)
+    whole = own = divergence(score, right, x)
+    if n_classes == 3:
+        whole = ((proba - one_hot) ** 2 if score == "brier" else -one_hot * np.log(proba)).sum(axis=1)
+    rows = np.flatnonzero(np.isfinite(curve.observed))[::31]
+    at, given = curve.predicted[rows], (w, curve.bandwidth, "probability")
+    r = kernel_mean(at, x, right, *given)
+    np.testing.assert_allclose(curve.observed[rows], r, atol=1e-6)
+    np.testing.assert_allclose(
+        curve.gap[rows], entropy(score, r) + kernel_mean(at, x, whole - own, *given), atol=1e-5
+    )
+    error = np.average(divergence(score, kernel_mean(x, x, right, *given), x), weights=w)
+    assert curve.decomposition.miscalibration == pytest.approx(error, abs=1e-6)
+    assert curve.decomposition.score == pytest.approx(np.average(whole, weights=w))
+    assert curve.decomposition.refinement_loss == pytest.approx(curve.decomposition.score - error, abs=1e-6)
+
+
+def test_sharpness_of_a_constant_prediction():
+    """Seven events in 20 predictions of .3: .23 = (.35 - .3)^2 + .35 * .65 = .0025 + .2275."""
+    curve = ReliabilityDisplay.from_predictions(
+        np.arange(20) < 7, np.full(20, 0.3), curve="kernel", sharpness="brier"
+    ).curve
+    near = np.isfinite(curve.observed)
+    np.testing.assert_allclose(curve.observed[near], 0.35)
+    np.testing.assert_allclose(curve.gap[near], 0.2275)
+    parts = curve.decomposition
+    assert [parts.score, parts.miscalibration] == pytest.approx([0.23, 0.0025])
+    assert [parts.discrimination, parts.uncertainty] == pytest.approx([0.0, 0.2275], abs=1e-12)
+    assert str(parts) == (
+        "Brier score 0.2300 = miscalibration 0.0025 - discrimination 0.0000 + uncertainty 0.2275 "
+        "(kernel regression, n = 20)"
+    )
+
+
+def sharpness_errors(n, n_classes, score, rng):
+    """Errors of r and of the gap at five predictions, and of the calibration error, against the truth.
+
+    Of two classes, logit P(y = 1) = .6 logit x. Of three, the predicted class has the probability x^1.5, and
+    the others have half of the rest each, of which they are predicted to have two thirds and one third.
+    """
+    x = rng.uniform(*((0.02, 0.98) if n_classes == 2 else (0.7, 0.95)), n)
+    at, fine = (np.quantile(x, levels) for levels in ([0.1, 0.3, 0.5, 0.7, 0.9], np.linspace(0, 1, 9999)))
+
+    def truth(x):
+        return expit(0.6 * logit(x)) if n_classes == 2 else x**1.5
+
+    y, proba, gap = rng.random(n) < truth(x), x, entropy(score, truth(at))
+    if n_classes == 3:
+        proba = np.column_stack((x, (1 - x) * 2 / 3, (1 - x) / 3))
+        y = np.where(y, 0, rng.integers(1, 3, n))
+        second, third = (1 - at) * 2 / 3, (1 - at) / 3
+        wrong = 0.5 * ((1 - second) ** 2 + third**2 + second**2 + (1 - third) ** 2)
+        other = truth(at) * (second**2 + third**2) + (1 - truth(at)) * wrong
+        gap = gap + (other if score == "brier" else (1 - truth(at)) * 0.5 * np.log(4.5))
+    hidden = {"show_legend": False, "show_histogram": False}
+    curve = ReliabilityDisplay.from_predictions(y, proba, curve="kernel", sharpness=score, **hidden).curve
+    frequency, left = (np.interp(at, curve.predicted, values) for values in (curve.observed, curve.gap))
+    error = curve.decomposition.miscalibration - divergence(score, truth(fine), fine).mean()
+    return np.abs(frequency - truth(at)).mean(), np.abs(left - gap).mean(), abs(error)
+
+
+@pytest.mark.parametrize(("n_classes", "score"), [(2, "log_loss"), (3, "brier")])
+def test_sharpness_converges_to_the_truth(n_classes, score):
+    rng = np.random.default_rng(0)
+    few, many = (
+        np.mean([sharpness_errors(n, n_classes, score, rng) for _ in range(3)], axis=0) for n in (200, 20_000)
+    )
+    assert (many < 0.6 * few).all()
 
 
 def test_two_models_share_axes(forecast):
     y, p = forecast
-    first = ReliabilityDisplay.from_predictions(y, p, name="before")
-    second = ReliabilityDisplay.from_predictions(y, p**1.5, name="after", ax=first.ax_)
+    first = draw(y, p, name="before")
+    second = draw(y, p**1.5, name="after", ax=first.ax_)
     assert first.line_.get_color() != second.line_.get_color()
     assert first.line_.get_linestyle() != second.line_.get_linestyle()
     assert first.ax_histogram_ is second.ax_histogram_
@@ -238,32 +356,29 @@ def test_two_models_share_axes(forecast):
     assert texts(first.ax_) == ["perfect calibration", first.line_.get_label(), after, band]
 
 
-def test_logit_axes_hold_all_curves_and_scales_do_not_mix(rare, ax):
+def test_logit_axes_hold_all_curves(rare, ax):
     y, p = rare
     limits = []
     for power in (1.0, 0.5, 1.5):
-        ReliabilityDisplay.from_predictions(y, p**power, scale="logit", ax=ax, show_legend=False)
+        draw(y, p**power, scale="logit", ax=ax, show_legend=False)
         limits.append(ax.get_xlim())
         inside = p[(p > 0) & (p < 1)] ** power
         assert limits[-1][0] < max(inside.min(), 1e-6)
         assert limits[-1][1] > inside.max()
     assert limits[2][0] <= limits[1][0] <= limits[0][0]
-    with pytest.raises(ValueError, match="ax holds a diagram with scale='logit'"):
-        ReliabilityDisplay.from_predictions(y, p, ax=ax)
 
 
 def test_parts_can_be_left_out(forecast):
-    display = ReliabilityDisplay.from_predictions(
-        *forecast, band=None, show_histogram=False, show_legend=False
-    )
+    display = draw(*forecast, band=None, show_histogram=False, show_legend=False)
     assert display.band_ is display.ax_histogram_ is display.ax_.get_legend() is None
+    assert not display.ax_.texts
     assert len(display.ax_.lines) == 2
     assert not display.ax_.collections
     assert display.ax_.get_ylim()[0] > -0.1
 
 
 def test_line_properties_are_passed_on_and_colour_shared(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, c="red", lw=0.5, label="mine", show_legend=False)
+    display = draw(*forecast, c="red", lw=0.5, label="mine", show_legend=False)
     assert display.line_.get_linewidth() == 0.5
     assert display.line_.get_label() == "mine"
     for artist in (display.band_, display.ax_histogram_.patches[0]):
@@ -276,13 +391,11 @@ def test_line_properties_are_passed_on_and_colour_shared(forecast):
 def test_labels_and_columns(forecast):
     y, p = forecast
     words = np.array(["no", "yes"])[y]
-    plain = ReliabilityDisplay.from_predictions(y, np.column_stack((1 - p, p)), show_legend=False)
-    named = ReliabilityDisplay.from_predictions(
-        pd.Series(words), pd.Series(p), pos_label="yes", show_legend=False
-    )
+    plain = draw(y, np.column_stack((1 - p, p)), show_legend=False)
+    named = draw(pd.Series(words), pd.Series(p), pos_label="yes", show_legend=False)
     np.testing.assert_array_equal(named.curve.observed, plain.curve.observed)
     assert named.ax_.get_xlabel() == "Predicted probability (yes)"
-    flipped = ReliabilityDisplay.from_predictions(words, 1 - p, pos_label="no", show_legend=False).curve
+    flipped = draw(words, 1 - p, pos_label="no", show_legend=False).curve
     np.testing.assert_allclose(flipped.observed[::-1], 1 - plain.curve.observed, atol=1e-6)
     np.testing.assert_allclose(flipped.band.lower[::-1], 1 - plain.curve.band.upper, atol=1e-6)
 
@@ -299,9 +412,7 @@ def test_cross_validation_gives_the_pooled_predictions(container):
         results, X, y, sample_weight=weight, clusters=clusters, show_legend=False
     )
     p = cross_val_predict(GaussianNB(), X, y, cv=folds, method="predict_proba")[:, 1]
-    expected = ReliabilityDisplay.from_predictions(
-        y == "good", p, sample_weight=weight, clusters=clusters, show_legend=False
-    )
+    expected = draw(y == "good", p, sample_weight=weight, clusters=clusters, show_legend=False)
     np.testing.assert_allclose(found.curve.observed, expected.curve.observed, rtol=1e-6)
     np.testing.assert_allclose(found.curve.band.lower, expected.curve.band.lower, atol=0.03)
     assert found.line_.get_label().startswith("GaussianNB: smECE")
@@ -321,13 +432,30 @@ def test_repeated_cross_validation_clusters_the_predictions_of_a_sample():
     p = np.empty(rows.size)
     for k, (model, fold) in enumerate(zip(results["estimator"], results["indices"]["test"], strict=True)):
         p[50 * k : 50 * k + 50] = model.predict_proba(X[fold])[:, 1]
-    by_hand = ReliabilityDisplay.from_predictions(y[rows], p, clusters=rows, show_legend=False).curve
+    by_hand = draw(y[rows], p, clusters=rows, show_legend=False).curve
     np.testing.assert_array_equal(found.band.lower, by_hand.band.lower)
-    independent = ReliabilityDisplay.from_predictions(y[rows], p, show_legend=False).curve
+    independent = draw(y[rows], p, show_legend=False).curve
     width, narrow = (np.median(each.band.upper - each.band.lower) for each in (found, independent))
     assert width > 1.5 * narrow
     with pytest.raises(ValueError, match="clusters"):
         ReliabilityDisplay.from_cv_results(results, X, y, band="simultaneous")
+
+
+def test_cross_validation_of_several_classes():
+    X, y = load_iris(return_X_y=True)
+    found = cross_validate(GaussianNB(), X, y, cv=2, return_estimator=True, return_indices=True)
+    models, folds = found["estimator"], found["indices"]["test"]
+    pairs = [(model.predict_proba(X[rows]), y[rows]) for model, rows in zip(models, folds, strict=True)]
+    losses = [((np.eye(3)[labels] - proba) ** 2).sum(axis=1).mean() for proba, labels in pairs]
+    params = {"curve": "kernel", "sharpness": "brier"}
+    display = ReliabilityDisplay.from_cv_results(found, X, y, **params)
+    assert display.curve.decomposition.score == pytest.approx(np.mean(losses))
+    assert display.ax_.get_ylabel() == "Observed frequency (predicted class)"
+    one = ReliabilityDisplay.from_estimator(models[0], X[folds[0]], y[folds[0]], **params)
+    assert one.curve.decomposition.score == pytest.approx(losses[0])
+    models[0] = GaussianNB().fit(X[:100], y[:100])
+    with pytest.raises(ValueError, match="the estimators of cv_results have different classes"):
+        ReliabilityDisplay.from_cv_results(found, X, y, **params)
 
 
 def test_bad_results_of_cross_validation():
@@ -335,7 +463,7 @@ def test_bad_results_of_cross_validation():
     results = cross_validate(GaussianNB(), X, y, cv=2, return_estimator=True, return_indices=True)
     iris = load_iris(return_X_y=True)
     several = cross_validate(GaussianNB(), *iris, cv=2, return_estimator=True, return_indices=True)
-    with pytest.raises(ValueError, match="estimator must have two classes, got 3"):
+    with pytest.raises(ValueError, match=r"y_proba has shape \(150, 3\), but this diagram is for a binary"):
         ReliabilityDisplay.from_cv_results(several, *iris)
     for given, rows, message in (
         (5, slice(None), "cv_results must be the dict of cross_validate"),
@@ -352,13 +480,35 @@ BAD = [
     ({"scale": "log"}, ValueError, "scale must be one of"),
     ({"sample_weight": [1, 1, 0.5], "weights": "frequency"}, ValueError, "sample_weight must contain whole"),
     ({"sample_weight": [1, 1, 0.5], "weights": "survey"}, ValueError, "weights must be one of"),
-    ({"band": "bootstrap", "curve": "binned"}, ValueError, "band='bootstrap' is for curve='smooth', got"),
+    (
+        {"band": "bootstrap", "curve": "binned"},
+        ValueError,
+        "band='bootstrap' is for curve='smooth' or 'kernel', got",
+    ),
+    ({"band": "confidence", "curve": "kernel"}, ValueError, "band='confidence' is not for curve='kernel'"),
+    ({"sharpness": "brier"}, ValueError, "sharpness='brier' is for curve='kernel', got curve='smooth'"),
+    (
+        {"sharpness": "spherical", "curve": "kernel"},
+        ValueError,
+        "sharpness must be one of 'brier', 'log_loss'",
+    ),
+    (
+        {"sharpness": "log_loss", "curve": "kernel", "y_proba": [0.0, 0.4, 0.8]},
+        ValueError,
+        "sharpness='log_loss' is infinite for these predictions of exactly 0 or 1",
+    ),
+    (
+        {"sharpness": "brier", "curve": "kernel", "y_proba": np.full((3, 3), 1 / 3), "pos_label": 1},
+        ValueError,
+        "pos_label=1 needs a binary problem",
+    ),
     ({"n_bins": 0}, ValueError, "n_bins must be at least 1"),
     ({"n_bins": [0, 0.5]}, ValueError, "n_bins as edges of bins must increase from 0 to 1"),
     ({"strategy": "kmeans"}, ValueError, "strategy must be one of 'auto', 'uniform', 'quantile'"),
     ({"confidence": 1.0}, ValueError, "confidence must lie strictly between"),
     ({"y_proba": [0.1, np.nan, 0.3]}, ValueError, "y_proba contains NaN"),
     ({"y_proba": np.full((3, 3), 1 / 3)}, ValueError, "y_proba"),
+    ({"clusters": [0, 1]}, ValueError, "clusters"),
 ]
 
 
@@ -366,18 +516,25 @@ BAD = [
 def test_bad_input_is_named_before_anything_is_drawn(params, error, message):
     arguments = {"y_true": [0, 1, 1], "y_proba": [0.1, 0.4, 0.8]} | params
     with pytest.raises(error, match=message):
-        ReliabilityDisplay.from_predictions(**arguments)
+        draw(**arguments)
     assert plt.get_fignums() == []
 
 
 @CURVES
-@pytest.mark.parametrize("p", [[0.4], [0.0] * 6, [0.5, 0.5, 0.5]])
+@pytest.mark.parametrize("p", [[0.4], [0.0] * 6, [0.5, 0.5, 0.5], [0.0, 1.0]])
 def test_a_handful_of_predictions_can_be_drawn(curve, p):
-    sample = check_binary([1] * len(p), p, pos_label=1)
-    bands = ("confidence", "consistency", "simultaneous", "bootstrap")[: 3 + (curve == "smooth")]
-    for scale, band in product(("probability", "logit"), bands):
-        found = reliability_curve(sample, curve, scale=scale, band=band, n_resamples=49)
-        assert np.isfinite(found.observed).any()
+    bands = ("consistency", "simultaneous", *(("bootstrap",) if curve in ("smooth", "kernel") else ()))
+    bands += () if curve == "kernel" else ("confidence",)
+    for y, scale, band in product(([1] * len(p), np.arange(len(p)) % 2), ("probability", "logit"), bands):
+        found = reliability_curve(
+            check_binary(y, p, pos_label=1), curve, scale=scale, band=band, n_resamples=49
+        )
+        shown = np.isfinite(found.observed)
+        assert shown.any()
+        if (curve, band) == ("smooth", "confidence"):
+            lower, upper = found.band.lower[shown], found.band.upper[shown]
+            assert ((lower >= 0) & (lower <= found.observed[shown])).all()
+            assert ((found.observed[shown] <= upper) & (upper <= 1)).all()
     display = ReliabilityDisplay(found).plot(plt.figure().add_subplot(), show_legend=False)
     np.testing.assert_array_equal(display.line_.get_ydata(), found.observed)
 
@@ -392,24 +549,8 @@ def test_grid_of_classes_against_the_rest(classes):
         error = metrics.expected_calibration_error(y == display.name, proba[:, k])
         assert display.ax_.get_title() == f"{display.name}\nECE = {error:.3f}"
     (legend,) = displays[0].figure_.legends
-    assert [text.get_text() for text in legend.get_texts()] == [
-        "perfect calibration",
-        "calibration curve",
-        "95% confidence intervals (pointwise)",
-        "Count",
-    ]
-
-
-def test_edges_of_bins(forecast):
-    edges, y = [0, 0.3, 0.6, 1], np.asarray(forecast[0])
-    display = ReliabilityDisplay.from_predictions(*forecast, curve="binned", n_bins=edges)
-    assert (
-        display.line_.get_label()
-        == f"ECE = {metrics.expected_calibration_error(*forecast, n_bins=edges):.3f}"
-    )
-    one = reliability_grid(y, {"a": forecast[1]}, curve="binned", n_bins=6, strategy="quantile")[0].curve
-    expected = metrics.expected_calibration_error(*forecast, n_bins=6, strategy="quantile")
-    assert one.error == pytest.approx(expected)
+    expected = ["perfect calibration", "calibration curve", "95% confidence intervals (pointwise)", "Count"]
+    assert [text.get_text() for text in legend.get_texts()] == expected
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -477,9 +618,7 @@ def test_a_grid_of_rare_events_has_one_range(one_percent):
 def test_counts_of_large_samples_fit_into_default_figures(largest):
     rng = np.random.default_rng(0)
     p = largest * rng.beta(1, 3 if largest < 1 else 1, 1_000)
-    display = ReliabilityDisplay.from_predictions(
-        rng.random(1_000) < p, p, sample_weight=np.full(1_000, 2_000), ax=plt.subplots()[1]
-    )
+    display = draw(rng.random(1_000) < p, p, sample_weight=np.full(1_000, 2_000), ax=plt.subplots()[1])
     display.figure_.draw_without_rendering()
     assert display.ax_histogram_.get_tightbbox().x0 >= 0.0
 
@@ -520,14 +659,14 @@ def test_grid_of_labels(forecast):
 def test_labels_of_two_classes(forecast):
     y, p = forecast
     words = np.array(["no", "yes"])[y]
-    display = ReliabilityDisplay.from_predictions(words, p, labels=["no", "yes"])
+    display = draw(words, p, labels=["no", "yes"])
     assert display.curve.error == metrics.smooth_ece(y, p)
     assert display.ax_.get_xlabel() == "Predicted probability (yes)"
     displays = reliability_grid(words, {"a": p, "b": p**2}, labels=["no", "yes"])
     assert displays[0].curve.error == metrics.smooth_ece(y, p)
     assert displays[0].ax_.get_ylabel() == "Observed frequency (yes)"
     with pytest.raises(ValueError, match="pos_label='no' contradicts labels"):
-        ReliabilityDisplay.from_predictions(words, p, labels=["no", "yes"], pos_label="no")
+        draw(words, p, labels=["no", "yes"], pos_label="no")
 
 
 def test_several_classes_or_labels_name_the_grid(forecast):
@@ -535,11 +674,11 @@ def test_several_classes_or_labels_name_the_grid(forecast):
     columns = np.column_stack([p / 9] * 9 + [1 - p])
     for proba in (columns, [np.column_stack([1 - p, p])] * 10):
         with pytest.raises(ValueError, match=r"y_proba has shape \(300, 10\), .*reliability_grid"):
-            ReliabilityDisplay.from_predictions(9 * (1 - y), proba)
+            draw(9 * (1 - y), proba)
     with pytest.raises(ValueError, match=r"y_true has shape \(300, 2\), .*reliability_grid"):
-        ReliabilityDisplay.from_predictions(columns[:, :2] > 0, columns[:, :2])
+        draw(columns[:, :2] > 0, columns[:, :2])
     model = DecisionTreeClassifier(max_depth=2).fit(columns, np.column_stack([y, y]))
-    with pytest.raises(ValueError, match=r"y has one column per label .* reliability_grid"):
+    with pytest.raises(ValueError, match=r"y_true has shape \(300, 2\), .*reliability_grid"):
         ReliabilityDisplay.from_estimator(model, columns, np.column_stack([y, y]))
 
 
@@ -570,7 +709,7 @@ def test_annotation_of_the_clinical_numbers(kind):
     given = {"clusters": rng.integers(0, 40, 300)} if kind in ("clusters", "both") else {}
     given["weights"] = "frequency" if kind == "frequency" else "sampling"
     shown = {"curve": "binned", "band": None, "show_histogram": False, "show_legend": False}
-    display = ReliabilityDisplay.from_predictions(y, p, annotate=True, sample_weight=w, **given, **shown)
+    display = draw(y, p, annotate=True, sample_weight=w, **given, **shown)
     # the numbers describe the population: weights by class are like any others
     w = w if kind != "case-control" else w * (1 + 1e-9 * rng.random(300))
     summary = metrics.calibration_summary(y, p, sample_weight=w, **given)
@@ -587,17 +726,11 @@ def test_annotation_of_the_clinical_numbers(kind):
     assert display.ax_.texts[0].get_text() == display.annotation
 
 
-def test_nothing_is_annotated_by_default(forecast):
-    assert not ReliabilityDisplay.from_predictions(*forecast, show_legend=False).ax_.texts
-
-
 def test_the_annotation_leaves_the_curve_its_corner():
     p = np.linspace(0.01, 0.99, 400)
     rng = np.random.default_rng(0)
     for power, upper in ((0.15, False), (2.0, True)):
-        display = ReliabilityDisplay.from_predictions(
-            (rng.random(400) < p**power).astype(int), p, annotate=True
-        )
+        display = draw((rng.random(400) < p**power).astype(int), p, annotate=True)
         display.figure_.draw_without_rendering()
         (text,) = display.ax_.texts
         box = text.get_window_extent()
@@ -611,11 +744,11 @@ def test_the_annotation_leaves_the_curve_its_corner():
 def test_annotations_of_several_curves_have_their_names_and_colours(forecast):
     y, p = forecast
     ax = plt.subplots(figsize=(6, 7), layout="constrained")[1]
-    first = ReliabilityDisplay.from_predictions(y, p, name="a: b", annotate=True, ax=ax)
+    first = draw(y, p, name="a: b", annotate=True, ax=ax)
     (alone,) = ax.texts
     assert alone.get_text() == first.annotation
-    ReliabilityDisplay.from_predictions(y, p**1.1, name="no text", ax=ax)
-    more = (ReliabilityDisplay.from_predictions(y, p**power, annotate=True, ax=ax) for power in (0.3, 1.5))
+    draw(y, p**1.1, name="no text", ax=ax)
+    more = (draw(y, p**power, annotate=True, ax=ax) for power in (0.3, 1.5))
     displays = [first, *more]
     names = ["a: b", *(display.curve.label for display in displays[1:])]
     expected = [f"{name}\n{display.annotation}" for name, display in zip(names, displays, strict=True)]
@@ -630,7 +763,7 @@ def test_histograms_of_many_models_have_their_own_rows(forecast):
     y, p = forecast
     _, ax = plt.subplots(figsize=(6, 7), layout="constrained")
     powers = (1.0, 1.2, 0.8, 1.5, 0.5)
-    displays = [ReliabilityDisplay.from_predictions(y, p**power, ax=ax) for power in powers]
+    displays = [draw(y, p**power, ax=ax) for power in powers]
     (histogram,) = ax.child_axes
     assert {display.ax_histogram_ for display in displays} == {histogram}
     highest = max(display.curve.counts.max() for display in displays)
@@ -656,15 +789,14 @@ def test_histograms_of_many_models_have_their_own_rows(forecast):
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_axes_of_a_pickled_figure_hold_what_was_drawn(forecast, number):
-    """The next display is drawn as on the original axes."""
     y, p = forecast
     _, original = plt.subplots(figsize=(6, 7), layout="constrained")
     for k in range(number):
-        ReliabilityDisplay.from_predictions(y, p ** (1 + 0.2 * k), name=f"{k}", annotate=True, ax=original)
+        draw(y, p ** (1 + 0.2 * k), name=f"{k}", annotate=True, ax=original)
     (restored,) = pickle.loads(pickle.dumps(original.figure)).axes
     pictures = []
     for ax in (original, restored):
-        last = ReliabilityDisplay.from_predictions(y, p**0.5, name="last", annotate=True, ax=ax)
+        last = draw(y, p**0.5, name="last", annotate=True, ax=ax)
         ax.figure.draw_without_rendering()
         (histogram,) = ax.child_axes
         assert last.ax_histogram_ is histogram
@@ -680,14 +812,14 @@ def test_axes_of_a_pickled_figure_hold_what_was_drawn(forecast, number):
         )
     assert pictures[0] == pictures[1]
     with pytest.raises(ValueError, match="ax holds a diagram with scale='probability'"):
-        ReliabilityDisplay.from_predictions(y, p, scale="logit", ax=restored)
+        draw(y, p, scale="logit", ax=restored)
 
 
 def test_removed_curves_are_forgotten(forecast, ax):
     y, p = forecast
-    ReliabilityDisplay.from_predictions(y, p, annotate=True, ax=ax)
+    draw(y, p, annotate=True, ax=ax)
     ax.clear()
-    display = ReliabilityDisplay.from_predictions(y, p, scale="logit", annotate=True, ax=ax)
+    display = draw(y, p, scale="logit", annotate=True, ax=ax)
     assert [text.get_text() for text in ax.texts] == [display.annotation]
     assert len(display.ax_histogram_.patches) == 1
     display.line_.remove()
@@ -698,7 +830,7 @@ def test_removed_curves_are_forgotten(forecast, ax):
 def test_a_bin_with_few_predictions_is_seen(forecast):
     p = np.concatenate([np.full(600, 0.99), [0.21, 0.41], np.full(8, 0.61)])
     y = np.arange(p.size) % 2
-    display = ReliabilityDisplay.from_predictions(y, p, curve="binned")
+    display = draw(y, p, curve="binned")
     histogram = display.ax_histogram_
     assert histogram.get_yscale() == "log"
     assert histogram.get_ylabel() == "Count\n(log)"
@@ -751,14 +883,13 @@ def test_columns_size_and_axes_of_a_grid(forecast):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("curve", ["binned", "smooth"])
-def test_the_legend_does_not_overlap_the_axes(one_percent, curve):
+def test_the_legend_does_not_overlap_the_axes(one_percent):
     y, p = one_percent
     models = [("a model with a rather long name", p), ("b", p**1.1), ("c", p**0.9), ("d", p / 2)]
     _, given = plt.subplots(figsize=(6, 6))
     for ax in (None, given):
         for name, proba in models:
-            display = ReliabilityDisplay.from_predictions(y, proba, curve=curve, name=name, ax=ax)
+            display = draw(y, proba, curve="binned", name=name, ax=ax)
             ax = display.ax_
         display.figure_.draw_without_rendering()
         legend = ax.get_legend().get_window_extent()
@@ -771,7 +902,7 @@ def test_the_legend_does_not_overlap_the_axes(one_percent, curve):
 @pytest.mark.parametrize("p", [[0.3] * 50, [0.3, 0.301] * 25, [0.001] * 50])
 def test_logit_axes_of_nearly_equal_predictions_are_readable(p):
     y = (np.arange(50) < 12) & (np.array(p) > 0.01)
-    display = ReliabilityDisplay.from_predictions(y.astype(int), p, scale="logit", pos_label=1)
+    display = draw(y.astype(int), p, scale="logit", pos_label=1)
     left, right = display.ax_.get_xlim()
     assert 1.0 <= logit(right) - logit(left) < 4.0
     assert left < min(p)
@@ -787,5 +918,5 @@ def test_logit_axes_of_nearly_equal_predictions_are_readable(p):
 
 def test_no_number_is_minus_zero():
     y, p = np.repeat([0, 1], 500), np.full(1000, 0.5005)
-    display = ReliabilityDisplay.from_predictions(y, p, annotate=True, show_legend=False)
+    display = draw(y, p, annotate=True, show_legend=False)
     assert "intercept 0.00 [-0.13, 0.12]" in display.annotation

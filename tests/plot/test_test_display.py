@@ -23,7 +23,6 @@ def forecast():
 
 
 def made(statistic, draws, tail="upper", **changes):
-    """Return a result by hand."""
     values = {
         "test": "by hand", "null_hypothesis": "nothing", "pvalue": 0.5, "estimate": 0.0, "method": "none",
         "n_samples": 9, "null_distribution": None if draws is None else np.asarray(draws, dtype=float),

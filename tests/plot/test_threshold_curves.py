@@ -11,6 +11,7 @@ from sklearn.metrics import brier_score_loss
 from sklearn_calib import metrics
 from sklearn_calib.inference import dominance_test
 from sklearn_calib.plot import DecisionCurveDisplay, DecisionDisplay, MurphyDisplay, ScoreDecompositionDisplay
+from tests._references import decision_gap
 from tests._samples import simulated
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -137,10 +138,9 @@ def test_area_of_the_murphy_diagram_is_the_brier_score(data):
     y, p, w = data
     p = np.round(p, 3)
     tau = (np.arange(2000) + 0.5) / 2000
-    curve = MurphyDisplay.from_predictions(y, p, sample_weight=w, thresholds=tau, show_legend=False).curves[
-        None
-    ]
-    assert curve.value.mean() == pytest.approx(brier_score_loss(y, p, sample_weight=w), abs=1e-6)
+    murphy = MurphyDisplay.from_predictions(y, p, sample_weight=w, thresholds=tau, show_legend=False)
+    expected = brier_score_loss(y, p, sample_weight=w)
+    assert murphy.curves[None].value.mean() == pytest.approx(expected, abs=1e-6)
 
 
 def test_differences_are_those_of_the_test(data):
@@ -155,9 +155,8 @@ def test_differences_are_those_of_the_test(data):
     assert curve.pvalue == test.pvalue
     assert murphy.lines_[0].get_label() == rf"\$a\$ - b: p = {test.pvalue:.2g}"
     # a panel for each difference, on the same axes
-    assert [ax.get_title().replace("\n", ": ") for ax in murphy.figure_.axes] == [
-        line.get_label() for line in murphy.lines_
-    ]
+    expected = [line.get_label() for line in murphy.lines_]
+    assert [ax.get_title().replace("\n", ": ") for ax in murphy.figure_.axes] == expected
     assert murphy.ax_.get_ylabel() == "Difference in\nmean elementary score"
     assert len({ax.get_ylim() for ax in murphy.figure_.axes}) == 1
     (legend,) = murphy.figure_.legends
@@ -173,18 +172,6 @@ def test_differences_are_those_of_the_test(data):
     difference = curves.curves["$a$"].value - curves.curves["b"].value
     np.testing.assert_allclose(benefit.value, difference, atol=1e-12)
     np.testing.assert_allclose(benefit.lower, -test.upper / (1 - test.thresholds))
-
-
-def reference_gap(y, p, w, tau):
-    """Return the risk gap by trying every cut of the predictions."""
-
-    def risk(cut):
-        total = 0.0
-        for yi, pi, wi in zip(y, p, w, strict=True):
-            total += wi * (tau * (1 - yi) if pi >= cut else (1 - tau) * yi)
-        return total / sum(w)
-
-    return risk(tau) - min(risk(cut) for cut in [*sorted(set(p)), 2.0])
 
 
 def gaps(y, p, **params):
@@ -203,7 +190,7 @@ def test_risk_gap_equals_its_definition():
     )
     x, gap = display.lines_[0].get_data()
     np.testing.assert_array_equal(x, tau)
-    expected = [reference_gap(y, p, w, t) for t in tau]
+    expected = [decision_gap(y, p, w, t) for t in tau]
     np.testing.assert_allclose(gap, expected, atol=1e-12)
     worst, curve = int(np.argmax(expected)), display.curves[None]
     text = f"risk gap: maximum {gap[worst]:.3f}, at {x[worst]:.2f} (p = {curve.pvalue:.2g})"
@@ -217,12 +204,12 @@ def test_risk_gap_equals_its_definition():
 
 def test_null_distribution_of_gaps_by_enumeration():
     p, w = np.array([0.2, 0.4, 0.4, 0.6, 0.9]), np.ones(5)
-    distribution = []
-    for y in product([0, 1], repeat=5):
-        chance = np.prod(np.where(np.array(y) == 1, p, 1 - p))
-        distribution.append((chance, [reference_gap(y, p, w, t) for t in THREE]))
-    observed = [0, 1, 0, 0, 0]
-    largest = max(reference_gap(observed, p, w, t) for t in THREE)
+    distribution = [
+        (np.prod(np.where(y == 1, p, 1 - p)), [decision_gap(y, p, w, t) for t in THREE])
+        for y in map(np.array, product([0, 1], repeat=5))
+    ]
+    observed = np.array([0, 1, 0, 0, 0])
+    largest = max(decision_gap(observed, p, w, t) for t in THREE)
     pvalue = sum(chance for chance, found in distribution if max(found) >= largest - 1e-12)
     for weight, n in ((None, 4000), (np.full(5, 0.3), 1000)):
         curve = gaps(observed, p, thresholds=THREE, n_resamples=n, sample_weight=weight)
@@ -265,9 +252,8 @@ def test_level_of_the_pvalue():
     found = []
     for seed in range(300):
         y = (rng.random(80) < p).astype(int)
-        found.append(
-            gaps(y, p, thresholds=np.linspace(0.1, 0.9, 9), n_resamples=19, random_state=seed).pvalue
-        )
+        thresholds = np.linspace(0.1, 0.9, 9)
+        found.append(gaps(y, p, thresholds=thresholds, n_resamples=19, random_state=seed).pvalue)
     for level in (0.1, 0.3):
         assert np.mean(np.array(found) <= level) <= level + 3 * np.sqrt(level * (1 - level) / 300)
     assert np.mean(np.array(found) <= 0.3) > 0.15
@@ -338,20 +324,16 @@ def test_plane_is_the_decomposition(data):
         mcb, dsc = text.xy
         assert mcb == pytest.approx(x) or dsc == pytest.approx(top)
         assert float(text.get_text()) == pytest.approx(mcb - dsc + parts.uncertainty, abs=1e-9)
-    again = ScoreDecompositionDisplay.from_predictions(
-        y, p**3, score="log_loss", sample_weight=w, ax=display.ax_
-    )
+    given = {"score": "log_loss", "sample_weight": w}
+    again = ScoreDecompositionDisplay.from_predictions(y, p**3, **given, ax=display.ax_)
     assert len(again.ax_.texts) == len(again.lines_)
+    wrong = {"a": p, "b": np.where(p == p.max(), 1.0 - y, p)}
     with pytest.raises(ValueError, match=r"log loss of predictions\['b'\] is infinite"):
-        ScoreDecompositionDisplay.from_predictions(
-            y, {"a": p, "b": np.where(p == p.max(), 1.0 - y, p)}, score="log_loss"
-        )
+        ScoreDecompositionDisplay.from_predictions(y, wrong, score="log_loss")
     P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
     y = np.arange(60) % 3
     found = ScoreDecompositionDisplay.from_predictions(y, P).decompositions[None]
     assert found.miscalibration == pytest.approx(metrics.calibration_loss(y, P))
-    mean = found.miscalibration - found.discrimination + found.uncertainty
-    assert found.score == pytest.approx(mean)
     two = {"a": P, "b": P[:, ::-1]}
     # accuracies differ, and so do uncertainties: no common lines of equal score
     assert not ScoreDecompositionDisplay.from_predictions(y, two, reduction="confidence").lines_
@@ -380,7 +362,6 @@ def test_bands_of_many_models_are_not_drawn(data):
     legend = many.ax_.get_legend()
     assert legend.get_title().get_text() == "Bands are drawn for at most 3 curves"
     assert [text.get_text() for text in legend.get_texts()] == ["0", "1", "2", "3"]
-    words = [
-        text.get_text() for text in DecisionCurveDisplay.from_predictions(y, p).ax_.get_legend().get_texts()
-    ]
+    legend = DecisionCurveDisplay.from_predictions(y, p).ax_.get_legend()
+    words = [text.get_text() for text in legend.get_texts()]
     assert words == ["net benefit", "treat all", "treat none", "95% confidence band (pointwise)"]

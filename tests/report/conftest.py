@@ -9,7 +9,7 @@ from sklearn_calib.report import calibration_report
 from sklearn_calib.report._numbers import ERRORS
 from tests._samples import simulated, simulated_classes
 
-EVIL = '<script>alert("x")</script>&"\'\n\x1b[31m'
+EVIL = '<script>alert("x")</script>&"\'\n\x1b[31m\0\ud800'
 
 
 @pytest.fixture(scope="session")

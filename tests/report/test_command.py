@@ -5,14 +5,16 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import sklearn_calib
+from sklearn_calib._html import printable
 from sklearn_calib.report import _command, calibration_report
-from sklearn_calib.sketch import sketch_file
+from sklearn_calib.sketch._batches import sketch_columns
 from tests._program import main
 from tests.report._page import checked
 
@@ -198,13 +200,51 @@ def test_many_rows_are_summarized(tmp_path, forecast, capsys, monkeypatch, label
     assert whole.startswith("Calibration report: 1.csv and 1 more")
     monkeypatch.setattr(_command, "_MOST_ROWS", 119)
     read = []
-    monkeypatch.setattr(_command, "sketch_file", lambda *a, **k: read.append(a) or sketch_file(*a, **k))
+    monkeypatch.setattr(_command, "sketch_columns", lambda *a: read.append(a) or sketch_columns(*a))
     assert printed(given, capsys) == whole
     assert len(read) == 1
     unweighted = printed([*paths, *COLUMNS, "--pos-label", labels[1]], capsys)
     assert len(read) == 2
     assert "frequencies" in whole
     assert "frequencies" not in unweighted
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_pipes_are_read_once_and_left_out_of_folders(tmp_path, table, capsys, monkeypatch):
+    pipe, content = tmp_path / "pipe.csv", Path(table).read_bytes()
+    os.mkfifo(pipe)
+    # in a folder nobody may write to it
+    whole = printed([str(tmp_path), *COLUMNS], capsys)
+    monkeypatch.setattr(_command, "_MOST_ROWS", 50)
+
+    def write_slowly():
+        with pipe.open("wb", buffering=0) as file:
+            for start in range(0, len(content), 7):
+                file.write(content[start : start + 7])
+
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(write_slowly)
+        text = printed([str(pipe), *COLUMNS, "--title", tmp_path.name], capsys)
+        written.result()
+    assert text == whole
+    parquet = tmp_path / "pipe.parquet"
+    os.mkfifo(parquet)
+    assert "from which only CSV can be read" in refused(["report", str(parquet), *COLUMNS], capsys)
+
+
+def test_an_input_in_a_folder_is_not_overwritten(table, tmp_path, capsys):
+    for command in (["report", "--json"], ["check", "--requirements", "x.toml", "--junit"]):
+        assert "is an input file" in refused([*command, table, str(tmp_path), *COLUMNS], capsys)
+
+
+@pytest.mark.parametrize("module", ["scipy", "tomllib"])
+def test_ctrl_c_while_the_program_is_imported(module, tmp_path):
+    """Of the first module the package itself interrupts, of the second the command line."""
+    (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt", encoding="utf-8")
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    command = [sys.executable, "-m", "sklearn_calib", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_parquet(tmp_path, forecast, capsys):
@@ -235,6 +275,7 @@ def test_parquet(tmp_path, forecast, capsys):
         ("y,\x1b]0;evil\x07q\n1,0.5\n", "no column 'p'"),
         (gzip.compress(TABLE.encode(), mtime=0)[:-9], "cannot be read"),
         ("y,p\n" + "".join(f"{'x' * 100_000}{k % 3},0.5\n" for k in range(9)), "3 distinct outcomes"),
+        (f"y,p,{'x' * 140_000}\n1,0.5,2\n", "field larger than field limit"),
     ],
 )
 def test_bad_tables_are_refused(content, message, tmp_path, capsys):
@@ -255,6 +296,9 @@ def test_bad_tables_are_refused(content, message, tmp_path, capsys):
         (["--out", "{folder}"], "--out names a folder"),
         (["--out", "{folder}/no/r.html"], "its folder does not exist"),
         (["--out", "{folder}/t.csv"], "t.csv, which is an input file"),
+        (["--y", "p"], "column 'p' is named for two purposes"),
+        (["--weight", "p"], "column 'p' is named for two purposes"),
+        (["--group", "p"], "column 'p' is named for two purposes"),
         (["--out", "{folder}/a.html", "--json", "{folder}/a.html"], "--out and --json name the same file"),
     ],
 )
@@ -325,7 +369,7 @@ def test_harmful_texts_are_shown_as_text(tmp_path, no_matplotlib, capsys):
     assert FORBIDDEN.isdisjoint(found.tags)
     shown = " ".join(" ".join(found.text).split())
     for evil in (*EVILS, path.name):
-        clean = " ".join("".join(c if c.isprintable() else " " for c in evil).split())
+        clean = printable(" ".join(evil.split()))
         assert clean[:24] in shown, evil
     saved = json.loads(numbers.read_text(encoding="utf-8"))
     assert saved["name"] == path.name

@@ -204,7 +204,7 @@ def test_parquet_cells_of_all_kinds(tmp_path):
     for y, column, message in (
         ("lists", "float", "row 1 of column 'lists' has the type list"),
         ("text", "lists", "row 1 of column 'lists' or a later one is not a number"),
-        ("text", "text", "row 1 of column 'text' or a later one is not a number .*'b'"),
+        ("coded", "text", "row 1 of column 'text' or a later one is not a number .*'b'"),
         ("text", "q", "no column 'q'. Its columns are 'float', 'single'"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -270,7 +270,7 @@ def test_bad_arguments_and_rows(tmp_path, monkeypatch):
         ({}, ValueError, r"a\.csv: column 'y' has 3 or more distinct outcomes \(0, 1, 2\)"),
         ({"p": "w"}, ValueError, "row 3 of column 'w' is -1, not a probability"),
         ({"sample_weight": "w"}, ValueError, "row 3 of column 'w' is negative"),
-        ({"y": "p"}, ValueError, "3 or more distinct outcomes"),
+        ({"y": "p"}, ValueError, "column .p. is named for two purposes"),
         ({"y": "q"}, ValueError, "no column 'q'"),
         ({"y": 3}, TypeError, "y must be the name of a column, got 3"),
         ({"p": ["p"]}, TypeError, "p must be the name of a column"),

@@ -4,10 +4,12 @@ import errno
 import json
 import os
 import stat
+import zlib
 
 import numpy as np
 import pytest
 
+from sklearn_calib.monitor import CalibrationMonitor, StreamingCalibrator
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 
 
@@ -143,3 +145,87 @@ def test_random_damage_never_makes_other_numbers(kind, tmp_path):
             # a digit for the same digit
             assert found.to_dict() == sketch.to_dict()
     assert refused > 130
+
+
+WRONG = [None, True, -1, 0.5, 3, 1e308, 10**400, float("nan"), "text", [], {}, [1], [[1, {}]], ["a"]]
+WINDOWS = {
+    "sketch": CalibrationSketch(pos_label="a").update(["a", "b", "a"], [0.5, 0.5, 0.75]),
+    "numbers": WindowedSketch(10.0, n_slots=2).update([0, 1, 1], [0.1, 0.2, 0.3], time=[1.0, 2.0, 8.0]),
+    "dates": WindowedSketch(np.timedelta64(2, "D"), n_slots=2).update(1, 0.5, time=np.datetime64("2026-01")),
+}
+
+
+def places(value, path=()):
+    yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in inner:
+        if not isinstance(key, int) or key < 1:
+            yield from places(part, (*path, key))
+
+
+def signed(document):
+    """Return a dict with the checksum of its content."""
+    content = {key: value for key, value in document.items() if key not in ("format", "version", "checksum")}
+    return document | {"checksum": f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}"}
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_wrong_contents_with_a_right_checksum(kind):
+    """They are a ValueError, or another sketch that can be used."""
+    whole, refused = WINDOWS[kind].to_dict(), 0
+    for path in places(whole):
+        for wrong in (*WRONG, "left out", "once more"):
+            document = json.loads(json.dumps(whole))
+            part = document
+            for key in path[:-1]:
+                part = part[key]
+            if not path or path[0] in ("format", "version", "checksum"):
+                continue
+            if wrong == "left out":
+                del part[path[-1]]
+            elif wrong == "once more":
+                if not isinstance(part, list):
+                    continue
+                part.append(part[path[-1]])
+            else:
+                part[path[-1]] = wrong
+            try:
+                found = type(WINDOWS[kind]).from_dict(signed(document))
+            except ValueError as error:
+                assert "is damaged" in str(error)  # noqa: PT017
+                refused += 1
+                continue
+            assert type(found).from_dict(found.to_dict()) == found
+            for shown in (found, *([] if kind == "sketch" else [part for _, _, part in found.slots()])):
+                assert "sample" in str(shown)
+            y, p, w = found.weighted_sample()
+            assert np.isin(y, (0, 1)).all()
+            assert ((p >= 0) & (p <= 1) & (w > 0)).all()
+    assert refused > 70
+
+
+@pytest.mark.parametrize(
+    ("changed", "update", "read"),
+    [
+        (CalibrationSketch(), lambda it, *data: it.update(*data), lambda it: it.event_rate),
+        (CalibrationSketch(), lambda it, *data: it.merge(WINDOWS["sketch"].copy()), str),
+        (WindowedSketch(4, n_slots=2), lambda it, *data: it.update(*data), lambda it: it.to_dict()),
+        (CalibrationMonitor(), lambda it, *data: it.update(*data), lambda it: it.update(1, 0.5)),
+        (StreamingCalibrator(), lambda it, y, p: it.partial_fit(p, y), lambda it: it.sketch_),
+        (StreamingCalibrator(half_life=9.0), lambda it, y, p: it.partial_fit(p, y), lambda it: it.sketch_),
+    ],
+)
+def test_an_interrupted_update_says_so(changed, update, read, monkeypatch):
+    update(changed, [0, 1], [0.5, 0.25])
+    with monkeypatch.context() as patch:
+        patch.setattr("sklearn_calib.sketch._contents.note_values", _interrupt)
+        patch.setattr("sklearn_calib.sketch._contents._MOST_WAITING", 0)
+        with pytest.raises(KeyboardInterrupt):
+            update(changed, [0, 1], [0.5, 0.25])
+    for call in (lambda: read(changed), lambda: update(changed, [0, 1], [0.5, 0.25])):
+        with pytest.raises(ValueError, match=r"An update of this \w+ was interrupted"):
+            call()
+
+
+def _interrupt(*arguments):
+    raise KeyboardInterrupt

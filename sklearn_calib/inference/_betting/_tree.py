@@ -172,6 +172,7 @@ def _learned_shift(residual: Array, variance: Array) -> Array:
     return shift
 
 
+@np.errstate(under="ignore")
 def softplus(z: Array) -> Array:
     """Return log(1 + exp(z)), minus the log of a probability; half the time of ``np.logaddexp(0, z)``."""
     out: Array = np.log1p(np.exp(-np.abs(z)))

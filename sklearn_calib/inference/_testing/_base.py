@@ -25,7 +25,7 @@ from sklearn_calib._core._grouping import (
 )
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
-from sklearn_calib._html import result_html
+from sklearn_calib._html import printable_lines, result_html
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array, Weights
 from sklearn_calib.inference._testing._classes import REDUCTIONS, part_lines, test_parts
@@ -133,7 +133,7 @@ class CalibrationTestResult(FrameMixin):
         facts = (f"  {name:<9}  {text}" for name, text in self._facts())
         lines, shown = [f"{self.test}: H0: {self.null_hypothesis}", *facts], self._shown
         reason = [] if shown.reason in ("", self.extremes) else [shown.reason]
-        return "\n".join(lines + [f"  {line}" for line in reason + part_lines(shown.scales)])
+        return printable_lines(lines + [f"  {line}" for line in reason + part_lines(shown.scales)])
 
     def _repr_html_(self) -> str:
         shown = self._shown

@@ -16,6 +16,7 @@ from sklearn_calib._core._grouping import EventLabels
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import SharedLabels
 from sklearn_calib._core._weights import written_out
+from sklearn_calib._html import printable
 from sklearn_calib._typing import Array
 from sklearn_calib.metrics._reductions import multilabel_words, split_classes
 
@@ -73,7 +74,7 @@ class TestedPart:
     adjusted_pvalue: float
 
     def __str__(self) -> str:
-        return (
+        return printable(
             f"{self.name}: estimate {self.estimate:.4g}, p-value {self.pvalue:.4g}, "
             f"adjusted {self.adjusted_pvalue:.4g}"
         )
@@ -223,7 +224,7 @@ def _combined(
             average = z[:, classes].mean(axis=1, keepdims=True)
             groups.append(np.array([z.shape[1]]))
             known.append(n_parts)
-            z = np.hstack((z, average / average.std()))
+            z = np.hstack((z, average / (average.std() or np.inf)))
             rows.append(("mean over classes", None, float(average[0, 0]), estimate))
         pvalues, adjusted, sizes = np.ones(len(rows)), np.ones(len(rows)), np.full(len(rows), -np.inf)
         sizes[known] = z[0]
