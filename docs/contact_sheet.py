@@ -1,7 +1,8 @@
 """Draw the displays from samples that are hard to draw, and all of them on one sheet, to be judged by eye.
 
-``make pictures`` draws docs/_build/pictures/sheet.png and a picture of each case beside it. A thorough test
-checks the same figures: no text overlaps another one or leaves its figure, and tick labels differ.
+``make pictures`` draws docs/_build/pictures/sheet.png and a picture of each case beside it, and prints
+faults. A thorough test looks for them, too: no text overlaps another one or leaves its figure, tick labels
+differ, and no curve leaves the range of the predictions.
 """
 
 import sys
@@ -178,11 +179,79 @@ CASES |= {
 }
 
 
+def drawn_texts(figure: Figure) -> list[tuple[str, Any]]:
+    """Return the texts of a drawn figure, with their boxes."""
+    found = list(figure.texts) + [text for legend in figure.legends for text in legend.get_texts()]
+    for ax in every_axes(figure):
+        legend = ax.get_legend()
+        found += [*ax.texts, ax.title]
+        found += [] if legend is None else [*legend.get_texts(), legend.get_title()]
+        for axis in (ax.xaxis, ax.yaxis):
+            if axis.get_visible() and ax.axison:
+                found += [axis.label, axis.offsetText, *tick_labels(axis)]
+    shown = [text for text in found if text.get_visible() and text.get_text().strip()]
+    return [(text.get_text(), text.get_window_extent()) for text in shown]
+
+
+def every_axes(figure: Figure) -> list[Any]:
+    """Return all axes, and histograms within them."""
+    return [each for ax in figure.axes for each in (ax, *ax.child_axes)]
+
+
+def tick_labels(axis: Any) -> list[Any]:
+    """Return the labels of ticks within the limits."""
+    low, high = np.sort(axis.get_view_interval())
+    pad = 1e-9 * (high - low)
+    ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+    inside = [tick.label1 for tick in ticks if low - pad <= tick.get_loc() <= high + pad]
+    return [label for label in inside if label.get_visible() and label.get_text()]
+
+
+def faults(figure: Figure) -> list[str]:
+    """Draw a figure; return which texts overlap, leave it or repeat, and which curves leave their data."""
+    figure.draw_without_rendering()
+    found, texts = [], drawn_texts(figure)
+    for k, (text, box) in enumerate(texts):
+        if box.x0 < -1 or box.y0 < -1 or box.x1 > figure.bbox.x1 + 1 or box.y1 > figure.bbox.y1 + 1:
+            found.append(f"{text!r} leaves the figure")
+        for other, its in texts[:k]:
+            wide, high = (
+                min(box.x1, its.x1) - max(box.x0, its.x0),
+                min(box.y1, its.y1) - max(box.y0, its.y0),
+            )
+            if wide > 1 and high > 1:
+                found.append(f"{text!r} overlaps {other!r}")
+    for ax in every_axes(figure):
+        for axis in (ax.xaxis, ax.yaxis):
+            labels = [label.get_text() for label in tick_labels(axis)]
+            if len(set(labels)) < len(labels):
+                found.append(f"tick labels {labels} repeat")
+        curves = [line for line in ax.lines if line.get_gid() == "sklearn_calib.reliability"]
+        histograms = [steps for child in ax.child_axes for steps in child.patches]
+        for line, steps in zip(curves, histograms, strict=bool(histograms)):
+            values, edges, base = steps.get_data()
+            occupied = np.flatnonzero(values > base)
+            # predictions near the axes are drawn on their margin
+            low, high = edges[max(occupied[0] - 1, 0)], edges[min(occupied[-1] + 2, values.size)]
+            pad = 0.02 * (edges[-1] - edges[0])
+            x = line.get_xdata()[np.isfinite(line.get_ydata())]
+            # hidden points are beyond the axes, and clipped
+            x = x[(x >= ax.get_xlim()[0]) & (x <= ax.get_xlim()[1])] if line.get_clip_on() else x
+            if x.size and (x.min() < low - pad or x.max() > high + pad):
+                found.append(
+                    f"curve from {x.min():.6g} to {x.max():.6g}, data from {low:.6g} to {high:.6g}"
+                )
+    return found
+
+
 def draw_sheet(cases: dict[str, Callable[[], Figure]], columns: int = 6) -> None:
     """Draw each case, and all of them on one sheet."""
     PLACE.mkdir(parents=True, exist_ok=True)
     for name, draw in cases.items():
-        draw().savefig(PLACE / f"{name}.png", dpi=100)
+        figure = draw()
+        for fault in faults(figure):
+            print(f"{name}: {fault}")
+        figure.savefig(PLACE / f"{name}.png", dpi=100)
         plt.close("all")
     rows = -(-len(CASES) // columns)
     sheet, axes = plt.subplots(rows, columns, figsize=(4 * columns, 4 * rows), layout="constrained")

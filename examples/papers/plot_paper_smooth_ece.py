@@ -46,7 +46,7 @@ for n_bins in (5, 15, 50):
 # smooth ECE (Lemma 10).
 
 widths = np.geomspace(0.005, 0.5, 60)
-fig, axes = plt.subplots(1, 2, figsize=(11, 5.2), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(10, 5.2), layout="constrained")
 axes[0].loglog(widths, [smooth_ece(y, p, bandwidth=s) for s in widths], label="smoothed calibration error")
 axes[0].loglog(widths, widths, "k:", label="bandwidth")
 axes[0].plot(result.bandwidth, result.value, "o", label=f"smooth ECE = {result.value:.3f}")

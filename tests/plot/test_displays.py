@@ -15,6 +15,7 @@ from sklearn_calib._html import number_text
 from sklearn_calib.inference import SpiegelhalterTest, find_segments
 from sklearn_calib.plot import BinningDisplay, SegmentsDisplay
 from tests._samples import simulated
+from tests._scripts import ROOT, script
 from tests._tiers import thorough
 
 mpl = pytest.importorskip("matplotlib")
@@ -382,3 +383,18 @@ def test_segments_of_an_estimator_on_given_axes():
     assert display.result == find_segments(table, y, model.predict_proba(table[:, 1:]), n_resamples=99)
     with pytest.raises(TypeError, match="find_segments"):
         SegmentsDisplay.from_result(table)
+
+
+@pytest.mark.thorough
+def test_pictures_that_are_hard_to_draw(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    sheet = script("docs/contact_sheet.py")
+    bad = plt.figure()
+    for text in "ab":
+        bad.text(0.99, 0.5, 20 * text)
+    assert len(sheet.faults(bad)) == 3
+    found = {}
+    for name, draw in sheet.CASES.items():
+        found[name] = sheet.faults(draw())
+        plt.close("all")
+    assert not {name: faults for name, faults in found.items() if faults}
