@@ -152,7 +152,7 @@ class BinningDisplay(DisplayMixin):
         verdict += f" (values differ by {100.0 * np.ptp(self._values) / (self._values.max() or 1.0):.0f}%)"
         label = self._named(text("binned ECE", self.binned), name)
         self.line_ = draw_curve(ax, _CURVE, _NUMBERS, self.binned, label, given, linestyle="-", linewidth=1.5)
-        label = self._named(f"{text('LS-ECE', self.smoothed)}: {verdict}", name)
+        label = self._named(f"{text('LS-ECE', self.smoothed)}:\n{verdict}", name)
         style = {"color": self.line_.get_color(), "linewidth": 1.5, "zorder": 4} | given
         (self.smoothed_line_,) = ax.plot(
             _NUMBERS, self.smoothed, **style | {"linestyle": "--", "label": label}

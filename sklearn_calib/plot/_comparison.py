@@ -375,7 +375,7 @@ class ComparisonDisplay:
         text = f"{100 * comparison.confidence:g}% confidence interval" if with_interval.any() else ""
         if text and comparison.calibration_error:
             # the dot can lie outside
-            text += ", without the bias of the estimate"
+            text += ",\nwithout the bias of the estimate"
         style: dict[str, Any] = {"color": filled.get_color(), "linewidth": 2.4, "zorder": 3, "label": text}
         ends = (part[with_interval] for part in (heights, low, high))
         intervals = ax.hlines(*ends, **style)

@@ -484,13 +484,14 @@ def _annotate(ax: Axes, drawn: list[_DrawnCurve]) -> None:
 
 def _set_limits(ax: Axes, drawn: list[_DrawnCurve]) -> None:
     """Set scales and limits around all curves of the axes, with space for a histogram below."""
-    from matplotlib.ticker import FixedLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, LogitLocator, NullLocator
 
     curve, histogram = drawn[-1].curve, drawn[-1].in_histogram or _histogram_of(ax) is not None
     below = _HEIGHT + _GAP if histogram else 0.0
     if curve.scale == "logit" != ax.get_xscale():
         ax.set_xscale("logit", one_half="0.5")
         ax.set_yscale("logit", one_half="0.5")
+        ax.xaxis.set_major_locator(LogitLocator(nbins=5))
     scale = ax.xaxis.get_transform()
     left, right = set_range(ax, _CURVE, *scale.transform(curve.edges[[0, -1]]).tolist())
     # up to the rounding of the ends

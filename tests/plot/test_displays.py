@@ -287,7 +287,7 @@ def test_both_curves_are_those_of_the_metrics():
     low, high = display.binned[9:].min(), display.binned[9:].max()
     assert display.line_.get_label() == f"net: binned ECE {low:.3f} to {high:.3f}"
     values = np.concatenate((display.binned[9:], display.smoothed[9:]))
-    verdict = f": the bins matter (values differ by {100 * np.ptp(values) / values.max():.0f}%)"
+    verdict = f":\nthe bins matter (values differ by {100 * np.ptp(values) / values.max():.0f}%)"
     assert display.smoothed_line_.get_label().endswith(verdict)
 
 
@@ -305,7 +305,7 @@ def test_the_verdict_on_a_large_sample():
     y = np.tile([0, 1], 300)
     w = np.exp(-0.5 * ((h - 1.5) / 2.0) ** 2) * np.where(y == 1, expit(0.7 * h), expit(-0.7 * h))
     display = BinningDisplay.from_predictions(y, expit(h), sample_weight=w)
-    assert ": the bins make little difference (values differ by " in display.smoothed_line_.get_label()
+    assert ":\nthe bins make little difference (values differ by " in display.smoothed_line_.get_label()
     other = BinningDisplay.from_predictions(y, expit(0.7 * h), sample_weight=w, ax=display.ax_)
     assert other.bins_matter
     assert display.ax_.get_ylim()[1] > display.smoothed.max() > other.smoothed.max()
