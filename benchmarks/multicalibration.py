@@ -2,6 +2,7 @@
 
     python benchmarks/multicalibration.py [--write FOLDER]
     python benchmarks/multicalibration.py --study groups [--write FOLDER]
+    python benchmarks/multicalibration.py --study planted [--write FOLDER]
     python benchmarks/multicalibration.py --study time
 
 "features": real tables, of which one half trains a classifier and a part of the other calibrates; and
@@ -15,9 +16,15 @@ to the spline, in thousandths:
 - multicalibration error: the largest cutoff calibration error of a segment, multiplied by its number of
   samples and divided by its standard deviation under calibration, sqrt(sum p (1 - p)); not in thousandths.
 
+"planted": calibrated scores of 10 000 samples, but events are more frequent by 0.12 in a segment of two or
+three features, or depend on smooth interactions of features, or not at all; mean difference of the true and
+the predicted probabilities that is left in the segment, and mean log loss above that of the truth, in
+thousandths.
+
 "groups": logistic maps of groups whose coefficients vary; mean log loss above that of the true probabilities,
-for one map, a map for each group, and GroupCalibrator. "time": seconds of a fit of a million samples with 30
-columns, and of 100 000 groups. The packages mcgrad and lightgbm are included if they are installed.
+for one map, a map for each group, GroupCalibrator, and the posterior modes given the true mean and covariance
+of the coefficients, which no method knows. "time": seconds of a fit of a million samples with 30 columns, and
+of 100 000 groups. The packages mcgrad and lightgbm are included if they are installed.
 
     --data NAME ...       tables or simulations
     --sizes 1000 5000     samples for calibration
@@ -248,6 +255,46 @@ def _line(
     return f"| {data} | {n} | {name} | {' | '.join(cells)} | {'' if seconds is None else f'{seconds:.1f}'} |"
 
 
+def planted(name: str, n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Return scores with features, the true probabilities, and the members of the planted segment."""
+    table, _ = simulated("calibrated", n, int(rng.integers(2**31)))
+    p, x = table["score"].to_numpy(), table["x3"].to_numpy()
+    inside = np.zeros(n, dtype=bool)
+    if name == "smooth":
+        waves = 0.4 * np.tanh(x) * np.tanh(table["x5"]) + 0.3 * (table["region"] == "b") * np.tanh(
+            table["x0"]
+        )
+        return table, expit(logit(p) + waves.to_numpy()), inside
+    if name != "calibrated":
+        low = table["x5"].to_numpy() < (0.4 if name == "three features, 10%" else np.inf)
+        share = {"two features, 5%": 0.05, "two features, 10%": 0.1}.get(name, 0.16)
+        inside = (table["region"] == "a").to_numpy() & (x > np.quantile(x, 1.0 - share / 0.35)) & low
+    return table, np.minimum(p + 0.12 * inside, 0.98), inside
+
+
+def study_planted(arguments: argparse.Namespace) -> list[str]:
+    lines = ["| errors | method | left in the segment | excess log loss |", "|---|---|---:|---:|"]
+    names = ["two features, 5%", "two features, 10%", "three features, 10%", "smooth", "calibrated"]
+    n = 1000 if arguments.smoke else 10_000
+    for name in names[: 1 if arguments.smoke else None]:
+        found: dict[str, list] = {"SplineCalibrator": [], "SegmentCalibrator": []}
+        for seed in range(2 * arguments.repetitions):
+            rng = np.random.default_rng(seed)
+            X, p, inside = planted(name, 3 * n, rng)
+            y = (rng.random(n) < p[:n]).astype(int)
+            new, p, inside = X[n:].reset_index(drop=True), p[n:], inside[n:]
+            for method, rows in found.items():
+                q = np.clip(METHODS[method](X[:n], y, new), 1e-9, 1.0 - 1e-9)
+                loss = np.mean(p * np.log(p / q) + (1.0 - p) * np.log((1.0 - p) / (1.0 - q)))
+                rows.append(((p - q)[inside].mean() if inside.any() else np.nan, 1000.0 * loss))
+        for method, rows in found.items():
+            mean, error = np.mean(rows, axis=0), np.std(rows, axis=0) / np.sqrt(len(rows))
+            left = f"{mean[0]:.3f} ± {error[0]:.3f}" if inside.any() else ""
+            lines.append(f"| {name} | {method} | {left} | {mean[1]:.2f} ± {error[1]:.2f} |")
+            print(lines[-1], flush=True)
+    return lines
+
+
 def grouped(rng: np.random.Generator, sizes: np.ndarray, spread: float) -> tuple[np.ndarray, ...]:
     """Return scores, groups, true probabilities and outcomes."""
     group = np.repeat(np.arange(len(sizes)), sizes)
@@ -260,32 +307,54 @@ def grouped(rng: np.random.Generator, sizes: np.ndarray, spread: float) -> tuple
 def study_groups(arguments: argparse.Namespace) -> list[str]:
     """Return excess log loss in 1e-5, for groups of equal sizes and of sizes from 1 to 100 000."""
     lines = [
-        "| groups | samples | spread | pooled | separate | GroupCalibrator |",
-        "|---|---|---:|---:|---:|---:|",
+        "| groups | samples | spread | pooled | separate | GroupCalibrator | known distribution |",
+        "|---|---|---:|---:|---:|---:|---:|",
     ]
     settings = {
+        "10 groups": np.full(10, 20),
         "3000 groups": np.full(3000, 3),
         "1000 groups": np.full(1000, 30),
         "200 groups": np.full(200, 300),
         "20 groups": np.full(20, 3000),
         "36 groups": np.repeat([1, 10, 100, 1000, 10_000, 100_000], [10, 10, 8, 4, 3, 1]),
     }
-    for title, sizes in list(settings.items())[3:4] if arguments.smoke else settings.items():
+    for title, sizes in list(settings.items())[4:5] if arguments.smoke else settings.items():
+        repetitions = arguments.repetitions * max(1, 12_000 // sizes.sum())
         for spread in (0.0, 0.2, 0.5, 1.0):
-            excess = np.zeros((arguments.repetitions, 3))
-            for k in range(arguments.repetitions):
+            excess = np.zeros((repetitions, 4))
+            for k in range(repetitions):
                 score, group, p, y = grouped(np.random.default_rng(k), sizes, spread)
                 pooled = PlattCalibrator().fit(score, y).transform(score)
                 calibrator = GroupCalibrator().fit(score, y, groups=group)
                 own = calibrator.transform(score, groups=group)
-                for j, q in enumerate((pooled, separate(score, y, group, pooled), own)):
+                known = given_distribution(logit(score), y, group, spread)
+                for j, q in enumerate((pooled, separate(score, y, group, pooled), own, known)):
                     q = np.clip(q, 1e-9, 1.0 - 1e-9)
                     excess[k, j] = np.mean(p * np.log(p / q) + (1.0 - p) * np.log((1.0 - p) / (1.0 - q)))
-            numbers = " | ".join(f"{1e5 * value:.1f}" for value in excess.mean(axis=0))
+            means, errors = excess.mean(axis=0), excess.std(axis=0) / np.sqrt(repetitions)
+            numbers = " | ".join(f"{1e5 * m:.1f} ± {1e5 * e:.1f}" for m, e in zip(means, errors, strict=True))
             samples = f"{sizes.min()}" if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
             lines.append(f"| {title} | {samples} | {spread:g} | {numbers} |")
             print(lines[-1], flush=True)
     return lines
+
+
+def given_distribution(f: np.ndarray, y: np.ndarray, group: np.ndarray, spread: float) -> np.ndarray:
+    """Return probabilities of the posterior modes of coefficients, whose distribution is known."""
+    if spread == 0.0:
+        return expit(f)
+    mean, precision = np.array([0.0, 1.0]), np.diag([1.0, 4.0]) / spread**2
+    coef = np.tile(mean, (group.max() + 1, 1))
+    columns = np.column_stack([np.ones_like(f), f])
+    products = columns[:, :, np.newaxis] * columns[:, np.newaxis]
+    starts = np.searchsorted(group, np.arange(group.max() + 1))
+    for _ in range(20):
+        q = expit((columns * coef[group]).sum(axis=1))
+        hessian = np.add.reduceat((q * (1.0 - q))[:, np.newaxis, np.newaxis] * products, starts) + precision
+        gradient = np.add.reduceat((y - q)[:, np.newaxis] * columns, starts) - (coef - mean) @ precision
+        step = np.linalg.solve(hessian, gradient[:, :, np.newaxis])[:, :, 0]
+        coef += step / np.maximum(np.abs(step).max(axis=1, keepdims=True) / 2.0, 1.0)
+    return expit((columns * coef[group]).sum(axis=1))
 
 
 def separate(score: np.ndarray, y: np.ndarray, group: np.ndarray, pooled: np.ndarray) -> np.ndarray:
@@ -320,6 +389,7 @@ def study_time(arguments: argparse.Namespace) -> list[str]:
 
 STUDIES = {
     "features": ("multicalibration.md", study_features),
+    "planted": ("planted_segments.md", study_planted),
     "groups": ("group_calibration.md", study_groups),
     "time": ("multicalibration_time.txt", study_time),
 }

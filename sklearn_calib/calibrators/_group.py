@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib import _validation
@@ -26,8 +26,14 @@ from sklearn_calib.calibrators._platt import or_platt
 
 # Quadratic approximations of the likelihood, EM steps for each, and the longest step of a coefficient.
 _RELINEARISATIONS, _EM_STEPS, _LONGEST_STEP = 4, 10, 2.0
-# Smallest variance between groups: at the start, and added so that the covariance has an inverse.
-_LEAST_START, _LEAST_VARIANCE = 1e-3, 1e-6
+# Smallest variance between groups at the start, and smallest spread (square root of the trace) in the grid.
+_LEAST_START, _LEAST_SPREAD = 1e-3, 0.1
+# Grid of the spread, relative to the estimate; besides 0, which has the prior probability of equal groups.
+_MULTIPLES, _EQUAL = 2.0 ** np.arange(-3, 4), 0.05
+# Covariance of groups, of trace 1, which counts as so many groups: slopes vary less than intercepts.
+_USUAL_SHAPE, _USUAL_GROUPS = np.diag([0.8, 0.2]), 4.0
+# Precisions of the mean of the groups, of intercept and slope, around the log-odds of the scores.
+_PRECISIONS = np.array([10.0**k * np.diag([1.0, 4.0]) for k in range(2, -3, -1)])
 
 
 @shared_docs
@@ -78,8 +84,8 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
     .. math:: f + a_g + b_g x, \qquad (a_g, b_g) \sim N(\mu, \Sigma).
 
     :math:`\mu` and :math:`\Sigma` are estimated from all groups: a large group has its own map, a small one
-    nearly the mean of the groups, and if groups do not differ all have the pooled map. Groups that did not
-    occur in ``fit`` have the pooled map, too.
+    nearly the mean of the groups. This mean is near the pooled map; with few samples it is drawn to the
+    scores themselves, if they are probabilities. Groups that did not occur in ``fit`` have the pooled map.
 
     The groups are metadata: the argument ``groups`` of ``fit``, ``transform``, ``predict`` and
     ``predict_proba``. Without groups in ``fit``, the pooled map is used for all samples.
@@ -99,7 +105,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
     slopes_, intercepts_ : ndarray of shape (n_groups,) or (n_groups, n_classes)
         The map of each group: its log-odds are ``slope * f + intercept``.
     covariances_ : ndarray of shape (2, 2) or (n_classes, 2, 2)
-        :math:`\Sigma`, of the intercept and the slope of standardised log-odds.
+        Estimate of :math:`\Sigma`, of the intercept and the slope of standardised log-odds.
     %(multiclass_fit)s
 
     See Also
@@ -108,10 +114,17 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
 
     Notes
     -----
-    The EM algorithm for :math:`\mu` and :math:`\Sigma`, for the quadratic approximation of the log likelihood
-    around the current coefficients, which is renewed four times; the first variances are those of DerSimonian
-    and Laird [1]_. The cost is that of the pooled fit and O(n). With three or more classes each class is
-    treated against the rest, and the probabilities are divided by their sum.
+    Empirical Bayes with a quadratic approximation of the log likelihood around the current coefficients,
+    which is renewed four times. :math:`\Sigma = \tau^2 S` with the trace of S being 1: the shape S is the
+    estimate of the EM algorithm, which starts with the variances of DerSimonian and Laird [1]_, and to which
+    four groups are added whose slopes vary half as much as their intercepts. With few groups no single
+    :math:`\tau` is right: coefficients are posterior means over a grid of :math:`\tau`, which is 0 with
+    prior probability 0.05 and else half-normal, and of the variance of :math:`\mu` (0.01 to 100, of the slope
+    a quarter of it) around the intercept and slope that return the scores, or of other scores than
+    probabilities the pooled map.
+
+    The cost is that of the pooled fit and O(n). With three or more classes each class is treated against the
+    rest, and the probabilities are divided by their sum.
 
     The ranking of samples of different groups may change, so there is no certificate.
 
@@ -126,7 +139,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
 
     Examples
     --------
-    Group 0 has 400 samples, and few events; group 1 has three, which say little:
+    Group 0 has 400 samples, and few events; group 1 has four, which say little:
 
     >>> import numpy as np
     >>> from sklearn_calib.calibrators import GroupCalibrator
@@ -135,7 +148,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
     >>> y = np.random.default_rng(0).random(804) < np.where(groups == 0, scores / 2, scores)
     >>> calibrator = GroupCalibrator().fit(scores, y, groups=groups)
     >>> calibrator.predict_proba([0.8, 0.8, 0.8, 0.8], groups=[0, 1, 2, 3])[:, 1].round(2)
-    array([0.4 , 0.75, 0.82, 0.62])
+    array([0.41, 0.81, 0.82, 0.62])
     """
 
     pooled_calibrator_: Any
@@ -184,15 +197,17 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
         weight = np.ones(codes.shape[0]) if weight is None else weight
         found, group = np.unique(group[weight > 0], return_inverse=True)
         self.groups_ = [labels[k] for k in found]
-        proba = self._map_scores(scores[weight > 0])
-        targets = codes[weight > 0]
-        kept = weight[weight > 0]
+        scores, targets, kept = scores[weight > 0], codes[weight > 0], weight[weight > 0]
+        proba = self._map_scores(scores)
+        # scores that are no probabilities say nothing about the mean of the groups
+        scores = scores if self._score_kind() == "probability" else proba
         if proba.ndim == 1:
-            fit = partially_pooled(group, logit(proba), targets, kept)
+            fit = partially_pooled(group, logit(proba), targets, kept, scores)
             self.slopes_, self.intercepts_, self.covariances_ = fit
             return self
         fits = [
-            partially_pooled(group, logit(proba[:, k]), targets == k, kept) for k in range(proba.shape[1])
+            partially_pooled(group, logit(proba[:, k]), targets == k, kept, scores[:, k])
+            for k in range(proba.shape[1])
         ]
         slopes, intercepts, covariances = zip(*fits, strict=True)
         self.slopes_, self.intercepts_ = np.column_stack(slopes), np.column_stack(intercepts)
@@ -285,40 +300,102 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
 
 
 def partially_pooled(
-    group: NDArray[np.intp], f: Array, target: NDArray[Any], weight: Array
+    group: NDArray[np.intp], f: Array, target: NDArray[Any], weight: Array, scores: Array
 ) -> tuple[Array, Array, Array]:
     """Return slope and intercept of the log-odds of each group, and the covariance of the groups."""
     centre = np.average(f, weights=weight)
     spread = float(np.sqrt(np.average((f - centre) ** 2, weights=weight))) or 1.0
     x, n_groups = (f - centre) / spread, int(group.max()) + 1
-    found, mean = np.zeros((2, n_groups)), np.zeros((2, 1))
+    # the mean of the groups if the log-odds are those of the scores: a weighted regression on (1, x)
+    columns = weight * scores * (1.0 - scores) * np.array([np.ones_like(x), x])
+    moments = columns @ np.array([np.ones_like(x), x]).T
+    origin = np.linalg.pinv(moments, hermitian=True) @ columns @ (logit(scores) - f)
+    found = np.zeros((2, n_groups))
     covariance: Array | None = None
     for _ in range(_RELINEARISATIONS):
         q = expit(f + found[0, group] + found[1, group] * x)
         h, r = weight * q * (1.0 - q), weight * (target - q)
         # gradient and information of each group, as of a quadratic function of (a, b)
         i00, i01, i11 = (np.bincount(group, h * x**k, n_groups) for k in range(3))
+        information = np.array([[i00, i01], [i01, i11]])
         gradient = np.array([np.bincount(group, r * x**k, n_groups) for k in range(2)])
-        gradient += np.array([i00 * found[0] + i01 * found[1], i01 * found[0] + i11 * found[1]])
+        gradient += _times(information, found)
         if covariance is None:
             first = _first_variance(gradient[0], i00), _first_variance(gradient[1], i11)
             covariance = np.diag(np.array(first))
-        for _ in range(_EM_STEPS):
-            # posterior of (a, b): precision I + P, mean (I + P)^-1 (gradient + P mu) with P = Sigma^-1
-            prior = np.linalg.inv(covariance + _LEAST_VARIANCE * np.eye(2))
-            u, v = gradient + prior @ mean
-            p00, p01, p11 = i00 + prior[0, 0], i01 + prior[0, 1], i11 + prior[1, 1]
-            inverse = np.array([[p11, -p01], [-p01, p00]]) / (p00 * p11 - p01**2)
-            posterior = np.array(
-                [inverse[0, 0] * u + inverse[0, 1] * v, inverse[1, 0] * u + inverse[1, 1] * v]
-            )
-            mean = posterior.mean(axis=1, keepdims=True)
-            away = posterior - mean
-            covariance = (inverse.sum(axis=2) + away @ away.T) / n_groups
+        covariance = _maximised(covariance, information, gradient)
+        posterior, estimate = _averaged(covariance, information, gradient, origin)
         step = posterior - found
         found += step * np.minimum(1.0, _LONGEST_STEP / np.maximum(np.abs(step).max(axis=0), _LONGEST_STEP))
     slope = found[1] / spread
-    return 1.0 + slope, found[0] - slope * centre, np.asarray(covariance)
+    return 1.0 + slope, found[0] - slope * centre, estimate
+
+
+def _maximised(covariance: Array, information: Array, gradient: Array) -> Array:
+    """Return the covariance between groups after steps of the EM algorithm, drawn to the usual shape."""
+    n_groups = gradient.shape[1]
+    for _ in range(_EM_STEPS):
+        within, total, right, _ = _given(covariance, information, gradient)
+        mean = np.linalg.solve(total + _PRECISIONS[-1], right)[:, np.newaxis]
+        away = _times(within, gradient - _times(information, mean))
+        usual = _USUAL_GROUPS * np.trace(covariance) * _USUAL_SHAPE
+        covariance = (within.sum(axis=2) + away @ away.T + usual) / (n_groups + _USUAL_GROUPS)
+    return covariance
+
+
+def _averaged(covariance: Array, information: Array, gradient: Array, origin: Array) -> tuple[Array, Array]:
+    """Return the means of coefficients and covariance, over its multiples and the variances of the mean."""
+    spread = np.sqrt(np.trace(covariance))
+    shape = covariance / spread**2
+    spreads = max(spread, _LEAST_SPREAD) * np.array([0.0, *_MULTIPLES])
+    # half-normal prior of the spread, on a logarithmic grid
+    step = np.log(_MULTIPLES[1] / _MULTIPLES[0])
+    prior = np.log((1.0 - _EQUAL) * np.sqrt(2.0 / np.pi) * step * spreads[1:]) - 0.5 * spreads[1:] ** 2
+    prior = np.array([np.log(_EQUAL), *prior])
+    evidence, means, parts = np.empty((spreads.shape[0], _PRECISIONS.shape[0])), [], []
+    constant = np.linalg.slogdet(_PRECISIONS)[1] - origin @ _PRECISIONS @ origin
+    for k, size in enumerate(spreads):
+        within, total, right, own = _given(size**2 * shape, information, gradient)
+        total, right = total + _PRECISIONS, right + _PRECISIONS @ origin
+        means.append(np.linalg.solve(total, right[..., np.newaxis])[..., 0])
+        change = (means[k] * right).sum(axis=1) - np.linalg.slogdet(total)[1] + constant
+        evidence[k] = own + 0.5 * change + prior[k]
+        parts.append(within)
+    posterior = np.zeros_like(gradient)
+    for share, mean, within in zip(softmax(evidence), means, parts, strict=True):
+        centre = (share @ mean)[:, np.newaxis]
+        posterior += centre + _times(within, share.sum() * gradient - _times(information, centre))
+    return posterior, (softmax(evidence).sum(axis=1) @ spreads**2) * shape
+
+
+def _given(covariance: Array, information: Array, gradient: Array) -> tuple[Array, Array, Array, float]:
+    """Return (I + S^-1)^-1 of each group, the quadratic function of the mean, and its constant.
+
+    The log likelihood of the mean m, with covariance S of the groups, is m'u - m'W m / 2 plus the constant;
+    W and u are sums over the groups. S may be singular.
+    """
+    size, sizes = max(_det(covariance), 0.0), _det(information)
+    factor = 1.0 + np.einsum("jk,jkg->g", covariance, information) + size * sizes
+    within = (covariance[..., np.newaxis] + size * _adjugate(information)) / factor
+    total = ((information + sizes * _adjugate(covariance)[..., np.newaxis]) / factor).sum(axis=2)
+    shift = _times(within, gradient)
+    right = (gradient - _times(information, shift)).sum(axis=1)
+    return within, total, right, 0.5 * float((gradient * shift).sum() - np.log(factor).sum())
+
+
+def _det(matrix: Array) -> Any:
+    """Return the determinant of 2 x 2 matrices, whose rows and columns are the first two axes."""
+    return matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0]
+
+
+def _adjugate(matrix: Array) -> Array:
+    return np.array([[matrix[1, 1], -matrix[0, 1]], [-matrix[1, 0], matrix[0, 0]]])
+
+
+def _times(matrix: Array, vector: Array) -> Array:
+    """Return the products of 2 x 2 matrices and vectors of groups, which are the last axis."""
+    product: Array = matrix[:, 0] * vector[0] + matrix[:, 1] * vector[1]
+    return product
 
 
 def _first_variance(gradient: Array, information: NDArray[Any]) -> float:

@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 
 # Trees of a round, which are fitted to a Newton step of the log-odds, and rounds.
 _TREES, _ROUNDS = 25, 12
-_DEPTH, _LEARNING_RATE, _LEAF, _PENALTY = 3, 0.15, 50, 10.0
+_LEAVES, _LEARNING_RATE, _LEAF, _PENALTY = 4, 0.1, 50, 30.0
 # Folds; of more samples than the second number only the first fold is held out.
 _FOLDS, _MOST_FOLDED = 5, 200_000
-# A round must reduce the held-out log loss by this, and the trees must have a larger z^2 than the second.
-_LEAST_GAIN, _LEAST_EVIDENCE = 1e-5, 2.0
+# A round must reduce the held-out log loss by this, and the trees must have a larger z^2 than the second; the
+# largest weight of the trees, which stop early.
+_LEAST_GAIN, _LEAST_EVIDENCE, _MOST_WEIGHT = 1e-5, 2.0, 1.5
 # Probabilities of the calibrator are clipped here for the trees, and variances p (1 - p) are no smaller.
 _CLIP = 1e-6
 # Largest numbers of categories and of bins of a feature; two codes more are those of other and missing ones.
@@ -55,7 +56,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
     region. Here the segments need not be named: with the log-odds :math:`f(s)` of a calibrator of the score
     s, the log-odds of an event are
 
-    .. math:: f(s) + \lambda\, g(x, f(s)), \qquad 0 \le \lambda \le 1,
+    .. math:: f(s) + \lambda\, g(x, f(s)), \qquad 0 \le \lambda \le 1.5,
 
     where the trees :math:`g` depend on the features x. The weight :math:`\lambda` is estimated from held-out
     samples, and is 0, so that only the calibrator of the score remains, without evidence that the trees
@@ -92,16 +93,20 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
 
     Notes
     -----
-    With :math:`p_i` the current probability, a round fits 25 trees of depth 3 to the Newton step
+    With :math:`p_i` the current probability, a round fits 25 trees to the Newton step
     :math:`(y_i - p_i) / h_i` with weights :math:`h_i = p_i (1 - p_i)`, by gradient boosting with learning
-    rate 0.15, at least 50 samples in a leaf and an L2 penalty of 10. The number of trees of a round minimizes
-    the log loss of held-out samples in 5 folds; with more than 200 000 samples, in a fifth of them. There are
-    12 rounds, or fewer if the log loss decreases by less than :math:`10^{-5}`.
+    rate 0.1, an L2 penalty of 30 and at least 50 samples in a leaf. A tree has at most four leaves, the best
+    splits first, so that it describes one segment of up to three features; more leaves mostly fit noise. The
+    number of trees of a round minimizes the log loss of held-out samples in 5 folds; with more than 200 000
+    samples, in a fifth of them. There are 12 rounds, or fewer if the log loss decreases by less than
+    :math:`10^{-5}`.
 
     The held-out values of g give :math:`\hat\beta`, its coefficient in a logistic regression with offset f,
     and its squared z statistic :math:`z^2 = \hat\beta^2 I`, where :math:`I = \sum_i w_i h_i g_i^2`. Then
 
-    .. math:: \lambda = \min(\max(\hat\beta, 0), 1) \, \max(0, 1 - 2 / z^2) .
+    .. math:: \lambda = \min(\max(\hat\beta, 0), 1.5) \, \max(0, 1 - 2 / z^2) .
+
+    It may exceed 1, since trees that stop early correct less than the whole error.
 
     Multicalibration was introduced in [1]_. The trees, an offset and early stopping are used for it in [2]_,
     without the curve and the weight.
@@ -129,7 +134,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
     >>> y = rng.random(20_000) < np.where((age < 40) & (region == 1), p / 2, p)
     >>> calibrator = SegmentCalibrator().fit(np.column_stack([p, age, region]), y)
     >>> calibrator.predict_proba([[0.6, 30, 1], [0.6, 30, 2]])[:, 1].round(2)
-    array([0.32, 0.59])
+    array([0.3, 0.6])
     """
 
     classes_: NDArray[Any]
@@ -306,8 +311,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
         trees = HistGradientBoostingRegressor(
             learning_rate=_LEARNING_RATE,
             max_iter=n_trees,
-            max_leaf_nodes=None,
-            max_depth=_DEPTH,
+            max_leaf_nodes=_LEAVES,
             min_samples_leaf=_LEAF,
             l2_regularization=_PENALTY,
             categorical_features=[scale.kind == "categories" for scale in self._scales],
@@ -350,9 +354,9 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
 
 
 def _weight(step: Array, f: Array, y: Array, w: Array) -> float:
-    """Return min(max(b, 0), 1) max(0, 1 - 2 / z^2), with b the coefficient of ``step`` given offset f."""
+    """Return min(max(b, 0), 1.5) max(0, 1 - 2 / z^2), with b the coefficient of ``step`` given offset f."""
     fit = fit_logistic(step[np.newaxis], w, w * y, start=np.ones(1), offset=f)
     b = float(fit.coef[0])
     # z^2 = b^2 I, I = sum of w p (1 - p) step^2
     evidence = b**2 * float(fit.information[0, 0])
-    return min(max(b, 0.0), 1.0) * max(0.0, 1.0 - _LEAST_EVIDENCE / max(evidence, _LEAST_EVIDENCE))
+    return min(max(b, 0.0), _MOST_WEIGHT) * max(0.0, 1.0 - _LEAST_EVIDENCE / max(evidence, _LEAST_EVIDENCE))
