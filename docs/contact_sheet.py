@@ -150,6 +150,12 @@ for _name, _sample in {
     }
 del CASES["isotonic, n = 1,000,000"]
 CASES |= {
+    "kernel, n = 20": drawn(ReliabilityDisplay, SMALL, curve="kernel"),
+    "kernel, predictions in [0, .01]": drawn(ReliabilityDisplay, RARE, curve="kernel"),
+    "kernel, predictions in [.98, 1]": drawn(
+        ReliabilityDisplay, SURE, curve="kernel", sharpness="brier"
+    ),
+    "kernel, six models": lambda: several(ReliabilityDisplay, 6, curve="kernel", sharpness="brier"),
     "reliability, six models": lambda: several(ReliabilityDisplay, 6),
     "reliability, three models": lambda: several(ReliabilityDisplay, 3),
     "decision curves, six models": drawn(DecisionCurveDisplay, models(6)),

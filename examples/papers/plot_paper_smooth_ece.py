@@ -66,7 +66,7 @@ plt.show()
 # on all days, which has no calibration error at all.
 
 flares = load_solar_flares()
-fig, axes = plt.subplots(1, 3, figsize=(15, 5.6), layout="constrained")
+fig, axes = plt.subplots(1, 3, figsize=(10, 5.6), layout="constrained")
 curves = {}
 for ax, curve in zip(axes, ("kernel", "smooth"), strict=False):
     display = ReliabilityDisplay.from_predictions(flares.y_true, flares.y_proba, curve=curve, ax=ax)

@@ -603,6 +603,7 @@ def _draw_density(ax: Axes, line: Line2D, curve: ReliabilityCurve) -> None:
         alpha=0.25,
         linewidth=0.8,
         zorder=1.7,
+        gid=BAND,
         label=unless_drawn(ax, "sharpness gap"),
     )
 
