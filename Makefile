@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install quickstart test thorough coverage lint format docs bench compare ci clean
+.PHONY: install quickstart test thorough coverage lint format docs pictures bench compare ci clean
 
 install: $(BIN)/python
 	$(BIN)/python -m pip install -e ".[dev]"
@@ -36,6 +36,9 @@ format: install
 
 docs: install
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+pictures: install
+	$(BIN)/python docs/contact_sheet.py
 
 bench: install
 	$(BIN)/python benchmarks/speed.py

@@ -235,7 +235,7 @@ def draw(run: Run, path: Path) -> None:
     """Plot time against size for the tasks that most packages have."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(3, 4, figsize=(16, 11), sharex=True, sharey=True, layout="constrained")
+    figure, axes = plt.subplots(4, 3, figsize=(10, 12), sharex=True, sharey=True, layout="constrained")
     names = sorted({row.package.split(": ")[0] for row in run.rows if row.task in _PANELS} - {OURS})
     # blue is the colour of this package
     shades = [*plt.get_cmap("tab10").colors[1:], *plt.get_cmap("Dark2").colors]
@@ -261,7 +261,7 @@ def draw(run: Run, path: Path) -> None:
         *(plt.Line2D([], [], color=color, marker="o", label=name) for name, color in colors.items()),
         plt.Line2D([], [], color="gray", marker="x", linestyle=":", label=f"stopped at {run.limit:g} s"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False)
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
     figure.supxlabel("samples")
     figure.supylabel("processor time (s)")
     figure.savefig(path, dpi=110)

@@ -55,7 +55,7 @@ def digits():
 def reliability():
     """Draw reliability diagrams before and after calibration."""
     y, before, after = digits()
-    figure = Figure(figsize=(11, 6.5), layout="constrained")
+    figure = Figure(figsize=(10, 6.3), layout="constrained")
     for ax, when, p in zip(
         figure.subplots(1, 2), ("Before", "After"), (before, after), strict=True
     ):

@@ -89,7 +89,7 @@ def report(y, forecasts):
 
 def draw(y, forecasts, verdicts):
     """Save both reliability diagrams, each annotated at one point."""
-    figure = Figure(figsize=(11, 5.9), layout="constrained")
+    figure = Figure(figsize=(10, 5.9), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     for ax, (when, p) in zip(axes, forecasts.items(), strict=True):
         curve = ReliabilityDisplay.from_predictions(y, p, ax=ax).curve

@@ -378,7 +378,7 @@ Attributes
 lines_ : list of matplotlib Line2D
     The curves.
 bands_ : list of matplotlib Collection
-    Their bands.""",
+    Their bands; none with more than three curves on the axes.""",
     "batch": """\
 y_true : array-like of shape (n,), or a label
     Outcomes; one label only, or no sample at all, is allowed.

@@ -30,7 +30,7 @@ models = {
     "in-sample scores": make_pipeline(FunctionTransformer(forest.predict_proba), SplineCalibrator()),
     "CrossFitScorer": make_pipeline(CrossFitScorer(forest), SplineCalibrator()),
 }
-fig, axes = plt.subplots(1, 3, figsize=(14, 5.4), sharey=True, layout="constrained")
+fig, axes = plt.subplots(1, 3, figsize=(10, 5.4), sharey=True, layout="constrained")
 for ax, (name, model) in zip(axes, models.items(), strict=True):
     p = model.fit(X_train, y_train).predict_proba(X_test)[:, 1]
     print(f"{name:<18} log loss on test samples {log_loss(y_test, p):.3f}")

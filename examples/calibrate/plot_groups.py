@@ -45,7 +45,7 @@ for name, p in predictions.items():
 # %%
 # The maps of small groups are shrunk; groups that do not occur in the training data use the pooled map.
 
-fig, axes = plt.subplots(1, 2, figsize=(10.5, 5.6), sharey=True, layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(10, 5.6), sharey=True, layout="constrained")
 for ax, (name, p) in zip(axes, predictions.items(), strict=True):
     for place in ("north", "south"):
         here = group[~fit] == place

@@ -18,7 +18,7 @@ from sklearn_calib.datasets import make_forecasts
 # the most flexible. The first candidate whose error bar includes 0 is selected (blue).
 
 grid = np.linspace(0.01, 0.99, 99)
-fig, axes = plt.subplots(2, 2, figsize=(10.5, 8), layout="constrained", height_ratios=(3, 2))
+fig, axes = plt.subplots(2, 2, figsize=(10, 8), layout="constrained", height_ratios=(3, 2))
 for (top, bottom), n in zip(axes.T, (300, 20_000), strict=True):
     data = make_forecasts(n, distortion="sine", strength=0.08, random_state=1)
     calibrator = AutoCalibrator().fit(data.y_proba, data.y_true)

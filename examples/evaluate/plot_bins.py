@@ -29,7 +29,7 @@ cases = {
 }
 n_bins = np.arange(2, 61)
 
-fig, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
 for ax, (name, data) in zip(axes, cases.items(), strict=True):
     errors = [expected_calibration_error(data.y_true, data.y_proba, n_bins=int(m)) for m in n_bins]
     smooth = smooth_ece(data.y_true, data.y_proba)

@@ -38,7 +38,7 @@ forecasters = {
 # not enough. The right panel shows the components of the Brier score. Models further up and further left are
 # better; each grey line connects points of equal score. The base rate has no discrimination.
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.8), layout="constrained")
+fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.8), layout="constrained")
 display = ComparisonDisplay.from_predictions(y[second], forecasters, n_resamples=499, ax=left)
 left.set_title("No significant difference in smooth ECE")
 print(display.comparisons["smooth ECE"])

@@ -55,12 +55,13 @@ print(dominance_test(y_test, {name: predictions[name] for name in names}))
 # A threshold of 1/6 is optimal if a default costs five times as much as the rejection of a good applicant.
 # Where a curve is below "treat all", rejecting every applicant is better than using the model. The second
 # panel shows the differences to the trees, with simultaneous bands and the p-values of the hypothesis that
-# the curves are equal. The Murphy diagram on the right shows the expected cost of the same decisions; all
+# the curves are equal. The Murphy diagram below shows the expected cost of the same decisions; all
 # thresholds have the same weight there.
 
-fig, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
+fig, panels = plt.subplot_mosaic("AB;CC", figsize=(10, 8.6), layout="constrained")
+left, right, below = panels.values()
 DecisionCurveDisplay.from_predictions(y_test, predictions, ax=left)
-DecisionCurveDisplay.from_predictions(y_test, predictions, reference="trees", ax=middle)
-MurphyDisplay.from_predictions(y_test, predictions, ax=right)
+DecisionCurveDisplay.from_predictions(y_test, predictions, reference="trees", ax=right)
+MurphyDisplay.from_predictions(y_test, predictions, ax=below)
 fig.suptitle("Calibration significantly improves the decisions of boosted trees")
 plt.show()

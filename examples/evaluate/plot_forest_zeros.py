@@ -45,7 +45,7 @@ calibrated = CalibratedClassifier(RandomForestClassifier(random_state=0)).fit(X_
 q = calibrated.predict_proba(X_test)[:, 1]
 print(f"smallest prediction {q.min():.4f}, largest {q.max():.4f}")
 
-fig, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
 for ax, name, proba in zip(axes, ("random forest", "calibrated"), (p, q), strict=True):
     TestDisplay.from_predictions(y_test, proba, test=CombinedTest(random_state=0), name=name, ax=ax)
 fig.suptitle("The forest is miscalibrated even without its contradicted predictions of 0 and 1")

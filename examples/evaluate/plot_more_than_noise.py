@@ -31,7 +31,7 @@ forecasters = {
 # intervals, which contain the bins if the predictions are calibrated. The histograms are the null
 # distributions of T-Cal.
 
-fig, axes = plt.subplots(2, 2, figsize=(10.5, 9), layout="constrained", height_ratios=(3, 2))
+fig, axes = plt.subplots(2, 2, figsize=(10, 9), layout="constrained", height_ratios=(3, 2))
 for (diagram, evidence), (name, data) in zip(axes.T, forecasters.items(), strict=True):
     error = expected_calibration_error(data.y_true, data.y_proba)
     null = expected_under_calibration(

@@ -40,7 +40,7 @@ for name, q in forecasts.items():
     errors = [smooth_ece(y[test], q, reduction=how) for how in ("confidence", "classwise")]
     print(f"{name:<16}{errors[0]:12.3f}{errors[1]:12.3f}{log_loss(y[test], q):12.3f}")
 
-fig, axes = plt.subplots(1, 3, figsize=(15, 6), sharey=True, layout="constrained")
+fig, axes = plt.subplots(1, 3, figsize=(10, 5.4), sharey=True, layout="constrained")
 for ax, (name, q) in zip(axes, forecasts.items(), strict=True):
     for weather, column in zip(np.unique(y), q.T, strict=True):
         ReliabilityDisplay.from_predictions(y[test] == weather, column, name=weather, ax=ax)

@@ -31,7 +31,7 @@ print(score_decomposition(flares.y_true, flares.y_proba, score="log_loss"))
 result = CutoffTest(random_state=0).test(flares.y_true, flares.y_proba)
 print(result.reason)
 
-fig, axes = plt.subplots(1, 2, figsize=(12, 5.8), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(10, 5.8), layout="constrained")
 ReliabilityDisplay.from_predictions(
     flares.y_true, flares.y_proba, curve="isotonic", band="consistency", ax=axes[0]
 )

@@ -28,7 +28,7 @@ streams = {"Calibrated: no alarm": (before, steady), "Drift after 1000 outcomes:
 # Calibration is rejected at level 5% when the e-value reaches 20. In production, call ``partial_fit`` with
 # each batch.
 
-fig, axes = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True, layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(10, 4.8), sharey=True, layout="constrained")
 for ax, (name, parts) in zip(axes, streams.items(), strict=True):
     y, p = (np.concatenate([getattr(part, what) for part in parts]) for what in ("y_true", "y_proba"))
     result = SequentialTest().test(y, p)

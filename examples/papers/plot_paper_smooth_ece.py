@@ -46,7 +46,7 @@ for n_bins in (5, 15, 50):
 # smooth ECE (Lemma 10).
 
 widths = np.geomspace(0.005, 0.5, 60)
-fig, axes = plt.subplots(1, 2, figsize=(11, 5.2), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(10, 5.2), layout="constrained")
 axes[0].loglog(widths, [smooth_ece(y, p, bandwidth=s) for s in widths], label="smoothed calibration error")
 axes[0].loglog(widths, widths, "k:", label="bandwidth")
 axes[0].plot(result.bandwidth, result.value, "o", label=f"smooth ECE = {result.value:.3f}")
@@ -66,7 +66,7 @@ plt.show()
 # on all days, which has no calibration error at all.
 
 flares = load_solar_flares()
-fig, axes = plt.subplots(1, 3, figsize=(15, 5.6), layout="constrained")
+fig, axes = plt.subplots(1, 3, figsize=(10, 5.6), layout="constrained")
 curves = {}
 for ax, curve in zip(axes, ("kernel", "smooth"), strict=False):
     display = ReliabilityDisplay.from_predictions(flares.y_true, flares.y_proba, curve=curve, ax=ax)

@@ -37,7 +37,7 @@ for seed in range(200):
         y = (rng.uniform(size=n) < truth(p)).astype(int)
         biased = expected_calibration_error(y, p, n_bins=m, norm="l2") ** 2
         found[name].append((biased, test.test(y, p).scales[0].statistic))
-fig, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
 for ax, column, title in zip(axes, (0, 1), ("plug-in", "debiased"), strict=True):
     for name, estimates in found.items():
         values = np.array(estimates)[:, column]

@@ -410,14 +410,16 @@ def balanced_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
     return np.clip((middle * n_bins).astype(np.intp), 0, n_bins - 1)
 
 
-def pooled_if_many(grouped: GroupedOutcomes, most: int = DISTINCT) -> GroupedOutcomes:
+def pooled_if_many(grouped: GroupedOutcomes, most: int = DISTINCT, cells: int = 0) -> GroupedOutcomes:
     """Return the sample itself, or ``most / 2`` bins of neighbours if it has more distinct predictions.
 
-    Predictions of exactly 0 and 1 have bins of their own.
+    Predictions of exactly 0 and 1 have bins of their own. For drawings, bins are divided where ``cells`` of
+    equal length end: few predictions in a long bin would be seen in one place.
     """
     if grouped.prob.shape[0] <= most:
         return grouped
     bins = balanced_bins(grouped, most // 2) + (grouped.prob > 0.0) + (grouped.prob >= 1.0)
+    bins += (cells * (grouped.prob - grouped.prob[0]) / np.ptp(grouped.prob)).astype(np.intp)
     return grouped.pooled(group_starts(bins))
 
 

@@ -90,8 +90,13 @@ class BinningDisplay(DisplayMixin):
     @property
     def bins_matter(self) -> bool:
         """Whether the values for 10 to 100 bins differ by more than 10% of the largest, and 1e-9."""
-        values = np.concatenate([self.binned[_FEWEST - 1 :], self.smoothed[_FEWEST - 1 :]])
+        values = self._values
         return bool(np.ptp(values) > max(0.1 * values.max(), _ROUNDING))
+
+    @property
+    def _values(self) -> Array:
+        """The values of both errors for 10 to 100 bins."""
+        return np.concatenate([self.binned[_FEWEST - 1 :], self.smoothed[_FEWEST - 1 :]])
 
     @classmethod
     def from_predictions(
@@ -142,10 +147,12 @@ class BinningDisplay(DisplayMixin):
             shown = values[_FEWEST - 1 :]
             return f"{error} {number_text(shown.min(), 3)} to {number_text(shown.max(), 3)}"
 
+        # both ranges can be short, and far from each other
         verdict = "the bins matter" if self.bins_matter else "the bins make little difference"
+        verdict += f" (values differ by {100.0 * np.ptp(self._values) / (self._values.max() or 1.0):.0f}%)"
         label = self._named(text("binned ECE", self.binned), name)
         self.line_ = draw_curve(ax, _CURVE, _NUMBERS, self.binned, label, given, linestyle="-", linewidth=1.5)
-        label = self._named(f"{text('LS-ECE', self.smoothed)}: {verdict}", name)
+        label = self._named(f"{text('LS-ECE', self.smoothed)}:\n{verdict}", name)
         style = {"color": self.line_.get_color(), "linewidth": 1.5, "zorder": 4} | given
         (self.smoothed_line_,) = ax.plot(
             _NUMBERS, self.smoothed, **style | {"linestyle": "--", "label": label}

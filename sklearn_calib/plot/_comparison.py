@@ -373,6 +373,9 @@ class ComparisonDisplay:
         (worse,) = ax.plot(values[~best], heights[~best], **dot | hollow)
         with_interval = np.isfinite(low)
         text = f"{100 * comparison.confidence:g}% confidence interval" if with_interval.any() else ""
+        if text and comparison.calibration_error:
+            # the dot can lie outside
+            text += ",\nwithout the bias of the estimate"
         style: dict[str, Any] = {"color": filled.get_color(), "linewidth": 2.4, "zorder": 3, "label": text}
         ends = (part[with_interval] for part in (heights, low, high))
         intervals = ax.hlines(*ends, **style)
@@ -405,5 +408,6 @@ def _draw_tests(ax: Axes, comparison: ModelComparison) -> list[Text]:
         marks[comparison.reference] = "reference"
     else:
         marks = _letters(comparison)
-        ax.plot([], [], linestyle="none", label="same letter: not significantly different")
+        handle: dict[str, Any] = {"marker": "$a$", "color": ax.yaxis.label.get_color(), "linestyle": "none"}
+        ax.plot([], [], label="same letter: not significantly different", **handle)
     return [ax.text(0.98, k, marks[name], ha="right", **style) for k, name in enumerate(names)]

@@ -91,7 +91,7 @@ def _interval_in_words(result: CutoffResult) -> str:
     shown = f"{points:.0f}" if points >= 9.5 else f"{points:.2g}"
     verb = "underpredicts" if result.signed > 0 else "overpredicts"
     form = ".2f" if result.upper - result.lower >= 0.02 else ".3g"
-    where = f"{result.lower:{form}}\u2013{result.upper:{form}}"
+    where = "\u2013".join(dict.fromkeys(f"{end:{form}}" for end in (result.lower, result.upper)))
     return f"worst {where}: {verb} by {shown} percentage point{'' if shown == '1' else 's'}"
 
 

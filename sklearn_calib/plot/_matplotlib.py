@@ -30,6 +30,11 @@ PALE = "0.8"
 #: Distance of the curves from the edges of the axes, as a fraction of the range shown.
 MARGIN = 0.02
 
+#: Mark of the artists of bands.
+BAND = "sklearn_calib.band"
+# Most curves on the same axes whose bands are drawn: more would pile up.
+_FEW = 3
+
 _OWN = "sklearn_calib.figure"
 # Largest fraction of the axes that a legend replaces, and smallest letters, in points.
 _MOST_LEGEND, _SMALLEST_LETTERS = 0.6, 4.5
@@ -99,12 +104,21 @@ def new_axes(width: float, height: float, rows: int = 1, columns: int = 1, **par
     return list(axes.ravel())
 
 
-def new_grid(number: int, most: int, width: float, height: float, below: float = 0.0) -> list["Axes"]:
-    """Return axes with the same limits in a new figure, in rows of at most ``most``."""
-    rows = ceil(number / most)
-    columns = ceil(number / rows)
+def new_grid(
+    number: int,
+    most: int,
+    width: float,
+    height: float,
+    below: float = 0.0,
+    n_cols: int | None = None,
+    figsize: tuple[float, float] | None = None,
+) -> list["Axes"]:
+    """Return axes with the same limits in a new figure, in rows of ``n_cols`` or at most ``most``."""
+    rows = ceil(number / (n_cols or most))
+    columns = min(n_cols or ceil(number / rows), number)
     shape: dict[str, Any] = {"sharex": True, "sharey": True}
-    axes = new_axes(width * columns, height * rows + below, rows, columns, **shape)
+    size = (width * columns, height * rows + below) if figsize is None else figsize
+    axes = new_axes(*size, rows, columns, **shape)
     for spare in axes[number:]:
         spare.set_axis_off()
     return axes[:number]
@@ -216,7 +230,12 @@ def curves_of(ax: "Axes", gid: str) -> list["Line2D"]:
 
 def set_range(ax: "Axes", gid: str, low: float, high: float) -> tuple[float, float]:
     """Set the x-limits to a range on the scale of the axis, joined with that of other curves; return it."""
+    from matplotlib.ticker import MaxNLocator
+
     scale = ax.xaxis.get_transform()
+    if ax.get_xscale() == "linear":
+        # labels of steps of 25 are longer, and overlap next to 0 and 1
+        ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10]))
     if len(curves_of(ax, gid)) > 1:
         left, right = scale.transform(np.array(ax.get_xlim()))
         pad = MARGIN / (1.0 + 2.0 * MARGIN) * (right - left)
@@ -224,6 +243,16 @@ def set_range(ax: "Axes", gid: str, low: float, high: float) -> tuple[float, flo
     pad = MARGIN * ((high - low) or 1.0)
     ax.set_xlim(*scale.inverted().transform(np.array([low - pad, high + pad])))
     return low, high
+
+
+def few_bands(ax: "Axes", gid: str) -> str | None:
+    """Remove the bands if the axes hold more than three curves; return a title of the legend that says so."""
+    bands = [artist for artist in (*ax.lines, *ax.collections) if artist.get_gid() == BAND]
+    if not bands or len([line for line in ax.lines if line.get_gid() == gid]) <= _FEW:
+        return None
+    for band in bands:
+        band.remove()
+    return f"Bands are drawn for at most {_FEW} curves"
 
 
 class _Raised:

@@ -26,12 +26,15 @@ from sklearn_calib.plot._bands import ReliabilityBand
 from sklearn_calib.plot._curve import ReliabilityCurve, reliability_curve
 from sklearn_calib.plot._estimator import DisplayMixin, axis_title, estimator_predictions
 from sklearn_calib.plot._matplotlib import (
+    BAND,
     GREY,
     MARGIN,
     closes_figures,
     curves_of,
     draw_curve,
+    few_bands,
     full_names,
+    given_axes,
     legend_below,
     new_grid,
     set_range,
@@ -51,21 +54,28 @@ _ANNOTATION = "sklearn_calib.annotation"
 _DRAWN = "_sklearn_calib_curves"
 # Height of the histogram and its distance from the diagram, as fractions of the axes.
 _HEIGHT, _GAP = 0.13, 0.02
-# Most histograms that are drawn as outlines; height of each of more in its own row.
-_OUTLINES, _ROW = 3, 0.045
+# Scales of all histograms of a figure. Axes lower than so many inches have one tick of counts, or none.
+_SCALES, _LOW = ("linear", "log"), (1.7, 1.25)
+# Most histograms that are drawn as outlines; each of more has its own row.
+_OUTLINES = 3
 # Both axes show the same range, unless that of the curves is so many times as long on the vertical one.
 _STEEPEST = 3.0
+# Bars of single points extend the vertical axis by at most so many of its lengths on each side.
+_LONGEST = 4.0
 # Ratio of the longest bar to the shortest from which the axis of counts is logarithmic.
 _UNEQUAL = 50.0
 # Decades of odds by which frequencies of a kernel curve can exceed the predictions on a logit axis.
 _BEYOND = 0.5
 # Width in points of a kernel curve at the density of uniform predictions, and its limits as multiples of it.
 _WIDTH, _WIDTHS = 3.0, (0.2, 3.5)
-# Most columns of a grid of up to six diagrams and of larger ones, and letters in a line of its titles.
-_COLUMNS, _TITLE_WIDTH = (3, 4), 34
+# Most columns of a grid of up to six diagrams and of larger ones.
+_COLUMNS = (3, 4)
+# Letters in an inch of its titles, fewest in a line, and inches from which its legend is one line.
+_LETTERS, _FEWEST, _WIDE = 16.5, 12, 6.5
 _CURVE_OPTIONS = ("curve", "n_bins", "strategy", "band", "confidence", "scale", "sharpness")
 # Distance from 0 and 1 of points that stand for them on a logit axis, where these are at infinity.
 _NEVER_SHOWN = 1e-12
+_ROUNDING = 1e-9
 
 
 class ReliabilityDisplay(DisplayMixin):
@@ -99,7 +109,7 @@ class ReliabilityDisplay(DisplayMixin):
     line_ : matplotlib Line2D
         The curve.
     band_ : matplotlib Collection or None
-        The band.
+        The band; with more than three curves on the axes bands are removed, and the legend says so.
 
     See Also
     --------
@@ -386,6 +396,9 @@ class ReliabilityDisplay(DisplayMixin):
             style["linewidth"] = 1.2 if curve.kind == "binned" else 0.0
         elif alone:
             style["markevery"] = alone
+        # whole dots on the border, unless some are beyond it
+        first, last = curve.edges[[0, -1]] + [-_ROUNDING, _ROUNDING]
+        style["clip_on"] = not (style and first <= curve.predicted[0] and curve.predicted[-1] <= last)
         if curve.density is not None:
             style["linewidth"] = 1.0
         self.line_ = draw_curve(ax, _CURVE, curve.predicted, curve.observed, label, line_params, **style)
@@ -400,8 +413,11 @@ class ReliabilityDisplay(DisplayMixin):
             _annotate(ax, drawn)
         ax.set_xlabel(axis_title("Predicted probability", self.pos_label))
         ax.set_ylabel(axis_title("Observed frequency", self.pos_label))
+        without = few_bands(ax, _CURVE)
+        if without is not None:
+            self.band_ = None
         if show_legend:
-            legend_below(ax)
+            legend_below(ax, title=without)
         return self
 
 
@@ -424,6 +440,7 @@ def _statistics(sample: _validation.BinarySample, confidence: float) -> str:
     """Return the numbers that are reported for clinical prediction models, one in each line."""
     summary = recalibration_intervals(group_sample(sample), confidence)
     area, brier = (metric(sample.y, sample.p, sample_weight=sample.w) for metric in (roc_auc, brier_score))
+    area_text = f"{area:.3f}" if np.isfinite(area) else "not determined"
     fits = {
         "slope": summary.slope,
         "intercept": summary.intercept,
@@ -436,7 +453,7 @@ def _statistics(sample: _validation.BinarySample, confidence: float) -> str:
         for name, fit in fits.items()
     ]
     head = f"estimate [{100 * confidence:g}% interval]"
-    return "\n".join([head, *lines, f"AUC {area:.3f}", f"Brier score {number_text(brier, 3)}"])
+    return "\n".join([head, *lines, f"AUC {area_text}", f"Brier score {number_text(brier, 3)}"])
 
 
 def _annotate(ax: Axes, drawn: list[_DrawnCurve]) -> None:
@@ -446,7 +463,7 @@ def _annotate(ax: Axes, drawn: list[_DrawnCurve]) -> None:
     """
     for old in [text for text in ax.texts if text.get_gid() == _ANNOTATION]:
         old.remove()
-    bottom = _height(len(drawn)) + _GAP if _histogram_of(ax) is not None else 0.0
+    bottom = _HEIGHT + _GAP if _histogram_of(ax) is not None else 0.0
     style: dict[str, Any] = {"bbox": {"facecolor": "white", "alpha": 0.7, "linewidth": 0.0, "pad": 2.0}}
     style |= {"fontsize": "small", "textcoords": "offset points", "zorder": 5, "gid": _ANNOTATION}
     texts = [(each.line, each.annotation) for each in drawn if each.annotation is not None]
@@ -467,32 +484,44 @@ def _annotate(ax: Axes, drawn: list[_DrawnCurve]) -> None:
 
 def _set_limits(ax: Axes, drawn: list[_DrawnCurve]) -> None:
     """Set scales and limits around all curves of the axes, with space for a histogram below."""
-    from matplotlib.ticker import FixedLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, LogitLocator, NullLocator
 
     curve, histogram = drawn[-1].curve, drawn[-1].in_histogram or _histogram_of(ax) is not None
-    below = _height(len(drawn)) + _GAP if histogram else 0.0
+    below = _HEIGHT + _GAP if histogram else 0.0
     if curve.scale == "logit" != ax.get_xscale():
-        ax.set(xscale="logit", yscale="logit")
+        ax.set_xscale("logit", one_half="0.5")
+        ax.set_yscale("logit", one_half="0.5")
+        ax.xaxis.set_major_locator(LogitLocator(nbins=5))
     scale = ax.xaxis.get_transform()
     left, right = set_range(ax, _CURVE, *scale.transform(curve.edges[[0, -1]]).tolist())
-    paths = [np.asarray(line.get_xydata()) for line in curves_of(ax, _CURVE)]
-    bands = [each.curve.band for each in drawn if each.curve.kind == "points" and each.curve.band is not None]
-    paths += [np.column_stack((band.predicted, y)) for band in bands for y in (band.lower, band.upper)]
-    x, y = np.concatenate(paths).T
-    if curve.scale == "logit":
-        # 0 and 1 are at infinity
-        y = np.clip(np.where((y > 0.0) & (y < 1.0), y, np.nan), expit(-FAR), expit(FAR))
-    x, y = scale.transform(x), scale.transform(y)
+    # up to the rounding of the ends
+    pad = MARGIN * (right - left)
+
+    def heights(paths: list[Array]) -> Array:
+        x, y = np.concatenate([*paths, np.zeros((0, 2))]).T
+        if curve.scale == "logit":
+            # 0 and 1 are at infinity
+            y = np.clip(np.where((y > 0.0) & (y < 1.0), y, np.nan), expit(-FAR), expit(FAR))
+        x, y = scale.transform(x), scale.transform(y)
+        return np.asarray(y[(x >= left - pad) & (x <= right + pad) & np.isfinite(y)])
+
+    def bars_of(kind: str) -> list[Array]:
+        bands = [each.curve.band for each in drawn if each.curve.kind == kind and each.curve.band is not None]
+        return [np.column_stack((band.predicted, end)) for band in bands for end in (band.lower, band.upper)]
+
+    lines = [np.asarray(line.get_xydata()) for line in curves_of(ax, _CURVE)]
+    y = heights([*lines, *bars_of("points")])
     if curve.scale == "logit" and curve.density is not None:
         # frequencies of noise near 0 and 1 would be far away
         y = np.clip(y, left - _BEYOND, right + _BEYOND)
-    # up to the rounding of the ends
-    pad = MARGIN * (right - left)
-    y = y[(x >= left - pad) & (x <= right + pad) & np.isfinite(y)]
     low, high = min([left, *y]), max([right, *y])
     # both axes are equal unless the curve would be a sliver
     if high - low <= _STEEPEST * (right - left):
         set_range(ax, _CURVE, low, high)
+    # bars of bins are shown whole unless the diagonal would be flat beside them
+    bars = heights(bars_of("binned"))
+    bars = np.clip(bars, left - _LONGEST * (right - left), right + _LONGEST * (right - left))
+    low, high = min([low, *bars]), max([high, *bars])
     pad = MARGIN * (high - low)
     low, high = low - pad, high + pad
     bottom = high - (high - low) / (1.0 - below)
@@ -528,7 +557,7 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
     alone = list(range(x.shape[0])) if band.bars else _alone(low)
     if alone:
         style: dict[str, Any] = {"alpha": 0.3, "linewidth": 7.0} if consistency else {"linewidth": 1.4}
-        style |= {"color": color, "zorder": 1.8, "label": label if band.bars else None}
+        style |= {"color": color, "zorder": 1.8, "gid": BAND, "label": label if band.bars else None}
         bars = ax.vlines(x[alone], low[alone], high[alone], **style)
         if band.bars:
             return bars
@@ -536,11 +565,11 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
         # the edge distinguishes them from a band around a curve
         dashes: Any = (0, (2, 2)) if consistency else "-"
         for limit in (low, high):
-            ax.plot(x, limit, color=color, linestyle=dashes, linewidth=0.9, alpha=0.8, zorder=1.9)
+            edge: dict[str, Any] = {"linestyle": dashes, "linewidth": 0.9, "alpha": 0.8, "zorder": 1.9}
+            ax.plot(x, limit, color=color, gid=BAND, **edge)
     # overlapping areas stay transparent
-    return ax.fill_between(
-        x, low, high, where=~(low > high), color=color, alpha=0.2, linewidth=0, zorder=1.7, label=label
-    )
+    area: dict[str, Any] = {"color": color, "alpha": 0.2, "linewidth": 0, "zorder": 1.7, "gid": BAND}
+    return ax.fill_between(x, low, high, where=~(low > high), label=label, **area)
 
 
 def _draw_density(ax: Axes, line: Line2D, curve: ReliabilityCurve) -> None:
@@ -574,6 +603,7 @@ def _draw_density(ax: Axes, line: Line2D, curve: ReliabilityCurve) -> None:
         alpha=0.25,
         linewidth=0.8,
         zorder=1.7,
+        gid=BAND,
         label=unless_drawn(ax, "sharpness gap"),
     )
 
@@ -581,59 +611,82 @@ def _draw_density(ax: Axes, line: Line2D, curve: ReliabilityCurve) -> None:
 def _draw_histogram(ax: Axes, drawn: list[_DrawnCurve]) -> Axes:
     """Draw the numbers of predictions of all curves into the lower part of the axes.
 
-    Bars for one model, outlines for two or three, bars in rows for more.
+    The counts of all histograms of a figure are on the same scale: others are drawn anew if it changes.
     """
-    from matplotlib.colors import to_rgba
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    inset: Any = ax.inset_axes((0.0, 0.0, 1.0, _height(len(drawn))), sharex=ax, gid=_HISTOGRAM)
+    inset: Any = ax.inset_axes((0.0, 0.0, 1.0, _HEIGHT), sharex=ax, gid=_HISTOGRAM)
     histogram = _histogram_of(ax)
     if histogram is not inset:
         # that of earlier displays gets the new height
         histogram.set_axes_locator(inset.get_axes_locator())
         inset.remove()
-    # all are drawn again, since all are scaled together
-    shown = [each for each in drawn if each.in_histogram]
+    together = {each: bars for each in ax.figure.figure.axes if (bars := _bars(each))}
+    log = any(highest > _UNEQUAL * lowest for bars in together.values() for lowest, highest in [_ends(bars)])
+    for each, bars in together.items():
+        if each is ax or _histogram_of(each).get_label() != _SCALES[log]:
+            _fill_histogram(each, bars, log)
+    return histogram
+
+
+def _bars(ax: Axes) -> list[tuple[_DrawnCurve, Array]]:
+    """Return the curves in the histogram of the axes with their counts, in the widest of their bins."""
+    shown = [each for each in _drawn_curves(ax) if each.in_histogram and _histogram_of(ax) is not None]
     ends = [ax.xaxis.get_transform().transform(each.curve.edges[[0, -1]]) for each in shown]
-    widths = np.ptp(ends, axis=1)
-    # in the widest bins, so that heights can be compared
-    values = [each.curve.counts * (widths.max() / width) for each, width in zip(shown, widths, strict=True)]
-    counts = np.concatenate(values)
-    lowest, highest = float(counts[counts > 0.0].min()), float(counts.max())
-    rows = len(shown) > _OUTLINES
+    widths = np.ptp(np.reshape(ends, (-1, 2)), axis=1)
+    return [
+        (each, each.curve.counts * (widths.max() / width)) for each, width in zip(shown, widths, strict=True)
+    ]
+
+
+def _ends(bars: list[tuple[_DrawnCurve, Array]]) -> tuple[float, float]:
+    """Return the smallest count that is not 0, and the largest."""
+    counts = np.concatenate([heights for _, heights in bars])
+    return float(counts[counts > 0.0].min()), float(counts.max())
+
+
+def _fill_histogram(ax: Axes, bars: list[tuple[_DrawnCurve, Array]], log: bool) -> None:
+    """Draw bars for one model, outlines for two or three, bars in rows for more."""
+    from matplotlib.colors import to_rgba
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    histogram, (lowest, highest) = _histogram_of(ax), _ends(bars)
+    histogram.set_label(_SCALES[log])
+    rows = len(bars) > _OUTLINES
     for patch in list(histogram.patches):
         patch.remove()
-    for k, (heights, each) in enumerate(zip(values, shown, strict=True)):
-        base = len(shown) - 1.0 - k if rows else 0.0
+    for k, (each, heights) in enumerate(bars):
+        base = len(bars) - 1.0 - k if rows else 0.0
+        part = np.log1p(heights) / np.log1p(highest) if log else heights / highest
         histogram.stairs(
-            base + 0.85 * np.log1p(heights) / np.log1p(highest) if rows else heights,
+            base + 0.85 * part if rows else heights,
             each.curve.edges,
             baseline=base,
-            fill=rows or len(shown) == 1,
+            fill=rows or len(bars) == 1,
             facecolor=to_rgba(each.line.get_color(), 0.35),
             edgecolor=each.line.get_color(),
             linewidth=0.8,
-            linestyle="-" if rows or len(shown) == 1 else each.line.get_linestyle(),
+            linestyle="-" if rows or len(bars) == 1 else each.line.get_linestyle(),
         )
-    title = "Count" if drawn[-1].curve.n_effective is None else "Weighted\ncount"
+    title = "Count" if bars[-1][0].curve.n_effective is None else "Weighted\ncount"
     ticks: list[float] = []
     if rows:
-        histogram.set(
-            yscale="linear", ylim=(0.0, len(shown)), ylabel=f"{title} (log)\nto {_count_text(highest)}"
-        )
-    elif highest > _UNEQUAL * lowest:
+        title += (" (log)" if log else "") + f"\nto {_count_text(highest)}"
+        histogram.set(yscale="linear", ylim=(0.0, len(bars)), ylabel=title)
+    elif log:
         histogram.set(yscale="log", ylim=(0.5 * lowest, 3.0 * highest), ylabel=f"{title}\n(log)")
-        ticks = [10.0 ** ceil(log10(lowest)), 10.0 ** floor(log10(highest))]
+        powers = 10.0 ** np.arange(ceil(log10(lowest)), floor(log10(highest)) + 1.0)
+        ticks = powers[[0, -1][: powers.shape[0]]].tolist() or [highest]
     else:
-        histogram.set(ylim=(0.0, 1.2 * highest), ylabel=title)
-        ticks = [0.0, max(t for t in MaxNLocator(3).tick_values(0.0, highest) if t <= highest)]
-    histogram.set_yticks(ticks)
+        histogram.set(yscale="linear", ylim=(0.0, 1.2 * highest), ylabel=title)
+        # no parts of samples
+        steps = MaxNLocator(3, integer=highest >= 1.0, steps=[1, 2, 5, 10]).tick_values(0.0, highest)
+        ticks = [0.0, max(t for t in steps if t <= highest)]
+    inches = ax.get_window_extent().height / ax.figure.figure.dpi
+    histogram.set_yticks(ticks[sum(inches < low for low in _LOW) :])
     histogram.minorticks_off()
     histogram.yaxis.set_major_formatter(FuncFormatter(_count_text))
     histogram.xaxis.set_visible(False)
     histogram.tick_params(axis="y", labelsize="small")
     histogram.yaxis.label.set_fontsize("small")
-    return histogram
 
 
 def _count_text(value: float, position: int | None = None) -> str:
@@ -641,11 +694,6 @@ def _count_text(value: float, position: int | None = None) -> str:
     from matplotlib.ticker import EngFormatter
 
     return EngFormatter(sep="")(value) if value >= 1e4 else f"{value:,.6g}"
-
-
-def _height(number: int) -> float:
-    """Return the height of the histograms of a number of curves, as a fraction of the axes."""
-    return _HEIGHT if number <= _OUTLINES else _ROW * number
 
 
 @shared_docs
@@ -661,6 +709,9 @@ def reliability_grid(
     pos_label: Any = None,
     labels: ArrayLike | None = None,
     show_legend: bool = True,
+    ax: Any = None,
+    n_cols: int | None = None,
+    figsize: tuple[float, float] | None = None,
     **params: Any,
 ) -> list[ReliabilityDisplay]:
     """Draw a reliability diagram for each class, label, group or model, in a grid with one legend.
@@ -680,14 +731,20 @@ def reliability_grid(
     %(pos_label)s
     %(labels)s
     show_legend : bool, default=True
-        Whether to draw the legend below the diagrams.
+        Whether to draw the legend below the diagrams, which leave it space in a constrained layout.
+    ax : array-like of matplotlib Axes, default=None
+        Axes for the diagrams, one for each; by default those of a new figure.
+    n_cols : int, default=None
+        Number of columns of a new figure; by default at most three, or four for more than six diagrams.
+    figsize : tuple of float, default=None
+        Width and height of a new figure, in inches; by default three for each column and row.
     **params : dict
         Passed to :meth:`ReliabilityDisplay.from_predictions`.
 
     Returns
     -------
     list of ReliabilityDisplay
-        The displays, whose attribute ``figure_`` is the new figure.
+        The displays, whose attribute ``figure_`` is the figure.
 
     %(raised)s
     %(no_matplotlib)s
@@ -702,6 +759,10 @@ def reliability_grid(
     ['a (n = 4)', 'b (n = 4)']
     >>> plt.close("all")
     """
+    if n_cols is not None:
+        n_cols = _validation.check_integer(n_cols, "n_cols")
+    if ax is not None and (n_cols, figsize) != (None, None):
+        raise ValueError("n_cols and figsize are those of a new figure, but ax is given. Pass one of both.")
     parts = _samples(y_true, predictions, groups, sample_weight, weights, clusters, pos_label, labels)
     if labels is not None and len(both := _validation.as_array(labels, "labels")) == 2:
         pos_label = both.tolist()[1]
@@ -714,23 +775,41 @@ def reliability_grid(
         ReliabilityDisplay(reliability_curve(part, shown=shown, **options), name=name) for name, part in parts
     ]
     full_names({key: value for key, value in params.items() if key != "show_histogram"})
-    axes = new_grid(len(parts), _COLUMNS[len(parts) > 6], 3.0, 3.0, 0.9)
-    grid: Any = axes[0].get_gridspec()
-    for index, (ax, display) in enumerate(zip(axes, displays, strict=True)):
-        display.plot(ax, show_legend=False, **params)
+    number, columns = len(parts), 1
+    if ax is None:
+        axes = new_grid(number, _COLUMNS[number > 6], 3.0, 3.0, 0.9, n_cols, figsize)
+        grid: Any = axes[0].get_gridspec()
+        columns = grid.ncols
+    else:
+        axes = given_axes(ax, (number,), f"an array of {number} matplotlib Axes")
+    for index, (each, display) in enumerate(zip(axes, displays, strict=True)):
+        display.plot(each, show_legend=False, **params)
         # below the name, in lines that are no wider than the axes
         title = "\n".join(str(display.line_.get_label()).rsplit(": ", 1)).replace(" not shown", "\nnot shown")
-        title = "\n".join(fill(line, _TITLE_WIDTH) for line in title.split("\n"))
-        ax.set_title(title, fontsize="small")
+        letters = int(_LETTERS * each.get_window_extent().width / display.figure_.figure.dpi)
+        title = "\n".join(fill(line, max(letters, _FEWEST)) for line in title.split("\n"))
+        each.set_title(title, fontsize="small")
         display.line_.set_label("calibration curve")
-        lowest = index + grid.ncols >= len(parts)
-        ax.set_xlabel(axis_title("Predicted probability", pos_label) if lowest else "")
-        ax.tick_params(labelbottom=lowest)
-        ax.set_ylabel("" if index % grid.ncols else axis_title("Observed frequency", pos_label))
+        if ax is None:
+            # axes of a new figure are shared
+            lowest = index + columns >= number
+            each.set_xlabel(axis_title("Predicted probability", pos_label) if lowest else "")
+            each.tick_params(labelbottom=lowest)
+            each.set_ylabel("" if index % columns else axis_title("Observed frequency", pos_label))
     if show_legend:
         handles, names = axes[0].get_legend_handles_labels()
-        ncols = len(names) if grid.ncols > 2 else 1
-        axes[0].figure.legend(handles, names, loc="outside lower center", ncols=ncols)
+        histograms = [display.ax_histogram_ for display in displays if display.ax_histogram_ is not None]
+        for histogram in histograms:
+            # the legend has the space for it
+            title = histogram.get_ylabel().replace("\n", " ")
+            histogram.set_ylabel("")
+        if histograms:
+            handles.append(histograms[0].patches[0])
+            names.append(title)
+        figure = axes[0].figure
+        ncols = len(names) if figure.figure.get_size_inches()[0] > _WIDE else 1
+        place: dict[str, Any] = {"loc": "outside lower center", "fontsize": "small", "frameon": False}
+        figure.legend(handles, names, ncols=ncols, **place)
     return displays
 
 

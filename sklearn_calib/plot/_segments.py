@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
+
+
+# Most letters in a line of the name of a segment: the plot has half of the figure.
+_LETTERS = 36
 
 
 @shared_docs
@@ -141,7 +146,9 @@ class SegmentsDisplay:
         %(self_returned)s
         """
         rows, level = self.result.segments, f"{100 * self.result.confidence:.3g}%"
-        height = 1.3 + 0.34 * len(rows)
+        names = [fill(plain(str(row)), _LETTERS) for row in rows]
+        lines = max((name.count("\n") for name in names), default=0)
+        height = 1.3 + (0.34 + 0.16 * lines) * max(len(rows), 1)
         (self.ax_,) = new_axes(8.0, height) if ax is None else given_axes(ax, (1,), "matplotlib Axes")
         self.figure_, place = self.ax_.figure, self.ax_.get_yaxis_transform()
         numbers = np.array([(row.difference, row.lower, row.upper) for row in rows]).reshape(-1, 3)
@@ -158,13 +165,16 @@ class SegmentsDisplay:
         self.intervals_ = self.ax_.hlines(
             np.arange(len(rows)), low, high, color=color, linewidth=2.0, zorder=3
         )
-        self.ax_.axvline(0.0, color=GREY, linewidth=1.0, zorder=1)
-        self.ax_.set_yticks(np.arange(len(rows)), [plain(str(row)) for row in rows])
+        if rows:
+            self.ax_.axvline(0.0, color=GREY, linewidth=1.0, zorder=1)
+        self.ax_.set_yticks(np.arange(len(rows)), names)
         self.ax_.set_ylim(len(rows) - 0.5, -0.5 - (not rows))
         for k, row in enumerate(rows):
             words = f"  n = {row.n_samples:,.0f}, {pvalue_words(row.adjusted_pvalue)}"
             self.ax_.text(1.0, k, words, transform=place, va="center", fontsize="small")
         if not rows:
-            self.ax_.text(0.5, -0.5, "no segment found", transform=place, ha="center", va="center")
+            # the axis has nothing to show
+            self.ax_.set_xticks([])
+            self.ax_.text(0.5, -1.0, "no segment found", transform=place, ha="center", va="center")
         self.ax_.set_xlabel(f"Observed minus predicted, {level} simultaneous interval")
         return self

@@ -52,7 +52,8 @@ def shown_range(prob: Array, weight: Array, hidden: float = _HIDDEN) -> tuple[fl
 
 def hidden_note(weight: float, total: float, where: str, number: bool = True) -> str:
     """Return a line of a legend on the predictions not shown, their number or fraction; "" if none."""
-    shown = f"{weight:g} predictions" if number else f"{100.0 * weight / total:.2g}% of the predictions"
+    words = "prediction" if weight == 1.0 else "predictions"
+    shown = f"{weight:g} {words}" if number else f"{100.0 * weight / total:.2g}% of the predictions"
     return f"\n({shown} {where} not shown)" if weight > 1e-9 * total else ""
 
 

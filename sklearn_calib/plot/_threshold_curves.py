@@ -29,8 +29,10 @@ from sklearn_calib.metrics._decision import check_thresholds, decision_risks, n_
 from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction
 from sklearn_calib.plot._estimator import DisplayMixin
 from sklearn_calib.plot._matplotlib import (
+    BAND,
     GREY,
     draw_curve,
+    few_bands,
     full_names,
     legend_below,
     new_grid,
@@ -55,10 +57,12 @@ _BANDS = {
 }
 # This fraction of the predictions at each end does not determine the range of the thresholds.
 _RARE = 0.005
-# Most panels in a row, letters in a line of their titles, and curves whose bands are not faint.
-_COLUMNS, _TITLE_WIDTH, _FEW = 3, 36, 3
-# The axis of differences in net benefit shows this fraction of them.
-_BULK = 0.9
+# Most panels in a row, and letters in a line of their titles.
+_COLUMNS, _TITLE_WIDTH = 3, 36
+# The axis of net benefits reaches so far below 0, as a fraction of its other part.
+_BELOW = 0.1
+# The axis of differences in net benefit shows this fraction of them; all if none is so many times as large.
+_BULK, _LONGER = 0.9, 4.0
 
 _CURVE, _CONTEXT = "sklearn_calib.threshold_curve", "sklearn_calib.threshold_context"
 
@@ -159,8 +163,7 @@ class _ThresholdDisplay(DisplayMixin):
             axes = [ax] * number
         self.lines_, self.bands_ = [], []
         single = self.name if name is None else name
-        area: dict[str, Any] = {"linewidth": 0, "zorder": 2}
-        area["alpha"] = 0.2 if panels or number <= _FEW else 0.1
+        area: dict[str, Any] = {"linewidth": 0, "zorder": 2, "alpha": 0.2, "gid": BAND}
         for ax, (key, curve) in zip(axes, self.curves.items(), strict=True):
             label = plain(self._label((single or self._title) if key is None else str(key), curve))
             drawn = draw_curve(ax, _CURVE, curve.thresholds, curve.value, label, given)
@@ -177,8 +180,12 @@ class _ThresholdDisplay(DisplayMixin):
             self._draw_context(self.ax_, *ends)
         if panels:
             self._name_panels(axes, show_legend)
-        elif show_legend:
-            legend_below(self.ax_)
+            return self
+        without = few_bands(self.ax_, _CURVE)
+        if without is not None:
+            self.bands_ = []
+        if show_legend:
+            legend_below(self.ax_, title=without)
         return self
 
     def _name_panels(self, axes: list[Axes], show_legend: bool) -> None:
@@ -412,15 +419,16 @@ class DecisionCurveDisplay(FrameMixin, _MeanLossDisplay):
         highest = [curve.upper for curve in self.curves.values()]
         top = 1.05 * float(np.nanmax(np.minimum(np.concatenate((values, *highest)), 1.25 * values.max())))
         if top > 0.0:
-            # a curve far below treating none is of no interest
-            ax.set_ylim(max(-0.25 * top, min(1.1 * float(values.min()), -0.03 * top)), top)
+            # curves far below treating none are of no interest
+            ax.set_ylim(-_BELOW * top, top)
         ax.set_ylabel("Net benefit")
 
     def _draw_difference(self, ax: Axes) -> None:
         super()._draw_difference(ax)
         # a false positive costs t / (1 - t): thresholds near 1 would make all others flat
         limits = [part for curve in self.curves.values() for part in (curve.value, curve.lower, curve.upper)]
-        top = 1.1 * float(np.nanquantile(np.abs(limits), _BULK))
+        most, bulk = float(np.nanmax(np.abs(limits))), float(np.nanquantile(np.abs(limits), _BULK))
+        top = 1.1 * (most if most <= _LONGER * bulk else bulk)
         if top > 0.0:
             ax.set_ylim(-top, top)
 

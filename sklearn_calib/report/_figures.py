@@ -66,6 +66,8 @@ _STYLE: dict[Any, Any] = {
     "axes.unicode_minus": False,
 }
 _BINS = 40
+# Bins of neighbouring predictions are no longer than one of so many parts of their range.
+_CELLS = 400
 # If all predictions are below this, or above 1 minus it, scales that spread them are used.
 _END = 0.2
 # Ratio of the highest bars from which the scale is logarithmic.
@@ -182,7 +184,7 @@ def figures(report: _numbers.ReportNumbers, salt: str) -> list[Figure]:
 
 def _points(sample: _validation.BinarySample) -> _validation.BinarySample:
     """Return the samples as if they were independent, and bins of neighbours of many distinct predictions."""
-    return _numbers.pooled_sample(replace(sample, clusters=None))
+    return _numbers.pooled_sample(replace(sample, clusters=None), _CELLS)
 
 
 def _class_diagrams(

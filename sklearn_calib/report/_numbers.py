@@ -563,11 +563,11 @@ def samples_of_labels(
     return parts if clustered else [replace(part, clusters=None) for part in parts]
 
 
-def pooled_sample(sample: _validation.BinarySample) -> _validation.BinarySample:
+def pooled_sample(sample: _validation.BinarySample, cells: int = 0) -> _validation.BinarySample:
     """Return a sample with fewer rows, of bins of neighbouring predictions, unless its rows matter."""
     if sample.clusters is not None or sample.sampling:
         return sample
-    return _validation.BinarySample(*pooled_if_many(group_sample(sample)).rows())
+    return _validation.BinarySample(*pooled_if_many(group_sample(sample), cells=cells).rows())
 
 
 def _tests(sample: _validation.BinarySample, grouped: GroupedOutcomes, budget: Budget) -> list[ReportTest]:

@@ -65,7 +65,7 @@ def test_drawn_equals_computed(models, compared):
     bottom, top = display.ax_.get_ylim()
     assert bottom > 2 > 0 > top
     assert display.worse_[0].get_markerfacecolor() == display.ax_.get_facecolor()
-    assert "95% confidence interval" in legend_texts(display)
+    assert "95% confidence interval,\nwithout the bias of the estimate" in legend_texts(display)
     assert "estimate, significantly worse" in legend_texts(display)
     assert "expected under calibration" in legend_texts(display)
     assert display.ax_.get_xlabel() == "cutoff calibration error"

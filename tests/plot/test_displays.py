@@ -15,6 +15,7 @@ from sklearn_calib._html import number_text
 from sklearn_calib.inference import SpiegelhalterTest, find_segments
 from sklearn_calib.plot import BinningDisplay, SegmentsDisplay
 from tests._samples import simulated
+from tests._scripts import ROOT, script
 from tests._tiers import thorough
 
 mpl = pytest.importorskip("matplotlib")
@@ -285,7 +286,9 @@ def test_both_curves_are_those_of_the_metrics():
         assert display.smoothed_line_.get_ydata()[m - 1] == smoothed
     low, high = display.binned[9:].min(), display.binned[9:].max()
     assert display.line_.get_label() == f"net: binned ECE {low:.3f} to {high:.3f}"
-    assert display.smoothed_line_.get_label().endswith(": the bins matter")
+    values = np.concatenate((display.binned[9:], display.smoothed[9:]))
+    verdict = f":\nthe bins matter (values differ by {100 * np.ptp(values) / values.max():.0f}%)"
+    assert display.smoothed_line_.get_label().endswith(verdict)
 
 
 def test_the_verdict_of_the_paper_on_two_points():
@@ -302,7 +305,7 @@ def test_the_verdict_on_a_large_sample():
     y = np.tile([0, 1], 300)
     w = np.exp(-0.5 * ((h - 1.5) / 2.0) ** 2) * np.where(y == 1, expit(0.7 * h), expit(-0.7 * h))
     display = BinningDisplay.from_predictions(y, expit(h), sample_weight=w)
-    assert display.smoothed_line_.get_label().endswith(": the bins make little difference")
+    assert ":\nthe bins make little difference (values differ by " in display.smoothed_line_.get_label()
     other = BinningDisplay.from_predictions(y, expit(0.7 * h), sample_weight=w, ax=display.ax_)
     assert other.bins_matter
     assert display.ax_.get_ylim()[1] > display.smoothed.max() > other.smoothed.max()
@@ -380,3 +383,18 @@ def test_segments_of_an_estimator_on_given_axes():
     assert display.result == find_segments(table, y, model.predict_proba(table[:, 1:]), n_resamples=99)
     with pytest.raises(TypeError, match="find_segments"):
         SegmentsDisplay.from_result(table)
+
+
+@pytest.mark.thorough
+def test_pictures_that_are_hard_to_draw(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    sheet = script("docs/contact_sheet.py")
+    bad = plt.figure()
+    for text in "ab":
+        bad.text(0.99, 0.5, 20 * text)
+    assert len(sheet.faults(bad)) == 3
+    found = {}
+    for name, draw in sheet.CASES.items():
+        found[name] = sheet.faults(draw())
+        plt.close("all")
+    assert not {name: faults for name, faults in found.items() if faults}

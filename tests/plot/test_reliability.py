@@ -129,6 +129,10 @@ def test_axes_show_the_predictions_of_a_rare_event(one_percent, curve, sure):
     assert most - least < 0.1
     pad = 0.02 * (most - least)
     assert display.ax_.get_xlim() == pytest.approx((least - pad, most + pad))
+    if curve == "binned":
+        # the bars are whole
+        most = display.curve.band.upper[inside].max()
+        pad = 0.02 * (most - least)
     assert display.ax_.get_ylim()[1] == pytest.approx(most + pad)
     assert display.curve.counts.sum() == 20_000 - 4
     where = "below 0.951" if sure else "above 0.049"
@@ -545,7 +549,7 @@ def test_grid_of_classes_against_the_rest(classes):
         error = metrics.expected_calibration_error(y == display.name, proba[:, k])
         assert display.ax_.get_title() == f"{display.name}\nECE = {error:.3f}"
     (legend,) = displays[0].figure_.legends
-    expected = ["perfect calibration", "calibration curve", "95% confidence intervals (pointwise)"]
+    expected = ["perfect calibration", "calibration curve", "95% confidence intervals (pointwise)", "Count"]
     assert [text.get_text() for text in legend.get_texts()] == expected
 
 
@@ -774,8 +778,13 @@ def test_histograms_of_many_models_have_their_own_rows(forecast):
         assert np.array_equal(
             np.argsort(values, kind="stable"), np.argsort(display.curve.counts, kind="stable")
         )
+    # the diagram is as high as that of one curve
     bottom = ax.transAxes.inverted().transform(ax.transData.transform((0.0, 0.0)))[1]
-    assert bottom > 5 * 0.045
+    assert 0.13 < bottom < 0.17
+    # the legend says that there are no bands
+    assert ax.get_legend().get_title().get_text() == "Bands are drawn for at most 3 curves"
+    assert not ax.collections
+    assert [display.band_ is None for display in displays] == [False] * 3 + [True] * 2
 
 
 @pytest.mark.parametrize("number", [1, 3])
@@ -830,6 +839,19 @@ def test_a_bin_with_few_predictions_is_seen(forecast):
     assert (np.log(1) - low) / (high - low) > 0.05
 
 
+def test_counts_of_a_figure_have_one_scale(forecast):
+    y, p = forecast
+    _, (left, right) = plt.subplots(1, 2)
+    for k in range(4):
+        first = ReliabilityDisplay.from_predictions(y, p, ax=left, name=str(k))
+        # counts in rows of each model are linear, too
+        assert first.ax_histogram_.get_ylabel().split("\n")[0] == "Count"
+    other = np.append(p, np.full(20 * p.size, 0.99))
+    second = ReliabilityDisplay.from_predictions(np.append(y, np.ones(20 * p.size, int)), other, ax=right)
+    assert second.ax_histogram_.get_ylabel() == "Count\n(log)"
+    assert first.ax_histogram_.get_ylabel().startswith("Count (log)\nto")
+
+
 @pytest.mark.parametrize(("number", "rows", "columns"), [(2, 1, 2), (4, 2, 2), (5, 2, 3), thorough(10, 3, 4)])
 def test_shape_of_a_grid(forecast, number, rows, columns):
     y, p = forecast
@@ -837,6 +859,27 @@ def test_shape_of_a_grid(forecast, number, rows, columns):
     given = {"curve": "binned", "band": None, "show_histogram": False, "show_legend": False}
     (ax, *_) = (display.ax_ for display in reliability_grid(y, models, **given))
     assert ax.get_gridspec().get_geometry() == (rows, columns)
+
+
+def test_columns_size_and_axes_of_a_grid(forecast):
+    y, p = forecast
+    models = {f"model {k}": p for k in range(5)}
+    given = {"curve": "binned", "band": None}
+    (display, *_) = reliability_grid(y, models, n_cols=4, figsize=(7, 5), **given)
+    assert display.ax_.get_gridspec().get_geometry() == (2, 4)
+    assert tuple(display.figure_.get_size_inches()) == (7, 5)
+    figure, axes = plt.subplots(2, 3, figsize=(7, 6), layout="constrained")
+    displays = reliability_grid(y, models, ax=axes.ravel()[:5], **given)
+    assert [each.ax_ for each in displays] == list(axes.ravel()[:5])
+    assert not axes[-1, -1].has_data()
+    assert axes[0, 1].get_xlabel() == "Predicted probability"
+    assert len(figure.legends) == 1
+    with pytest.raises(ValueError, match="ax must be an array of 5 matplotlib Axes, got 6 axes"):
+        reliability_grid(y, models, ax=axes)
+    with pytest.raises(ValueError, match="n_cols and figsize are those of a new figure, but ax is given"):
+        reliability_grid(y, models, ax=axes.ravel()[:5], n_cols=2)
+    with pytest.raises(ValueError, match="n_cols must be at least 1, got 0"):
+        reliability_grid(y, models, n_cols=0)
 
 
 @pytest.mark.thorough

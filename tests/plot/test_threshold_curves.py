@@ -350,14 +350,18 @@ def test_large_differences_at_high_thresholds_leave_the_others_visible(data):
     assert np.mean(np.abs([curve.value, curve.lower, curve.upper]) <= high) == pytest.approx(0.9, abs=0.03)
 
 
-def test_many_bands_are_faint(data):
+def test_bands_of_many_models_are_not_drawn(data):
     y, p, _ = data
     few = MurphyDisplay.from_predictions(y, {str(k): p ** (1 + k) for k in range(3)})
     many = MurphyDisplay.from_predictions(y, {str(k): p ** (1 + k) for k in range(4)})
-    assert {band.get_alpha() for band in few.bands_} == {0.2}
-    assert {band.get_alpha() for band in many.bands_} == {0.1}
-    words = [text.get_text() for text in many.ax_.get_legend().get_texts()]
-    assert words == ["0", "1", "2", "3", "95% confidence band (pointwise)"]
+    assert len(few.bands_) == len(few.ax_.collections) == 3
+    assert not many.bands_
+    assert not many.ax_.collections
+    words = [text.get_text() for text in few.ax_.get_legend().get_texts()]
+    assert words == ["0", "1", "2", "95% confidence band (pointwise)"]
+    legend = many.ax_.get_legend()
+    assert legend.get_title().get_text() == "Bands are drawn for at most 3 curves"
+    assert [text.get_text() for text in legend.get_texts()] == ["0", "1", "2", "3"]
     legend = DecisionCurveDisplay.from_predictions(y, p).ax_.get_legend()
     words = [text.get_text() for text in legend.get_texts()]
     assert words == ["net benefit", "treat all", "treat none", "95% confidence band (pointwise)"]

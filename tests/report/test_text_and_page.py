@@ -7,7 +7,9 @@ import sys
 import numpy as np
 import pytest
 
+from sklearn_calib._validation import check_binary
 from sklearn_calib.report import calibration_report
+from sklearn_calib.report._figures import _points
 from sklearn_calib.report._page import _templates
 from sklearn_calib.report._words import one_line
 from tests._samples import simulated
@@ -83,6 +85,18 @@ def test_without_matplotlib_there_are_no_pictures_and_the_page_says_so(report, n
     assert "<figure" not in page
     assert "No figures: matplotlib is not installed." in page
     assert "smooth ECE" in checked(page).text
+
+
+def test_bars_of_many_rows_are_those_of_the_rows():
+    pytest.importorskip("matplotlib")
+    p = np.random.default_rng(0).beta(0.5, 40.0, 100_000)
+    y = (np.arange(p.size) % 40 == 0).astype(int)
+    points = _points(check_binary(y, p))
+    assert points.p.size < 6000
+    edges = np.linspace(p.min(), p.max(), 41)
+    bars = np.histogram(points.p, edges, weights=points.w)[0]
+    # predictions in one cell of 1/400 of the range are shown at their mean
+    np.testing.assert_array_equal(bars, np.histogram(p, edges)[0])
 
 
 def test_dict_is_json(report, many_classes):
