@@ -390,7 +390,12 @@ def certificates(study: Study) -> None:
     isotonic = fitted.cutoff_certificate(1 - risk, "paper")
     note = "the constant of the bound at 95%"
     for name, printed, value, right in (
-        ("Proposition 4.1: margin x sqrt(n)", 20 + sqrt(2 * log(1 / risk)), sample.margin(method="paper"), None),
+        (
+            "Proposition 4.1: margin x sqrt(n)",
+            20 + sqrt(2 * log(1 / risk)),
+            sample.margin(method="paper"),
+            None,
+        ),
         ("Proposition 5.1: certificate x sqrt(n)", 30 + 2 * sqrt(2 * log(2 / risk)), isotonic.upper, None),
         ("margin by dkw x sqrt(n)", None, sample.margin(method="dkw"), 4 * sqrt(log(4 / risk) / 2)),
     ):

@@ -163,7 +163,7 @@ def bins_of(p: Array, m: int) -> Array:
 
 
 def theory(study: Study) -> None:
-    """Compare the critical values of Theorem 3.1 and eq. (7) with the printed ones, for two and three classes."""
+    """Compare critical values with the printed ones of Theorem 3.1, for two and three classes."""
     n = 60
     for k in (2, 3):
         rng = study.rng("theory", k)
