@@ -18,6 +18,7 @@ test: install
 
 thorough: install
 	$(BIN)/python -m pytest -n auto --thorough --weekly
+	$(BIN)/python .ci/mutate --papers --all
 	$(PYTHON) -m venv .recipes
 	.recipes/bin/python -m pip install --no-compile ".[report]" -r docs/early_stopping.txt
 	.recipes/bin/python docs/run_blocks.py docs/early_stopping.md

@@ -45,6 +45,10 @@ def test_mutants_apply_once_and_are_in_every_subpackage():
         pattern for folder in folders for pattern in mutate.TESTS_OF.get(folder, [f"tests/{folder}/*"])
     ]
     assert [pattern for pattern in patterns if not list(ROOT.glob(f"{pattern}.py"))] == []
+    for _, _, new, *rows in mutate.read_mutants("mutants_papers.txt"):
+        assert rows, new
+        for row in rows:
+            assert (ROOT / "benchmarks" / "papers" / f"{row.split(': ')[0]}.py").is_file(), row
 
 
 def test_a_release_is_written_everywhere_it_is_said(tmp_path):

@@ -108,12 +108,19 @@ CANVAS = mock.Mock()
 #: Claims of the papers that are examined in a short time, and the verdicts.
 VERDICTS = {
     "lemmas of smooth ECE": (smooth_ece.lemmas, ["holds"] * 4 + ["agrees", "differs"]),
-    "sample of figure 2d": (smooth_ece.synthetic, ["agrees"] * 2),
+    "sample of figure 2d": (smooth_ece.synthetic, ["agrees"] * 3),
     "two points": (lambda study: logit_smoothed.two_points(study, CANVAS), ["holds"] * 2),
+    "estimator of LS-ECE": (logit_smoothed.estimator, ["holds"] * 2),
+    "heavy tails": (logit_smoothed.heavy_tails, ["differs"]),
+    "margins": (cutoff.certificates, ["agrees"] * 2 + ["holds"] * 3),
+    "critical values of T-Cal": (tcal.theory, ["agrees"] * 4),
+    "debiased error": (tcal.discrete, ["holds"]),
     "discontinuities of ECE": (logit_smoothed.discontinuities, ["differs", "holds", "holds"]),
     "printed rule for small errors of T-Cal": (tcal.small_errors, ["differs"]),
 }
 SLOW_VERDICTS = {
+    "definitions of smooth ECE": (smooth_ece.definitions, ["holds"] * 4),
+    "parts of sample splitting": (tcal.splitting, ["holds"] * 2),
     "closed forms": (lambda study: smooth_ece.closed_forms(study, CANVAS), ["holds"] * 3),
     "discontinuity of smooth ECE": (lambda study: smooth_ece.discontinuity(study, CANVAS), ["holds"]),
     "figure 3": (lambda study: cutoff.risk_gaps(study, [CANVAS] * 3), ["agrees"] * 2 + ["holds"] * 3),
@@ -205,6 +212,17 @@ def test_networks_are_judged(study):
     assert found["none"].error == pytest.approx(expected_calibration_error(y, expit(h)))
     # the truth is a Platt curve
     assert found["none"].rejected
+    assert [found[name].default for name in ("none", "Platt", "scaling-binning")] == [True, False, None]
+    same = {name: each._replace(default=each.rejected) for name, each in found.items()}
+    assert tcal_networks._other_verdicts(same, 20) == "The default TCal() has the same verdicts"
+    other = {
+        "Platt": same["Platt"]._replace(rejected=False, default=True, seeds=2),
+        "isotonic": same["isotonic"]._replace(rejected=True, default=False),
+    }
+    assert tcal_networks._other_verdicts(other, 20) == (
+        "Platt is rejected with 2 of 20 seeds; the default TCal() also rejects Platt; "
+        "the default TCal() accepts isotonic"
+    )
     assert not found["Platt"].rejected
     assert max(each.error for name, each in found.items() if name != "none") < found["none"].error / 2
     for name, each in found.items():

@@ -51,6 +51,7 @@ def run(study: Study) -> None:
     sign_testing(study)
     with study.figure("cutoff_decisions", 1, 3, sharey=True) as axes:
         risk_gaps(study, axes)
+    certificates(study)
     with study.figure("cutoff_rates", 2, 2) as axes:
         figure_4(study, axes[0, 0])
         platt(study, axes[0, 1])
@@ -364,11 +365,74 @@ def figure_4(study: Study, ax) -> None:
         0 < least <= distance and 0 < bounds.lower <= distance <= bounds.upper,
     )
     study.number("Figure 4: cutoff error", None, limit.training_cutoff_error_, 1e-6, right=0.242936, digits=6)
+    # targets 1/5 of non-events and 4/5 of events, 1/3 of which have the score 0; the curve has their means
+    few = PlattCalibrator(link="identity").fit([0.0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 1, 0])
+    study.number(
+        "footnote 6: smoothed targets, six samples with two scores",
+        None,
+        float(few.transform([0.0])[0]),
+        1e-9,
+        "the lower probability; 1/3 without smoothed targets",
+        right=0.4,
+    )
     ax.plot(SCORES, EVENTS, "o", label="event probability")
     ax.plot(SCORES, f, "x-", label="Platt scaling, infinitely many samples")
     ax.plot(SCORES, np.full(4, 0.5), "x-", label="nearest calibrated predictor")
     ax.set(xlabel="score", ylabel="probability", title="Figure 4")
     ax.legend(fontsize=8, loc="center", bbox_to_anchor=(0.5, 0.82))
+
+
+def certificates(study: Study) -> None:
+    """Compare margins with their formulas and with quantiles, so that they are not only valid, but sharp."""
+    n, risk = 10_000, LEVEL
+    sample = cutoff_result(np.repeat([0, 1], n // 2), np.full(n, 0.5))
+    fitted = IsotonicCalibrator().fit(np.repeat(SCORES, n // 4), np.repeat(EVENTS, n // 4))
+    isotonic = fitted.cutoff_certificate(1 - risk, "paper")
+    note = "the constant of the bound at 95%"
+    for name, printed, value, right in (
+        (
+            "Proposition 4.1: margin x sqrt(n)",
+            20 + sqrt(2 * log(1 / risk)),
+            sample.margin(method="paper"),
+            None,
+        ),
+        ("Proposition 5.1: certificate x sqrt(n)", 30 + 2 * sqrt(2 * log(2 / risk)), isotonic.upper, None),
+        ("margin by dkw x sqrt(n)", None, sample.margin(method="dkw"), 4 * sqrt(log(4 / risk) / 2)),
+    ):
+        study.number(name, printed, value * sqrt(n), 1e-9, note, right=right)
+    # the supremum over all monotone maps of the deviation in both classes, whose shares are 1/2
+    draws, size = study.pick(1000, 4000, 20_000), 1000
+    u = np.sort(study.rng("margins").uniform(size=(draws, size)), axis=1)
+    # the empirical process at the middle, and before and after each sample
+    middle = (u <= 0.5).mean(axis=1) - 0.5
+    after, before = np.arange(1, size + 1) / size - u, np.arange(size) / size - u
+    ranges = np.zeros(draws)
+    for inside in (u <= 0.5, u > 0.5):
+        ranges += np.maximum(np.where(inside, after, 0).max(axis=1), middle)
+        ranges -= np.minimum(np.where(inside, before, 0).min(axis=1), middle)
+    ratio = sample.margin() * sqrt(n) / (np.quantile(ranges, 1 - risk) * sqrt(size))
+    study.number(
+        "asymptotic margin / simulated quantile",
+        None,
+        ratio,
+        0.05,
+        f"95% quantile of the deviation over all monotone maps, {draws} samples of {size}",
+        right=1.0,
+    )
+    upper = np.geomspace(1e-5, 1, 26)
+    bounds = np.array([CutoffCertificate(c, 0.95, "dkw", n).distance for c in upper])
+    parts = np.arange(1, 1001)[:, np.newaxis]
+    by_hand = np.minimum((parts * upper + 0.5 / parts).min(axis=0), 1)
+    gap = float(np.abs(bounds / by_hand - 1).max())
+    attained = nearest_calibrated(np.ones(1), np.zeros(1)) / bounds[-1]
+    study.holds(
+        "bound of dCE by a certificate c",
+        "theory: the least N c + 1/(2 N)",
+        f"off by {gap:.1e}, relative; dCE / bound of y = 0, f = 1: {attained:.4g}",
+        "below 1e-9; dCE / bound 1",
+        gap < 1e-9 and abs(attained - 1) < 1e-9,
+        "sharper than 3 sqrt(c) of Proposition 2.1",
+    )
 
 
 def platt(study: Study, ax) -> None:
@@ -551,6 +615,17 @@ def _isotonic_error(study: Study, n: int, draw: int, grid: np.ndarray) -> tuple[
 
 def procedure(study: Study) -> None:
     """Run Section 4.1 with Platt scaling: of Figure 4, with an error above the target, and of good scores."""
+    wrong = CertifiedCalibrator("passthrough", target=0.2)
+    with warnings.catch_warnings(action="ignore"):
+        wrong.fit(np.full(4000, 0.9), np.arange(4000) % 4 == 0)
+    study.number(
+        "Section 4.1: the constant",
+        "event rate",
+        float(wrong.transform([0.9])[0]),
+        1e-12,
+        "4000 forecasts .9 with the event rate 1/4, and the target .2",
+        right=0.25,
+    )
     target, size, runs = 0.24, 40_000, study.pick(5, 50, 300)
     methods = ("paper", "dkw", "asymptotic")
     broken, accepted, margins = dict.fromkeys(methods, 0), dict.fromkeys(methods, 0), {}

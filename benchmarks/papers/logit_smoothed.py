@@ -5,7 +5,7 @@ from math import pi, sqrt
 
 import numpy as np
 from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from benchmarks.papers.population import midpoints, population
 from benchmarks.papers.real_data import confidences, network_files, read_network
@@ -32,6 +32,8 @@ def run(study: Study) -> None:
         continuity(study, axes[0, 1])
         rate(study, axes[1, 0])
         consistency(study, axes[1, 1])
+    estimator(study)
+    heavy_tails(study)
     discontinuities(study)
     networks(study)
 
@@ -165,6 +167,65 @@ def consistency(study: Study, ax) -> None:
     )
     ax.loglog(sizes, errors, "-o", mfc="none")
     ax.set(xlabel="n", ylabel="mean difference from ECE", title="Theorem 5.4")
+
+
+def estimator(study: Study) -> None:
+    """Compare LS-ECE of few forecasts with eq. (4.1), and the densities of eqs. (5.5) and (5.6)."""
+    rng = study.rng("estimator")
+    h, y = rng.normal(0, 2, 12), rng.integers(0, 2, 12)
+    t, step = np.linspace(-30, 30, 200_001, retstep=True)
+    for noise, shape in (
+        ("gaussian", norm.pdf),
+        ("uniform", lambda z: (np.abs(z) < 0.5).astype(float)),
+    ):
+        shown, off = [], 0.0
+        for s in (0.3, 1.0, 3.0):
+            density = shape((t - h[:, np.newaxis]) / s) / s / 12
+            both, events = density.sum(axis=0), y @ density
+            expected = np.divide(events, both, out=np.zeros_like(t), where=both > 0)
+            by_hand = float(both @ np.abs(expected - expit(t))) * step
+            shown.append(logit_smoothed_ece(y, expit(h), bandwidth=s, noise=noise))
+            off = max(off, abs(shown[-1] - by_hand))
+        study.holds(
+            f"eq. (4.1), (5.5), (5.6): LS-ECE, {noise.replace('gaussian', 'Gaussian')} noise",
+            "theory: the integral over a fine grid",
+            f"off by {off:.1e}; {', '.join(f'{value:.4f}' for value in shown)}",
+            "below 1e-4",
+            off < 1e-4,
+            "12 forecasts; sigma = .3, 1, 3, for uniform noise its full width",
+        )
+
+
+def heavy_tails(study: Study) -> None:
+    """Compute the error of Lemma 5.2 for positive logits, P(h > x) = x^-a, and uniform noise of width 1.
+
+    The estimated density at t is the number of logits within 1/2 of t, over n. De Moivre's formula gives the
+    mean absolute deviation of this binomial number.
+    """
+    a, sizes = 0.3, 10.0 ** np.arange(4, 9)
+    edges = np.append(0.0, np.geomspace(0.5, 1e40, 20_000))
+    t = (edges[1:] + edges[:-1]) / 2
+    tail = [np.maximum(t + side, 1.0) ** -a for side in (-0.5, 0.5)]
+    # far out the difference of the tails is less than their rounding
+    chance = np.where(t > 1e7, a * t ** (-a - 1), tail[0] - tail[1])
+    errors = []
+    for n in sizes:
+        k = np.floor(n * chance) + 1
+        deviation = 2 * k * (1 - chance) * binom.pmf(k, n, chance) / n
+        errors.append(float(deviation @ np.diff(edges)))
+    exponent, right = slope(sizes, errors), -a / (1 + a)
+    study.differs(
+        "Lemma 5.2 with heavy tails, P(h > x) = x^-.3: exponent of n",
+        "O(1/sqrt(n sigma)): -0.5",
+        f"{exponent:.3f}; mean error {_several(errors)}",
+        f"{right:.3f} +- .005",
+        abs(exponent - right) < 0.005,
+        f"n = {_several(sizes)}; the change of variables of the proof leaves out a factor",
+    )
+
+
+def _several(values) -> str:
+    return ", ".join(f"{value:.3g}" for value in values)
 
 
 def discontinuities(study: Study) -> None:

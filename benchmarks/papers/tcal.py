@@ -15,7 +15,7 @@ from benchmarks.tcal_power import (
     simulate,
     standard_error,
 )
-from sklearn_calib.inference import ConsistencyTest, CutoffTest, TCal
+from sklearn_calib.inference import ConsistencyTest, CutoffTest, SampleSplittingTest, TCal
 from sklearn_calib.metrics import expected_calibration_error
 
 PAPER = "T-Cal (Lee et al. 2023)"
@@ -35,6 +35,9 @@ def run(study: Study) -> None:
     with study.figure("tcal_example", 1, 3) as axes:
         example(study, axes)
     failure(study)
+    theory(study)
+    splitting(study)
+    discrete(study)
     rates = power(study)
     adaptive(study)
     small_errors(study)
@@ -146,6 +149,109 @@ def failure(study: Study) -> None:
         "positive",
         min(shown) > 0,
         f"exact means, n = {', '.join(str(n) for n in sizes)}, s = {SMOOTHNESS:g}, rho = {SCALE:g}",
+    )
+
+
+def bins_of(p: Array, m: int) -> Array:
+    """Return numbers of the bins of vectors of two or three probabilities (App. 8.2.3)."""
+    place = m * np.cumsum(p, axis=1)[:, :-1]
+    if place.shape[1] == 1:
+        return np.floor(m * p[:, 1]).astype(int)
+    whole = np.floor(place).astype(int)
+    fraction = place - whole
+    return (whole[:, 0] * m + whole[:, 1]) * 2 + (fraction[:, 0] < fraction[:, 1])
+
+
+def theory(study: Study) -> None:
+    """Compare critical values with the printed ones of Theorem 3.1, for two and three classes."""
+    n = 60
+    for k in (2, 3):
+        rng = study.rng("theory", k)
+        p = rng.dirichlet(np.ones(k), n)
+        residual = np.eye(k)[0] - p
+        pvalues = []
+        for m in (floor(n ** (2 / (3 + k))), 2):
+            bins, statistic = bins_of(p, m), 0.0
+            for each in np.unique(bins):
+                r = residual[bins == each]
+                statistic += (np.sum(r.sum(axis=0) ** 2) - np.sum(r**2)) / len(r) / n
+            bound = min(m ** ((k - 1) / 2) / n, m ** (-(k - 1) / 2))
+            pvalues.append(2 * k**2 * bound**2 / statistic**2)
+        sample = (np.zeros(n, dtype=int), p[:, 1] if k == 2 else p)
+        ours = TCal(smoothness=1.0, method="theory").test(*sample).pvalue
+        note = f"all outcomes of one class, n = {n}"
+        study.number(f"Theorem 3.1: level that rejects, K = {k}, s = 1", pvalues[0], ours, 1e-9, note)
+        scales = TCal(method="theory").test(*sample).scales
+        study.number(f"Theorem 3.2: level of two bins, K = {k}", pvalues[1], scales[0].pvalue, 1e-9, note)
+
+
+def splitting(study: Study) -> None:
+    """Run Algorithm 3: its level, the two means by hand, and an error that only each of its parts detects."""
+    draws, level, n = study.pick(100, 200, 2000), 0.1, 100
+    hits = 0
+    for draw in range(draws):
+        rng = study.rng("algorithm 3", draw)
+        p = rng.uniform(size=n)
+        test = SampleSplittingTest(smoothness=1.0, n_resamples=59, random_state=rng)
+        hits += test.test((rng.uniform(size=n) < p).astype(int), p).pvalue <= level
+    limit = 3 * sqrt(level * (1 - level) / draws)
+    study.holds(
+        "Algorithm 3: level .1",
+        "at most .1",
+        f"{hits / draws:.3f}",
+        f"between {level / 3:.3f} and {level + limit:.3f}",
+        level / 3 <= hits / draws <= level + limit,
+        f"{draws} samples of n = {n}; each part has a third of the level",
+    )
+    # residuals of one sign; that cancel in T1; that cancel in T1 and T2
+    errors = {
+        "T1": lambda p: np.full_like(p, 0.1),
+        "T2": lambda p: 0.5 * (p - 0.5),
+        "the densities": lambda p: 0.3 * np.cos(8 * np.pi * p),
+    }
+    n, draws, shown, worst, off = 2000, study.pick(3, 5, 100), [], 1.0, 0.0
+    for name, error in errors.items():
+        decided = 0
+        for draw in range(draws):
+            rng = study.rng("parts of algorithm 3", draw)
+            p = rng.uniform(0.3, 0.7, n)
+            y = (rng.uniform(size=n) < p + error((p - 0.3) / 0.4)).astype(int)
+            result = SampleSplittingTest(smoothness=0.5, n_resamples=199, random_state=draw).test(y, p)
+            decided += result.pvalue <= LEVEL and f"decided by {name}" in result.reason
+            if name != "the densities":
+                # weights of y - p in the means of both classes, and their covariance
+                weight = np.array([np.ones(n)] if name == "T1" else [p, p - 1])
+                mean = weight @ (y - p)
+                by_hand = sqrt(mean @ np.linalg.solve((weight * p * (1 - p)) @ weight.T, mean))
+                off = max(off, abs(result.statistic / by_hand - 1))
+        shown.append(f"{name} {decided}")
+        worst = min(worst, decided / draws)
+    study.holds(
+        "Algorithm 3: the part that rejects, for three errors",
+        "theory: T1, T2, the densities",
+        f"{', '.join(shown)} of {draws}; T1 and T2 off by {off:.0e}",
+        "at least 90%; below 1e-9, relative",
+        worst >= 0.9 and off < 1e-9,
+        f"n = {n}, p-value at most .05; constant, linear and oscillating residuals",
+    )
+
+
+def discrete(study: Study) -> None:
+    """Compare the debiased error of App. 8.3.1 with its formula for three predictions."""
+    p, count, events = np.array([0.2, 0.5, 0.9]), np.array([6, 5, 4]), np.array([3, 4, 2])
+    rate = events / count
+    by_hand = np.sum(count * ((rate - p) ** 2 - rate * (1 - rate) / (count - 1))) / count.sum()
+    y = np.concatenate([np.arange(k) < e for k, e in zip(count, events, strict=True)]).astype(int)
+    options = {"strategy": "quantile", "n_bins": y.size, "norm": "l2"}
+    ours = expected_calibration_error(y, np.repeat(p, count), debias=True, **options) ** 2
+    plain = expected_calibration_error(y, np.repeat(p, count), **options) ** 2
+    study.number(
+        "App. 8.3.1: debiased squared error of three predictions",
+        None,
+        ours,
+        1e-12,
+        f"15 samples; {plain:.4f} without the correction",
+        right=float(by_hand),
     )
 
 
@@ -349,11 +455,7 @@ def cells(study: Study, ax) -> None:
     rng = study.rng("cells")
     p = rng.dirichlet(np.ones(3), n)
     y = rng.integers(0, 3, n)
-    place = m * np.cumsum(p, axis=1)[:, :2]
-    whole = np.floor(place).astype(int)
-    fraction = place - whole
-    cell = (whole[:, 0] * m + whole[:, 1]) * 2 + (fraction[:, 0] < fraction[:, 1])
-    _, index, counts = np.unique(cell, return_inverse=True, return_counts=True)
+    _, index, counts = np.unique(bins_of(p, m), return_inverse=True, return_counts=True)
     # total variation of label frequencies and mean predictions, summed over the bins
     sums = np.column_stack([np.bincount(index, (y == k) - p[:, k]) for k in range(3)])
     by_hand = 0.5 * np.abs(sums).sum() / n

@@ -63,7 +63,8 @@ class SampleSplittingTest(CalibrationTest):
 
         sum over bins of (n_2 v - n_1 w)^2,
 
-    where v and w count the samples of a bin with label k in the two halves, of n_1 and n_2 in all bins.
+    where v and w count the samples of a bin with label k in the two halves, of n_1 and n_2 in all bins. It is
+    that of Theorem 8.5, with critical values by permutation.
 
     None suffices alone. The densities agree if class k is over- or underpredicted in proportion everywhere,
     which T1_k shows; and residuals that increase or decrease with p_k, which T2_k shows, can reduce their
@@ -73,8 +74,9 @@ class SampleSplittingTest(CalibrationTest):
     ----------
     smoothness : "adaptive" or float, default="adaptive"
         A float s > 0 uses the single scale m = floor(N^(2 / (4 s + K - 1))), where N = min(n_1, n_2).
-        "adaptive" uses m = 2, 4, ..., 2^B with B = ceil(2 / (K - 1) log2(N / log log N)) (Corollary 8.7 of
-        [1]_), and compares the largest standardized statistic.
+        "adaptive" uses m = 2, 4, ..., 2^B with B = ceil(2 / (K - 1) log2(N / log log N)), the scales of
+        Corollary 8.7 of [1]_, and compares the largest standardized statistic. The corollary permutes a
+        U-statistic, with Bonferroni's correction for the scales.
     n_resamples : int, default=999
         Number of simulations of all labels, for T1 and T2, and of permutations of the halves. With K classes
         the densities can reject at level alpha only if ``n_resamples`` + 1 is at least 3 K / alpha.
