@@ -159,7 +159,7 @@ def test_errors(given, message):
 )
 @pytest.mark.filterwarnings("ignore:clusters has")
 def test_coverage(n_labels, size, mean, signal, n_runs):
-    """Between .93 and .97, but for four standard errors; and never much wider than without scores."""
+    """Between .93 and .97, but for four standard errors; and on average no wider than without scores."""
     runs = []
     for seed in range(n_runs):
         y, score, clusters = sample(2000, n_labels, mean=mean, signal=signal, size=size, seed=seed)
@@ -167,5 +167,8 @@ def test_coverage(n_labels, size, mean, signal, n_runs):
     covered = np.mean([run.lower <= mean <= run.upper for run in runs])
     assert 0.93 - 4.0 * np.sqrt(0.05 * 0.95 / n_runs) < covered
     assert covered < 0.99 or n_runs < 400
-    for run in runs:
-        assert run.upper - run.lower < 1.05 * (run.labels_alone.upper - run.labels_alone.lower)
+    width, alone = (
+        np.mean([each.upper - each.lower for each in found])
+        for found in (runs, [run.labels_alone for run in runs])
+    )
+    assert width < 1.02 * alone
