@@ -53,7 +53,9 @@ async function measure(page, width) {
 class _Site(SimpleHTTPRequestHandler):
     """The site, a page that measures the others, and the receiver of what it finds."""
 
-    def __init__(self, *args: Any, harness: str, found: list[str], done: threading.Event, **params: Any) -> None:
+    def __init__(
+        self, *args: Any, harness: str, found: list[str], done: threading.Event, **params: Any
+    ) -> None:
         self.harness, self.found, self.done = harness, found, done
         super().__init__(*args, **params)
 
@@ -92,12 +94,17 @@ def wide_pages(site: Path, program: str) -> list[str]:
     harness = _HARNESS.replace("PAGES", json.dumps(pages)).replace("WIDTHS", json.dumps(WIDTHS))
     found, done = list[str](), threading.Event()
     handler = partial(_Site, directory=str(site), harness=harness, found=found, done=done)
-    with tempfile.TemporaryDirectory() as folder, ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ThreadingHTTPServer(("127.0.0.1", 0), handler) as server,
+    ):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/widths"
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"]
         command = [program, *options, f"--user-data-dir={folder}", address]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
             finished = done.wait(_PATIENCE)
             process.terminate()
         server.shutdown()
