@@ -1,7 +1,7 @@
 """Check in a browser that no page of the built site is wider than a telephone or a small screen.
 
-``python docs/check_widths.py docs/_build/html`` opens every page in frames of 390 and 1280 pixels. A page fails
-if it scrolls sideways, or if a table is cut off at 1280 pixels. Without a browser nothing is checked.
+``python docs/check_widths.py docs/_build/html`` opens every page in frames of 390 and 1280 pixels. A page
+fails if it scrolls sideways, or if a table is cut off at 1280 pixels. Without a browser nothing is checked.
 """
 
 import json
