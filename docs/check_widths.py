@@ -19,8 +19,8 @@ from typing import Any
 WIDTHS = (390, 1280)
 #: Programs that are tried in this order, after that of the environment variable BROWSER.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-#: Seconds without a result after which the browser has failed.
-_PATIENCE = 600
+#: Seconds after which the browser has failed.
+_PATIENCE = 1800
 
 _HARNESS = """<!doctype html><body><script>
 const pages = PAGES, widths = WIDTHS, found = [];
@@ -98,6 +98,8 @@ def wide_pages(site: Path, program: str) -> list[str]:
         tempfile.TemporaryDirectory() as folder,
         ThreadingHTTPServer(("127.0.0.1", 0), handler) as server,
     ):
+        # a browser may close a connection early
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/widths"
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"]
