@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install quickstart test thorough coverage lint format docs pictures bench compare ci clean
+.PHONY: install quickstart test thorough coverage lint format docs pictures widths bench compare ci clean
 
 install: $(BIN)/python
 	$(BIN)/python -m pip install -e ".[dev]"
@@ -40,6 +40,9 @@ docs: install
 
 pictures: install
 	$(BIN)/python docs/contact_sheet.py
+
+widths: docs
+	$(BIN)/python docs/check_widths.py docs/_build/html
 
 bench: install
 	$(BIN)/python benchmarks/speed.py
