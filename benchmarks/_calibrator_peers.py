@@ -213,7 +213,7 @@ def _probcal(several: bool) -> dict[str, Method]:
         "Venn-Abers": "VennAbersCalibrator",
         "cross Venn-Abers": "CrossVennAbersCalibrator",
         "isotonic": "IsotonicCalibrator",
-        "centred isotonic": "CenteredIsotonicCalibrator",
+        "centered isotonic": "CenteredIsotonicCalibrator",
         "histogram": "HistogramBinningCalibrator",
         "scaling-binning": "ScalingBinningCalibrator",
         "BBQ": "BBQCalibrator",

@@ -237,7 +237,7 @@ def draw(run: Run, path: Path) -> None:
 
     figure, axes = plt.subplots(4, 3, figsize=(10, 12), sharex=True, sharey=True, layout="constrained")
     names = sorted({row.package.split(": ")[0] for row in run.rows if row.task in _PANELS} - {OURS})
-    # blue is the colour of this package
+    # blue is the color of this package
     shades = [*plt.get_cmap("tab10").colors[1:], *plt.get_cmap("Dark2").colors]
     colors = dict(zip(names, shades, strict=False))
     for ax, task in zip(axes.flat, _PANELS, strict=True):

@@ -45,7 +45,7 @@ with
 and sorted. The 95% quantile of 39 bootstrap samples is the second largest value.
 
 With --procedure, `CertifiedCalibrator` gets maps whose true error is known: just above the target; just above
-the target minus the margin; Platt scaling of "four atoms", whose error is .243; the nearest neighbour, whose
+the target minus the margin; Platt scaling of "four atoms", whose error is .243; the nearest neighbor, whose
 predictions are 0 and 1; and calibrated predictions. Shown is how often the fitted map is used, and how often
 the true error of the resulting map exceeds the target, for the given sizes of the second half ("fitted": of
 at most 1000), if the target is above the margin and below .8. The file
@@ -287,12 +287,12 @@ def procedure_study(
         margin = cutoff_bound(size, confidence, "asymptotic" if method == "fitted" else method)
         # of "fitted", the margin is about that of one map
         margin *= 0.5 if method == "fitted" else 1.0
-        platt, neighbour = PlattCalibrator(link="identity"), KNeighborsClassifier(1)
+        platt, neighbor = PlattCalibrator(link="identity"), KNeighborsClassifier(1)
         for name, target, calibrator, truth in (
             ("just above the target", 1.5 * margin, "passthrough", too_low(1.5 * margin + 1e-6)),
             ("just above target - margin", 1.5 * margin, "passthrough", too_low(0.5 * margin + 1e-6)),
             ("misspecified Platt", 0.24, platt, TRUTHS["four atoms"]),
-            ("nearest neighbour", 0.16, neighbour, TRUTHS["calibrated"]),
+            ("nearest neighbor", 0.16, neighbor, TRUTHS["calibrated"]),
             ("calibrated", 1.5 * margin, "passthrough", TRUTHS["calibrated"]),
         ):
             # a larger simulation of "fitted" takes too long

@@ -2,7 +2,7 @@
 
     python benchmarks/clipped_scores.py [--write FOLDER]
 
-Forests, trees and nearest neighbours are trained on the tables of scikit-learn; other samples are used for
+Forests, trees and nearest neighbors are trained on the tables of scikit-learn; other samples are used for
 calibration, and the rest for evaluation. "fixed" is the same calibrator with probabilities clipped at 2**-53,
 "fitted" with its own limit; "sigmoid" is that of scikit-learn 1.9, of each class against the rest. Log losses
 are means over tables and splits; naive Bayes and logistic regression, which return few zeros or none, show
@@ -38,7 +38,7 @@ MODELS = {
     "random forest": RandomForestClassifier(100),
     "tree": DecisionTreeClassifier(),
     "tree, leaves of 5": DecisionTreeClassifier(min_samples_leaf=5),
-    "5 neighbours": KNeighborsClassifier(5),
+    "5 neighbors": KNeighborsClassifier(5),
     **{name: CLASSIFIERS[name] for name in ("naive Bayes", "logistic regression")},
 }
 BINARY = {

@@ -62,8 +62,8 @@ def curve(p: np.ndarray, events: str) -> np.ndarray:
 
 def predictions_of(own: np.ndarray, events: str) -> np.ndarray:
     """Return predictions from standard normal numbers."""
-    *_, centre, scale = CURVES[events]
-    return expit(centre + scale * own)
+    *_, center, scale = CURVES[events]
+    return expit(center + scale * own)
 
 
 def truth(events: str) -> dict[str, float]:

@@ -70,11 +70,11 @@ def simulate(setting: tuple, rng: np.random.Generator) -> tuple[np.ndarray, np.n
     """Return outcomes, predictions and clusters."""
     n_clusters, sizes, kind, rho, predictions, events, shift = setting
     clusters = clusters_of(n_clusters, sizes, rng)
-    centre, spread = (-4.15, 0.7) if events == "rare" else (0.0, 1.2)
+    center, spread = (-4.15, 0.7) if events == "rare" else (0.0, 1.2)
     own = (
         rng.normal(size=n_clusters)[clusters] if predictions == "constant" else rng.normal(size=clusters.size)
     )
-    p = expit(centre + spread * own)
+    p = expit(center + spread * own)
     truth = expit(logit(p) + shift)
     effect = rng.normal(size=n_clusters)[clusters]
     if kind == "slope":

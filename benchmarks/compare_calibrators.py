@@ -14,7 +14,7 @@ that of the method, the post-hoc improvement (PHI) of CalArena (arXiv:2605.30188
 Probabilities are clipped at 0.001 in log losses, so that a single impossible outcome does not dominate;
 "p_below_1e-6" in the CSV file, "p < 1e-6" in the table, is the number of outcomes with such a probability.
 If a method fails on a split, the uncalibrated forecasts are evaluated instead, and the failure is counted.
-Probabilities are normalised to sum 1.
+Probabilities are normalized to sum 1.
 
     --peers              also those of other packages, if installed: pip install -r benchmarks/peers.txt
     --classes two        only binary or only multiclass problems
@@ -149,8 +149,8 @@ def scored(proba: np.ndarray, label: np.ndarray) -> tuple[float, ...]:
     of_label = proba[np.arange(len(label)), label]
     brier = (np.square(proba).sum(axis=1) - 2.0 * of_label + 1.0).mean()
     error = smooth_ece(label, proba, reduction="confidence", labels=np.arange(proba.shape[1]))
-    normalised = proba / proba.sum(axis=1, keepdims=True)
-    area = roc_auc_score(label, normalised, multi_class="ovr", labels=np.arange(proba.shape[1]))
+    normalized = proba / proba.sum(axis=1, keepdims=True)
+    area = roc_auc_score(label, normalized, multi_class="ovr", labels=np.arange(proba.shape[1]))
     return _log_loss(of_label), brier, error, area, _count_tiny(of_label)
 
 

@@ -46,7 +46,7 @@ CLASSIFIERS = {
     "tree, leaves of 5": DecisionTreeClassifier(min_samples_leaf=5, random_state=0),
     "random forest": RandomForestClassifier(100, random_state=0),
     "gradient boosting": HistGradientBoostingClassifier(max_iter=50, random_state=0),
-    "nearest neighbours": KNeighborsClassifier(),
+    "nearest neighbors": KNeighborsClassifier(),
     "logistic regression": LogisticRegression(max_iter=1000),
     "naive Bayes": GaussianNB(),
 }
@@ -78,9 +78,9 @@ def other_kinds(repetitions: range) -> Iterator[tuple[str, Any, Any, Any]]:
         noisy = 0.5 * words[y] + 0.5 * words.mean(axis=0)
         counts = csr_array(np.array([rng.multinomial(20, p) for p in noisy]))
         yield "sparse counts", MultinomialNB(), (counts[:1000], y[:1000]), (counts[1000:], y[1000:])
-        centres = rng.normal(size=(100, 10))
+        centers = rng.normal(size=(100, 10))
         y = np.concatenate([np.tile(np.arange(100), 10), rng.integers(0, 100, 3000)])
-        X = centres[y] + rng.normal(size=(4000, 10))
+        X = centers[y] + rng.normal(size=(4000, 10))
         yield "100 classes", GaussianNB(), (X[:1000], y[:1000]), (X[1000:], y[1000:])
         X = rng.normal(size=(4000, 8))
         y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.logistic(size=4000) > 0).astype(int)

@@ -2,7 +2,7 @@
 
     python benchmarks/expected_performance.py [--repetitions 100]
 
-Isotonic regression is fitted to 1000 or 5000 labelled samples, and certified on them (method "fitted", 95%).
+Isotonic regression is fitted to 1000 or 5000 labeled samples, and certified on them (method "fitted", 95%).
 Classification metrics of 20 000 new samples are estimated without their labels; the truth is the metric of
 the population, from the known event probabilities. New samples have the scores of the old ones, or more high
 scores (covariate shift), with or without the maximum of the density ratio, which increases with the score, or
@@ -11,7 +11,7 @@ intervals hold jointly: "all" counts the repetitions in which all of them do.
 
 Also printed: the time for 10 million predictions, compared with np.sort.
 
-    --repetitions 100    labelled samples of each case
+    --repetitions 100    labeled samples of each case
     --smoke              a few small ones, as a quick check
 """
 

@@ -285,11 +285,11 @@ def draw(
     mpl.use("agg")
     import matplotlib.pyplot as plt
 
-    grey = {2000: "0.6", 5000: "0.35", 10_000: "0.0", 20_000: "0.0"}
+    gray = {2000: "0.6", 5000: "0.35", 10_000: "0.0", 20_000: "0.0"}
 
     def line(ax: Any, figure: str, curve: str, n: int, s: float, style: str) -> None:
         points = [(a.error, x) for f, c, a, x in published if (f, c, a.n, a.s) == (figure, curve, n, s)]
-        ax.plot(*np.array(points).T, style, color=grey[n], lw=1)
+        ax.plot(*np.array(points).T, style, color=gray[n], lw=1)
 
     def marks(
         ax: Any, curve: str, n: int, s: float, style: str, label: str | None = None, **how: Any
@@ -300,7 +300,7 @@ def draw(
             if (row["curve"], row["n"], row["s"]) == (curve, n, s)
         }
         if points:
-            style_of: dict[str, Any] = {"color": grey[n], "ms": 4.5, "mfc": "none", "label": label}
+            style_of: dict[str, Any] = {"color": gray[n], "ms": 4.5, "mfc": "none", "label": label}
             ax.plot(*np.transpose(sorted(points)), style, **style_of | how)
 
     figure, axes = plt.subplots(2, 3, figsize=(11, 8.6), sharey=True, layout="constrained")

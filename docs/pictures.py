@@ -141,13 +141,13 @@ def smooth_ece_steps():
     figure = Figure(figsize=(9.6, 3.6), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     star = smooth_ece_result(y, p)
-    for s, colour in ((0.02, ORANGE), (star.bandwidth, BLUE), (0.2, GREEN)):
+    for s, color in ((0.02, ORANGE), (star.bandwidth, BLUE), (0.2, GREEN)):
         result = smooth_ece_result(y, p, bandwidth=float(s))
         gap = np.nan_to_num(result.curve - result.grid) * result.density
         name = f"s = {s:.3f}: area {result.value:.3f}"
-        left.plot(result.grid, gap, color=colour, lw=1.3, label=name)
-        if colour == BLUE:
-            left.fill_between(result.grid, gap, color=colour, alpha=0.2)
+        left.plot(result.grid, gap, color=color, lw=1.3, label=name)
+        if color == BLUE:
+            left.fill_between(result.grid, gap, color=color, alpha=0.2)
     left.axhline(0, color=GREY, lw=0.8)
     left.set(
         xlabel="prediction t", ylabel="smoothed residual at t", title="1. Smooth the residuals"
@@ -203,9 +203,9 @@ def logit_smoothing():
         color=GREY,
         label="ECE by number of bins",
     )
-    for s, colour in ((0.03, GREEN), (0.3, BLUE), (1.0, ORANGE)):
+    for s, color in ((0.03, GREEN), (0.3, BLUE), (1.0, ORANGE)):
         value = logit_smoothed_ece(y, p, bandwidth=s)
-        left.axhline(value, color=colour, label=f"logit-smoothed, s = {s:g}: {value:.3f}")
+        left.axhline(value, color=color, label=f"logit-smoothed, s = {s:g}: {value:.3f}")
     left.set(xlabel="number of bins", title="Two predictions close to 1/2", ylim=(-0.02, 0.85))
     left.legend(fontsize=8, loc="upper center")
     data = make_forecasts(
@@ -255,7 +255,7 @@ def cutoff_walk():
         title=f"Range: {result.value:.3f}, attained for p from {result.lower:.2f} to {result.upper:.2f}",
     )
     sizes = np.array([100, 300, 1000, 3000, 10000, 30000])
-    for strength, colour, name in ((1.0, GREY, "calibrated"), (0.7, BLUE, "overconfident")):
+    for strength, color, name in ((1.0, GREY, "calibrated"), (0.7, BLUE, "overconfident")):
         means = [
             np.mean(
                 [
@@ -270,7 +270,7 @@ def cutoff_walk():
             )
             for n in sizes
         ]
-        right.loglog(sizes, means, "o-", color=colour, label=f"{name}, mean of 20 samples")
+        right.loglog(sizes, means, "o-", color=color, label=f"{name}, mean of 20 samples")
     right.loglog(
         sizes, 0.7 / np.sqrt(sizes), "--", color=ORANGE, lw=1, label=r"a line of slope $-1/2$"
     )
@@ -286,21 +286,21 @@ def tcal_scales():
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2)
     left.plot([0, 1], [0, 1], "--", color=GREY, lw=1)
-    for data, colour, name in ((wave, ORANGE, "sine"), (slope, BLUE, "slope")):
+    for data, color, name in ((wave, ORANGE, "sine"), (slope, BLUE, "slope")):
         order = np.argsort(data.y_proba)
         cox, tcal = (
             CoxTest(method="asymptotic").test(data.y_true, data.y_proba),
             TCal(random_state=0),
         )
         result = tcal.test(data.y_true, data.y_proba)
-        left.plot(data.y_proba[order], data.true_proba[order], color=colour, label=name)
+        left.plot(data.y_proba[order], data.true_proba[order], color=color, label=name)
         scales = result.scales
         right.semilogx(
             [scale.n_bins for scale in scales],
             [scale.statistic / scale.null_std for scale in scales],
             "o-",
             ms=4,
-            color=colour,
+            color=color,
             base=2,
             label=f"{name}: T-Cal p = {result.pvalue:.3f}, Cox p = {cox.pvalue:.2g}",
         )
@@ -324,7 +324,7 @@ def pitfalls():
     left, middle, right = figure.subplots(1, 3)
     data = make_forecasts(1000, distortion="slope", strength=0.8, random_state=0)
     bins = np.arange(2, 51)
-    for strategy, colour in (("uniform", BLUE), ("quantile", ORANGE)):
+    for strategy, color in (("uniform", BLUE), ("quantile", ORANGE)):
         values = [
             expected_calibration_error(data.y_true, data.y_proba, n_bins=int(k), strategy=strategy)
             for k in bins
@@ -334,14 +334,14 @@ def pitfalls():
             values,
             ".-",
             lw=0.8,
-            color=colour,
-            label=f"bins of equal {'width' if colour == BLUE else 'mass'}",
+            color=color,
+            label=f"bins of equal {'width' if color == BLUE else 'mass'}",
         )
     left.axhline(data.true_ece, color=GREY, ls="--", label="true ECE")
     left.set(xlabel="number of bins", title="ECE of one sample", ylim=(0, None))
     left.legend(fontsize=8)
     sizes = np.array([100, 300, 1000, 3000, 10000])
-    for metric, colour, name in (
+    for metric, color, name in (
         (expected_calibration_error, BLUE, "ECE, 15 bins"),
         (smooth_ece, ORANGE, "smooth ECE"),
     ):
@@ -355,7 +355,7 @@ def pitfalls():
             )
             for n in sizes
         ]
-        middle.loglog(sizes, [null.expected for null in nulls], "o-", color=colour, label=name)
+        middle.loglog(sizes, [null.expected for null in nulls], "o-", color=color, label=name)
     middle.set(xlabel="number of samples", title="Expected error of perfect predictions")
     middle.legend(fontsize=8)
     rng = np.random.default_rng(0)

@@ -100,13 +100,13 @@ min_proba_ : float
 Probabilities p of two classes are clipped to [d, 1 - d], with d = ``min_proba_`` the smallest positive
 value of p and 1 - p in the calibration sample, but at most :math:`1/(2\\sqrt n)` and at least 2**-53.
 Here n is the sum of integer weights, for others :math:`(\\sum w)^2 / \\sum w^2`. Forests, trees and
-nearest neighbours predict 0 or 1 where no tree or neighbour disagrees, which means less than the smallest
+nearest neighbors predict 0 or 1 where no tree or neighbor disagrees, which means less than the smallest
 frequency, not certainty: at log-odds of -37 and 37 a few contradicted predictions would flatten the whole
 map. The upper bound is for trees that predict nothing but 0 and 1. New scores are clipped at the same
 limit.""",
     "clipped_there": """\
 Probabilities are clipped as by :class:`TemperatureCalibrator`, because zeros of forests, trees and
-nearest neighbours are contradicted.""",
+nearest neighbors are contradicted.""",
     "binary_fit": """\
 classes_ : ndarray of shape (2,)
     The sorted class labels.
@@ -251,7 +251,7 @@ sample_weight : array-like of shape (n,) or None, default=None
 weights : {"sampling", "frequency"}, default="sampling"
     What the weights mean. "sampling": each sample stands for others that were not drawn (surveys, exposures,
     inverse probabilities); only ratios of weights matter, and weights that depend on the outcome alone, or
-    nearly so (case-control samples), are recognised. "frequency": a weight of k, a whole number, stands for
+    nearly so (case-control samples), are recognized. "frequency": a weight of k, a whole number, stands for
     k samples, as in summaries and tables of counts.""",
     "counted_weight": """\
 weights : "frequency" or None, default=None
@@ -402,12 +402,12 @@ response_method : str or sequence of str, default="predict_proba"
     "features": """\
 X : array-like, sparse matrix, dataframe or list of length n
     What the estimator takes.""",
-    "labelled": """\
+    "labeled": """\
 %(features)s
 y : array-like of shape (n,)
     Class labels.""",
     "weighted": """\
-%(labelled)s
+%(labeled)s
 sample_weight : array-like of shape (n,), default=None
     Weights of the samples.
 **params : dict

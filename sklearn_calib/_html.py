@@ -1,7 +1,7 @@
-"""Texts and numbers as they are shown, and results as HTML: a title, labelled values, collapsible tables.
+"""Texts and numbers as they are shown, and results as HTML: a title, labeled values, collapsible tables.
 
-The block is self-contained: styles are inline, nothing is loaded, all texts are escaped. Text has the colour
-of the page, and rules are translucent grey, so that it is readable on light and dark backgrounds.
+The block is self-contained: styles are inline, nothing is loaded, all texts are escaped. Text has the color
+of the page, and rules are translucent gray, so that it is readable on light and dark backgrounds.
 """
 
 import math

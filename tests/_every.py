@@ -165,7 +165,7 @@ RESULT_MAKERS = {
     "forecasts": lambda: datasets.make_forecasts(50, random_state=0),
     "multiclass_forecasts": lambda: datasets.make_multiclass_forecasts(50, random_state=0),
     "solar_flares": datasets.load_solar_flares,
-    "labelled_table": datasets.load_german_credit,
+    "labeled_table": datasets.load_german_credit,
     "model_answers": datasets.load_mmlu_answers,
     "metric_kernel": lambda: metrics.expected_calibration_error.metric_kernel,
 }

@@ -29,10 +29,10 @@ def folded_gaussian_sum(t, points, mass, s):
     reach = int(np.ceil(9 * s / 2)) + 1
     for point, m in zip(points, mass, strict=True):
         for image in range(-reach, reach + 1):
-            for centre in (2 * image + point, 2 * image - point):
+            for center in (2 * image + point, 2 * image - point):
                 # farther away the density is below the smallest number
-                near = slice(*np.searchsorted(t, (centre - 39 * s, centre + 39 * s)))
-                total[near] += m * gaussian((t[near] - centre) / s) / s
+                near = slice(*np.searchsorted(t, (center - 39 * s, center + 39 * s)))
+                total[near] += m * gaussian((t[near] - center) / s) / s
     return total
 
 

@@ -89,7 +89,7 @@ METRICS = [
     row("calibration_loss", metrics.calibration_loss),
     row("lower_distance", metrics.lower_distance_to_calibration, n_bins=64),
     row("interval", metrics.interval_calibration_error),
-    # the smooth curve is penalised as so many rows ask for
+    # the smooth curve is penalized as so many rows ask for
     row("ici", metrics.integrated_calibration_index, "not_scale_free"),
     # a flip would put the threshold at 0.7
     row("decision_risk_gap", metrics.decision_risk_gap, "not_flip_symmetric", threshold=0.3),

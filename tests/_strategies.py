@@ -14,7 +14,7 @@ fewer = settings(max_examples=settings.default.max_examples // 2)
 #: Twenty and more predictions of exactly 0 or 1, which the ends of the interval can make, are warned of.
 certain_predictions = pytest.mark.filterwarnings("ignore:y_proba contains only 0 and 1:UserWarning")
 
-#: Ends of the unit interval, denormal and tiny numbers, neighbours of round ones, edges of usual bins.
+#: Ends of the unit interval, denormal and tiny numbers, neighbors of round ones, edges of usual bins.
 HARD = [
     0.0, 5e-324, 2.0**-1022, 1e-300, 1e-17, 2.0**-53, 1e-9, 0.05, 0.1, 0.29, 1 / 3, np.nextafter(0.5, 0.0),
     0.5, np.nextafter(0.5, 1.0), 0.58, 2 / 3, 0.7, 1.0 - 1e-9, 1.0 - 2.0**-52, 1.0 - 2.0**-53, 1.0,
@@ -30,7 +30,7 @@ symmetric = st.one_of(
 )
 frequencies = st.integers(0, 3)
 labels = st.integers(0, 1)
-#: Soft labels and means of judgements, with labels among them.
+#: Soft labels and means of judgments, with labels among them.
 outcomes = st.one_of(labels.map(float), st.integers(0, 5).map(lambda k: k / 5), st.floats(0.0, 1.0))
 weights = st.one_of(
     st.integers(0, 5).map(float), st.floats(1e-6, 1e6), st.sampled_from([2.0**-60, 1e9, 2.0**40])

@@ -84,7 +84,7 @@ def test_the_same_facts_as_the_text_and_nothing_is_loaded_or_run():
         assert {key for key, _ in page.attributes} <= {"style", "scope"}, name
         assert "url(" not in html
         assert "//" not in html
-        # no colour of its own, so that dark pages keep theirs
+        # no color of its own, so that dark pages keep theirs
         for key, style in page.attributes:
             if key == "style":
                 declared = dict(item.split(":", 1) for item in style.strip(";").split(";"))

@@ -177,8 +177,8 @@ def test_bumps_and_moments_of_example_3_3():
     assert found == pytest.approx([0.064979, 0.063192, 0, 0.000992], abs=5e-7)
     assert calibrated["null_std"] == pytest.approx(0.00110873, abs=5e-9)
     m, peak = tcal.BINS, tcal.SCALE * tcal.BINS**-tcal.SMOOTHNESS * np.exp(-4)
-    centres = np.array([0.25 + 0.5 / m, 0.5 - 0.5 / m, 0.5 + 0.5 / m, 0.75 - 0.5 / m])
-    np.testing.assert_allclose(tcal.outward(centres) - centres, peak * np.array([-1, -1, 1, 1]), rtol=1e-9)
+    centers = np.array([0.25 + 0.5 / m, 0.5 - 0.5 / m, 0.5 + 0.5 / m, 0.75 - 0.5 / m])
+    np.testing.assert_allclose(tcal.outward(centers) - centers, peak * np.array([-1, -1, 1, 1]), rtol=1e-9)
     edges = np.array([0.1, 0.25 + 1 / m, 0.5, 0.75 - 1 / m, 0.9])
     np.testing.assert_allclose(tcal.outward(edges), edges, atol=1e-12)
 

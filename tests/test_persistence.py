@@ -63,7 +63,7 @@ WAYS = [by_pickle, *OTHER_WAYS]
 
 
 def ways(names):
-    """Parametrise by names, each with pickle and another way; every name with every way is thorough."""
+    """Parametrize by names, each with pickle and another way; every name with every way is thorough."""
     pairs = [
         pytest.param(name, [by_pickle, OTHER_WAYS[k % len(OTHER_WAYS)]], id=name)
         for k, name in enumerate(names)

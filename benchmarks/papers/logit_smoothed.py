@@ -18,7 +18,7 @@ CIFAR = ("vgg16_cifar10", "wideresnet-16-4-cifar-10", "densenet-bc-100-cifar-100
 # what the figures of the paper show for other networks
 NOTES = {
     "Figure 3": "another network; in the figure the two curves of each network agree within .003. 3b, "
-    "labelled CIFAR-100, shows the CIFAR-10 networks of 3(a): the authors' notebook loads them twice",
+    "labeled CIFAR-100, shows the CIFAR-10 networks of 3(a): the authors' notebook loads them twice",
     "Figures 4, 5": "another network; in the figures the curves agree. Uniform noise of full width sigma, as "
     "in App. A; the authors' code draws it so, but smooths with width 2 sigma",
 }

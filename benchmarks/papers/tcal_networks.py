@@ -125,7 +125,7 @@ def methods(degree: int) -> dict[str, Any]:
     }
 
 
-class Judgement(NamedTuple):
+class Judgment(NamedTuple):
     """Test samples of a method, their ECE and verdict, and the debiased squared error after binning.
 
     Without binning also the verdict of ``TCal()``, and for a p-value near the level the number of seeds with
@@ -143,7 +143,7 @@ class Judgement(NamedTuple):
 
 def judge(
     y: np.ndarray, p: np.ndarray, n_fit: int, degree: int, n_resamples: int = N_RESAMPLES, n_seeds: int = 0
-) -> dict[str, Judgement]:
+) -> dict[str, Judgment]:
     """Judge each method; all samples are tested without recalibration."""
     found = {}
     for name, calibrator in methods(degree).items():
@@ -164,7 +164,7 @@ def judge(
                 tests = (test.set_params(random_state=seed) for seed in range(n_seeds))
                 seeds = sum(each.test(outcome, tested).pvalue <= LEVEL for each in tests)
         error = _published_ece(outcome, forecast)
-        found[name] = Judgement(outcome, forecast, error, bool(pvalue <= LEVEL), square, default, seeds)
+        found[name] = Judgment(outcome, forecast, error, bool(pvalue <= LEVEL), square, default, seeds)
     return found
 
 
@@ -209,7 +209,7 @@ def run(study: Study) -> None:
             )
 
 
-def _other_verdicts(found: dict[str, Judgement], n_seeds: int) -> str:
+def _other_verdicts(found: dict[str, Judgment], n_seeds: int) -> str:
     """Say which verdicts depend on the seed, and where the default test has another one."""
     words = [
         f"{name} is rejected with {each.seeds} of {n_seeds} seeds"
@@ -242,7 +242,7 @@ def _reported(published: Published) -> tuple[str, str]:
 
 
 def _compare(
-    study: Study, first: str, second: str, published: Published, found: dict[str, Judgement], n_seeds: int
+    study: Study, first: str, second: str, published: Published, found: dict[str, Judgment], n_seeds: int
 ) -> None:
     """Add verdicts and errors beside the published ones, and the debiased errors."""
     reported, reported_squares = _reported(published)
@@ -276,7 +276,7 @@ def _compare(
     )
 
 
-def _reliability(study: Study, found: dict[str, Judgement]) -> None:
+def _reliability(study: Study, found: dict[str, Judgment]) -> None:
     """Draw Figure 6: confidence and accuracy of VGG-19 in bins of at least 10 samples."""
     gaps = {}
     names = ("Platt", "polynomial", "histogram binning")

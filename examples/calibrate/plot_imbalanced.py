@@ -30,7 +30,7 @@ p_train, p_test = (balanced.predict_proba(features)[:, 1] for features in (X_tra
 # is estimated, the training samples can be reused.
 #
 # If one in ten non-events was kept, use ``PriorShiftCalibrator(training_weight={0: 0.1})``, which needs no
-# labels. If the base rate of the target population is unknown, it can be estimated from unlabelled samples:
+# labels. If the base rate of the target population is unknown, it can be estimated from unlabeled samples:
 # :doc:`plot_label_shift`.
 
 calibrator = PriorShiftCalibrator(training_weight="balanced").fit(p_train, y_train)

@@ -3,7 +3,7 @@ Estimating class frequencies without labels
 ===========================================
 
 Under label shift the frequencies of the classes change after training, and the samples within each class do
-not. The frequencies can be estimated from unlabelled samples, and the probabilities corrected.
+not. The frequencies can be estimated from unlabeled samples, and the probabilities corrected.
 """
 
 import matplotlib.pyplot as plt
@@ -26,11 +26,11 @@ rng = np.random.default_rng(0)
 kept = rng.uniform(size=len(y_new)) < 0.1 + 0.1 * y_new
 X_new, y_new = X_new[kept], y_new[kept]
 true_frequency = np.bincount(y_new) / len(y_new)
-print(f"{len(y_held)} labelled samples, {len(y_new)} new samples")
+print(f"{len(y_held)} labeled samples, {len(y_new)} new samples")
 
 # %%
 # The estimate by maximum likelihood needs calibrated probabilities, here those of vector scaling, fitted to
-# labelled samples with the frequencies of the training data. The labels of the new samples are not used.
+# labeled samples with the frequencies of the training data. The labels of the new samples are not used.
 
 model = GaussianNB().fit(X_train, y_train)
 scaling = VectorScalingCalibrator(penalty=0).fit(model.predict_proba(X_held), y_held)
@@ -53,7 +53,7 @@ for name, shift in shifts.items():
 
 fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 ax.plot(true_frequency, "k_", ms=22, label="new samples, true")
-ax.plot(prior / prior.sum(), "_", color="0.6", ms=22, label="labelled samples")
+ax.plot(prior / prior.sum(), "_", color="0.6", ms=22, label="labeled samples")
 for place, (name, shift) in zip((-0.12, 0.12), shifts.items(), strict=True):
     ax.errorbar(np.arange(10) + place, shift.target_prior_, 2 * shift.standard_error_, fmt="o", label=name)
 ax.set(xlabel="class", ylabel="frequency", xticks=range(10), title="Frequencies estimated without labels")

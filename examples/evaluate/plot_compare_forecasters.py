@@ -36,7 +36,7 @@ forecasters = {
 # %%
 # After correction for multiple comparisons, no difference in smooth ECE is significant: one year of data is
 # not enough. The right panel shows the components of the Brier score. Models further up and further left are
-# better; each grey line connects points of equal score. The base rate has no discrimination.
+# better; each gray line connects points of equal score. The base rate has no discrimination.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.8), layout="constrained")
 display = ComparisonDisplay.from_predictions(y[second], forecasters, n_resamples=499, ax=left)

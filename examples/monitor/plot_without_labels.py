@@ -16,7 +16,7 @@ from sklearn_calib.metrics import expected_performance
 
 # %%
 # The scores of a model increase from month to month. In the last four months the relation between scores and
-# events changes as well (concept drift), which unlabelled samples cannot show.
+# events changes as well (concept drift), which unlabeled samples cannot show.
 
 rng = np.random.default_rng(0)
 

@@ -131,7 +131,7 @@ def bin_starts(grouped: GroupedOutcomes, bins: int | Array, strategy: str) -> ND
 
 
 def bin_offsets(x: Array, n_bins: int) -> tuple[Codes, Array]:
-    """Return the equal-width bin of each x in [0, 1], and the offset from its centre in widths.
+    """Return the equal-width bin of each x in [0, 1], and the offset from its center in widths.
 
     Bins are those of the rounded product, unlike in :func:`uniform_bins`; the offset is consistent with them.
     """

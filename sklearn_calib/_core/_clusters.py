@@ -5,7 +5,7 @@ independent standard normal z_c and t_c for each cluster, and e_i for each sampl
 
     Y_i = 1  if  sqrt(rho) z_c + sqrt(1 - rho) e_i + s x_i t_c > -sqrt(1 + s^2 x_i^2) q_i
 
-with q_i = Phi^-1(p_i), and x_i, which is q_i standardised. So P(Y_i = 1) = p_i exactly, whatever rho and s,
+with q_i = Phi^-1(p_i), and x_i, which is q_i standardized. So P(Y_i = 1) = p_i exactly, whatever rho and s,
 and rare events stay skewed. In a cluster with a large z_c all predictions are too low; in one with a large
 t_c they are too moderate.
 
@@ -61,14 +61,14 @@ _MOST_CLUSTERS = 4096
 class Dependence:
     """Distribution of the correlation rho, given the outcomes: values and their probabilities.
 
-    ``slope`` holds values of s, ``slope_probability`` theirs, and ``centre`` and ``scale`` standardise q.
+    ``slope`` holds values of s, ``slope_probability`` theirs, and ``center`` and ``scale`` standardize q.
     """
 
     rho: Array
     probability: Array
     slope: Array = field(default_factory=lambda: np.zeros(1))
     slope_probability: Array = field(default_factory=lambda: np.ones(1))
-    centre: float = 0.0
+    center: float = 0.0
     scale: float = 1.0
 
     def sample(self, n_draws: int, generator: np.random.Generator) -> tuple[Array, Array]:
@@ -82,9 +82,9 @@ class Dependence:
         return quantiles(self.rho, self.probability), quantiles(self.slope, self.slope_probability)
 
     def covariate(self, prob: Array) -> Array:
-        """Return x, the standardised quantile of each probability."""
+        """Return x, the standardized quantile of each probability."""
         quantile = ndtri(np.clip(prob, _LEAST, 1.0 - _LEAST))
-        return np.clip((quantile - self.centre) / self.scale, -_FARTHEST, _FARTHEST)
+        return np.clip((quantile - self.center) / self.scale, -_FARTHEST, _FARTHEST)
 
     @property
     def median(self) -> float:
@@ -296,9 +296,9 @@ def dependence(code: Index, prob: Array, count: Array, positives: Array) -> Depe
         # indicators of K classes are K - 1 numbers
         log_likelihood = log_likelihood * (n_columns - 1.0) / n_columns
     # uniform in the variance ratio, whose logarithm is equally spaced, and a probability of 0 of its own
-    prior = (1.0 - _INDEPENDENT) * _normalised(np.log1p((mean_size - 1.0) * rho))
+    prior = (1.0 - _INDEPENDENT) * _normalized(np.log1p((mean_size - 1.0) * rho))
     prior[0] += _INDEPENDENT
-    found = Dependence(rho, _normalised(log_likelihood + np.log(prior)))
+    found = Dependence(rho, _normalized(log_likelihood + np.log(prior)))
     if n_columns > 1:
         return found
     return _with_slope(found, code, prob, count, positives)
@@ -314,11 +314,11 @@ def _with_slope(found: Dependence, code: Index, prob: Array, count: Array, posit
     """
     p = np.clip(prob, _LEAST, 1.0 - _LEAST)
     quantile, v = ndtri(p), p * (1.0 - p)
-    centre = float((count * v) @ quantile / (count @ v))
-    scale = float(np.sqrt((count * v) @ (quantile - centre) ** 2 / (count @ v)))
+    center = float((count * v) @ quantile / (count @ v))
+    scale = float(np.sqrt((count * v) @ (quantile - center) ** 2 / (count @ v)))
     if scale <= _LEAST:
         return found
-    found = replace(found, centre=centre, scale=scale)
+    found = replace(found, center=center, scale=scale)
     x, f = found.covariate(prob), _normal_density(quantile)
     size = np.maximum(np.bincount(code, count * f), _LEAST)
     within = x - (np.bincount(code, count * f * x) / size)[code]
@@ -339,10 +339,10 @@ def _with_slope(found: Dependence, code: Index, prob: Array, count: Array, posit
         known, common = (reach**2 / spread).sum(), (reach * total / spread).sum()
         deviance = (np.log(spread) + total**2 / spread).sum() + np.log(known) - common**2 / known
         log_likelihood[k] = -0.5 * deviance
-    return replace(found, slope=np.sqrt(squares), slope_probability=_normalised(log_likelihood))
+    return replace(found, slope=np.sqrt(squares), slope_probability=_normalized(log_likelihood))
 
 
-def _normalised(log_likelihood: Array) -> Array:
+def _normalized(log_likelihood: Array) -> Array:
     out: Array = np.exp(log_likelihood - np.max(log_likelihood))
     return out / out.sum()
 

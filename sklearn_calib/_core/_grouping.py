@@ -411,7 +411,7 @@ def balanced_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
 
 
 def pooled_if_many(grouped: GroupedOutcomes, most: int = DISTINCT, cells: int = 0) -> GroupedOutcomes:
-    """Return the sample itself, or ``most / 2`` bins of neighbours if it has more distinct predictions.
+    """Return the sample itself, or ``most / 2`` bins of neighbors if it has more distinct predictions.
 
     Predictions of exactly 0 and 1 have bins of their own. For drawings, bins are divided where ``cells`` of
     equal length end: few predictions in a long bin would be seen in one place.

@@ -11,7 +11,7 @@ Order = NDArray[np.int64]
 
 
 def float_order(values: Array) -> Order:
-    """Return integers in the order of floats, neighbours for neighbours."""
+    """Return integers in the order of floats, neighbors for neighbors."""
     bits = (values + 0.0).view(np.int64)
     return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
 
@@ -22,7 +22,7 @@ def ordered_float(order: Order) -> Array:
 
 
 def switches(holds: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array) -> tuple[Array, Array]:
-    """Return the neighbouring floats between which a condition, true at ``low``, fails as at ``high``."""
+    """Return the neighboring floats between which a condition, true at ``low``, fails as at ``high``."""
     below, above = float_order(low), float_order(high)
     while True:
         # halves first, as sum and difference of distant floats do not fit into 64 bits

@@ -33,7 +33,7 @@ def monotone_distance(values: Array, weights: Array) -> float:
     """Return the minimum of sum_i weights_i |values_i - D_i| over non-decreasing D, O(m log m).
 
     D takes some of the values, and the rank of each D_i is found bit by bit: whether it is at least
-    ``low + step`` is a problem with only two neighbouring values, whose solution is where the least squares
+    ``low + step`` is a problem with only two neighboring values, whose solution is where the least squares
     fit of its indicators exceeds 1/2. Different ``low`` keep the blocks that are already divided apart.
     """
     levels, rank = np.unique(values, return_inverse=True)

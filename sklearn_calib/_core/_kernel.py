@@ -166,7 +166,7 @@ def _bilinear(form: Form, x: Array, y: Array) -> float:
 
 
 def _gaps(u: Array, bandwidth: float) -> Array:
-    """Return the distances of neighbours in units of the bandwidth, limited to the domain of exp."""
+    """Return the distances of neighbors in units of the bandwidth, limited to the domain of exp."""
     with np.errstate(over="ignore"):
         return np.minimum(np.diff(u) / bandwidth, 700.0)
 

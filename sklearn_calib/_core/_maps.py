@@ -283,7 +283,7 @@ class Softmax(Node):
 
 @dataclass(frozen=True, eq=False)
 class OneVsRest(Node):
-    """A scalar map for each class, normalised to sum 1; uniform if the sum is 0."""
+    """A scalar map for each class, normalized to sum 1; uniform if the sum is 0."""
 
     kind = "one_vs_rest"
     maps: tuple[Node, ...]
@@ -300,7 +300,7 @@ class OneVsRest(Node):
 
 @dataclass(frozen=True, eq=False)
 class Average(Node):
-    """The mean of vector maps, or with ``scale`` "log" the normalised geometric mean."""
+    """The mean of vector maps, or with ``scale`` "log" the normalized geometric mean."""
 
     kind = "average"
     scale: str
@@ -328,7 +328,7 @@ class Average(Node):
 
 @dataclass(frozen=True, eq=False)
 class Recalibrated(Node):
-    """Probabilities with log-odds ``slope * logit(p) + intercept`` of a map's; normalised if multiclass."""
+    """Probabilities with log-odds ``slope * logit(p) + intercept`` of a map's; normalized if multiclass."""
 
     kind = "recalibrated"
     maps: tuple[Node, ...]

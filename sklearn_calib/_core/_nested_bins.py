@@ -79,7 +79,7 @@ def effective_pairs(w2: Array, w4: Array) -> Array:
 class NestedBins:
     """Bins of several levels, each inside a bin of the next coarser one, and sums over all of them.
 
-    At a middle level, with 4 to 8 groups in a bin, groups are summed once; coarser levels add neighbouring
+    At a middle level, with 4 to 8 groups in a bin, groups are summed once; coarser levels add neighboring
     bins. At finer levels only those groups matter that share a bin or contain several samples. Groups are
     handled in blocks, so that sums stay in cache.
 
@@ -160,9 +160,9 @@ class NestedBins:
             noise=noise / n,
         )
 
-    def statistic_around(self, centre: Array) -> "NestedStatistic":
-        """Return the function that computes T, with residuals around ``centre``, of many samples."""
-        return NestedStatistic(self, centre)
+    def statistic_around(self, center: Array) -> "NestedStatistic":
+        """Return the function that computes T, with residuals around ``center``, of many samples."""
+        return NestedStatistic(self, center)
 
     def _blocks(self, size: int) -> Iterator[slice]:
         """Yield blocks of about ``size`` groups that fill bins of the middle level."""
@@ -259,14 +259,14 @@ def _of_levels(total: Array) -> Array:
 class NestedStatistic:
     """T of each level for samples of the same predictions; see :meth:`NestedBins.statistic_around`."""
 
-    def __init__(self, bins: NestedBins, centre: Array) -> None:
+    def __init__(self, bins: NestedBins, center: Array) -> None:
         self._bins = bins
         weight, scale = bins.grouped.weight, bins.scale
-        self._expected = (weight * centre)[:, np.newaxis]
+        self._expected = (weight * center)[:, np.newaxis]
         self._scale = None if (scale == 1.0).all() else scale[:, np.newaxis]
         # in a group of w samples around c, sum r^2 = w c (1 - c) + (1 - 2c) sum r: Q is linear in the
         # residuals
-        slope, constant = scale * (1.0 - 2.0 * centre), scale * scale * weight * centre * (1.0 - centre)
+        slope, constant = scale * (1.0 - 2.0 * center), scale * scale * weight * center * (1.0 - center)
         self._constant = np.bincount(bins._bin_of, constant, bins._n_bins)[:, np.newaxis]
         self._finer_constant = np.zeros((2 * bins.n_levels, 1))
         self._parts: list[tuple[Any, ...]] = []
@@ -318,15 +318,15 @@ class NestedStatistic:
         return total.T / bins.grouped.total
 
 
-def _columns(positives: NDArray[Any], weight: Array, centre: Array, null: Array, scale: Array) -> Array:
+def _columns(positives: NDArray[Any], weight: Array, center: Array, null: Array, scale: Array) -> Array:
     """Return what groups add to S, Q, sum v, sum v^2, sum v^3, sum m and sum m^2."""
     columns = np.empty((7, weight.shape[0]))
-    residual = scale * (positives - weight * centre)
+    residual = scale * (positives - weight * center)
     v = scale * scale * null * (1.0 - null)
     m = scale * v * (1.0 - 2.0 * null)
     columns[0] = residual
     # sum r^2 = w c (1 - c) + (1 - 2c) sum r in a group of w samples around c
-    columns[1] = weight * scale * scale * (centre * (1.0 - centre)) + scale * (1.0 - 2.0 * centre) * residual
+    columns[1] = weight * scale * scale * (center * (1.0 - center)) + scale * (1.0 - 2.0 * center) * residual
     columns[2] = weight * v
     # products, because v**3 is slow in numpy
     columns[3] = columns[2] * v

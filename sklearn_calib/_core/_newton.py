@@ -1,7 +1,7 @@
 r"""Logistic regression on few columns: the likelihood, and the one Newton solver of the package.
 
 Observation i has columns :math:`x_i`, weight :math:`w_i` and sum of outcomes :math:`s_i`, which may be
-fractional, and log-odds :math:`z_i = o_i + \theta \cdot x_i`. The solution minimises
+fractional, and log-odds :math:`z_i = o_i + \theta \cdot x_i`. The solution minimizes
 
 .. math:: \sum_i w_i \log(1 + e^{z_i}) - s_i z_i + \frac12 \sum_j \lambda_j (\theta_j - c_j)^2.
 """
@@ -57,20 +57,20 @@ def fit_logistic(
     *,
     start: Array,
     penalty: Array | float = 0.0,
-    centre: Array | float = 0.0,
+    center: Array | float = 0.0,
     offset: Array | None = None,
     bound: Bound | None = None,
     last_gain: float = _LAST_GAIN,
 ) -> LogisticFit:
-    """Minimise the penalised loss by Newton's method with halved steps.
+    """Minimize the penalized loss by Newton's method with halved steps.
 
     It ends with a step that moves no log-odds by more than 1e-7, or 3e-5 with more than 8192 observations:
     then they are right to about 1e-9. If no finite coefficients are best, it ends where a step gains no more
-    than ``last_gain`` per unit of weight. Many observations should be ordered such that neighbours are alike:
+    than ``last_gain`` per unit of weight. Many observations should be ordered such that neighbors are alike:
     these are pooled to find a start from which one or two steps suffice. Where coefficients must stay in a
     convex set, ``bound`` returns the step, given the coefficients, the gradient and the Hessian.
     """
-    problem = _Problem(columns, weight, positives, penalty, centre, offset, bound, last_gain)
+    problem = _Problem(columns, weight, positives, penalty, center, offset, bound, last_gain)
     if problem.is_long():
         start = problem.pooled().solve(start).coef
     return problem.solve(start)
@@ -95,7 +95,7 @@ class _Problem:
     weight: Array
     positives: Array
     penalty: Array | float
-    centre: Array | float
+    center: Array | float
     offset: Array | None
     bound: Bound | None
     last_gain: float
@@ -134,7 +134,7 @@ class _Problem:
     @np.errstate(under="ignore")
     def derivatives(self, theta: Array) -> tuple[float, Array, Array]:
         """Return the objective, its gradient, and the Hessian without the penalty."""
-        away = theta - self.centre
+        away = theta - self.center
         gradient = self.penalty * away
         value = 0.5 * float(gradient @ away)
         information = np.zeros((*theta.shape, *theta.shape))
@@ -158,7 +158,7 @@ class _Problem:
         return max(float(np.abs(step @ part).max()) for _, part in self.parts())
 
     def pooled(self) -> "_Problem":
-        """Return the problem of neighbours pooled at their weighted means."""
+        """Return the problem of neighbors pooled at their weighted means."""
         n = self.weight.shape[0]
         edges = np.linspace(0, n, _COARSE + 1).astype(np.intp)
         pools, found = max(1, _COARSE * BLOCK_ROWS // n), []
@@ -179,7 +179,7 @@ class _Problem:
             weight,
             positives,
             self.penalty,
-            self.centre,
+            self.center,
             offset,
             self.bound,
             self.last_gain,

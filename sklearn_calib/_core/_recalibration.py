@@ -38,7 +38,7 @@ ROWS = {"intercept": slice(0, 1), "slope": slice(1, 2), "both": slice(0, 2)}
 
 
 class LogitOutcomes:
-    """Grouped outcomes on the log-odds axis: x = logit(p), and u, x standardised."""
+    """Grouped outcomes on the log-odds axis: x = logit(p), and u, x standardized."""
 
     def __init__(self, grouped: GroupedOutcomes) -> None:
         x = logit(grouped.prob)
@@ -54,10 +54,10 @@ class LogitOutcomes:
         self.constant = bool(self.x[0] == self.x[-1])
         self.base_rate = float(self.positives.sum() / grouped.total)
         self.one_class = self.base_rate in (0.0, 1.0)
-        self.centre = float(self.weight @ self.x / grouped.total)
-        spread = float(np.sqrt(self.weight @ (self.x - self.centre) ** 2 / grouped.total))
+        self.center = float(self.weight @ self.x / grouped.total)
+        spread = float(np.sqrt(self.weight @ (self.x - self.center) ** 2 / grouped.total))
         self.spread = 1.0 if self.constant else spread
-        self.u = (self.x - self.centre) / self.spread
+        self.u = (self.x - self.center) / self.spread
 
     def at(self, intercept: float, slope: float) -> Recalibration:
         """Return the model with given parameters."""
@@ -76,7 +76,7 @@ class LogitOutcomes:
         v = self.weight * fit.variance
         return float(v.sum()), float(v @ self.u)
 
-    def residual_centre(self, null: Recalibration, parameter: str) -> float:
+    def residual_center(self, null: Recalibration, parameter: str) -> float:
         """Return what is subtracted from u so that the scores of intercept and slope are uncorrelated.
 
         If the intercept is fitted, it is what the intercept explains of u.
@@ -91,10 +91,10 @@ class LogitOutcomes:
 
         Those of the parameter: of the intercept, of the slope, or both.
         """
-        centre, v = self.residual_centre(null, parameter), self.squares * null.variance
-        rest = float(v @ (self.u - centre) ** 2)
+        center, v = self.residual_center(null, parameter), self.squares * null.variance
+        rest = float(v @ (self.u - center) ** 2)
         by_intercept = total / np.sqrt(v.sum())
-        by_slope = (along - centre * total) / np.sqrt(rest) if rest > 0.0 else 0.0 * total
+        by_slope = (along - center * total) / np.sqrt(rest) if rest > 0.0 else 0.0 * total
         return np.array([by_intercept, by_slope])[ROWS[parameter]]
 
     def standard_errors(self, fit: Recalibration) -> tuple[float, float, float]:
@@ -106,7 +106,7 @@ class LogitOutcomes:
         if not rest > 0.0:
             return float(level**-0.5), np.inf, np.inf
         slope = rest**-0.5 / self.spread
-        middle = self.centre + self.spread * mixed / level
+        middle = self.center + self.spread * mixed / level
         return float(level**-0.5), float(np.hypot(level**-0.5, middle * slope)), float(slope)
 
     def _mean_log_odds(self) -> float:
@@ -117,7 +117,7 @@ class LogitOutcomes:
         """Return the maximum likelihood fit with a given slope."""
         if self.one_class:
             return self._limit(np.full_like(self.x, self.base_rate))
-        start = self._mean_log_odds() - slope * self.centre
+        start = self._mean_log_odds() - slope * self.center
         return self.at(float(self._fit(np.ones((1, self.x.size)), [start], slope * self.x)[0]), slope)
 
     def fit_slope(self, intercept: float, start: float) -> Recalibration:
@@ -133,7 +133,7 @@ class LogitOutcomes:
         columns = np.stack([np.ones_like(self.u), self.u])
         level, rise = self._fit(columns, [self._mean_log_odds(), 0.0])
         slope = rise / self.spread
-        return self._model(level + rise * self.u, level - slope * self.centre, slope)
+        return self._model(level + rise * self.u, level - slope * self.center, slope)
 
     def _fit(self, columns: Array, start: list[float], offset: Array | None = None) -> Array:
         return fit_logistic(columns, self.weight, self.positives, start=np.array(start), offset=offset).coef

@@ -68,7 +68,7 @@ def _design(x: Array, fraction: Array, knots: Array) -> Array:
 
 
 def _fit(design: Array, grouped: GroupedOutcomes, base_rate: float) -> Array:
-    """Return the frequencies that maximise the penalised likelihood, the same for weights times a number."""
+    """Return the frequencies that maximize the penalized likelihood, the same for weights times a number."""
     penalty = np.full(design.shape[1], _RIDGE * base_rate * (1.0 - base_rate))
     start = np.zeros(design.shape[1])
     penalty[0], start[0] = 0.0, np.log(base_rate) - np.log1p(-base_rate)

@@ -111,12 +111,12 @@ def _moments(x: Array, term: Array, n_bins: int, outcome: Codes | None) -> Array
 def coefficients_of_moments(moments: Array, s: float) -> Array:
     """Return cosine coefficients from the moments of order 0..3, shape (4, samples, bins), of equal bins.
 
-    cos(pi k x) is replaced by its third-order Taylor polynomial about the centre of the bin of x.
+    cos(pi k x) is replaced by its third-order Taylor polynomial about the center of the bin of x.
     """
     n_bins = moments.shape[-1]
     k = np.arange(min(harmonics(s), n_bins))
     step = math.pi * k / n_bins
-    # cos(a + b) about the centre a: cos a - b sin a - b^2/2 cos a + b^3/6 sin a
+    # cos(a + b) about the center a: cos a - b sin a - b^2/2 cos a + b^3/6 sin a
     even = dct(moments[[0, 2]], type=2)[..., : k.shape[0]]
     odd = np.zeros_like(even)
     odd[..., 1:] = dst(moments[[1, 3]], type=2)[..., : k.shape[0] - 1]

@@ -140,7 +140,7 @@ def refuse_fractions(y_true: ArrayLike, name: str = "y_true", *, swapped: bool =
             )
         raise ValueError(
             f"{found}, but outcomes 0 and 1 are needed here. Did you swap the arguments? {order}. Of mean "
-            "judgements, pass all single judgements, with the item as clusters. If these are unknown, draw "
+            "judgments, pass all single judgments, with the item as clusters. If these are unknown, draw "
             f"an outcome for each sample, rng.random(n) < {name}, or use a metric or calibrator that accepts "
             "soft labels (docs/inputs.md)."
         )
@@ -394,7 +394,7 @@ def _integer_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         return classes, codes
     codes = labels.astype(np.int64, copy=False)
     codes = codes - low if low else codes
-    # two neighbouring labels are both present
+    # two neighboring labels are both present
     present = np.bincount(codes) > 0 if high - low > 1 else np.ones(high - low + 1, dtype=bool)
     classes = (np.flatnonzero(present) + low).astype(labels.dtype)
     return classes, codes if present.all() else (np.cumsum(present) - 1)[codes]

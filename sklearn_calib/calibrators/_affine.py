@@ -20,7 +20,7 @@ from sklearn_calib.calibrators._softmax import (
     Preconditioner,
     affine_scores,
     log_losses,
-    minimise_affine,
+    minimize_affine,
 )
 
 _FOLDS = 3
@@ -58,7 +58,7 @@ class AffineCalibrator(LogClip, BaseCalibrator):
         """Return the features x, given inverse temperature and total weight of the fit."""
         return beta * logits
 
-    def _centre(self, n_classes: int, beta: float) -> Array:
+    def _center(self, n_classes: int, beta: float) -> Array:
         """Return the parameters with penalty 0, which are the initial ones."""
         return np.eye(n_classes, n_classes + 1)
 
@@ -151,8 +151,8 @@ class AffineCalibrator(LogClip, BaseCalibrator):
         if scores.ndim == 1:
             half = logits / 2.0
             return np.stack((-half, half)).T
-        centred: Array = logits - logits.mean(axis=1, keepdims=True)
-        return centred
+        centered: Array = logits - logits.mean(axis=1, keepdims=True)
+        return centered
 
     def _choose(self, logits: Array, codes: Codes, weight: Array, beta: float) -> float:
         """Return the largest penalty whose loss exceeds the smallest by at most half a standard error."""
@@ -203,14 +203,14 @@ class AffineFit:
         self._calibrator, self.codes, self.weight = calibrator, codes, weight
         self.total, self.beta = float(weight.sum()), beta
         self.features = calibrator._features(logits, self.beta, self.total)
-        self._target = self.theta = calibrator._centre(logits.shape[1], self.beta)
+        self._target = self.theta = calibrator._center(logits.shape[1], self.beta)
         self.n_iter, self.converged = 0, True
         self._preconditioner = Preconditioner()
 
     def solve(self, penalty: float, rough: bool = False) -> None:
         penalties = self._calibrator._penalties(penalty, self.features.shape[1], self.total)
         self.problem = AffineProblem(self.features, self.codes, self.weight, penalties, self._target)
-        self.theta, self.n_iter, self.converged = minimise_affine(
+        self.theta, self.n_iter, self.converged = minimize_affine(
             self.problem, self.theta, rough, self._preconditioner
         )
 

@@ -232,7 +232,7 @@ class BaseCalibrator(
         For an increasing map, ``side="left"`` gives the smallest score whose probability is at least the
         given one, ``side="right"`` the largest score whose probability is at most the given one. All scores
         between them have the same probability. If the map jumps over the probability, they are the
-        neighbouring numbers on both sides of the jump, in the opposite order. The probabilities are in [a, b]
+        neighboring numbers on both sides of the jump, in the opposite order. The probabilities are in [a, b]
         for scores from ``inverse_transform(a)`` to ``inverse_transform(b, side="right")``.
 
         Parameters

@@ -52,7 +52,7 @@ class BetaCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
     -----
     %(clipped)s
 
-    The parameters minimise, under :math:`a, b \ge 0`,
+    The parameters minimize, under :math:`a, b \ge 0`,
 
     .. math::
         \sum_i w_i \left( \log(1 + e^{z_i}) - t_i z_i \right)
@@ -133,7 +133,7 @@ _BASES = {
 
 def _fit(columns: Array, weight: Array, mass: Array, basis: Array) -> tuple[float, Array]:
     """Return the minimum of the loss over (a, b, c) without a negative slope, and where it is attained."""
-    theta = basis @ _minimise(columns, weight, mass, basis) if basis.size else np.zeros(3)
+    theta = basis @ _minimize(columns, weight, mass, basis) if basis.size else np.zeros(3)
     negative = np.flatnonzero(theta[:2] < 0)
     if negative.size:
         # each negative slope, and those that are equal to it, fixed at 0
@@ -143,7 +143,7 @@ def _fit(columns: Array, weight: Array, mass: Array, basis: Array) -> tuple[floa
     return prior - log_likelihood(theta @ columns, weight, mass), theta
 
 
-def _minimise(columns: Array, weight: Array, mass: Array, basis: Array) -> Array:
+def _minimize(columns: Array, weight: Array, mass: Array, basis: Array) -> Array:
     """Return the coefficients of the basis with the least loss."""
     mean = float(mass.sum()) / float(weight.sum())
     # the intercept is the only parameter in its column
@@ -154,7 +154,7 @@ def _minimise(columns: Array, weight: Array, mass: Array, basis: Array) -> Array
         mass,
         start=np.where(alone, np.log(mean / (1.0 - mean)), 0.0),
         penalty=_PRECISION * np.square(basis[:2]).sum(axis=0),
-        centre=np.where(alone, 0.0, 1.0),
+        center=np.where(alone, 0.0, 1.0),
         last_gain=1e-20,
     )
     if not fit.converged:

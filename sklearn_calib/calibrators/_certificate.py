@@ -51,7 +51,7 @@ class CutoffCertificate:
     n_samples : float
         Number of samples from which the bound was computed.
     note : str
-        That the bound is for probabilities before normalisation to sum 1, or approximate because the scores
+        That the bound is for probabilities before normalization to sum 1, or approximate because the scores
         come from several models; or empty.
 
     Notes
@@ -330,10 +330,10 @@ def fitted_steps(
     # half a sample, that of the prior, if a certification part has none of a class
     rarer = max(min(events, total - events), 0.5)
     spread = np.sqrt(total / max(total - used, 1.0) * max(_FEWEST_OF_CLASS / rarer, 1.0))
-    centre = weight * (rate - outcomes.prob)
+    center = weight * (rate - outcomes.prob)
     for drawn, positives in draw_outcomes(outcomes, n_resamples, generator, truth=rate):
         steps = residuals(outcomes.prob, drawn, positives)
-        steps -= centre[:, np.newaxis]
+        steps -= center[:, np.newaxis]
         steps *= spread
         steps += outcomes.residual[:, np.newaxis]
         yield steps

@@ -1,4 +1,4 @@
-"""Dirichlet calibration with off-diagonal and intercept regularisation."""
+"""Dirichlet calibration with off-diagonal and intercept regularization."""
 
 import numpy as np
 from scipy.special import logsumexp
@@ -13,13 +13,13 @@ class DirichletCalibrator(AffineCalibrator):
     r"""Dirichlet calibration: the softmax of a linear map of the log-probabilities.
 
     If the vector p of forecasts has a Dirichlet distribution within each class, the true probabilities are
-    the softmax of :math:`W \log p + b`. W and b minimise
+    the softmax of :math:`W \log p + b`. W and b minimize
 
     .. math:: \frac1n \sum_i w_i \ell_i + \frac{\lambda}{K (K-1)} \sum_{j \ne k} W_{jk}^2
         + \frac{\lambda}{K} \sum_k b_k^2
 
     with :math:`\ell_i` the log loss of sample i and n the total weight (off-diagonal and intercept
-    regularisation, ODIR), plus a penalty of the diagonal, ``diagonal_penalty``. For two classes it is beta
+    regularization, ODIR), plus a penalty of the diagonal, ``diagonal_penalty``. For two classes it is beta
     calibration, with penalties.
 
     Parameters
@@ -31,7 +31,7 @@ class DirichletCalibrator(AffineCalibrator):
         :math:`\kappa \ge 0`: adds :math:`\kappa \Big(\frac{K}{2 n} +
         \frac{\lambda}{K^3 (K-1)}\Big) \sum_k (W_{kk} - \beta)^2`, with :math:`1/\beta` the temperature
         of :class:`TemperatureCalibrator`, the limit for a large :math:`\lambda`. With 0 the diagonal is not
-        penalised, as in [1]_; with few samples of each class the map then overfits, up to forecasts of 0.
+        penalized, as in [1]_; with few samples of each class the map then overfits, up to forecasts of 0.
     %(link)s
 
     Attributes
@@ -88,7 +88,7 @@ class DirichletCalibrator(AffineCalibrator):
         features: Array = logits - logsumexp(logits, axis=1, keepdims=True)
         return features
 
-    def _centre(self, n_classes: int, beta: float) -> Array:
+    def _center(self, n_classes: int, beta: float) -> Array:
         return np.asarray(beta * np.eye(n_classes, n_classes + 1))
 
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:
@@ -99,7 +99,7 @@ class DirichletCalibrator(AffineCalibrator):
         return matrix_penalties(n_classes, diagonal, off_diagonal, intercept)
 
     def _least_penalty(self, n_classes: int, total: float) -> float:
-        # for this penalty, off-diagonal elements are penalised as in matrix scaling
+        # for this penalty, off-diagonal elements are penalized as in matrix scaling
         return n_classes**2 * (n_classes - 1) / 2.0 * 10.0 / total * super()._least_penalty(n_classes, total)
 
     def _inner(self) -> tuple[float, float, bool]:

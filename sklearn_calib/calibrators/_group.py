@@ -79,7 +79,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
     r"""A pooled map, and for each group an intercept and a slope (partial pooling).
 
     A model that is calibrated overall can overpredict in one group and underpredict in another. With the
-    log-odds :math:`f` of the pooled map, and :math:`x` the same standardised, the log-odds in group g are
+    log-odds :math:`f` of the pooled map, and :math:`x` the same standardized, the log-odds in group g are
 
     .. math:: f + a_g + b_g x, \qquad (a_g, b_g) \sim N(\mu, \Sigma).
 
@@ -105,7 +105,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
     slopes_, intercepts_ : ndarray of shape (n_groups,) or (n_groups, n_classes)
         The map of each group: its log-odds are ``slope * f + intercept``.
     covariances_ : ndarray of shape (2, 2) or (n_classes, 2, 2)
-        Estimate of :math:`\Sigma`, of the intercept and the slope of standardised log-odds.
+        Estimate of :math:`\Sigma`, of the intercept and the slope of standardized log-odds.
     %(multiclass_fit)s
 
     See Also
@@ -303,9 +303,9 @@ def partially_pooled(
     group: NDArray[np.intp], f: Array, target: NDArray[Any], weight: Array, scores: Array
 ) -> tuple[Array, Array, Array]:
     """Return slope and intercept of the log-odds of each group, and the covariance of the groups."""
-    centre = np.average(f, weights=weight)
-    spread = float(np.sqrt(np.average((f - centre) ** 2, weights=weight))) or 1.0
-    x, n_groups = (f - centre) / spread, int(group.max()) + 1
+    center = np.average(f, weights=weight)
+    spread = float(np.sqrt(np.average((f - center) ** 2, weights=weight))) or 1.0
+    x, n_groups = (f - center) / spread, int(group.max()) + 1
     # the mean of the groups if the log-odds are those of the scores: a weighted regression on (1, x)
     columns = weight * scores * (1.0 - scores) * np.array([np.ones_like(x), x])
     moments = columns @ np.array([np.ones_like(x), x]).T
@@ -323,15 +323,15 @@ def partially_pooled(
         if covariance is None:
             first = _first_variance(gradient[0], i00), _first_variance(gradient[1], i11)
             covariance = np.diag(np.array(first))
-        covariance = _maximised(covariance, information, gradient)
+        covariance = _maximized(covariance, information, gradient)
         posterior, estimate = _averaged(covariance, information, gradient, origin)
         step = posterior - found
         found += step * np.minimum(1.0, _LONGEST_STEP / np.maximum(np.abs(step).max(axis=0), _LONGEST_STEP))
     slope = found[1] / spread
-    return 1.0 + slope, found[0] - slope * centre, estimate
+    return 1.0 + slope, found[0] - slope * center, estimate
 
 
-def _maximised(covariance: Array, information: Array, gradient: Array) -> Array:
+def _maximized(covariance: Array, information: Array, gradient: Array) -> Array:
     """Return the covariance between groups after steps of the EM algorithm, drawn to the usual shape."""
     n_groups = gradient.shape[1]
     for _ in range(_EM_STEPS):
@@ -363,8 +363,8 @@ def _averaged(covariance: Array, information: Array, gradient: Array, origin: Ar
         parts.append(within)
     posterior = np.zeros_like(gradient)
     for share, mean, within in zip(softmax(evidence), means, parts, strict=True):
-        centre = (share @ mean)[:, np.newaxis]
-        posterior += centre + _times(within, share.sum() * gradient - _times(information, centre))
+        center = (share @ mean)[:, np.newaxis]
+        posterior += center + _times(within, share.sum() * gradient - _times(information, center))
     return posterior, (softmax(evidence).sum(axis=1) @ spreads**2) * shape
 
 

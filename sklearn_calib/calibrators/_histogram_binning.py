@@ -26,7 +26,7 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
     ----------
     n_bins : int or "auto", default="auto"
         Number of bins. "auto": the cube root of the number of training samples, rounded up, which is the
-        order that minimises the mean squared error for a smooth map. It is "cube_root" in scikit-learn.
+        order that minimizes the mean squared error for a smooth map. It is "cube_root" in scikit-learn.
     strategy : {"quantile", "uniform"}, default="quantile"
         "quantile": bins of equal weight, for any real scores. Tied scores are always in the same bin, so that
         with ties there can be fewer bins of unequal weight. "uniform": bins of equal width on [0, 1]; the
@@ -167,11 +167,11 @@ def resolve_bins(n_bins: int | str, size: float) -> int:
 
 
 def equal_mass_edges(grouped: GroupedOutcomes, n_bins: int) -> Array:
-    """Return edges, midway between neighbouring scores, of at most ``n_bins`` bins of equal weight."""
+    """Return edges, midway between neighboring scores, of at most ``n_bins`` bins of equal weight."""
     starts = bin_starts(grouped, n_bins, "quantile")[1:]
     below, above = grouped.prob[starts - 1], grouped.prob[starts]
     edge = (below + above) / 2.0
-    # neighbouring floats have no midpoint, and an edge belongs to the bin above it
+    # neighboring floats have no midpoint, and an edge belongs to the bin above it
     return np.where((edge > below) & (edge < above), edge, above)
 
 

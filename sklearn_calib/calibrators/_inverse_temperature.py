@@ -22,7 +22,7 @@ _FEWEST = 512
 _PRIOR_DEVIATION = 1.0
 #: Prior odds of more flexible models.
 PRIOR_ODDS = 2.0
-#: Centre of that prior for scores in an unknown unit, divided by their typical size.
+#: Center of that prior for scores in an unknown unit, divided by their typical size.
 USUAL_SLOPE = 2.0
 
 
@@ -45,7 +45,7 @@ def fit_inverse_temperature(z: Array, codes: Codes, weight: Array | None) -> flo
 
 
 def fit_shrunk_temperature(z: Array, codes: Codes, weight: Array | None, known: bool) -> float:
-    """Return the shrunk inverse temperature; its centre is 1 if the logits have a ``known`` unit."""
+    """Return the shrunk inverse temperature; its center is 1 if the logits have a ``known`` unit."""
     d, w, scale = _from_truth(z, codes, weight)
     if scale == 0.0:
         return 1.0
@@ -53,31 +53,31 @@ def fit_shrunk_temperature(z: Array, codes: Codes, weight: Array | None, known: 
     def loss(beta: float) -> float:
         return float(sum(weights @ logsumexp(beta * part, axis=0) for part, weights in _parts(d, w)))
 
-    centre = scale if known else USUAL_SLOPE
+    center = scale if known else USUAL_SLOPE
     beta, posterior = shrunk_temperature(
-        lambda beta: _sample_derivatives(d, w, beta), loss, centre, _PRIOR_DEVIATION
+        lambda beta: _sample_derivatives(d, w, beta), loss, center, _PRIOR_DEVIATION
     )
     return posterior * (beta / scale) + 1.0 - posterior if known else beta / scale
 
 
 def shrunk_temperature(
-    derivatives: Derivatives, loss: Callable[[float], float], centre: float, deviation: float
+    derivatives: Derivatives, loss: Callable[[float], float], center: float, deviation: float
 ) -> tuple[float, float]:
     """Return the posterior mode of the inverse temperature, and the posterior probability of this model.
 
-    The logarithm of its ratio to ``centre`` has a normal prior of mean 0 and this standard ``deviation``.
-    The simpler model is ``centre`` itself. The evidence is computed by Laplace's approximation.
+    The logarithm of its ratio to ``center`` has a normal prior of mean 0 and this standard ``deviation``.
+    The simpler model is ``center`` itself. The evidence is computed by Laplace's approximation.
     """
     pull = 1.0 / deviation**2
 
     def slope(theta: float) -> tuple[float, float]:
-        beta = centre * float(np.exp(theta))
+        beta = center * float(np.exp(theta))
         first, second = derivatives(beta)
         return beta * first + pull * theta, beta * (beta * second + first) + pull
 
     theta, bend = _root(slope, 0.0, -np.inf, np.inf)
-    beta = centre * float(np.exp(theta))
-    gain = loss(centre) - loss(beta) - pull * theta * theta / 2.0
+    beta = center * float(np.exp(theta))
+    gain = loss(center) - loss(beta) - pull * theta * theta / 2.0
     log_ratio = gain + float(np.log(pull / max(bend, pull))) / 2.0
     return beta, float(expit(log_ratio + np.log(PRIOR_ODDS)))
 

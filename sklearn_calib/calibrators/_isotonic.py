@@ -19,7 +19,7 @@ _CLIPS = ("auto",)
 class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Isotonic regression of the outcomes on the score.
 
-    The map minimises :math:`\sum_i w_i (y_i - h(s_i))^2` over all non-decreasing :math:`h`, and is computed
+    The map minimizes :math:`\sum_i w_i (y_i - h(s_i))^2` over all non-decreasing :math:`h`, and is computed
     by the pool-adjacent-violators algorithm: the scores are divided into blocks, and the value of a block is
     its event frequency. The residuals of each block sum to zero, and the cutoff calibration error on the
     training samples is exactly 0 (Lemma D.1 of [2]_), so that the certificate equals the margin. Scores can

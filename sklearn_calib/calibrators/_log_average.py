@@ -34,7 +34,7 @@ _PENALTY, _MANY_CLASSES = 10.0, 30
 
 
 class LogAverageCalibrator(ComposedCalibrator):
-    r"""Ensemble of calibrators: the normalised geometric mean of their probabilities.
+    r"""Ensemble of calibrators: the normalized geometric mean of their probabilities.
 
     With weights :math:`a_m` that sum to 1, the calibrated probabilities are proportional to :math:`\prod_m
     p_{mk}^{a_m}`; for two classes the log-odds are averaged. As the log loss is convex in log-probabilities,
@@ -64,7 +64,7 @@ class LogAverageCalibrator(ComposedCalibrator):
     calibrators_ : list
         The fitted calibrators, each fitted to the indices of the labels in ``classes_``.
     weights_ : ndarray of shape (n_calibrators,)
-        The normalised weights :math:`a`.
+        The normalized weights :math:`a`.
     %(multiclass_fit)s
 
     See Also

@@ -11,7 +11,7 @@ from sklearn_calib.calibrators._softmax import (
     Preconditioner,
     affine_scores,
     log_losses,
-    minimise_affine,
+    minimize_affine,
     softmax,
 )
 
@@ -32,9 +32,9 @@ _DOUBT = 0.1
 class MatrixScalingCalibrator(AffineCalibrator):
     r"""Matrix scaling: the softmax of a linear map of the log-probabilities, shrunk to temperature scaling.
 
-    With :math:`z` the logarithms of the probabilities, centred so that :math:`\sum_k z_k = 0`, the calibrated
+    With :math:`z` the log-probabilities, centered so that :math:`\sum_k z_k = 0`, the calibrated
     probabilities are the softmax of :math:`\beta (I + V) z + b`. Here :math:`1/\beta` is the temperature of
-    :class:`TemperatureCalibrator`, fitted first, and V and b minimise
+    :class:`TemperatureCalibrator`, fitted first, and V and b minimize
 
     .. math:: \sum_i w_i \ell_i(V, b) + \frac{\lambda K}{2} \Big(\sum_k V_{kk}^2 + \sum_k b_k^2
         + \rho \sum_{j \ne k} V_{jk}^2\Big)
@@ -57,7 +57,7 @@ class MatrixScalingCalibrator(AffineCalibrator):
     Attributes
     ----------
     coef_ : ndarray of shape (n_classes, n_classes)
-        :math:`\beta (I + V)`, the map of the centred log-probabilities.
+        :math:`\beta (I + V)`, the map of the centered log-probabilities.
     intercept_ : ndarray of shape (n_classes,)
         :math:`b`.
     %(shrunk_to)s
@@ -66,12 +66,12 @@ class MatrixScalingCalibrator(AffineCalibrator):
     See Also
     --------
     StructuredMatrixScalingCalibrator : Published penalties that grow with the number of classes.
-    DirichletCalibrator : Log-probabilities are not centred, and the diagonal is not penalised.
+    DirichletCalibrator : Log-probabilities are not centered, and the diagonal is not penalized.
     LogAverageCalibrator : Average with a calibrator of each class against the rest.
 
     Notes
     -----
-    The loss is convex. It is minimised by Newton's method until no derivative exceeds 1e-9 per unit of weight
+    The loss is convex. It is minimized by Newton's method until no derivative exceeds 1e-9 per unit of weight
     and of the typical feature. A product with the Hessian costs O(n K^2). The fit is deterministic, and
     invariant to the names of the classes, to the order of the samples, and to temperature scaling of all
     forecasts beforehand.
@@ -134,14 +134,14 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     r"""Structured matrix scaling: temperature, vector and matrix scaling with increasing penalties.
 
     Temperature scaling comes first, smoothed by Laplace's rule so that no probability is 0: with n the total
-    weight, :math:`q = \frac{n}{n+1} \mathrm{softmax}(\beta z) + \frac{1}{(n+1) K}`. With x the centred
+    weight, :math:`q = \frac{n}{n+1} \mathrm{softmax}(\beta z) + \frac{1}{(n+1) K}`. With x the centered
     logarithms of q, the calibrated probabilities are the softmax of :math:`(I + \mathrm{diag}(v) + M) x + b`,
-    where the diagonal of M is zero and v, M, b minimise
+    where the diagonal of M is zero and v, M, b minimize
 
     .. math:: \sum_i w_i \ell_i + \lambda \Big(K \sum_k b_k^2 + K \sum_k v_k^2
         + K (K - 1) \sum_{j \ne k} M_{jk}^2\Big)
 
-    with :math:`\ell_i` the log loss of sample i: each group of parameters is penalised in proportion to their
+    with :math:`\ell_i` the log loss of sample i: each group of parameters is penalized in proportion to their
     number, and relative to the mean loss the penalty decreases as 1 / n. With :math:`\lambda = 1` this is the
     ridge penalty of [1]_ with exponents of one and unit factors. The centring of x is not part of [1]_.
 
@@ -225,7 +225,7 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         return features
 
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:
-        # the solver penalises half the square of a parameter, hence the factor 2
+        # the solver penalizes half the square of a parameter, hence the factor 2
         one = 2.0 * penalty * n_classes
         return matrix_penalties(n_classes, one, one * (n_classes - 1), one)
 
@@ -267,7 +267,7 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
 def _maps(
     fit: AffineFit, weight: Array, priors: tuple[tuple[float, float, float], ...], starts: list[Array]
 ) -> list[tuple[AffineProblem, Array]]:
-    """Return problem and minimiser for each prior."""
+    """Return problem and minimizer for each prior."""
     n_classes = fit.theta.shape[0]
     plain = np.column_stack([np.ones(n_classes), np.zeros(n_classes)])
     preconditioners = {size: Preconditioner() for size in (2, n_classes + 1)}
@@ -278,11 +278,11 @@ def _maps(
         if off_diagonal:
             precision = (n_classes - 1) / off_diagonal**2
             penalties = matrix_penalties(n_classes, diagonal**-2, precision, intercept**-2)
-            centre, theta = fit.theta, _full(theta)
+            center, theta = fit.theta, _full(theta)
         else:
-            penalties, centre = np.tile([diagonal**-2, intercept**-2], (n_classes, 1)), plain
-        problem = AffineProblem(fit.features, fit.codes, weight, penalties, centre)
-        theta, steps, converged = minimise_affine(problem, theta, True, preconditioners[theta.shape[1]])
+            penalties, center = np.tile([diagonal**-2, intercept**-2], (n_classes, 1)), plain
+        problem = AffineProblem(fit.features, fit.codes, weight, penalties, center)
+        theta, steps, converged = minimize_affine(problem, theta, True, preconditioners[theta.shape[1]])
         fit.n_iter, fit.converged = fit.n_iter + steps, fit.converged and converged
         found.append((problem, theta))
     return found

@@ -51,11 +51,11 @@ def _has_intervals(calibrator: Any) -> bool:
 
 
 class OneVsRestCalibrator(BaseCalibrator):
-    """One binary calibrator for each class against the rest, followed by normalisation.
+    """One binary calibrator for each class against the rest, followed by normalization.
 
     Column k of the scores is calibrated for class k against the rest, and the probabilities of a sample are
     divided by their sum; if all are zero, they are replaced by the uniform distribution. In binary problems
-    one calibrator is fitted to the score of ``classes_[1]``, without normalisation.
+    one calibrator is fitted to the score of ``classes_[1]``, without normalization.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class OneVsRestCalibrator(BaseCalibrator):
     Notes
     -----
     The cost is that of ``n_classes`` binary fits. The ranking of the classes within a sample may change. The
-    certificate is for the probabilities before normalisation.
+    certificate is for the probabilities before normalization.
 
     A class without a sample, of three or more (see ``classes`` of :meth:`fit`), keeps the probability p of
     the model if fewer than three samples were expected from the predictions; else it has p / (1 + e) with
@@ -85,7 +85,7 @@ class OneVsRestCalibrator(BaseCalibrator):
     rest.
 
     With ``VennAbersCalibrator()`` it is the usual multiclass Venn-Abers calibration: the merged
-    probabilities of each class against the rest, normalised. ``predict_interval`` has the pairs of each
+    probabilities of each class against the rest, normalized. ``predict_interval`` has the pairs of each
     class.
 
     References
@@ -113,7 +113,7 @@ class OneVsRestCalibrator(BaseCalibrator):
         """Return the lower and the upper probabilities of each class against the rest, p_0 and p_1.
 
         They are those of ``calibrators_``, for calibrators that have them, as
-        :class:`VennAbersCalibrator`, and are not normalised: for three or more classes the probability of a
+        :class:`VennAbersCalibrator`, and are not normalized: for three or more classes the probability of a
         class may be outside its interval, and validity holds for each class against the rest. A class without
         a sample has the interval [0, 1].
 
@@ -153,8 +153,8 @@ class OneVsRestCalibrator(BaseCalibrator):
 
         It is the largest of the certificates of ``calibrators_``, each with confidence 1 - (1 -
         ``confidence``) / K (Bonferroni) for K calibrators. The certificates are for the probabilities of each
-        class against the rest before normalisation, as ``note`` states; in binary problems there is no
-        normalisation. A normalised probability depends on the scores of all classes, and has no such bound.
+        class against the rest before normalization, as ``note`` states; in binary problems there is no
+        normalization. A normalized probability depends on the scores of all classes, and has no such bound.
         To certify it, use :class:`CertifiedCalibrator` with "passthrough" on its column, with samples that
         the fit did not use.
 

@@ -19,7 +19,7 @@ from sklearn_calib.calibrators._log_clip import LogClip
 class PlattCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
     r"""Platt scaling, :math:`h(s) = 1 / (1 + \exp(-(a s + b)))`.
 
-    Slope :math:`a` and intercept :math:`b` minimise the weighted log loss against the smoothed targets of
+    Slope :math:`a` and intercept :math:`b` minimize the weighted log loss against the smoothed targets of
     Platt, :math:`(N_+ + 1)/(N_+ + 2)` for events and :math:`1/(N_- + 2)` for non-events, with :math:`N_\pm`
     the weights of both classes. With these the fit is finite even under perfect separation. An outcome y
     between 0 and 1 has the target of events times y plus that of non-events times 1 - y.
@@ -43,7 +43,7 @@ class PlattCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
 
     Notes
     -----
-    Newton's method with a line search [2]_, on standardised scores; O(n log n) for the sort that groups equal
+    Newton's method with a line search [2]_, on standardized scores; O(n log n) for the sort that groups equal
     scores, then O(n) for each step. More than 8192 distinct scores are first pooled, which preserves means
     and variances; from the solution of this smaller problem one or two steps on all samples suffice. If all
     scores are equal, the slope is 0. Decreasing maps have certificates, too.
@@ -102,9 +102,9 @@ def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
     start = np.array([0.0, np.log(mean / (1.0 - mean))])
     if scores[0] == scores[-1]:
         return 0.0, float(start[1])
-    centre = float((scores * grouped.weight).sum()) / grouped.total
+    center = float((scores * grouped.weight).sum()) / grouped.total
     columns = np.ones((2, scores.shape[0]))
-    x = np.subtract(scores, centre, out=columns[0])
+    x = np.subtract(scores, center, out=columns[0])
     spread = float(np.sqrt((np.square(x) * grouped.weight).sum() / grouped.total))
     if spread == 0.0:
         return 0.0, float(start[1])
@@ -116,7 +116,7 @@ def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
             ConvergenceWarning,
         )
     slope, intercept = fit.coef.tolist()
-    return slope / spread, intercept - slope * (centre / spread)
+    return slope / spread, intercept - slope * (center / spread)
 
 
 def platt_targets(grouped: GroupedOutcomes) -> Array:

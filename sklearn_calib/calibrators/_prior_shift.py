@@ -55,7 +55,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         weighted frequencies of all classes were equal; then ``training_prior`` must be None. A sampler that
         balances only in part needs the fractions that were kept: "balanced" is wrong after it.
     confusion : array-like of shape (n_classes, n_classes) or None, default=None
-        For "black_box": the number of labelled samples that the model was not trained on, by true class
+        For "black_box": the number of labeled samples that the model was not trained on, by true class
         (rows) and most probable class (columns), as from :func:`sklearn.metrics.confusion_matrix`.
 
     Attributes
@@ -87,17 +87,17 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     With ``training_weight`` :math:`c` alone :math:`\pi'_k / \pi_k` is replaced by :math:`1 / c_k`. For two
     classes the log-odds are shifted by a constant; probabilities of 0 and 1 change by at most 2**-53.
 
-    "em" maximises the likelihood :math:`\prod_i \sum_k \pi'_k p_{ik}/\pi_k` of the scores, whose maximum is
+    "em" maximizes the likelihood :math:`\prod_i \sum_k \pi'_k p_{ik}/\pi_k` of the scores, whose maximum is
     the fixed point of the EM iteration of [2]_: the mean of :math:`h(p_i)` is :math:`\pi'`. Its logarithm is
-    concave [3]_ and maximised by Newton's method under :math:`\pi' \ge 0`. The standard errors are those of
+    concave [3]_ and maximized by Newton's method under :math:`\pi' \ge 0`. The standard errors are those of
     the observed Fisher information; for a class whose estimate is 0, the logarithm of the likelihood is 2
     lower at two standard errors. The scores must be calibrated for :math:`\pi`: calibrate them first, on
-    labelled samples with these frequencies, by a method with an intercept for each class [3]_. Bias-corrected
+    labeled samples with these frequencies, by a method with an intercept for each class [3]_. Bias-corrected
     temperature scaling, which [3]_ recommend, is Platt scaling for two classes, and a special case of
     ``VectorScalingCalibrator(penalty=0)``. The standard errors do not include the error of that fit.
 
     "black_box" solves :math:`\mu_k = \sum_j C_{jk} \pi'_j` [4]_, where :math:`\mu_k` is the frequency of
-    predicted class k and :math:`C_{jk}` that among labelled samples of class j; scores need not be
+    predicted class k and :math:`C_{jk}` that among labeled samples of class j; scores need not be
     calibrated. The standard errors are those of the delta method, for independent samples in both sets.
 
     Estimates below :math:`1/(n + K)` are raised to it, and all then divided by their sum. Weights are
@@ -122,7 +122,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     >>> calibrator.fit([0.2, 0.9]).transform([0.5, 0.9]).round(3)
     array([0.1, 0.5])
 
-    Class frequencies of unlabelled samples, estimated from their scores:
+    Class frequencies of unlabeled samples, estimated from their scores:
 
     >>> scores = [[0.8, 0.1, 0.1], [0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.6, 0.1, 0.3], [0.2, 0.1, 0.7]]
     >>> shift = PriorShiftCalibrator(training_prior=[0.4, 0.3, 0.3], target_prior="em").fit(scores)
@@ -315,8 +315,8 @@ def _by_class(value: Any, classes: NDArray[Any], name: str, default: float | Non
 def likeliest_prior(proba: Array, weight: Array, source: Array) -> tuple[Array, Array]:
     """Return the likeliest frequencies, given probabilities for the frequencies ``source``; standard errors.
 
-    With f(q) = sum_k q_k - mean_i log(sum_k q_k p_ik / source_k), which has the same minimiser under q >= 0
-    alone, each step minimises the quadratic approximation of f by non-negative least squares.
+    With f(q) = sum_k q_k - mean_i log(sum_k q_k p_ik / source_k), which has the same minimizer under q >= 0
+    alone, each step minimizes the quadratic approximation of f by non-negative least squares.
     """
     ratio, total, n_classes = proba / source, float(weight.sum()), source.shape[0]
     fraction, prior, slope = weight / total, _raised(source, total), -np.inf

@@ -1,4 +1,4 @@
-"""Penalised logistic splines: the numerical part of the spline calibrator."""
+"""Penalized logistic splines: the numerical part of the spline calibrator."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from sklearn_calib.calibrators._inverse_temperature import shrunk_temperature
 PENALTIES = tuple(10.0**k for k in range(3, -4, -1))
 # Standard deviation of the normal prior of the logarithm of the slope of an anchor: a factor of two.
 _PRIOR_DEVIATION = float(np.log(2.0))
-# Weight of evenly spaced positions in the positions of the knots, which keeps neighbouring knots apart.
+# Weight of evenly spaced positions in the positions of the knots, which keeps neighboring knots apart.
 _EVEN_WEIGHT = 0.02
 # Added to the unit diagonals of scaled matrices.
 _RIDGE = 1e-14
@@ -40,7 +40,7 @@ class Anchor:
     """A line with a prior on its slope, averaged with the curve by their losses on ``observed``.
 
     With an ``origin`` it is zero there, and ``slope`` itself is a second model; without one its intercept is
-    free, and the prior is centred at ``slope``.
+    free, and the prior is centered at ``slope``.
     """
 
     slope: float
@@ -52,7 +52,7 @@ class _Basis:
     """Cubic B-splines at given points, in coordinates in which the penalty is a sum of squares.
 
     The penalty is sum_j e_j^2 span_j, with e_j the second divided differences of the coefficients over the
-    Greville abscissae: linear functions, whose coefficients are linear in these, are not penalised. The
+    Greville abscissae: linear functions, whose coefficients are linear in these, are not penalized. The
     coordinates are intercept and slope of a line, and all e_j sqrt(span_j); ``coefficients`` maps them to the
     coefficients of the B-splines, and ``increments`` to the differences of these.
     """
@@ -71,7 +71,7 @@ class _Basis:
         self.coefficients: Array = np.column_stack([line, bent])
         self.increments: Array = np.diff(self.coefficients, axis=0)
         self.design: Array = BSpline.design_matrix(x, self.padded, 3).toarray() @ self.coefficients
-        self.penalised = np.append(np.zeros(2), np.ones(size - 2))
+        self.penalized = np.append(np.zeros(2), np.ones(size - 2))
 
     def at_knots(self, theta: Array) -> tuple[Array, Array]:
         """Return values and slopes of the spline at the knots."""
@@ -80,7 +80,7 @@ class _Basis:
 
 
 class _Problem:
-    """The loss sum_i weight_i log(1 + exp(f_i)) - target_i f_i and its penalised minimisers.
+    """The loss sum_i weight_i log(1 + exp(f_i)) - target_i f_i and its penalized minimizers.
 
     ``least`` holds lower bounds of the increments of the coefficients, or is None.
     """
@@ -92,8 +92,8 @@ class _Problem:
         return aicc(self.basis.design @ theta, self.weight, self.target, edf)
 
     def solve(self, penalty: float, theta: Array) -> tuple[Array, float]:
-        """Return the minimiser of loss + penalty / 2 sum_j e_j^2 span_j, and its number of parameters."""
-        ridge, increments, least = penalty * self.basis.penalised, self.basis.increments, self.least
+        """Return the minimizer of loss + penalty / 2 sum_j e_j^2 span_j, and its number of parameters."""
+        ridge, increments, least = penalty * self.basis.penalized, self.basis.increments, self.least
         inverse = np.empty(0)
 
         def bounded(theta: Array, gradient: Array, hessian: Array) -> Array:
@@ -131,8 +131,8 @@ def _inverse(hessian: Array) -> Array:
 def _bounded_step(inverse: Array, step: Array, increments: Array, slack: Array) -> tuple[Array, Array]:
     """Correct a Newton step such that the increments of the coefficients fall by no more than ``slack``.
 
-    The correction u minimises u'Hu, H the Hessian, subject to increments @ (step + u) >= -slack. Its
-    multipliers m minimise m'Qm / 2 - m'b over m >= 0 with Q = increments @ inverse @ increments' and b the
+    The correction u minimizes u'Hu, H the Hessian, subject to increments @ (step + u) >= -slack. Its
+    multipliers m minimize m'Qm / 2 - m'b over m >= 0 with Q = increments @ inverse @ increments' and b the
     shortage of the plain step: non-negative least squares. Also returned is the inverse of the Hessian in the
     directions in which no bound is met.
     """

@@ -69,7 +69,7 @@ class SmoothedCalibrator(BaseCalibrator):
     .. math:: \hat\mu(t) = \frac{\sum_i w_i K_s(t, p_i)\, y_i}{\sum_i w_i K_s(t, p_i)}.
 
     :math:`\hat\mu(t)` is also the event frequency of a random training sample given that its noisy score is
-    :math:`t`: the randomised forecast is calibrated by construction (Theorem 17 of [1]_). The noise changes
+    :math:`t`: the randomized forecast is calibrated by construction (Theorem 17 of [1]_). The noise changes
     a score on average by at most :math:`s\sqrt{2/\pi}`, and the curve changes the noisy score by at most
     smooth ECE plus this value (Lemma 10 of [1]_); with ``scale="logit"`` a quarter of this value suffices in
     both. The changes are those of probabilities, as in the proof of the theorem: if all outcomes are events,

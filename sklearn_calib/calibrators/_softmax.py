@@ -1,4 +1,4 @@
-"""Penalised softmax regression by Newton's method, for vector, matrix and Dirichlet calibration.
+"""Penalized softmax regression by Newton's method, for vector, matrix and Dirichlet calibration.
 
 The scores of a sample with features x in R^K are W x + b, and the parameters are held as one array: [W, b] of
 shape (K, K + 1), or, for a diagonal W, its diagonal and b as two columns, shape (K, 2).
@@ -41,25 +41,25 @@ _JITTER = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class AffineProblem:
-    """Minimise sum_i weight_i (log sum_k exp s_ik - s_iy) + sum_j penalty_j (theta_j - centre_j)^2 / 2."""
+    """Minimize sum_i weight_i (log sum_k exp s_ik - s_iy) + sum_j penalty_j (theta_j - center_j)^2 / 2."""
 
     features: Array
     codes: Codes
     weight: Array
     penalty: Array
-    centre: Array
+    center: Array
 
     def value(self, theta: Array, scores: Array) -> float:
         """Return the objective at ``theta``, whose scores are given."""
         loss = float(log_losses(scores, self.codes) @ self.weight)
-        return loss + float((self.penalty * np.square(theta - self.centre)).sum()) / 2.0
+        return loss + float((self.penalty * np.square(theta - self.center)).sum()) / 2.0
 
     def gradient(self, theta: Array, proba: Array) -> Array:
         """Return the derivative at ``theta``, whose probabilities are given."""
         residual = proba.copy(order="K")
         residual[np.arange(self.codes.shape[0]), self.codes] -= 1.0
         residual *= self.weight[:, np.newaxis]
-        return _adjoint(residual, self.features, theta) + self.penalty * (theta - self.centre)
+        return _adjoint(residual, self.features, theta) + self.penalty * (theta - self.center)
 
     def curvature(self, direction: Array, proba: Array) -> Array:
         """Return the second derivative at the probabilities, times a direction."""
@@ -70,14 +70,14 @@ class AffineProblem:
         return _adjoint(moved, self.features, direction) + self.penalty * direction
 
     def log_evidence_ratio(self, theta: Array) -> float:
-        """Return log evidence with the penalty as a normal prior, minus that of fixed parameters ``centre``.
+        """Return log evidence with the penalty as a normal prior, minus that of fixed parameters ``center``.
 
-        By Laplace's approximation at the minimiser ``theta``. With many parameters the second derivative of
+        By Laplace's approximation at the minimizer ``theta``. With many parameters the second derivative of
         the loss by a full W is replaced by its diagonal blocks, one for each class.
         """
         scores = affine_scores(theta, self.features)
-        centred = affine_scores(self.centre, self.features)
-        gain = self.value(self.centre, centred) - self.value(theta, scores)
+        centered = affine_scores(self.center, self.features)
+        gain = self.value(self.center, centered) - self.value(theta, scores)
         proba = softmax(scores)
         deviation = 1.0 / np.sqrt(self.penalty)
         if theta.size <= _MOST_EXACT:
@@ -184,10 +184,10 @@ def log_losses(scores: Array, codes: Codes) -> Array:
     return losses
 
 
-def minimise_affine(
+def minimize_affine(
     problem: AffineProblem, start: Array, rough: bool = False, preconditioner: Preconditioner | None = None
 ) -> tuple[Array, int, bool]:
-    """Return the minimiser, the number of Newton steps, and whether they converged.
+    """Return the minimizer, the number of Newton steps, and whether they converged.
 
     Truncated Newton: each step by conjugate gradients, preconditioned, to a residual that
     shrinks with the gradient (Nocedal and Wright, Numerical Optimization, Algorithm 7.1), then halved until

@@ -1,4 +1,4 @@
-"""Spline calibration: a penalised smooth curve of log-odds."""
+"""Spline calibration: a penalized smooth curve of log-odds."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -57,11 +57,11 @@ def _is_monotone(calibrator: Any) -> bool:
 
 
 class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
-    r"""Penalised logistic spline: a nonlinear extension of Platt scaling.
+    r"""Penalized logistic spline: a nonlinear extension of Platt scaling.
 
-    The log-odds of an event are a cubic spline :math:`f` of the log-odds :math:`z` of the score. It minimises
+    The log-odds of an event are a cubic spline :math:`f` of the log-odds :math:`z` of the score. It minimizes
     the log loss against Platt's smoothed targets plus :math:`\lambda/2` times the sum of squared second
-    differences of its coefficients. Straight lines are not penalised: without evidence of curvature the map
+    differences of its coefficients. Straight lines are not penalized: without evidence of curvature the map
     is Platt scaling, and with few samples it is close to temperature scaling. The amount of smoothing is
     selected by AICc.
 
@@ -97,13 +97,13 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     -----
     *Fit.* With coefficients :math:`c_j` of cubic B-splines, Greville abscissae :math:`\xi_j`, and
     :math:`e_j` the second divided difference of :math:`c` at :math:`\xi_j, \xi_{j+1}, \xi_{j+2}`, twice the
-    usual normalisation, the fit minimises
+    usual normalization, the fit minimizes
 
     .. math:: \sum_i w_i \bigl[\log(1 + e^{f(z_i)}) - t_i f(z_i)\bigr]
         + \frac\lambda2 \sum_j e_j^2\, \frac{\xi_{j+2} - \xi_j}2
 
-    by Newton's method (penalised iteratively reweighted least squares [1]_). Scores are in units of half the
-    distance between their quantiles of level .05 and .95. With :math:`\nu` the trace of the inverse penalised
+    by Newton's method (penalized iteratively reweighted least squares [1]_). Scores are in units of half the
+    distance between their quantiles of level .05 and .95. With :math:`\nu` the trace of the inverse penalized
     information times the information, :math:`\mathrm{AICc} = 2 \cdot \text{loss} + 2\nu +
     2\nu(\nu+1)/(n - \nu - 1)` [2]_. The curves are averaged with Akaike weights :math:`\propto
     e^{-\mathrm{AICc}/2}` [3]_, so that the map is stable if two penalties fit equally well. With
@@ -250,7 +250,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
 @dataclass(frozen=True)
 class _Axis:
-    """Transformation of the scores: standardised by their bulk, with outlying ones compressed."""
+    """Transformation of the scores: standardized by their bulk, with outlying ones compressed."""
 
     middle: float
     half_width: float

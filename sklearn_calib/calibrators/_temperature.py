@@ -20,7 +20,7 @@ class TemperatureCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
 
     With :math:`\beta = 1/T` the calibrated probabilities are :math:`p_k^\beta / \sum_j p_j^\beta`, and for
     binary problems the log-odds are multiplied by :math:`\beta`. A temperature above 1 corrects
-    overconfidence. The temperature minimises the weighted log loss of the training samples, which is
+    overconfidence. The temperature minimizes the weighted log loss of the training samples, which is
     therefore never larger than that of the clipped scores. The ranking of the classes of a sample does not
     change.
 
@@ -44,7 +44,7 @@ class TemperatureCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
 
     Notes
     -----
-    The loss is convex in :math:`\beta`, and minimised by Newton's method in :math:`\log\beta` within a
+    The loss is convex in :math:`\beta`, and minimized by Newton's method in :math:`\log\beta` within a
     bracket; each step is a pass over all :math:`n K` scores. The certificate is for binary problems.
 
     %(clipped)s

@@ -9,9 +9,9 @@ from sklearn_calib.calibrators._affine import AffineCalibrator, AffineFit
 class VectorScalingCalibrator(AffineCalibrator):
     r"""Vector scaling: the softmax of log-probabilities with a factor and an intercept for each class.
 
-    With :math:`z_k` the logarithm of the probability of class k, centred so that :math:`\sum_k z_k = 0`, the
+    With :math:`z_k` the logarithm of the probability of class k, centered so that :math:`\sum_k z_k = 0`, the
     calibrated probabilities are the softmax of :math:`\beta (1 + v_k) z_k + b_k`. Here :math:`1/\beta` is the
-    temperature of :class:`TemperatureCalibrator`, fitted first, and v and b minimise
+    temperature of :class:`TemperatureCalibrator`, fitted first, and v and b minimize
 
     .. math:: \sum_i w_i \ell_i(v, b) + \frac{\lambda K}{2} \Big(\sum_k v_k^2 + \sum_k b_k^2\Big)
 
@@ -30,7 +30,7 @@ class VectorScalingCalibrator(AffineCalibrator):
     Attributes
     ----------
     coef_ : ndarray of shape (n_classes,)
-        :math:`\beta (1 + v)`, the factors of the centred log-probabilities.
+        :math:`\beta (1 + v)`, the factors of the centered log-probabilities.
     intercept_ : ndarray of shape (n_classes,)
         :math:`b`.
     %(shrunk_to)s
@@ -77,7 +77,7 @@ class VectorScalingCalibrator(AffineCalibrator):
         self.shrink_temperature = shrink_temperature
         self.link = link
 
-    def _centre(self, n_classes: int, beta: float) -> Array:
+    def _center(self, n_classes: int, beta: float) -> Array:
         return np.column_stack([np.ones(n_classes), np.zeros(n_classes)])
 
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:

@@ -7,7 +7,7 @@ from sklearn_calib.datasets._simulators import (
     make_multiclass_forecasts,
 )
 from sklearn_calib.datasets._tables import (
-    LabelledTable,
+    LabeledTable,
     ModelAnswers,
     SolarFlares,
     load_bank_marketing,
@@ -18,7 +18,7 @@ from sklearn_calib.datasets._tables import (
 
 __all__ = [
     "Forecasts",
-    "LabelledTable",
+    "LabeledTable",
     "ModelAnswers",
     "SolarFlares",
     "load_bank_marketing",

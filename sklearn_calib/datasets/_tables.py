@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledTable:
+class LabeledTable:
     """Features and a binary outcome.
 
     Attributes
@@ -111,12 +111,12 @@ class SolarFlares:
         )
 
 
-def load_german_credit() -> LabelledTable:
+def load_german_credit() -> LabeledTable:
     """Load the German credit data: 1000 applicants for a loan, 300 of them bad risks.
 
     Returns
     -------
-    LabelledTable
+    LabeledTable
         20 features of the applicants, 13 of them categorical; the outcome is 1 for a bad risk.
 
     Notes
@@ -141,12 +141,12 @@ def load_german_credit() -> LabelledTable:
     return _table(columns, "bad", "applicants for a loan (event: bad risk)")
 
 
-def load_bank_marketing() -> LabelledTable:
+def load_bank_marketing() -> LabeledTable:
     """Load the bank marketing data: 7536 telephone calls that offered a term deposit, in the order of time.
 
     Returns
     -------
-    LabelledTable
+    LabeledTable
         6 features known before the call, 5 of them categorical, and the day of the call, from May 2008 to
         November 2010; the outcome is 1 if the client subscribed.
 
@@ -269,7 +269,7 @@ def _read(name: str) -> dict[str, list[str]]:
     return {column: [levels[ord(k) - 35] for k in codes] or levels for column, *levels, codes in columns}
 
 
-def _table(columns: dict[str, list[str]], target: str, description: str) -> LabelledTable:
+def _table(columns: dict[str, list[str]], target: str, description: str) -> LabeledTable:
     y = np.array(columns.pop(target), dtype=np.int64)
     date = np.array(columns.pop("date"), dtype="datetime64[D]") if "date" in columns else None
     X = np.empty((y.shape[0], len(columns)))
@@ -280,4 +280,4 @@ def _table(columns: dict[str, list[str]], target: str, description: str) -> Labe
         except ValueError:
             levels, X[:, j] = np.unique(values, return_inverse=True)
             categories[name] = tuple(levels.tolist())
-    return LabelledTable(X, y, tuple(columns), categories, date, description)
+    return LabeledTable(X, y, tuple(columns), categories, date, description)

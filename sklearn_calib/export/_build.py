@@ -61,7 +61,7 @@ def approximate(
     """Return a piecewise linear function that deviates by at most ``tolerance`` from a map.
 
     Log-odds are linear along the axis. The function of scores is evaluated at knots, at all floats next to
-    ``breaks``, where it may have jumps or corners, and at nine points between neighbouring knots; a piece
+    ``breaks``, where it may have jumps or corners, and at nine points between neighboring knots; a piece
     that deviates more is split. With ``relative`` the deviation is that of log-odds.
     """
     ends = axis.scores(_FIRST_KNOTS)
@@ -78,7 +78,7 @@ def approximate(
             # near 1 the probabilities themselves are rounded
             allowed += np.where(truth > 0.5, 4.0 * EPS, 0.0)
         wrong = np.flatnonzero((np.abs(line.evaluate(NUMPY, probe) - truth) > allowed).any(axis=0))
-        # there are no scores between neighbouring floats
+        # there are no scores between neighboring floats
         new = np.setdiff1d(axis.between(knots[wrong], knots[wrong + 1], 0.5), knots)
         if not new.size:
             return line

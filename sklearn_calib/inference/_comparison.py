@@ -330,7 +330,7 @@ def compare_models(
     Notes
     -----
     A model belongs to the best set unless it is significantly worse than another model: adjusted two-sided
-    p-value at most 1 - ``confidence``, and the corrected difference not in its favour. Without a
+    p-value at most 1 - ``confidence``, and the corrected difference not in its favor. Without a
     reference, and with p-values adjusted, a model with the best metric in the population is left out
     with probability at most 1 - ``confidence``, up to the level of the tests themselves. With a reference
     only the tests against it are made, and only they decide. With ``correction=None`` the error rate is

@@ -15,10 +15,10 @@ _LAGS, _MOST_IN_ORDER, _N_PERMUTATIONS, DEPENDENCE_LEVEL = 5, 100_000, 299, 0.01
 def serial_dependence(sample: _validation.BinarySample, seed: int) -> float:
     r"""Return the p-value of a test of positive autocorrelation of the residuals in the order of samples.
 
-    Residuals are centred within 20 bins of predictions, so that miscalibration of sorted predictions does not
-    count. The statistic is :math:`S = \sum_{k=1}^5 \sum_i r_i r_{i+k}`; the p-value comes from permutations
-    if that of the normal distribution is below 0.05. NaN if the order tells nothing: for frequencies, or
-    sorted outcomes.
+    Residuals are centered within 20 bins of predictions, so that miscalibration of sorted predictions has
+    no effect. The statistic is :math:`S = \sum_{k=1}^5 \sum_i r_i r_{i+k}`; the p-value comes from
+    permutations if that of the normal distribution is below 0.05. NaN if the order tells nothing: for
+    frequencies, or sorted outcomes.
     """
     y, p = sample.y[:_MOST_IN_ORDER], sample.p[:_MOST_IN_ORDER]
     n, steps = y.shape[0], np.diff(y)

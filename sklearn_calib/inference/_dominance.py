@@ -370,7 +370,7 @@ def dominance_test(
     its statistic is divided by the root of the first sum alone. The p-value is the fraction of resamples, the
     observed one included, with a statistic at least as large. It is valid for every n if such swaps do not
     change the distribution of the data, and asymptotically if the risks are equal at all thresholds. For the
-    dominance hypotheses this is the least favourable case: the tests are conservative where the dominating
+    dominance hypotheses this is the least favorable case: the tests are conservative where the dominating
     model is better.
 
     The second term in the denominator keeps few samples at a threshold close to 0 or 1 from being significant

@@ -170,7 +170,7 @@ def confidence_interval(
 
     The upper end is at least the metric of constant shifts of the predictions that the score interval with
     continuity correction [1]_ of the number of events contains. If perfect calibration is not rejected, the
-    lower end is 0. Of more than 4096 distinct predictions, samples are simulated in 2048 bins of neighbours.
+    lower end is 0. Of more than 4096 distinct predictions, samples are simulated in 2048 bins of neighbors.
     docs/intervals.md has the reasons, sampling weights, multiclass and multilabel targets, and the paths of
     some metrics.
 
@@ -267,7 +267,7 @@ class SharedIntervals:
     """Intervals and null distributions of several metrics of one checked sample.
 
     They are those of :func:`confidence_interval`. All metrics are evaluated on the same simulated samples,
-    which ``keep`` stores. Of many distinct predictions, neighbours are pooled for calibration errors; for one
+    which ``keep`` stores. Of many distinct predictions, neighbors are pooled for calibration errors; for one
     that fits a curve to each sample, there are fewer bins and samples.
     """
 
@@ -394,7 +394,7 @@ def interval_by_inversion(
     """Return the interval by inversion, from samples of populations with the predictions of ``bound``."""
     path = _Path(bound, populations, 1.0 - confidence)
     low, high = path.invert()
-    for direction in populations.least_favourable(bound.least_favourable, path.alpha):
+    for direction in populations.least_favorable(bound.least_favorable, path.alpha):
         low = min(low, _Path(bound, populations.with_direction(direction), path.alpha).lowest())
     return ConfidenceInterval(
         bound.estimate,
@@ -446,7 +446,7 @@ class _Path:
         """
         truth = self.populations.truth(multiple)
         value = self.bound.population(truth)
-        if self.bound.least_favourable is None:
+        if self.bound.least_favorable is None:
             return value
         count = next(self.populations.samples(multiple))[0][:, :_MOST_RESAMPLED]
         resampled = float(self.bound.resampled_populations(truth, count).mean())

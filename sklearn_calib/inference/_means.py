@@ -53,12 +53,12 @@ def mean_of(
     most: float,
 ) -> Mean:
     """Return the mean of ``values``, one for each sample, with an interval from 0 to ``most``."""
-    value, centre = (float(np.average(each, weights=sample.w)) for each in (values, expected))
+    value, center = (float(np.average(each, weights=sample.w)) for each in (values, expected))
     if not np.isfinite(value):
         # a loss that was infinite has a positive probability
-        return Mean(value, value, value, centre)
+        return Mean(value, value, value, center)
     half = half_width(sample, values - value, alpha)
-    return Mean(value, max(0.0, value - half), min(most, value + half), centre)
+    return Mean(value, max(0.0, value - half), min(most, value + half), center)
 
 
 def loss_of(metric: Metric) -> MeanLoss | None:

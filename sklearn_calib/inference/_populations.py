@@ -27,7 +27,7 @@ _COUPLED = 2.0
 _BYTES_KEPT = 4
 
 # What a metric declares: miscalibration with more noise for the same value, of predictions and a direction.
-LeastFavourable = Callable[[Array, Array], Array] | None
+LeastFavorable = Callable[[Array, Array], Array] | None
 
 
 @dataclass(eq=False)
@@ -57,7 +57,7 @@ class Populations:
         """Return populations with another miscalibration, simulated from the same random numbers."""
         return replace(self, direction=direction, keep=False)
 
-    def least_favourable(self, declared: LeastFavourable, alpha: float) -> list[Array]:
+    def least_favorable(self, declared: LeastFavorable, alpha: float) -> list[Array]:
         """Return miscalibrations with more noise for the same value, for the lower end."""
         return [] if declared is None else [declared(self.grouped.prob, self.direction)]
 
@@ -139,7 +139,7 @@ class TablePopulations:
         """Return populations with another miscalibration, simulated from the same random numbers."""
         return replace(self, direction=direction)
 
-    def least_favourable(self, declared: LeastFavourable, alpha: float) -> list[Array]:
+    def least_favorable(self, declared: LeastFavorable, alpha: float) -> list[Array]:
         """Return also the error of few problems alone: the same mean adds less to the noise of the others.
 
         These are the problems whose calibration is rejected, or that of the largest error.

@@ -15,10 +15,10 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array, Weights
 from sklearn_calib.inference._testing import _simulated
 
-# A region consists of whole bins of neighbouring predictions; outcomes are simulated in finer ones.
+# A region consists of whole bins of neighboring predictions; outcomes are simulated in finer ones.
 _REGION_BINS, _FINER = 64, 32
 _MOST_REGIONS = 6
-# Neighbouring regions of one sign are merged if the gap is at most this fraction of the result.
+# Neighboring regions of one sign are merged if the gap is at most this fraction of the result.
 _BRIDGE = 0.1
 # No region contains this fraction of the range without predictions, or so many mean distances.
 _GAP, _DISTANCES = 0.125, 5.0
@@ -113,7 +113,7 @@ def find_regions(
 
     Notes
     -----
-    Candidates are all runs of neighbouring predictions in about 64 bins, without a wide gap; a prediction of
+    Candidates are all runs of neighboring predictions in about 64 bins, without a wide gap; a prediction of
     many samples has a bin of its own. With residual sum S and variance V of a run, and V_0 of all, the
     statistic is :math:`\sqrt{2 V h(K |S|/V)} / K - \sqrt{2 \log(e V_0/V)}`, where
     :math:`h(x) = (1 + x) \log(1 + x) - x` and K is the positive part of the third cumulant over V, in the
@@ -121,7 +121,7 @@ def find_regions(
     number, where hardly an event is expected; the second puts short and long runs on an equal footing [1]_. A
     run is significant if it exceeds the quantile of the maximum
     over all runs for simulated outcomes. The significant run with the largest statistic is chosen, then the
-    largest that does not overlap, and so on; neighbours of one sign are merged. In each, the significant run
+    largest that does not overlap, and so on; neighbors of one sign are merged. In each, the significant run
     with the largest mean residual is reported too.
 
     Cost: one sort, and O(min(n, 2048) + 64^2) for each simulation.
@@ -231,7 +231,7 @@ def _disjoint(
 ) -> list[tuple[int, int, float]]:
     """Return disjoint runs (first, last, residual sum), the largest sums first.
 
-    They are chosen by their statistics. Then neighbours of one sign that (nearly) touch are merged, if that
+    They are chosen by their statistics. Then neighbors of one sign that (nearly) touch are merged, if that
     run is significant too.
     """
     taken: list[tuple[int, int, float]] = []

@@ -232,10 +232,10 @@ class SampleMetric:
         return self._evaluate_population(count, truth[:, np.newaxis] * count)
 
     @property
-    def least_favourable(self) -> Callable[[Array, Array], Array] | None:
+    def least_favorable(self) -> Callable[[Array, Array], Array] | None:
         """What a metric with a kernel declares on the lower end of its intervals."""
         bound = None if self._evaluate_population is None else bind_kernel(self.metric, np.inf)
-        return None if bound is None else bound.kernel._least_favourable
+        return None if bound is None else bound.kernel._least_favorable
 
     def population(self, truth: Array) -> float:
         """Return the metric of a population with event probabilities ``truth``: many copies of it."""

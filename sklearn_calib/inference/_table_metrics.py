@@ -103,9 +103,9 @@ class MeanMetric:
         return np.asarray(_mean([each.resampled_populations(truth, count) for each in self.problems]))
 
     @property
-    def least_favourable(self) -> Callable[[Array, Array], Array] | None:
+    def least_favorable(self) -> Callable[[Array, Array], Array] | None:
         """What a metric with a kernel declares on the lower end of its intervals, for each problem."""
-        return self.problems[0].metric.least_favourable
+        return self.problems[0].metric.least_favorable
 
 
 def _mean(values: Any) -> Any:

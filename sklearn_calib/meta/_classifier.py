@@ -84,7 +84,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         pipeline of splines and a logistic regression or a grid search over calibrators; it is fitted to the
         scores as features, shape (n, 1) for binary problems (the score of ``classes_[1]``), else (n,
         n_classes). A binary calibrator is fitted to each class against the rest and the probabilities are
-        renormalised. None means :class:`~sklearn_calib.calibrators.SplineCalibrator` for binary and
+        renormalized. None means :class:`~sklearn_calib.calibrators.SplineCalibrator` for binary and
         :class:`~sklearn_calib.calibrators.LogAverageCalibrator` for multiclass problems, which ranked first
         in ``benchmarks/compare_calibrators.py``. "passthrough" does not calibrate the probabilities.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
@@ -117,7 +117,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         a held-out part where a calibrator would be fitted.
     average : {"probability", "log"}, default="probability"
         How the probabilities of several pairs (``ensemble=True``) are averaged: arithmetic mean, as in
-        scikit-learn, or normalised geometric mean; for binary problems the latter averages log-odds. "log"
+        scikit-learn, or normalized geometric mean; for binary problems the latter averages log-odds. "log"
         with ``VennAbersCalibrator()`` is the cross Venn-Abers predictor for the log loss, "probability" with
         ``VennAbersCalibrator(loss="brier")`` that for the Brier score.
     n_jobs : int or None, default=None
@@ -169,7 +169,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     held-out set, to which a calibrator is fitted.
 
     *Number of samples.* With "joint" each classifier is fitted to half of the samples, which settings such as
-    the size of leaves, the number of neighbours and early stopping refer to.
+    the size of leaves, the number of neighbors and early stopping refer to.
 
     Examples
     --------
@@ -388,7 +388,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         ``average="log"`` the means are geometric, of 1 - p_0 and of p_1, as in the cross Venn-Abers predictor
         [1]_; if the pairs differ much, they are in reverse order and exchanged. Otherwise they are
         arithmetic. For two classes the probability of :meth:`predict_proba` is between both. For three or
-        more, the intervals are those of each class against the rest, whose probabilities are normalised
+        more, the intervals are those of each class against the rest, whose probabilities are normalized
         afterwards. The interval shows the uncertainty of the calibrators, not the differences between the
         pairs.
 

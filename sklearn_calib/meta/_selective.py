@@ -129,7 +129,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         The risk that is bounded. "error": the error rate of the most probable class, whose probability is the
         confidence. "false_discovery": 1 - precision of the class ``pos_label``, whose probability is the
         confidence. A matrix of non-negative costs: the mean cost, with ``risk[i, j]`` the cost of the
-        decision ``classes_[j]`` if ``classes_[i]`` is true. The decision minimises the expected cost, and the
+        decision ``classes_[j]`` if ``classes_[i]`` is true. The decision minimizes the expected cost, and the
         confidence is 1 - expected cost / highest cost.
     pos_label : label, default=None
         The class of ``risk="false_discovery"``; ``classes_[1]`` by default for two classes.
@@ -234,7 +234,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
 
         Parameters
         ----------
-        %(labelled)s
+        %(labeled)s
         sample_weight : array-like of shape (n,), default=None
             How often each sample was observed, if ``weights="frequency"``.
         **params : dict

@@ -151,7 +151,7 @@ class CutoffResult(FrameMixin):
             predictions; "dkw": its finite-sample version; "paper": (20 + sqrt(2 log(1 / (1 - confidence)))) /
             sqrt(n), Proposition 4.1 of Rossellini et al. (2025);
             "bootstrap", the tightest: bootstrap distribution of the deviation for these predictions alone,
-            the range of the centred cumulative residuals.
+            the range of the centered cumulative residuals.
         n_resamples : int, default=999
             Bootstrap samples; at least 1 / (1 - ``confidence``) - 1.
         %(random_state)s

@@ -210,7 +210,7 @@ def _make(
     calibration_error=True,
     _bins=_gap_bins,
     _most_distinct=_MOST_DISTINCT,
-    _least_favourable=_overconfident,
+    _least_favorable=_overconfident,
     _check=_check_ties,
 )
 def decision_risk_gap(
@@ -297,7 +297,7 @@ def decision_risk_gap(
     calibration_error=True,
     _bins=_loss_bins,
     _most_distinct=_MOST_DISTINCT,
-    _least_favourable=_overconfident,
+    _least_favorable=_overconfident,
     _check=_check_ties,
 )
 def calibration_decision_loss(

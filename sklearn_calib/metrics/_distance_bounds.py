@@ -45,7 +45,7 @@ def _lipschitz_supremum(grouped: GroupedOutcomes) -> float:
 
 
 def _bounded_supremum(residual: Array, gap: Array) -> float:
-    """Return max of sum_j c_j u_j over u in [-1, 1] whose neighbours differ by at most ``gap``.
+    """Return max of sum_j c_j u_j over u in [-1, 1] whose neighbors differ by at most ``gap``.
 
     Dynamic programming from left to right: the largest sum, as a function of the last u_j, is concave and
     piecewise linear. To the right and to the left of its maxima, a heap holds the points at which the slope
@@ -243,7 +243,7 @@ def lower_distance_to_calibration(
 
     is the lower distance of [1]_. As predictions move along a line, it is a minimum cost flow: a linear
     program, solved by HiGHS, whose number of variables is proportional to the grid and not to its square. A
-    continuous distribution is discretized by splitting every u between its two neighbours in the grid, which
+    continuous distribution is discretized by splitting every u between its two neighbors in the grid, which
     moves it by at most half a bin on average.
 
     %(not_proper)s

@@ -102,7 +102,7 @@ def expected_performance(
     cost_false_negative: float = 1.0,
     sample_weight: ArrayLike | None = None,
 ) -> ExpectedPerformance:
-    r"""Estimate classification metrics of unlabelled samples from their calibrated probabilities.
+    r"""Estimate classification metrics of unlabeled samples from their calibrated probabilities.
 
     If predictions are calibrated, the event probability given the prediction p is p, so that the expected
     value of every metric can be computed without labels. A certificate of the calibrator, an upper bound on
@@ -156,7 +156,7 @@ def expected_performance(
     docs/monitoring.md has the derivations.
 
     *Assumption.* The probability of an event given the prediction has not changed since the certificate was
-    computed. Unlabelled data cannot show whether this holds. The intervals are for expectations: predictions
+    computed. Unlabeled data cannot show whether this holds. The intervals are for expectations: predictions
     and outcomes of n samples vary around them by a further :math:`O(1/\sqrt n)`. O(n log n).
 
     References

@@ -57,7 +57,7 @@ def _make(prob: Array, n_samples: float, bandwidth: float, noise: str = "gaussia
     near = int(2.0 * _REACH * bandwidth / step)
     if near * h.shape[0] > _MOST_ENTRIES:
         return None
-    # the noise density around each prediction, at the nodes in its neighbourhood
+    # the noise density around each prediction, at the nodes in its neighborhood
     first = np.ceil((h - _REACH * bandwidth - origin) / step).astype(np.int32)
     index = first[:, np.newaxis] + np.arange(near, dtype=np.int32)
     z = (origin + step * index - h[:, np.newaxis]) / bandwidth
@@ -96,7 +96,7 @@ def _pooling_bins(grouped: GroupedOutcomes, bandwidth: float, noise: str = "gaus
     _accuracy=1e-6,
     _bins=_pooling_bins,
     _at_size=_at_size,
-    _least_favourable=_local,
+    _least_favorable=_local,
 )
 def logit_smoothed_ece(
     y_true: ArrayLike,

@@ -112,9 +112,9 @@ class MetricKernel:
     _most_distinct: int = field(default=DISTINCT, kw_only=True)
     # ``at_size(n_samples, **params)``, the keywords whose automatic value depends on the number of samples.
     _at_size: Callable[..., dict[str, Any]] | None = field(default=None, kw_only=True)
-    # ``least_favourable(prob, direction)``, miscalibration with more noise for the same value of the metric
+    # ``least_favorable(prob, direction)``, miscalibration with more noise for the same value of the metric
     # than the estimated ``direction``: the lower end of a confidence interval allows for it, too.
-    _least_favourable: Callable[[Array, Array], Array] | None = field(default=None, kw_only=True)
+    _least_favorable: Callable[[Array, Array], Array] | None = field(default=None, kw_only=True)
     # ``check(n_samples, n_distinct, **params)`` raises if these do not determine the value of the population.
     _check: Callable[..., None] | None = field(default=None, kw_only=True)
     # The range of a metric that is neither an error nor a mean loss: intervals could leave it with clusters.

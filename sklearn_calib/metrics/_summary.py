@@ -252,7 +252,7 @@ def _lines(grouped: GroupedOutcomes, z: float) -> tuple[IntervalEstimate, Interv
     data = LogitOutcomes(grouped)
     robust = grouped.clusters is not None or grouped.design is not None
     small = grouped if robust else pooled_if_many(grouped)
-    # of many distinct predictions, the likelihood of bins of neighbours, around the estimates of all
+    # of many distinct predictions, the likelihood of bins of neighbors, around the estimates of all
     shapes = (_UNKNOWN,) * 3 if small is grouped else _lines(small, z)
 
     def estimate(
@@ -308,7 +308,7 @@ def _lines(grouped: GroupedOutcomes, z: float) -> tuple[IntervalEstimate, Interv
     level, mixed = data.information(both)
     # rows of the inverse information: changes of slope and intercept by the scores of 1 and u
     for_u = for_slope**2 * data.spread * np.array([-mixed / level, 1.0])
-    for_1 = np.array([1.0 / level, 0.0]) - (data.centre + data.spread * mixed / level) * for_u
+    for_1 = np.array([1.0 / level, 0.0]) - (data.center + data.spread * mixed / level) * for_u
 
     return (
         intercept,
@@ -357,7 +357,7 @@ def _robust_margin(
     unit, group, weight, positives, number = _units(grouped)
     log_odds = logit(grouped.prob)
     prob = expit(fit.intercept + fit.slope * log_odds)
-    rise = direction[0] + direction[1] * (log_odds - data.centre) / data.spread
+    rise = direction[0] + direction[1] * (log_odds - data.center) / data.spread
     # sums over each unit, and its fraction of the information
     influence = np.bincount(unit, (positives - weight * prob[group]) * rise[group])
     fraction = np.bincount(unit, weight * (prob * (1.0 - prob) * rise**2)[group])
@@ -492,7 +492,7 @@ def calibration_summary(
     those of exactly 0 or 1 have infinite log-odds, see docs/inputs.md. They are not determined (NaN) if all
     outcomes are equal, the slope also if all predictions are equal or under perfect separation. Their
     intervals are those of the profile likelihood; of equal predictions, the log-odds of exact limits of the
-    event probability; of more than 4096 distinct predictions, the intervals of bins of neighbours, moved to
+    event probability; of more than 4096 distinct predictions, the intervals of bins of neighbors, moved to
     the estimates. The interval of O/E is the exact interval of the event probability (Clopper and Pearson)
     over the mean prediction. With clusters, or sampling weights, in which case each
     sample is a cluster of its own, standard errors are those of the sandwich estimator CR3 [4]_,
@@ -531,7 +531,7 @@ def calibration_summary(
     .. [5] E. L. Korn and B. I. Graubard (1998). Confidence intervals for proportions with small expected
        number of positive counts estimated from survey data. Survey Methodology 24.
     .. [6] E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson (1988). Comparing the areas under two or more
-       correlated receiver operating characteristic curves: a nonparametric approach. Biometrics 44.
+       correlated receiver operating characteriztic curves: a nonparametric approach. Biometrics 44.
 
     Examples
     --------

@@ -27,7 +27,7 @@ def _sweep_error(sample: _validation.BinarySample, strategy: str, norm: str) -> 
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     most = grouped.prob.shape[0]
     if _is_monotone(grouped.positives, grouped.weight):
-        # every union of neighbouring groups is monotone, too
+        # every union of neighboring groups is monotone, too
         starts = bin_starts(grouped, most, strategy)
     else:
         starts = _monotone_starts(grouped, strategy)

@@ -107,7 +107,7 @@ class ComparisonDisplay:
 
     Make one with :meth:`from_predictions`, :meth:`from_estimators` or :meth:`from_result`. Each row is a
     model, e.g. before and after calibration, and each panel a metric. The dot is the estimate, the line the
-    confidence interval of the population value, and the grey tick the value that is expected under
+    confidence interval of the population value, and the gray tick the value that is expected under
     perfect calibration with these predictions. A dot is hollow if the model is significantly worse than
     another one. The right margin shows the p-value of a pair, or of each model against the reference, or else
     letters: models with a common letter are not significantly different.
@@ -329,7 +329,7 @@ class ComparisonDisplay:
         show_legend : bool, default=True
             Whether to draw the legend, in the first panel.
         **marker_params : dict
-            Properties of the dots, such as ``color`` or ``markersize``; the intervals have the same colour.
+            Properties of the dots, such as ``color`` or ``markersize``; the intervals have the same color.
 
         %(self_returned)s
         """

@@ -101,7 +101,7 @@ class CutoffDisplay(DisplayMixin):
     Make one with :meth:`from_predictions` or :meth:`from_estimator`. Residuals y - p are summed in the order
     of the predictions. The curve falls where the model overpredicts, rises where it underpredicts, and is
     level where it is calibrated. The error is the distance between its highest and its lowest level, both
-    dotted; the bar on the horizontal axis is the interval between them, described in the legend. The grey
+    dotted; the bar on the horizontal axis is the interval between them, described in the legend. The gray
     strip is the null band: under perfect calibration the curve stays within a strip of this height with
     probability ``confidence``.
 
@@ -246,7 +246,7 @@ class CutoffDisplay(DisplayMixin):
             Whether to mark the interval that attains the error, and its two levels.
         %(named_legend)s
         **line_params : dict
-            Properties of the curve, such as ``color`` or ``linewidth``; the interval has the same colour.
+            Properties of the curve, such as ``color`` or ``linewidth``; the interval has the same color.
 
         %(self_returned)s
         """

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from sklearn_calib.inference import CalibrationTestResult
 
 
-#: Colour of context: diagonals, axes of strips.
+#: Color of context: diagonals, axes of strips.
 GREY = "0.45"
-#: Colour of areas that are context: null bands.
+#: Color of areas that are context: null bands.
 PALE = "0.8"
 
 #: Distance of the curves from the edges of the axes, as a fraction of the range shown.
@@ -47,7 +47,7 @@ _MISSING = (
     'python -m pip install "sklearn-calib[plot]"'
 )
 
-# Colours of Okabe and Ito, which are safe for colour-blind readers; dashes distinguish them in grey.
+# Colors of Okabe and Ito, which are safe for color-blind readers; dashes distinguish them in gray.
 BLUE, VERMILION = "#0072B2", "#D55E00"
 DASHES = (0, (6, 2))
 _STYLES: tuple[tuple[str, Any], ...] = (
@@ -125,7 +125,7 @@ def new_grid(
 
 
 def next_style(ax: "Axes", gid: str) -> tuple[str, Any]:
-    """Return the colour and dashes for the next curve marked ``gid`` on these axes."""
+    """Return the color and dashes for the next curve marked ``gid`` on these axes."""
     drawn = sum(artist.get_gid() == gid for artist in ax.lines)
     return _STYLES[drawn % len(_STYLES)]
 

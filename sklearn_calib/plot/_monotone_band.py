@@ -31,7 +31,7 @@ from sklearn_calib.plot._bands import ReliabilityBand
 # Bins per n^(1/3): the mean width of bands is flat around 4.5, from a hundred samples to a million.
 _BINS = 4.5
 _MOST_BINS = 500
-# Ratio of neighbouring lengths of intervals.
+# Ratio of neighboring lengths of intervals.
 _RATIO = 1.25
 
 

@@ -362,7 +362,7 @@ class ReliabilityDisplay(DisplayMixin):
     ) -> Self:
         """Draw the diagram.
 
-        Several displays can share axes; each is drawn in its own colour and line style.
+        Several displays can share axes; each is drawn in its own color and line style.
 
         Parameters
         ----------
@@ -372,7 +372,7 @@ class ReliabilityDisplay(DisplayMixin):
         %(named_legend)s
         **line_params : dict
             Properties of the curve, such as ``color`` or ``linewidth``; band and histogram use the same
-            colour.
+            color.
 
         %(self_returned)s
         """
@@ -459,7 +459,7 @@ def _statistics(sample: _validation.BinarySample, confidence: float) -> str:
 def _annotate(ax: Axes, drawn: list[_DrawnCurve]) -> None:
     """Write the text of each curve into the upper left corner, or the lower right one if the curve is there.
 
-    Each of several begins with the name of the model and has the colour of its curve.
+    Each of several begins with the name of the model and has the color of its curve.
     """
     for old in [text for text in ax.texts if text.get_gid() == _ANNOTATION]:
         old.remove()
@@ -539,7 +539,7 @@ def _histogram_of(ax: Axes) -> Any:
 
 
 def _alone(values: Array) -> list[int]:
-    """Return which values have no neighbours, so that no line goes through them."""
+    """Return which values have no neighbors, so that no line goes through them."""
     known = np.concatenate(([False], np.isfinite(values), [False]))
     return np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:]).tolist()
 

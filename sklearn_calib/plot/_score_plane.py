@@ -52,7 +52,7 @@ class ScoreDecompositionDisplay(DisplayMixin):
 
     Make one with :meth:`from_predictions` or :meth:`from_estimator`. Each model is a point: miscalibration
     (MCB) to the right, discrimination (DSC) upwards. Models further up and further left are better. Models on
-    the same grey line have the same score, MCB - DSC + uncertainty, which is written at its end.
+    the same gray line have the same score, MCB - DSC + uncertainty, which is written at its end.
     Recalibration moves a point to the left.
 
     Parameters

@@ -141,7 +141,7 @@ class SegmentsDisplay:
         ----------
         %(drawn_into)s
         **marker_params : dict
-            Properties of the dots, such as ``color`` or ``markersize``; the intervals have the same colour.
+            Properties of the dots, such as ``color`` or ``markersize``; the intervals have the same color.
 
         %(self_returned)s
         """

@@ -1,4 +1,4 @@
-"""Outcomes simulated from predictions, summed in bins of neighbouring predictions."""
+"""Outcomes simulated from predictions, summed in bins of neighboring predictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The smooth reliability curve: a penalised shift of the log-odds of the predictions."""
+"""The smooth reliability curve: a penalized shift of the log-odds of the predictions."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,9 +19,9 @@ from sklearn_calib.plot._simulated import SimulatedOutcomes
 
 # Log-odds beyond which predictions are moved to the ends of a logit axis: 1e-6.
 FAR = 13.8
-# Bins of neighbouring predictions, bends that are distinguished, and nodes evenly spaced on each scale.
+# Bins of neighboring predictions, bends that are distinguished, and nodes evenly spaced on each scale.
 _BINS, _BENDS, _NODES = 120, 40, 257
-# Strengths of the penalty: bends of at most so many half waves are hardly penalised.
+# Strengths of the penalty: bends of at most so many half waves are hardly penalized.
 _HALF_WAVES = np.geomspace(0.5, 24.0, 12)
 # Standard deviation of the slope: per unit of log-odds, or per standard deviation of predictions within that.
 _SLOPE = 0.5
@@ -91,7 +91,7 @@ class UnitAxis:
         return np.asarray(expit(x)) if self.logit else x
 
 
-class PenalisedShift:
+class PenalizedShift:
     """Shift of log-odds ``u`` in bins, of effectively ``size`` samples and ``events`` events.
 
     Lines are free but for a weak prior of their slope. Bends, the changes of slope from bin to bin, have a
@@ -101,13 +101,13 @@ class PenalisedShift:
 
     def __init__(self, u: Array, size: Array, events: Array) -> None:
         self.u, m = u, u.shape[0]
-        centre = float(np.average(u, weights=size))
+        center = float(np.average(u, weights=size))
         # per unit of log-odds, or per standard deviation if that is smaller
-        unit = min(1.0, float(np.sqrt(np.average((u - centre) ** 2, weights=size))))
-        self._shapes = np.stack((np.ones(m), (u - centre) / (unit or 1.0)))[:m]
+        unit = min(1.0, float(np.sqrt(np.average((u - center) ** 2, weights=size))))
+        self._shapes = np.stack((np.ones(m), (u - center) / (unit or 1.0)))[:m]
         flat, bends = np.array([0.0, _SLOPE**-2])[:m], np.zeros(0)
         # one half of an event and of a non-event for each coefficient of the line (Firth) keep it finite
-        lines, leverage = self._maximise(size, events, np.zeros(flat.shape[0]), flat, firth=True)
+        lines, leverage = self._maximize(size, events, np.zeros(flat.shape[0]), flat, firth=True)
         self.size, self.events = size + leverage, events + 0.5 * leverage
         if m > 2:
             distance = np.diff(u)
@@ -123,7 +123,7 @@ class PenalisedShift:
         b = np.concatenate((lines, np.zeros(bends.shape[0])))
         evidence, shifts, variances = [], [], []
         for precision in self._precisions:
-            b, _ = self._maximise(self.size, self.events, b, precision)
+            b, _ = self._maximize(self.size, self.events, b, precision)
             shifts.append(b @ self._shapes)
             odds = u + shifts[-1]
             hessian = self._hessian(self.size * expit(odds) * expit(-odds), precision)
@@ -137,10 +137,10 @@ class PenalisedShift:
         self.variance = self.share @ (np.array(variances) + (np.array(shifts) - self.shift) ** 2)
 
     def _hessian(self, information: Array, precision: Array) -> Array:
-        """Return minus the second derivative of the penalised log-likelihood."""
+        """Return minus the second derivative of the penalized log-likelihood."""
         return np.asarray((self._shapes * information) @ self._shapes.T + np.diag(precision))
 
-    def _maximise(
+    def _maximize(
         self, size: Array, events: Array, b: Array, precision: Array, firth: bool = False
     ) -> tuple[Array, Array]:
         """Return the coefficients of the shapes, by Newton's method from ``b``, and the leverage of bins."""
@@ -175,7 +175,7 @@ class PenalisedShift:
         return np.asarray(shapes.T @ inverse @ shapes)
 
 
-def _neighbours(prob: Array, weight: Array) -> NDArray[np.intp]:
+def _neighbors(prob: Array, weight: Array) -> NDArray[np.intp]:
     """Return the first of each bin of sorted predictions, of even sums of samples, p (1 - p) and length.
 
     A third of the bins is for each. What a curve can show depends on all of them.
@@ -203,7 +203,7 @@ def _pairs(prob: Array, weight: Array) -> Iterator[tuple[Array, Array]]:
 
 
 class SmoothCurve:
-    """The smooth curve: logit P(y = 1 | p) = logit p + a(p), where a is a penalised shift.
+    """The smooth curve: logit P(y = 1 | p) = logit p + a(p), where a is a penalized shift.
 
     It is NaN in wide gaps between predictions, in which single predictions are points. With weights by
     class, the shift is that of the samples as they were drawn, whose log-odds are larger by ``_offset``.
@@ -220,13 +220,13 @@ class SmoothCurve:
             grouped = group_sample(self.sample)
         self._grouped = grouped
         prob, weight = np.clip(grouped.prob, expit(-FAR), expit(FAR)), grouped.weight
-        self._starts = _neighbours(prob, weight)
+        self._starts = _neighbors(prob, weight)
         sums = (weight, weight * prob, grouped.positives, squared_weights(grouped))
         self._mass, means, events, squares = (np.add.reduceat(each, self._starts) for each in sums)
         # effective numbers per weight (Kish, 1965): 1 without sampling weights
         self._unit = self._mass / squares
         u = logit(means / self._mass)
-        self.fit = PenalisedShift(u, self._unit * self._mass, self._unit * events)
+        self.fit = PenalizedShift(u, self._unit * self._mass, self._unit * events)
         self._residual = self._unit * (events - self._mass * expit(u + self.fit.shift))
         # predictions of exactly 0 and 1 would stretch the curve
         low, high = np.clip(logit(inside[[0, -1]]), u[0] - self._offset, u[-1] - self._offset)
@@ -272,8 +272,8 @@ class SmoothCurve:
         else:
             outcomes = self._outcomes()
             drawn = outcomes.resample if kind == "bootstrap" else outcomes.simulate
-            start, centre = (shift, self._residual) if kind == "bootstrap" else (np.zeros_like(u), 0.0)
-            shifts = self._shifts(drawn(n_resamples, generator), outcomes, start, centre)
+            start, center = (shift, self._residual) if kind == "bootstrap" else (np.zeros_like(u), 0.0)
+            shifts = self._shifts(drawn(n_resamples, generator), outcomes, start, center)
             limits = list(np.quantile(shifts, [tail, 1.0 - tail], axis=1))
         lower, upper = map(self._probability, limits)
         return ReliabilityBand(kind, confidence, self.predicted, lower, upper)
@@ -283,11 +283,11 @@ class SmoothCurve:
         samples: Iterator[tuple[Array, Array]],
         outcomes: SimulatedOutcomes,
         start: Array,
-        centre: Array | float = 0.0,
+        center: Array | float = 0.0,
     ) -> Array:
         """Return shifts of simulated samples, (bins, r), by one Newton step from ``start``."""
         q, starts = expit(self.fit.u + start)[:, np.newaxis], group_starts(outcomes.part)
         sums = [[np.add.reduceat(part, starts, axis=0) for part in sample] for sample in samples]
         events = np.concatenate([positives - q * weight for weight, positives in sums], axis=1)
-        residual = self._unit[:, np.newaxis] * events - np.reshape(centre, (-1, 1))
+        residual = self._unit[:, np.newaxis] * events - np.reshape(center, (-1, 1))
         return np.asarray(start[:, np.newaxis] + self.fit.response(start) @ residual)

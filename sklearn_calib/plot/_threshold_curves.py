@@ -333,7 +333,7 @@ class DecisionCurveDisplay(FrameMixin, _MeanLossDisplay):
     r"""Decision curve: the net benefit of one or several models over decision thresholds.
 
     Make one with :meth:`from_predictions` or :meth:`from_estimator`. At each threshold the model with the
-    largest net benefit is best, if it exceeds that of treating all and of treating none, the grey lines.
+    largest net benefit is best, if it exceeds that of treating all and of treating none, the gray lines.
 
     %(threshold_display)s
 

@@ -1,4 +1,4 @@
-"""The figures of a report, as SVG in the colours of the page."""
+"""The figures of a report, as SVG in the colors of the page."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 # The style is set for the whole process: threads draw one after the other.
 _DRAWING = Lock()
-# These colours are replaced by colours of the page.
+# These colors are replaced by colors of the page.
 _INK, _CLEAR = "#010203", "none"
 _COLORS = {
     "#010203": "currentColor",
     "#000000": "currentColor",
     "#0072b2": "var(--blue)",
     "#d55e00": "var(--red)",
-    "#737373": "var(--grey)",
+    "#737373": "var(--gray)",
     "#c7c7c7": "var(--pale)",
     "#cccccc": "var(--pale)",
 }
@@ -66,7 +66,7 @@ _STYLE: dict[Any, Any] = {
     "axes.unicode_minus": False,
 }
 _BINS = 40
-# Bins of neighbouring predictions are no longer than one of so many parts of their range.
+# Bins of neighboring predictions are no longer than one of so many parts of their range.
 _CELLS = 400
 # If all predictions are below this, or above 1 minus it, scales that spread them are used.
 _END = 0.2
@@ -107,7 +107,7 @@ def figures(report: _numbers.ReportNumbers, salt: str) -> list[Figure]:
         axis += f" ({plain(one_line(report.positive, 40))})"
 
     # CutoffDisplay draws none for weights by class
-    band = f"Grey: {level_text(report)} null band. " if points.class_weights is None else ""
+    band = f"Gray: {level_text(report)} null band. " if points.class_weights is None else ""
 
     def reliability(ax: Axes) -> None:
         scale: Any = "logit" if at_end else "probability"
@@ -183,7 +183,7 @@ def figures(report: _numbers.ReportNumbers, salt: str) -> list[Figure]:
 
 
 def _points(sample: _validation.BinarySample) -> _validation.BinarySample:
-    """Return the samples as if they were independent, and bins of neighbours of many distinct predictions."""
+    """Return the samples as if they were independent, and bins of neighbors of many distinct predictions."""
     return _numbers.pooled_sample(replace(sample, clusters=None), _CELLS)
 
 
@@ -258,7 +258,7 @@ def _local(name: str) -> str:
 
 
 def _svg(draw: Callable[[Any], Any], title: str, wide: bool) -> str:
-    """Return a drawing as an SVG element for a page of HTML, with the colours of the page."""
+    """Return a drawing as an SVG element for a page of HTML, with the colors of the page."""
     from matplotlib import figure, layout_engine
 
     drawn = figure.Figure(figsize=(5.2, 4.7))

@@ -365,9 +365,9 @@ class _Normal:
         method: str = "normal",
     ) -> ReportMetric:
         """Return a mean with ``limits``; ``slope`` is the difference between the values for both outcomes."""
-        centre, around = found.expected, self.null_half_width(slope)
-        low, high = np.clip([centre - around, centre + around], *limits).tolist()
-        ends = found.lower, found.upper, centre, low, high
+        center, around = found.expected, self.null_half_width(slope)
+        low, high = np.clip([center - around, center + around], *limits).tolist()
+        ends = found.lower, found.upper, center, low, high
         return ReportMetric(key, name, found.estimate, *ends, corrected=found.estimate, method=method)
 
     def recalibration(self, summary: CalibrationSummary) -> list[ReportMetric]:
@@ -389,10 +389,10 @@ class _Normal:
         if information > 0.0:
             # predictions of exactly 0 and 1 carry no information
             of_intercept = self.null_half_width((weight > 0.0).astype(np.float64)) * total / information
-            centred = np.where(weight > 0.0, x - weight @ x / information, 0.0)
-            around = float(weight @ centred**2)
+            centered = np.where(weight > 0.0, x - weight @ x / information, 0.0)
+            around = float(weight @ centered**2)
             if around > 1e-12 * information:
-                of_slope = self.null_half_width(centred) * total / around
+                of_slope = self.null_half_width(centered) * total / around
         lines = []
         most = grouped.total / expected if expected > 0.0 else _NAN
         for key, name, ideal, width, limits in (
@@ -452,7 +452,7 @@ def class_metrics(
 
 #: Number of steps that ``examine`` reports to the progress bar.
 N_STEPS = len(ERRORS) + 4
-# From this size on simulations use bins of neighbouring predictions.
+# From this size on simulations use bins of neighboring predictions.
 _LARGE = 100_000
 # With so few distinct predictions, each of so many samples, every one of them can be tested.
 _FEW_VALUES, _SAMPLES_PER_VALUE = 50, 5
@@ -564,7 +564,7 @@ def samples_of_labels(
 
 
 def pooled_sample(sample: _validation.BinarySample, cells: int = 0) -> _validation.BinarySample:
-    """Return a sample with fewer rows, of bins of neighbouring predictions, unless its rows matter."""
+    """Return a sample with fewer rows, of bins of neighboring predictions, unless its rows matter."""
     if sample.clusters is not None or sample.sampling:
         return sample
     return _validation.BinarySample(*pooled_if_many(group_sample(sample), cells=cells).rows())

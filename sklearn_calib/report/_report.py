@@ -82,7 +82,7 @@ class CalibrationReport(_numbers.ReportNumbers):
         p-value of a test that all groups have the same calibration intercept and slope; NaN without groups,
         and where the slope is not determined.
     summary : CalibrationSummary
-        The clinical measures; for more than 4096 distinct predictions, neighbouring ones are averaged first.
+        The clinical measures; for more than 4096 distinct predictions, neighboring ones are averaged first.
     brier, log_loss : ScoreDecomposition
         The proper scores and their components.
     confidence : float
@@ -271,7 +271,7 @@ def calibration_report(
     the primary test, the cutoff tests of the groups, and the segments. A calibrated model is therefore called
     miscalibrated with probability at most 1 - ``confidence``, if the tests keep their level.
 
-    With more than 4096 distinct predictions, simulations use 2048 bins of neighbouring predictions. Metrics
+    With more than 4096 distinct predictions, simulations use 2048 bins of neighboring predictions. Metrics
     and regions of multiclass predictions use the confidence, the largest class probability as a forecast that
     the predicted class is right; the primary test is the joint
     :class:`~sklearn_calib.inference.CutoffTest`. Of multilabel targets they use all pairs of a sample and a
@@ -298,14 +298,14 @@ def calibration_report(
     seed = _validation.seed_of(random_state)
     budget = _numbers.Budget(confidence, _validation.check_resamples(n_resamples, confidence), seed)
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters, weights=weights)
-    labelled: _validation.ClassSample | None = None
+    labeled: _validation.ClassSample | None = None
     if isinstance(problem, list):
         if groups is not None or features is not None:
             raise ValueError(
                 "groups and features are not supported for multilabel targets (y_true has one column per "
                 "label). Report on one label at a time, or omit them."
             )
-        labelled = _numbers.side_by_side(problem, label_names(y_true, y_proba, len(problem)))
+        labeled = _numbers.side_by_side(problem, label_names(y_true, y_proba, len(problem)))
         problem = _numbers.pooled_labels(problem)
     understood: dict[str, Any] = {}
     if isinstance(problem, _validation.ClassSample):
@@ -314,13 +314,13 @@ def calibration_report(
             understood = weighting(problem)
             del understood["n_effective"]
         problem = as_sampled(problem)
-    whole = problem if isinstance(problem, _validation.ClassSample) else labelled
+    whole = problem if isinstance(problem, _validation.ClassSample) else labeled
     sample = (
         problem if isinstance(problem, _validation.BinarySample) else class_samples(problem, "confidence")[0]
     )
     parts = [] if groups is None else _validation.samples_of_groups(sample, groups, sample_weight)
     several, n_classes = whole is not None, 0 if whole is None else whole.classes.shape[0]
-    kind = "multilabel" if labelled else "confidence" if several else "binary"
+    kind = "multilabel" if labeled else "confidence" if several else "binary"
     if features is not None:
         features = feature_columns(features, "features", _validation.shape_of(y_true, "y_true")[0])
     # of tests: all predictions, groups, segments
@@ -332,18 +332,18 @@ def calibration_report(
         classes: tuple[_numbers.ReportPart, ...] = ()
         if whole is not None:
             step("all classes together")
-            joint, of = _numbers.class_test(whole, budget), "pairs" if labelled else "confidence"
+            joint, of = _numbers.class_test(whole, budget), "pairs" if labeled else "confidence"
             found["tests"] = [joint, *(replace(test, reduction=of) for test in found["tests"])]
             columns = (
                 class_samples(whole, "classwise")
-                if labelled is None
+                if labeled is None
                 else _numbers.samples_of_labels(sample, n_classes, clusters is not None)
             )
             classes = _numbers.examine_classes(
                 whole.classes.tolist(), columns, joint, budget, n_families, step
             )
             found["metrics"] = [replace(line, reduction=of) for line in found["metrics"]]
-            if labelled is None:
+            if labeled is None:
                 zero = whole.p == 0.0
                 times = _numbers.counts_of(whole)
                 found["n_certain"] = float(times @ zero.sum(axis=1))
@@ -362,7 +362,7 @@ def calibration_report(
             )
     untested = (
         clusters is not None
-        or labelled is not None
+        or labeled is not None
         or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
     )
     pvalue, found["tests"] = _numbers.with_adjusted(found["tests"], n_families)

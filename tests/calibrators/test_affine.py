@@ -50,7 +50,7 @@ def plain_loss(w_matrix, b, x, y, w):
     return -w @ log_softmax(x @ w_matrix.T + b, axis=1)[np.arange(len(y)), y]
 
 
-def centred_logs(p):
+def centered_logs(p):
     z = np.log(np.maximum(p, EPS))
     return z - z.mean(axis=1, keepdims=True)
 
@@ -59,7 +59,7 @@ def definition(name, p, y, w):
     """Objective of (V, b), the map of V, b to probabilities, and which parameters there are."""
     k, n = p.shape[1], w.sum()
     beta = 1 / cal.TemperatureCalibrator().fit(p, y, w).temperature_
-    eye, x = np.eye(k), beta * centred_logs(p)
+    eye, x = np.eye(k), beta * centered_logs(p)
     off, anchor = 1 - eye, eye
     # the factors of the squares of the diagonal, of the other elements and of the intercepts
     factors = {
@@ -71,7 +71,7 @@ def definition(name, p, y, w):
     }[name]
     free = eye if name == "vector" else eye + off
     if name == "structured":
-        x = centred_logs(n / (n + 1) * softmax(x, axis=1) + 1 / ((n + 1) * k))
+        x = centered_logs(n / (n + 1) * softmax(x, axis=1) + 1 / ((n + 1) * k))
     elif name.startswith("odir"):
         anchor, x = (beta if name == "odir_diagonal" else 0) * eye, np.log(p)
 
@@ -121,7 +121,7 @@ def test_logits_are_log_probabilities_up_to_a_shift(make, data):
 
 def plain_cross_validation(make, path, p, y, w):
     """Log losses of rows left out, in folds dealt out by the sorted values of the distinct rows."""
-    keys = [(*(-np.sort(-z)).round(8), z[k].round(8)) for z, k in zip(centred_logs(p), y, strict=True)]
+    keys = [(*(-np.sort(-z)).round(8), z[k].round(8)) for z, k in zip(centered_logs(p), y, strict=True)]
     rank = {key: i for i, key in enumerate(sorted(set(keys)))}
     total = {key: sum(v for other, v in zip(keys, w, strict=True) if other == key) for key in rank}
     columns, counts = [], []
@@ -235,17 +235,17 @@ def test_shrunk_temperature_is_that_of_the_posterior(calibrator, factor, link):
     z *= factor
     w = rng.integers(1, 3, 25).astype(float)
     square = sum(w[i] * np.mean((z[i] - z[i, y[i]]) ** 2) for i in range(25)) / w.sum()
-    centre = 1.0 if link == "logit" else 2 / np.sqrt(square)
+    center = 1.0 if link == "logit" else 2 / np.sqrt(square)
 
     def loss(theta):
-        return plain_loss(centre * np.exp(theta) * np.eye(3), np.zeros(3), z, y, w)
+        return plain_loss(center * np.exp(theta) * np.eye(3), np.zeros(3), z, y, w)
 
     mode = minimize(lambda t: loss(t[0]) + t[0] ** 2 / 2, [0.0], tol=1e-12).x[0]
     step = 1e-3
     bend = (loss(mode + step) - 2 * loss(mode) + loss(mode - step)) / step**2
     evidence = -loss(mode) - mode**2 / 2 - np.log(1 + bend) / 2
     share = 2 * np.exp(evidence) / (2 * np.exp(evidence) + np.exp(-loss(0.0)))
-    expected = share * np.exp(mode) + 1 - share if link == "logit" else centre * np.exp(mode)
+    expected = share * np.exp(mode) + 1 - share if link == "logit" else center * np.exp(mode)
     found = calibrator(link=link, shrink_temperature=True)
     found.fit(z if link == "identity" else softmax(z, axis=1), y, w)
     assert 1 / found.temperature_ == pytest.approx(expected, rel=1e-4)
@@ -324,7 +324,7 @@ def test_maps_are_averaged_by_evidence(swapped):
     doubt = 0.1 / (w.sum() + 0.1)
     assert found.smoothing_ == pytest.approx(doubt)
     beta = 1 / cal.TemperatureCalibrator().fit(p, y, w, classes=[0, 1, 2]).temperature_
-    x = centred_logs((1 - doubt) * softmax(beta * centred_logs(p), axis=1) + doubt / 3)
+    x = centered_logs((1 - doubt) * softmax(beta * centered_logs(p), axis=1) + doubt / 3)
     maps, log_evidence = zip(*(maximum_and_log_evidence(prior, x, y, w) for prior in PRIORS), strict=True)
     plain = w @ np.log(softmax(x, axis=1)[np.arange(150), y])
     odds = np.append(1.0, 2 / 7 * np.exp(np.array(log_evidence) - plain))
@@ -347,7 +347,7 @@ def test_maps_of_many_classes_are_averaged_by_held_out_samples():
     p, one = softmax(z + 0.8 * rng.standard_normal(k), axis=1), np.ones(n)
     found = cal.StructuredMatrixScalingCalibrator(penalty="auto").fit(p, y)
     doubt, beta = 0.1 / (n + 0.1), 1 / cal.TemperatureCalibrator().fit(p, y).temperature_
-    x = centred_logs((1 - doubt) * softmax(beta * centred_logs(p), axis=1) + doubt / k)
+    x = centered_logs((1 - doubt) * softmax(beta * centered_logs(p), axis=1) + doubt / k)
     out = np.argsort(x.max(axis=1))[::3]
     rest = np.setdiff1d(np.arange(n), out)
     log_odds, maps = [0.0], [np.eye(k, k + 1)]

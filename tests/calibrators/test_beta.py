@@ -1,4 +1,4 @@
-"""Beta calibration against a general optimiser, and in hard cases."""
+"""Beta calibration against a general optimizer, and in hard cases."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ SAMPLES = ["plain", "confident", "narrow", "ties", "rare", "reversed", "hill", "
     # of 12 000 rows a coarse solution is the start
     [*((name, 30 if place % 2 else 400) for place, name in enumerate(SAMPLES)), ("plain", 12_000)],
 )
-def test_agrees_with_a_general_optimiser(parameters, name, n):
+def test_agrees_with_a_general_optimizer(parameters, name, n):
     rng = np.random.default_rng(n)
     p, y = sample(name, n, rng)
     w = rng.integers(1, 4, n).astype(float)

@@ -187,7 +187,7 @@ def test_the_target_is_met_by_every_margin():
     ids=repr,
 )
 def test_certificates_hold_as_often_as_they_say(calibrator):
-    """At 80 % confidence; nearest neighbours give a map that goes up and down."""
+    """At 80 % confidence; nearest neighbors give a map that goes up and down."""
     repetitions, confidence = 60, 0.8
     lowest = binom.ppf(1e-5, repetitions, confidence)
     rng = np.random.default_rng(2)

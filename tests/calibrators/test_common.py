@@ -203,7 +203,7 @@ LINEAR = (
 
 
 @every_calibrator
-def test_mean_judgements_are_as_good_as_judgements(case, data):
+def test_mean_judgments_are_as_good_as_judgments(case, data):
     p, _, w = data
     count = np.random.default_rng(10).binomial(4, 0.3 + 0.4 * p)
     y, calibrator = count / 4, case.make()

@@ -26,7 +26,7 @@ def smoothed_rates(count, events):
     blocks = []
     for j in range(len(count)):
         blocks.append([events[j], count[j], 1])
-        # neighbours that decrease, or are equal, are pooled one by one
+        # neighbors that decrease, or are equal, are pooled one by one
         while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
             last = blocks.pop()
             blocks[-1] = [a + b for a, b in zip(blocks[-1], last, strict=True)]

@@ -1,4 +1,4 @@
-"""Partial pooling of groups against an optimiser and fits by hand."""
+"""Partial pooling of groups against an optimizer and fits by hand."""
 
 import numpy as np
 import pytest
@@ -30,8 +30,8 @@ def posterior_means(p, f, y, weight, group, found, shape):
 
     The likelihood is replaced by its quadratic approximation around ``found``, an array (groups, 2).
     """
-    centre = np.average(f, weights=weight)
-    x = (f - centre) / np.sqrt(np.average((f - centre) ** 2, weights=weight))
+    center = np.average(f, weights=weight)
+    x = (f - center) / np.sqrt(np.average((f - center) ** 2, weights=weight))
     columns = np.column_stack([np.ones_like(x), x])
     h = weight * p * (1 - p)
     origin = np.linalg.solve(columns.T * h @ columns, columns.T * h @ (logit(p) - f))
@@ -65,10 +65,10 @@ def test_coefficients_are_posterior_means(data):
         calibrator = cal.GroupCalibrator().fit(p, y, weight, groups=group)
         weight = np.ones(720) if weight is None else weight
         f = logit(cal.PlattCalibrator().fit(p, y, weight).transform(p))
-        centre = np.average(f, weights=weight)
-        spread = np.sqrt(np.average((f - centre) ** 2, weights=weight))
+        center = np.average(f, weights=weight)
+        spread = np.sqrt(np.average((f - center) ** 2, weights=weight))
         slope = (calibrator.slopes_ - 1) * spread
-        found = np.array([calibrator.intercepts_ + slope * centre / spread, slope]).T
+        found = np.array([calibrator.intercepts_ + slope * center / spread, slope]).T
         shape = calibrator.covariances_ / np.trace(calibrator.covariances_)
         expected, covariance = posterior_means(p, f, y, weight, codes, found, shape)
         np.testing.assert_allclose(found, expected, rtol=0, atol=0.02)

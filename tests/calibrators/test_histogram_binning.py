@@ -90,7 +90,7 @@ def test_by_hand():
     assert laplace.transform([-9.0, 9.0]).tolist() == [2 / 5, 4 / 5]
 
 
-def test_neighbouring_floats_are_told_apart():
+def test_neighboring_floats_are_told_apart():
     for low in (1.0, 0.0, -1e100):
         scores = np.array([low, np.nextafter(low, np.inf)])
         assert HistogramBinningCalibrator(n_bins=2, smoothing=None).fit(scores, [0, 1]).transform(

@@ -17,7 +17,7 @@ MONOTONE = [case for case in CALIBRATORS if case.monotone and not case.constant]
 @pytest.mark.parametrize("falling", [False, True])
 @pytest.mark.parametrize("case", once_a_class(MONOTONE))
 def test_round_trip(case, falling):
-    """The ends are the scores at which the definition holds, and their neighbours those where it fails."""
+    """The ends are the scores at which the definition holds, and their neighbors those where it fails."""
     calibrator = case.make().fit(SCORES, 1 - LABELS if falling else LABELS)
     inner = np.linspace(0.0, 1.0, 101)
     proba = calibrator.transform(inner)

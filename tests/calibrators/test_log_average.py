@@ -28,7 +28,7 @@ def members():
 
 
 @pytest.mark.parametrize("weights", [None, [1, 2, 0.5]])
-def test_is_the_normalised_geometric_mean(weights, data):
+def test_is_the_normalized_geometric_mean(weights, data):
     p, y, w = data
     found = cal.LogAverageCalibrator(members(), weights=weights).fit(p, y, w)
     parts = [one.fit(p, y, w).predict_proba(p) for one in members()]

@@ -1,4 +1,4 @@
-"""Platt scaling against a general optimiser and in hard cases, and its modification with a tolerance."""
+"""Platt scaling against a general optimizer and in hard cases, and its modification with a tolerance."""
 
 import math
 
@@ -46,7 +46,7 @@ SCENARIOS = ["plain", "separable", "reversed", "heavy tails", "ties", "rare"]
 
 @pytest.mark.parametrize("name", [*SCENARIOS, "probabilities"])
 @pytest.mark.parametrize("n", [10, 300, 20_000])
-def test_minimises_the_smoothed_log_loss(name, n):
+def test_minimizes_the_smoothed_log_loss(name, n):
     """At 20 000 rows the coarse start is in use."""
     rng = np.random.default_rng(n)
     s, y = scenario(name, n, rng)

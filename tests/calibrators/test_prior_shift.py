@@ -81,14 +81,14 @@ def test_weights_of_three_classes_alone():
 
 def draw(rng, size, prior, source):
     """Return calibrated probabilities for class frequencies ``source`` and labels with others, ``prior``."""
-    centres = 2.0 * np.eye(len(source))
+    centers = 2.0 * np.eye(len(source))
     y = rng.choice(len(source), size, p=prior)
-    odds = np.exp((centres[y] + rng.normal(size=(size, len(source)))) @ centres) * source
+    odds = np.exp((centers[y] + rng.normal(size=(size, len(source)))) @ centers) * source
     return odds / odds.sum(axis=1, keepdims=True), y
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_em_maximises_the_likelihood(n_classes):
+def test_em_maximizes_the_likelihood(n_classes):
     rng = np.random.default_rng(n_classes)
     source = np.arange(1.0, n_classes + 1) / np.arange(1, n_classes + 1).sum()
     P, _ = draw(rng, 200, source[::-1], source)
@@ -170,7 +170,7 @@ def test_black_box_solves_the_confusion_matrix():
     ("n_classes", "repetitions"), [(4, 25), pytest.param(2, 400, marks=pytest.mark.weekly)]
 )
 def test_two_standard_errors_cover_the_true_frequencies(n_classes, repetitions):
-    """Normal features; the scores are calibrated, distorted, or calibrated again from labelled samples."""
+    """Normal features; the scores are calibrated, distorted, or calibrated again from labeled samples."""
     rng = np.random.default_rng(0)
     source = np.arange(n_classes, 0, -1.0) / np.arange(1, n_classes + 1).sum()
     truth = source[::-1]
@@ -215,26 +215,26 @@ def test_takes_the_base_rate_of_the_labels():
 def test_labels_are_not_needed(parameters):
     rng = np.random.default_rng(1)
     p, w = np.round(rng.beta(2, 3, 200), 2), rng.integers(0, 3, 200)
-    labelled = PriorShiftCalibrator(**parameters).fit(p, rng.integers(0, 2, 200), w)
-    calibrator = clone(labelled).fit(p, sample_weight=w)
-    np.testing.assert_array_equal(calibrator.transform(p), labelled.transform(p))
+    labeled = PriorShiftCalibrator(**parameters).fit(p, rng.integers(0, 2, 200), w)
+    calibrator = clone(labeled).fit(p, sample_weight=w)
+    np.testing.assert_array_equal(calibrator.transform(p), labeled.transform(p))
     assert calibrator.classes_.tolist() == [0, 1]
     assert not get_tags(calibrator).target_tags.required
-    expected = clone(labelled).fit(p[w > 0]).transform(p[w > 0])
-    np.testing.assert_array_equal(clone(labelled).fit_transform(p[w > 0]), expected)
-    pipeline = make_pipeline(FunctionTransformer(), clone(labelled)).fit(p[:, np.newaxis])
+    expected = clone(labeled).fit(p[w > 0]).transform(p[w > 0])
+    np.testing.assert_array_equal(clone(labeled).fit_transform(p[w > 0]), expected)
+    pipeline = make_pipeline(FunctionTransformer(), clone(labeled)).fit(p[:, np.newaxis])
     assert pipeline.predict_proba(p[:, np.newaxis]).shape == (200, 2)
     if "training_weight" in parameters:
-        labelled.set_params(training_weight=[0.1, 1.0])
-    named = clone(labelled).fit(np.column_stack((1 - p, p)), classes=["no", "yes"])
+        labeled.set_params(training_weight=[0.1, 1.0])
+    named = clone(labeled).fit(np.column_stack((1 - p, p)), classes=["no", "yes"])
     assert set(named.predict(np.column_stack((1 - p, p)))) <= {"no", "yes"}
     # attributes of an earlier fit with labels are removed
-    assert hasattr(labelled, "training_size_")
-    assert not hasattr(labelled.fit(p), "training_size_")
+    assert hasattr(labeled, "training_size_")
+    assert not hasattr(labeled.fit(p), "training_size_")
     with pytest.raises(ValueError, match="A certificate needs labels"):
-        labelled.cutoff_certificate()
+        labeled.cutoff_certificate()
     with pytest.raises(ValueError, match="requires y to be passed"):
-        labelled.fit(p, clusters=np.arange(200) // 4)
+        labeled.fit(p, clusters=np.arange(200) // 4)
 
 
 @pytest.mark.parametrize("parameters", [{"training_prior": 0.5}, {"training_weight": "balanced"}], ids=str)

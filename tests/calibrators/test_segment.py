@@ -44,8 +44,8 @@ def reference(X, y, w, new, seed, rounds, trees):
     def grow(rows, f, n_trees):
         p = expit(f[rows])
         small = {"max_leaf_nodes": 4, "min_samples_leaf": 50, "early_stopping": False}
-        penalised = {"learning_rate": 0.1, "l2_regularization": 30.0, "max_iter": n_trees}
-        model = HistGradientBoostingRegressor(**small, **penalised)
+        penalized = {"learning_rate": 0.1, "l2_regularization": 30.0, "max_iter": n_trees}
+        model = HistGradientBoostingRegressor(**small, **penalized)
         return model.fit(Z[rows], (y[rows] - p) / (p * (1 - p)), w[rows] * p * (1 - p))
 
     spline = SplineCalibrator().fit(X[:, 0], y, w)

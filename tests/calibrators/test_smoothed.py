@@ -1,4 +1,4 @@
-"""Kernel smoothing as a calibrator against double loops, and the guarantee of its randomised form."""
+"""Kernel smoothing as a calibrator against double loops, and the guarantee of its randomized form."""
 
 import numpy as np
 import pytest

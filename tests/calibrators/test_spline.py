@@ -1,4 +1,4 @@
-"""Spline calibration against general optimisers, its limits, and a few wrong forecasts of 0 and 1."""
+"""Spline calibration against general optimizers, its limits, and a few wrong forecasts of 0 and 1."""
 
 import numpy as np
 import pytest
@@ -33,12 +33,12 @@ def cox_de_boor(x, knots, j, degree):
 
 
 class Definition:
-    """The penalised loss as it is written in the docstring, and its minimiser by a general optimiser."""
+    """The penalized loss as it is written in the docstring, and its minimizer by a general optimizer."""
 
     def __init__(self, p, y, n_knots):
         low, high = mid_quantiles(np.sort(logit(p)), np.ones_like(p), np.array([0.05, 0.95]))
-        self.centre, self.unit = (low + high) / 2, (high - low) / 2
-        self.x = (logit(p) - self.centre) / self.unit
+        self.center, self.unit = (low + high) / 2, (high - low) / 2
+        self.x = (logit(p) - self.center) / self.unit
         assert np.abs(self.x).max() < 2.5, "no remote scores"
         inner = place_knots(np.sort(self.x), np.ones_like(p), n_knots)
         self.knots = np.concatenate([[inner[0]] * 3, inner, [inner[-1]] * 3])
@@ -63,8 +63,8 @@ class Definition:
         f = self.basis @ c
         return np.sum(np.logaddexp(0, f) - self.target * f)
 
-    def minimise(self, penalty, floor=None):
-        """Minimise over coefficients, or over their increments above a floor."""
+    def minimize(self, penalty, floor=None):
+        """Minimize over coefficients, or over their increments above a floor."""
         sums = np.tri(self.size)
         design, square = self.basis @ sums, sums.T @ self.square() @ sums
 
@@ -88,20 +88,20 @@ class Definition:
         return np.array([[(self.penalty(a + b) - self.penalty(a - b)) / 4 for b in rows] for a in rows])
 
     def curve(self, c, p):
-        return expit(self.design((logit(p) - self.centre) / self.unit) @ c)
+        return expit(self.design((logit(p) - self.center) / self.unit) @ c)
 
 
 @pytest.mark.parametrize("penalty", [0.01, 1.0])
-def test_agrees_with_a_general_optimiser(penalty):
+def test_agrees_with_a_general_optimizer(penalty):
     p, y = sample(150)
     definition = Definition(p, y, 6)
     grid = np.linspace(p.min(), p.max(), 50)
-    expected = definition.curve(definition.minimise(penalty), grid)
+    expected = definition.curve(definition.minimize(penalty), grid)
     found = SplineCalibrator(n_knots=6, penalty=penalty).fit(p, y).transform(grid)
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)
 
 
-def test_monotone_agrees_with_a_general_optimiser_with_bounds():
+def test_monotone_agrees_with_a_general_optimizer_with_bounds():
     rng = np.random.default_rng(3)
     p = rng.uniform(0.05, 0.95, 150)
     y = (rng.random(150) < np.where((p > 0.4) & (p < 0.7), 0.9 - p, p)).astype(int)
@@ -109,7 +109,7 @@ def test_monotone_agrees_with_a_general_optimiser_with_bounds():
     slope = PlattCalibrator().fit(p, y).slope_ * definition.unit
     floor = 1e-3 * slope * np.diff(definition.greville)
     grid = np.linspace(p.min(), p.max(), 50)
-    c = definition.minimise(0.01, floor)
+    c = definition.minimize(0.01, floor)
     assert (np.diff(c) <= floor + 1e-12).any(), "some bound is active"
     found = SplineCalibrator(n_knots=6, penalty=0.01, monotone=True).fit(p, y).transform(grid)
     np.testing.assert_allclose(found, definition.curve(c, grid), rtol=0, atol=2e-5)

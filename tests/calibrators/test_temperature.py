@@ -31,7 +31,7 @@ def overconfident(n, k, factor, rng):
 
 @pytest.mark.parametrize("k", [2, 3, 10])
 @pytest.mark.parametrize("factor", [0.4, 1.0, 3.0])
-def test_minimises_the_log_loss(k, factor):
+def test_minimizes_the_log_loss(k, factor):
     rng = np.random.default_rng(k)
     z, y = overconfident(400, k, factor, rng)
     w = rng.random(400) + 0.1
@@ -102,7 +102,7 @@ def test_certificate_only_for_two_classes():
 
 
 def test_many_scores_with_remote_ones_are_fitted_to_the_end():
-    # neighbours are pooled first, and three remote scores make that a bad start
+    # neighbors are pooled first, and three remote scores make that a bad start
     rng = np.random.default_rng(0)
     z = np.concatenate([0.01 * rng.normal(size=20_000), np.full(3, 600.0)])
     y = (rng.random(z.size) < expit(z)).astype(int)

@@ -55,7 +55,7 @@ def test_a_weight_too_small_to_count_falls_into_the_last_bin():
     assert _binning.quantile_bins(grouped.weight, 4).tolist() == [2, 3]
 
 
-def test_offsets_are_from_the_centres():
+def test_offsets_are_from_the_centers():
     index, offset = _binning.bin_offsets(np.array([0.0, 0.1, 0.25, 0.99, 1.0]), 4)
     assert index.tolist() == [0, 0, 1, 3, 3]
     np.testing.assert_allclose(offset, [-0.5, -0.1, -0.5, 0.46, 0.5])

@@ -69,7 +69,7 @@ SCORES = {
     "smallest floats": np.array([5e-324, -5e-324, 0.0, -0.0, 2.0**-1074, -1.0, 1.0, 1.0]),
     "a score that scaling would round": np.array([5e-324, 2.5, -1e300, 5e-324]),
     "largest floats": np.array([1.7e308, -1.7e308, 1.7e308, 0.0]),
-    "neighbours": np.nextafter(np.array([3.0, 3.0, -3.0, -3.0, 3.0]), [4.0, 0.0, -4.0, 0.0, 3.0]),
+    "neighbors": np.nextafter(np.array([3.0, 3.0, -3.0, -3.0, 3.0]), [4.0, 0.0, -4.0, 0.0, 3.0]),
     "one": np.array([-2.0]),
     "probabilities but for some": np.array([0.5, 3.0, 0.7, 1000.0, 0.2, 3.0]),
     "far above zero, little below": np.array([-0.1, 5.0, 2.0, 0.1, 40.0, -0.1]),

@@ -68,7 +68,7 @@ def test_extremes():
     assert monotone_distance(np.array([5.0, 2.0]), np.array([3.0, 0.5])) == pytest.approx(1.5)
     falling = np.arange(1001.0)[::-1]
     assert monotone_distance(falling, np.ones(1001)) == pytest.approx(np.abs(falling - 500.0).sum())
-    # neighbours that only the last bits tell apart
+    # neighbors that only the last bits tell apart
     close = 1.0 + np.array([3, 1, 2, 0, 1]) * 2.0**-52
     weights = np.array([1.0, 2.0, 1.0, 3.0, 1.0])
     assert monotone_distance(close, weights) == pytest.approx(by_heap(close, weights), rel=1e-10)

@@ -137,7 +137,7 @@ def test_one_row_has_no_pair():
 def test_finest_bins_separate_what_floats_can():
     ulp = np.array([0.5, np.nextafter(0.5, 1), np.nextafter(1.0, 0), 1.0])
     moments = dyadic_moments(group_outcomes(np.array([1, 0, 1, 1]), ulp), MAX_LEVEL)
-    # bins of width 2**-52 hold the neighbours of 1/2, and those of 1
+    # bins of width 2**-52 hold the neighbors of 1/2, and those of 1
     assert moments.n_paired[-1] == 4
     p = np.array([0.5, 0.5 + 2.0**-30, 0.75, 0.75 + 2.0**-40])
     moments = dyadic_moments(group_outcomes(np.array([1, 0, 1, 0]), p), 45)
@@ -149,8 +149,8 @@ def test_finest_bins_separate_what_floats_can():
     np.testing.assert_array_equal(moments.n_paired, expected)
 
 
-def plain_statistics(grouped, positives, centre, level):
-    """T of one sample in 2**level bins around ``centre``: eq. (6) of the paper, a loop over bins."""
+def plain_statistics(grouped, positives, center, level):
+    """T of one sample in 2**level bins around ``center``: eq. (6) of the paper, a loop over bins."""
     prob, weight = grouped.prob, grouped.weight
     bin_of = np.minimum((prob * 2**level).astype(int), 2**level - 1)
     total = 0.0
@@ -158,7 +158,7 @@ def plain_statistics(grouped, positives, centre, level):
         inside = bin_of == bin_
         rows = weight[inside].sum()
         if rows > 1:
-            y, w, c = positives[inside], weight[inside], centre[inside]
+            y, w, c = positives[inside], weight[inside], center[inside]
             s = np.sum(y - w * c)
             q = np.sum(y * (1 - c) ** 2 + (w - y) * c**2)
             total += (s * s - q) / rows
@@ -183,12 +183,12 @@ def test_statistics_of_many_samples(kind, n):
     rng = np.random.default_rng(n)
     grouped = grouped_sample(kind, max(n, 4 + (kind == "rare events")), rng)
     n_groups = grouped.prob.shape[0]
-    centre = rng.random(n_groups)
+    center = rng.random(n_groups)
     positives = rng.binomial(grouped.weight.astype(int)[:, np.newaxis], 0.4, (n_groups, 3))
-    statistic = NestedBins(grouped, 27).statistic_around(centre)
+    statistic = NestedBins(grouped, 27).statistic_around(center)
     found = statistic(positives)
     for level in (1, 2, 5, 9) if n > 1000 else range(1, 28):
-        expected = [plain_statistics(grouped, draw, centre, level) for draw in positives.T]
+        expected = [plain_statistics(grouped, draw, center, level) for draw in positives.T]
         np.testing.assert_allclose(found[:, level - 1], expected, rtol=1e-9, atol=1e-12)
     # equal samples are the same, whatever stands beside them
     np.testing.assert_allclose(statistic(positives[:, 1:2])[0], found[1], rtol=1e-10, atol=1e-13)

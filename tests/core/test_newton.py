@@ -9,15 +9,15 @@ import pytest
 from sklearn_calib._core._newton import fit_logistic, log_likelihood
 
 
-def slow_gradient(theta, columns, weight, positives, penalty, centre, offset):
-    """Return the derivatives of the penalised loss, and the sizes of their terms."""
+def slow_gradient(theta, columns, weight, positives, penalty, center, offset):
+    """Return the derivatives of the penalized loss, and the sizes of their terms."""
     z = [
         o + fsum(t * x for t, x in zip(theta, row, strict=True))
         for o, row in zip(offset, columns.T, strict=True)
     ]
     p = [1 / (1 + exp(-a)) if a > 0 else exp(a) / (1 + exp(a)) for a in z]
     out = []
-    for j, (t, penal, c) in enumerate(zip(theta, penalty, centre, strict=True)):
+    for j, (t, penal, c) in enumerate(zip(theta, penalty, center, strict=True)):
         terms = [(w * q - s) * x for w, q, s, x in zip(weight, p, positives, columns[j], strict=True)]
         out.append((fsum(terms) + penal * (t - c), fsum(map(abs, terms)) + penal))
     return out
@@ -37,11 +37,11 @@ def problem(seed, n, k):
 def test_derivatives_vanish_at_the_solution(seed, n):
     k = 1 + seed % 4
     columns, weight, positives, offset = problem(seed, n, k)
-    penalty, centre = np.array([0.0, 0.5, 3.0, 0.1])[:k], np.array([0.0, 1.0, -1.0, 2.0])[:k]
+    penalty, center = np.array([0.0, 0.5, 3.0, 0.1])[:k], np.array([0.0, 1.0, -1.0, 2.0])[:k]
     start = np.zeros(k)
-    fit = fit_logistic(columns, weight, positives, start=start, penalty=penalty, centre=centre, offset=offset)
+    fit = fit_logistic(columns, weight, positives, start=start, penalty=penalty, center=center, offset=offset)
     assert fit.converged
-    for found, size in slow_gradient(fit.coef, columns, weight, positives, penalty, centre, offset):
+    for found, size in slow_gradient(fit.coef, columns, weight, positives, penalty, center, offset):
         assert abs(found) < 1e-8 * size
 
 

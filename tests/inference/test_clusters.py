@@ -355,9 +355,9 @@ def test_values_are_tested_together():
     y = np.where((p == 0.9) & (np.arange(y.size) % 2 == 0), 0, y)
     sample = group_outcomes(y, p, None, clusters)
     drawn = np.hstack(list(draw_positives(sample, 499, np.random.default_rng(0)))).astype(float)
-    centre = sample.weight * sample.prob
-    spread = np.sqrt(((drawn.T - centre) ** 2).mean(axis=0) + 1)
-    null, own = np.abs(drawn.T - centre) / spread, np.abs(sample.positives - centre) / spread
+    center = sample.weight * sample.prob
+    spread = np.sqrt(((drawn.T - center) ** 2).mean(axis=0) + 1)
+    null, own = np.abs(drawn.T - center) / spread, np.abs(sample.positives - center) / spread
     result = inference.BinomialTest(n_resamples=499).test(y, p, clusters=clusters)
     smallest = 0.0
     for k in np.argsort(-own):

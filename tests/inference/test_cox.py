@@ -20,8 +20,8 @@ def cox(**parameters):
     return CoxTest(**{"method": "asymptotic"} | parameters)
 
 
-def maximise(y, x, free):
-    """Fit a and b, those not free fixed at 0 and 1, by a general optimiser."""
+def maximize(y, x, free):
+    """Fit a and b, those not free fixed at 0 and 1, by a general optimizer."""
 
     def full(values):
         theta = np.array([0.0, 1.0])
@@ -37,10 +37,10 @@ def maximise(y, x, free):
 
 
 def reference(y, p, parameter):
-    """The statistic by textbook formulas: full matrices, general optimiser."""
+    """The statistic by textbook formulas: full matrices, general optimizer."""
     x = logit(p)
     design = np.column_stack((np.ones_like(x), x))
-    null = maximise(y, x, [0]) if parameter == "slope" else np.array([0.0, 1.0])
+    null = maximize(y, x, [0]) if parameter == "slope" else np.array([0.0, 1.0])
     q, free = expit(design @ null), FREE[parameter]
     information = (design.T @ (design * (q * (1 - q))[:, None]))[np.ix_(free, free)]
     score = (design.T @ (y - q))[free]
@@ -60,12 +60,12 @@ def test_against_textbook_formulas(parameter, power):
 def test_estimate_and_words():
     y, p = _properties.sample(80, seed=4, power=2)
     x = logit(p)
-    a, b = maximise(y, x, [0, 1])
+    a, b = maximize(y, x, [0, 1])
     result = cox().test(y, p)
     assert result.reason == f"intercept {a:.3g}, slope {b:.3g}"
     assert result.estimate == pytest.approx(np.mean(np.abs(expit(a + b * x) - p)), rel=1e-5)
     slope = cox(parameter="slope").test(y, p)
-    level = maximise(y, x, [0])[0]
+    level = maximize(y, x, [0])[0]
     assert slope.estimate == pytest.approx(np.mean(np.abs(expit(a + b * x) - expit(level + x))), rel=1e-5)
     assert cox(parameter="intercept").test(y, p).reason == f"intercept {level:.3g}"
 

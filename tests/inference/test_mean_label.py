@@ -13,7 +13,7 @@ from tests._tiers import thorough, weekly
 
 
 def sample(n_samples=300, n_labels=60, *, mean=0.6, signal=1.0, size=1, seed=0):
-    """Labels of the first samples, NaN for the others, scores, and clusters of ``size`` neighbours."""
+    """Labels of the first samples, NaN for the others, scores, and clusters of ``size`` neighbors."""
     rng = np.random.default_rng(seed)
     clusters = np.arange(n_samples) // size
     shared = 0.4 if size > 1 else 0.0

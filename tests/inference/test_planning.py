@@ -98,7 +98,7 @@ def test_columns_order_and_extremes():
     assert required_n_samples([1e-6, 2e-6], shift=10.0) >= 1
     assert required_n_samples([0.2, 0.4, 0.7], slope=50.0) < 100
     assert required_n_samples([0.3], shift=0.5) == required_n_samples([0.3] * 4, shift=0.5)
-    # a small wave of large predictions, found between neighbouring numbers
+    # a small wave of large predictions, found between neighboring numbers
     assert required_n_samples([0.25, 0.75], wave=(0.5, 1), n_resamples=39) < 64
 
 

@@ -79,8 +79,8 @@ def test_statistics_are_sums_over_samples(tied, method):
     assert found.statistic == pytest.approx((u @ a) / np.sqrt(variance(y, p, w, u)))
 
     v, x = p * (1 - p), logit(p)
-    centre = (w**2 * v) @ x / (w**2 @ v)
-    parts = a.sum() ** 2 / variance(y, p, w, one), ((x - centre) @ a) ** 2 / variance(y, p, w, x - centre)
+    center = (w**2 * v) @ x / (w**2 @ v)
+    parts = a.sum() ** 2 / variance(y, p, w, one), ((x - center) @ a) ** 2 / variance(y, p, w, x - center)
     assert CoxTest(**options).test(y, p, **given).statistic == pytest.approx(sum(parts))
     intercept = CoxTest(parameter="intercept", **options).test(y, p, **given)
     assert intercept.statistic == pytest.approx(parts[0])
@@ -91,8 +91,8 @@ def test_statistics_are_sums_over_samples(tied, method):
         q = expit(x + shift)
         shift += w @ (y - q) / (w @ (q * (1 - q)))
     q = expit(x + shift)
-    centre = (w * q * (1 - q)) @ x / (w @ (q * (1 - q)))
-    along = ((x - centre) @ (w * (y - q))) ** 2 / variance(y, p, w, x - centre, q)
+    center = (w * q * (1 - q)) @ x / (w @ (q * (1 - q)))
+    along = ((x - center) @ (w * (y - q))) ** 2 / variance(y, p, w, x - center, q)
     slope = CoxTest(parameter="slope", **options).test(y, p, **given)
     assert slope.statistic == pytest.approx(along, rel=1e-6)
 

@@ -130,8 +130,8 @@ def test_unrequested_weights_are_an_error_that_names_the_part(routing):
     )
     with pytest.raises(TypeError, match=r"unexpected argument.*sample_weight"):
         nowhere.fit(X, Y, sample_weight=WEIGHT)
-    with pytest.raises(TypeError, match=r"unexpected argument.*colour"):
-        CalibratedClassifier(GaussianNB(), IsotonicCalibrator()).fit(X, Y, colour=WEIGHT)
+    with pytest.raises(TypeError, match=r"unexpected argument.*color"):
+        CalibratedClassifier(GaussianNB(), IsotonicCalibrator()).fit(X, Y, color=WEIGHT)
 
 
 def test_defaults_request_weights(routing):

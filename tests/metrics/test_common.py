@@ -186,7 +186,7 @@ JUDGEMENTS = 5
 
 @pytest.fixture(scope="module")
 def judged():
-    """Predictions, how many of five judgements are positive, and all judgements one by one."""
+    """Predictions, how many of five judgments are positive, and all judgments one by one."""
     rng = np.random.default_rng(14)
     p = np.round(rng.random(60), 2)
     count = rng.binomial(JUDGEMENTS, p**1.3)
@@ -194,13 +194,13 @@ def judged():
     return p, count, one_by_one, np.repeat(p, JUDGEMENTS)
 
 
-#: The variance of outcomes 0 and 1 is taken off, or the pairs of a judgement with itself.
+#: The variance of outcomes 0 and 1 is taken off, or the pairs of a judgment with itself.
 DEBIASED = ("ece_debiased", "kernel_debiased")
 MEANS = [case for case in METRICS if case.name not in DEBIASED]
 
 
 @pytest.mark.parametrize("case", MEANS, ids=lambda case: case.name)
-def test_mean_judgements_are_as_good_as_judgements(case, judged):
+def test_mean_judgments_are_as_good_as_judgments(case, judged):
     p, count, one_by_one, repeated = judged
     y, w = count / JUDGEMENTS, np.full(60, JUDGEMENTS)
     for reduction in ("classwise", ("confidence", "top-label")[MEANS.index(case) % 2]):
@@ -211,7 +211,7 @@ def test_mean_judgements_are_as_good_as_judgements(case, judged):
             assert alone == pytest.approx(expected, abs=1e-8)
 
 
-def test_mean_judgements_in_results(judged):
+def test_mean_judgments_in_results(judged):
     p, count, one_by_one, repeated = judged
     y, w = count / JUDGEMENTS, np.full(60, JUDGEMENTS)
     for function in (
@@ -236,7 +236,7 @@ def test_mean_judgements_in_results(judged):
 def test_outcomes_between_0_and_1_by_hand(judged):
     p, count, _, _ = judged
     y = count / JUDGEMENTS
-    # the bandwidth is that of 60 samples, not of 300 judgements
+    # the bandwidth is that of 60 samples, not of 300 judgments
     width = 60 ** (-1 / 3)
     assert metrics.logit_smoothed_ece(y, p) == metrics.logit_smoothed_ece(y, p, bandwidth=width)
     # without the pairs of a sample with itself

@@ -76,7 +76,7 @@ def test_bound_of_the_ece_over_all_signs():
     counted = metrics.cutoff_result(y[:50], p[:50], sample_weight=weight, weights="frequency")
     assert counted.ece_bound() == pytest.approx(repeated.ece_bound())
     assert counted.effective_support() == repeated.effective_support()
-    # mean judgements vary less than judgements
+    # mean judgments vary less than judgments
     assert metrics.cutoff_result(p, p).ece_bound() < 1
     assert metrics.cutoff_result([1], [0.5], pos_label=1).ece_bound() == 1.0
     for call, message in (

@@ -209,7 +209,7 @@ def test_floor_test_and_interval_are_those_of_the_loop(metric):
         assert ours.pvalue == theirs.pvalue
         np.testing.assert_allclose(ours.null_distribution, theirs.null_distribution, atol=1e-6)
     # the lower end of some metrics allows for populations that the loop does not declare
-    other = bind_kernel(metric, 70).kernel._least_favourable is not None
+    other = bind_kernel(metric, 70).kernel._least_favorable is not None
     for method in ("bootstrap",) if other else ("inversion", "bootstrap"):
         options = {"method": method, "n_resamples": 20, "random_state": 0}
         ours, theirs = (confidence_interval(y, p, metric=m, **options) for m in (metric, loop))

@@ -14,7 +14,7 @@ from tests._samples import simulated
 
 
 def sample(seed=0, n=30):
-    """Random rows, ties, mass at both ends, neighbours far closer than any cell, and weights."""
+    """Random rows, ties, mass at both ends, neighbors far closer than any cell, and weights."""
     rng = np.random.default_rng(seed)
     p = np.concatenate([rng.random(n), [0.0, 0.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.3, 0.3 + 1e-7]])
     y = (rng.random(p.shape[0]) < 0.4).astype(int)

@@ -1,4 +1,4 @@
-"""The clinical summary against general optimisers, and its curve against a fit in another basis."""
+"""The clinical summary against general optimizers, and its curve against a fit in another basis."""
 
 import math
 
@@ -34,7 +34,7 @@ def log_odds(p):
     return np.log(p / (1 - p))
 
 
-def maximise(loss, size):
+def maximize(loss, size):
     return minimize(loss, np.zeros(size), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}).x
 
 
@@ -54,7 +54,7 @@ def test_sampling_weights_by_the_sandwich(by_class):
         def loss(at, x=x, offset=offset):
             return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -1, 1) * (offset + x @ at))))
 
-        best = maximise(loss, x.shape[1])
+        best = maximize(loss, x.shape[1])
         fitted = expit(offset + x @ best)
         inverse = np.linalg.inv((x.T * (w * fitted * (1 - fitted))) @ x)
         variance, squares, whole = 0.0, 0.0, inverse[column, column]
@@ -96,7 +96,7 @@ def test_estimates_and_profile_intervals(seed):
     def loss(a, b):
         return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -1, 1) * (a + b * x))))
 
-    (alone,), (both, slope) = maximise(lambda at: loss(*at, 1.0), 1), maximise(lambda at: loss(*at), 2)
+    (alone,), (both, slope) = maximize(lambda at: loss(*at, 1.0), 1), maximize(lambda at: loss(*at), 2)
     for estimate, value in ((found.intercept, alone), (found.slope_intercept, both), (found.slope, slope)):
         assert estimate.estimate == pytest.approx(value, abs=1e-6)
         assert estimate.method == "profile"
@@ -114,7 +114,7 @@ def test_estimates_and_profile_intervals(seed):
 
 
 def test_intervals_of_many_distinct_predictions_are_those_of_all():
-    """They come from bins of neighbours, around the exact estimates."""
+    """They come from bins of neighbors, around the exact estimates."""
     rng = np.random.default_rng(3)
     p = expit(rng.normal(-5, 1.5, 6000))
     y = (rng.random(6000) < expit(0.8 * logit(p))).astype(int)
@@ -131,7 +131,7 @@ def test_intervals_of_many_distinct_predictions_are_those_of_all():
 
 
 def spline_reference(y, p, w, quantiles):
-    """The penalised fit in a basis of B-splines that are made linear beyond the outer knots."""
+    """The penalized fit in a basis of B-splines that are made linear beyond the outer knots."""
     x = log_odds(p)
     values = np.unique(x)
     mass = np.array([w[x == value].sum() for value in values])
@@ -156,15 +156,15 @@ def spline_reference(y, p, w, quantiles):
 
     def loss(at):
         eta = basis @ at
-        centred = eta - share @ eta
+        centered = eta - share @ eta
         return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -eta, eta)))) + penalty / 2 * float(
-            share @ centred**2
+            share @ centered**2
         )
 
     def gradient(at):
         eta = basis @ at
-        centred = eta - share @ eta
-        return basis.T @ (w * (1 / (1 + np.exp(-eta)) - y) + penalty * share * centred)
+        centered = eta - share @ eta
+        return basis.T @ (w * (1 / (1 + np.exp(-eta)) - y) + penalty * share * centered)
 
     found = minimize(loss, np.zeros(basis.shape[1]), jac=gradient, method="BFGS", options={"gtol": 1e-8})
     return 1 / (1 + np.exp(-basis @ found.x))
@@ -395,7 +395,7 @@ def test_the_measures_of_the_table_of_rms():
     def loss(at):
         return float(np.sum(np.logaddexp(0, np.where(y == 1, -1, 1) * (at[0] + at[1] * log_odds(p)))))
 
-    n, null, best = y.size, -binomial_log_likelihood(y), loss(maximise(loss, 2))
+    n, null, best = y.size, -binomial_log_likelihood(y), loss(maximize(loss, 2))
     ratio, of_predictions = 2 * (null - best), 2 * (loss([0, 1]) - best)
     assert found.r2 == pytest.approx((1 - np.exp(-ratio / n)) / (1 - np.exp(-2 * null / n)))
     assert found.discrimination_index == pytest.approx((ratio - 1) / n)

@@ -37,11 +37,11 @@ def test_clopper_pearson_is_scipys(events, trials, confidence):
 
 
 def plain_shift(u, size, events):
-    """The shift in bins and its standard deviation: a generic optimiser for each of the twelve strengths."""
+    """The shift in bins and its standard deviation: a generic optimizer for each of the twelve strengths."""
     m = len(u)
-    centre = (size * u).sum() / size.sum()
-    unit = min(1.0, math.sqrt((size * (u - centre) ** 2).sum() / size.sum()))
-    line = np.column_stack((np.ones(m), (u - centre) / unit))
+    center = (size * u).sum() / size.sum()
+    unit = min(1.0, math.sqrt((size * (u - center) ** 2).sum() / size.sum()))
+    line = np.column_stack((np.ones(m), (u - center) / unit))
 
     def loss(eta, n, s):
         return (n * np.logaddexp(0, eta) - s * eta).sum()
@@ -49,14 +49,14 @@ def plain_shift(u, size, events):
     def information(eta, n):
         return n * expit(eta) * expit(-eta)
 
-    def penalised_line(b):
+    def penalized_line(b):
         eta = u + line @ b
         hessian = line.T @ (information(eta, size)[:, None] * line) + np.diag([0, 4.0])
         return loss(eta, size, events) + 2.0 * b[1] ** 2 - 0.5 * np.linalg.slogdet(hessian)[1], hessian
 
-    b = minimize(lambda b: penalised_line(b)[0], np.zeros(2), tol=1e-12).x
+    b = minimize(lambda b: penalized_line(b)[0], np.zeros(2), tol=1e-12).x
     weight = information(u + line @ b, size)
-    leverage = [weight[i] * line[i] @ np.linalg.solve(penalised_line(b)[1], line[i]) for i in range(m)]
+    leverage = [weight[i] * line[i] @ np.linalg.solve(penalized_line(b)[1], line[i]) for i in range(m)]
     size, events = size + leverage, events + 0.5 * np.array(leverage)
     # the slope of the least-squares line through the shift has a prior, and so have the changes of slope
     slope = unit * (u - u.mean()) / ((u - u.mean()) ** 2).sum()
@@ -86,7 +86,7 @@ def plain_shift(u, size, events):
 
 
 @pytest.mark.parametrize("weights", [None, "frequency", "sampling"])
-def test_smooth_curve_against_a_plain_penalised_regression(weights):
+def test_smooth_curve_against_a_plain_penalized_regression(weights):
     rng = np.random.default_rng(0)
     values = np.sort(np.concatenate((rng.uniform(0.02, 0.2, 8), np.linspace(0.22, 0.9, 16))))
     p = rng.choice(values, 400)

@@ -377,7 +377,7 @@ def test_parts_can_be_left_out(forecast):
     assert display.ax_.get_ylim()[0] > -0.1
 
 
-def test_line_properties_are_passed_on_and_colour_shared(forecast):
+def test_line_properties_are_passed_on_and_color_shared(forecast):
     display = draw(*forecast, c="red", lw=0.5, label="mine", show_legend=False)
     assert display.line_.get_linewidth() == 0.5
     assert display.line_.get_label() == "mine"
@@ -741,7 +741,7 @@ def test_the_annotation_leaves_the_curve_its_corner():
         assert box.y0 >= histogram.y1
 
 
-def test_annotations_of_several_curves_have_their_names_and_colours(forecast):
+def test_annotations_of_several_curves_have_their_names_and_colors(forecast):
     y, p = forecast
     ax = plt.subplots(figsize=(6, 7), layout="constrained")[1]
     first = draw(y, p, name="a: b", annotate=True, ax=ax)

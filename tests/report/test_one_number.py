@@ -115,7 +115,7 @@ def test_models_of_a_comparison(kind, metric):
 
 
 def test_many_distinct_predictions():
-    """Both doors pool neighbours in the same way."""
+    """Both doors pool neighbors in the same way."""
     rng = np.random.default_rng(0)
     p = rng.random(5000)
     y = (rng.random(5000) < p**1.1).astype(int)

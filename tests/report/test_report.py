@@ -322,7 +322,7 @@ def test_without_significant_segments(one_measure, no_matplotlib):
 
 
 @pytest.fixture(scope="module")
-def labelled():
+def labeled():
     """Outcomes and too extreme predictions of two labels that depend on each other."""
     rng = np.random.default_rng(0)
     p = rng.beta(2, 3, 80)
@@ -332,8 +332,8 @@ def labelled():
 
 
 @pytest.mark.parametrize("kind", ["plain", "sampling", "frequency", "clusters"])
-def test_labels_are_tested_jointly_and_pairs_have_samples_as_clusters(kind, labelled, one_measure):
-    y, p = labelled
+def test_labels_are_tested_jointly_and_pairs_have_samples_as_clusters(kind, labeled, one_measure):
+    y, p = labeled
     rng, rows = np.random.default_rng(1), np.arange(80)
     given, pairs = {}, {}
     if kind == "sampling":
@@ -365,8 +365,8 @@ def test_labels_are_tested_jointly_and_pairs_have_samples_as_clusters(kind, labe
     assert np.isnan(found.dependence_pvalue)
 
 
-def test_words_of_a_multilabel_report(labelled, one_measure):
-    y, p = (np.tile(part, (3, 1)) for part in labelled)
+def test_words_of_a_multilabel_report(labeled, one_measure):
+    y, p = (np.tile(part, (3, 1)) for part in labeled)
     each = [np.column_stack([1 - q, q]) for q in p.T]
     report = calibration_report(y, each, n_resamples=20)
     assert report.miscalibrated
@@ -383,8 +383,8 @@ def test_words_of_a_multilabel_report(labelled, one_measure):
     assert checked(page)
 
 
-def test_one_or_two_names_of_labels(labelled, one_measure):
-    y, p = labelled
+def test_one_or_two_names_of_labels(labeled, one_measure):
+    y, p = labeled
     table = pd.DataFrame(y, columns=["red", "big"])
     assert [part.name for part in calibration_report(table, p, n_resamples=20).classes] == ["red", "big"]
     with pytest.raises(ValueError, match="groups and features are not supported for multilabel targets"):
@@ -395,7 +395,7 @@ def test_one_or_two_names_of_labels(labelled, one_measure):
     assert report.metric("smooth_ece").estimate == pytest.approx(metrics.smooth_ece(y[:, 0], p[:, 0]))
 
 
-def test_from_estimator(one_measure, no_class_intervals, labelled):
+def test_from_estimator(one_measure, no_class_intervals, labeled):
     X, y = load_iris(return_X_y=True)
     X = X + np.random.default_rng(0).normal(0, 1.0, X.shape)
     model = LogisticRegression().fit(X[::2], y[::2])
@@ -414,7 +414,7 @@ def test_from_estimator(one_measure, no_class_intervals, labelled):
     assert binary.metric("smooth_ece").estimate == pytest.approx(expected, rel=1e-9)
     with pytest.raises(TypeError, match="predict_proba"):
         CalibrationReport.from_estimator(RidgeClassifier().fit(X, y), X, y)
-    y, p = labelled
+    y, p = labeled
     model = RandomForestClassifier(5, max_depth=2, random_state=0).fit(p, y)
     report = CalibrationReport.from_estimator(model, p, y, n_resamples=20)
     P = np.column_stack([q[:, 1] for q in model.predict_proba(p)])
@@ -573,8 +573,8 @@ def test_sampling_weights(one_measure):
     assert [line.estimate, line.upper] == pytest.approx([w @ (y - p) / total, upper])
     assert line.null_upper == pytest.approx(z * np.sqrt(np.sum(w**2 * v)) / total)
     x = np.log(p / (1 - p))
-    centred = x - np.sum(w * v * x) / np.sum(w * v)
-    spread = np.sqrt(np.sum(w**2 * v * centred**2)) / np.sum(w * v * centred**2)
+    centered = x - np.sum(w * v * x) / np.sum(w * v)
+    spread = np.sqrt(np.sum(w**2 * v * centered**2)) / np.sum(w * v * centered**2)
     assert report.metric("slope").null_upper == pytest.approx(1 + z * spread)
     draws = {"n_resamples": 199, "random_state": 0}
     expected = [test(**draws).test(y, p, sample_weight=w).pvalue for test in (CombinedTest, TCal, CutoffTest)]

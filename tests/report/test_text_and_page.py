@@ -122,7 +122,7 @@ def test_without_jinja2_the_page_is_refused_and_a_notebook_shows_text(report, mo
 
 
 @pytest.fixture(scope="module")
-def labelled(tmp_path_factory):
+def labeled(tmp_path_factory):
     """Report and page of labels with dollars and weights by class."""
     pytest.importorskip("jinja2")
     mpl, plt = pytest.importorskip("matplotlib"), pytest.importorskip("matplotlib.pyplot")
@@ -138,10 +138,10 @@ def labelled(tmp_path_factory):
     return found, page
 
 
-def test_labels_and_weights_by_class_on_the_page(labelled, page):
-    assert "<title>Häuser</title>" in labelled[1]
-    assert "Predicted probability ($\\frac{1}$ <z>)" in checked(labelled[1]).text
-    text = " ".join(str(labelled[0]).split())
+def test_labels_and_weights_by_class_on_the_page(labeled, page):
+    assert "<title>Häuser</title>" in labeled[1]
+    assert "Predicted probability ($\\frac{1}$ <z>)" in checked(labeled[1]).text
+    text = " ".join(str(labeled[0]).split())
     assert "by class (case-control), tested as probabilities among the samples" in text
-    assert "null band" not in labelled[1]
-    assert "predictions are too high. Grey: 95% null band. The bar" in page
+    assert "null band" not in labeled[1]
+    assert "predictions are too high. Gray: 95% null band. The bar" in page

@@ -62,7 +62,7 @@ class BettingStream:
 
     @property
     def cutoff_error(self) -> float:
-        """Largest absolute residual sum over runs of neighbouring bins, divided by the number of samples."""
+        """Largest absolute residual sum over runs of neighboring bins, divided by the number of samples."""
         return binned_cutoff_error(self._residuals, self.n_samples)
 
     def advance(self, y: NDArray[np.int64], p: Array, times: NDArray[np.int64] | None = None) -> Array:

@@ -88,7 +88,7 @@ class SequentialTest(CalibrationTest):
     ----------
     result_ : SequentialTestResult
         The result on all data since ``fit`` (or since the first ``partial_fit``); its ``estimate`` is the
-        cutoff calibration error over unions of neighbouring bins, see Notes.
+        cutoff calibration error over unions of neighboring bins, see Notes.
     e_value_ : float
         The e-value now; infinite above 1.8e308.
     log_e_value_ : float

@@ -97,7 +97,7 @@ class BinomialTest(CalibrationTest):
     See Also
     --------
     TCal : For continuous predictions.
-    HosmerLemeshowTest : Pools neighbouring predictions into bins.
+    HosmerLemeshowTest : Pools neighboring predictions into bins.
 
     Notes
     -----
@@ -189,11 +189,11 @@ class BinomialTest(CalibrationTest):
             statistic = abs(float(np.log10(smallest))) if smallest > 0.0 else np.inf
             method = f"exact binomial, {values}"
         else:
-            centre = (count * value)[:, np.newaxis]
-            drawn = _simulated.simulated(self, grouped, lambda positives: (positives - centre).T).T
+            center = (count * value)[:, np.newaxis]
+            drawn = _simulated.simulated(self, grouped, lambda positives: (positives - center).T).T
             # Z = |K - n v| / (s^2 + 1)^(1/2), of the sample and of simulated ones
             spread = np.sqrt((drawn**2).mean(axis=1, keepdims=True) + 1.0)
-            z = (np.abs(np.hstack((positives[:, np.newaxis] - centre, drawn))) / spread)[uncertain]
+            z = (np.abs(np.hstack((positives[:, np.newaxis] - center, drawn))) / spread)[uncertain]
             method = f"{self.n_resamples} simulations, {values}"
             largest = z.max(axis=0, initial=0.0)
             statistic, null = float(largest[0]), largest[1:]

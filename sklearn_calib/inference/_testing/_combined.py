@@ -96,7 +96,7 @@ class CombinedTest(_simulated.SimulatedTest):
 
     Notes
     -----
-    With residual sums R_g, variances v_g = w_g p_g (1 - p_g) and x = logit(p), centred at its mean with
+    With residual sums R_g, variances v_g = w_g p_g (1 - p_g) and x = logit(p), centered at its mean with
     weights v, the score statistics are (sum R)^2 / sum v and (sum R x)^2 / sum v x^2. Among the sample and
     the simulated samples, the p-value p_jk of component k in sample j is the fraction of them whose statistic
     is at least as large. With weights w_k that sum to 1 they are combined into ::
@@ -286,11 +286,11 @@ def _along(scales: BinaryScales, covariate: Callable[[Array], Array]) -> Statist
     grouped = scales.grouped
     along, spread = covariate(grouped.prob), _simulated.variance_ratio_of(grouped, covariate)
     variance = float(grouped.variance @ along**2) * spread.own
-    centre = float(along @ (grouped.weight * grouped.prob))
+    center = float(along @ (grouped.weight * grouped.prob))
     if variance <= 0.0:
         return lambda positives: np.zeros(positives.shape[1])
     return lambda positives: (
-        (along @ grouped.weighted_sums(positives) - centre) ** 2 / variance * spread.relative(positives)
+        (along @ grouped.weighted_sums(positives) - center) ** 2 / variance * spread.relative(positives)
     )
 
 
@@ -300,10 +300,10 @@ def _slope(scales: BinaryScales) -> Statistic:
     middle = x @ v / total if total > 0.0 else 0.0
 
     def covariate(p: Array) -> Array:
-        centred: Array = logit(p) - middle
+        centered: Array = logit(p) - middle
         # a single uncertain group lies at the mean, up to rounding
-        centred[np.abs(centred) <= _ROUNDING * np.abs(x).max()] = 0.0
-        return centred
+        centered[np.abs(centered) <= _ROUNDING * np.abs(x).max()] = 0.0
+        return centered
 
     return _along(scales, covariate)
 

@@ -68,8 +68,8 @@ class CoxTest(_simulated.SimulatedTest):
     If all predictions are equal, intercept and slope are not identified: "both" tests the intercept alone,
     with one degree of freedom, and "slope" has p-value 1, as it has if all outcomes are equal.
 
-    With sampling weights, "both" adds the squared scores of the intercept and of the centred log-odds, each
-    divided by its own variance. They are centred such that both are uncorrelated if P(Y = 1 | p, w) = p; if
+    With sampling weights, "both" adds the squared scores of the intercept and of the centered log-odds, each
+    divided by its own variance. They are centered such that both are uncorrelated if P(Y = 1 | p, w) = p; if
     only the weighted population is calibrated, their correlation is neglected.
 
     Cost: one sort, and O(distinct predictions) for each simulated sample.
@@ -141,7 +141,7 @@ class CoxTest(_simulated.SimulatedTest):
             # the null hypothesis of the slope leaves the intercept open: the fitted one
             fitted = expit(null.intercept + logit(grouped.prob))
             true = replace(grouped, prob=fitted) if parameter == "slope" else grouped
-            middle = data.centre + data.spread * data.residual_centre(null, parameter) + null.intercept
+            middle = data.center + data.spread * data.residual_center(null, parameter) + null.intercept
             along = [None, lambda p: (logit(p) - middle) / data.spread]
             spreads = [_simulated.variance_ratio_of(true, covariate) for covariate in along[ROWS[parameter]]]
             unit = np.sqrt([spread.own for spread in spreads])
@@ -200,7 +200,7 @@ class CoxTest(_simulated.SimulatedTest):
             fits and _simulated.simulates(self.method, grouped.total > _simulated.MOST_SIMULATED, clusters)
         ):
             return None
-        centre = data.weight * null.prob
+        center = data.weight * null.prob
         if conditional:
             rows = written_out(data.weight)
             along = _simulated.conditional_sums(
@@ -210,11 +210,11 @@ class CoxTest(_simulated.SimulatedTest):
                 self.n_resamples,
                 self.random_state,
             )
-            sums = np.stack((np.zeros_like(along), along - centre @ data.u))
+            sums = np.stack((np.zeros_like(along), along - center @ data.u))
             return data.scores(null, parameter, *sums)
-        u = (logit(grouped.prob) - data.centre) / data.spread
+        u = (logit(grouped.prob) - data.center) / data.spread
         covariates = np.stack((np.ones_like(u), u))
-        offset = np.array([[centre.sum()], [centre @ data.u]])
+        offset = np.array([[center.sum()], [center @ data.u]])
         return _simulated.simulated(
             self,
             true,

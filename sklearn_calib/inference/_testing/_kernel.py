@@ -255,7 +255,7 @@ class KernelTest(_simulated.SimulatedTest):
     ``estimate`` is sqrt(max(SKCE, 0)), the kernel calibration error in units of probability, at the selected
     bandwidth; if it was selected among several, the estimate is biased upwards.
 
-    The statistic of the result is the estimate of the SKCE itself, for "adaptive" the largest standardised
+    The statistic of the result is the estimate of the SKCE itself, for "adaptive" the largest standardized
     estimate.
 
     The estimate has variance 2 sum_{i != j} kappa_ij^2 tr(S_i S_j) / (n (n - 1))^2 under the null hypothesis,

@@ -179,9 +179,9 @@ class SampleSplittingTest(CalibrationTest):
         order = np.lexsort((scale, y, *p.T))
         y, p, scale = y[order], p[order], scale[order]
         n, n_classes = p.shape
-        splitting, labelling, permuting, counting = spawn(_validation.check_generator(self.random_state), 4)
+        splitting, labeling, permuting, counting = spawn(_validation.check_generator(self.random_state), 4)
         first = splitting.permutation(n) < n // 2
-        (drawn,) = next(sample_labels(p, 1, labelling))
+        (drawn,) = next(sample_labels(p, 1, labeling))
         roles = [np.where(first, y, drawn), np.where(first, drawn, y)][: 1 + self.cross_fit]
         tests = [self._compare(p, scale, first, roles, label, permuting) for label in range(n_classes)]
         best, null = min(tests, key=lambda pair: pair[0].pvalue)

@@ -118,7 +118,7 @@ class TCal(CalibrationTest):
         How p-values are obtained. "monte_carlo": from simulated labels, Y* ~ Bernoulli(p); exact for any n,
         given the predictions. "asymptotic": from the variance and third cumulant of T given the
         predictions, through a gamma distribution, and for several scales a Gaussian copula with the
-        correlations of neighbouring scales; no resampling. Scales with few pairs are left out. "theory": the
+        correlations of neighboring scales; no resampling. Scales with few pairs are left out. "theory": the
         finite-sample critical values of Theorem 3.1 for one scale, and of Theorem 3.2, eq. (7), for several;
         they are far from sharp, and the p-value is the smallest level that rejects. "auto" is "asymptotic"
         for 100 000 independent samples and more with sum p (1 - p) of at least 2000 (more than 100 000
@@ -395,8 +395,8 @@ def _by_simulation(
         values[1:] += mean + np.sqrt(spread) * generator.standard_normal((n_resamples, 1))
     z = (values - mean) / deviation
     if tolerance:
-        centred = z - z.mean(axis=0)
-        skewness = (centred**3).mean(axis=0) / np.maximum((centred**2).mean(axis=0) ** 1.5, 1e-300)
+        centered = z - z.mean(axis=0)
+        skewness = (centered**3).mean(axis=0) / np.maximum((centered**2).mean(axis=0) ** 1.5, 1e-300)
     columns = zip(values.T, TIE * deviation, strict=True)
     pvalues = np.array([monte_carlo_pvalue(t[0], t[1:], tie) for t, tie in columns])
     tails, null = pvalues, values[1:, 0] if scales.n_bins.shape[0] == 1 else None
@@ -522,12 +522,12 @@ class BinaryScales:
             pilot = self.simulate(_PILOT, np.random.default_rng(_SEED), 0.0)[1:]
             self._mean, self.moments = pilot.mean(axis=0), _simulated_moments(self.moments, pilot)
 
-    def statistic(self, centre: Array) -> Callable[[NDArray[Any]], Array]:
+    def statistic(self, center: Array) -> Callable[[NDArray[Any]], Array]:
         """Return the function that computes T, less its mean under the null hypothesis, of many samples.
 
         With sampling weights it is multiplied by the ratio of the variances of this sample and of the other.
         """
-        statistic, spread = self.bins.statistic_around(centre), self.spread
+        statistic, spread = self.bins.statistic_around(center), self.spread
         return lambda positives: (statistic(positives).T * spread.relative(positives)).T - self._mean
 
     def moments_within(self, tolerance: float) -> NullMoments:
@@ -594,12 +594,12 @@ def _simulated_moments(moments: NullMoments, values: Array) -> NullMoments:
     # scales of no information, the last ones, have no values
     left = moments.statistic.shape[0] - values.shape[1]
     values = np.pad(values, ((0, 0), (0, left)))
-    centred = values - values.mean(axis=0)
+    centered = values - values.mean(axis=0)
     return replace(
         moments,
         statistic=moments.statistic - values.mean(axis=0),
-        variance=np.where(moments.variance > 0.0, (centred**2).mean(axis=0), 0.0),
-        third_cumulant=(centred**3).mean(axis=0),
+        variance=np.where(moments.variance > 0.0, (centered**2).mean(axis=0), 0.0),
+        third_cumulant=(centered**3).mean(axis=0),
     )
 
 
@@ -650,21 +650,21 @@ def tails_of_scales(z: Array, skewness: Array, pairs: Array) -> Array:
 def chain_correlation(covariance: Array, deviation: Array, levels: NDArray[np.intp]) -> Array:
     """Return the correlations of some levels, each with the next one of them.
 
-    Those of neighbouring levels are exact. Over a gap they are multiplied, as if levels formed a Markov
+    Those of neighboring levels are exact. Over a gap they are multiplied, as if levels formed a Markov
     chain: exact as well where the variance v hardly changes inside a coarser bin, since then
     cov(T_f, T_c) = var(T_c) for every finer level f.
     """
     product = deviation[:-1] * deviation[1:]
-    neighbours = np.divide(covariance, product, out=np.zeros_like(product), where=product > 0.0)
-    neighbours = np.clip(neighbours, 0.0, 1.0)
-    return np.array([np.prod(neighbours[first:last]) for first, last in pairwise(levels)])
+    neighbors = np.divide(covariance, product, out=np.zeros_like(product), where=product > 0.0)
+    neighbors = np.clip(neighbors, 0.0, 1.0)
+    return np.array([np.prod(neighbors[first:last]) for first, last in pairwise(levels)])
 
 
 def any_exceeds(tails: Array, correlation: Array) -> float:
     """Return the probability that at least one of several events happens, from their own probabilities.
 
     The events are Z_k >= z_k for a Gaussian Markov chain Z_1, Z_2, ... with the given correlation of
-    neighbours (a Gaussian copula). With N the number of events that happen,
+    neighbors (a Gaussian copula). With N the number of events that happen,
 
         P(N > 0) = sum_k P(A_k) E[1/N | A_k]
 
