@@ -691,3 +691,16 @@ def test_weights_by_class_and_the_default_metric():
     assert confidence_interval(y, p, **given) == confidence_interval(y, p, metric="smooth_ece", **given)
     null = expected_under_calibration(y, p, metric="smooth_ece", **given)
     assert str(expected_under_calibration(y, p, **given)) == str(null)
+
+
+@pytest.mark.parametrize("score", ["brier", "log_loss"])
+def test_upper_limits_of_the_refinement_loss_allow_for_the_isotonic_fit(score):
+    """Calibrated uniform predictions have 1/6, of the log loss 1/2; the samples have a fifth less."""
+    value, found = {"brier": 1 / 6, "log_loss": 1 / 2}[score], []
+    for seed in range(40):
+        y, p = simulated(40, seed=seed)
+        metric = partial(metrics.refinement_loss, score=score)
+        found.append(confidence_interval(y, p, metric=metric, confidence=0.9, n_resamples=20))
+    assert np.mean([interval.estimate for interval in found]) < 0.85 * value
+    # 7 or more of 40 have a probability of .003 at level .05
+    assert sum(interval.upper < value for interval in found) < 7
