@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -169,7 +170,9 @@ def mean_label(
     given = column.ravel()[known]
     # a column with missing values holds objects
     if given.dtype.kind == "O" and all(isinstance(value, Real | np.bool_) for value in given):
-        given = given.astype(np.float64)
+        # integers that are too large are refused as labels
+        with suppress(OverflowError):
+            given = given.astype(np.float64)
     if labels is not None:
         pos_label = _validation.positive_label(given, labels, pos_label)
     y = _validation.check_labels(given, pos_label, fractions=True).astype(np.float64)
