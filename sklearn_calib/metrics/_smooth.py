@@ -457,6 +457,12 @@ def smooth_ece_result(
     return smooth_result(sample, bandwidth, scale)
 
 
+def signed_parts(value: float, bias: float) -> tuple[float, float]:
+    """Return the parts of a smooth ECE with positive and negative residuals, whose mean is ``bias``."""
+    # rounding must not make a part negative
+    return max(0.0, 0.5 * (value + bias)), max(0.0, 0.5 * (value - bias))
+
+
 def smooth_result(
     sample: _validation.BinarySample,
     bandwidth: float | Literal["auto"],
@@ -469,9 +475,7 @@ def smooth_result(
     The curve has at least ``per_scale`` nodes for each bandwidth, and at most about ``most_nodes`` in all.
     """
     value, width, axis = _solve(sample, bandwidth, scale)
-    bias = float(np.average(sample.y - sample.p, weights=sample.w))
-    # rounding must not make a part negative
-    low, high = (max(0.0, 0.5 * (value + sign * bias)) for sign in (1.0, -1.0))
+    signed = signed_parts(value, float(np.average(sample.y - sample.p, weights=sample.w)))
     t, events, weight, area = axis.curve(width, per_scale)
     # where the kernel is negligible, its sums are rounding errors of either sign
     stride = max(1, t.shape[0] // most_nodes)
@@ -480,4 +484,4 @@ def smooth_result(
     curve = np.full(weight.shape, np.nan)
     curve[supported] = np.clip(events[supported] / weight[supported], 0.0, 1.0)
     density = np.maximum(weight, 0.0) / axis.length
-    return SmoothECEResult(value, width, scale, area, low, high, sample.total, t, curve, density)
+    return SmoothECEResult(value, width, scale, area, *signed, sample.total, t, curve, density)

@@ -287,18 +287,18 @@ def _lines(grouped: GroupedOutcomes, z: float) -> tuple[IntervalEstimate, Interv
 
     offset, ones = data.fit_intercept(), np.ones_like(data.x)
     intercept = _UNKNOWN
-    if offset.finite:
+    if offset.finite and data.constant and not robust:
+        # of equal predictions the events are binomial
+        limits = clopper_pearson(grouped.positives.sum(), np.array(grouped.total), float(ndtr(-z)))
+        low, high = (logit(np.array(limits)) - logit(grouped.prob[:1])).tolist()
+        intercept = IntervalEstimate(float(offset.intercept), low, high, "Clopper-Pearson")
+    elif offset.finite:
         error = data.standard_errors(offset)[0]
         rows = np.array([error**2, 0.0])
         intercept = estimate(
             shapes[0], offset.intercept, error, offset, ones, lambda at: data.at(at, 1.0), rows
         )
     if data.constant:
-        if offset.finite and not robust:
-            # of equal predictions the events are binomial
-            limits = clopper_pearson(grouped.positives.sum(), np.array(grouped.total), float(ndtr(-z)))
-            low, high = (logit(np.array(limits)) - logit(grouped.prob[:1])).tolist()
-            intercept = IntervalEstimate(intercept.estimate, low, high, "Clopper-Pearson")
         return intercept, _UNKNOWN, _UNKNOWN
     both = data.fit_both()
     if not both.finite:

@@ -12,6 +12,7 @@ from sklearn_calib._html import number_text, printable, printable_lines, pvalue_
 from sklearn_calib.inference import Region
 from sklearn_calib.inference._comparison import aligned
 from sklearn_calib.inference._data_checks import DEPENDENCE_LEVEL, contradiction_pvalue
+from sklearn_calib.metrics._smooth import signed_parts
 from sklearn_calib.report import _numbers
 
 # Errors whose upper bound lies below these, and below a fraction of the rarer outcome's frequency, are called
@@ -270,8 +271,7 @@ def verdict(report: _numbers.ReportNumbers) -> Verdict:
 
 def _signed_parts(estimate: float, report: _numbers.ReportNumbers) -> str:
     """Return the parts of smooth ECE of either sign: their difference is the mean residual."""
-    bias = report.observed - report.predicted
-    low, high = (number(max(0.0, 0.5 * (estimate + sign * bias))) for sign in (1.0, -1.0))
+    low, high = map(number, signed_parts(estimate, report.observed - report.predicted))
     if report.kind == "confidence":
         return f"underconfidence {low} and overconfidence {high}"
     return f"{low} where predictions are too low and {high} where they are too high"
