@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import sys
 
 import pytest
 
@@ -11,6 +12,9 @@ import pytest
 if "PYTEST_XDIST_WORKER" in os.environ:
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
+
+# figures are drawn without windows
+os.environ.setdefault("MPLBACKEND", "agg")
 
 if importlib.util.find_spec("hypothesis") is not None:
     from hypothesis import HealthCheck, settings
@@ -66,6 +70,14 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    """Close the figures of a test or doctest: matplotlib warns of more than twenty."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def pytest_runtest_setup(item):

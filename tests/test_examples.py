@@ -13,14 +13,11 @@ MOST_LINES = 60
 
 @pytest.fixture
 def pyplot(monkeypatch):
-    """Return pyplot without windows, and close the figures afterwards."""
-    mpl.use("Agg")
+    """Return pyplot without windows."""
     import matplotlib.pyplot as plt
 
     monkeypatch.setattr(plt, "show", lambda: None)
-    plt.close("all")
-    yield plt
-    plt.close("all")
+    return plt
 
 
 # the documentation is built from the output of the same scripts before a change lands

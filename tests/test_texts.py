@@ -86,6 +86,5 @@ def test_drawings_are_well_formed(kind):
     with warnings.catch_warnings(), plt.rc_context({"svg.fonttype": "none"}):
         warnings.simplefilter("error")
         DISPLAYS[kind]().ax_.figure.savefig(file, format="svg")
-    plt.close("all")
     texts = " ".join(ElementTree.fromstring(file.getvalue()).itertext())
     assert SHOWN in texts

@@ -389,4 +389,3 @@ def test_the_table_of_decision_curve_analysis():
     difference = DecisionCurveDisplay.from_predictions(y, models, reference="all", **given).to_frame().iloc[1]
     assert difference.net_benefit == pytest.approx(0.064 + 0.1466667)
     assert difference.interventions_avoided == pytest.approx(row.interventions_avoided)
-    plt.close("all")
