@@ -11,7 +11,6 @@ from sklearn_calib.metrics._scores import log_loss
 from sklearn_calib.report import CalibrationRequirements
 from tests import _every as every
 from tests._entries import entries
-from tests._optional import pyplot as plt
 from tests._samples import simulated
 from tests.calibrators._registry import CALIBRATORS
 
