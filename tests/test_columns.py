@@ -119,7 +119,8 @@ KINDS = {
         [
             np.array(rows(WORDS)),
             rows(WORDS),
-            np.array(rows(WORDS), dtype=np.dtypes.StringDType()),
+            # texts of any length, since numpy 2
+            np.array(rows(WORDS), dtype=getattr(np.dtypes, "StringDType", lambda: object)()),
             pandas_of("category", WORDS),
             pandas_of(pd.CategoricalDtype(WORDS[::-1], ordered=True), WORDS),
             pandas_of("string", WORDS),

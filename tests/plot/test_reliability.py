@@ -5,6 +5,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 from scipy.special import expit, logit, xlogy
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.metrics import roc_auc_score
@@ -245,7 +246,7 @@ def test_the_width_of_the_kernel_curve_is_the_density(forecast):
     # the area is the part of the score that is left
     top = np.clip(curve.observed + curve.gap * curve.density / 2, 0, 1)
     assert area.get_paths()[0].vertices[:, 1].max() == pytest.approx(top.max())
-    whole = np.trapezoid(curve.gap * curve.density, curve.predicted)
+    whole = trapezoid(curve.gap * curve.density, curve.predicted)
     assert whole == pytest.approx(parts.refinement_loss, abs=0.02)
     assert display.band_ is None
     assert texts(display.ax_)[-1] == "sharpness gap"
