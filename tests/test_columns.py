@@ -67,7 +67,7 @@ KINDS = {
             pandas_of("Float64", NUMBERS),
             pandas_of("string", ["1", "2.5", "10", "20"]),
             pandas_of(object, DECIMALS),
-            pl.Series(rows(DECIMALS)),
+            pl.Series(rows(DECIMALS), strict=False),
             arrow_of(pa.decimal128(6, 2), DECIMALS),
             pa.chunked_array([arrow_of(pa.float32(), NUMBERS)]),
         ],
