@@ -349,7 +349,7 @@ def _for_width(p: Array, width: float, alpha: float, generator: np.random.Genera
         excess = drawn.sum(axis=0) - grouped.prob @ grouped.weight
         controls = np.column_stack((errors, excess, np.abs(excess)))
         columns = np.column_stack((np.ones(_INTERVALS), (controls - controls.mean(axis=0))[:_INTERVALS]))
-        mean = np.linalg.lstsq(columns, np.array(widths))[0][0]
+        mean = np.linalg.lstsq(columns, np.array(widths), rcond=None)[0][0]
         found = np.log(n) + _EXPONENT * np.log(mean / width)
         estimates.append(found)
     return int(np.ceil(np.exp(np.mean(estimates))))

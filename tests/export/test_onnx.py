@@ -203,7 +203,7 @@ def test_what_is_unknown_is_said():
     with pytest.raises(ValueError, match="dtype"):
         to_onnx(calibrators.PlattCalibrator().fit(*data(2)), dtype="float16")
     with pytest.raises(ValueError, match="X is missing"):
-        to_onnx(make_pipeline())
+        to_onnx(make_pipeline(LogisticRegression()))
     X, y = make_classification(100, random_state=0)
     model = CalibratedClassifier(LogisticRegression(), LogisticRegression(), cv=2).fit(X, y)
     with pytest.raises(TypeError, match="cannot be converted"):

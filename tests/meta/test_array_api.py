@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_calib.calibrators import IsotonicCalibrator, OneVsRestCalibrator, PlattCalibrator
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer, SelectiveClassifier
+from tests._sklearn import SKLEARN
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,6 +117,8 @@ def check_torch():
 
 @pytest.mark.parametrize("library", ["foreign", "torch"])
 def test_features_of(library):
+    if SKLEARN < (1, 7):
+        pytest.importorskip("array_api_compat")
     if library == "torch":
         pytest.importorskip("torch")
     environment = os.environ | {"SCIPY_ARRAY_API": "1", "OMP_NUM_THREADS": "1"}
