@@ -161,14 +161,14 @@ def required_n_samples(
     1787
     """
     goals = {
-        "slope and shift": None if slope is None and shift is None else True,
+        "slope or shift": None if slope is None and shift is None else True,
         "wave": wave,
         "bound": bound,
         "width": width,
     }
     named = [name for name, value in goals.items() if value is not None]
     if len(named) != 1:
-        raise ValueError(f"pass one goal of {', '.join(goals)}, got {' and '.join(named) or 'none'}.")
+        raise ValueError(f"pass one goal: {', '.join(goals)}; got {' and '.join(named) or 'none'}.")
     _check_small(alpha, "alpha")
     if not _validation.check_fraction(power, "power") > alpha:
         raise ValueError(f"power must be greater than alpha={alpha:g}, got {power:g}.")

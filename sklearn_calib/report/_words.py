@@ -606,8 +606,8 @@ def _metric_lines(report: _numbers.ReportNumbers) -> list[str]:
         shown = number(line.expected) if np.isfinite(line.expected) else ""
         corrected = number(line.corrected) if line.method == "inversion" else ""
         lines.append(
-            f"{mark:<2}{line.name:<34}{number(line.estimate):>8} {corrected:>9} {interval_text(line):>18} "
-            f"{shown:>8} {null_range(line):>17}".rstrip()
+            f"{mark:<2}{line.name} {number(line.estimate):>{41 - len(line.name)}} {corrected:>9} "
+            f"{interval_text(line):>18} {shown:>8} {null_range(line):>17}".rstrip()
         )
     lines += _paragraph(
         f"expected, range: mean and {level} range under perfect calibration, for the same predictions. * "
