@@ -175,7 +175,7 @@ class CalibrationMonitor(Updated):
     and at alerts. A metric that fails on a window is NaN, with a warning.
 
     Apart from history and alerts, the state has constant size. While one thread updates a monitor, others may
-    read its attributes, its history and its text: each access sees the state after a complete update.
+    read its attributes, its history and its text: each access returns the state after a complete update.
     Interrupted updates are described in the user guide.
 
     References

@@ -121,9 +121,9 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
     select a model by one of them alone, see :class:`BestCalibrated`, or by a p-value. "neg_log_loss" and
     "neg_brier_score" equal scikit-learn's, and are also defined on a fold that lacks a class.
 
-    Importing this package adds its calibration errors and p-values to the names that scikit-learn knows, so
+    Importing this package registers the names of its calibration errors and p-values in scikit-learn, so
     that ``scoring="neg_smooth_ece"`` works wherever a name does. A worker process that has not imported this
-    package does not know them: a scorer object works in every place.
+    package does not have them: there, pass a scorer object.
 
     Examples
     --------
