@@ -262,7 +262,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
         except ValueError as error:
             if not hasattr(X, "columns") or X.shape[1] == 1:
                 raise
-            raise ValueError(f"{error} If a column holds the groups, pass it as groups=, not in X.") from None
+            raise ValueError(f"{error} If a column has the groups, pass it as groups=, not in X.") from None
 
     def _calibrated(self, X: Any, groups: Any) -> Array:
         check_is_fitted(self)

@@ -331,7 +331,7 @@ class CalibrationMonitor(Updated):
         Returns
         -------
         dict of str to ndarray
-            One row for each batch, at most the last 100 000: "time", "n_samples" (seen so far),
+            One row for each batch, at most the last 100,000: "time", "n_samples" (seen so far),
             "log_evidence", "alert" (whether it raised one), and "event_rate", "mean_prediction" and one
             column for each metric, measured on the window, or NaN if not measured.
         """

@@ -186,7 +186,7 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
     p-value of a minimum is its rank among the minima of the simulated labels, so that the level is exact for
     independent samples. The mean is
     that of standardized statistics. Tests without simulated labels, with as many times more simulations as
-    there are parts, and all of more than 100 000 samples adjust p-values by Holm's method instead. Columns of
+    there are parts, and all of more than 100,000 samples adjust p-values by Holm's method instead. Columns of
     a multilabel target are simulated independently: if labels depend on each other, the smallest p-value of
     two-sided statistics is conservative (Šidák). The ``scales`` of the result are the parts, the one with the
     smallest adjusted p-value first.
