@@ -410,7 +410,7 @@ class CalibrationRequirements:
         budget: _numbers.Budget,
         sample: SampleTable,
     ) -> RequirementsResult:
-        """Test requirements on metrics of several classes or labels, and others on each label."""
+        """Test requirements on metrics of multiclass or multilabel targets, and others on each label."""
         results = []
         for name, limit in self.limits.items():
             if name not in metric_names():

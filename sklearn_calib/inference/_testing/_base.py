@@ -63,8 +63,8 @@ class CalibrationTestResult(FrameMixin):
     n_samples : int
         Number of samples; frequencies count.
     scales : tuple
-        Details of each scale, for a test that uses several; of several classes or labels the binary problems,
-        the worst first.
+        Details of each scale, for a test that uses several; of multiclass and multilabel targets the binary
+        problems, the worst first.
     null_distribution : ndarray or None
         The statistic of each simulated sample, if samples were simulated.
     reason : str
