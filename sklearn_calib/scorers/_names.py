@@ -164,6 +164,13 @@ def get_scorer_names() -> list[str]:
     list of str
         Sorted names.
 
+    Notes
+    -----
+    "neg_" with the name of a metric is its negative. "neg_maximum_calibration_error" and
+    "neg_quantile_calibration_error" are those of the binned error with ``norm="max"`` and
+    ``strategy="quantile"``, "neg_maximum_decision_risk_gap" that of the gap with ``threshold="max"``.
+    "pvalue_" with the name of a test is its p-value. "net_benefit" has the threshold 0.5.
+
     Examples
     --------
     >>> from sklearn_calib.scorers import get_scorer_names
