@@ -1,4 +1,4 @@
-"""Link names in the prose of the guide, such as `smooth_ece` or `metrics.smooth_ece`, to their pages."""
+"""Link names in the guide, such as `smooth_ece` or `metrics.smooth_ece`, and in docstrings docs/inputs.md."""
 
 import importlib
 import re
@@ -13,6 +13,7 @@ from sphinx.util.nodes import make_refnode
 
 __all__ = ["setup"]
 
+PAGE = re.compile(r"docs/([\w/]+)\.md")
 SUBPACKAGES = sorted(path.stem for path in (Path(__file__).parent / "reference").glob("*.md"))
 
 
@@ -32,7 +33,7 @@ def pages_of_names() -> dict[str, str]:
 
 
 class LinkNames(SphinxPostTransform):
-    """Wrap literals that name a public object, with or without a call, in a link."""
+    """Link literals that name a public object, with or without a call; in docstrings, pages of the guide."""
 
     default_priority = 400
     formats = ("html",)
@@ -41,7 +42,8 @@ class LinkNames(SphinxPostTransform):
         """Link the literals of one page."""
         here = self.env.docname
         if here.startswith("generated/"):
-            return  # docstrings name what they mean to link
+            self.link_guide(here)
+            return  # docstrings name the objects that they mean to link
         pages = pages_of_names()
         for literal in list(self.document.findall(nodes.literal)):
             page = pages.get(re.sub(r"\(.*\)$", "", literal.astext(), flags=re.DOTALL))
@@ -50,6 +52,23 @@ class LinkNames(SphinxPostTransform):
                 continue
             link = make_refnode(self.app.builder, here, page, None, literal.deepcopy())
             literal.replace_self(link)
+
+    def link_guide(self, here: str) -> None:
+        """Link the pages of the guide that the text of one page names."""
+        for text in list(self.document.findall(nodes.Text)):
+            parts = PAGE.split(text.astext())
+            no_prose = nodes.reference | nodes.FixedTextElement
+            if len(parts) == 1 or any(isinstance(up, no_prose) for up in ancestors(text)):
+                continue
+            linked: list[nodes.Node] = [nodes.Text(parts[0])]
+            for page, after in zip(parts[1::2], parts[2::2], strict=True):
+                name = nodes.Text(f"docs/{page}.md")
+                known = page in self.env.found_docs
+                linked += [
+                    make_refnode(self.app.builder, here, page, None, name) if known else name
+                ]
+                linked += [nodes.Text(after)]
+            text.parent.replace(text, linked)
 
 
 def ancestors(node: nodes.Node) -> list[nodes.Node]:

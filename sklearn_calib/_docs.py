@@ -287,7 +287,7 @@ method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
 X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
     Predicted probabilities, as ``y_proba`` of :meth:`test`.
 y : array-like of shape (n,)
-    Outcomes; :meth:`score` of a fitted object takes labels among ``classes_``.
+    Outcomes; for :meth:`score` of a fitted object labels among ``classes_``.
 sample_weight : array-like of shape (n,) or None, default=None
     Non-negative weights.
 weights : {"sampling", "frequency"}, default="sampling"
@@ -401,7 +401,7 @@ response_method : str or sequence of str, default="predict_proba"
     ``"predict"`` for a regressor of 0/1 outcomes whose prediction is a probability.""",
     "features": """\
 X : array-like, sparse matrix, dataframe or list of length n
-    What the estimator takes.""",
+    As accepted by the estimator.""",
     "labeled": """\
 %(features)s
 y : array-like of shape (n,)

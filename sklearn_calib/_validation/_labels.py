@@ -84,7 +84,10 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str, ordered: bool) -> NDAr
         labels = np.unique(y)
     shown = labels[:5].tolist()
     if labels.shape[0] > 2:
-        wrong = "needs two, or floats from 0 to 1. Reduce the problem to one class against the rest first."
+        wrong = (
+            "needs two, or floats from 0 to 1. Pass the probabilities of all classes, one column each, if "
+            "multiclass targets are supported, or one class against the rest."
+        )
         if _are_fractions(labels):
             wrong = f"of outcomes from 0 to 1 needs pos_label=1, got {pos_label!r}. For 0 pass 1 - {name}."
         elif labels.dtype.kind == "O" and all(isinstance(label, float) for label in labels):

@@ -55,7 +55,7 @@ class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
         The error that is guaranteed, strictly between 0 and 1. None means twice the margin (with "fitted",
         that of "asymptotic"), so that a perfectly calibrated map is rarely rejected. With too few samples the
         constant is used: about 1000 are needed for 0.1 and 5000 for 0.05, and with ``method="asymptotic"``
-        5000 and 20 000 (simulated in docs/certificates.md).
+        5000 and 20,000 (simulated in docs/certificates.md).
     confidence : float, default=0.95
         :math:`1 - \delta`, the probability with which ``certificate_`` holds.
     method : {"fitted", "asymptotic", "dkw", "paper"}, default="fitted"

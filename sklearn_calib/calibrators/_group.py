@@ -84,7 +84,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
     .. math:: f + a_g + b_g x, \qquad (a_g, b_g) \sim N(\mu, \Sigma).
 
     :math:`\mu` and :math:`\Sigma` are estimated from all groups: a large group has its own map, a small one
-    nearly the mean of the groups. This mean is near the pooled map; with few samples it is drawn to the
+    nearly the mean of the groups. This mean is near the pooled map; with few samples it is shrunk to the
     scores themselves, if they are probabilities. Groups that did not occur in ``fit`` have the pooled map.
 
     The groups are metadata: the argument ``groups`` of ``fit``, ``transform``, ``predict`` and
@@ -262,7 +262,7 @@ class GroupCalibrator(GroupPrediction, ComposedCalibrator):
         except ValueError as error:
             if not hasattr(X, "columns") or X.shape[1] == 1:
                 raise
-            raise ValueError(f"{error} If a column holds the groups, pass it as groups=, not in X.") from None
+            raise ValueError(f"{error} If a column has the groups, pass it as groups=, not in X.") from None
 
     def _calibrated(self, X: Any, groups: Any) -> Array:
         check_is_fitted(self)

@@ -97,7 +97,7 @@ class LogAverageCalibrator(ComposedCalibrator):
     >>> calibrator.fit(scores, outcomes).transform([0.25]).round(3)
     array([0.479])
 
-    Several classes, without further choices:
+    Multiclass targets, without further choices:
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -185,7 +185,7 @@ class LogAverageCalibrator(ComposedCalibrator):
 
 
 def default_calibrator(link: str, several: bool) -> Any:
-    """Return the one that did best in ``benchmarks/compare_calibrators.py``, for two or several classes."""
+    """Return the one that ranked first in ``benchmarks/compare_calibrators.py``, binary or multiclass."""
     return LogAverageCalibrator(link=link) if several else SplineCalibrator(link=link)
 
 

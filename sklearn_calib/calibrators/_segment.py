@@ -97,7 +97,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
     :math:`(y_i - p_i) / h_i` with weights :math:`h_i = p_i (1 - p_i)`, by gradient boosting with learning
     rate 0.1, an L2 penalty of 30 and at least 50 samples in a leaf. A tree has at most four leaves, the best
     splits first, so that it describes one segment of up to three features; more leaves mostly fit noise. The
-    number of trees of a round minimizes the log loss of held-out samples in 5 folds; with more than 200 000
+    number of trees of a round minimizes the log loss of held-out samples in 5 folds; with more than 200,000
     samples, in a fifth of them. There are 12 rounds, or fewer if the log loss decreases by less than
     :math:`10^{-5}`.
 

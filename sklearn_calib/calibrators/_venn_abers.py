@@ -46,7 +46,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
     See Also
     --------
     IsotonicCalibrator : A single fit, without the new sample.
-    OneVsRestCalibrator : For several classes, with the two probabilities of each class against the rest.
+    OneVsRestCalibrator : For multiclass targets, with the two probabilities of each class against the rest.
 
     Notes
     -----

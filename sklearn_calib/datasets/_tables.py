@@ -39,7 +39,7 @@ class LabeledTable:
 
     @property
     def is_categorical(self) -> NDArray[np.bool_]:
-        """Which columns of `X` are categorical, as scikit-learn's gradient boosting takes it."""
+        """Which columns of `X` are categorical, as scikit-learn's gradient boosting accepts it."""
         return np.array([name in self.categories for name in self.feature_names])
 
     def column(self, name: str) -> NDArray[np.generic]:

@@ -81,7 +81,7 @@ class ModelPair:
         Difference of the estimates: that of model a minus that of model b.
     corrected : float
         The difference, corrected for its bias; equal to ``difference`` if the metric is not a calibration
-        error.
+        error. It is not the difference of the corrected estimates of the models, which cannot be negative.
     lower, upper : float
         Confidence interval of the difference in the population; infinite with too few clusters or samples.
     pvalue : float

@@ -175,7 +175,8 @@ def mean_label(
             given = given.astype(np.float64)
     if labels is not None:
         pos_label = _validation.positive_label(given, labels, pos_label)
-    y = _validation.check_labels(given, pos_label, fractions=True).astype(np.float64)
+    ordered = _validation.shape_of(y_score, "y_score")[1:] == (2,)
+    y = _validation.check_labels(given, pos_label, ordered=ordered, fractions=True).astype(np.float64)
     code = np.arange(score.size)
     if clusters is not None:
         code = _validation.check_groups(clusters, score.size, "clusters", "y_true")[1]

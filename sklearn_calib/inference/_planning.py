@@ -123,7 +123,7 @@ def required_n_samples(
     - ``bound``: :math:`(c_{1-\alpha} + c_{\text{power}})\, \sigma / \sqrt n + 1 / n = \text{bound}`, with
       :math:`\sigma^2 = \mathrm{E}\, p (1 - p)` and quantiles c of the range of Brownian motion on [0, 1], the
       limit of the cumulative residuals. If predictions are tied, the quantiles are those of a random walk
-      over the distinct predictions, simulated 10 000 times.
+      over the distinct predictions, simulated 10,000 times.
     - ``width`` of "slope" and "intercept": :math:`(2 z / \text{width})^2` times the entry of
       :math:`I^{-1}`, for the intercept :math:`1 / \mathrm{E}\, p (1 - p)`, since its slope is 1, with the
       normal quantile z of 1 - alpha / 2. Of "observed_over_expected":
@@ -161,14 +161,14 @@ def required_n_samples(
     1787
     """
     goals = {
-        "slope and shift": None if slope is None and shift is None else True,
+        "slope or shift": None if slope is None and shift is None else True,
         "wave": wave,
         "bound": bound,
         "width": width,
     }
     named = [name for name, value in goals.items() if value is not None]
     if len(named) != 1:
-        raise ValueError(f"pass one goal of {', '.join(goals)}, got {' and '.join(named) or 'none'}.")
+        raise ValueError(f"pass one goal: {', '.join(goals)}; got {' and '.join(named) or 'none'}.")
     _check_small(alpha, "alpha")
     if not _validation.check_fraction(power, "power") > alpha:
         raise ValueError(f"power must be greater than alpha={alpha:g}, got {power:g}.")
@@ -181,7 +181,7 @@ def required_n_samples(
     _validation.check_columns(y_proba, None, "y_proba")
     p = np.sort(_validation.check_probabilities(y_proba))
     if not ((p > 0.0) & (p < 1.0)).any():
-        raise ValueError("y_proba holds only 0 and 1, which calibrated outcomes never contradict.")
+        raise ValueError("y_proba contains only 0 and 1, which calibrated outcomes never contradict.")
     if bound is not None:
         return _for_bound(p, _check_small(bound, "bound"), power, alpha, generator)
     if width is not None:

@@ -113,7 +113,7 @@ class Populations:
 
 @dataclass(eq=False)
 class TablePopulations:
-    """As :class:`Populations`, of several classes or labels: the curve is that of each binary problem.
+    """As :class:`Populations`, of multiclass or multilabel targets: the curve is that of each binary problem.
 
     ``estimated_truth`` are the probabilities under the estimated curves.
     """

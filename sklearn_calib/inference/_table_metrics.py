@@ -1,4 +1,4 @@
-"""Any metric on simulated samples of several classes or labels."""
+"""Any metric on simulated samples of multiclass or multilabel targets."""
 
 from __future__ import annotations
 

@@ -155,12 +155,14 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
 
     *Metadata.* Without metadata routing, ``sample_weight`` is passed to the estimator and the calibrator
     (with a warning if the ``fit`` of one of them does not accept it), ``groups`` to the splitter,
-    ``clusters`` to a calibrator that accepts them, and all other arguments of ``fit`` to the estimator: with
-    one value for each sample cut to the training part, evaluation sets such as ``eval_set``, ``X_val`` and
-    ``y_val`` whole, see docs/early_stopping.md. With ``sklearn.set_config(enable_metadata_routing=True)``
-    metadata are passed as requested. The groups of a :class:`~sklearn_calib.calibrators.GroupCalibrator` need
-    routing: call its methods ``set_fit_request(groups=True)`` and ``set_predict_proba_request(groups=True)``,
-    and pass ``groups`` to ``fit``, ``predict_proba`` and ``predict``.
+    ``clusters`` to a calibrator that accepts them, for its certificate only (for folds of whole clusters pass
+    them as ``groups``, with a splitter such as ``GroupKFold``), and all other arguments of ``fit`` to the
+    estimator: with one value for each sample cut to the training part, evaluation sets such as ``eval_set``,
+    ``X_val`` and ``y_val`` whole, see docs/early_stopping.md. With
+    ``sklearn.set_config(enable_metadata_routing=True)`` metadata are passed as requested. The groups of a
+    :class:`~sklearn_calib.calibrators.GroupCalibrator` need routing: call its methods
+    ``set_fit_request(groups=True)`` and ``set_predict_proba_request(groups=True)``, and pass ``groups`` to
+    ``fit``, ``predict_proba`` and ``predict``.
 
     *Multilabel targets.* Calibrate each label: ``MultiOutputClassifier(CalibratedClassifier(...))``, or
     ``OneVsRestClassifier`` or ``ClassifierChain`` in its place.

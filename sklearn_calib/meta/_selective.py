@@ -113,7 +113,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
 
     A sample is accepted if the confidence reaches a threshold. The threshold is chosen on held-out samples
     such that the risk among accepted samples of the same distribution is at most ``target``, with probability
-    ``confidence`` over the held-out samples. :meth:`accepts` tells which samples are accepted. With
+    ``confidence`` over the held-out samples. :meth:`accepts` returns which samples are accepted. With
     ``abstain_label``, ``score`` counts abstentions as errors.
 
     Parameters
@@ -400,7 +400,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         return CalibratedPair(self.estimator_, "passthrough", "predict_proba", self.classes_).predict_proba(X)
 
     def accepts(self, X: Any) -> NDArray[np.bool_]:
-        """Tell which samples are accepted.
+        """Return which samples are accepted.
 
         Parameters
         ----------

@@ -175,7 +175,7 @@ class CalibrationMonitor(Updated):
     and at alerts. A metric that fails on a window is NaN, with a warning.
 
     Apart from history and alerts, the state has constant size. While one thread updates a monitor, others may
-    read its attributes, its history and its text: each access sees the state after a complete update.
+    read its attributes, its history and its text: each access returns the state after a complete update.
     Interrupted updates are described in the user guide.
 
     References
@@ -331,7 +331,7 @@ class CalibrationMonitor(Updated):
         Returns
         -------
         dict of str to ndarray
-            One row for each batch, at most the last 100 000: "time", "n_samples" (seen so far),
+            One row for each batch, at most the last 100,000: "time", "n_samples" (seen so far),
             "log_evidence", "alert" (whether it raised one), and "event_rate", "mean_prediction" and one
             column for each metric, measured on the window, or NaN if not measured.
         """

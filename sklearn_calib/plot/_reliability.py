@@ -379,7 +379,7 @@ class ReliabilityDisplay(DisplayMixin):
         curve, (ax, line_params) = self.curve, self._new_or(ax, 5.2, 5.6, line_params)
         scale = "logit" if ax.get_xscale() == "logit" else "probability"
         if scale != curve.scale and _drawn_curves(ax):
-            raise ValueError(f"ax holds a diagram with scale={scale!r}. Use the same scale, or other axes.")
+            raise ValueError(f"ax has a diagram with scale={scale!r}. Use the same scale, or other axes.")
         label = self._named(curve.label.replace(", ", "\n", 1), name)
         hidden = curve.n_samples - curve.counts.sum()
         where = "of 0 or 1" if curve.scale == "logit" else beyond(*curve.edges[[0, -1]].tolist())

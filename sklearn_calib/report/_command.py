@@ -56,7 +56,7 @@ _SIGINT, _SIGPIPE = 2, 13  # by number, as not every system has them
 _OF_BOTH = (
     ("--pos-label", "LABEL", "the positive class of a binary target; required for text labels (default: 1)"),
     ("--weight", "COLUMN", "column of sample weights"),
-    ("--group", "COLUMN", "column of groups (segments), each evaluated separately"),
+    ("--group", "COLUMN", "column of groups; report evaluates each, check uses them for segment_difference"),
     (
         "--clusters",
         "COLUMN",

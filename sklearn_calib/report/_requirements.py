@@ -324,6 +324,9 @@ class CalibrationRequirements:
     ) -> RequirementsResult:
         """Test every requirement on a sample that the model was not trained on.
 
+        With ``reduction="confidence"`` all requirements can be checked, with the others those on metrics. Of
+        multilabel targets, requirements on metrics limit the mean over labels, and the others apply to each.
+
         Parameters
         ----------
         %(inference_sample)s
@@ -332,14 +335,13 @@ class CalibrationRequirements:
             uses ``5 * n_resamples - 1`` bootstrap samples.
         %(random_state)s
         groups : array-like of shape (n,), default=None
-            Segment of each sample, for "segment_difference".
+            Segment of each sample, for "segment_difference" only: all other requirements apply to all samples
+            together.
         %(inference_weight)s
         %(clusters)s
             The intervals allow for this as in :func:`calibration_report`.
         %(pos_label)s
         %(inference_reduction)s
-            All requirements can be checked with "confidence", and those on metrics with the others. Of
-            multilabel targets, those on metrics limit the mean over labels, and the others apply to each.
 
         Returns
         -------
@@ -408,7 +410,7 @@ class CalibrationRequirements:
         budget: _numbers.Budget,
         sample: SampleTable,
     ) -> RequirementsResult:
-        """Test requirements on metrics of several classes or labels, and others on each label."""
+        """Test requirements on metrics of multiclass or multilabel targets, and others on each label."""
         results = []
         for name, limit in self.limits.items():
             if name not in metric_names():

@@ -367,12 +367,16 @@ def _kinds(report: _numbers.ReportNumbers) -> list[str]:
     kinds = []
     if _is_shifted(report):
         frequency = "accuracy" if report.kind == "confidence" else "event frequency"
+        shown, decisive = f"observed / expected {ratio.estimate:.2f}", report.summary.intercept
+        if np.isnan(decisive.estimate):
+            decisive = ratio
+        else:
+            shown += f"; calibration intercept {decisive.estimate:z.3f}"
         kinds.append(
             f"Calibration in the large: predictions are too "
             f"{'low' if report.observed > report.predicted else 'high'} on average; mean prediction "
-            f"{probability(report.predicted)}, {frequency} {probability(report.observed)} (observed / "
-            f"expected {ratio.estimate:.2f}, {level_text(report)} confidence interval {ratio.lower:.2f} to "
-            f"{ratio.upper:.2f})."
+            f"{probability(report.predicted)}, {frequency} {probability(report.observed)} ({shown}, "
+            f"{level_text(report)} confidence interval {decisive.lower:z.3f} to {decisive.upper:z.3f})."
         )
     kind = {
         "reversed": "Reversed: events are less frequent at higher predictions",
@@ -606,8 +610,8 @@ def _metric_lines(report: _numbers.ReportNumbers) -> list[str]:
         shown = number(line.expected) if np.isfinite(line.expected) else ""
         corrected = number(line.corrected) if line.method == "inversion" else ""
         lines.append(
-            f"{mark:<2}{line.name:<34}{number(line.estimate):>8} {corrected:>9} {interval_text(line):>18} "
-            f"{shown:>8} {null_range(line):>17}".rstrip()
+            f"{mark:<2}{line.name} {number(line.estimate):>{41 - len(line.name)}} {corrected:>9} "
+            f"{interval_text(line):>18} {shown:>8} {null_range(line):>17}".rstrip()
         )
     lines += _paragraph(
         f"expected, range: mean and {level} range under perfect calibration, for the same predictions. * "

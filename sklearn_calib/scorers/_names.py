@@ -121,9 +121,9 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
     select a model by one of them alone, see :class:`BestCalibrated`, or by a p-value. "neg_log_loss" and
     "neg_brier_score" equal scikit-learn's, and are also defined on a fold that lacks a class.
 
-    Importing this package adds its calibration errors and p-values to the names that scikit-learn knows, so
+    Importing this package registers the names of its calibration errors and p-values in scikit-learn, so
     that ``scoring="neg_smooth_ece"`` works wherever a name does. A worker process that has not imported this
-    package does not know them: a scorer object works in every place.
+    package does not have them: there, pass a scorer object.
 
     Examples
     --------
@@ -163,6 +163,13 @@ def get_scorer_names() -> list[str]:
     -------
     list of str
         Sorted names.
+
+    Notes
+    -----
+    "neg_" with the name of a metric is its negative. "neg_maximum_calibration_error" and
+    "neg_quantile_calibration_error" are those of the binned error with ``norm="max"`` and
+    ``strategy="quantile"``, "neg_maximum_decision_risk_gap" that of the gap with ``threshold="max"``.
+    "pvalue_" with the name of a test is its p-value. "net_benefit" has the threshold 0.5.
 
     Examples
     --------

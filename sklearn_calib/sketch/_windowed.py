@@ -73,13 +73,11 @@ class Clock:
     def check(self, kind: str) -> str:
         """Return the kind of times; raise unless the clock counts in it, or can begin with it."""
         if self.kind not in (None, kind):
-            raise ValueError(
-                f"time holds {'nothing' if kind == SAMPLES else kind}, but this clock counts {self.kind}, as "
-                "window and earlier calls say. Pass times of this kind."
-            )
+            given = "time is required, because" if kind == SAMPLES else f"time contains {kind}, but"
+            raise ValueError(f"{given} window and earlier calls count {self.kind}. Pass times of this kind.")
         if kind == DATES and self.kind is None:
             raise ValueError(
-                f"time holds dates, but window={self.window!r} is a number. Pass a duration as window, "
+                f"time contains dates, but window={self.window!r} is a number. Pass a duration as window, "
                 "such as numpy.timedelta64(7, 'D')."
             )
         if kind == SAMPLES and (not isinstance(self.window, int) or self.window % self.n_slots):

@@ -199,7 +199,7 @@ def test_groups_among_the_scores_are_named():
     table = pd.DataFrame({"p": [0.2, 0.8, 0.4, 0.6], "group": ["a", "b", "a", "b"]})
     y = [0, 1, 0, 1]
     for found in (table, table.assign(group=[1, 0, 1, 0])):
-        with pytest.raises(ValueError, match=r"If a column holds the groups, pass it as groups="):
+        with pytest.raises(ValueError, match=r"If a column has the groups, pass it as groups="):
             cal.GroupCalibrator().fit(found, y)
     with pytest.raises(ValueError, match=r"out\.$"):
         cal.GroupCalibrator().fit(table[["group"]], y)

@@ -104,11 +104,12 @@ def test_scores_that_tell_nothing_leave_the_interval_of_the_labels(case, y, scor
 def test_only_the_order_of_scores_counts():
     y, score, _ = sample()
     found = mean_label(y, score)
+    words = [None if np.isnan(v) else ["right", "wrong"][int(v)] for v in y]
     order = np.random.default_rng(0).permutation(len(y))
     for again in (
         mean_label(y, expit(3.0 * score + 2.0)),
         mean_label(y[order], score[order]),
-        mean_label([None if np.isnan(v) else ["bad", "good"][int(v)] for v in y], score),
+        mean_label(words, score, pos_label="wrong"),
         mean_label(y[:, np.newaxis], np.column_stack([1.0 - expit(score), expit(score)])),
         mean_label(y, score, clusters=np.arange(len(y))),
     ):
@@ -139,6 +140,7 @@ def test_outcomes_between_0_and_1_and_a_perfect_score():
         ({"y_score": np.zeros(19)}, "y_true has 20 samples but y_score has 19"),
         ({"y_score": np.full(20, np.nan)}, "y_score contains NaN at index 0"),
         ({"y_true": [0, 1, 2, 3] * 5}, "y_true has 4 distinct values"),
+        ({"y_true": ["right", "wrong"] * 10}, "Pass pos_label='right' or pos_label='wrong'"),
         ({"clusters": np.arange(20) // 10}, "clusters has 2 distinct labels"),
         ({"confidence": 1.0}, "confidence must lie"),
     ],

@@ -105,8 +105,8 @@ def test_columns_order_and_extremes():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "pass one goal of .*, got none"),
-        ({"bound": 0.1, "slope": 0.8}, "got slope and shift and bound"),
+        ({}, "pass one goal: slope or shift, .*; got none"),
+        ({"bound": 0.1, "slope": 0.8}, "got slope or shift and bound"),
         ({"slope": 1.0}, "is perfect calibration"),
         ({"slope": 0.0}, "slope must be positive"),
         ({"shift": np.inf}, "shift must be finite"),

@@ -812,7 +812,7 @@ def test_axes_of_a_pickled_figure_hold_what_was_drawn(forecast, number):
             ]
         )
     assert pictures[0] == pictures[1]
-    with pytest.raises(ValueError, match="ax holds a diagram with scale='probability'"):
+    with pytest.raises(ValueError, match="ax has a diagram with scale='probability'"):
         draw(y, p, scale="logit", ax=restored)
 
 

@@ -101,7 +101,8 @@ def test_calibrated_predictions(calibrated):
 def test_kinds_of_error(slope, shift, kind, calibrator, uniform):
     truth = sigmoid(shift + slope * np.log(uniform / (1 - uniform)))
     report = report_of(truth, uniform)
-    assert any(text.startswith(kind) for text in report.findings)
+    (found,) = (text for text in report.findings if text.startswith(kind))
+    assert ("calibration intercept" in found) == (slope == 1.0)
     assert any(text.startswith("No evidence of nonlinear") for text in report.findings)
     assert calibrator in report.advice[0]
     assert "never on the samples of this report" in report.advice[1]

@@ -63,8 +63,8 @@ class CalibrationTestResult(FrameMixin):
     n_samples : int
         Number of samples; frequencies count.
     scales : tuple
-        Details of each scale, for a test that uses several; of several classes or labels the binary problems,
-        the worst first.
+        Details of each scale, for a test that uses several; of multiclass and multilabel targets the binary
+        problems, the worst first.
     null_distribution : ndarray or None
         The statistic of each simulated sample, if samples were simulated.
     reason : str
@@ -186,7 +186,7 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
     p-value of a minimum is its rank among the minima of the simulated labels, so that the level is exact for
     independent samples. The mean is
     that of standardized statistics. Tests without simulated labels, with as many times more simulations as
-    there are parts, and all of more than 100 000 samples adjust p-values by Holm's method instead. Columns of
+    there are parts, and all of more than 100,000 samples adjust p-values by Holm's method instead. Columns of
     a multilabel target are simulated independently: if labels depend on each other, the smallest p-value of
     two-sided statistics is conservative (Šidák). The ``scales`` of the result are the parts, the one with the
     smallest adjusted p-value first.

@@ -1,4 +1,4 @@
-"""Several classes or labels in a test of binary problems: one p-value for all, by the smallest of them."""
+"""Multiclass and multilabel targets in a test of binary problems: one p-value, by the smallest of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NULL = {
 
 @dataclass(frozen=True)
 class TestedPart:
-    """One of the binary problems of several classes or labels.
+    """One of the binary problems of a multiclass or multilabel target.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ def part_lines(scales: tuple[Any, ...]) -> list[str]:
 
 
 def test_parts(test: Any, sample: _validation.ClassSample) -> Any:
-    """Return the result of a test of binary problems for several classes, or labels if ``y`` has columns.
+    """Return the result of a test of binary problems for multiclass targets, or labels if ``y`` has columns.
 
     Labels of classes are simulated once, so that the statistics of all parts have their joint distribution;
     labels of a multilabel problem are simulated independently.

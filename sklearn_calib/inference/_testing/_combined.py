@@ -187,7 +187,7 @@ class CombinedTest(_simulated.SimulatedTest):
             # groups of ties, in sorted order
             scales = BinaryScales(pooled, None)
             values = self._simulate(scales.samples, [_COMPONENTS[name](scales) for name in names])
-            observed, method = values[0], f"{self.n_resamples} simulations"
+            observed, method = values[0], f"{self.n_resamples} simulations, harmonic mean"
             slack = TIE * (np.abs(observed) + 1.0)
             columns = zip(values.T, slack, strict=True)
             pvalues = np.column_stack([ranks(column, column, tie) for column, tie in columns])
@@ -201,7 +201,7 @@ class CombinedTest(_simulated.SimulatedTest):
             results = [_TESTS[name]._test_sample(samples.get(name, sample)) for name in names]
             observed = np.array([result.statistic for result in results])
             own, null = np.array([result.pvalue for result in results]), None
-            statistic, method = float(1.0 / (weights / own).sum()), "asymptotic, Cauchy"
+            statistic, method = float(1.0 / (weights / own).sum()), "asymptotic, Cauchy combination"
             total = float((weights / np.tan(np.pi * np.minimum(own, _LARGEST))).sum())
             # P(Cauchy >= total), accurate in the tail; without any information the p-value is 1
             pvalue = float(np.arctan2(1.0, total) / np.pi) if own.min() < 1.0 else 1.0
@@ -212,7 +212,7 @@ class CombinedTest(_simulated.SimulatedTest):
             statistic=statistic,
             pvalue=pvalue,
             estimate=cutoff_of_groups(grouped),
-            method=f"{method}, harmonic mean of {len(names)}",
+            method=f"{method} of {len(names)}",
             scales=tuple(
                 TestComponent(name, float(value), float(p))
                 for name, value, p in zip(names, observed, own, strict=True)

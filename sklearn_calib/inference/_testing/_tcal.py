@@ -121,7 +121,7 @@ class TCal(CalibrationTest):
         correlations of neighboring scales; no resampling. Scales with few pairs are left out. "theory": the
         finite-sample critical values of Theorem 3.1 for one scale, and of Theorem 3.2, eq. (7), for several;
         they are far from sharp, and the p-value is the smallest level that rejects. "auto" is "asymptotic"
-        for 100 000 independent samples and more with sum p (1 - p) of at least 2000 (more than 100 000
+        for 100,000 independent samples and more with sum p (1 - p) of at least 2000 (more than 100,000
         probabilities, if there are K > 2 classes), else "monte_carlo".
     n_resamples : int, default=999
         Number of simulations of "monte_carlo".
