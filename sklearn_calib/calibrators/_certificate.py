@@ -114,6 +114,9 @@ class CutoffCertificateMixin:
 
     def _fit_clusters(self, scores: Array, codes: Codes, weight: Array | None, clusters: Codes) -> None:
         calibrator: Any = self
+        if not hasattr(calibrator, "cutoff_certificate"):
+            calibrator = super()
+            calibrator._fit_clusters(scores, codes, weight, clusters)
         calibrator._fit_scores(scores, codes, weight)
         grouped = group_outcomes(codes, calibrator._probabilities(scores), weight, clusters)
         found = pooled_outcomes(grouped)

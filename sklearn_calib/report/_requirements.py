@@ -335,8 +335,8 @@ class CalibrationRequirements:
             uses ``5 * n_resamples - 1`` bootstrap samples.
         %(random_state)s
         groups : array-like of shape (n,), default=None
-            Segment of each sample, for "segment_difference" only: all other requirements apply to all samples
-            together.
+            Segment of each sample, for "segment_difference", and only with it: all other requirements apply
+            to all samples together.
         %(inference_weight)s
         %(clusters)s
             The intervals allow for this as in :func:`calibration_report`.
@@ -356,12 +356,16 @@ class CalibrationRequirements:
         n_resamples = _validation.check_size(n_resamples, "n_resamples", minimum=least)
         budget = _numbers.Budget(1.0 - 2.0 * self.alpha, n_resamples, _validation.seed_of(random_state))
         given = sample_weight, weights, clusters, pos_label
+        if groups is None and _SEGMENTS in self.limits:
+            raise ValueError("segment_difference needs groups. Pass the segment of each sample as groups.")
+        if groups is not None and _SEGMENTS not in self.limits:
+            raise ValueError(
+                "groups are for segment_difference, which is not required. Add it, or check each group by itself."
+            )
         sample = check_table(y_true, y_proba, *given, reduction, labels)
         if isinstance(sample, SampleTable):
             return self._of_classes(y_true, y_proba, groups, *given, reduction, labels, budget, sample)
         parts = [] if groups is None else _validation.samples_of_groups(sample, groups, sample_weight)
-        if _SEGMENTS in self.limits and groups is None:
-            raise ValueError("segment_difference needs groups. Pass the segment of each sample as groups.")
         grouped = group_sample(sample)
         small = pooled_if_many(grouped)
         shared = SharedIntervals(sample, budget.confidence, n_resamples, budget.seed)
@@ -430,7 +434,7 @@ class CalibrationRequirements:
                         p[:, k],
                         n_resamples=budget.n_resamples,
                         random_state=budget.seed,
-                        groups=groups,
+                        groups=groups if name == _SEGMENTS else None,
                         sample_weight=sample_weight,
                         weights=weights,
                         pos_label=1,

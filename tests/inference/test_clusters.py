@@ -654,11 +654,8 @@ def test_clusters_reach_the_calibrator_of_a_classifier():
 @pytest.mark.parametrize(
     ("calibrator", "clusters", "message"),
     [
-        (
-            calibrators.SmoothedCalibrator(),
-            np.arange(60) // 2,
-            "certificates, which SmoothedCalibrator",
-        ),
+        (calibrators.SmoothedCalibrator(), np.arange(60) // 2, "certificates, which SmoothedCalibrator"),
+        (calibrators.SplineCalibrator(), np.arange(60) // 2, "certificates, which SplineCalibrator"),
         (calibrators.PlattCalibrator(), np.arange(60) % 3, "clusters has 3 distinct labels, too few"),
         (calibrators.TemperatureCalibrator(), np.arange(60) // 2, "binary problems, but y has 3 classes"),
     ],

@@ -93,6 +93,9 @@ def test_requirements_of_several_labels():
     assert [each.requirement for each in named] == [f"slope in [0.9, 1.1], label {c}" for c in ("red", "big")]
     with pytest.raises(ValueError, match="segment_difference needs groups"):
         judged({"segment_difference": 0.1}, y, p)
+    for sample in ((y, p), (y[:, 0], p[:, 0])):
+        with pytest.raises(ValueError, match="groups are for segment_difference, which is not required"):
+            judged({"slope": [0.9, 1.1]}, *sample, groups=np.zeros(len(y)))
 
 
 def test_confidence_is_a_binary_problem():
