@@ -344,10 +344,13 @@ def test_dir_lists_public_names_only():
 
 @pytest.mark.parametrize(
     "entry",
-    [entry for entry in entries() if "pos_label" in inspect.signature(entry.call).parameters],
-    ids=lambda entry: entry.name,
+    [
+        pytest.param(entry, marks=pytest.mark.thorough if "Display" in entry.name else (), id=entry.name)
+        for entry in entries()
+        if "pos_label" in inspect.signature(entry.call).parameters
+    ],
 )
-def test_of_two_labels_the_last_is_positive(entry):
+def test_of_two_labels_the_last_is_positive(entry, one_measure):
     if entry.name == "SelectiveClassifier()":
         pytest.skip("its pos_label is a parameter of a risk")
     given = entry.good | {"y_true": np.array(["no", "yes"])[Y]}
@@ -471,6 +474,7 @@ def test_a_threshold_of_0_treats_all():
         assert (curve.thresholds[0], curve.value[0]) == (0.0, first)
 
 
+@pytest.mark.thorough
 def test_predictions_of_trees_are_no_labels(recwarn):
     """The package calls predict_proba itself: a warning would accuse its user."""
     tree = DecisionTreeClassifier(random_state=0).fit(Z, B)

@@ -79,6 +79,7 @@ def watched_import(code):
     return {tuple(pair) for pair in asked}, set(loaded)
 
 
+@pytest.mark.thorough
 def test_import_is_light():
     # scikit-learn itself looks for some of them, and has done so before
     asked, loaded = watched_import("import sklearn.base; watch.asked.clear(); import sklearn_calib")

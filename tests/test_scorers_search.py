@@ -24,9 +24,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from sklearn_calib import CalibratedClassifier, scorers
+from sklearn_calib.calibrators import PlattCalibrator
 from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.scorers import BestCalibrated, CalibrationScorer, MultiScorer, get_scorer
 from tests._sklearn import SKLEARN
+from tests._tiers import thorough
 
 NAME = "neg_smooth_ece"
 
@@ -405,9 +407,9 @@ def test_calibration_alone_selects_the_base_rate_and_the_rule_does_not(proper):
 SEVERAL = [
     OneVsRestClassifier(LogisticRegression()),
     MultiOutputClassifier(LogisticRegression()),
-    ClassifierChain(LogisticRegression(), random_state=0),
-    RandomForestClassifier(5, max_depth=3, random_state=0),
     DummyClassifier(),
+    thorough(ClassifierChain(LogisticRegression(), random_state=0)),
+    thorough(RandomForestClassifier(5, max_depth=3, random_state=0)),
 ]
 
 
@@ -441,10 +443,10 @@ def test_multilabel_classifiers(model):
 
 def test_search_of_a_multilabel_classifier():
     X, Y = make_multilabel_classification(150, 5, n_classes=3, random_state=0)
-    model = MultiOutputClassifier(CalibratedClassifier(GaussianNB(), cv=3))
+    model = MultiOutputClassifier(CalibratedClassifier(GaussianNB(), PlattCalibrator(), cv=2))
     grid = {"estimator__estimator__var_smoothing": [1e-9, 1e-2]}
     scoring = MultiScorer(["neg_log_loss", NAME])
-    search = GridSearchCV(model, grid, scoring=scoring, refit=BestCalibrated(), cv=3).fit(X, Y)
-    by_name = GridSearchCV(model, grid, scoring=NAME, cv=3).fit(X, Y)
+    search = GridSearchCV(model, grid, scoring=scoring, refit=BestCalibrated(), cv=2).fit(X, Y)
+    by_name = GridSearchCV(model, grid, scoring=NAME, cv=2).fit(X, Y)
     assert by_name.cv_results_["mean_test_score"].tolist() == search.cv_results_[f"mean_test_{NAME}"].tolist()
     assert len(search.predict_proba(X)) == 3

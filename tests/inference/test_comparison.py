@@ -354,14 +354,14 @@ def test_a_metric_declares_whether_greater_values_are_better():
     ],
 )
 def test_metrics_of_the_package_and_of_scikit_learn_have_a_direction(metric):
-    y, predictions = models(1000)
+    y, predictions = models(300)
     p = np.clip(predictions["true"], 0.01, 0.99)
     given = {"true": p, "noise": np.random.default_rng(1).permutation(p)}
-    compared = compare_pairs(y, given, metric=metric, n_resamples=59)
+    compared = compare_pairs(y, given, metric=metric, n_resamples=39)
     assert compared.best_set == ("true",)
     assert compared.greater_is_better == (getattr(metric, "func", None) is not log_loss)
     turned = not compared.greater_is_better
-    assert compare_pairs(y, given, metric=metric, n_resamples=59, greater_is_better=turned).best_set == (
+    assert compare_pairs(y, given, metric=metric, n_resamples=39, greater_is_better=turned).best_set == (
         "noise",
     )
 

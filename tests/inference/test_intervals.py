@@ -378,8 +378,8 @@ def test_intervals_of_metrics_that_are_not_calibration_errors():
         ("brier_score", 0.0, 1.0),
         ("log_loss", 0.0, np.inf),
         ("roc_auc", 0.0, 1.0),
-        ("refinement_loss", 0.0, np.inf),
-        ("area_under_risk_coverage", 0.0, 1.0),
+        thorough("refinement_loss", 0.0, np.inf),
+        thorough("area_under_risk_coverage", 0.0, 1.0),
         ("net_benefit", -np.inf, 1.0),
         ("smooth_ece", 0.0, 1.0),
     ],
@@ -571,6 +571,7 @@ def test_coverage_of_labels(metric, n_labels, off):
     assert found >= binom.ppf(0.005, 60, 0.93)
 
 
+@pytest.mark.thorough
 def test_the_mean_of_miscalibrated_labels_has_the_interval_of_its_parts():
     """Errors that labels have in common are not dependence between them."""
     y, p = labels(500, 5, 0.12, 0)
@@ -693,7 +694,7 @@ def test_weights_by_class_and_the_default_metric():
     assert str(expected_under_calibration(y, p, **given)) == str(null)
 
 
-@pytest.mark.parametrize("score", ["brier", "log_loss"])
+@pytest.mark.parametrize("score", ["brier", thorough("log_loss")])
 def test_upper_limits_of_the_refinement_loss_allow_for_the_isotonic_fit(score):
     """Calibrated uniform predictions have 1/6, of the log loss 1/2; the samples have a fifth less."""
     value, found = {"brier": 1 / 6, "log_loss": 1 / 2}[score], []

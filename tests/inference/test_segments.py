@@ -171,6 +171,7 @@ def test_the_order_of_the_rows_does_not_matter(n_classes):
             assert str(found) == str(other)
 
 
+@pytest.mark.thorough
 def test_segments_of_too_few_samples_take_no_memory():
     """Of 40 columns with 100 levels each, 7.8 million pairs of levels have about 4 samples."""
     rng = np.random.default_rng(0)

@@ -55,9 +55,7 @@ def title(display):
     ("test", "power"),
     [
         (inference.TCal(n_resamples=199, random_state=0), 1.0),
-        (inference.TCal(n_resamples=199, random_state=0), 2.0),
         (inference.CutoffTest(method="monte_carlo", n_resamples=199, random_state=0), 1.1),
-        (inference.ConsistencyTest(cutoff_calibration_error, n_resamples=199, random_state=0), 1.1),
         (inference.ConsistencyTest(cutoff_calibration_error, n_resamples=199, random_state=0), 2.0),
     ],
 )

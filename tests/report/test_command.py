@@ -16,6 +16,7 @@ from sklearn_calib._html import printable
 from sklearn_calib.report import _command, calibration_report
 from sklearn_calib.sketch._batches import sketch_columns
 from tests._program import main
+from tests._tiers import thorough
 from tests.report._page import checked
 
 pytest.importorskip("pyarrow", reason="pyarrow reads files")
@@ -98,12 +99,17 @@ def test_options_reach_the_report(tmp_path, forecast, no_matplotlib, capsys):
     assert printed(given, capsys) == expected.verdict
 
 
-def test_it_runs_as_a_program(tmp_path, capsys):
+@pytest.mark.thorough
+def test_it_runs_as_a_program(tmp_path):
     command = [sys.executable, "-m", "sklearn_calib", "report", str(tmp_path / "no.csv"), *REPORT]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("sklearn_calib: error: ")
     assert "No such file" in done.stderr
+
+
+def test_wrong_commands_and_the_version(tmp_path, capsys):
+    assert "No such file" in refused(["report", str(tmp_path / "no.csv"), *REPORT], capsys)
     assert "without files" in refused(["report", str(tmp_path), *COLUMNS], capsys)
     for arguments in (["report"], ["report", "a.csv", *COLUMNS, "--\x1b[31m"], ["fit", "a.csv"]):
         with pytest.raises(SystemExit) as stopped:
@@ -237,7 +243,7 @@ def test_an_input_in_a_folder_is_not_overwritten(table, tmp_path, capsys):
         assert "is an input file" in refused([*command, table, str(tmp_path), *COLUMNS], capsys)
 
 
-@pytest.mark.parametrize("module", ["scipy", "tomllib"])
+@pytest.mark.parametrize("module", ["scipy", thorough("tomllib")])
 def test_ctrl_c_while_the_program_is_imported(module, tmp_path):
     """Of the first module the package itself interrupts, of the second the command line."""
     (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt", encoding="utf-8")

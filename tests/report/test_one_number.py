@@ -10,6 +10,7 @@ from sklearn_calib.inference import compare_models, confidence_interval
 from sklearn_calib.metrics import calibration_summary
 from sklearn_calib.plot import ReliabilityDisplay
 from sklearn_calib.report import CalibrationRequirements, calibration_report
+from tests._tiers import thorough
 
 LINES = ("slope", "intercept", "observed_over_expected")
 # Names in the report of metrics.
@@ -26,6 +27,9 @@ METRICS = {
 METHODS = {"brier_score": "normal", "log_loss": "normal", "roc_auc": "bootstrap"}
 FEW = {"n_resamples": 20, "random_state": 3}
 KINDS = ("unweighted", "frequency", "sampling", "clusters")
+SOME = pytest.mark.parametrize(
+    "kind", ["unweighted", "clusters", thorough("frequency"), thorough("sampling")]
+)
 
 
 def given(kind, n=60):
@@ -50,7 +54,7 @@ def numbers(found):
     return found.estimate, found.lower, found.upper
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@SOME
 def test_slope_intercept_and_ratio(kind):
     y, p, arguments = given(kind)
     summary = calibration_summary(y, p, confidence=0.9, **arguments)
@@ -77,7 +81,7 @@ def test_slope_intercept_and_ratio(kind):
         assert text == f"{name.replace('_over_', '/')} {expected.estimate:.2f} {shown_ends}"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@SOME
 def test_metrics(kind):
     y, p, arguments = given(kind)
     report = report_of(kind)

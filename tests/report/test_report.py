@@ -31,6 +31,7 @@ from sklearn_calib.report._words import segment_words
 from tests._optional import pandas as pd
 from tests._references import holm
 from tests._samples import simulated, simulated_classes
+from tests._tiers import thorough
 from tests.report._page import checked
 
 DEBIASED = partial(metrics.expected_calibration_error, norm="l2", strategy="quantile", debias=True)
@@ -226,6 +227,7 @@ def test_multiclass_numbers_say_their_reduction(multiclass, multiclass_report):
     assert (line.lower, line.upper) == pytest.approx((loss.lower, loss.upper), rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_large_samples_of_classes_are_simulated_less_often(
     multiclass, one_measure, no_class_intervals, monkeypatch
 ):
@@ -294,7 +296,7 @@ def test_segments(segmented):
     assert report.to_dict()["segments"]["segments"][0]["segment"] == SEGMENT
 
 
-def test_segments_are_shown(segmented):
+def test_segments_are_shown(segmented, no_matplotlib):
     pytest.importorskip("jinja2")
     report = segmented[-1]
     assert SEGMENT in report.verdict
@@ -331,7 +333,7 @@ def labeled():
     return np.column_stack([y, rng.random(80) < P[:, 1]]).astype(int), P
 
 
-@pytest.mark.parametrize("kind", ["plain", "sampling", "frequency", "clusters"])
+@pytest.mark.parametrize("kind", ["sampling", "clusters", thorough("plain"), thorough("frequency")])
 def test_labels_are_tested_jointly_and_pairs_have_samples_as_clusters(kind, labeled, one_measure):
     y, p = labeled
     rng, rows = np.random.default_rng(1), np.arange(80)
@@ -370,7 +372,7 @@ def test_words_of_a_multilabel_report(labeled, one_measure):
     each = [np.column_stack([1 - q, q]) for q in p.T]
     report = calibration_report(y, each, n_resamples=20)
     assert report.miscalibrated
-    text, page = str(report), report.to_html()
+    page, text = report.to_html(), str(report)
     assert "480 predictions of 2 labels" in text
     assert "Labels, worst first" in text
     assert "Joint test:" not in text
@@ -506,7 +508,7 @@ def test_rounding_of_calibrated_predictions_is_not_miscalibration(n, step):
     assert np.mean(np.array(found) <= 0.05) <= 0.05
 
 
-def test_progress_is_announced(forecast, capsys):
+def test_progress_is_announced(forecast, capsys, one_measure):
     seen = []
     given = {"groups": np.arange(40) % 2, "progress": lambda *step: seen.append(step)}
     calibration_report(forecast[0][:40], forecast[1][:40], n_resamples=20, **given)
