@@ -1,5 +1,6 @@
 """The three tiers of tests, and doctests of optional libraries."""
 
+import gc
 import importlib.util
 import os
 import re
@@ -61,6 +62,17 @@ def pytest_configure(config):
     chosen = config.getoption("--hypothesis-profile", default=None)
     if config.getoption("--thorough") and chosen is None and importlib.util.find_spec("hypothesis"):
         settings.load_profile("thorough")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect garbage of the tests alone: there is none among the thousands of tests that are found."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config, items):

@@ -113,6 +113,7 @@ def test_actions_are_pinned_by_hash():
     assert [line for line in used if not re.search(r"@[0-9a-f]{40} # v\d", line)] == []
 
 
+@pytest.mark.thorough
 def test_benchmarks_are_run_that_import_what_changed():
     affected = script(".ci/affected.py")
     named = [

@@ -399,9 +399,8 @@ def displays(method, *arguments, names=("Reliability", "Cutoff", "DecisionCurve"
         yield lambda name=name: getattr(getattr(plot, f"{name}Display"), method)(*arguments)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_errors_say_what_to_do():
+    for call, message in [
         (lambda: CalibratedClassifier(Broken()).fit(Z, B), NAN),
         (lambda: CrossFitScorer(Broken()).fit_transform(Z, B), NAN),
         (lambda: get_scorer(NAME)(Broken().fit(Z, CLASSES), Z, CLASSES), NAN),
@@ -440,11 +439,9 @@ def displays(method, *arguments, names=("Reliability", "Cutoff", "DecisionCurve"
             lambda: dominance_test(B, {"a": P, "b": P}, thresholds=[0.0, 1.0]),
             "at least 0 and less than 1",
         ),
-    ],
-)
-def test_errors_say_what_to_do(call, message):
-    with pytest.raises((ValueError, TypeError, AttributeError), match=message):
-        call()
+    ]:
+        with pytest.raises((ValueError, TypeError, AttributeError), match=message):
+            call()
 
 
 def test_displays_say_what_to_do():

@@ -156,18 +156,15 @@ def test_multi_scorer_sees_a_fitted_estimator(binary):
         scoring(GaussianNB(), X, y)
 
 
-@pytest.mark.parametrize(
-    ("scoring", "error", "message"),
-    [
+def test_multi_scorer_checks_its_names():
+    for scoring, error, message in [
         ([], ValueError, "at least one name"),
         ([NAME, NAME], ValueError, "no duplicates"),
         (["neg_nothing"], ValueError, "no scorer named"),
         ([scorers.neg_smooth_ece], TypeError, "must be strings"),
-    ],
-)
-def test_multi_scorer_checks_its_names(scoring, error, message):
-    with pytest.raises(error, match=message):
-        MultiScorer(scoring)
+    ]:
+        with pytest.raises(error, match=message):
+            MultiScorer(scoring)
 
 
 def fails_without_events(estimator, X, y):
@@ -375,19 +372,16 @@ def test_missing_scores_are_named():
         BestCalibrated()({"mean_test_score": [0.0]})
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "error", "message"),
-    [
+def test_construction_is_checked():
+    for kwargs, error, message in [
         ({"calibration": "neg_log_loss"}, ValueError, "cannot select a model"),
         ({"proper": None}, TypeError, "proper must be the name"),
         ({"n_standard_errors": -1}, ValueError, "must be at least 0"),
         ({"n_standard_errors": "1"}, TypeError, "must be a number"),
         ({"max_error": -0.1}, ValueError, "max_error must be at least 0"),
-    ],
-)
-def test_construction_is_checked(kwargs, error, message):
-    with pytest.raises(error, match=message):
-        BestCalibrated(**kwargs)
+    ]:
+        with pytest.raises(error, match=message):
+            BestCalibrated(**kwargs)
 
 
 @pytest.mark.parametrize("proper", ["neg_log_loss", "neg_brier_score"])

@@ -57,6 +57,7 @@ def posteriors(prior):
         ({"training_prior": [0.2, 0.3, 0.5], "training_weight": {"a": 5.0}}, [1 / 1.8, 0.3 / 1.8, 0.5 / 1.8]),
     ],
 )
+from tests._tiers import thorough, weekly
 @pytest.mark.parametrize("known", [True, False])
 def test_posterior_of_three_classes_under_other_frequencies(parameters, seen, known):
     target, labels = [0.6, 0.3, 0.1], np.array(["a", "b", "c"])
@@ -169,7 +170,7 @@ def test_black_box_solves_the_confusion_matrix():
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "repetitions"), [(4, 25), pytest.param(2, 400, marks=pytest.mark.weekly)]
+    ("n_classes", "repetitions"), [thorough(4, 25), weekly(2, 400)]
 )
 def test_two_standard_errors_cover_the_true_frequencies(n_classes, repetitions):
     """Normal features; the scores are calibrated, distorted, or calibrated again from labeled samples."""

@@ -349,7 +349,7 @@ def test_a_metric_declares_whether_greater_values_are_better():
 @pytest.mark.parametrize(
     "metric",
     [
-        *(roc_auc_score, average_precision_score, partial(log_loss, labels=[0, 1])),
+        *(roc_auc_score, thorough(average_precision_score), partial(log_loss, labels=[0, 1])),
         *("roc_auc", "net_benefit", partial(net_benefit, threshold=0.4)),
     ],
 )
@@ -388,9 +388,8 @@ THREE = {"metric": "log_loss", "y_true": [0, 1, 2, 0], "predictions": {"a": P, "
 GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "predictions": {"a": A, "b": B}}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "named"),
-    [
+def test_bad_arguments():
+    for arguments, error, named in [
         ({"metric": 7}, TypeError, "metric must be the name"),
         ({"metric": "ece"}, ValueError, "metric=.ece. is not the name of a metric"),
         ({"metric": lambda y, p: np.nan, "greater_is_better": True}, ValueError, "metric returned nan"),
@@ -418,11 +417,9 @@ GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "predictions": {"a": A, "b": B}}
         (THREE | {"y_true": [0, 5, 0, 5]}, ValueError, "3 columns"),
         (THREE | {"y_true": [-1, 0, 0, -1]}, ValueError, "3 columns"),
         ({"predictions": {"a": P, "b": 2 * P / 3}, "y_true": [0, 1, 2, 0]}, ValueError, "sums to"),
-    ],
-)
-def test_bad_arguments(arguments, error, named):
-    with pytest.raises(error, match=named):
-        compare_models(**(GOOD | {"n_resamples": 39} | arguments))
+    ]:
+        with pytest.raises(error, match=named):
+            compare_models(**(GOOD | {"n_resamples": 39} | arguments))
 
 
 @pytest.mark.parametrize("seed", [5, 6])

@@ -460,9 +460,8 @@ def test_metrics_that_ignore_their_weights():
                 function(y, p, n_resamples=39, **given)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "named"),
-    [
+def test_bad_arguments():
+    for arguments, error, named in [
         ({"confidence": 1.0}, ValueError, "confidence"),
         ({"method": "bca"}, ValueError, "method"),
         ({"confidence": 0.999}, ValueError, "n_resamples=200 is too few"),
@@ -477,12 +476,10 @@ def test_metrics_that_ignore_their_weights():
             ValueError,
             "debias=False",
         ),
-    ],
-)
-def test_bad_arguments(arguments, error, named):
-    good = {"metric": smooth_ece, "y_true": [0, 1], "y_proba": [0.1, 0.2]}
-    with pytest.raises(error, match=named):
-        confidence_interval(**(good | arguments))
+    ]:
+        good = {"metric": smooth_ece, "y_true": [0, 1], "y_proba": [0.1, 0.2]}
+        with pytest.raises(error, match=named):
+            confidence_interval(**(good | arguments))
 
 
 @pytest.mark.parametrize("metric", [decision_risk_gap, calibration_decision_loss])
@@ -645,9 +642,8 @@ def test_clusters_of_several_classes(reduction):
             assert ratio > 0.7
 
 
-@pytest.mark.parametrize(
-    ("labels", "options", "named"),
-    [
+def test_bad_arguments_of_several_classes():
+    for labels, options, named in [
         ("each", {"reduction": "confidence"}, "mutually exclusive"),
         ("each", {"clusters": np.arange(30)}, "multilabel"),
         ("", {"metric": partial(smooth_ece, reduction="confidence"), "reduction": "classwise"}, "only one"),
@@ -655,13 +651,11 @@ def test_clusters_of_several_classes(reduction):
         ("", {"reduction": "canonical"}, "reduction must be"),
         ("", {"pos_label": 1}, "pos_label"),
         ("", {"labels": [0, 1]}, "labels"),
-    ],
-)
-def test_bad_arguments_of_several_classes(labels, options, named):
-    y, p = classes(30)
-    y = np.eye(3, dtype=int)[y] if labels else y
-    with pytest.raises(ValueError, match=named):
-        confidence_interval(y, p, **{"metric": "smooth_ece"} | options)
+    ]:
+        y, p = classes(30)
+        y = np.eye(3, dtype=int)[y] if labels else y
+        with pytest.raises(ValueError, match=named):
+            confidence_interval(y, p, **{"metric": "smooth_ece"} | options)
 
 
 @pytest.mark.parametrize("reduction", [None, "classwise", "confidence", "top-label"])

@@ -46,7 +46,7 @@ def run(estimator, expected_failures=None):
 @pytest.mark.parametrize(
     ("model", "at_least"),
     [
-        (CalibratedClassifier(LogisticRegression(), "passthrough", ensemble=False), 60),
+        thorough(CalibratedClassifier(LogisticRegression(), "passthrough", ensemble=False), 60),
         thorough(CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=3), 60),
         # gives repeated samples one score; of a matrix product the last bit may differ between them, and the
         # knots of the spline are not those of ties then

@@ -508,7 +508,7 @@ def test_rounding_of_calibrated_predictions_is_not_miscalibration(n, step):
     assert np.mean(np.array(found) <= 0.05) <= 0.05
 
 
-def test_progress_is_announced(forecast, capsys, one_measure):
+def test_progress_is_announced(forecast, capsys):
     seen = []
     given = {"groups": np.arange(40) % 2, "progress": lambda *step: seen.append(step)}
     calibration_report(forecast[0][:40], forecast[1][:40], n_resamples=20, **given)
@@ -534,9 +534,8 @@ def test_a_bar_is_drawn_on_stderr(forecast, capsys, one_measure):
     assert "tests of calibration" in err
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
+def test_bad_input():
+    for change, error, message in [
         ({"y_proba": [0.5] * 5 + [1.5]}, ValueError, "outside"),
         ({"confidence": 1.0}, ValueError, "confidence"),
         ({"n_resamples": 19}, ValueError, "at least 20"),
@@ -546,12 +545,10 @@ def test_a_bar_is_drawn_on_stderr(forecast, capsys, one_measure):
         ({"groups": [0, 1]}, ValueError, "groups"),
         ({"y_proba": np.full((6, 3), 1 / 3), "pos_label": 1}, ValueError, "pos_label"),
         ({"y_proba": np.full((6, 3), 0.5), "y_true": [0, 1, 2] * 2}, ValueError, "sums to"),
-    ],
-)
-def test_bad_input(change, error, message):
-    given = {"y_true": [0, 1, 0, 1, 0, 1], "y_proba": [0.2, 0.4, 0.6, 0.8, 0.3, 0.7]} | change
-    with pytest.raises(error, match=message):
-        calibration_report(**given)
+    ]:
+        given = {"y_true": [0, 1, 0, 1, 0, 1], "y_proba": [0.2, 0.4, 0.6, 0.8, 0.3, 0.7]} | change
+        with pytest.raises(error, match=message):
+            calibration_report(**given)
 
 
 def designed(seed, distorted=1.0):
@@ -599,7 +596,7 @@ def test_sampling_weights(one_measure):
     assert json.dumps(again.to_dict()) == json.dumps(report.to_dict())
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, thorough(3)])
 def test_weights_by_class_correct_the_probabilities(n_classes, one_measure, no_class_intervals):
     """The report is that of the sampled classes of a calibrated population, with corrected probabilities."""
     rng = np.random.default_rng(0)

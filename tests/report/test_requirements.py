@@ -321,9 +321,8 @@ def test_text_markdown_and_junit(sample):
     assert result("undecided", "fail", "pass") == "fail"
 
 
-@pytest.mark.parametrize(
-    ("limits", "message"),
-    [
+def test_malformed_requirements():
+    for limits, message in [
         ({}, "one requirement or more"),
         ({"slop": [0.9, 1.1]}, "'slope', 'intercept'"),
         ({"refinement_loss": 0.1}, "refinement_loss must be .low, high."),
@@ -332,13 +331,11 @@ def test_text_markdown_and_junit(sample):
         ({"smooth_ece": 0}, "smooth_ece must be positive"),
         ({"segment_difference": {"limit": 0.1, "least": 5}}, "'min_samples'"),
         ({"segment_difference": {"limit": 0.1, "min_samples": 0.5}}, "min_samples must be an integer"),
-    ],
-)
-def test_malformed_requirements(limits, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        CalibrationRequirements(limits)
-    with pytest.raises(ValueError, match="alpha must be less than"):
-        CalibrationRequirements({"slope": [0.9, 1.1]}, alpha=0.5)
+    ]:
+        with pytest.raises((ValueError, TypeError), match=message):
+            CalibrationRequirements(limits)
+        with pytest.raises(ValueError, match="alpha must be less than"):
+            CalibrationRequirements({"slope": [0.9, 1.1]}, alpha=0.5)
 
 
 def test_segments_need_groups_of_the_size(sample):

@@ -237,9 +237,8 @@ def test_damaged_files_are_refused(tmp_path):
         FILLED["numbers"]().save(tmp_path / "w.npz")
 
 
-@pytest.mark.parametrize(
-    ("make", "kind", "message"),
-    [
+def test_bad_parameters():
+    for make, kind, message in [
         (lambda: WindowedSketch(0), ValueError, "window must be at least 1"),
         (lambda: WindowedSketch(5e-324), ValueError, "window must be positive and finite, at least"),
         (lambda: WindowedSketch(10**30), ValueError, "window must be at most"),
@@ -251,11 +250,9 @@ def test_damaged_files_are_refused(tmp_path):
         (lambda: WindowedSketch(10, n_slots=0), ValueError, "n_slots"),
         (lambda: WindowedSketch(10, late="ignore"), ValueError, "late must be one of"),
         (lambda: WindowedSketch(10, precision=3), ValueError, "precision"),
-    ],
-)
-def test_bad_parameters(make, kind, message):
-    with pytest.raises(kind, match=message):
-        make()
+    ]:
+        with pytest.raises(kind, match=message):
+            make()
 
 
 @pytest.mark.parametrize(
