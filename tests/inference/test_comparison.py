@@ -349,7 +349,7 @@ def test_a_metric_declares_whether_greater_values_are_better():
 @pytest.mark.parametrize(
     "metric",
     [
-        *(roc_auc_score, thorough(average_precision_score), partial(log_loss, labels=[0, 1])),
+        *(thorough(roc_auc_score), thorough(average_precision_score), partial(log_loss, labels=[0, 1])),
         *("roc_auc", "net_benefit", partial(net_benefit, threshold=0.4)),
     ],
 )
@@ -366,7 +366,7 @@ def test_metrics_of_the_package_and_of_scikit_learn_have_a_direction(metric):
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 def test_interval_by_half_samples_covers():
     # a metric without weights
     @MetricKernel(calibration_error=True)

@@ -138,7 +138,7 @@ def test_marks_of_one_pair(models):
 
 
 def test_several_metrics(models):
-    y, predictions = models
+    y, predictions = models[0][:80], {name: p[:80] for name, p in models[1].items()}
     metrics = {"cutoff": cutoff_calibration_error, "Brier": lambda y, p: np.mean((y - p) ** 2)}
     draw = partial(ComparisonDisplay.from_predictions, y, predictions, metrics=metrics, n_resamples=19)
     with pytest.raises(ValueError, match="does not declare whether greater values are better"):

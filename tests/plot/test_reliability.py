@@ -513,12 +513,12 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("params", "error", "message"), BAD)
-def test_bad_input_is_named_before_anything_is_drawn(params, error, message):
-    arguments = {"y_true": [0, 1, 1], "y_proba": [0.1, 0.4, 0.8]} | params
-    with pytest.raises(error, match=message):
-        draw(**arguments)
-    assert plt.get_fignums() == []
+def test_bad_input_is_named_before_anything_is_drawn():
+    for params, error, message in BAD:
+        arguments = {"y_true": [0, 1, 1], "y_proba": [0.1, 0.4, 0.8]} | params
+        with pytest.raises(error, match=message):
+            draw(**arguments)
+        assert plt.get_fignums() == []
 
 
 HANDFULS = [[0.4], [0.0] * 6, [0.5, 0.5, 0.5], [0.0, 1.0]]

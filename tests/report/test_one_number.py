@@ -26,7 +26,6 @@ METRICS = {
 }
 METHODS = {"brier_score": "normal", "log_loss": "normal", "roc_auc": "bootstrap"}
 FEW = {"n_resamples": 20, "random_state": 3}
-KINDS = ("unweighted", "frequency", "sampling", "clusters")
 SOME = pytest.mark.parametrize(
     "kind", ["unweighted", "clusters", thorough("frequency"), thorough("sampling")]
 )
@@ -106,7 +105,7 @@ def test_metrics(kind):
             assert found.corrected == pytest.approx(expected.corrected, rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@SOME
 @pytest.mark.parametrize("metric", ["cutoff_calibration_error", "brier_score", "roc_auc"])
 def test_models_of_a_comparison(kind, metric):
     y, p, arguments = given(kind)

@@ -53,7 +53,7 @@ def several_classes():
     return y, p**4 / (p**4).sum(axis=1, keepdims=True), {"n_resamples": 20, "random_state": 3}
 
 
-@pytest.mark.parametrize("reduction", ["binary", None, *(thorough(name) for name in ("top-label",))])
+@pytest.mark.parametrize("reduction", ["binary", thorough(None), thorough("top-label")])
 def test_metrics_are_judged_by_their_interval(reduction, sample):
     y, p, given = several_classes()
     if reduction == "binary":

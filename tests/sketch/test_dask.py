@@ -102,41 +102,21 @@ def array(n=4, chunks=2, value=0.5):
     return da.full(n, value, chunks=chunks)
 
 
-def test_bad_arguments_are_named():
-    for arguments, options, error, message in [
-        (
-            lambda: (array(4, 2), array(4, 4)),
-            {},
-            ValueError,
-            "different numbers of partitions: y_true 2, y_proba 1",
-        ),
-        (
-            lambda: (array(4, 2), array(4, (1, 3))),
-            {},
-            ValueError,
-            "y_true and y_proba have different chunks: "
-            r"partition 0 has 2 and 1 samples. Pass y_proba.rechunk\({0: y_true.chunks\[0\]}\)",
-        ),
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        (lambda: (array(4, 2), array(4, 4)), {}, ValueError,
+         "different numbers of partitions: y_true 2, y_proba 1"),
+        (lambda: (array(4, 2), array(4, (1, 3))), {}, ValueError, "y_true and y_proba have different chunks: "
+         r"partition 0 has 2 and 1 samples. Pass y_proba.rechunk\({0: y_true.chunks\[0\]}\)"),
         (lambda: (array(), array(), array(4, 4)), {}, ValueError, "sample_weight 1"),
-        (
-            lambda: (array((4, 1), 4), array()),
-            {},
-            ValueError,
-            r"y_true must have shape \(n,\), got shape \(4, 1\)",
-        ),
-        (
-            lambda: (array(), array((4, 1, 1), 4)),
-            {},
-            ValueError,
-            r"y_proba must have shape \(n,\), got shape",
-        ),
+        (lambda: (array((4, 1), 4), array()), {}, ValueError,
+         r"y_true must have shape \(n,\), got shape \(4, 1\)"),
+        (lambda: (array(), array((4, 1, 1), 4)), {}, ValueError,
+         r"y_proba must have shape \(n,\), got shape"),
         (lambda: (np.zeros(4), array()), {}, TypeError, "y_true must be a Dask array or series, got ndarray"),
-        (
-            lambda: (array(),),
-            {},
-            TypeError,
-            "y_true without y_proba must be a sequence of Delayed batches, got",
-        ),
+        (lambda: (array(),), {}, TypeError,
+         "y_true without y_proba must be a sequence of Delayed batches, got"),
         (lambda: ([],), {}, ValueError, "empty sequence of batches"),
         (lambda: ([], None, array()), {}, ValueError, "sample_weight needs y_proba"),
         (lambda: (array(), array()), {"precision": 50}, ValueError, "precision must be at most"),
@@ -144,10 +124,12 @@ def test_bad_arguments_are_named():
         (lambda: (array(value=1), array(value=1.5)), {}, ValueError, "partition [01]: y_proba contains 1.5"),
         (lambda: ([dask.delayed((1, 2, 3, 4))],), {}, ValueError, "partition 0 has 4 elements"),
         (lambda: ([dask.delayed(3)],), {}, TypeError, "partition 0 is a int"),
-    ]:
-        y, p, w = (*arguments(), None, None)[:3]
-        with pytest.raises(error, match=message):
-            sketch_dask(y, p, sample_weight=w, **options)
+    ],
+)  # fmt: skip
+def test_bad_arguments_are_named(arguments, options, error, message):
+    y, p, w = (*arguments(), None, None)[:3]
+    with pytest.raises(error, match=message):
+        sketch_dask(y, p, sample_weight=w, **options)
 
 
 def test_errors_name_the_partition(rows):
