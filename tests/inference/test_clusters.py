@@ -205,11 +205,16 @@ def dependence_in_large_clusters(rng):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.weekly
-@pytest.mark.parametrize("draw", [repeated, eight_clusters, dependence_in_large_clusters])
-def test_level_of_tests_with_clusters(draw):
+@pytest.mark.parametrize(
+    ("draw", "n_runs"),
+    [
+        thorough(repeated, 30),
+        *(weekly(draw, 200) for draw in (repeated, eight_clusters, dependence_in_large_clusters)),
+    ],
+)
+def test_level_of_tests_with_clusters(draw, n_runs):
     tests = ("tcal", "cutoff", "intercept", "slope")
-    hits, n_runs = np.zeros(5), 200
+    hits = np.zeros(5)
     for seed in range(n_runs):
         y, p, clusters = draw(np.random.default_rng(seed))
         combined = inference.CombinedTest(components=tests, n_resamples=99, random_state=seed)

@@ -366,20 +366,20 @@ def test_metrics_of_the_package_and_of_scikit_learn_have_a_direction(metric):
     )
 
 
-@pytest.mark.weekly
-def test_interval_by_half_samples_covers():
+@pytest.mark.parametrize("n_runs", [thorough(6), weekly(16)])
+def test_interval_by_half_samples_covers(n_runs):
     # a metric without weights
     @MetricKernel(calibration_error=True)
     def cutoff(y_true, y_proba):
         return cutoff_calibration_error(y_true, y_proba)
 
     hits = 0
-    for seed in range(16):
+    for seed in range(n_runs):
         y, predictions = models(200, 100 + seed)
         options = {"n_resamples": 59, "confidence": 0.9, "random_state": seed}
         squared = compare_models(y, predictions, metric=cutoff, **options).models[2]
         hits += squared.lower <= 1 / 6 <= squared.upper
-    assert binom.cdf(hits, 16, 0.9) > 1e-3
+    assert binom.cdf(hits, n_runs, 0.9) > 1e-3
 
 
 A, B = [0.1, 0.2, 0.3, 0.4], [0.5] * 4
