@@ -323,7 +323,7 @@ def dependent_classes(n_clusters, size, rho, rng):
 @pytest.mark.parametrize(
     "test",
     [
-        inference.TCal(n_resamples=99, random_state=0),
+        thorough(inference.TCal(n_resamples=99, random_state=0)),
         thorough(inference.TCal(n_resamples=99, smoothness=1.0, random_state=0)),
         inference.KernelTest(n_resamples=99, random_state=0),
         thorough(inference.KernelTest(n_resamples=99, bandwidth="adaptive", random_state=0)),

@@ -691,7 +691,8 @@ def test_weights_by_class_and_the_default_metric():
     assert str(expected_under_calibration(y, p, **given)) == str(null)
 
 
-@pytest.mark.parametrize("score", ["brier", thorough("log_loss")])
+@pytest.mark.thorough
+@pytest.mark.parametrize("score", ["brier", "log_loss"])
 def test_upper_limits_of_the_refinement_loss_allow_for_the_isotonic_fit(score):
     """Calibrated uniform predictions have 1/6, of the log loss 1/2; the samples have a fifth less."""
     value, found = {"brier": 1 / 6, "log_loss": 1 / 2}[score], []

@@ -284,6 +284,7 @@ def test_weights_that_depend_nearly_on_the_class_lose_nothing():
     assert (corrected.weights, corrected.pvalue) == ("sampling", pytest.approx(found.pvalue))
 
 
+@pytest.mark.thorough
 def test_intervals_hardly_widen_with_weights_that_depend_nearly_on_the_class():
     y, p, w, c = nearly_by_class(np.random.default_rng(1), 400, 0.4, spread=1e-5)
     for codes in (None, np.arange(400) // 2):
@@ -398,6 +399,7 @@ def test_dependence_of_case_control_samples_is_that_of_the_samples():
     assert found.upper < 1.5 * alone.upper
 
 
+@pytest.mark.thorough
 def test_clusters_of_weighted_classes_hardly_widen_the_interval_if_they_are_independent():
     rng = np.random.default_rng(1)
     y, p = simulated_classes(1500, [6.0, 2.0, 0.5])

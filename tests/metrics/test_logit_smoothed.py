@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from sklearn_calib.metrics import logit_smoothed_ece
 from tests._references import logit_smoothed_ece_at
+from tests._tiers import thorough
 
 EPS = 2.0**-53
 
@@ -21,7 +22,7 @@ def sample(seed=0, n=25):
     return y, p, rng.integers(1, 4, p.shape[0]).astype(float)
 
 
-@pytest.mark.parametrize("s", [1e-3, 0.1, 1.0, 10.0])
+@pytest.mark.parametrize("s", [thorough(1e-3), 0.1, 1.0, 10.0])
 def test_gaussian_noise_is_the_definition(s):
     y, p, w = sample(n=0 if s < 0.01 else 25)
     value = logit_smoothed_ece(y, p, sample_weight=w, bandwidth=s)

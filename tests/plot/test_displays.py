@@ -302,6 +302,7 @@ def test_the_verdict_of_the_paper_on_two_points():
     assert display.bins_matter
 
 
+@pytest.mark.thorough
 def test_the_verdict_on_a_large_sample():
     # two rows for each of 300 log-odds, whose weights are the frequencies of the outcomes
     h = np.repeat(np.linspace(-4.0, 7.0, 300), 2)

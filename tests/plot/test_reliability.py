@@ -167,6 +167,7 @@ def test_predictions_of_exactly_0_are_drawn_as_a_point_beside_the_curve():
     np.testing.assert_allclose(bar[:, 1], [display.curve.band.lower[0], display.curve.band.upper[0]])
 
 
+@pytest.mark.thorough
 def test_axes_hold_the_curves_of_all_displays(one_percent):
     y, p = one_percent
     # the curve is three times as high as the predictions and more
@@ -358,6 +359,7 @@ def test_two_models_share_axes(forecast):
     assert texts(first.ax_) == ["perfect calibration", first.line_.get_label(), after, band]
 
 
+@pytest.mark.thorough
 def test_logit_axes_hold_all_curves(rare, ax):
     y, p = rare
     limits = []
@@ -807,7 +809,8 @@ def test_histograms_of_many_models_have_their_own_rows(forecast):
     assert [display.band_ is None for display in displays] == [False] * 3 + [True] * 2
 
 
-@pytest.mark.parametrize("number", [thorough(1), 3])
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", [1, 3])
 def test_axes_of_a_pickled_figure_hold_what_was_drawn(forecast, number):
     y, p = forecast
     _, original = plt.subplots(figsize=(6, 7), layout="constrained")

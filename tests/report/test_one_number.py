@@ -53,7 +53,7 @@ def numbers(found):
     return found.estimate, found.lower, found.upper
 
 
-@SOME
+@pytest.mark.parametrize("kind", ["unweighted", *map(thorough, ("clusters", "frequency", "sampling"))])
 def test_slope_intercept_and_ratio(kind):
     y, p, arguments = given(kind)
     summary = calibration_summary(y, p, confidence=0.9, **arguments)

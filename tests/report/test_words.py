@@ -13,6 +13,7 @@ from sklearn_calib.report import calibration_report
 from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import probability, region_words, verdict, warnings
 from tests._optional import pandas as pd
+from tests._tiers import thorough
 
 pytestmark = pytest.mark.usefixtures("one_measure")
 
@@ -119,7 +120,7 @@ def test_waves_and_reversed_predictions(uniform):
     assert "pos_label" in report.advice[0]
 
 
-@pytest.mark.parametrize("groups", [None, np.tile(np.arange(400) % 2, 2)])
+@pytest.mark.parametrize("groups", [thorough(None), np.tile(np.arange(400) % 2, 2)])
 def test_small_but_certain_errors_are_called_slight(groups):
     p = np.random.default_rng(0).uniform(0.3, 0.7, 400).round(3)
     times = np.full(400, 5000)
