@@ -78,7 +78,7 @@ def test_widths():
     assert required_n_samples(DECILES, width=widths, alpha=0.1) > max(each) > min(each)
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 def test_the_width_of_the_smooth_ece_is_the_one_without_a_name():
     found = required_n_samples(DECILES, width={"slope": 0.8, "smooth_ece": 0.1}, alpha=0.1)
     assert found == required_n_samples(DECILES, width=0.1, alpha=0.1)
