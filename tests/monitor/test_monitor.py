@@ -267,7 +267,7 @@ def test_empty_batches_and_impossible_outcomes():
         (([0, 1], [0.2, 1.5]), None, None, "y_proba"),
         ((["a", "b"], [0.2, 0.3]), None, None, "pos_label"),
         (([0, 1], [0.2, 0.3]), [1, 2], None, "sampling weights"),
-        (([0, 1], [0.2, 0.3]), None, 5.0, "time holds numbers"),
+        (([0, 1], [0.2, 0.3]), None, 5.0, "time contains numbers"),
     ],
 )
 def test_bad_batches_leave_it_as_it_was(args, weight, time, message):
