@@ -1,5 +1,6 @@
 """The three tiers of tests, and doctests of optional libraries."""
 
+import gc
 import importlib.util
 import os
 import re
@@ -25,7 +26,7 @@ if importlib.util.find_spec("hypothesis") is not None:
         derandomize=True,
         deadline=None,
         database=None,
-        max_examples=4,
+        max_examples=3,
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.register_profile("thorough", settings.get_profile("quick"), max_examples=50)
@@ -61,6 +62,27 @@ def pytest_configure(config):
     chosen = config.getoption("--hypothesis-profile", default=None)
     if config.getoption("--thorough") and chosen is None and importlib.util.find_spec("hypothesis"):
         settings.load_profile("thorough")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Leave the files of the first tier whole: what their tests share is then made by one worker."""
+    if config.getoption("dist") == "load" and not any(config.getoption(f"--{tier}") for tier in TIERS):
+        from xdist.scheduler import LoadFileScheduling
+
+        return LoadFileScheduling(config, log)
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect garbage of the tests alone: there is none among the thousands of tests that are found."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config, items):

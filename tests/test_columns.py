@@ -182,7 +182,7 @@ def test_fitted_kinds(kind):
 
 
 @pytest.mark.parametrize(("ending", "which"), [("csv", 1), ("parquet", -1)])
-def test_reports_and_the_command_line(ending, which, tmp_path):
+def test_reports_and_the_command_line(ending, which, tmp_path, one_measure):
     """Columns of each kind in a file are those in memory; durations have no form in CSV."""
     kinds = {kind: columns for kind, (_, columns) in KINDS.items() if kind != "durations" or which < 0}
     table = {"y": Y, "p": P, **{kind: columns[which] for kind, columns in kinds.items()}}
@@ -291,6 +291,7 @@ def test_names_that_are_equal_as_text():
     assert find_segments({"x": rows(rest)}, Y, P, segments="x", n_resamples=19).n_tested == 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("door", ["find_segments", "SegmentCalibrator", "GroupCalibrator"])
 def test_one_long_text_takes_no_memory(door):
     n = 20_000

@@ -1,5 +1,7 @@
 """Extreme predictions and scores: finite metrics, probabilities in [0, 1], and no overflow."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -94,10 +96,14 @@ def test_large_weights_are_not_counts():
             assert found == pytest.approx(metric(Y, P, sample_weight=weight), rel=1e-12)
 
 
+#: Methods of estimators, and what computes the same as the functions and draws or writes it.
+SLOW = re.compile(r"\.|Display|report|compare_models")
+
+
 @pytest.mark.parametrize(
     "entry",
     [
-        pytest.param(entry, marks=pytest.mark.thorough if "." in entry.name else (), id=entry.name)
+        pytest.param(entry, marks=pytest.mark.thorough if SLOW.search(entry.name) else (), id=entry.name)
         for entry in entries()
     ],
 )

@@ -344,10 +344,13 @@ def test_dir_lists_public_names_only():
 
 @pytest.mark.parametrize(
     "entry",
-    [entry for entry in entries() if "pos_label" in inspect.signature(entry.call).parameters],
-    ids=lambda entry: entry.name,
+    [
+        pytest.param(entry, marks=pytest.mark.thorough if "Display" in entry.name else (), id=entry.name)
+        for entry in entries()
+        if "pos_label" in inspect.signature(entry.call).parameters
+    ],
 )
-def test_of_two_labels_the_last_is_positive(entry):
+def test_of_two_labels_the_last_is_positive(entry, one_measure):
     if entry.name == "SelectiveClassifier()":
         pytest.skip("its pos_label is a parameter of a risk")
     given = entry.good | {"y_true": np.array(["no", "yes"])[Y]}
@@ -396,9 +399,8 @@ def displays(method, *arguments, names=("Reliability", "Cutoff", "DecisionCurve"
         yield lambda name=name: getattr(getattr(plot, f"{name}Display"), method)(*arguments)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_errors_say_what_to_do():
+    for call, message in [
         (lambda: CalibratedClassifier(Broken()).fit(Z, B), NAN),
         (lambda: CrossFitScorer(Broken()).fit_transform(Z, B), NAN),
         (lambda: get_scorer(NAME)(Broken().fit(Z, CLASSES), Z, CLASSES), NAN),
@@ -437,11 +439,9 @@ def displays(method, *arguments, names=("Reliability", "Cutoff", "DecisionCurve"
             lambda: dominance_test(B, {"a": P, "b": P}, thresholds=[0.0, 1.0]),
             "at least 0 and less than 1",
         ),
-    ],
-)
-def test_errors_say_what_to_do(call, message):
-    with pytest.raises((ValueError, TypeError, AttributeError), match=message):
-        call()
+    ]:
+        with pytest.raises((ValueError, TypeError, AttributeError), match=message):
+            call()
 
 
 def test_displays_say_what_to_do():
@@ -471,6 +471,7 @@ def test_a_threshold_of_0_treats_all():
         assert (curve.thresholds[0], curve.value[0]) == (0.0, first)
 
 
+@pytest.mark.thorough
 def test_predictions_of_trees_are_no_labels(recwarn):
     """The package calls predict_proba itself: a warning would accuse its user."""
     tree = DecisionTreeClassifier(random_state=0).fit(Z, B)

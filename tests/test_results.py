@@ -12,7 +12,7 @@ Y = (RNG.random(80) < P).astype(int)
 CLASSES = RNG.dirichlet(np.ones(3), 80)
 MODELS = {"a": P, "b": P**2}
 TABLES = {
-    "comparison": (lambda: inference.compare_models(Y, MODELS, n_resamples=39), "name", 2),
+    "comparison": (lambda: inference.compare_models(Y, MODELS, n_resamples=39, intervals=False), "name", 2),
     "dominance": (lambda: inference.dominance_test(Y, MODELS, thresholds=[0.2, 0.5]), "difference", 2),
     "test": (lambda: inference.TCal(random_state=0).test(Y, P), "pvalue", None),
     "classes": (lambda: inference.CutoffTest().test(CLASSES.argmax(axis=1), CLASSES), "pvalue", None),

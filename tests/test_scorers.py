@@ -197,9 +197,8 @@ def test_columns_have_the_order_that_the_estimator_says(binary):
     assert flipped == pytest.approx(CalibrationScorer(bias)(model, X, y))
 
 
-@pytest.mark.parametrize(
-    ("classes", "rows", "labels", "params", "message"),
-    [
+def test_bad_input_says_what_to_do():
+    for classes, rows, labels, params, message in [
         ([0, 1], ROW, [0], {"pos_label": "x"}, "pos_label='x'"),
         ([0, 1], ROW, [2], {}, "label .*2.*classes_ are"),
         ([0, 1], ROW, ["0"], {}, "label '0', unknown to the estimator"),
@@ -215,11 +214,9 @@ def test_columns_have_the_order_that_the_estimator_says(binary):
         ([0], [[1.0]], [0], {}, "trained on the class 0 only"),
         ([0, 1], ROW, [0], {"reduction": "mean"}, "reduction"),
         ([0, 1], ROW, [0], {"reduction": "confidence", "pos_label": 1}, "Leave one of the two"),
-    ],
-)
-def test_bad_input_says_what_to_do(classes, rows, labels, params, message):
-    with pytest.raises(ValueError, match=message):
-        CalibrationScorer(bias, **params)(Fixed(classes), rows, labels)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            CalibrationScorer(bias, **params)(Fixed(classes), rows, labels)
 
 
 def test_bad_responses_and_metrics(binary):
@@ -254,22 +251,20 @@ def test_multilabel_scores_are_means_over_labels():
     p = rng.uniform(size=(60, 3))
     y, w = (rng.uniform(size=p.shape) < p).astype(int), rng.integers(1, 4, 60)
     models = [Fixed([0, 1, 2]), FixedLabels(3)]
-    for name in get_scorer_names():
+    for place, name in enumerate(get_scorer_names()):
         if name == "neg_area_under_risk_coverage":
             with pytest.raises(ValueError, match="needs mutually exclusive classes"):
                 get_scorer(name)(models[0], p, y)
             continue
-        for weights in ({}, {"sample_weight": w}):
-            if weights and name == "pvalue_hosmer_lemeshow":
-                continue
-            values = [get_scorer(name)(model, p, y, **weights) for model in models]
-            assert values[0] == values[1]
+        weights = {"sample_weight": w} if place % 2 and name != "pvalue_hosmer_lemeshow" else {}
+        values = [get_scorer(name)(model, p, y, **weights) for model in models]
+        assert values[0] == values[1]
+        if not name.startswith("pvalue"):
             each = [
                 get_scorer(name)(Fixed([0, 1]), np.column_stack([1 - q, q]), labels, **weights)
                 for q, labels in zip(p.T, y.T, strict=True)
             ]
-            if not name.startswith("pvalue"):
-                assert values[0] == pytest.approx(np.mean(each), abs=1e-9), name
+            assert values[0] == pytest.approx(np.mean(each), abs=1e-9), name
     assert CalibrationScorer(bias, reduction=None)(models[0], p, y) == pytest.approx(-np.mean(p - y))
     assert get_scorer("pvalue_cox")(models[1], p, y) == CoxTest().test(y, p).pvalue
 

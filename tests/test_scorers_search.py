@@ -24,9 +24,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from sklearn_calib import CalibratedClassifier, scorers
+from sklearn_calib.calibrators import PlattCalibrator
 from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.scorers import BestCalibrated, CalibrationScorer, MultiScorer, get_scorer
 from tests._sklearn import SKLEARN
+from tests._tiers import thorough
 
 NAME = "neg_smooth_ece"
 
@@ -154,18 +156,15 @@ def test_multi_scorer_sees_a_fitted_estimator(binary):
         scoring(GaussianNB(), X, y)
 
 
-@pytest.mark.parametrize(
-    ("scoring", "error", "message"),
-    [
+def test_multi_scorer_checks_its_names():
+    for scoring, error, message in [
         ([], ValueError, "at least one name"),
         ([NAME, NAME], ValueError, "no duplicates"),
         (["neg_nothing"], ValueError, "no scorer named"),
         ([scorers.neg_smooth_ece], TypeError, "must be strings"),
-    ],
-)
-def test_multi_scorer_checks_its_names(scoring, error, message):
-    with pytest.raises(error, match=message):
-        MultiScorer(scoring)
+    ]:
+        with pytest.raises(error, match=message):
+            MultiScorer(scoring)
 
 
 def fails_without_events(estimator, X, y):
@@ -373,19 +372,16 @@ def test_missing_scores_are_named():
         BestCalibrated()({"mean_test_score": [0.0]})
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "error", "message"),
-    [
+def test_construction_is_checked():
+    for kwargs, error, message in [
         ({"calibration": "neg_log_loss"}, ValueError, "cannot select a model"),
         ({"proper": None}, TypeError, "proper must be the name"),
         ({"n_standard_errors": -1}, ValueError, "must be at least 0"),
         ({"n_standard_errors": "1"}, TypeError, "must be a number"),
         ({"max_error": -0.1}, ValueError, "max_error must be at least 0"),
-    ],
-)
-def test_construction_is_checked(kwargs, error, message):
-    with pytest.raises(error, match=message):
-        BestCalibrated(**kwargs)
+    ]:
+        with pytest.raises(error, match=message):
+            BestCalibrated(**kwargs)
 
 
 @pytest.mark.parametrize("proper", ["neg_log_loss", "neg_brier_score"])
@@ -405,9 +401,9 @@ def test_calibration_alone_selects_the_base_rate_and_the_rule_does_not(proper):
 SEVERAL = [
     OneVsRestClassifier(LogisticRegression()),
     MultiOutputClassifier(LogisticRegression()),
-    ClassifierChain(LogisticRegression(), random_state=0),
-    RandomForestClassifier(5, max_depth=3, random_state=0),
     DummyClassifier(),
+    thorough(ClassifierChain(LogisticRegression(), random_state=0)),
+    thorough(RandomForestClassifier(5, max_depth=3, random_state=0)),
 ]
 
 
@@ -441,10 +437,10 @@ def test_multilabel_classifiers(model):
 
 def test_search_of_a_multilabel_classifier():
     X, Y = make_multilabel_classification(150, 5, n_classes=3, random_state=0)
-    model = MultiOutputClassifier(CalibratedClassifier(GaussianNB(), cv=3))
+    model = MultiOutputClassifier(CalibratedClassifier(GaussianNB(), PlattCalibrator(), cv=2))
     grid = {"estimator__estimator__var_smoothing": [1e-9, 1e-2]}
     scoring = MultiScorer(["neg_log_loss", NAME])
-    search = GridSearchCV(model, grid, scoring=scoring, refit=BestCalibrated(), cv=3).fit(X, Y)
-    by_name = GridSearchCV(model, grid, scoring=NAME, cv=3).fit(X, Y)
+    search = GridSearchCV(model, grid, scoring=scoring, refit=BestCalibrated(), cv=2).fit(X, Y)
+    by_name = GridSearchCV(model, grid, scoring=NAME, cv=2).fit(X, Y)
     assert by_name.cv_results_["mean_test_score"].tolist() == search.cv_results_[f"mean_test_{NAME}"].tolist()
     assert len(search.predict_proba(X)) == 3

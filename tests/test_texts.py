@@ -12,6 +12,7 @@ from sklearn_calib import calibrators, inference, plot, report
 from sklearn_calib.monitor import CalibrationMonitor
 from tests._optional import Missing
 from tests._optional import pyplot as plt
+from tests._tiers import thorough
 
 EVIL, SHOWN = "a\x1b\0\x9b\u202e\ud800\uffff$", r"a\x1b\x00\x9b\u202e\ud800\uffff"
 HIDDEN = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -80,7 +81,9 @@ DISPLAYS = {
 
 
 @pytest.mark.skipif(isinstance(plt, Missing), reason="needs matplotlib")
-@pytest.mark.parametrize("kind", DISPLAYS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind in ("reliability", "test", "monitor") else thorough(kind) for kind in DISPLAYS]
+)
 def test_drawings_are_well_formed(kind):
     file = io.BytesIO()
     with warnings.catch_warnings(), plt.rc_context({"svg.fonttype": "none"}):

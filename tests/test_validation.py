@@ -26,9 +26,8 @@ def test_numpy_labels_of_width_64_are_not_copied():
     assert v.check_probabilities(p) is p
 
 
-@pytest.mark.parametrize(
-    ("labels", "pos_label", "expected"),
-    [
+def test_labels():
+    for labels, pos_label, expected in [
         ([1, 2, 2], None, [0, 1, 1]),
         ([-1, 1, 1], None, [0, 1, 1]),
         ([1, 1, 1], None, [1, 1, 1]),
@@ -44,12 +43,10 @@ def test_numpy_labels_of_width_64_are_not_copied():
         ([-1, 0], None, [0, 1]),
         (np.array([0, 1], dtype=np.uint8), None, [0, 1]),
         (np.array([2**40, 1]), None, [1, 0]),
-    ],
-)
-def test_labels(labels, pos_label, expected):
-    found = v.check_labels(labels, pos_label)
-    assert found.dtype == np.int64
-    assert found.tolist() == expected
+    ]:
+        found = v.check_labels(labels, pos_label)
+        assert found.dtype == np.int64
+        assert found.tolist() == expected
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64, bool, object])
@@ -108,9 +105,8 @@ def test_parameters():
         v.check_option(["a"], "kind", ("a", "b"))
 
 
-@pytest.mark.parametrize(
-    ("call", "name", "largest"),
-    [
+def test_sizes_have_a_largest():
+    for call, name, largest in [
         (lambda n: expected_calibration_error([0, 1], [0.2, 0.4], n_bins=n), "n_bins", 10**7),
         (lambda n: HosmerLemeshowTest(n_bins=n).test([0, 1], [0.2, 0.4]), "n_bins", 10**7),
         (lambda n: HistogramBinningCalibrator(n_bins=n).fit([0.2, 0.4], [0, 1]), "n_bins", 10**7),
@@ -122,12 +118,10 @@ def test_parameters():
         (lambda n: CalibrationMonitor(run_length=n), "run_length", 2**53),
         (lambda n: WindowedSketch(n, n_slots=1), "window", 2**53),
         (lambda n: WindowedSketch(1.0, n_slots=n), "n_slots", 10**7),
-    ],
-)
-def test_sizes_have_a_largest(call, name, largest):
-    for wrong in (largest + 1, 10**300):
-        with pytest.raises(ValueError, match=f"{name} must be at most {largest}, got"):
-            call(wrong)
+    ]:
+        for wrong in (largest + 1, 10**300):
+            with pytest.raises(ValueError, match=f"{name} must be at most {largest}, got"):
+                call(wrong)
 
 
 def test_what_numpy_cannot_read_is_named():

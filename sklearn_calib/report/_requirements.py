@@ -360,7 +360,7 @@ class CalibrationRequirements:
             raise ValueError("segment_difference needs groups. Pass the segment of each sample as groups.")
         if groups is not None and _SEGMENTS not in self.limits:
             raise ValueError(
-                "groups are for segment_difference, which is not required. Add it, or check each group by itself."
+                "groups are for segment_difference, which is not required. Add it, or check each group alone."
             )
         sample = check_table(y_true, y_proba, *given, reduction, labels)
         if isinstance(sample, SampleTable):

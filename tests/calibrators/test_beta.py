@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from sklearn_calib.calibrators import BetaCalibrator
+from tests._tiers import thorough
 
 FORMS = ["abm", "ab", "am"]
 
@@ -77,7 +78,7 @@ SAMPLES = ["plain", "confident", "narrow", "ties", "rare", "reversed", "hill", "
 @pytest.mark.parametrize(
     ("name", "n"),
     # of 12 000 rows a coarse solution is the start
-    [*((name, 30 if place % 2 else 400) for place, name in enumerate(SAMPLES)), ("plain", 12_000)],
+    [*((name, 30 if place % 2 else 400) for place, name in enumerate(SAMPLES)), thorough("plain", 12_000)],
 )
 def test_agrees_with_a_general_optimizer(parameters, name, n):
     rng = np.random.default_rng(n)

@@ -13,6 +13,7 @@ from sklearn_calib.calibrators import IsotonicCalibrator, ModifiedPlattCalibrato
 from sklearn_calib.calibrators._certificate import CutoffCertificate
 from sklearn_calib.metrics import cutoff_result
 from tests._references import cutoff_by_enumeration
+from tests._tiers import thorough, weekly
 from tests.calibrators._registry import calibrators_with
 
 
@@ -78,7 +79,7 @@ def test_certificates_hold_as_often_as_they_say():
         assert result["error"] < means[0]
 
 
-@pytest.mark.parametrize("repetitions", [10, pytest.param(100, marks=pytest.mark.weekly)])
+@pytest.mark.parametrize("repetitions", [thorough(10), weekly(100)])
 def test_certificates_hold_for_outcomes_between_0_and_1(repetitions):
     """They are conservative, but hardly larger than those of outcomes 0 and 1 with the same means."""
     rng = np.random.default_rng(5)

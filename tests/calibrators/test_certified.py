@@ -165,6 +165,7 @@ def errors_over_the_target(sizes, repetitions, confidence):
     return {(row["method"], row["n"], row["map"]) for row in found}
 
 
+@pytest.mark.thorough
 def test_the_target_is_met():
     found = errors_over_the_target([60], 7, 0.9)
     assert {(method, 60, "just above the target") for method in ("asymptotic", "fitted")} <= found

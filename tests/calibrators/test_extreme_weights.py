@@ -8,17 +8,14 @@ from sklearn_calib import CalibratedClassifier
 from sklearn_calib import calibrators as cal
 
 
-@pytest.mark.parametrize(
-    ("scores", "weight", "message"),
-    [
+def test_what_exceeds_the_limits_is_an_error():
+    for scores, weight, message in [
         ([0.2, 1e200], None, r"X contains 1e\+200 at index 1, but scores must lie between -1e\+100 and"),
         ([0.2, 0.7], [1.0, 1e300], r"sample_weight sums to 1e\+300, but must sum to a number from 1e-100 to"),
         ([0.2, 0.7], [1e-300, 1e-300], r"sample_weight sums to 2e-300, but must sum"),
-    ],
-)
-def test_what_exceeds_the_limits_is_an_error(scores, weight, message):
-    with pytest.raises(ValueError, match=message):
-        cal.PlattCalibrator(link="identity").fit(scores, [0, 1], weight)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            cal.PlattCalibrator(link="identity").fit(scores, [0, 1], weight)
 
 
 @pytest.mark.parametrize(

@@ -178,9 +178,8 @@ def test_in_other_estimators(data):
     assert staged.predict_proba(X).shape == (720, 2)
 
 
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
+def test_what_is_refused():
+    for groups, message in [
         ([1, 2], "groups has 2 samples but X has 4"),
         ([[1], [1], [2], [2]], r"groups contains the list \[1\] at index 0"),
         (np.ones((4, 1)), r"groups must be one column of shape \(n,\)"),
@@ -188,11 +187,9 @@ def test_in_other_estimators(data):
         ([1.0, 2.0, np.nan, 1.0], "groups has a missing value at index 2"),
         ([1, "1", 1, "1"], "groups contains 1 and '1', which are equal as text"),
         ([b"a", b"b", b"a", b"b"], "groups contains the bytes b'a' at index 0"),
-    ],
-)
-def test_what_is_refused(groups, message):
-    with pytest.raises(ValueError, match=message):
-        cal.GroupCalibrator().fit([0.2, 0.8, 0.4, 0.6], [0, 1, 0, 1], groups=groups)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            cal.GroupCalibrator().fit([0.2, 0.8, 0.4, 0.6], [0, 1, 0, 1], groups=groups)
 
 
 def test_groups_among_the_scores_are_named():

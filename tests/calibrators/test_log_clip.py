@@ -7,6 +7,7 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from sklearn_calib import calibrators
+from tests._tiers import thorough
 
 EPS = 2.0**-53
 SEVERAL = {
@@ -86,8 +87,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("draw_case", "weighted"), CASES.values(), ids=CASES)
-def test_the_floor_is_that_of_a_plain_search(draw_case, weighted):
+@pytest.mark.parametrize(
+    "name",
+    ["exaggerated, 200", "a few wildly wrong", "votes of one"]
+    + [thorough(name) for name in ("exaggerated, 30", "forest of ten", "forest of a thousand")],
+)
+def test_the_floor_is_that_of_a_plain_search(name):
+    draw_case, weighted = CASES[name]
     proba, codes, *_ = draw_case()
     weight = np.random.default_rng(1).integers(1, 4, len(codes)).astype(float)
     expected = chosen_plainly(proba, codes, weight if weighted else np.ones(len(codes)))
@@ -151,14 +157,14 @@ BINARY = {
 
 
 @pytest.mark.parametrize("name", BINARY)
-@pytest.mark.parametrize(("p", "weight", "limit"), TWO.values(), ids=TWO)
-def test_limit_of_two_classes(p, weight, limit, name):
-    y = (np.arange(len(p)) // 2 + np.arange(len(p))) % 2
-    calibrator = BINARY[name].fit(p, y, weight)
-    assert calibrator.min_proba_ == pytest.approx(limit, rel=1e-15)
-    # new scores are clipped, too
-    ends = calibrator.transform([0.0, limit / 2, limit, 1 - limit, 1 - limit / 2, 1.0])
-    np.testing.assert_allclose(ends, ends[[2, 2, 2, 3, 3, 3]], rtol=1e-12)
+def test_limit_of_two_classes(name):
+    for kind, (p, weight, limit) in TWO.items():
+        y = (np.arange(len(p)) // 2 + np.arange(len(p))) % 2
+        calibrator = BINARY[name].fit(p, y, weight)
+        assert calibrator.min_proba_ == pytest.approx(limit, rel=1e-15), kind
+        # new scores are clipped, too
+        ends = calibrator.transform([0.0, limit / 2, limit, 1 - limit, 1 - limit / 2, 1.0])
+        np.testing.assert_allclose(ends, ends[[2, 2, 2, 3, 3, 3]], rtol=1e-12, err_msg=kind)
 
 
 @pytest.mark.parametrize("name", BINARY)

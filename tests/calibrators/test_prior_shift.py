@@ -10,6 +10,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 
 from sklearn_calib.calibrators import PriorShiftCalibrator, VectorScalingCalibrator
+from tests._tiers import thorough, weekly
 
 #: Probabilities of four values of a feature among non-events and among events.
 OTHERS = np.array([0.5, 0.3, 0.15, 0.05])
@@ -168,9 +169,7 @@ def test_black_box_solves_the_confusion_matrix():
     assert rare.fit([0.1, 0.2, 0.3]).target_prior_ == pytest.approx(0.2 / 1.2)
 
 
-@pytest.mark.parametrize(
-    ("n_classes", "repetitions"), [(4, 25), pytest.param(2, 400, marks=pytest.mark.weekly)]
-)
+@pytest.mark.parametrize(("n_classes", "repetitions"), [thorough(4, 25), weekly(2, 400)])
 def test_two_standard_errors_cover_the_true_frequencies(n_classes, repetitions):
     """Normal features; the scores are calibrated, distorted, or calibrated again from labeled samples."""
     rng = np.random.default_rng(0)

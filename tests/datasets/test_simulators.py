@@ -94,9 +94,8 @@ def test_seeds_decide_everything():
     np.testing.assert_array_equal(one.y_proba, make_forecasts(50, distortion="sine", random_state=3).y_proba)
 
 
-@pytest.mark.parametrize(
-    ("make", "kwargs", "message"),
-    [
+def test_bad_options():
+    for make, kwargs, message in [
         (make_forecasts, {"n_samples": 0}, "n_samples must be at least 1"),
         (make_forecasts, {"n_samples": 10.0}, "n_samples must be an integer"),
         (make_forecasts, {"distribution": "normal"}, "distribution must be one of 'uniform'"),
@@ -115,12 +114,10 @@ def test_seeds_decide_everything():
         (make_multiclass_forecasts, {"n_classes": 1}, "n_classes must be at least 2"),
         (make_multiclass_forecasts, {"temperature": 0}, "temperature must be positive"),
         (make_multiclass_forecasts, {"concentration": -1}, "concentration must be positive"),
-    ],
-)
-def test_bad_options(make, kwargs, message):
-    good = {"forecasts": [0.5, 0.6], "frequencies": [0, 1]} if make is make_discrete_forecasts else {}
-    with pytest.raises((TypeError, ValueError), match=message):
-        make(**{"n_samples": 10, **good, **kwargs})
+    ]:
+        good = {"forecasts": [0.5, 0.6], "frequencies": [0, 1]} if make is make_discrete_forecasts else {}
+        with pytest.raises((TypeError, ValueError), match=message):
+            make(**{"n_samples": 10, **good, **kwargs})
 
 
 def test_discrete_forecasts_have_the_given_frequencies_and_shares():

@@ -191,14 +191,16 @@ def test_calibrated_classifier_with_one_member():
         to_json(CalibratedClassifier(LogisticRegression(), cv=2).fit(X, labels))
 
 
-@pytest.mark.parametrize(
-    ("scores", "match"),
-    [([0.1, np.nan], "NaN|nan"), ([0.1, 1.5], "1.5"), ([], "empty"), (np.full((2, 3), 1 / 3), "3 columns")],
-)
-def test_scores_are_checked_as_those_of_the_calibrator(scores, match):
-    loaded = from_json(to_json(cal.PlattCalibrator().fit(*data(2))))
-    with pytest.raises(ValueError, match=match):
-        loaded.transform(np.asarray(scores))
+def test_scores_are_checked_as_those_of_the_calibrator():
+    for scores, match in [
+        ([0.1, np.nan], "NaN|nan"),
+        ([0.1, 1.5], "1.5"),
+        ([], "empty"),
+        (np.full((2, 3), 1 / 3), "3 columns"),
+    ]:
+        loaded = from_json(to_json(cal.PlattCalibrator().fit(*data(2))))
+        with pytest.raises(ValueError, match=match):
+            loaded.transform(np.asarray(scores))
 
 
 @pytest.mark.parametrize(
@@ -316,9 +318,8 @@ def changed(**parts):
 BETA = {"kind": "beta", "low": 2.0, "high": 2.0, "intercept": 0.5}
 
 
-@pytest.mark.parametrize(
-    ("parts", "problem"),
-    [
+def test_numbers_and_texts_of_documents_are_checked():
+    for parts, problem in [
         ({"columns": 3}, "columns do not match"),
         ({"columns": True}, "columns do not match"),
         ({"classes": ["yes", "no"]}, "classes are not sorted"),
@@ -335,11 +336,9 @@ BETA = {"kind": "beta", "low": 2.0, "high": 2.0, "intercept": 0.5}
         ({"map": {"kind": "step", "edges": [0.5], "values": [False, True]}}, "values is not numeric"),
         ({"map": {**BETA, "floor": 0.6}}, "floor is out of range"),
         ({"map": {**BETA, "floor": 0.0}}, "floor is out of range"),
-    ],
-)
-def test_numbers_and_texts_of_documents_are_checked(parts, problem):
-    with pytest.raises(ValueError, match=f"damaged: {problem}"):
-        changed(**parts)
+    ]:
+        with pytest.raises(ValueError, match=f"damaged: {problem}"):
+            changed(**parts)
 
 
 @pytest.mark.parametrize("floor", [2.0**-53, 2.0**-10, 0.5])

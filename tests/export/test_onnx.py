@@ -14,6 +14,7 @@ from sklearn.svm import LinearSVC
 from sklearn_calib import CalibratedClassifier, CrossFitScorer, calibrators
 from sklearn_calib.export import from_json, register_onnx_converters, to_json, to_onnx, to_sql
 from tests._optional import onnxruntime, skl2onnx
+from tests._tiers import thorough
 from tests.export._fitted import VOTED, data, every_kind, fitted, new_scores, votes
 from tests.export.test_sql import duck, query, sqlite
 
@@ -79,7 +80,7 @@ def models(n_classes):
 @pytest.mark.parametrize(
     ("name", "n_classes", "dtype"),
     [(name, 2 + place % 2, list(ACCURACY)[place // 2 % 2]) for place, name in enumerate(models(2))]
-    + [("ensemble", 3, "float64"), ("geometric", 2, "float32")],
+    + [thorough("ensemble", 3, "float64"), thorough("geometric", 2, "float32")],
 )
 def test_pipelines(name, n_classes, dtype):
     X, y = make_classification(120, 5, n_informative=4, n_redundant=0, n_classes=n_classes, random_state=0)
@@ -135,11 +136,11 @@ OUTSIDE = [-1.1e-6, 1.0000011, -0.1, 1.1]
     "calibrator",
     [
         calibrators.PlattCalibrator(),
-        calibrators.BetaCalibrator(),
         calibrators.SplineCalibrator(),
-        calibrators.ScalingBinningCalibrator(random_state=0),
-        calibrators.TemperatureCalibrator(),
         calibrators.GroupCalibrator(),
+        thorough(calibrators.BetaCalibrator()),
+        thorough(calibrators.ScalingBinningCalibrator(random_state=0)),
+        thorough(calibrators.TemperatureCalibrator()),
     ],
     ids=lambda calibrator: type(calibrator).__name__,
 )

@@ -191,12 +191,10 @@ def test_the_sql_of_a_spline_is_short_and_accurate(link, longest, database):
         assert 1e-6 < np.abs(found - calibrator.transform(scores)).max() <= 1e-4
 
 
-@pytest.mark.parametrize(
-    ("given", "match"), [({"score": ["a", "b"]}, "names 2 columns"), ({"group": "g"}, "Omit group")]
-)
-def test_wrong_columns_are_refused(given, match):
-    with pytest.raises(ValueError, match=match):
-        to_sql(cal.PlattCalibrator().fit(*data(2)), **given)
+def test_wrong_columns_are_refused():
+    for given, match in [({"score": ["a", "b"]}, "names 2 columns"), ({"group": "g"}, "Omit group")]:
+        with pytest.raises(ValueError, match=match):
+            to_sql(cal.PlattCalibrator().fit(*data(2)), **given)
 
 
 def test_queries_of_several_classes_need_a_table_and_groups_a_column():

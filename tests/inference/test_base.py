@@ -139,7 +139,7 @@ def test_scorers_accept_a_pipeline_that_ends_with_a_test():
     test = TCal(method="asymptotic")
     tested = make_pipeline(*(step for _, step in model.steps), test)
     scoring = ["neg_log_loss", "roc_auc", "accuracy"]
-    found, wanted = (cross_validate(each, X, y, scoring=scoring) for each in (tested, model))
+    found, wanted = (cross_validate(each, X, y, scoring=scoring, cv=2) for each in (tested, model))
     for name in scoring:
         np.testing.assert_array_equal(found[f"test_{name}"], wanted[f"test_{name}"])
     search = GridSearchCV(
@@ -147,6 +147,7 @@ def test_scorers_accept_a_pipeline_that_ends_with_a_test():
         {"plattcalibrator": [PlattCalibrator(), IsotonicCalibrator(clip="auto")]},
         scoring={"loss": "neg_log_loss", "pvalue": lambda model, X, y: model.score(X, y)},
         refit="loss",
+        cv=2,
     ).fit(X, y)
     np.testing.assert_array_equal(search.classes_, ["no", "yes"])
     served = search.best_estimator_[:-1]

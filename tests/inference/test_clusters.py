@@ -208,7 +208,7 @@ def dependence_in_large_clusters(rng):
 @pytest.mark.parametrize(
     ("draw", "n_runs"),
     [
-        thorough(repeated, 80),
+        thorough(repeated, 30),
         *(weekly(draw, 200) for draw in (repeated, eight_clusters, dependence_in_large_clusters)),
     ],
 )
@@ -323,7 +323,7 @@ def dependent_classes(n_clusters, size, rho, rng):
 @pytest.mark.parametrize(
     "test",
     [
-        inference.TCal(n_resamples=99, random_state=0),
+        thorough(inference.TCal(n_resamples=99, random_state=0)),
         thorough(inference.TCal(n_resamples=99, smoothness=1.0, random_state=0)),
         inference.KernelTest(n_resamples=99, random_state=0),
         thorough(inference.KernelTest(n_resamples=99, bandwidth="adaptive", random_state=0)),
@@ -445,9 +445,8 @@ def test_intervals_of_the_intercept_cover_with_few_clusters(kind, n_runs):
     assert covered >= binom.ppf(0.001, n_runs, 0.95)
 
 
-@pytest.mark.parametrize(
-    ("clusters", "message"),
-    [
+def test_bad_clusters():
+    for clusters, message in [
         (np.zeros(40), "clusters has 1 distinct label, too few"),
         (np.arange(40) % 2, "clusters has 2 distinct labels, too few"),
         (np.arange(40) % 3, "clusters has 3 distinct labels, too few.*at least 4, better 15"),
@@ -456,12 +455,10 @@ def test_intervals_of_the_intercept_cover_with_few_clusters(kind, n_runs):
         ([None] + ["a"] * 39, "clusters has a missing value at index 0"),
         (np.zeros((40, 2)), "clusters must be one column"),
         ([1, "1"] * 20, "clusters contains 1 and '1', which are equal as text"),
-    ],
-)
-def test_bad_clusters(clusters, message):
-    y, p, _ = dependent(10, 4, 0.0, seed=0)
-    with pytest.raises(ValueError, match=message):
-        inference.CutoffTest().test(y, p, clusters=clusters)
+    ]:
+        y, p, _ = dependent(10, 4, 0.0, seed=0)
+        with pytest.raises(ValueError, match=message):
+            inference.CutoffTest().test(y, p, clusters=clusters)
 
 
 @pytest.mark.parametrize(
@@ -651,17 +648,14 @@ def test_clusters_reach_the_calibrator_of_a_classifier():
         assert routed.cutoff_certificate() == certificate
 
 
-@pytest.mark.parametrize(
-    ("calibrator", "clusters", "message"),
-    [
+def test_fits_that_refuse_clusters():
+    for calibrator, clusters, message in [
         (calibrators.SmoothedCalibrator(), np.arange(60) // 2, "certificates, which SmoothedCalibrator"),
         (calibrators.SplineCalibrator(), np.arange(60) // 2, "certificates, which SplineCalibrator"),
         (calibrators.PlattCalibrator(), np.arange(60) % 3, "clusters has 3 distinct labels, too few"),
         (calibrators.TemperatureCalibrator(), np.arange(60) // 2, "binary problems, but y has 3 classes"),
-    ],
-)
-def test_fits_that_refuse_clusters(calibrator, clusters, message):
-    several = isinstance(calibrator, calibrators.TemperatureCalibrator)
-    p = np.full((60, 3), 1 / 3) if several else np.linspace(0.1, 0.9, 60)
-    with pytest.raises(ValueError, match=message):
-        calibrator.fit(p, np.arange(60) % (3 if several else 2), clusters=clusters)
+    ]:
+        several = isinstance(calibrator, calibrators.TemperatureCalibrator)
+        p = np.full((60, 3), 1 / 3) if several else np.linspace(0.1, 0.9, 60)
+        with pytest.raises(ValueError, match=message):
+            calibrator.fit(p, np.arange(60) % (3 if several else 2), clusters=clusters)

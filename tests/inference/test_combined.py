@@ -8,6 +8,7 @@ from scipy.stats import cauchy
 from sklearn_calib.inference import CombinedTest, CoxTest, CutoffTest, SpiegelhalterTest, TCal
 from sklearn_calib.sketch import CalibrationSketch
 from tests._samples import simulated
+from tests._tiers import thorough
 from tests.inference import _properties
 
 ALL = ("tcal", "cutoff", "intercept", "slope", "spiegelhalter")
@@ -48,7 +49,7 @@ def test_components_agree_with_the_tests_themselves():
         assert drawn[name] == pytest.approx(test.test(y, p).pvalue, abs=0.03)
 
 
-@pytest.mark.parametrize(("n", "rate"), [(10_000, 0.5), (60_000, 0.5), (60_000, 0.01)])
+@pytest.mark.parametrize(("n", "rate"), [(10_000, 0.5), (60_000, 0.01), thorough(60_000, 0.5)])
 def test_a_sample_and_its_sketch_agree(n, rate):
     """By simulation, by asymptotic distributions, and by simulation of rare events."""
     y, p = simulated(n, "beta", 2 * rate, 2 * (1 - rate), seed=1)

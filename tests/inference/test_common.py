@@ -85,9 +85,8 @@ def test_shared_parameters(name, value, error):
                 clone(case.test).set_params(**{name: value}).test([0, 1, 1], [0.5, 0.5, 0.5])
 
 
-@pytest.mark.parametrize(
-    ("test", "parameters", "error"),
-    [
+def test_own_parameters():
+    for test, parameters, error in [
         (inference.TCal, {"smoothness": "rough"}, ValueError),
         (inference.TCal, {"smoothness": 0}, ValueError),
         (inference.TCal, {"combine": "max"}, ValueError),
@@ -111,12 +110,10 @@ def test_shared_parameters(name, value, error):
         (inference.HosmerLemeshowTest, {"strategy": "deciles"}, ValueError),
         (inference.SampleSplittingTest, {"smoothness": -1}, ValueError),
         (inference.SampleSplittingTest, {"cross_fit": 1}, TypeError),
-    ],
-)
-def test_own_parameters(test, parameters, error):
-    named = "resample" if "resample" in parameters else next(iter(parameters))
-    with pytest.raises(error, match=named):
-        test(**parameters).test([0, 1, 1], [0.5, 0.5, 0.5])
+    ]:
+        named = "resample" if "resample" in parameters else next(iter(parameters))
+        with pytest.raises(error, match=named):
+            test(**parameters).test([0, 1, 1], [0.5, 0.5, 0.5])
 
 
 def test_asymptotic_kernel_test_is_binary():
@@ -138,6 +135,7 @@ OF_ONE_COLUMN = {"sequential": {"check_estimators_nan_inf", "check_estimator_spa
 CASES = {type(case.test): case for case in TESTS}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
 def test_passes_the_checks_that_need_no_features(case):
     """The checks of scikit-learn that ask without data, or with data that any estimator refuses.

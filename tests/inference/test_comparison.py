@@ -349,37 +349,37 @@ def test_a_metric_declares_whether_greater_values_are_better():
 @pytest.mark.parametrize(
     "metric",
     [
-        *(roc_auc_score, average_precision_score, partial(log_loss, labels=[0, 1])),
+        *(thorough(roc_auc_score), thorough(average_precision_score), partial(log_loss, labels=[0, 1])),
         *("roc_auc", "net_benefit", partial(net_benefit, threshold=0.4)),
     ],
 )
 def test_metrics_of_the_package_and_of_scikit_learn_have_a_direction(metric):
-    y, predictions = models(1000)
+    y, predictions = models(300)
     p = np.clip(predictions["true"], 0.01, 0.99)
     given = {"true": p, "noise": np.random.default_rng(1).permutation(p)}
-    compared = compare_pairs(y, given, metric=metric, n_resamples=59)
+    compared = compare_pairs(y, given, metric=metric, n_resamples=39)
     assert compared.best_set == ("true",)
     assert compared.greater_is_better == (getattr(metric, "func", None) is not log_loss)
     turned = not compared.greater_is_better
-    assert compare_pairs(y, given, metric=metric, n_resamples=59, greater_is_better=turned).best_set == (
+    assert compare_pairs(y, given, metric=metric, n_resamples=39, greater_is_better=turned).best_set == (
         "noise",
     )
 
 
-@pytest.mark.thorough
-def test_interval_by_half_samples_covers():
+@pytest.mark.parametrize("n_runs", [thorough(6), weekly(16)])
+def test_interval_by_half_samples_covers(n_runs):
     # a metric without weights
     @MetricKernel(calibration_error=True)
     def cutoff(y_true, y_proba):
         return cutoff_calibration_error(y_true, y_proba)
 
     hits = 0
-    for seed in range(16):
+    for seed in range(n_runs):
         y, predictions = models(200, 100 + seed)
         options = {"n_resamples": 59, "confidence": 0.9, "random_state": seed}
         squared = compare_models(y, predictions, metric=cutoff, **options).models[2]
         hits += squared.lower <= 1 / 6 <= squared.upper
-    assert binom.cdf(hits, 16, 0.9) > 1e-3
+    assert binom.cdf(hits, n_runs, 0.9) > 1e-3
 
 
 A, B = [0.1, 0.2, 0.3, 0.4], [0.5] * 4
@@ -388,9 +388,8 @@ THREE = {"metric": "log_loss", "y_true": [0, 1, 2, 0], "predictions": {"a": P, "
 GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "predictions": {"a": A, "b": B}}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "named"),
-    [
+def test_bad_arguments():
+    for arguments, error, named in [
         ({"metric": 7}, TypeError, "metric must be the name"),
         ({"metric": "ece"}, ValueError, "metric=.ece. is not the name of a metric"),
         ({"metric": lambda y, p: np.nan, "greater_is_better": True}, ValueError, "metric returned nan"),
@@ -418,11 +417,9 @@ GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "predictions": {"a": A, "b": B}}
         (THREE | {"y_true": [0, 5, 0, 5]}, ValueError, "3 columns"),
         (THREE | {"y_true": [-1, 0, 0, -1]}, ValueError, "3 columns"),
         ({"predictions": {"a": P, "b": 2 * P / 3}, "y_true": [0, 1, 2, 0]}, ValueError, "sums to"),
-    ],
-)
-def test_bad_arguments(arguments, error, named):
-    with pytest.raises(error, match=named):
-        compare_models(**(GOOD | {"n_resamples": 39} | arguments))
+    ]:
+        with pytest.raises(error, match=named):
+            compare_models(**(GOOD | {"n_resamples": 39} | arguments))
 
 
 @pytest.mark.parametrize("seed", [5, 6])

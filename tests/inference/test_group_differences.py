@@ -47,6 +47,7 @@ def test_dependence_within_clusters_divides_the_statistic():
     assert found.statistic == pytest.approx(alone.statistic, rel=0.1)
 
 
+@pytest.mark.thorough
 def test_level_with_weights():
     rng = np.random.default_rng(1)
     rejected = 0

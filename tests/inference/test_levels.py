@@ -83,6 +83,7 @@ THOROUGH = {
 
 #: Those that take longest are run once a week only.
 LONG = {f"splitting of {kind}" for kind in ("rare events", "weights", "five classes", "twelve")}
+LONG.add("cross-fitted classes")
 
 
 @pytest.mark.parametrize(

@@ -131,9 +131,8 @@ def test_outcomes_between_0_and_1_and_a_perfect_score():
     assert mild.upper - mild.lower < 0.3 * (mean_label(y, score).upper - mean_label(y, score).lower)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_errors():
+    for given, message in [
         ({"y_true": [1] * 9 + [np.nan] * 11}, "y_true has 9 known labels, that is neither None nor NaN"),
         ({"y_true": np.zeros((20, 2))}, "y_true must have shape (n,) and y_score (n,)"),
         ({"y_score": np.zeros((20, 3))}, "y_true must have shape (n,) and y_score (n,)"),
@@ -143,12 +142,10 @@ def test_outcomes_between_0_and_1_and_a_perfect_score():
         ({"y_true": ["right", "wrong"] * 10}, "Pass pos_label='right' or pos_label='wrong'"),
         ({"clusters": np.arange(20) // 10}, "clusters has 2 distinct labels"),
         ({"confidence": 1.0}, "confidence must lie"),
-    ],
-)
-def test_errors(given, message):
-    good = {"y_true": [0, 1] * 10, "y_score": np.arange(20.0)}
-    with pytest.raises(ValueError, match=re.escape(message)):
-        mean_label(**good | given)
+    ]:
+        good = {"y_true": [0, 1] * 10, "y_score": np.arange(20.0)}
+        with pytest.raises(ValueError, match=re.escape(message)):
+            mean_label(**good | given)
 
 
 @pytest.mark.parametrize(

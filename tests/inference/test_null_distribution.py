@@ -92,9 +92,8 @@ def test_columns_seed_and_words():
     assert (null.expected, null.std, null.quantile) == (0.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "named"),
-    [
+def test_bad_arguments():
+    for arguments, error, named in [
         ({"metric": 7}, TypeError, "metric must be the name"),
         ({"metric": "ece"}, ValueError, "metric=.ece. is not the name of a metric"),
         ({"metric": lambda y, p: np.nan}, ValueError, "metric returned nan"),
@@ -105,13 +104,11 @@ def test_columns_seed_and_words():
         ({"n_resamples": 18}, ValueError, "n_resamples >= 19"),
         ({"confidence": 1.0}, ValueError, "confidence"),
         ({"random_state": "x"}, TypeError, "random_state"),
-    ],
-)
-def test_bad_arguments(arguments, error, named):
-    good = {"metric": cutoff_calibration_error, "y_true": None, "y_proba": [0.1, 0.2], "n_resamples": 19}
-    assert expected_under_calibration(**good).n_resamples == 19
-    with pytest.raises(error, match=named):
-        expected_under_calibration(**(good | arguments))
+    ]:
+        good = {"metric": cutoff_calibration_error, "y_true": None, "y_proba": [0.1, 0.2], "n_resamples": 19}
+        assert expected_under_calibration(**good).n_resamples == 19
+        with pytest.raises(error, match=named):
+            expected_under_calibration(**(good | arguments))
 
 
 @pytest.mark.parametrize(

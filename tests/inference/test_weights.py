@@ -284,10 +284,11 @@ def test_weights_that_depend_nearly_on_the_class_lose_nothing():
     assert (corrected.weights, corrected.pvalue) == ("sampling", pytest.approx(found.pvalue))
 
 
+@pytest.mark.thorough
 def test_intervals_hardly_widen_with_weights_that_depend_nearly_on_the_class():
     y, p, w, c = nearly_by_class(np.random.default_rng(1), 400, 0.4, spread=1e-5)
     for codes in (None, np.arange(400) // 2):
-        given = {"metric": "smooth_ece", "clusters": codes, "n_resamples": 99}
+        given = {"metric": "smooth_ece", "clusters": codes, "n_resamples": 39}
         nearly, exact = (confidence_interval(y, p, sample_weight=each, **given) for each in (w, c))
         assert (nearly.lower, nearly.upper) == pytest.approx((exact.lower, exact.upper), rel=1e-3)
         assert (nearly.weights, exact.weight_spread) == ("case-control", None)
@@ -313,6 +314,7 @@ def test_when_weights_depend_nearly_on_the_class(n_events, spread, known):
     assert found.weights == ("case-control" if known else "sampling")
 
 
+@pytest.mark.thorough
 def test_classes_with_weights_that_depend_nearly_on_them():
     rng, pvalues = np.random.default_rng(2), []
     for seed in range(30):
@@ -397,6 +399,7 @@ def test_dependence_of_case_control_samples_is_that_of_the_samples():
     assert found.upper < 1.5 * alone.upper
 
 
+@pytest.mark.thorough
 def test_clusters_of_weighted_classes_hardly_widen_the_interval_if_they_are_independent():
     rng = np.random.default_rng(1)
     y, p = simulated_classes(1500, [6.0, 2.0, 0.5])

@@ -115,6 +115,7 @@ def check_torch():
         assert message.startswith("X is a tensor on the device 'meta'")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("library", ["foreign", "torch"])
 def test_features_of(library):
     if SKLEARN < (1, 7):

@@ -63,9 +63,8 @@ def test_calibrators_refuse_what_has_no_probabilities(wrap, calibrator):
         wrap(calibrator).fit(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0, 1, 0, 1]))
 
 
-@pytest.mark.parametrize(
-    ("params", "error", "message"),
-    [
+def test_classifier_refuses_parameters():
+    for params, error, message in [
         ({"estimator": GaussianNB}, TypeError, r"estimator is the class GaussianNB; pass an instance"),
         ({"estimator": "svm"}, TypeError, "estimator must be a classifier"),
         ({"calibrator": cal.IsotonicCalibrator}, TypeError, "calibrator is the class IsotonicCalibrator"),
@@ -81,14 +80,12 @@ def test_calibrators_refuse_what_has_no_probabilities(wrap, calibrator):
         ({"n_jobs": -(10**12)}, ValueError, "n_jobs must be at least -1000000"),
         ({"calibrator": "passthrough", "response_method": "decision_function"}, ValueError, "passthrough"),
         ({"cv": LeaveOneOut(), "ensemble": True}, ValueError, "class 0 has .* fold 1 of 60.*ensemble=False"),
-    ],
-)
-def test_classifier_refuses_parameters(params, error, message):
-    model = CalibratedClassifier(
-        **{"estimator": Explosive(), "calibrator": cal.IsotonicCalibrator(), **params}
-    )
-    with pytest.raises(error, match=message):
-        model.fit(X, Y)
+    ]:
+        model = CalibratedClassifier(
+            **{"estimator": Explosive(), "calibrator": cal.IsotonicCalibrator(), **params}
+        )
+        with pytest.raises(error, match=message):
+            model.fit(X, Y)
 
 
 def test_no_more_workers_than_folds():
@@ -167,19 +164,18 @@ def test_class_without_weight_in_held_out_part():
             fit(X, Y, sample_weight=weight)
 
 
-@pytest.mark.parametrize(
-    ("kind", "given"),
-    [
+def test_arguments_that_a_frozen_estimator_would_ignore():
+    for kind, given in [
         (CalibratedClassifier, {"unknown": 1}),
         (CalibratedClassifier, {"logisticregression__sample_weight": np.ones(len(Y))}),
         (CrossFitScorer, {"unknown": 1}),
         (SelectiveClassifier, {"unknown": 1}),
-    ],
-)
-def test_arguments_that_a_frozen_estimator_would_ignore(kind, given):
-    frozen = FrozenEstimator(LogisticRegression().fit(X, Y))
-    with pytest.raises(ValueError, match=f"{next(iter(given))} would be ignored: the estimator is frozen"):
-        kind(frozen).fit(X, Y, **given)
+    ]:
+        frozen = FrozenEstimator(LogisticRegression().fit(X, Y))
+        with pytest.raises(
+            ValueError, match=f"{next(iter(given))} would be ignored: the estimator is frozen"
+        ):
+            kind(frozen).fit(X, Y, **given)
 
 
 def test_frozen_estimator_needs_no_class_in_training_parts():

@@ -13,7 +13,7 @@ from sklearn.utils import estimator_checks, get_tags
 
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer, SelectiveClassifier
-from tests._tiers import thorough
+from tests._tiers import thorough, weekly
 
 NEED_PANDAS = {"check_classifier_data_not_an_array", "check_sample_weights_pandas_series"}
 WEIGHT_CHECKS = (
@@ -46,8 +46,8 @@ def run(estimator, expected_failures=None):
 @pytest.mark.parametrize(
     ("model", "at_least"),
     [
-        (CalibratedClassifier(LogisticRegression(), "passthrough", ensemble=False), 60),
-        thorough(CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=3), 60),
+        thorough(CalibratedClassifier(LogisticRegression(), "passthrough", ensemble=False), 60),
+        weekly(CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=3), 60),
         # gives repeated samples one score; of a matrix product the last bit may differ between them, and the
         # knots of the spline are not those of ties then
         thorough(CalibratedClassifier(GaussianNB(), cv=3), 58),

@@ -270,6 +270,7 @@ def calibrated(n, rng):
     return p[:, np.newaxis], (rng.random(n) < p).astype(int)
 
 
+@pytest.mark.thorough
 def test_guarantee_by_simulation():
     # accepted are those with p >= t and p <= 1 - t, whose mean error is (1 - t) / 2
     model = SelectiveClassifier(given(), target=0.2)

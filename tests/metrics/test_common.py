@@ -13,7 +13,8 @@ every_metric = pytest.mark.parametrize("case", METRICS, ids=lambda case: case.na
 
 
 @every_metric
-def test_balanced_constant_prediction(case):
+def test_hand_computed_predictions(case):
+    # balanced and constant
     for y in ([1, 0], [0] * 50 + [1] * 50, [0, 1] * 50):
         value = case.call(y, [0.5] * len(y))
         if case.zero_when_balanced:
@@ -21,24 +22,20 @@ def test_balanced_constant_prediction(case):
         else:
             # noise on the logit axis makes the prediction itself uncertain
             assert value < 0.2
-
-
-@every_metric
-def test_certain_and_wrong(case):
-    # a debiased or thresholded version of the error can only be 1 or the cost of the mistake
+    # certain and wrong: a debiased or thresholded version can only be 1 or the cost of the mistake
     for y, p in (([0], [1.0]), ([1] * 9, [0.0] * 9)):
         value = case.call(y, p)
         assert np.isfinite(value)
         assert value <= 1
         if "debias" not in case.params and "threshold" not in case.params:
             assert value == pytest.approx(1.0, abs=1e-9)
-
-
-@every_metric
-def test_minus_zero_and_denormals(case):
+    # minus zero and denormals
     y, p = [0, 1, 0, 1], [0.0, 5e-324, 1 - 2**-53, 1.0]
     assert case.call(y, [-0.0, *p[1:]]) == case.call(y, p)
     assert 0 <= case.call(y, p) <= 1
+    if not case.any_weights:
+        with pytest.raises(ValueError, match="sample_weight"):
+            case.call([0, 1], [0.2, 0.7], sample_weight=[0.3, 0.8])
 
 
 BAD_INPUT = [
@@ -78,11 +75,11 @@ BAD_INPUT = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "named"), BAD_INPUT)
-def test_bad_input(arguments, named):
+def test_bad_input():
     good = {"y_true": [0, 1, 1], "y_proba": [0.1, 0.2, 0.5]}
-    with pytest.raises(ValueError, match=named):
-        METRICS[0].call(**(good | arguments))
+    for arguments, named in BAD_INPUT:
+        with pytest.raises(ValueError, match=named):
+            METRICS[0].call(**(good | arguments))
 
 
 #: Wrong arguments: the error names the first of them, or says what follows.
@@ -158,13 +155,6 @@ def test_bad_parameters(error, bad):
             arguments, message = case if isinstance(case, tuple) else (case, next(iter(case)))
             with pytest.raises(error, match=message):
                 function(**(good | arguments))
-
-
-@every_metric
-def test_fractional_weights(case):
-    if not case.any_weights:
-        with pytest.raises(ValueError, match="sample_weight"):
-            case.call([0, 1], [0.2, 0.7], sample_weight=[0.3, 0.8])
 
 
 @pytest.fixture(scope="module")

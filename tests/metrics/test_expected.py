@@ -7,6 +7,7 @@ from sklearn import metrics as sk
 
 from sklearn_calib.calibrators import CutoffCertificate
 from sklearn_calib.metrics import IntervalEstimate, expected_performance
+from tests._tiers import thorough
 
 RATES = ["event_rate", "recall", "false_positive_rate", "precision", "negative_predictive_value", "f1"]
 SCORES = ["accuracy", "cost", "roc_auc", "log_loss", "brier_score"]
@@ -110,7 +111,7 @@ def test_auc_interval_against_a_search():
     assert found.lower == pytest.approx(area(-c + np.maximum(0, change)).min(), abs=1e-9)
 
 
-@pytest.mark.parametrize("unimodal", [True, False])
+@pytest.mark.parametrize("unimodal", [True, thorough(False)])
 def test_intervals_hold_under_a_changed_distribution(unimodal):
     """For truths at the vertices of the set that the certificate allows for the old distribution."""
     rng = np.random.default_rng(3)

@@ -39,7 +39,9 @@ def test_rows(case, sample, data):
     assert case.call(y[keep], p[keep], sample_weight=w[keep], pos_label=1) == value
 
 
-@every_metric
+@pytest.mark.parametrize(
+    "case", {case.function: case for case in METRICS}.values(), ids=lambda case: case.name
+)
 @_strategies.fewer
 @given(sample=_strategies.samples(), pairs=st.lists(st.sampled_from(["ab", "ba"]), min_size=1, max_size=1))
 def test_names_and_precision(case, sample, pairs):

@@ -15,6 +15,12 @@ every_metric = pytest.mark.parametrize(
 )
 
 
+#: One row of each function, of roots and of others: what does not depend on other parameters.
+every_function = pytest.mark.parametrize(
+    "case",
+    {(case.function, case.root): case for case in every_metric.args[1]}.values(),
+    ids=lambda case: case.name,
+)
 REDUCTIONS = ["classwise", "confidence", "top-label"]
 
 
@@ -55,21 +61,18 @@ def averaged(metric, y, p, w, reduction):
 
 
 @every_metric
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_equals_loops_over_classes(case, reduction):
+def test_equals_loops_over_classes(case):
     y, p, w = sample(3)
-    expected = by_loops(case, y, p, w, reduction)
     names = np.array(["ape", "bee", "cat"])
-    assert case.call(names[y], p, sample_weight=w, reduction=reduction) == pytest.approx(expected, abs=1e-9)
-    # without the rows of a class
-    rows = y != 1
-    expected = by_loops(case, y[rows], p[rows], w[rows], reduction)
-    for labels, known in ((y, None), (names[y], names)):
-        value = case.call(labels[rows], p[rows], sample_weight=w[rows], reduction=reduction, labels=known)
-        assert value == pytest.approx(expected, abs=1e-9)
+    # all rows, and without those of a class
+    for rows, labels, known in ((y < 3, names[y], None), (y != 1, y, None), (y != 1, names[y], names)):
+        for reduction in REDUCTIONS:
+            expected = by_loops(case, y[rows], p[rows], w[rows], reduction)
+            value = case.call(labels[rows], p[rows], sample_weight=w[rows], reduction=reduction, labels=known)
+            assert value == pytest.approx(expected, abs=1e-9)
 
 
-@every_metric
+@every_function
 def test_two_classes(case):
     y, p, w = sample(2)
     assert case.call(y, p, sample_weight=w) == case.call(y, p[:, 1], sample_weight=w)
@@ -80,7 +83,7 @@ def test_two_classes(case):
         assert case.call(y, p[:, 1], sample_weight=w, reduction=reduction) == value
 
 
-@every_metric
+@every_function
 def test_several_labels(case):
     rng = np.random.default_rng(0)
     p = rng.random((60, 3))
@@ -97,7 +100,7 @@ def test_several_labels(case):
     assert found == pytest.approx(case.call(codes, proba, sample_weight=w, reduction="classwise"), abs=1e-9)
 
 
-@every_metric
+@every_function
 def test_scorers_agree(case):
     y, X, w = sample(3)
     labels = np.array(["ape", "bee", "cat"])[y]
@@ -139,7 +142,7 @@ BAD_INPUT = [
 ]
 
 
-@every_metric
+@every_function
 def test_of_two_labels_the_last_is_positive(case):
     codes, proba, _ = sample(2)
     expected, reverse = case.call(codes, proba[:, 1]), case.call(codes, proba[:, 1], pos_label=0)
@@ -151,7 +154,7 @@ def test_of_two_labels_the_last_is_positive(case):
     assert case.call(names[:1], proba[:1], labels=["no", "yes"]) == case.call(codes[:1], proba[:1, 1])
 
 
-@every_metric
+@every_function
 def test_a_list_with_an_array_for_each_label(case):
     codes, proba, _ = sample(3)
     y = (codes[:, np.newaxis] == np.arange(3)).astype(int)
@@ -161,7 +164,7 @@ def test_a_list_with_an_array_for_each_label(case):
     assert case.call(y.astype(bool), tuple(each)) == expected
 
 
-@every_metric
+@every_function
 def test_bad_input(case):
     good = {"y_true": [0, 1, 2], "y_proba": np.full((3, 3), 1 / 3)}
     for arguments, named in BAD_INPUT:

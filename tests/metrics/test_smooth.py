@@ -72,7 +72,7 @@ def test_curve_and_density(scale):
         assert result.density[j] == pytest.approx(bottom / 150, abs=1e-5)
 
 
-@pytest.mark.parametrize("s", [pytest.param(1e-3, marks=pytest.mark.thorough), 0.02, 3.0])
+@pytest.mark.parametrize("s", [pytest.param(1e-3, marks=pytest.mark.thorough), 0.02, 1.0])
 def test_area_below_the_curve_is_its_definition(s):
     # eq. 7 by quadrature, and Lemma 10
     random, p, w = sample(2)

@@ -198,9 +198,8 @@ def test_bad_batches_leave_it_as_it_was(args, message):
     assert pickle.dumps(found) == before
 
 
-@pytest.mark.parametrize(
-    ("params", "kind", "message"),
-    [
+def test_bad_parameters():
+    for params, kind, message in [
         ({"half_life": 0}, ValueError, "half_life must be positive"),
         ({"half_life": 1e-300}, ValueError, "half_life must be at least 1 sample"),
         ({"window": 0}, ValueError, "window must be at least 1"),
@@ -210,13 +209,11 @@ def test_bad_batches_leave_it_as_it_was(args, message):
         ({"precision": 3}, ValueError, "precision"),
         ({"calibrator": PlattCalibrator}, TypeError, "pass an instance"),
         ({"calibrator": TemperatureCalibrator(link="identity")}, ValueError, "needs logits"),
-    ],
-)
-def test_bad_parameters(params, kind, message):
-    y, p = rows(50, 17)
-    for method in ("fit", "partial_fit"):
-        with pytest.raises(kind, match=message):
-            getattr(StreamingCalibrator(**params), method)(p, y)
+    ]:
+        y, p = rows(50, 17)
+        for method in ("fit", "partial_fit"):
+            with pytest.raises(kind, match=message):
+                getattr(StreamingCalibrator(**params), method)(p, y)
 
 
 def test_unfitted():

@@ -267,7 +267,7 @@ def test_empty_batches_and_impossible_outcomes():
         (([0, 1], [0.2, 1.5]), None, None, "y_proba"),
         ((["a", "b"], [0.2, 0.3]), None, None, "pos_label"),
         (([0, 1], [0.2, 0.3]), [1, 2], None, "sampling weights"),
-        (([0, 1], [0.2, 0.3]), None, 5.0, "time holds numbers"),
+        (([0, 1], [0.2, 0.3]), None, 5.0, "time contains numbers"),
     ],
 )
 def test_bad_batches_leave_it_as_it_was(args, weight, time, message):
@@ -279,9 +279,8 @@ def test_bad_batches_leave_it_as_it_was(args, weight, time, message):
     assert pickle.dumps(monitor) == before
 
 
-@pytest.mark.parametrize(
-    ("params", "kind", "message"),
-    [
+def test_bad_parameters():
+    for params, kind, message in [
         ({"mode": "always"}, ValueError, "mode must be one of"),
         ({"run_length": 1}, ValueError, "run_length must be at least 2"),
         ({"restart": "yes"}, TypeError, "restart must be True or False"),
@@ -291,11 +290,9 @@ def test_bad_batches_leave_it_as_it_was(args, weight, time, message):
         ({"metrics": []}, ValueError, "metrics is empty"),
         ({"metrics": [3]}, TypeError, "metrics must be the name of a metric"),
         ({"metrics": ["smooth_ece", "smooth_ece"]}, ValueError, "twice"),
-    ],
-)
-def test_bad_parameters(params, kind, message):
-    with pytest.raises(kind, match=message):
-        CalibrationMonitor(**params)
+    ]:
+        with pytest.raises(kind, match=message):
+            CalibrationMonitor(**params)
 
 
 def test_texts():

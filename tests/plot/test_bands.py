@@ -14,7 +14,7 @@ from sklearn_calib.plot import ReliabilityBand
 from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._monotone_band import bin_count, interval_lengths, monotone_band, monotone_limits
 from tests._samples import simulated
-from tests._tiers import weekly
+from tests._tiers import thorough, weekly
 
 
 def sample_of(n, **law):
@@ -121,26 +121,26 @@ def test_departures_are_where_the_diagonal_leaves():
     )
 
 
-@pytest.mark.parametrize(("curve", "size"), [("smooth", None), ("smooth", 10), ("kernel", 10)])
+@pytest.mark.parametrize(("curve", "size"), [("smooth", None), ("kernel", 10), thorough("smooth", 10)])
 def test_bootstrap_band_is_that_of_resampled_rows(curve, size):
     """Resample rows, or whole clusters, in a loop; fit the curve of each sample; quantiles."""
     rng = np.random.default_rng(2)
-    effect = rng.uniform(-0.4, 0.4, 200).repeat(10) * (size is not None)
-    p = rng.uniform(0.02, 0.98, 2000)
-    y = (rng.random(2000) < np.clip(p + effect, 0, 1)).astype(int)
-    code = np.arange(2000) // (size or 1)
+    effect = rng.uniform(-0.4, 0.4, 100).repeat(10) * (size is not None)
+    p = rng.uniform(0.02, 0.98, 1000)
+    y = (rng.random(1000) < np.clip(p + effect, 0, 1)).astype(int)
+    code = np.arange(1000) // (size or 1)
     sample = check_binary(y, p, clusters=None if size is None else code)
     band = reliability_curve(sample, curve, band="bootstrap", confidence=0.9).band
     n, curves, at = code[-1] + 1, [], np.linspace(0.05, 0.95, 19)
-    for _ in range(150):
+    for _ in range(80):
         times = np.bincount(rng.integers(n, size=n), minlength=n)[code]
         drawn = reliability_curve(check_binary(y, p, times), curve, band=None)
         curves.append(np.interp(at, drawn.predicted, drawn.observed))
     for limit, level in ((band.lower, 0.05), (band.upper, 0.95)):
         # whose smoothness is determined anew
         error = np.abs(np.interp(at, band.predicted, limit) - np.quantile(curves, level, axis=0))
-        assert error.max() < 0.04
-        assert error.mean() < 0.01
+        assert error.max() < 0.05
+        assert error.mean() < 0.015
     assert band.kind == "bootstrap"
     if size is not None:
         alone = reliability_curve(check_binary(y, p), curve, band="bootstrap", confidence=0.9).band
@@ -157,13 +157,13 @@ def consistency(sample, curve, **options):
 @CURVES
 def test_consistency_band_is_that_of_redrawn_samples(curve):
     sample = sample_of(250, truth=1.5, digits=2)
-    found = consistency(sample, curve, n_resamples=999, n_bins=7, random_state=1)
+    found = consistency(sample, curve, n_resamples=499, n_bins=7, random_state=1)
     band = found.band
     rng = np.random.default_rng(9)
     draws = []
     known = np.isfinite(band.lower)
     x, p = band.predicted[known], sample.p
-    for _ in range(400):
+    for _ in range(100 if curve == "smooth" else 400):
         y = (rng.random(250) < p).astype(int)
         if curve == "kernel":
             drawn = smooth_ece_result(y, p, bandwidth=found.bandwidth)
@@ -179,7 +179,7 @@ def test_consistency_band_is_that_of_redrawn_samples(curve):
     for limit, level in ((band.lower, 0.025), (band.upper, 0.975)):
         expected = np.quantile(draws, level, axis=0)
         np.testing.assert_allclose(limit[known], expected, atol=0.06)
-        assert np.abs(limit[known] - expected).mean() < 0.015
+        assert np.abs(limit[known] - expected).mean() < 0.02
 
 
 @CURVES

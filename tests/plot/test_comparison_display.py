@@ -16,6 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn_calib.inference import ModelComparison, ModelPair, ModelSummary, compare_models
 from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
 from sklearn_calib.plot import ComparisonDisplay
+from tests._tiers import thorough
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -92,7 +93,7 @@ def test_letters_by_their_definition():
         display = ComparisonDisplay({"error": graph(names, parted)}).plot(ax, show_legend=False)
         return dict(zip(names, texts(display), strict=True))
 
-    for _ in range(20):
+    for _ in range(8):
         names = list("uvwxyz"[: rng.integers(3, 7)])
         share = rng.random()
         parted = {pair for pair in combinations(names, 2) if rng.random() < share}
@@ -137,9 +138,9 @@ def test_marks_of_one_pair(models):
 
 
 def test_several_metrics(models):
-    y, predictions = models
+    y, predictions = models[0][:80], {name: p[:80] for name, p in models[1].items()}
     metrics = {"cutoff": cutoff_calibration_error, "Brier": lambda y, p: np.mean((y - p) ** 2)}
-    draw = partial(ComparisonDisplay.from_predictions, y, predictions, metrics=metrics, n_resamples=20)
+    draw = partial(ComparisonDisplay.from_predictions, y, predictions, metrics=metrics, n_resamples=19)
     with pytest.raises(ValueError, match="does not declare whether greater values are better"):
         draw()
     # of the metric that declares none
@@ -168,7 +169,7 @@ def test_from_multilabel_estimators():
     assert found.models[0].estimate == pytest.approx(smooth_ece(y, models["one"].predict_proba(X)))
 
 
-@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("many", [False, thorough(True)])
 def test_from_estimators(many):
     X, y = (load_iris if many else load_breast_cancer)(return_X_y=True)
     words = np.array([f"class {label}" for label in y])
@@ -176,7 +177,7 @@ def test_from_estimators(many):
     X = X / X.std(axis=0) + 2 * rng.normal(size=X.shape)
     a = LogisticRegression(max_iter=9999).fit(X[::2], words[::2])
     b = GaussianNB().fit(X[::2], words[::2])
-    X, words = X[1:200:2], words[1:200:2]
+    X, words = X[1:100:2], words[1:100:2]
     metric: Any = cutoff_calibration_error
     if many:
         metric = partial(metric, reduction="confidence", labels=[0, 1, 2])

@@ -160,6 +160,7 @@ def test_smooth_curve_of_a_case_control_sample_is_that_of_the_samples_drawn():
             np.testing.assert_allclose(logit(getattr(one, name)) + np.log(8), moved, atol=0.01)
 
 
+@pytest.mark.thorough
 def test_band_covers_the_truth_where_predictions_crowd():
     rng = np.random.default_rng(0)
     median, held = beta.median(0.7, 20), 0

@@ -87,10 +87,11 @@ def test_the_callers_axes_and_style_are_left_alone(forecast, draw):
     assert plt.get_fignums() == [figure.number]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("draw", DRAWN)
 def test_style_in_force_reaches_new_figures(forecast, draw):
     with mpl.rc_context({"font.size": 7.0, "axes.facecolor": "yellow"}):
-        display = draw(*forecast, show_legend=False)
+        display = draw(*(part[:20] for part in forecast), show_legend=False)
         assert display.ax_.xaxis.label.get_fontsize() == 7.0
         assert mpl.colors.to_hex(display.ax_.get_facecolor()) == "#ffff00"
 
@@ -110,6 +111,7 @@ ALL = [*DRAWN, observed]
 FIGURES = [((6.4, 4.8), None), ((3.2, 3.2), "constrained")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("draw", "size", "layout"),
     [(cutoff, *figure) for figure in FIGURES]
@@ -128,6 +130,7 @@ def test_the_legend_lies_below_the_axes_and_within_the_figure(forecast, draw, si
         assert ax.get_legend().get_window_extent().y0 >= -1.0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("draw", [cutoff, *(thorough(draw) for draw in ALL if draw is not cutoff)])
 def test_new_figures_grow_by_their_legend(forecast, draw):
     heights = []
@@ -148,7 +151,7 @@ def test_unknown_keywords_are_named_before_a_figure_is_made(forecast, draw):
 
 @pytest.mark.parametrize("draw", [*ALL, plot.reliability_grid, monitor])
 def test_a_drawing_that_fails_leaves_no_figure(forecast, draw):
-    y, p = forecast
+    y, p = (part[:20] for part in forecast)
     models = {"a": p, "b": p**2} if draw is plot.reliability_grid else p
     with pytest.raises(ValueError, match="no color"):
         draw(y, models, color="no color")
@@ -299,6 +302,7 @@ def test_the_verdict_of_the_paper_on_two_points():
     assert display.bins_matter
 
 
+@pytest.mark.thorough
 def test_the_verdict_on_a_large_sample():
     # two rows for each of 300 log-odds, whose weights are the frequencies of the outcomes
     h = np.repeat(np.linspace(-4.0, 7.0, 300), 2)

@@ -116,7 +116,8 @@ def one_percent():
 
 
 @pytest.mark.parametrize(
-    ("curve", "sure"), [("smooth", False), ("smooth", True), ("binned", False), ("isotonic", True)]
+    ("curve", "sure"),
+    [("smooth", True), ("binned", False), thorough("smooth", False), thorough("isotonic", True)],
 )
 def test_axes_show_the_predictions_of_a_rare_event(one_percent, curve, sure):
     y, p = one_percent
@@ -166,6 +167,7 @@ def test_predictions_of_exactly_0_are_drawn_as_a_point_beside_the_curve():
     np.testing.assert_allclose(bar[:, 1], [display.curve.band.lower[0], display.curve.band.upper[0]])
 
 
+@pytest.mark.thorough
 def test_axes_hold_the_curves_of_all_displays(one_percent):
     y, p = one_percent
     # the curve is three times as high as the predictions and more
@@ -263,8 +265,7 @@ def divergence(score, r, x):
     return -xlogy(r, x) - xlogy(1 - r, 1 - x) - entropy(score, r)
 
 
-@pytest.mark.parametrize("score", ["brier", "log_loss"])
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(("n_classes", "score"), [(2, "brier"), (3, "log_loss")])
 def test_sharpness_against_double_loops(score, n_classes):
     rng = np.random.default_rng(1)
     proba = rng.dirichlet(np.ones(n_classes), 80)
@@ -336,6 +337,7 @@ def sharpness_errors(n, n_classes, score, rng):
     return np.abs(frequency - truth(at)).mean(), np.abs(left - gap).mean(), abs(error)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("n_classes", "score"), [(2, "log_loss"), (3, "brier")])
 def test_sharpness_converges_to_the_truth(n_classes, score):
     rng = np.random.default_rng(0)
@@ -357,6 +359,7 @@ def test_two_models_share_axes(forecast):
     assert texts(first.ax_) == ["perfect calibration", first.line_.get_label(), after, band]
 
 
+@pytest.mark.thorough
 def test_logit_axes_hold_all_curves(rare, ax):
     y, p = rare
     limits = []
@@ -401,10 +404,9 @@ def test_labels_and_columns(forecast):
     np.testing.assert_allclose(flipped.band.lower[::-1], 1 - plain.curve.band.upper, atol=1e-6)
 
 
-@pytest.mark.parametrize("container", [np.asarray, pd.DataFrame])
-def test_cross_validation_gives_the_pooled_predictions(container):
+def test_cross_validation_gives_the_pooled_predictions():
     X, y = (part[:200] for part in load_breast_cancer(return_X_y=True))
-    X, y = container(X[:, :4]), np.array(["bad", "good"])[y]
+    X, y = pd.DataFrame(X[:, :4]), np.array(["bad", "good"])[y]
     folds = KFold(4, shuffle=True, random_state=0)
     results = cross_validate(GaussianNB(), X, y, cv=folds, return_estimator=True, return_indices=True)
     rng = np.random.default_rng(0)
@@ -513,20 +515,34 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("params", "error", "message"), BAD)
-def test_bad_input_is_named_before_anything_is_drawn(params, error, message):
-    arguments = {"y_true": [0, 1, 1], "y_proba": [0.1, 0.4, 0.8]} | params
-    with pytest.raises(error, match=message):
-        draw(**arguments)
-    assert plt.get_fignums() == []
+def test_bad_input_is_named_before_anything_is_drawn():
+    for params, error, message in BAD:
+        arguments = {"y_true": [0, 1, 1], "y_proba": [0.1, 0.4, 0.8]} | params
+        with pytest.raises(error, match=message):
+            draw(**arguments)
+        assert plt.get_fignums() == []
 
 
-@CURVES
-@pytest.mark.parametrize("p", [[0.4], [0.0] * 6, [0.5, 0.5, 0.5], [0.0, 1.0]])
+HANDFULS = [[0.4], [0.0] * 6, [0.5, 0.5, 0.5], [0.0, 1.0]]
+KINDS = ["binned", "smooth", "isotonic", "kernel"]
+
+
+@pytest.mark.parametrize(
+    ("curve", "p"),
+    [
+        *zip(KINDS, HANDFULS, strict=True),
+        *(
+            thorough(curve, p)
+            for curve, p in product(KINDS, HANDFULS)
+            if KINDS.index(curve) != HANDFULS.index(p)
+        ),
+    ],
+)
 def test_a_handful_of_predictions_can_be_drawn(curve, p):
     bands = ("consistency", "simultaneous", *(("bootstrap",) if curve in ("smooth", "kernel") else ()))
     bands += () if curve == "kernel" else ("confidence",)
-    for y, scale, band in product(([1] * len(p), np.arange(len(p)) % 2), ("probability", "logit"), bands):
+    outcomes = [1] * len(p), np.arange(len(p)) % 2
+    for y, scale, band in product(outcomes, ("probability", "logit"), bands):
         found = reliability_curve(
             check_binary(y, p, pos_label=1), curve, scale=scale, band=band, n_resamples=49
         )
@@ -577,6 +593,7 @@ def test_grid_of_groups(forecast, weighted):
         assert displays[0].ax_histogram_.get_ylabel().startswith("Weighted\ncount")
 
 
+@pytest.mark.thorough
 def test_grid_of_models_on_logit_axes(rare):
     y, p = (part[:300] for part in rare)
     clusters = np.arange(300) // 3
@@ -604,6 +621,7 @@ def test_titles_of_a_grid_lie_within_their_axes(one_percent):
     assert titles[-1].x1 <= displays[0].figure_.bbox.x1
 
 
+@pytest.mark.thorough
 def test_a_grid_of_rare_events_has_one_range(one_percent):
     displays = grid_of_rare_events(*one_percent)
     edges = [display.curve.edges for display in displays]
@@ -727,6 +745,7 @@ def test_annotation_of_the_clinical_numbers(kind):
     assert display.ax_.texts[0].get_text() == display.annotation
 
 
+@pytest.mark.thorough
 def test_the_annotation_leaves_the_curve_its_corner():
     p = np.linspace(0.01, 0.99, 400)
     rng = np.random.default_rng(0)
@@ -742,6 +761,7 @@ def test_the_annotation_leaves_the_curve_its_corner():
         assert box.y0 >= histogram.y1
 
 
+@pytest.mark.thorough
 def test_annotations_of_several_curves_have_their_names_and_colors(forecast):
     y, p = forecast
     ax = plt.subplots(figsize=(6, 7), layout="constrained")[1]
@@ -760,6 +780,7 @@ def test_annotations_of_several_curves_have_their_names_and_colors(forecast):
     assert not any(one.overlaps(other) for k, one in enumerate(boxes) for other in boxes[:k])
 
 
+@pytest.mark.thorough
 def test_histograms_of_many_models_have_their_own_rows(forecast):
     y, p = forecast
     _, ax = plt.subplots(figsize=(6, 7), layout="constrained")
@@ -788,6 +809,7 @@ def test_histograms_of_many_models_have_their_own_rows(forecast):
     assert [display.band_ is None for display in displays] == [False] * 3 + [True] * 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [1, 3])
 def test_axes_of_a_pickled_figure_hold_what_was_drawn(forecast, number):
     y, p = forecast
@@ -840,6 +862,7 @@ def test_a_bin_with_few_predictions_is_seen(forecast):
     assert (np.log(1) - low) / (high - low) > 0.05
 
 
+@pytest.mark.thorough
 def test_counts_of_a_figure_have_one_scale(forecast):
     y, p = forecast
     _, (left, right) = plt.subplots(1, 2)
@@ -853,7 +876,9 @@ def test_counts_of_a_figure_have_one_scale(forecast):
     assert first.ax_histogram_.get_ylabel().startswith("Count (log)\nto")
 
 
-@pytest.mark.parametrize(("number", "rows", "columns"), [(2, 1, 2), (4, 2, 2), (5, 2, 3), thorough(10, 3, 4)])
+@pytest.mark.parametrize(
+    ("number", "rows", "columns"), [(2, 1, 2), (5, 2, 3), thorough(4, 2, 2), thorough(10, 3, 4)]
+)
 def test_shape_of_a_grid(forecast, number, rows, columns):
     y, p = forecast
     models = {f"model {k}": p for k in range(number)}
@@ -900,6 +925,7 @@ def test_the_legend_does_not_overlap_the_axes(one_percent):
         assert ax.bbox.height > 0.2 * display.figure_.bbox.height
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("p", [[0.3] * 50, [0.3, 0.301] * 25, [0.001] * 50])
 def test_logit_axes_of_nearly_equal_predictions_are_readable(p):
     y = (np.arange(50) < 12) & (np.array(p) > 0.01)

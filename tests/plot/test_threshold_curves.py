@@ -211,7 +211,7 @@ def test_null_distribution_of_gaps_by_enumeration():
     observed = np.array([0, 1, 0, 0, 0])
     largest = max(decision_gap(observed, p, w, t) for t in THREE)
     pvalue = sum(chance for chance, found in distribution if max(found) >= largest - 1e-12)
-    for weight, n in ((None, 4000), (np.full(5, 0.3), 1000)):
+    for weight, n in ((None, 2000), (np.full(5, 0.3), 1000)):
         curve = gaps(observed, p, thresholds=THREE, n_resamples=n, sample_weight=weight)
         assert curve.pvalue == pytest.approx(pvalue, abs=4 * 0.5 / np.sqrt(n))
         for k, quantile in enumerate(curve.upper):

@@ -16,6 +16,7 @@ from sklearn_calib._html import printable
 from sklearn_calib.report import _command, calibration_report
 from sklearn_calib.sketch._batches import sketch_columns
 from tests._program import main
+from tests._tiers import thorough
 from tests.report._page import checked
 
 pytest.importorskip("pyarrow", reason="pyarrow reads files")
@@ -98,12 +99,17 @@ def test_options_reach_the_report(tmp_path, forecast, no_matplotlib, capsys):
     assert printed(given, capsys) == expected.verdict
 
 
-def test_it_runs_as_a_program(tmp_path, capsys):
+@pytest.mark.thorough
+def test_it_runs_as_a_program(tmp_path):
     command = [sys.executable, "-m", "sklearn_calib", "report", str(tmp_path / "no.csv"), *REPORT]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("sklearn_calib: error: ")
     assert "No such file" in done.stderr
+
+
+def test_wrong_commands_and_the_version(tmp_path, capsys):
+    assert "No such file" in refused(["report", str(tmp_path / "no.csv"), *REPORT], capsys)
     assert "without files" in refused(["report", str(tmp_path), *COLUMNS], capsys)
     for arguments in (["report"], ["report", "a.csv", *COLUMNS, "--\x1b[31m"], ["fit", "a.csv"]):
         with pytest.raises(SystemExit) as stopped:
@@ -189,13 +195,12 @@ def test_text_labels_need_a_positive_class(tmp_path, forecast, capsys):
         assert message in refused(["report", path, *COLUMNS, *more], capsys)
 
 
-@pytest.mark.parametrize("labels", [("0", "1"), ("no", "yes")])
-def test_many_rows_are_summarized(tmp_path, forecast, capsys, monkeypatch, labels):
+def test_many_rows_are_summarized(tmp_path, forecast, capsys, monkeypatch):
     """The report on a sketch differs only in what the order of the samples tells."""
     y, p = forecast
-    lines = [f"{labels[a]},{b},2" for a, b in zip(y, p, strict=True)]
+    lines = [f"{('no', 'yes')[a]},{b},2" for a, b in zip(y, p, strict=True)]
     paths = [write(tmp_path / "1.csv", lines[:50], "y,p,w"), write(tmp_path / "2.csv", lines[50:], "y,p,w")]
-    given = [*paths, *COLUMNS, "--weight", "w", "--weights", "frequency", "--pos-label", labels[1]]
+    given = [*paths, *COLUMNS, "--weight", "w", "--weights", "frequency", "--pos-label", "yes"]
     whole = printed(given, capsys)
     assert whole.startswith("Calibration report: 1.csv and 1 more")
     monkeypatch.setattr(_command, "_MOST_ROWS", 119)
@@ -203,7 +208,7 @@ def test_many_rows_are_summarized(tmp_path, forecast, capsys, monkeypatch, label
     monkeypatch.setattr(_command, "sketch_columns", lambda *a: read.append(a) or sketch_columns(*a))
     assert printed(given, capsys) == whole
     assert len(read) == 1
-    unweighted = printed([*paths, *COLUMNS, "--pos-label", labels[1]], capsys)
+    unweighted = printed([*paths, *COLUMNS, "--pos-label", "yes"], capsys)
     assert len(read) == 2
     assert "frequencies" in whole
     assert "frequencies" not in unweighted
@@ -237,7 +242,7 @@ def test_an_input_in_a_folder_is_not_overwritten(table, tmp_path, capsys):
         assert "is an input file" in refused([*command, table, str(tmp_path), *COLUMNS], capsys)
 
 
-@pytest.mark.parametrize("module", ["scipy", "tomllib"])
+@pytest.mark.parametrize("module", ["scipy", thorough("tomllib")])
 def test_ctrl_c_while_the_program_is_imported(module, tmp_path):
     """Of the first module the package itself interrupts, of the second the command line."""
     (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt", encoding="utf-8")

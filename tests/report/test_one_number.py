@@ -10,6 +10,7 @@ from sklearn_calib.inference import compare_models, confidence_interval
 from sklearn_calib.metrics import calibration_summary
 from sklearn_calib.plot import ReliabilityDisplay
 from sklearn_calib.report import CalibrationRequirements, calibration_report
+from tests._tiers import thorough
 
 LINES = ("slope", "intercept", "observed_over_expected")
 # Names in the report of metrics.
@@ -25,7 +26,9 @@ METRICS = {
 }
 METHODS = {"brier_score": "normal", "log_loss": "normal", "roc_auc": "bootstrap"}
 FEW = {"n_resamples": 20, "random_state": 3}
-KINDS = ("unweighted", "frequency", "sampling", "clusters")
+SOME = pytest.mark.parametrize(
+    "kind", ["unweighted", "clusters", thorough("frequency"), thorough("sampling")]
+)
 
 
 def given(kind, n=60):
@@ -50,7 +53,7 @@ def numbers(found):
     return found.estimate, found.lower, found.upper
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["unweighted", *map(thorough, ("clusters", "frequency", "sampling"))])
 def test_slope_intercept_and_ratio(kind):
     y, p, arguments = given(kind)
     summary = calibration_summary(y, p, confidence=0.9, **arguments)
@@ -77,7 +80,7 @@ def test_slope_intercept_and_ratio(kind):
         assert text == f"{name.replace('_over_', '/')} {expected.estimate:.2f} {shown_ends}"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@SOME
 def test_metrics(kind):
     y, p, arguments = given(kind)
     report = report_of(kind)
@@ -102,7 +105,7 @@ def test_metrics(kind):
             assert found.corrected == pytest.approx(expected.corrected, rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@SOME
 @pytest.mark.parametrize("metric", ["cutoff_calibration_error", "brier_score", "roc_auc"])
 def test_models_of_a_comparison(kind, metric):
     y, p, arguments = given(kind)

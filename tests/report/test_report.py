@@ -31,6 +31,7 @@ from sklearn_calib.report._words import segment_words
 from tests._optional import pandas as pd
 from tests._references import holm
 from tests._samples import simulated, simulated_classes
+from tests._tiers import thorough
 from tests.report._page import checked
 
 DEBIASED = partial(metrics.expected_calibration_error, norm="l2", strategy="quantile", debias=True)
@@ -226,6 +227,7 @@ def test_multiclass_numbers_say_their_reduction(multiclass, multiclass_report):
     assert (line.lower, line.upper) == pytest.approx((loss.lower, loss.upper), rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_large_samples_of_classes_are_simulated_less_often(
     multiclass, one_measure, no_class_intervals, monkeypatch
 ):
@@ -294,7 +296,7 @@ def test_segments(segmented):
     assert report.to_dict()["segments"]["segments"][0]["segment"] == SEGMENT
 
 
-def test_segments_are_shown(segmented):
+def test_segments_are_shown(segmented, no_matplotlib):
     pytest.importorskip("jinja2")
     report = segmented[-1]
     assert SEGMENT in report.verdict
@@ -331,7 +333,7 @@ def labeled():
     return np.column_stack([y, rng.random(80) < P[:, 1]]).astype(int), P
 
 
-@pytest.mark.parametrize("kind", ["plain", "sampling", "frequency", "clusters"])
+@pytest.mark.parametrize("kind", ["sampling", "clusters", thorough("plain"), thorough("frequency")])
 def test_labels_are_tested_jointly_and_pairs_have_samples_as_clusters(kind, labeled, one_measure):
     y, p = labeled
     rng, rows = np.random.default_rng(1), np.arange(80)
@@ -370,7 +372,7 @@ def test_words_of_a_multilabel_report(labeled, one_measure):
     each = [np.column_stack([1 - q, q]) for q in p.T]
     report = calibration_report(y, each, n_resamples=20)
     assert report.miscalibrated
-    text, page = str(report), report.to_html()
+    page, text = report.to_html(), str(report)
     assert "480 predictions of 2 labels" in text
     assert "Labels, worst first" in text
     assert "Joint test:" not in text
@@ -532,9 +534,8 @@ def test_a_bar_is_drawn_on_stderr(forecast, capsys, one_measure):
     assert "tests of calibration" in err
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
+def test_bad_input():
+    for change, error, message in [
         ({"y_proba": [0.5] * 5 + [1.5]}, ValueError, "outside"),
         ({"confidence": 1.0}, ValueError, "confidence"),
         ({"n_resamples": 19}, ValueError, "at least 20"),
@@ -544,12 +545,10 @@ def test_a_bar_is_drawn_on_stderr(forecast, capsys, one_measure):
         ({"groups": [0, 1]}, ValueError, "groups"),
         ({"y_proba": np.full((6, 3), 1 / 3), "pos_label": 1}, ValueError, "pos_label"),
         ({"y_proba": np.full((6, 3), 0.5), "y_true": [0, 1, 2] * 2}, ValueError, "sums to"),
-    ],
-)
-def test_bad_input(change, error, message):
-    given = {"y_true": [0, 1, 0, 1, 0, 1], "y_proba": [0.2, 0.4, 0.6, 0.8, 0.3, 0.7]} | change
-    with pytest.raises(error, match=message):
-        calibration_report(**given)
+    ]:
+        given = {"y_true": [0, 1, 0, 1, 0, 1], "y_proba": [0.2, 0.4, 0.6, 0.8, 0.3, 0.7]} | change
+        with pytest.raises(error, match=message):
+            calibration_report(**given)
 
 
 def designed(seed, distorted=1.0):
@@ -597,7 +596,7 @@ def test_sampling_weights(one_measure):
     assert json.dumps(again.to_dict()) == json.dumps(report.to_dict())
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, thorough(3)])
 def test_weights_by_class_correct_the_probabilities(n_classes, one_measure, no_class_intervals):
     """The report is that of the sampled classes of a calibrated population, with corrected probabilities."""
     rng = np.random.default_rng(0)

@@ -50,7 +50,7 @@ def alone(data):
     return short_report(*data[:2])
 
 
-def test_numbers_are_those_of_the_functions(data, clustered):
+def test_numbers_are_those_of_the_functions(data, clustered, one_measure):
     y, p, clusters = data
     draws = {"n_resamples": 199, "random_state": 0}
     combined = CombinedTest(method="monte_carlo", **draws).test(y, p, clusters=clusters)
@@ -146,7 +146,7 @@ def test_several_classes(no_class_intervals):
     assert np.isnan(calibration_report(y[by_class], P[by_class], n_resamples=20).dependence_pvalue)
 
 
-def test_large_samples_with_clusters_are_simulated():
+def test_large_samples_with_clusters_are_simulated(one_measure):
     """Without clusters, tests of so many samples are asymptotic."""
     y, p, clusters = dependent(0, n_clusters=20, size=10)
     given = {"sample_weight": np.full(y.size, 600), "weights": "frequency", "clusters": clusters}

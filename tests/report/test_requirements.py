@@ -53,7 +53,7 @@ def several_classes():
     return y, p**4 / (p**4).sum(axis=1, keepdims=True), {"n_resamples": 20, "random_state": 3}
 
 
-@pytest.mark.parametrize("reduction", ["binary", None, *(thorough(name) for name in ("top-label",))])
+@pytest.mark.parametrize("reduction", ["binary", thorough(None), thorough("top-label")])
 def test_metrics_are_judged_by_their_interval(reduction, sample):
     y, p, given = several_classes()
     if reduction == "binary":
@@ -185,7 +185,7 @@ def test_extrapolated_size_by_hand():
 
 @pytest.mark.parametrize(
     ("rate", "ratio", "n"),
-    [(0.95, 0.8, 1), (0.95, 0.8, 5), (0.95, 0.8, 40), (0.98, 0.8, 60), (0.1, 0.8, 30), (0.1, 1.25, 200)],
+    [(0.95, 0.8, 1), (0.95, 0.8, 5), (0.98, 0.8, 60), (0.1, 0.8, 30), (0.1, 1.25, 100)],
 )
 def test_observed_over_expected_at_a_limit_passes_rarely(rate, ratio, n):
     """Every number of events, with its probability."""
@@ -208,19 +208,18 @@ OF_EQUAL = {
 
 
 @pytest.mark.parametrize("name", OF_EQUAL)
-@pytest.mark.parametrize("n", [1, 2, 10, thorough(5), thorough(40)])
+@pytest.mark.parametrize("n", [1, 3, thorough(10), thorough(40)])
 def test_a_violated_limit_passes_rarely(name, n):
     """Every number of events, with its probability, where the value is just beyond a limit."""
-    for p in (0.03, 0.6):
-        for q in (0.1, 0.3, 0.8):
-            value = OF_EQUAL[name](p, q)
-            limits = [[-9.0, value - 1e-6], [value + 1e-6, 9.0]]
-            for limit in [value - 1e-6] if name == "certificate" else limits:
-                passing = 0.0
-                for k in range(n + 1):
-                    (found,) = judged({name: limit}, np.arange(n) < k, np.full(n, p), n_resamples=20)
-                    passing += binom.pmf(k, n, q) * (found.outcome == "pass")
-                assert passing <= 0.0501, (p, q, limit)
+    for p, q in ((0.03, 0.1), (0.03, 0.8), (0.6, 0.3)):
+        value = OF_EQUAL[name](p, q)
+        limits = [[-9.0, value - 1e-6], [value + 1e-6, 9.0]]
+        for limit in [value - 1e-6] if name == "certificate" else limits:
+            passing = 0.0
+            for k in range(n + 1):
+                (found,) = judged({name: limit}, np.arange(n) < k, np.full(n, p), n_resamples=20)
+                passing += binom.pmf(k, n, q) * (found.outcome == "pass")
+            assert passing <= 0.0501, (p, q, limit)
 
 
 def test_scores_of_few_samples_of_an_outcome_are_undecided():
@@ -325,9 +324,8 @@ def test_text_markdown_and_junit(sample):
     assert result("undecided", "fail", "pass") == "fail"
 
 
-@pytest.mark.parametrize(
-    ("limits", "message"),
-    [
+def test_malformed_requirements():
+    for limits, message in [
         ({}, "one requirement or more"),
         ({"slop": [0.9, 1.1]}, "'slope', 'intercept'"),
         ({"refinement_loss": 0.1}, "refinement_loss must be .low, high."),
@@ -336,13 +334,11 @@ def test_text_markdown_and_junit(sample):
         ({"smooth_ece": 0}, "smooth_ece must be positive"),
         ({"segment_difference": {"limit": 0.1, "least": 5}}, "'min_samples'"),
         ({"segment_difference": {"limit": 0.1, "min_samples": 0.5}}, "min_samples must be an integer"),
-    ],
-)
-def test_malformed_requirements(limits, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        CalibrationRequirements(limits)
-    with pytest.raises(ValueError, match="alpha must be less than"):
-        CalibrationRequirements({"slope": [0.9, 1.1]}, alpha=0.5)
+    ]:
+        with pytest.raises((ValueError, TypeError), match=message):
+            CalibrationRequirements(limits)
+        with pytest.raises(ValueError, match="alpha must be less than"):
+            CalibrationRequirements({"slope": [0.9, 1.1]}, alpha=0.5)
 
 
 def test_segments_need_groups_of_the_size(sample):

@@ -13,6 +13,7 @@ from sklearn_calib.report import calibration_report
 from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import probability, region_words, verdict, warnings
 from tests._optional import pandas as pd
+from tests._tiers import thorough
 
 pytestmark = pytest.mark.usefixtures("one_measure")
 
@@ -119,7 +120,7 @@ def test_waves_and_reversed_predictions(uniform):
     assert "pos_label" in report.advice[0]
 
 
-@pytest.mark.parametrize("groups", [None, np.tile(np.arange(400) % 2, 2)])
+@pytest.mark.parametrize("groups", [thorough(None), np.tile(np.arange(400) % 2, 2)])
 def test_small_but_certain_errors_are_called_slight(groups):
     p = np.random.default_rng(0).uniform(0.3, 0.7, 400).round(3)
     times = np.full(400, 5000)
@@ -221,25 +222,22 @@ def test_classes_ask_for_multiclass_calibrators(multiclass_report):
     assert title.endswith("Miscalibrated when tested separately: classes b, c and a.")
 
 
-@pytest.mark.parametrize(
-    ("ends", "grade"),
-    [
-        ((0.001, 0.009), "small"),
-        ((0.0, 0.016), "between 0.0000 and 0.0160"),
-        ((0.0, 0.3), "between 0.0000 and 0.3000"),
-        ((0.012, 0.04), "between small and large"),
-        ((0.03, 0.06), "between 0.0300 and 0.0600"),
-        ((0.06, 0.1), "large"),
-    ],
-)
-def test_the_grade_is_what_the_interval_shows(ends, grade):
+def test_the_grade_is_what_the_interval_shows():
     """Limits .01 and .05, for outcomes of which the rarer has more than a quarter."""
     p = np.linspace(0.1, 0.9, 400)
     report = calibration_report(np.random.default_rng(0).random(400) < p, p, n_resamples=20)
-    error = replace(report.metric("smooth_ece"), lower=ends[0], upper=ends[1])
     others = tuple(line for line in report.metrics if line.key != "smooth_ece")
-    found = verdict(replace(report, pvalue=0.001, metrics=(error, *others)))
-    assert found.title.startswith(f"Miscalibrated (p = 0.001); the error is {grade}.")
+    for lower, upper, grade in (
+        (0.001, 0.009, "small"),
+        (0.0, 0.016, "between 0.0000 and 0.0160"),
+        (0.0, 0.3, "between 0.0000 and 0.3000"),
+        (0.012, 0.04, "between small and large"),
+        (0.03, 0.06, "between 0.0300 and 0.0600"),
+        (0.06, 0.1, "large"),
+    ):
+        error = replace(report.metric("smooth_ece"), lower=lower, upper=upper)
+        found = verdict(replace(report, pvalue=0.001, metrics=(error, *others)))
+        assert found.title.startswith(f"Miscalibrated (p = 0.001); the error is {grade}.")
 
 
 def test_a_region_without_a_rejection_is_a_hint():

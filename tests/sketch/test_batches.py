@@ -59,19 +59,16 @@ def test_labels_by_name(rows):
     assert sketch_batches([]) == sketch_batches([([], [])]) == CalibrationSketch()
 
 
-@pytest.mark.parametrize(
-    ("batch", "error", "message"),
-    [
+def test_bad_batches_are_named():
+    for batch, error, message in [
         (([0, 1], [0.5, 1.5]), ValueError, "batch 1: y_proba contains 1.5 at index 1"),
         ((["a", "b"], [0.5, 0.5]), ValueError, r"batch 1: y_true has the labels \['a', 'b'\]"),
         (([0, 1],), ValueError, "batch 1 has 1 elements"),
         (np.zeros((2, 2)), TypeError, "batch 1 is a ndarray. Pass tuples"),
         (CalibrationSketch(precision=9), ValueError, "batch 1: precision differs: 17 and 9"),
-    ],
-)
-def test_bad_batches_are_named(batch, error, message):
-    with pytest.raises(error, match=message):
-        sketch_batches([([0, 1], [0.5, 0.5]), batch])
+    ]:
+        with pytest.raises(error, match=message):
+            sketch_batches([([0, 1], [0.5, 0.5]), batch])
 
 
 def test_columns_of_arrow_batches(rows):

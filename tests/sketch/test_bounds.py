@@ -135,9 +135,9 @@ BOUNDS = [
 ]
 
 
-@pytest.mark.parametrize(("metric", "bound"), BOUNDS)
-def test_errors_change_by_no_more_than_their_bounds(case, metric, bound):
-    assert abs(of_sketch(metric, case.sketch) - exact_of(metric, case)) <= bound(case)
+def test_errors_change_by_no_more_than_their_bounds(case):
+    for metric, bound in BOUNDS:
+        assert abs(of_sketch(metric, case.sketch) - exact_of(metric, case)) <= bound(case), metric
 
 
 def test_smooth_error_at_its_own_scale(case):

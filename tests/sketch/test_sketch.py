@@ -241,9 +241,8 @@ def test_kinds_of_predictions():
     assert sketch_of([1, 0], [1, 0]) == sketch_of([1, 0], [1.0, 0.0])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "weights", "message"),
-    [
+def test_bad_batches_are_refused_and_leave_the_sketch_alone():
+    for arguments, weights, message in [
         (([0, 1], [0.5, 1.5]), None, "y_proba contains 1.5 at index 1"),
         ((np.zeros(50_000), [0.5] * 49_999 + [2.0]), None, r"y_proba contains 2\.0 at index 49999"),
         (([0, 1], [0.5, np.nan]), None, "y_proba contains NaN at index 1"),
@@ -261,21 +260,19 @@ def test_kinds_of_predictions():
         (([0, 1], [0.5] * 2), [1], "sample_weight has 1 values"),
         (([0, 1], [0.5] * 2), ["a", "b"], "sample_weight must contain numbers"),
         (([0, 1], [0.5] * 2), [1e308, 1e308], "sample_weight sums to inf"),
-    ],
-)
-def test_bad_batches_are_refused_and_leave_the_sketch_alone(arguments, weights, message):
-    sketch = sketch_of([0, 1], [0.25, 0.75])
-    kept = sketch.copy()
-    with pytest.raises(ValueError, match=message):
-        sketch.update(*arguments, sample_weight=weights)
-    assert sketch == kept
-    assert sketch.n_samples == 2
+    ]:
+        sketch = sketch_of([0, 1], [0.25, 0.75])
+        kept = sketch.copy()
+        with pytest.raises(ValueError, match=message):
+            sketch.update(*arguments, sample_weight=weights)
+        assert sketch == kept
+        assert sketch.n_samples == 2
 
 
-@pytest.mark.parametrize(("value", "kind"), [(7, ValueError), (21, ValueError), (17.0, TypeError)])
-def test_bad_precision(value, kind):
-    with pytest.raises(kind, match="precision"):
-        CalibrationSketch(precision=value)
+def test_bad_precision():
+    for value, kind in [(7, ValueError), (21, ValueError), (17.0, TypeError)]:
+        with pytest.raises(kind, match="precision"):
+            CalibrationSketch(precision=value)
 
 
 def test_what_cannot_be_merged():

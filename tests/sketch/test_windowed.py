@@ -237,9 +237,8 @@ def test_damaged_files_are_refused(tmp_path):
         FILLED["numbers"]().save(tmp_path / "w.npz")
 
 
-@pytest.mark.parametrize(
-    ("make", "kind", "message"),
-    [
+def test_bad_parameters():
+    for make, kind, message in [
         (lambda: WindowedSketch(0), ValueError, "window must be at least 1"),
         (lambda: WindowedSketch(5e-324), ValueError, "window must be positive and finite, at least"),
         (lambda: WindowedSketch(10**30), ValueError, "window must be at most"),
@@ -251,16 +250,13 @@ def test_damaged_files_are_refused(tmp_path):
         (lambda: WindowedSketch(10, n_slots=0), ValueError, "n_slots"),
         (lambda: WindowedSketch(10, late="ignore"), ValueError, "late must be one of"),
         (lambda: WindowedSketch(10, precision=3), ValueError, "precision"),
-    ],
-)
-def test_bad_parameters(make, kind, message):
-    with pytest.raises(kind, match=message):
-        make()
+    ]:
+        with pytest.raises(kind, match=message):
+            make()
 
 
-@pytest.mark.parametrize(
-    ("window", "time", "kind", "message"),
-    [
+def test_bad_times_change_nothing():
+    for window, time, kind, message in [
         (timedelta(10), 3.0, ValueError, "time contains numbers, but window and earlier"),
         (timedelta(10), None, ValueError, "time is required, because window"),
         (10, DAYS[:2], ValueError, "is a number"),
@@ -274,11 +270,9 @@ def test_bad_parameters(make, kind, message):
         (timedelta(10), [DAYS[0], np.datetime64("2262-01-01")], ValueError, "at index 1, not a date"),
         (timedelta(10), [date(2024, 1, 1), date(1000, 1, 1)], ValueError, "1000-01-01 at index 1, not a"),
         (15, None, ValueError, "multiple of n_slots"),
-    ],
-)
-def test_bad_times_change_nothing(window, time, kind, message):
-    sketch = WindowedSketch(window)
-    with pytest.raises(kind, match=message):
-        sketch.update([0, 1], [0.2, 0.4], time=time)
-    assert sketch == WindowedSketch(window)
-    assert sketch.n_seen == 0
+    ]:
+        sketch = WindowedSketch(window)
+        with pytest.raises(kind, match=message):
+            sketch.update([0, 1], [0.2, 0.4], time=time)
+        assert sketch == WindowedSketch(window)
+        assert sketch.n_seen == 0
