@@ -516,7 +516,7 @@ def _set_limits(ax: Axes, drawn: list[_DrawnCurve]) -> None:
         y = np.clip(y, left - _BEYOND, right + _BEYOND)
     low, high = min([left, *y]), max([right, *y])
     # both axes are equal unless the curve would be a sliver
-    if high - low <= _STEEPEST * (right - left):
+    if right - left < high - low <= _STEEPEST * (right - left):
         set_range(ax, _CURVE, low, high)
     # bars of bins are shown whole unless the diagonal would be flat beside them
     bars = heights(bars_of("binned"))
@@ -646,7 +646,8 @@ def _ends(bars: list[tuple[_DrawnCurve, Array]]) -> tuple[float, float]:
 def _fill_histogram(ax: Axes, bars: list[tuple[_DrawnCurve, Array]], log: bool) -> None:
     """Draw bars for one model, outlines for two or three, bars in rows for more."""
     from matplotlib.colors import to_rgba
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.patches import StepPatch
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
     histogram, (lowest, highest) = _histogram_of(ax), _ends(bars)
     histogram.set_label(_SCALES[log])
@@ -656,32 +657,38 @@ def _fill_histogram(ax: Axes, bars: list[tuple[_DrawnCurve, Array]], log: bool) 
     for k, (each, heights) in enumerate(bars):
         base = len(bars) - 1.0 - k if rows else 0.0
         part = np.log1p(heights) / np.log1p(highest) if log else heights / highest
-        histogram.stairs(
-            base + 0.85 * part if rows else heights,
-            each.curve.edges,
-            baseline=base,
-            fill=rows or len(bars) == 1,
-            facecolor=to_rgba(each.line.get_color(), 0.35),
-            edgecolor=each.line.get_color(),
-            linewidth=0.8,
-            linestyle="-" if rows or len(bars) == 1 else each.line.get_linestyle(),
+        # its limits need not be known
+        histogram.add_artist(
+            StepPatch(
+                base + 0.85 * part if rows else heights,
+                each.curve.edges,
+                baseline=base,
+                fill=rows or len(bars) == 1,
+                facecolor=to_rgba(each.line.get_color(), 0.35),
+                edgecolor=each.line.get_color(),
+                linewidth=0.8,
+                linestyle="-" if rows or len(bars) == 1 else each.line.get_linestyle(),
+            )
         )
     title = "Count" if bars[-1][0].curve.n_effective is None else "Weighted\ncount"
     ticks: list[float] = []
+    scale = _SCALES[log and not rows]
+    if histogram.get_yscale() != scale:
+        histogram.set_yscale(scale)
     if rows:
         title += (" (log)" if log else "") + f"\nto {_count_text(highest)}"
-        histogram.set(yscale="linear", ylim=(0.0, len(bars)), ylabel=title)
+        histogram.set(ylim=(0.0, len(bars)), ylabel=title)
     elif log:
-        histogram.set(yscale="log", ylim=(0.5 * lowest, 3.0 * highest), ylabel=f"{title}\n(log)")
+        histogram.set(ylim=(0.5 * lowest, 3.0 * highest), ylabel=f"{title}\n(log)")
         powers = 10.0 ** np.arange(ceil(log10(lowest)), floor(log10(highest)) + 1.0)
         ticks = powers[[0, -1][: powers.shape[0]]].tolist() or [highest]
     else:
-        histogram.set(yscale="linear", ylim=(0.0, 1.2 * highest), ylabel=title)
+        histogram.set(ylim=(0.0, 1.2 * highest), ylabel=title)
         # no parts of samples
         steps = MaxNLocator(3, integer=highest >= 1.0, steps=[1, 2, 5, 10]).tick_values(0.0, highest)
         ticks = [0.0, max(t for t in steps if t <= highest)]
     inches = ax.get_window_extent().height / ax.figure.figure.dpi
-    histogram.set_yticks(ticks[sum(inches < low for low in _LOW) :])
+    histogram.yaxis.set_major_locator(FixedLocator(ticks[sum(inches < low for low in _LOW) :]))
     histogram.minorticks_off()
     histogram.yaxis.set_major_formatter(FuncFormatter(_count_text))
     histogram.xaxis.set_visible(False)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 from scipy.special import expit, ndtri
 from scipy.special import logit as log_odds
 
@@ -36,7 +37,8 @@ _OFTEN = 5.0
 _NARROWEST = 1.0
 # This fraction of the predictions at each end does not determine the range shown.
 _HIDDEN = 0.0005
-_STEPS, _TOLERANCE = 50, 1e-4
+# Longest step after which no other is made: Newton's method leaves its square, with leverages a part of it.
+_STEPS, _LAST, _LAST_FIRTH = 50, 1e-2, 1e-4
 
 
 def shown_range(prob: Array, weight: Array, hidden: float = _HIDDEN) -> tuple[float, float]:
@@ -126,11 +128,11 @@ class PenalizedShift:
             b, _ = self._maximize(self.size, self.events, b, precision)
             shifts.append(b @ self._shapes)
             odds = u + shifts[-1]
-            hessian = self._hessian(self.size * expit(odds) * expit(-odds), precision)
-            variances.append((self._shapes * np.linalg.solve(hessian, self._shapes)).sum(axis=0))
+            factor = np.linalg.cholesky(self._hessian(self.size * expit(odds) * expit(-odds), precision))
+            variances.append((solve_triangular(factor, self._shapes, lower=True) ** 2).sum(axis=0))
             likelihood = self.events @ odds - self.size @ np.logaddexp(0.0, odds) - 0.5 * precision @ b**2
-            determinant = np.log(precision[2:]).sum() - np.linalg.slogdet(hessian).logabsdet
-            evidence.append(float(likelihood + 0.5 * determinant))
+            determinant = 0.5 * np.log(precision[2:]).sum() - np.log(np.diag(factor)).sum()
+            evidence.append(float(likelihood + determinant))
         share = np.exp(np.array(evidence) - max(evidence))
         self.share = share / share.sum()
         self.shift = self.share @ np.array(shifts)
@@ -138,7 +140,9 @@ class PenalizedShift:
 
     def _hessian(self, information: Array, precision: Array) -> Array:
         """Return minus the second derivative of the penalized log-likelihood."""
-        return np.asarray((self._shapes * information) @ self._shapes.T + np.diag(precision))
+        hessian = np.asarray((self._shapes * information) @ self._shapes.T)
+        hessian.flat[:: precision.shape[0] + 1] += precision
+        return hessian
 
     def _maximize(
         self, size: Array, events: Array, b: Array, precision: Array, firth: bool = False
@@ -156,7 +160,7 @@ class PenalizedShift:
             step = np.linalg.solve(hessian, score)
             largest = float(np.abs(step @ shapes).max())
             b = b + step * min(1.0, 2.0 / max(largest, 2.0))
-            if largest < _TOLERANCE:
+            if largest < (_LAST_FIRTH if firth else _LAST):
                 break
         return b, leverage
 
