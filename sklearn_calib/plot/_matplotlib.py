@@ -257,24 +257,28 @@ def few_bands(ax: "Axes", gid: str) -> str | None:
 class _Placed:
     """The place of axes without its lowest inches, and the shift of a legend to below their labels.
 
-    Matplotlib calls it before it draws, as a locator, when labels are known.
+    Matplotlib calls it before it draws, as a locator. Other locators of the axes keep their place.
     """
 
     def __init__(self, ax: Any, inches: float, shift: "Affine2D") -> None:
         self.inches, self.shift = inches, shift
-        self.get_subplotspec = ax.get_subplotspec
-        ax.apply_aspect(self._place(ax))
+        other = ax.get_axes_locator()
+        self.other: Any = other.other if isinstance(other, _Placed) else other
+        self.get_subplotspec = getattr(self.other, "get_subplotspec", ax.get_subplotspec)
+        ax.apply_aspect(self._place(ax, None))
 
-    def _place(self, ax: Any) -> "Bbox":
+    def _place(self, ax: Any, renderer: Any) -> "Bbox":
         from matplotlib.transforms import Bbox
 
-        place = ax.get_position(original=True)
+        place: Bbox = ax.get_position(original=True) if self.other is None else self.other(ax, renderer)
+        if self.other is not None:
+            return place
         drop = self.inches * ax.figure.figure.dpi / ax.figure.bbox.height
         low = place.y0 + min(drop, _MOST_LEGEND * place.height)
         return Bbox.from_extents(place.x0, low, place.x1, place.y1)
 
     def __call__(self, ax: Any, renderer: Any) -> "Bbox":
-        place, labels = self._place(ax), ax.xaxis.get_tightbbox(renderer)
+        place, labels = self._place(ax, renderer), ax.xaxis.get_tightbbox(renderer)
         gap = 0.0 if labels is None else min(labels.y0 - ax.bbox.y0, 0.0)
         self.shift.clear().translate(0.0, gap)
         return place
@@ -289,8 +293,7 @@ def legend_below(ax: "Axes", **legend_params: Any) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.transforms import Affine2D
 
-    figure, locator, shift = ax.figure.figure, ax.get_axes_locator(), Affine2D()
-    frame, old = ax.get_window_extent(), ax.get_legend()
+    figure, shift, frame, old = ax.figure.figure, Affine2D(), ax.get_window_extent(), ax.get_legend()
     given: dict[str, Any] = {
         "handles": sorted(ax.get_legend_handles_labels()[0], key=lambda part: not isinstance(part, Line2D)),
         "loc": "upper left",
@@ -322,7 +325,4 @@ def legend_below(ax: "Axes", **legend_params: Any) -> None:
         figure.set_size_inches(inches[0], inches[1] + (box.height - before) / figure.dpi)
     elif figure.get_layout_engine() is None:
         raised = box.height / figure.dpi
-    if isinstance(locator, _Placed | None):
-        ax.set_axes_locator(_Placed(ax, raised, shift))
-    else:
-        _Placed(ax, 0.0, shift)(ax, None)
+    ax.set_axes_locator(_Placed(ax, raised, shift))

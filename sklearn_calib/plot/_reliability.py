@@ -125,8 +125,9 @@ class ReliabilityDisplay(DisplayMixin):
     a curve. The number in the legend is smooth ECE. "isotonic" (CORP [1]_) decomposes the Brier score into
     MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency against
     the mean prediction in bins. "kernel" is the diagram of the authors of smooth ECE [3]_: the kernel
-    regression of the outcomes at its bandwidth, with the density of the predictions as the width of the line,
-    and optionally the sharpness of a score [4]_. It shows smooth ECE as an area, but flattens steep curves.
+    regression of the outcomes at its bandwidth, where a prediction is within it, with the density of the
+    predictions as the width of the line, and optionally the sharpness of a score [4]_. It shows smooth ECE as
+    an area, but flattens steep curves.
 
     "confidence" bands are pointwise: for the smooth curve from the posterior variance of a, assuming a curve
     without jumps; exact Clopper-Pearson intervals for points and bins; and for "isotonic" exact bounds, valid
@@ -382,8 +383,8 @@ class ReliabilityDisplay(DisplayMixin):
             raise ValueError(f"ax has a diagram with scale={scale!r}. Use the same scale, or other axes.")
         label = self._named(curve.label.replace(", ", "\n", 1), name)
         hidden = curve.n_samples - curve.counts.sum()
-        where = "of 0 or 1" if curve.scale == "logit" else beyond(*curve.edges[[0, -1]].tolist())
-        for weight, place in ((hidden, where), (curve.n_elsewhere, "between the points")):
+        outside = beyond(*curve.edges[[0, -1]].tolist())
+        for weight, place in ((hidden, outside), (curve.n_elsewhere, "between the points")):
             label += hidden_note(weight, curve.n_samples, place, curve.n_effective is None)
         diagonal = unless_drawn(ax, _DIAGONAL)
         if diagonal == _DIAGONAL:
