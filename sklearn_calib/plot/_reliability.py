@@ -620,7 +620,8 @@ def _draw_histogram(ax: Axes, drawn: list[_DrawnCurve]) -> Axes:
         # that of earlier displays gets the new height
         histogram.set_axes_locator(inset.get_axes_locator())
         inset.remove()
-    together = {each: bars for each in ax.figure.figure.axes if (bars := _bars(each))}
+    # those within other axes are not among the axes of the figure
+    together = {each: bars for each in {*ax.figure.figure.axes, ax} if (bars := _bars(each))}
     log = any(highest > _UNEQUAL * lowest for bars in together.values() for lowest, highest in [_ends(bars)])
     for each, bars in together.items():
         if each is ax or _histogram_of(each).get_label() != _SCALES[log]:

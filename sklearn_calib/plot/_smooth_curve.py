@@ -173,17 +173,20 @@ class PenalizedShift:
     ) -> tuple[Array, Array]:
         """Return the coefficients of the shapes, by Newton's method from ``b``, and the leverage of bins."""
         shapes, leverage = self._shapes, np.zeros_like(self.u)
+        odds = self.u + b @ shapes
         for _ in range(_STEPS):
-            q = expit(self.u + b @ shapes)
+            q = expit(odds)
             # not singular where predictions are nearly certain
             information = size * q * (1.0 - q) + 1e-9
-            hessian = self._hessian(information, precision)
+            hessian, residual = self._hessian(information, precision), events - size * q
             if firth:
                 leverage = information * (shapes * np.linalg.solve(hessian, shapes)).sum(axis=0)
-            score = shapes @ (events - size * q + leverage * (0.5 - q)) - precision * b
-            step = np.linalg.solve(hessian, score)
-            largest = float(np.abs(step @ shapes).max())
-            b = b + step * min(1.0, 2.0 / max(largest, 2.0))
+                residual += leverage * (0.5 - q)
+            step = np.linalg.solve(hessian, shapes @ residual - precision * b)
+            change = step @ shapes
+            largest = float(np.abs(change).max())
+            part = min(1.0, 2.0 / max(largest, 2.0))
+            b, odds = b + part * step, odds + part * change
             if largest < (_LAST_FIRTH if firth else _LAST):
                 break
         return b, leverage
