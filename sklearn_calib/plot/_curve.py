@@ -267,7 +267,7 @@ def reliability_curve(
             curve, elsewhere = "points", float(grouped.weight[~own].sum())
             estimate = BinnedCurve(_at(sample, grouped.prob[own]))
         else:
-            estimate = SmoothCurve(sample, grouped, scale, shown)
+            estimate = SmoothCurve(sample, grouped, shown)
             if certain.any() and scale == "probability":
                 beside = BinnedCurve(_at(sample, grouped.prob[certain]))
     elif curve == "kernel":

@@ -206,24 +206,24 @@ class PenalizedShift:
         return np.asarray(shapes.T @ inverse @ shapes)
 
 
-def _neighbors(prob: Array, weight: Array, odds: bool) -> NDArray[np.intp]:
-    """Return the first of each bin of sorted predictions, of even sums of samples, p (1 - p) and length.
+def _neighbors(prob: Array, weight: Array) -> NDArray[np.intp]:
+    """Return the first of each bin of sorted predictions.
 
-    As many bins are for each. What a curve can show depends on all of them, on a logit axis (``odds``) also
-    on the length in log-odds.
+    A quarter of the bins each is for even numbers of samples, sums of p (1 - p), lengths, and lengths in
+    log-odds. What a curve can show on the axes of either scale depends on all of them.
     """
     length, found = max(prob[-1] - prob[0], 1e-300), np.empty(prob.shape[0], dtype=np.int16)
     total = np.array([weight.sum(), sum(w @ (p * (1.0 - p)) for p, w in _pairs(prob, weight))])
     before, first, (start, end) = np.zeros(2), 0, logit(prob[[0, -1]]).tolist()
+    odds = max(end - start, 1e-300)
     for p, w in _pairs(prob, weight):
         mass = np.stack((w, w * p * (1.0 - p)))
         ends = np.cumsum(mass, axis=1)
         ends += before[:, np.newaxis]
         before = ends[:, -1].copy()
-        place = (p - prob[0]) / length + ((ends - 0.5 * mass) / total[:, np.newaxis]).sum(axis=0)
-        if odds:
-            place = 0.75 * (place + (logit(p) - start) / max(end - start, 1e-300))
-        found[first : first + p.shape[0]] = np.minimum(_BINS / 3.0 * place, _BINS - 1)
+        place = (p - prob[0]) / length + (logit(p) - start) / odds
+        place += ((ends - 0.5 * mass) / total[:, np.newaxis]).sum(axis=0)
+        found[first : first + p.shape[0]] = np.minimum(_BINS / 4.0 * place, _BINS - 1)
         first += p.shape[0]
     starts = group_starts(found)
     u = logit(np.add.reduceat(weight * prob, starts) / np.add.reduceat(weight, starts))
@@ -247,7 +247,6 @@ class SmoothCurve:
         self,
         sample: _validation.BinarySample,
         grouped: GroupedOutcomes,
-        scale: str,
         shown: tuple[float, float],
     ) -> None:
         between = (grouped.prob > 0.0) & (grouped.prob < 1.0)
@@ -258,7 +257,7 @@ class SmoothCurve:
             grouped = group_sample(self.sample)
         self._grouped = grouped
         prob, weight = np.clip(grouped.prob, expit(-FAR), expit(FAR)), grouped.weight
-        self._starts = _neighbors(prob, weight, scale == "logit")
+        self._starts = _neighbors(prob, weight)
         sums = (weight, weight * prob, grouped.positives, squared_weights(grouped))
         self._mass, means, events, squares = (np.add.reduceat(each, self._starts) for each in sums)
         # effective numbers per weight (Kish, 1965): 1 without sampling weights
