@@ -1,7 +1,6 @@
 """Spline calibration: a penalized smooth curve of log-odds."""
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from sklearn_calib.calibrators._pspline import (
     LogisticSpline,
     aicc,
     akaike_weights,
+    cells,
     evaluate,
     fit_spline,
     mid_quantiles,
@@ -182,9 +182,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         plain = replace(pooled, prob=grouped.prob)
         knots = place_knots(x, pooled.weight, self.n_knots)
         if x.shape[0] > DISTINCT:
-            edges = np.concatenate([np.linspace(a, b, _BINS, endpoint=False) for a, b in pairwise(knots)])
-            starts = np.unique(np.searchsorted(x, edges))
-            starts = starts[starts < x.shape[0]]
+            starts = cells(x, knots, _BINS)
             pooled, plain = pooled.pooled(starts), plain.pooled(starts)
         self._spline = self._fit_curve(pooled, knots)
         self.penalty_, self.effective_parameters_ = self._spline.penalty, self._spline.edf
