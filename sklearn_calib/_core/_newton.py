@@ -48,9 +48,10 @@ class LogisticFit:
     converged: bool
 
 
-def log_likelihood(z: Array, weight: Array, positives: Array) -> float:
-    """Return sum_i s_i z_i - w_i log(1 + exp(z_i)), without cancellation."""
-    return -float(weight @ np.log1p(np.exp(-np.abs(z))) + _excess(z, weight, positives) @ z)
+def log_likelihood(z: Array, weight: Array, positives: Array) -> Array:
+    """Return sum_i s_i z_i - w_i log(1 + exp(z_i)), without cancellation, of log-odds (n,) or (m, n)."""
+    logs = np.log1p(np.exp(-np.abs(z))) @ weight
+    return np.asarray(-logs - (_excess(z, weight, positives) * z).sum(axis=-1))
 
 
 def fit_logistic(
@@ -159,9 +160,8 @@ class _Problem:
         away = theta - self.center
         value = 0.5 * (self.penalty * away * away).sum(axis=-1)
         for rows, part in self.parts():
-            z, weight = self.log_odds(theta, rows, part), self.weight[rows]
-            value += np.log1p(np.exp(-np.abs(z))) @ weight
-            value += (_excess(z, weight, self.positives[rows]) * z).sum(axis=-1)
+            z = self.log_odds(theta, rows, part)
+            value -= log_likelihood(z, self.weight[rows], self.positives[rows])
         return value
 
     def derivatives(self, theta: Array) -> tuple[Array, Array]:

@@ -140,7 +140,7 @@ def _fit(columns: Array, weight: Array, mass: Array, basis: Array) -> tuple[floa
         rest = (basis[:, basis[slope] == 0.0] for slope in negative)
         return min((_fit(columns, weight, mass, free) for free in rest), key=lambda found: found[0])
     prior = _PRECISION / 2.0 * float(np.square(theta[:2] - 1.0).sum())
-    return prior - log_likelihood(theta @ columns, weight, mass), theta
+    return prior - float(log_likelihood(theta @ columns, weight, mass)), theta
 
 
 def _minimize(columns: Array, weight: Array, mass: Array, basis: Array) -> Array:

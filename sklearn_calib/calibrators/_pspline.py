@@ -23,8 +23,9 @@ PENALTIES = tuple(10.0**k for k in range(3, -4, -1))
 _PRIOR_DEVIATION = float(np.log(2.0))
 # Weight of evenly spaced positions in the positions of the knots, which keeps neighboring knots apart.
 _EVEN_WEIGHT = 0.02
-# The solution of observations in this many cells of equal width between two knots is the start for all.
-_POOLS = 32
+# The solution of observations pooled in this many cells of equal width between two knots is the start for all;
+# its last step gains no more than the second number per unit of weight.
+_POOLS, _LAST_GAIN = 32, 1e-8
 # Added to the unit diagonals of scaled matrices.
 _RIDGE = 1e-14
 
@@ -100,8 +101,8 @@ class _Problem:
         every[np.arange(first.shape[0])[:, np.newaxis], first[:, np.newaxis] + np.arange(4)] = local
         self.design: Array = every @ basis.coefficients
 
-    def aicc(self, theta: Array, edf: float) -> float:
-        return aicc(self.design @ theta, self.weight, self.target, edf)
+    def aicc(self, thetas: Array, edf: Array) -> Array:
+        return aicc(thetas @ self.design.T, self.weight, self.target, edf)
 
     def pooled(self, starts: NDArray[np.intp]) -> "_Problem":
         """Return the problem of neighbors, which have the same B-splines, pooled at their means."""
@@ -111,7 +112,7 @@ class _Problem:
         local = sums[:, 2:] / weight[:, np.newaxis]
         return _Problem(self.basis, local, self.first[starts], weight, target, self.least)
 
-    def solve(self, penalties: Array, start: Array) -> tuple[Array, Array]:
+    def solve(self, penalties: Array, start: Array, last_gain: float = 1e-20) -> tuple[Array, Array]:
         """Return minimizers of loss + penalty / 2 sum_j e_j^2 span_j, and their numbers of parameters.
 
         There is a row for each penalty.
@@ -144,6 +145,7 @@ class _Problem:
             start=start,
             penalty=np.multiply.outer(penalties, self.basis.penalized),
             bound=bounded,
+            last_gain=last_gain,
             gram=gram,
         )
         if not fit.converged:
@@ -151,10 +153,11 @@ class _Problem:
         return fit.coef, (inverse * fit.information).sum(axis=(1, 2))
 
 
-def aicc(f: Array, weight: Array, target: Array, edf: float) -> float:
-    """Return Akaike's criterion corrected for small samples; infinite for too many parameters."""
-    loss, spare = -log_likelihood(f, weight, target), float(weight.sum()) - edf - 1.0
-    return 2.0 * loss + 2.0 * edf * (1.0 + (edf + 1.0) / spare) if spare > 0 else np.inf
+def aicc(f: Array, weight: Array, target: Array, edf: Array) -> Array:
+    """Return Akaike's criterion corrected for small samples of each row; infinite for too many parameters."""
+    spare = weight.sum() - edf - 1.0
+    found = 2.0 * edf * (1.0 + (edf + 1.0) / np.where(spare > 0.0, spare, 1.0))
+    return np.where(spare > 0.0, found - 2.0 * log_likelihood(f, weight, target), np.inf)
 
 
 def _inverse(hessian: Array) -> Array:
@@ -217,17 +220,17 @@ def fit_spline(
     if finite.any():
         pools, start = cells(x, knots, _POOLS), thetas[finite]
         if x.shape[0] > 2 * pools.shape[0]:
-            start, _ = problem.pooled(pools).solve(penalties[finite], start)
+            start, _ = problem.pooled(pools).solve(penalties[finite], start, _LAST_GAIN)
         thetas[finite], sizes[finite] = problem.solve(penalties[finite], start)
-    akaike = akaike_weights([problem.aicc(*fit) for fit in zip(thetas, sizes, strict=True)])
+    akaike = akaike_weights(problem.aicc(thetas, sizes))
     best = float(penalties[akaike.argmax()])
     theta, edf = akaike @ thetas, float(akaike @ sizes)
     if penalty is None and anchor is not None:
         straight, size = _fit_anchor(problem.design, weight, anchor)
         problem.target = anchor.observed
-        akaike = akaike_weights([problem.aicc(straight, size), problem.aicc(theta, edf)])
-        theta = akaike[0] * straight + akaike[1] * theta
-        edf = float(akaike @ [size, edf])
+        thetas, sizes = np.array([straight, theta]), np.array([size, edf])
+        akaike = akaike_weights(problem.aicc(thetas, sizes))
+        theta, edf = akaike @ thetas, float(akaike @ sizes)
     return LogisticSpline(knots, *basis.at_knots(theta), best, edf)
 
 
@@ -258,7 +261,7 @@ def _fit_anchor(design: Array, weight: Array, anchor: Anchor) -> tuple[Array, fl
 
     def loss(slope: float) -> float:
         place(slope)
-        return -log_likelihood(slope * x + intercept, weight, anchor.observed)
+        return -float(log_likelihood(slope * x + intercept, weight, anchor.observed))
 
     slope, posterior = shrunk_temperature(derivatives, loss, anchor.slope, _PRIOR_DEVIATION)
     if anchor.origin is None:
@@ -271,7 +274,7 @@ def _fit_anchor(design: Array, weight: Array, anchor: Anchor) -> tuple[Array, fl
     return theta, edf
 
 
-def akaike_weights(criteria: list[float]) -> Array:
+def akaike_weights(criteria: Array) -> Array:
     """Return weights in proportion to exp(-criterion / 2), all to the first where none is finite."""
     # AICc is infinite for models with nearly as many parameters as samples: use the simplest
     finite = np.array([min(criteria[0], np.finfo(np.float64).max), *criteria[1:]])

@@ -222,10 +222,10 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         """Fit Platt scaling of the probabilities, and set its weight against the log-odds of the curve."""
         self._slope, self._intercept = fit_platt(plain.prob, plain)
         line, edf = self._slope * plain.prob + self._intercept, self.effective_parameters_
-        found = [aicc(f, plain.weight, plain.positives, k) for f, k in ((curve, edf), (line, 2.0))]
+        found = aicc(np.array([curve, line]), plain.weight, plain.positives, np.array([edf, 2.0]))
         # the average of an increasing and a decreasing map need not be monotone
         if (self._slope > 0.0) == self._rising:
-            odds = _PRIOR_ODDS * akaike_weights([criterion / 2.0 for criterion in found])
+            odds = _PRIOR_ODDS * akaike_weights(found / 2.0)
             self._share = float(odds[1] / odds.sum())
             self.effective_parameters_ += self._share * (2.0 - edf)
 
