@@ -23,8 +23,9 @@ Gram = Callable[[Array], Array]
 
 _MOST_STEPS = 200
 _MOST_HALVINGS = 60
-# A step must gain this fraction of what its slope predicts (Armijo), but for the rounding of the objective. One
-# that moves no log-odds by more than 1 does: its gain is at least 1 - (e - 2) / 2, times the quadratic part.
+# A step must gain this fraction of what its slope predicts (Armijo), but for the rounding of the objective. A
+# full step that moves no log-odds by more than 1 gains at least the fraction 3 - e, as third derivatives are
+# less than second ones.
 _ARMIJO, _ROUNDING = 1e-4, 1e-13
 # The first step moves no log-odds farther than this, the next no farther than twice this, and so on: after a
 # step that makes all outcomes but a few certain, little would be known about the next.
@@ -75,9 +76,9 @@ def fit_logistic(
     these are pooled to find a start from which one or two steps suffice. Where coefficients must stay in a
     convex set, ``bound`` returns the step, given the coefficients, the gradient and the Hessian.
 
-    With penalties and starts of shape (m, k), m problems are solved at once, whose steps ``bound`` returns.
-    ``gram`` returns the information from weights (m, n) where that is faster than from the columns; there is
-    then no pooling.
+    ``gram`` returns the information from weights (n,) where that is faster than from the columns; there is
+    then no pooling. With penalties and starts of shape (m, k), m problems are solved at once, whose steps
+    ``bound`` and whose information ``gram`` must return.
     """
     problem = _Problem(columns, weight, positives, penalty, center, offset, bound, last_gain, gram)
     if problem.is_long():

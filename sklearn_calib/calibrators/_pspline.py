@@ -23,8 +23,8 @@ PENALTIES = tuple(10.0**k for k in range(3, -4, -1))
 _PRIOR_DEVIATION = float(np.log(2.0))
 # Weight of evenly spaced positions in the positions of the knots, which keeps neighboring knots apart.
 _EVEN_WEIGHT = 0.02
-# The solution of observations pooled in this many cells of equal width between two knots is the start for all;
-# its last step gains no more than the second number per unit of weight.
+# The solution of observations pooled in this many cells of equal width between two knots is the start for all
+# observations; its last step gains no more than the second number per unit of weight.
 _POOLS, _LAST_GAIN = 32, 1e-8
 # Added to the unit diagonals of scaled matrices.
 _RIDGE = 1e-14
@@ -67,7 +67,7 @@ class _Basis:
         self.knots = knots
         self.padded = np.concatenate([np.repeat(knots[0], 3), knots, np.repeat(knots[-1], 3)])
         size = knots.shape[0] + 2
-        self.greville = np.array([self.padded[j + 1 : j + 4].mean() for j in range(size)])
+        self.greville = (self.padded[1:-3] + self.padded[2:-2] + self.padded[3:-1]) / 3.0
         gaps, spans = np.diff(self.greville), (self.greville[2:] - self.greville[:-2]) / 2.0
         # slopes are sums of e_j span_j, and coefficients are sums of slopes times gaps
         bent = np.zeros((size, size - 2))

@@ -26,8 +26,8 @@ _NOISE = 1e-13
 _EPS = 2.0**-53
 # Largest number of parameters whose second derivatives are all computed for the evidence.
 _MOST_EXACT = 250
-# Samples whose products are in memory at a time.
-_ROWS = 512
+# Entries of its temporary arrays.
+_WORK = 1 << 16
 # Directions with less curvature, as a fraction of the largest, change all classes equally and have no effect.
 _FLAT = 1e-13
 # Preconditioner: number of conjugate gradient iterations after which it is recomputed; number of classes
@@ -52,11 +52,8 @@ class AffineProblem:
     def value(self, theta: Array, scores: Array) -> tuple[float, Array]:
         """Return the objective at ``theta``, whose scores are given, and the probabilities."""
         losses, proba = losses_and_softmax(scores, self.codes)
-        return float(losses @ self.weight) + self.shrinkage(theta), proba
-
-    def shrinkage(self, theta: Array) -> float:
-        """Return the part of the objective that is due to the penalty."""
-        return float((self.penalty * np.square(theta - self.center)).sum()) / 2.0
+        shrinkage = float((self.penalty * np.square(theta - self.center)).sum()) / 2.0
+        return float(losses @ self.weight) + shrinkage, proba
 
     def gradient(self, theta: Array, proba: Array) -> Array:
         """Return the derivative at ``theta``, whose probabilities are given."""
@@ -100,15 +97,15 @@ class AffineProblem:
         n_classes = proba.shape[1]
         found = np.zeros((n_classes, 2, n_classes, 2))
         every, own = found.reshape(2 * n_classes, -1), np.arange(n_classes)
-        for rows in blocks(proba.shape[0], 8 * _ROWS):
+        for rows in blocks(proba.shape[0], _WORK, 2 * n_classes):
             # samples last: loops over a few features are slow
             root = np.sqrt(self.weight[rows])
             x = np.stack((root * self.features[rows].T, np.broadcast_to(root, (n_classes, root.shape[0]))), 1)
-            p = proba[rows].T[:, np.newaxis]
-            moved = (p * x).reshape(2 * n_classes, -1)
+            moved = proba[rows].T[:, np.newaxis] * x
+            flat = moved.reshape(2 * n_classes, -1)
             # a matrix times itself takes half the time of other products
-            every -= moved @ moved.T
-            found[own, :, own, :] += (p * x) @ x.transpose(0, 2, 1)
+            every -= flat @ flat.T
+            found[own, :, own, :] += moved @ x.transpose(0, 2, 1)
         return found
 
 
@@ -136,12 +133,14 @@ class Preconditioner:
 
     def prepare(self, problem: AffineProblem, proba: Array) -> tuple[Callable[[Array], Array], float]:
         """Return the approximate inverse, and the largest entry of the diagonal."""
-        if self._found is None:
+        found = self._found
+        if found is None:
             n_classes, size = problem.penalty.shape
             few = n_classes * size <= _MOST_EXACT or (size > 2 and n_classes <= _MAX_BLOCKS)
-            self.update(problem.information(proba) if few else _diagonal(problem, proba))
+            found = problem.information(proba) if few else _diagonal(problem, proba)
+            self.update(found)
         if self._ready is None or self._ready[0] is not problem:
-            self._ready = problem, *_inverse(self._found, problem.penalty)
+            self._ready = problem, *_inverse(found, problem.penalty)
         return self._ready[1:]
 
 
@@ -168,20 +167,20 @@ def _inverse(found: Array, penalty: Array) -> tuple[Callable[[Array], Array], fl
 
 
 def _products(proba: Array, features: Array, weight: Array) -> Array:
-    """Return sum_i w_i (p_ik [k = l] - p_ik p_il) x_i x_i^T for classes k and l, with a 1 appended to x.
+    """Return sum_i w_i (p_ik [k = m] - p_ik p_im) x_i x_i^T for classes k and m, with a 1 appended to x.
 
     Products of two probabilities, and of two features, are the same in either order.
     """
     n_classes = proba.shape[1]
-    (k, l), (i, j) = np.triu_indices(n_classes), np.triu_indices(n_classes + 1)
+    (k, m), (i, j) = np.triu_indices(n_classes), np.triu_indices(n_classes + 1)
     sums = np.zeros((n_classes + k.shape[0], i.shape[0]))
-    for rows in blocks(proba.shape[0], _ROWS):
+    for rows in blocks(proba.shape[0], _WORK, (n_classes + 1) ** 2):
         # samples last, as the product is of long rows
         x, p = np.vstack((features[rows].T, np.ones(weight[rows].shape[0]))), proba[rows].T
         part = p * weight[rows]
-        sums += np.concatenate((part, part[k] * p[l])) @ (x[i] * x[j]).T
+        sums += np.concatenate((part, part[k] * p[m])) @ (x[i] * x[j]).T
     pair, place = np.empty((n_classes,) * 2, np.intp), np.empty((n_classes + 1,) * 2, np.intp)
-    pair[k, l] = pair[l, k] = n_classes + np.arange(k.shape[0])
+    pair[k, m] = pair[m, k] = n_classes + np.arange(k.shape[0])
     place[i, j] = place[j, i] = np.arange(i.shape[0])
     found = -sums[pair[:, np.newaxis, :, np.newaxis], place[:, np.newaxis, :]]
     own = np.arange(n_classes)
