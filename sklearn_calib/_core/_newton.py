@@ -117,6 +117,7 @@ class _Problem:
     @np.errstate(under="ignore")
     def solve(self, theta: Array) -> LogisticFit:
         total, farthest = self.weight.sum(), _FARTHEST
+        value: Array | None = None
         ridge = np.asarray(self.penalty)[..., np.newaxis] * np.eye(theta.shape[-1])
         last_move = _LAST_MOVE_OF_MANY if self.is_long() else _LAST_MOVE
         for _ in range(_MOST_STEPS):
@@ -128,20 +129,27 @@ class _Problem:
             if ((move <= last_move) | (gain <= self.last_gain * total)).all():
                 return LogisticFit(theta + step, information, True)
             if (move > 1.0).any():
-                step *= self.length(theta, step, gain, np.minimum(1.0, farthest / np.maximum(move, _TINY)))
+                longest = np.minimum(1.0, farthest / np.maximum(move, _TINY))
+                value = self.value(theta) if value is None else value
+                length, value = self.length(theta, step, gain, longest[..., np.newaxis], value)
+                step *= length
+            else:
+                value = None
             theta, farthest = theta + step, 2.0 * farthest
         return LogisticFit(theta, information, False)
 
-    def length(self, theta: Array, step: Array, gain: Array, longest: Array) -> Array:
-        """Return the largest of the halves, quarters and so on of a step that gain enough, as a column."""
-        length, value = longest[..., np.newaxis], self.value(theta)
+    def length(
+        self, theta: Array, step: Array, gain: Array, length: Array, value: Array
+    ) -> tuple[Array, Array]:
+        """Return the first of the length, its half and so on that gains enough, and the objective there."""
         for _ in range(_MOST_HALVINGS):
             limit = value - _ARMIJO * length[..., 0] * gain + _ROUNDING * np.abs(value)
-            enough = self.value(theta + length * step) <= limit
+            trial = self.value(theta + length * step)
+            enough = trial <= limit
             if enough.all():
                 break
             length = np.where(enough[..., np.newaxis], length, length / 2.0)
-        return length
+        return length, trial
 
     def parts(self) -> Iterator[tuple[slice, Array]]:
         n = self.weight.shape[0]
