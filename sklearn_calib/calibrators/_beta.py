@@ -145,14 +145,13 @@ def _fit(columns: Array, weight: Array, mass: Array, basis: Array) -> tuple[floa
 
 def _minimize(columns: Array, weight: Array, mass: Array, basis: Array) -> Array:
     """Return the coefficients of the basis with the least loss."""
-    mean = float(mass.sum()) / float(weight.sum())
     # the intercept is the only parameter in its column
     alone = (basis[:2] == 0.0).all(axis=0)
     fit = fit_logistic(
         lambda rows: basis.T @ columns[:, rows],
         weight,
         mass,
-        start=np.where(alone, np.log(mean / (1.0 - mean)), 0.0),
+        start=np.where(alone, 0.0, 1.0),
         penalty=_PRECISION * np.square(basis[:2]).sum(axis=0),
         center=np.where(alone, 0.0, 1.0),
         last_gain=1e-20,
