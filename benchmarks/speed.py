@@ -110,9 +110,9 @@ def scale(options: argparse.Namespace) -> None:
     lines = [
         "# Ten million samples in memory",
         "",
-        f"Written by `python benchmarks/speed.py scale --out benchmarks/results/scale.md`, numpy {np.__version__}. "
-        "The input has 16 bytes per sample. Growth: the time of 10^7 samples divided by that of 10^5, relative "
-        f"to np.sort. Calls that would take more than {options.limit:g} s are not measured (-).",
+        f"Written by `python benchmarks/speed.py scale --out benchmarks/results/scale.md`, "
+        f"numpy {np.__version__}. The input has 16 bytes per sample. Growth: the time of 10^7 samples divided "
+        f"by that of 10^5, relative to np.sort. -: would take more than {options.limit:g} s.",
         "",
         "| call | seconds | ratio to np.sort | growth | peak memory / input |\n|---|---:|---:|---:|---:|",
     ]

@@ -233,7 +233,8 @@ class _SubsetMetric:
         if small.prob.shape[0] > _MOST_BATCHED:
             return
         of_row = np.ones_like(ordered) if weight is None else weight[order]
-        ends, shape = np.append(0, np.cumsum(small.weight)).astype(np.int64), (small.prob.shape[0], p.shape[0])
+        ends = np.append(0, np.cumsum(small.weight)).astype(np.int64)
+        shape = small.prob.shape[0], p.shape[0]
         self.sums, self.events = (csr_array((x, order, ends), shape) for x in (of_row, of_row * ordered))
         self.evaluate, self.accuracy = bound.evaluator(small.prob, size), bound.accuracy
 

@@ -145,9 +145,9 @@ class SampleMetric:
 
     The metric is evaluated on ``grouped`` first, so that it can check its own parameters. One without a
     kernel is called with counts as ``sample_weight`` if ``weighted``. The attribute ``sample`` has the
-    predictions to simulate from: ``grouped``, or pooled if ``pool`` and at least ``fewest``; values of other samples can differ from
-    those of the metric by ``accuracy``. Of sampling weights ``w``, automatic parameters are those of the
-    effective number of samples.
+    predictions to simulate from: ``grouped``, or pooled if ``pool`` and these are at least ``fewest``; values
+    of other samples can differ from those of the metric by ``accuracy``. Of sampling weights ``w``, automatic
+    parameters are those of the effective number of samples.
     """
 
     def __init__(
