@@ -111,8 +111,8 @@ def scale(options: argparse.Namespace) -> None:
         "# Ten million samples in memory",
         "",
         f"Written by `python benchmarks/speed.py scale --out benchmarks/results/scale.md`, "
-        f"numpy {np.__version__}. The input has 16 bytes per sample. Growth: the time of 10^7 samples divided "
-        f"by that of 10^5, relative to np.sort. -: would take more than {options.limit:g} s.",
+        f"numpy {np.__version__}. The input has 16 bytes per sample. Growth: the time of 10^7 samples "
+        f"divided by that of 10^5, relative to np.sort. -: would take more than {options.limit:g} s.",
         "",
         "| call | seconds | ratio to np.sort | growth | peak memory / input |\n|---|---:|---:|---:|---:|",
     ]
