@@ -18,7 +18,7 @@ from sklearn_calib._core._null import TIE, tail_rank
 from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 from sklearn_calib.inference._null_distribution import expected_under_calibration
-from sklearn_calib.inference._sample_metric import Metric, pooled_for_kernel
+from sklearn_calib.inference._sample_metric import FEWEST_OF_ROWS, Metric, pooled_for_kernel
 from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel, declaration
 from sklearn_calib.metrics._reductions import (
     Problem,
@@ -228,7 +228,8 @@ class _SubsetMetric:
         starts, ordered = group_starts(p[order]), y[order].astype(np.float64)
         count = np.diff(starts, append=p.shape[0]).astype(np.float64)
         positives = np.add.reduceat(ordered, starts)
-        small = pooled_for_kernel(bound, GroupedOutcomes(p[order][starts] + 0.0, count, positives))
+        grouped = GroupedOutcomes(p[order][starts] + 0.0, count, positives)
+        small = pooled_for_kernel(bound, grouped, FEWEST_OF_ROWS)
         # of more samples, only those of pooled predictions are faster together
         if small.prob.shape[0] > _MOST_BATCHED:
             return

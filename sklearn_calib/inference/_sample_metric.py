@@ -111,7 +111,7 @@ def at_event_rates(grouped: GroupedOutcomes, rates: Array) -> tuple[Array, Array
 
 
 def pooled_for_kernel(
-    bound: BoundKernel, grouped: GroupedOutcomes, fewest: int = FEWEST_OF_ROWS
+    bound: BoundKernel, grouped: GroupedOutcomes, fewest: int = _FEWEST_POOLED
 ) -> GroupedOutcomes:
     """Return fewer groups, with the same null distribution of the metric to a thousandth; or the same groups.
 
