@@ -133,9 +133,9 @@ def test_intervals_and_floors_of_pooled_and_repeated_rows_agree():
 @pytest.mark.thorough
 def test_classes_of_few_hundred_rows_agree_with_a_plain_loop():
     rng = np.random.default_rng(2)
-    logits = 2 * rng.standard_normal((900, 3))
+    logits = 2 * rng.standard_normal((600, 3))
     p, truth = (np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for z in (logits, 0.6 * logits))
-    y = (truth.cumsum(axis=1) < rng.random((900, 1))).sum(axis=1)
+    y = (truth.cumsum(axis=1) < rng.random((600, 1))).sum(axis=1)
 
     @metrics.MetricKernel(calibration_error=True)
     def loop(y_true, y_proba, sample_weight=None):
@@ -143,7 +143,7 @@ def test_classes_of_few_hundred_rows_agree_with_a_plain_loop():
 
     given = {"reduction": "classwise", "random_state": 0}
     fast, slow = (
-        confidence_interval(y, p, metric=m, n_resamples=40, **given) for m in (metrics.smooth_ece, loop)
+        confidence_interval(y, p, metric=m, n_resamples=20, **given) for m in (metrics.smooth_ece, loop)
     )
     models = {"a": p, "b": truth}
     (a,), (b,) = (
