@@ -111,7 +111,7 @@ class LogAverageCalibrator(ComposedCalibrator):
     >>> labels = (proba.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
     >>> calibrator = LogAverageCalibrator().fit(proba, labels)
     >>> calibrator.weights_.round(2), calibrator.predict_proba([[0.2, 0.3, 0.5]]).round(1)
-    (array([0.28, 0.72]), array([[0.2, 0.3, 0.5]]))
+    (array([0.48, 0.52]), array([[0.2, 0.3, 0.5]]))
     """
 
     calibrators_: list[Any]
@@ -160,8 +160,10 @@ class LogAverageCalibrator(ComposedCalibrator):
                 OneVsRestCalibrator(SplineCalibrator(n_knots=_N_KNOTS, penalty=penalty)),
             ][: 1 + every_class]
         given = self.weights
-        weights = np.ones(len(members)) if given is None else _validation.check_weights(
-            given, len(members), "weights"
+        weights = (
+            np.ones(len(members))
+            if given is None
+            else _validation.check_weights(given, len(members), "weights")
         )
         self._refined = self.calibrators is None and len(members) == 2
         self.calibrators_ = []
