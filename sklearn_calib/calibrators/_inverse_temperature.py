@@ -75,7 +75,7 @@ def shrunk_temperature(
         first, second = derivatives(beta)
         return beta * first + pull * theta, beta * (beta * second + first) + pull
 
-    # probabilities that are all nearly equal have one mode near the center, and often a higher one far from it
+    # nearly equal probabilities have one mode near the center, and often a higher one far from it
     plain, usual = loss(center), float(np.log(USUAL_SLOPE / abs(center)))
     far = loss(float(np.copysign(USUAL_SLOPE, center))) + pull * usual * usual / 2.0 < plain
     theta, bend = _root(slope, usual if far else 0.0, -np.inf, np.inf)
