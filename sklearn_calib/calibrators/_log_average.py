@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,9 +27,10 @@ from sklearn_calib.calibrators._multiclass import (
 from sklearn_calib.calibrators._softmax import softmax
 from sklearn_calib.calibrators._spline import SplineCalibrator
 
-# Gain in log loss, on the training samples, for which a parameter of the default splines gets no weight.
+# The default splines have a weight if their gain in log loss, summed over the training samples, is more than
+# this for each effective parameter.
 _NOISE = 0.4
-# Number of knots of the default splines: more do not change the loss, and take longer.
+# Number of knots of the default splines: more improve the loss little, and take longer.
 _N_KNOTS = 8
 # Penalty of these splines with more classes than this, where an average over penalties takes too long.
 _PENALTY, _MANY_CLASSES = 10.0, 30
@@ -159,12 +161,9 @@ class LogAverageCalibrator(ComposedCalibrator):
                 StructuredMatrixScalingCalibrator(penalty="auto", shrink_temperature=True, link=self.link),
                 OneVsRestCalibrator(SplineCalibrator(n_knots=_N_KNOTS, penalty=penalty)),
             ][: 1 + every_class]
-        given = self.weights
-        weights = (
-            np.ones(len(members))
-            if given is None
-            else _validation.check_weights(given, len(members), "weights")
-        )
+        weights = np.ones(len(members))
+        if self.weights is not None:
+            weights = _validation.check_weights(self.weights, len(members), "weights")
         self._refined = self.calibrators is None and len(members) == 2
         self.calibrators_ = []
         tables: list[Array] = []
@@ -175,7 +174,7 @@ class LogAverageCalibrator(ComposedCalibrator):
                 if self._refined:
                     tables.append(class_probabilities(self.calibrators_[-1], scores))
                     scores = _scores_of(tables[-1])
-        if self._refined and given is None:
+        if self._refined and self.weights is None:
             weights = self._refinement_weights(tables, codes, weight)
         self.weights_ = weights / weights.sum()
 
@@ -183,7 +182,9 @@ class LogAverageCalibrator(ComposedCalibrator):
         """Return the weights of the joint map and the splines, given their probabilities of the samples."""
         rows = np.arange(codes.shape[0])
         joint, splines = (np.log(clip_probability(table[rows, codes])) for table in tables)
-        gain = float((splines - joint) @ (np.ones(rows.shape[0]) if weight is None else weight))
+        gains = splines - joint if weight is None else (splines - joint) * weight
+        # exactly rounded, so that it does not depend on the order of the samples
+        gain = math.fsum(gains.tolist())
         size = _NOISE * sum(one.effective_parameters_ for one in self.calibrators_[1].calibrators_)
         share = 1.0 - size / gain if gain > size else 0.0
         return np.array([1.0 - share, share])
