@@ -63,7 +63,7 @@ def _make(prob: Array, n_samples: float, bandwidth: float, noise: str = "gaussia
     z = (origin + step * index - h[:, np.newaxis]) / bandwidth
     density = np.exp(-0.5 * z * z) / (np.sqrt(2.0 * np.pi) * bandwidth)
     pointers = near * np.arange(h.shape[0] + 1, dtype=np.int32)
-    # where a narrow kernel leaves gaps, the nodes next to them follow each other: the density there is nearly 0
+    # where a narrow kernel leaves gaps, the nodes beside them follow each other: the density there is about 0
     used = np.zeros(nodes + 1, dtype=bool)
     used[index] = True
     place, nodes = np.cumsum(used, dtype=np.int32) - 1, int(used.sum())

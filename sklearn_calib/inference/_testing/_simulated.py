@@ -157,9 +157,9 @@ class VarianceRatio:
 
     where beta, a step of the weighted logistic recalibration, removes from r^2 = v + (1 - 2 p) r the
     miscalibration that is to be detected. As w (1 - 2 p) r has the mean 0 in that population, c can be the
-    mean weight, and weights that are nearly equal have little influence. The ratio, at least 1/4, is linear in
-    the outcomes; ``own`` is that of the sample. It is computed for simulated samples, too, so that p-values
-    are exact if P(Y | p, w) = p.
+    mean weight, and weights that are nearly equal have little influence. The ratio, at least 1/4, is linear
+    in the outcomes; ``own`` is that of the sample. It is computed for simulated samples, too, so that
+    p-values are exact if P(Y | p, w) = p.
     """
 
     own: float = 1.0
