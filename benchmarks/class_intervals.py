@@ -7,7 +7,7 @@ mean ends are printed beside the mean ends of the intervals of its parts. The ta
 
     python benchmarks/class_intervals.py --metrics cutoff --repetitions 60 --write benchmarks/results
 
-in about ten minutes. With all metrics and 300 repetitions, the script takes many hours.
+in about ten minutes. With all metrics and 300 repetitions, the script takes hours.
 """
 
 import time
