@@ -593,7 +593,7 @@ def labels(n, n_labels, off, seed):
     [
         *((METRICS[1], n_labels, off, 100) for n_labels in (3, 10) for off in (0.0, 0.05, "first")),
         (METRICS[0], 3, 0.05, 60),
-        (METRICS[0], 10, "first", 60),
+        (METRICS[0], 10, "first", 40),
     ],
 )
 def test_coverage_of_labels(metric, n_labels, off, n_runs):
