@@ -107,6 +107,12 @@ limit.""",
     "clipped_there": """\
 Probabilities are clipped as by :class:`TemperatureCalibrator`, because zeros of forests, trees and
 nearest neighbors are contradicted.""",
+    "score_and_features": """\
+X : data frame or array-like of shape (n, 1 + n_features)
+    The score, and the features of the fit.""",
+    "probabilities_of_transform": """\
+X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
+    Predicted probabilities.""",
     "binary_fit": """\
 classes_ : ndarray of shape (2,)
     The sorted class labels.

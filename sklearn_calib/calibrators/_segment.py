@@ -205,8 +205,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
 
         Parameters
         ----------
-        X : data frame or array-like of shape (n, 1 + n_features)
-            The score, and the features of the fit.
+        %(score_and_features)s
 
         Returns
         -------
@@ -237,8 +236,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
 
         Parameters
         ----------
-        X : data frame or array-like of shape (n, 1 + n_features)
-            The score, and the features of the fit.
+        %(score_and_features)s
 
         Returns
         -------
@@ -258,8 +256,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
 
         Parameters
         ----------
-        X : data frame or array-like of shape (n, 1 + n_features)
-            The score, and the features of the fit.
+        %(score_and_features)s
 
         Returns
         -------

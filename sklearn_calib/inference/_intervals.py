@@ -25,7 +25,7 @@ from sklearn_calib._core._null import bootstrap_counts
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib.inference._means import Mean, loss_of, mean_loss, refinement_limit
+from sklearn_calib.inference._means import Mean, least_limits, loss_of, mean_loss
 from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
 from sklearn_calib.inference._populations import Populations, TablePopulations
 from sklearn_calib.inference._sample_metric import Metric, SampleMetric, defined_values
@@ -250,7 +250,7 @@ def confidence_interval(
             interval = _bootstrap(bound, metric, confidence, n_resamples, rng)
             interval = replace(interval, corrected=np.nan) if invertible else interval
             if isinstance(checked, _validation.BinarySample):
-                interval = _with_limit(interval, metric, checked)
+                interval = _with_limits(interval, metric, checked)
         elif isinstance(bound, MeanMetric):
             interval = interval_by_inversion(
                 bound, TablePopulations.estimated(bound, n_resamples, rng), confidence
@@ -266,11 +266,11 @@ def confidence_interval(
     return replace(interval, **weight_fields(checked, sample.clusters, sample.sampled_probability))
 
 
-def _with_limit(
+def _with_limits(
     interval: ConfidenceInterval, metric: Metric, sample: _validation.BinarySample
 ) -> ConfidenceInterval:
-    limit = refinement_limit(metric, sample, 1.0 - interval.confidence)
-    return replace(interval, upper=max(interval.upper, limit))
+    low, high = least_limits(metric, sample, 1.0 - interval.confidence)
+    return replace(interval, lower=min(interval.lower, low), upper=max(interval.upper, high))
 
 
 class SharedIntervals:
@@ -308,7 +308,7 @@ class SharedIntervals:
             bound = self.score(metric)
             rng = np.random.default_rng(self.seed)
             interval = _bootstrap(bound, metric, self.confidence, self.n_resamples, rng)
-            return replace(_with_limit(interval, metric, self.sample), **self.weight_fields)
+            return replace(_with_limits(interval, metric, self.sample), **self.weight_fields)
         populations = self._affordable(metric)
         interval = interval_by_inversion(self._bound(metric, populations), populations, self.confidence)
         interval = replace(interval, **self.weight_fields)

@@ -11,16 +11,18 @@ from scipy.special import expit
 from scipy.stats import norm, t
 
 from sklearn_calib import _validation
-from sklearn_calib._core._grouping import group_sample
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
+from sklearn_calib._core._proportion import clopper_pearson
 from sklearn_calib._core._recalibration import LogitOutcomes
 from sklearn_calib._typing import Array
 from sklearn_calib.inference._sample_metric import Metric, at_event_rates
+from sklearn_calib.metrics._decision import net_benefit
 from sklearn_calib.metrics._decomposition import refinement_loss
 from sklearn_calib.metrics._metric_kernel import MeanLoss, declaration
 from sklearn_calib.metrics._reductions import class_samples
 from sklearn_calib.metrics._scores import BRIER, LOG, mean_of_outcomes
-from sklearn_calib.metrics._summary import event_rate_limits
+from sklearn_calib.metrics._summary import event_rate_limits, size_of_events
 
 
 class Mean(NamedTuple):
@@ -108,16 +110,46 @@ def mean_loss(
     return found._replace(lower=min(low, found.lower), upper=max(high, found.upper))
 
 
-def refinement_limit(metric: Metric, sample: _validation.BinarySample, alpha: float) -> float:
-    """Return the upper limit of a refinement loss; minus infinity for other metrics.
+def least_limits(metric: Metric, sample: _validation.BinarySample, alpha: float) -> tuple[float, float]:
+    """Return limits that the interval of a refinement loss or of a net benefit contains; else no limits."""
+    function, parameters = (metric.func, metric.keywords) if isinstance(metric, partial) else (metric, {})
+    if function is net_benefit:
+        return _benefit_limits(group_sample(sample), parameters.get("threshold", 0.5), alpha)
+    if function is refinement_loss:
+        return np.inf, _refinement_limit(sample, parameters.get("score"), alpha)
+    return np.inf, -np.inf
+
+
+def _benefit_limits(grouped: GroupedOutcomes, threshold: float, alpha: float) -> tuple[float, float]:
+    """Return limits of a net benefit, a difference of multiples of two frequencies.
+
+    They combine the exact limits of the frequencies of true and false positives (the method of variance
+    estimates recovery) with the correlation of two numbers of a multinomial distribution, for which one is
+    added to each number.
+    """
+    treated, odds = grouped.prob >= threshold, threshold / (1.0 - threshold)
+    counts = grouped.positives, grouped.weight - grouped.positives
+    rates = np.array([count[treated].sum() for count in counts]) / grouped.total
+    size = size_of_events(grouped, 1.0 - alpha)
+    low, high = clopper_pearson(size * rates, np.full(2, size), alpha / 2.0)
+    added = (size * rates + 1.0) / (size + 2.0)
+    correlation = np.sqrt((added / (1.0 - added)).prod())
+    (tp, fp), (tp_below, fp_below), (tp_above, fp_above) = rates, rates - low, high - rates
+
+    def margin(one: float, other: float) -> float:
+        return float(np.sqrt(one**2 + other**2 + 2.0 * correlation * one * other))
+
+    value = tp - odds * fp
+    return value - margin(tp_below, odds * fp_above), value + margin(tp_above, odds * fp_below)
+
+
+def _refinement_limit(sample: _validation.BinarySample, score: str | None, alpha: float) -> float:
+    """Return an upper limit of a refinement loss.
 
     It is that of the score after logistic recalibration. The map is monotone: the mean of this score is at
     least the refinement loss. With two parameters it fits far less noise than isotonic regression does.
     """
-    if getattr(metric, "func", metric) is not refinement_loss:
-        return -np.inf
-    parameters = metric.keywords if isinstance(metric, partial) else {}
-    loss = LOG if parameters.get("score") == "log_loss" else BRIER
+    loss = LOG if score == "log_loss" else BRIER
     uncertain, p = group_sample(sample).uncertain(), sample.p.copy()
     if uncertain.prob.size and not (data := LogitOutcomes(uncertain)).constant and not data.one_class:
         fit = data.fit_both()

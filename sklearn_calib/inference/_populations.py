@@ -15,7 +15,6 @@ from sklearn_calib import _validation
 from sklearn_calib._core._grouping import GroupedOutcomes, sampling_rate
 from sklearn_calib._core._null import MAX_KEPT, CoupledOutcomes, draw_null, draw_outcomes, few_per_group
 from sklearn_calib._typing import Array
-from sklearn_calib.inference._sample_metric import defined_values
 from sklearn_calib.inference._sample_table import Draws, SampleTable
 from sklearn_calib.inference._table_metrics import MeanMetric, ProblemMetric
 from sklearn_calib.metrics._smooth import smooth_result
@@ -160,12 +159,18 @@ class TablePopulations:
         return directions
 
     def _rejected(self, alpha: float) -> NDArray[np.bool_]:
-        """Return the problems whose calibration is rejected at level alpha for all problems together."""
+        """Return the problems whose calibration is rejected at level alpha for all problems together.
+
+        The largest standardized value of a sample decides: few simulated samples give its quantile.
+        """
         samples = [[problem.values(*sample)[0] for problem in self.problems] for sample in self.samples(0.0)]
-        null = (defined_values(values) for values in zip(*samples, strict=True))
-        level = 1.0 - alpha / len(self.problems)
-        most = np.array([np.quantile(values, level, method="weibull") for values in null])
-        return np.array([each.metric.estimate + each.metric.accuracy for each in self.problems]) > most
+        null = np.concatenate(samples, axis=1)
+        observed = np.array([each.metric.estimate + each.metric.accuracy for each in self.problems])
+        center, spread = np.nanmean(null, axis=1), np.maximum(np.nanstd(null, axis=1), 1e-300)
+        largest = np.fmax.reduce((null.T - center) / spread, axis=1)
+        return np.asarray(
+            (observed - center) / spread > np.nanquantile(largest, 1.0 - alpha, method="weibull")
+        )
 
     def truth(self, multiple: float) -> Array:
         """Return the probabilities of the classes or labels, shape (n, columns)."""

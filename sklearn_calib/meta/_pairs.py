@@ -135,14 +135,15 @@ def _fit_repeated(
 ) -> Any:
     """Fit a clone of the calibrator to samples of which some have several scores.
 
-    Each of r scores of a sample has the weight 1 / r. Certificates count samples: they are for the first
-    score of each, to which a calibrator without weights, or with a part for its certificate, is fitted.
+    Each of r scores of a sample has the weight 1 / r. Certificates and ``training_size_`` count samples: they
+    are for the first score of each, to which a calibrator without weights, or with a part for its
+    certificate, is fitted.
     """
-    certified = isinstance(calibrator, CutoffCertificateMixin) and calibrator._monotone
+    counted = isinstance(calibrator, CutoffCertificateMixin)
     weighted = accepts_weight(calibrator) and "clusters" not in others
     once = first if weight is None else first & (weight > 0.0)
     own = None if weight is None else weight[once]
-    if not weighted or (hasattr(calibrator, "cutoff_certificate") and not certified):
+    if not weighted or (hasattr(calibrator, "cutoff_certificate") and not (counted and calibrator._monotone)):
         others = slice_metadata(scores, others, np.flatnonzero(once))
         return fit_clone(calibrator, scores[once], codes[once], own, classes, **others)
     times = np.diff(np.flatnonzero(first), append=first.shape[0])
@@ -150,7 +151,7 @@ def _fit_repeated(
     fitted = fit_clone(
         calibrator, scores, codes, share if weight is None else share * weight, classes, **others
     )
-    if certified and classes.shape[0] == 2:
+    if counted and classes.shape[0] == 2:
         certify(fitted, group_scores(codes[once], scores[once], own), own)
     return fitted
 

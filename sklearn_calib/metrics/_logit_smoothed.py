@@ -24,8 +24,8 @@ from sklearn_calib.metrics._smooth import SmoothingAxis, logit_axis, smoothing_b
 
 # Predictions of exactly 0 and 1 are resolved at this bandwidth, which is n**(-1/3) of 1e9 samples.
 _SMALLEST_AUTOMATIC = 1e-3
-# With more nodes, or more entries of the matrix, samples are evaluated one by one.
-_MOST_KERNEL_NODES, _MOST_ENTRIES = 1 << 14, 1 << 23
+# With more nodes, which the metric refuses, or more entries of the matrix, samples are evaluated one by one.
+_MOST_KERNEL_NODES, _MOST_ENTRIES = 1 << 20, 1 << 23
 # The density of the noise is truncated at this many standard deviations, which leaves out 2e-9 of it.
 _REACH = 6.0
 # Samples times nodes that are held in memory at a time, few enough to stay in cache.
@@ -63,8 +63,12 @@ def _make(prob: Array, n_samples: float, bandwidth: float, noise: str = "gaussia
     z = (origin + step * index - h[:, np.newaxis]) / bandwidth
     density = np.exp(-0.5 * z * z) / (np.sqrt(2.0 * np.pi) * bandwidth)
     pointers = near * np.arange(h.shape[0] + 1, dtype=np.int32)
-    smooth = csc_array((density.ravel(), index.ravel(), pointers), (nodes + 1, h.shape[0]))
-    target = expit(origin + step * np.arange(nodes + 1))[:, np.newaxis]
+    # where a narrow kernel leaves gaps, the nodes beside them follow each other: the density there is about 0
+    used = np.zeros(nodes + 1, dtype=bool)
+    used[index] = True
+    place, nodes = np.cumsum(used, dtype=np.int32) - 1, int(used.sum())
+    smooth = csc_array((density.ravel(), place[index].ravel(), pointers), (nodes, h.shape[0]))
+    target = expit(origin + step * np.flatnonzero(used))[:, np.newaxis]
 
     def errors(count: Array, positives: Array) -> Array:
         r = positives.shape[1]

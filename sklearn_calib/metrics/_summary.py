@@ -440,12 +440,19 @@ def event_rate_limits(
     grouped: GroupedOutcomes, confidence: float, intercept: IntervalEstimate | None = None
 ) -> tuple[float, float]:
     """Return the exact limits of the event rate; with weights or clusters, at the effective size."""
-    size, rate = grouped.total, float(grouped.positives.sum()) / grouped.total
-    if (grouped.clusters or grouped.design) is not None:
-        z = -float(ndtri((1.0 - confidence) / 2.0))
-        size = _effective_size(grouped, intercept or _lines(grouped.uncertain(), z)[0], z)
+    size, rate = size_of_events(grouped, confidence, intercept), grouped.positives.sum() / grouped.total
     low, high = clopper_pearson(np.array(rate * size), np.array(size), 0.5 * (1.0 - confidence))
     return float(low), float(high)
+
+
+def size_of_events(
+    grouped: GroupedOutcomes, confidence: float, intercept: IntervalEstimate | None = None
+) -> float:
+    """Return the number of samples, with weights or clusters the effective one for the event rate."""
+    if (grouped.clusters or grouped.design) is None:
+        return grouped.total
+    z = -float(ndtri((1.0 - confidence) / 2.0))
+    return _effective_size(grouped, intercept or _lines(grouped.uncertain(), z)[0], z)
 
 
 @shared_docs

@@ -5,7 +5,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 from scipy.special import expit, logit, ndtr, softmax
-from scipy.stats import beta, binom
+from scipy.stats import beta, binom, multinomial
 
 from sklearn_calib import metrics
 from sklearn_calib._validation import check_binary
@@ -410,8 +410,35 @@ def test_equal_outcomes_have_the_interval_of_the_exact_limit(name):
     rate = 1 - 0.05 ** (1 / 20)
     # events are where they are predicted: 12 * .6 of 12 * .6 + 8 * .1 are treated
     upper = rate * 7.2 / 8.0 - (1 - rate) * 0.6
+    if name != "mine":
+        # no true positives, and 12 of 20 false positives; the cosine of an angle is their correlation
+        other, cosine = 0.6 - beta.ppf(0.05, 12, 9), np.sqrt(1 / 21 * 13 / 9)
+        upper = -0.6 + np.sqrt(rate**2 + other**2 + 2 * cosine * rate * other)
     assert found.lower <= found.estimate == pytest.approx(-0.6)
     assert found.upper == pytest.approx(upper, abs=1e-9 if name != "mine" else 2e-3)
+
+
+@pytest.mark.filterwarnings("ignore:The rarer class has only")
+@pytest.mark.parametrize("n", [3, 8, thorough(25)])
+@pytest.mark.parametrize("threshold", [0.1, 0.5, 0.8])
+def test_limits_of_net_benefit(n, threshold):
+    """All numbers of true and false positives, with their probabilities; other outcomes are half and half."""
+    odds = threshold / (1 - threshold)
+    counts = [(k, m, n - k - m) for k in range(n + 1) for m in range(n + 1 - k)]
+    ends = []
+    for events, others, untreated in counts:
+        y = np.repeat([1, 0, 1, 0], [events, others, untreated // 2, untreated - untreated // 2])
+        p = np.repeat([threshold, threshold / 2], [events + others, untreated])
+        metric = partial(net_benefit, threshold=threshold)
+        found = confidence_interval(y, p, metric=metric, confidence=0.9, n_resamples=20)
+        assert found.estimate == pytest.approx((events - odds * others) / n)
+        ends.append((found.lower, found.upper))
+    lower, upper = np.transpose(ends)
+    for treated in (0.03, 0.1, 0.3, 0.7, 1.0):
+        for rate in np.linspace(0, 1, 11):
+            tp, fp = treated * rate, treated * (1 - rate)
+            chance, value = multinomial.pmf(counts, n, [tp, fp, 1 - treated]), tp - odds * fp
+            assert max(chance[lower > value + 1e-9].sum(), chance[upper < value - 1e-9].sum()) <= 0.05
 
 
 def test_auc_with_few_events():
@@ -561,14 +588,19 @@ def labels(n, n_labels, off, seed):
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("metric", METRICS[:2], ids=["smooth_ece", "cutoff"])
-@pytest.mark.parametrize("n_labels", [3, 10])
-@pytest.mark.parametrize("off", [0.0, 0.05, "first"])
-def test_coverage_of_labels(metric, n_labels, off):
+@pytest.mark.parametrize(
+    ("metric", "n_labels", "off", "n_runs"),
+    [
+        *((METRICS[1], n_labels, off, 100) for n_labels in (3, 10) for off in (0.0, 0.05, "first")),
+        (METRICS[0], 3, 0.05, 60),
+        (METRICS[0], 10, "first", 40),
+    ],
+)
+def test_coverage_of_labels(metric, n_labels, off, n_runs):
     """All labels are shifted, or only the first."""
     shifts = 0.15 * np.eye(n_labels)[0] if off == "first" else np.full(n_labels, off)
-    found = hits(metric, shifts.mean(), partial(labels, 200, n_labels, shifts), 60, n_resamples=40)
-    assert found >= binom.ppf(0.005, 60, 0.93)
+    found = hits(metric, shifts.mean(), partial(labels, 200, n_labels, shifts), n_runs, n_resamples=40)
+    assert found >= binom.ppf(0.005, n_runs, 0.93)
 
 
 @pytest.mark.thorough

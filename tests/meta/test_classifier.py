@@ -263,6 +263,7 @@ def test_repeated_scores_count_once(binary):
         expected = clone(calibrator).fit(scores, y[rows], sample_weight=np.full(600, 1 / 3))
         found = fitted(calibrator)
         np.testing.assert_allclose(found.predict_proba(X), expected.predict_proba(proba), rtol=1e-9)
+        assert found.calibrators_[0].training_size_ == 200
     # certificates are for one score of each sample
     platt = fitted(PlattCalibrator()).calibrators_[0]
     certificate = platt.cutoff_certificate(n_resamples=99)

@@ -51,6 +51,7 @@ SMOOTHED = [
     partial(metrics.smooth_ece, scale="logit", bandwidth=0.3),
     metrics.logit_smoothed_ece,
     partial(metrics.logit_smoothed_ece, bandwidth=0.4),
+    partial(metrics.logit_smoothed_ece, bandwidth=0.01),
 ]
 SLOW = [partial(metrics.smooth_ece, scale="logit")]
 DRAWS = 3
@@ -157,7 +158,7 @@ def test_few_samples_of_predictions_far_apart_on_the_logit_axis():
         partial(metrics.smooth_ece, pos_label=0),
         partial(metrics.smooth_ece, sample_weight=[1.0]),
         partial(metrics.logit_smoothed_ece, noise="uniform"),
-        partial(metrics.logit_smoothed_ece, bandwidth=1e-5),
+        partial(metrics.logit_smoothed_ece, bandwidth=1e-7),
     ],
 )
 def test_what_is_not_known_is_left_to_the_loop(metric):

@@ -428,8 +428,7 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
-            Predicted probabilities.
+        %(probabilities_of_transform)s
 
         Returns
         -------
@@ -444,8 +443,7 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
-            Predicted probabilities.
+        %(probabilities_of_transform)s
 
         Returns
         -------
@@ -460,8 +458,7 @@ class CalibrationTest(AtomicFit, VersionStamped, ClassifierMixin, TransformerMix
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
-            Predicted probabilities.
+        %(probabilities_of_transform)s
 
         Returns
         -------

@@ -150,14 +150,16 @@ class VarianceRatio:
     """Variance of weighted residuals if the weighted population is calibrated, over that at each weight.
 
     With sampling weights w, predictions can be calibrated in the population, and not among the samples of a
-    given weight. The variance of a sum of w u (y - p) is then estimated by that of w^2 u^2 vhat,
+    given weight. The variance of a sum of w u (y - p) is then estimated by the sum of
 
-        vhat = v + (1 - 2 p) (r - v x' beta),   v = p (1 - p),   r = y - p,   x = (1, logit p),
-        beta = (sum w v x x')^-1 sum w x r,
+        w^2 u^2 v + w (w - c) u^2 (1 - 2 p) (r - v x' beta),   v = p (1 - p),   r = y - p,   x = (1, logit p),
+        beta = (sum w v x x')^-1 sum w x r,   c = sum w^2 u^2 v / sum w u^2 v,
 
     where beta, a step of the weighted logistic recalibration, removes from r^2 = v + (1 - 2 p) r the
-    miscalibration that is to be detected. The ratio, at least 1/4, is linear in the outcomes; ``own`` is that
-    of the sample. It is computed for simulated samples, too, so that p-values are exact if P(Y | p, w) = p.
+    miscalibration that is to be detected. As w (1 - 2 p) r has the mean 0 in that population, c can be the
+    mean weight, and weights that are nearly equal have little influence. The ratio, at least 1/4, is linear
+    in the outcomes; ``own`` is that of the sample. It is computed for simulated samples, too, so that
+    p-values are exact if P(Y | p, w) = p.
     """
 
     own: float = 1.0
@@ -178,11 +180,12 @@ class VarianceRatio:
         for p in prob.T:
             v, x = p * (1.0 - p), np.stack((np.ones_like(p), logit(p)))
             squares = (weight * along) ** 2
-            skewed = squares * (1.0 - 2.0 * p)
+            once, variance = weight * along**2, count @ (squares * v)
+            skewed = once * (weight - variance / max(count @ (once * v), 1e-300)) * (1.0 - 2.0 * p)
             information = (count * weight * v * x) @ x.T
             beta = np.linalg.pinv(information, hermitian=True) @ (x @ (count * v * skewed))
             rows.append(skewed - weight * (beta @ x))
-            total += float(count @ (squares * v))
+            total += float(variance)
         if total <= 0.0:
             return cls()
         coefficients = (np.stack(rows, axis=1) / total).ravel()
