@@ -129,10 +129,7 @@ KINDS = {
             arrow_of(pa.string(), WORDS).dictionary_encode(),
         ],
     ),
-    "codes": (
-        "x = 02",
-        [rows(["01", "02", "10", "20"]), pandas_of("category", ["01", "02", "10", "20"])],
-    ),
+    "codes": ("x = 02", [rows(["01", "02", "10", "20"]), pandas_of("category", ["01", "02", "10", "20"])]),
 }
 
 

@@ -417,17 +417,11 @@ def test_errors_say_what_to_do():
         (lambda: TCal().test(THREE, CLASSES), SWAPPED),
         (lambda: compare_models(THREE, {"a": CLASSES, "b": CLASSES}), SWAPPED),
         (lambda: IsotonicCalibrator().fit(CLASSES, THREE), SWAPPED),
-        (
-            lambda: TemperatureCalibrator().fit(Z[:, 0], B),
-            r"TemperatureCalibrator\(link='identity'",
-        ),
+        (lambda: TemperatureCalibrator().fit(Z[:, 0], B), r"TemperatureCalibrator\(link='identity'"),
         (lambda: SplineCalibrator().fit(Z[:, 0], B), r"SplineCalibrator\(link='identity'"),
         (lambda: metrics.kernel_calibration_error(CLASSES, THREE.round(2)), ROUNDED),
         (lambda: smooth_ece(B, np.column_stack([1.006 - P, P])), ROUNDED),
-        (
-            lambda: CalibratedClassifier(LogisticRegression(), cv="prefit").fit(Z, B),
-            "FrozenEstimator",
-        ),
+        (lambda: CalibratedClassifier(LogisticRegression(), cv="prefit").fit(Z, B), "FrozenEstimator"),
         (lambda: compare_models(B, frame()), r"dict\(frame\)"),
         (lambda: smooth_ece(B, frame(3)), DICT),
         (
@@ -435,10 +429,7 @@ def test_errors_say_what_to_do():
             r"needs a monotone map.*SplineCalibrator\(monotone=",
         ),
         (lambda: metrics.net_benefit(B, P, threshold=1.0), "at least 0 and less than 1"),
-        (
-            lambda: dominance_test(B, {"a": P, "b": P}, thresholds=[0.0, 1.0]),
-            "at least 0 and less than 1",
-        ),
+        (lambda: dominance_test(B, {"a": P, "b": P}, thresholds=[0.0, 1.0]), "at least 0 and less than 1"),
     ]:
         with pytest.raises((ValueError, TypeError, AttributeError), match=message):
             call()
