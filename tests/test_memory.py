@@ -51,8 +51,7 @@ FAMILIES = ENTRIES.families(DRAWS)
 
 def peak(build, n):
     """Return the bytes that a call allocates at its peak; imports and caches are filled before."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         build(ENTRIES.data_of(300))()
         task = build(ENTRIES.data_of(n))
         # data are made when they are first asked for

@@ -86,8 +86,7 @@ OF_EACH_CLASS = {
 @pytest.mark.parametrize("case", once_a_class(CALIBRATORS, slow={"auto"}))
 def test_passes_the_checks_of_each_class(case):
     names = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for estimator, check in estimator_checks_generator(on_columns(case.make())):
             name = getattr(check, "func", check).__name__
             if name in OF_EACH_CLASS:
@@ -99,8 +98,7 @@ def test_passes_the_checks_of_each_class(case):
 @calibrators_with(structures=True, slow={"platt", "log_average_binary", "certified"})
 def test_passes_the_checks_of_scikit_learn(case):
     calibrator = case.make().set_params(cv=2) if case.name == "auto" else case.make()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         results = check_estimator(on_columns(calibrator), on_fail=None)
     passed = [result["check_name"] for result in results if result["status"] == "passed"]
     failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}

@@ -235,8 +235,7 @@ def test_errors_say_what_is_wrong(two_rounds):
 
 @pytest.mark.thorough
 def test_passes_the_checks_of_scikit_learn(two_rounds):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         results = check_estimator(SegmentCalibrator(SplineCalibrator(link="identity")), on_fail=None)
     assert [result["check_name"] for result in results if result["status"] == "failed"] == []
     assert sum(result["status"] == "passed" for result in results) > 50

@@ -26,8 +26,7 @@ CROSS_FIT_FAILURES = {"check_transformer_general": HELD_OUT, "check_transformer_
 
 def run(estimator, expected_failures=None):
     """Return how many checks passed; fail on any other outcome than a pass or a failure that is expected."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         results = estimator_checks.check_estimator(
             estimator, expected_failed_checks=expected_failures or {}, on_skip=None, on_fail=None
         )
@@ -102,6 +101,5 @@ def test_selective_classifier():
     ids=lambda check: check.__name__,
 )
 def test_cross_fit_scorer_names_and_output(check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         check("CrossFitScorer", CrossFitScorer(LogisticRegression(), cv=3))

@@ -134,8 +134,7 @@ def test_threshold_by_plain_loops(risk, target, n_classes):
         weight = rng.integers(0, 3, 150)
         settings = {"risk": risk, "target": target, "confidence": 0.9, "weights": "frequency"}
         model = SelectiveClassifier(given(range(n_classes)), **settings, random_state=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             model.fit(P, y, sample_weight=weight)
         expected = plain_threshold(P, y, weight, risk, target, 0.1, seed)
         assert model.threshold_ == pytest.approx(expected, abs=1e-12)
@@ -252,8 +251,7 @@ def violations(model, make, true_risk, n, repetitions):
     count = accepted = 0
     for seed in range(repetitions):
         X, y = make(n, rng)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             model.set_params(random_state=seed).fit(X, y)
         accepted += bool(model.coverage_)
         count += bool(model.coverage_) and true_risk(model.threshold_) > model.target
@@ -287,8 +285,7 @@ def test_few_fits_abstain_where_a_quarter_of_the_samples_meets_the_target():
         u = rng.random(3000)
         error = 0.4 * (1 - u)
         y = (rng.random(3000) >= error).astype(int)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             coverage.append(model.fit(0.5 + u[:, np.newaxis] / 2, y).coverage_)
     assert np.mean(np.array(coverage) == 0) <= 0.25
     assert np.mean(coverage) > 0.4 * 0.25
@@ -299,8 +296,7 @@ def test_level_where_all_confidences_have_the_risk_of_the_target():
     """The worst case: any accepted sample is a violation, which has a probability of almost 0.05."""
     rng, accepted = np.random.default_rng(0), 0
     model = SelectiveClassifier(given(), target=0.1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for _ in range(1000):
             p = rng.uniform(0.5, 1, 300)
             y = (rng.random(300) >= 0.1).astype(int)
@@ -350,8 +346,7 @@ def test_in_a_pipeline_and_a_search():
 
     targets = [0.1, 0.25]
     search = GridSearchCV(pipe, {"selectiveclassifier__target": targets}, scoring=coverage, cv=2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         search.fit(X, y)
     assert search.best_params_ == {"selectiveclassifier__target": 0.25}
     costs = clone(SelectiveClassifier(base, risk=COSTS, target=0.4, random_state=0))

@@ -238,8 +238,7 @@ def test_in_the_company_of_others():
     "params", [{}, pytest.param({"window": 1_000_000}, marks=pytest.mark.thorough)], ids=str
 )
 def test_passes_the_checks_of_scikit_learn(params):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         results = check_estimator(on_columns(StreamingCalibrator(PlattCalibrator(), **params)), on_fail=None)
     passed = [result["check_name"] for result in results if result["status"] == "passed"]
     failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
