@@ -42,8 +42,7 @@ def binary(n=120, seed=0):
     """Return labels and probabilities that are a little wrong; not to be changed."""
     rng = np.random.default_rng(seed)
     p = np.round(rng.uniform(0.02, 0.98, n), 3)
-    y = (rng.random(n) < p**1.3).astype(int)
-    return _frozen(y, p)
+    return _frozen((rng.random(n) < p**1.3).astype(int), p)
 
 
 @cache
@@ -51,8 +50,7 @@ def several(n=90, seed=1):
     """Return labels and probabilities of three classes; not to be changed."""
     rng = np.random.default_rng(seed)
     p = rng.dirichlet([1.0, 1.5, 2.0], n)
-    y = (rng.random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1)
-    return _frozen(np.minimum(y, 2), p)
+    return _frozen(np.minimum((rng.random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1), 2), p)
 
 
 @cache

@@ -19,8 +19,7 @@ def absolute_integral(values, step):
     left, right = values[:-1], values[1:]
     crossing = left * right < 0
     span = np.where(crossing, np.abs(right - left), 1.0)
-    cell = np.where(crossing, (left**2 + right**2) / span, np.abs(left + right)) / 2
-    return float(cell.sum() * step)
+    return float((np.where(crossing, (left**2 + right**2) / span, np.abs(left + right)) / 2).sum() * step)
 
 
 def folded_gaussian_sum(t, points, mass, s):
@@ -86,8 +85,7 @@ def cutoff_by_enumeration(y, p, w):
     values = np.unique(p)
     best = 0.0
     for low, high in itertools.combinations_with_replacement(values, 2):
-        inside = (p >= low) & (p <= high)
-        best = max(best, abs(float(np.sum((w * (y - p))[inside]))))
+        best = max(best, abs(float(np.sum((w * (y - p))[(p >= low) & (p <= high)]))))
     return best / w.sum()
 
 
@@ -103,8 +101,7 @@ def lipschitz_program(y, p, w, place=lambda p: p):
         rows += [step, -step]
         limits += [place(values[i + 1]) - place(values[i])] * 2
     A_ub = np.array(rows) if rows else None
-    solution = linprog(-c, A_ub=A_ub, b_ub=limits or None, bounds=[(-1, 1)] * m, method="highs")
-    return -solution.fun / w.sum()
+    return -linprog(-c, A_ub=A_ub, b_ub=limits or None, bounds=[(-1, 1)] * m, method="highs").fun / w.sum()
 
 
 def transport_program(y, p, w, grid):
@@ -144,8 +141,7 @@ def binned_ece(y, p, w, edges, norm_):
     """Binned ECE by a loop over bins given by their edges, the last one closed."""
     gaps, shares = [], []
     for j, (low, high) in enumerate(itertools.pairwise(edges)):
-        last = j == len(edges) - 2
-        inside = (p >= low) & ((p <= high) if last else (p < high))
+        inside = (p >= low) & ((p <= high) if j == len(edges) - 2 else (p < high))
         if w[inside].sum() > 0:
             gaps.append(np.sum((w * (y - p))[inside]) / w[inside].sum())
             shares.append(w[inside].sum() / w.sum())

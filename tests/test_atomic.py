@@ -48,8 +48,7 @@ class Doubling(PlattCalibrator):
 
     def fit(self, X, y, sample_weight=None, *, note="none"):
         self.note_ = note
-        fitted = super().fit(X, y, sample_weight)
-        assert fitted is self
+        assert super().fit(X, y, sample_weight) is self
         self.doubled_ = 2 * self.slope_
         if self.fail:
             raise MemoryError

@@ -62,8 +62,7 @@ def test_a_release_is_written_everywhere_it_is_said(tmp_path):
         return [(tmp_path / name).read_text(encoding="utf-8") for name in names]
 
     release(tmp_path, "0.1.0rc1", "2027-01-02")
-    recipe = (tmp_path / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
-    assert '\n  version: "0.1.0rc1"\n' in recipe
+    assert '\n  version: "0.1.0rc1"\n' in (tmp_path / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
     code, citation, changes = said()
     assert '__version__ = "0.1.0rc1"\n' in code
     assert "\nversion: 0.1.0rc1\ndate-released: 2027-01-02\n" in citation

@@ -47,8 +47,7 @@ def test_calibrators_predict_in_threads(name):
     parts = [scores[k::N_THREADS] for k in range(N_THREADS)]
     calls = [lambda rows=rows: calibrator.predict_proba(rows) for rows in parts]
     calls += [lambda rows=rows: calibrator.transform(rows) for rows in parts]
-    expected = [call() for call in calls]
-    assert every.differs(at_once(calls), expected) is None
+    assert every.differs(at_once(calls), [call() for call in calls]) is None
 
 
 @pytest.mark.parametrize("name", every.META_MAKERS)

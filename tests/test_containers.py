@@ -83,8 +83,7 @@ def test_tensors_of_torch_that_numpy_cannot_hold():
 
 
 def test_masked_arrays():
-    full = np.ma.masked_array([0.25, 0.5], [False, False])
-    assert v.check_probabilities(full).tolist() == [0.25, 0.5]
+    assert v.check_probabilities(np.ma.masked_array([0.25, 0.5], [False, False])).tolist() == [0.25, 0.5]
     with pytest.raises(ValueError, match=r"y_proba is masked at index 1. Remove or impute"):
         v.check_probabilities(np.ma.masked_array([0.25, 0.5], [False, True]))
     with pytest.raises(ValueError, match=r"y_true is masked at index 0"):
@@ -225,8 +224,7 @@ class _Counted:
 def test_one_copy_of_foreign_arrays(call):
     y, p = simulated(100)
     P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
-    matrix = P.argmax(axis=1), P
-    for given in ((y, p), matrix) if call is metrics.smooth_ece else ((y, p),):
+    for given in ((y, p), (P.argmax(axis=1), P)) if call is metrics.smooth_ece else ((y, p),):
         outcomes, predictions = map(_Counted, given)
         assert str(call(outcomes, predictions)) == str(call(*given))
         assert (outcomes.copies, predictions.copies) == (1, 1)

@@ -115,8 +115,7 @@ def test_links_between_pages_lead_to_files_and_headings():
 
 @pytest.mark.parametrize("name", ["ads", "credit", "language_models", "medicine"])
 def test_pages_by_profession_show_a_figure(name):
-    text = (ROOT / "docs" / "paths" / f"{name}.md").read_text(encoding="utf-8")
-    assert SHOWN.findall(text)
+    assert SHOWN.findall((ROOT / "docs" / "paths" / f"{name}.md").read_text(encoding="utf-8"))
 
 
 def test_every_subpackage_has_a_page_of_reference():

@@ -46,8 +46,7 @@ def test_example(path, pyplot, capsys):
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_is_short_and_stands_alone(path):
-    text = path.read_text(encoding="utf-8")
-    prose, code = text.split('"""\n', 2)[1:]
+    prose, code = path.read_text(encoding="utf-8").split('"""\n', 2)[1:]
     title, underline = prose.splitlines()[:2]
     assert underline == "=" * len(title)
     lines = [line for line in code.splitlines() if line.strip() and not line.lstrip().startswith("#")]

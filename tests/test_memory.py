@@ -82,8 +82,7 @@ def test_peak_is_within_the_multiple(family, name):
         pytest.importorskip("matplotlib").use("agg")
     n = FEWER_ROWS.get(name, N_ROWS[family])
     width = 8 + 8 * ENTRIES.N_CLASSES if "classes" in family else 16
-    limit = int(EXCEPTIONS[family].get(name, LIMITS[family]))
-    assert peak(FAMILIES[family][name], n) <= limit * width * n
+    assert peak(FAMILIES[family][name], n) <= int(EXCEPTIONS[family].get(name, LIMITS[family])) * width * n
 
 
 def test_the_table_names_what_there_is():

@@ -162,8 +162,7 @@ def test_named_columns_must_be_sorted(library):
     # one column for each of several labels that do not exclude each other
     labels = {key: np.arange(24) % k for key, k in zip("amz", (2, 3, 5), strict=True)}
     labels = {key: (value == 0).astype(int) for key, value in labels.items()}
-    expected = smooth_ece(np.column_stack([*labels.values()]), proba)
-    assert smooth_ece(make(labels), make(three)) == expected
+    assert smooth_ece(make(labels), make(three)) == smooth_ece(np.column_stack([*labels.values()]), proba)
     with pytest.raises(ValueError, match="columns of y_proba are"):
         smooth_ece(make(labels), make({key: three[key] for key in "zam"}))
     # of two columns the last belongs to the positive class

@@ -102,8 +102,7 @@ def test_typing_marker_is_shipped():
 
 def test_version_is_said_once_and_everywhere_the_same():
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|a\d+|b\d+|rc\d+)?", sklearn_calib.__version__)
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"version: {sklearn_calib.__version__}\n" in citation
+    assert f"version: {sklearn_calib.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     try:
         installed = version("sklearn-calib")
     except importlib.metadata.PackageNotFoundError:

@@ -259,8 +259,7 @@ def test_networks_without_files_and_of_other_figures(study, tmp_path):
     # the published values are shown all the same
     row = next(row for row in study.rows if row.experiment == "Table 5: cifar100_resnet56")
     assert row.reported == "histogram binning 0.09%, scaling-binning 0.03%"
-    p = np.full(100, 0.75)
-    np.savez(tmp_path / "vgg16_cifar10.npz", conf=p, correct=np.arange(100) < 60)
+    np.savez(tmp_path / "vgg16_cifar10.npz", conf=np.full(100, 0.75), correct=np.arange(100) < 60)
     study.data = tmp_path
     logit_smoothed.networks(study)
     assert [row.verdict for row in study.rows[-2:]] == ["skipped", "stand-in"]

@@ -80,15 +80,13 @@ def test_labels_of_any_kind_give_the_same_score(binary, labels):
     X, codes = binary
     y = np.asarray(labels)[codes]
     model = GaussianNB().fit(X, y)
-    positive = model.classes_[1]
-    expected = np.mean(model.predict_proba(X)[:, 1] - (y == positive))
+    expected = np.mean(model.predict_proba(X)[:, 1] - (y == model.classes_[1]))
     assert abs(expected) > 1e-3
     scorer = CalibrationScorer(bias)
     assert scorer(model, X, y) == pytest.approx(-expected)
     assert scorer(model, X, y[:, None]) == pytest.approx(-expected)
     # the other class has the opposite bias
-    other = CalibrationScorer(bias, pos_label=model.classes_[0])
-    assert other(model, X, y) == pytest.approx(expected)
+    assert CalibrationScorer(bias, pos_label=model.classes_[0])(model, X, y) == pytest.approx(expected)
     found = CalibrationScorer(bias, greater_is_better=True, factor=3)(model, X, y)
     assert found == pytest.approx(3 * expected)
     # a fold with one class is judged as part of the whole
@@ -164,8 +162,7 @@ def test_proper_scores_equal_those_of_scikit_learn(data, weighted, request):
 
 
 def test_certain_and_wrong_has_a_finite_log_loss():
-    proba = np.array([[1.0, 0.0], [0.0, 1.0]])
-    score = get_scorer("neg_log_loss")(Fixed([0, 1]), proba, [1, 1])
+    score = get_scorer("neg_log_loss")(Fixed([0, 1]), np.array([[1.0, 0.0], [0.0, 1.0]]), [1, 1])
     assert score == pytest.approx(np.log(np.finfo(float).eps) / 2)
     theirs = sklearn_get_scorer("neg_log_loss")(DummyClassifier().fit([[0], [0]], [0, 1]), [[0], [0]], [1, 0])
     assert theirs == pytest.approx(-np.log(2))
@@ -192,8 +189,7 @@ def test_regressors_of_outcomes_are_probability_forecasts():
 def test_columns_have_the_order_that_the_estimator_says(binary):
     X, y = binary
     model = LogisticRegression().fit(X, y)
-    p = model.predict_proba(X)
-    flipped = CalibrationScorer(bias, pos_label=1)(Fixed([1, 0]), p[:, ::-1], y)
+    flipped = CalibrationScorer(bias, pos_label=1)(Fixed([1, 0]), model.predict_proba(X)[:, ::-1], y)
     assert flipped == pytest.approx(CalibrationScorer(bias)(model, X, y))
 
 

@@ -51,8 +51,7 @@ def binary():
 def test_is_the_pvalue_of_the_test(binary, case):
     X, y = (values[:100] for values in binary)
     model = LogisticRegression().fit(X, y)
-    expected = case.test.test(y, model.predict_proba(X)[:, 1]).pvalue
-    assert PValueScorer(case.test)(model, X, y) == expected
+    assert PValueScorer(case.test)(model, X, y) == case.test.test(y, model.predict_proba(X)[:, 1]).pvalue
 
 
 def test_weights_are_sampling_weights(binary):
@@ -107,10 +106,8 @@ def test_random_tests_repeat_themselves(binary, test):
         seeded = PValueScorer(clone(test).set_params(random_state=state))
         first = seeded(model, X, y)
         assert first == seeded(model, X, y)
-        expected = clone(seeded.test).test(y, p).pvalue
-        assert first == expected
-    draws = {PValueScorer(clone(test).set_params(random_state=s))(model, X, y) for s in range(5)}
-    assert len(draws) > 1
+        assert first == clone(seeded.test).test(y, p).pvalue
+    assert len({PValueScorer(clone(test).set_params(random_state=s))(model, X, y) for s in range(5)}) > 1
 
 
 def test_a_search_with_a_refit_rule_is_not_fooled():

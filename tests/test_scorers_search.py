@@ -89,8 +89,7 @@ def test_strings_pass_where_the_documentation_says_so(binary):
     )
     np.testing.assert_array_equal(by_name, by_object)
     trees = HistGradientBoostingClassifier(scoring=NAME, early_stopping=True, max_iter=3, random_state=0)
-    labels = np.array(["no", "yes"])[y]
-    assert np.isfinite(trees.fit(X, labels).validation_score_).all()
+    assert np.isfinite(trees.fit(X, np.array(["no", "yes"])[y]).validation_score_).all()
 
 
 def test_searches_by_object(binary):
@@ -175,8 +174,7 @@ def fails_without_events(estimator, X, y):
 
 @pytest.mark.parametrize("folds", ["some", "all"])
 def test_a_part_that_fails_has_no_influence_on_the_others(folds):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(90, 2))
+    X = np.random.default_rng(0).normal(size=(90, 2))
     y = np.zeros(90, dtype=int)
     y[[0, 1, 40]] = 1  # the last of three folds has no event
 
@@ -258,8 +256,7 @@ def test_weights_are_routed(binary, routing):
     assert clone(scorer).get_metadata_routing().score.requests == {"sample_weight": True}
     cv = KFold(3)
     expected = by_hand(GaussianNB(), X, y, cv, w, w)
-    params = {"sample_weight": w}
-    scores = cross_validate(model, X, y, scoring=scorer, params=params, cv=cv)
+    scores = cross_validate(model, X, y, scoring=scorer, params={"sample_weight": w}, cv=cv)
     np.testing.assert_allclose(scores["test_score"], expected)
     several = MultiScorer([NAME, "neg_log_loss"]).set_score_request(sample_weight=True)
     search = GridSearchCV(model, {"var_smoothing": [1e-9]}, scoring=several, refit=BestCalibrated(), cv=cv)
@@ -335,8 +332,7 @@ def test_rule_equals_its_definition():
 
 def test_the_best_of_those_whose_error_is_small_enough():
     proper = [BEST, [-0.5] * 3, [-0.6] * 3, [-0.5] * 3, [np.nan] * 3]
-    calibration = [[-0.05] * 3, [-0.02, -0.03, -0.04], [-0.001] * 3, [-0.01] * 3, [0.0] * 3]
-    table = results(calibration, proper)
+    table = results([[-0.05] * 3, [-0.02, -0.03, -0.04], [-0.001] * 3, [-0.01] * 3, [0.0] * 3], proper)
     for max_error, chosen in ((0.06, 0), (0.04, 3), (0.015, 3), (0.005, 2)):
         assert BestCalibrated(max_error=max_error)(table) == chosen
     # ties of the proper score go to the smaller error, and the bound itself is allowed

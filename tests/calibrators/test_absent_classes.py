@@ -52,8 +52,7 @@ def sample(n=120, k=4, absent=1):
     logits = rng.standard_normal((n, k))
     logits[:, absent] -= 2.0
     kept = np.delete(np.arange(k), absent)
-    codes = kept[(logits[:, kept] + rng.gumbel(size=(n, k - 1))).argmax(axis=1)]
-    return softmax(2.0 * logits, axis=1), codes
+    return softmax(2.0 * logits, axis=1), kept[(logits[:, kept] + rng.gumbel(size=(n, k - 1))).argmax(axis=1)]
 
 
 @pytest.mark.parametrize(
@@ -157,8 +156,7 @@ def test_names_of_columns_are_labels(names):
 
 
 def test_many_absent_classes_are_counted():
-    rng = np.random.default_rng(0)
-    proba, codes = rng.dirichlet(np.ones(10), 30), np.arange(30) % 2
+    proba, codes = np.random.default_rng(0).dirichlet(np.ones(10), 30), np.arange(30) % 2
     with pytest.warns(UserWarning, match=r"class 2 .* expected\), 6 \(.* expected\) and 3 more\. The"):
         cal.TemperatureCalibrator().fit(proba, codes, classes=np.arange(10))
 
@@ -196,8 +194,7 @@ def test_the_others_name_the_class_and_those_that_can(name):
     proba, codes = sample()
     with pytest.raises(ValueError, match=f"no sample of class 'bee', but {name} needs") as error:
         UNABLE[name].fit(proba, NAMES[codes], classes=NAMES)
-    listed = str(error.value).split("or use ")[1].split(", which")[0].split(", ")
-    assert listed == list(ABLE)
+    assert str(error.value).split("or use ")[1].split(", which")[0].split(", ") == list(ABLE)
 
 
 def test_wrong_classes():

@@ -192,15 +192,13 @@ def test_few_rows_leave_about_temperature_scaling(make, k, n):
         return -np.log(q[np.arange(4000), y[rest]]).mean()
 
     assert loss(make(penalty="auto")) < loss(cal.TemperatureCalibrator()) + 0.02
-    light = loss(make(penalty=least_penalty(make, k, n) / 1000))
-    assert light > loss(cal.TemperatureCalibrator()) + 0.1
+    assert loss(make(penalty=least_penalty(make, k, n) / 1000)) > loss(cal.TemperatureCalibrator()) + 0.1
 
 
 @pytest.mark.parametrize("make", CHOSEN)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_the_training_loss_is_never_above_that_of_temperature_scaling(make, seed):
-    rng = np.random.default_rng(seed)
-    p, y = distorted(40 if seed else 400, 4, rng, spread=1.0)
+    p, y = distorted(40 if seed else 400, 4, np.random.default_rng(seed), spread=1.0)
     temperature = log_loss(y, cal.TemperatureCalibrator().fit(p, y).predict_proba(p))
     assert log_loss(y, make().fit(p, y).predict_proba(p)) <= temperature + 1e-12
     assert temperature <= log_loss(y, p) + 1e-12
@@ -264,8 +262,7 @@ def test_shrunk_temperature_of_logits_in_any_unit(size):
 @pytest.mark.parametrize("calibrator", ALL)
 def test_one_kind_of_row_leaves_nothing_to_choose_by(calibrator):
     # with a prediction of 1/2 both outcomes are the same row to the folds, and none of it can be left out
-    fitted = calibrator().fit([0.5, 0.5], [0, 1])
-    np.testing.assert_allclose(fitted.transform([0.5]), 0.5, atol=1e-6)
+    np.testing.assert_allclose(calibrator().fit([0.5, 0.5], [0, 1]).transform([0.5]), 0.5, atol=1e-6)
 
 
 #: Prior standard deviations of the diagonal, the other elements (times the root of K - 1) and the intercepts.

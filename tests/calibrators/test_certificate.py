@@ -21,8 +21,7 @@ from tests.calibrators._registry import calibrators_with
 def data():
     rng = np.random.default_rng(0)
     p = np.concatenate([rng.random(50), np.repeat([0.0, 0.4, 1.0], 4)])
-    y = (rng.random(62) < 0.2 + 0.5 * p).astype(int)
-    return p, y, rng.integers(0, 4, 62)
+    return p, (rng.random(62) < 0.2 + 0.5 * p).astype(int), rng.integers(0, 4, 62)
 
 
 @calibrators_with("monotone")

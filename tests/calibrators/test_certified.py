@@ -50,10 +50,8 @@ def test_one_half_is_fitted_and_the_other_certifies(n):
     count = np.array(list(left.values()))
     assert calibrator.mean_ == pytest.approx(np.average(classes, weights=count), rel=1e-14)
     assert calibrator.mean_ != pytest.approx(y.mean(), rel=1e-6)
-    expected = cutoff_by_enumeration(classes, scores, count)
-    assert calibrator.cutoff_error_ == pytest.approx(expected, abs=1e-14)
-    other = CertifiedCalibrator(Keeper(), random_state=1).fit(p, y)
-    assert table(*other.calibrator_.given_[:2]) != fitted
+    assert calibrator.cutoff_error_ == pytest.approx(cutoff_by_enumeration(classes, scores, count), abs=1e-14)
+    assert table(*CertifiedCalibrator(Keeper(), random_state=1).fit(p, y).calibrator_.given_[:2]) != fitted
 
 
 def test_weights_are_counts_that_are_divided():
@@ -271,8 +269,7 @@ def test_outcomes_between_0_and_1():
     halved = CertifiedCalibrator(IsotonicCalibrator(), target=0.4).fit(p, y)
     assert halved.certified_size_ == halved.calibrator_.training_size_ == 150
     # one half fits, the other one certifies
-    both = halved.calibrator_.training_event_rate_ + halved.mean_
-    assert both / 2 == pytest.approx(y.mean())
+    assert (halved.calibrator_.training_event_rate_ + halved.mean_) / 2 == pytest.approx(y.mean())
     with pytest.raises(ValueError, match="At least 2 samples are needed"):
         CertifiedCalibrator().fit([0.3], [0.5])
     for other in (Keeper(), LogisticRegression()):

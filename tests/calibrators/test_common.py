@@ -20,8 +20,7 @@ def data():
     """Probabilities with ties, outcomes that they overstate, and integer weights, some of them zero."""
     rng = np.random.default_rng(8)
     p = np.concatenate([rng.random(90), np.repeat([0.0, 0.3, 0.5, 1.0], 5)])
-    y = (rng.random(110) < 0.3 + 0.4 * p).astype(int)
-    return p, y, rng.integers(0, 4, 110)
+    return p, (rng.random(110) < 0.3 + 0.4 * p).astype(int), rng.integers(0, 4, 110)
 
 
 @pytest.fixture
@@ -30,8 +29,7 @@ def classes():
     rng = np.random.default_rng(9)
     proba = rng.dirichlet([0.7, 0.7, 0.7], 150)
     flat = np.sqrt(proba) / np.sqrt(proba).sum(axis=1, keepdims=True)
-    y = (flat.cumsum(axis=1) > rng.random((150, 1))).argmax(axis=1)
-    return proba, y, rng.integers(0, 4, 150)
+    return proba, (flat.cumsum(axis=1) > rng.random((150, 1))).argmax(axis=1), rng.integers(0, 4, 150)
 
 
 def columns(case, proba):
@@ -58,8 +56,7 @@ def test_labels_may_be_anything_ordered(case, data):
     p, y, _ = data
     expected = case.make().fit(p, y).transform(GRID)
     for labels in ((False, True), (-1, 1), (7, 3), ("b", "a")):
-        named = np.array(sorted(labels))[y]
-        calibrator = case.make().fit(p, named)
+        calibrator = case.make().fit(p, np.array(sorted(labels))[y])
         assert calibrator.classes_.tolist() == sorted(labels)
         np.testing.assert_array_equal(calibrator.transform(GRID), expected)
         more_probable = np.where(expected > 0.5, *sorted(labels, reverse=True))
@@ -73,8 +70,7 @@ def test_ranking_is_kept(case, data):
         calibrator = case.make().fit(p, y, weight)
         steps, floor = np.diff(calibrator.transform(GRID)), getattr(calibrator, "min_proba_", 0.0)
         assert steps.min() >= 0
-        inner = (floor <= GRID[:-1]) & (GRID[1:] <= 1 - floor)
-        assert steps[inner].min() > 0 or not case.strict
+        assert steps[(floor <= GRID[:-1]) & (GRID[1:] <= 1 - floor)].min() > 0 or not case.strict
 
 
 @every_calibrator
@@ -114,8 +110,7 @@ def test_index_and_names_of_tables(case, data):
     calibrator = case.make().set_output(transform="pandas").fit(frame, y, w)
     assert calibrator.feature_names_in_.tolist() == ["score"]
     assert calibrator.get_feature_names_out().tolist() == ["score"]
-    wanted = pd.DataFrame({"score": expected}, index=index)
-    pd.testing.assert_frame_equal(calibrator.transform(frame), wanted)
+    pd.testing.assert_frame_equal(calibrator.transform(frame), pd.DataFrame({"score": expected}, index=index))
     with pytest.raises(ValueError, match="feature names should match"):
         calibrator.transform(frame.rename(columns={"score": "other"}))
     table = pl.DataFrame({"score": p})

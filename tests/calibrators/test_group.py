@@ -44,8 +44,7 @@ def posterior_means(p, f, y, weight, group, found, shape):
         gradient[own] = columns[rows].T @ (weight[rows] * (y[rows] - q)) + information[own, own] @ found[k]
     away = gradient - information @ np.tile(origin, size)
     spreads, logs, means = np.geomspace(1e-3, 30, 300), [], []
-    step = np.log(spreads[1] / spreads[0])
-    shares = [0.05, *(0.95 * 2 * norm.pdf(spreads) * spreads * step)]
+    shares = [0.05, *(0.95 * 2 * norm.pdf(spreads) * spreads * np.log(spreads[1] / spreads[0]))]
     for spread, share in zip([0, *spreads], shares, strict=True):
         for variance in (0.01, 0.1, 1, 10, 100):
             prior = np.kron(np.eye(size), spread**2 * shape)
@@ -97,8 +96,7 @@ def test_large_groups_have_their_own_map_and_equal_groups_the_pooled_one():
 
 def test_log_loss_of_small_groups_is_less_than_of_pooled_and_separate_maps():
     rng = np.random.default_rng(0)
-    size = np.concatenate([np.ones(100, int), np.full(60, 40), [3000]])
-    group = np.repeat(np.arange(161), size)
+    group = np.repeat(np.arange(161), np.concatenate([np.ones(100, int), np.full(60, 40), [3000]]))
     p = rng.uniform(0.05, 0.95, group.size)
     truth = expit(logit(p) + rng.normal(0, 0.7, 161)[group])
     y = rng.random(group.size) < truth

@@ -11,8 +11,7 @@ def equal_mass_by_loops(scores, y, w, n_bins):
     below, members = 0.0, {}
     for s in np.unique(scores):
         rows = scores == s
-        middle = (below + w[rows].sum() / 2) / w.sum()
-        members.setdefault(min(int(middle * n_bins), n_bins - 1), []).append(s)
+        members.setdefault(min(int((below + w[rows].sum() / 2) / w.sum() * n_bins), n_bins - 1), []).append(s)
         below += w[rows].sum()
     value = {}
     for group in members.values():

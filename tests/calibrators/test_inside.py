@@ -62,8 +62,7 @@ def test_separated_classes(case):
 @pytest.mark.parametrize("case", once_a_class([case for case in INNER if case.multiclass], slow={"auto"}))
 def test_several_classes(case):
     rng = np.random.default_rng(1)
-    logits = 12 * rng.standard_normal((80, 4))
-    scores = np.vstack([logits, 300 * np.eye(4), [[-800.0, 0.0, 0.0, 800.0]]])
+    scores = np.vstack([12 * rng.standard_normal((80, 4)), 300 * np.eye(4), [[-800.0, 0.0, 0.0, 800.0]]])
     proba = np.exp(scores - scores.max(axis=1, keepdims=True))
     proba /= proba.sum(axis=1, keepdims=True)
     y = (proba.cumsum(axis=1) > rng.random((85, 1))).argmax(axis=1)
@@ -125,8 +124,7 @@ def test_frequencies_stay_as_they_are():
         calibrators.CertifiedCalibrator(steps),
         StreamingCalibrator(steps),
     ):
-        fitted = calibrator.fit(p, y)
-        np.testing.assert_array_equal(fitted.transform([0.0, 1.0]), [0.0, 1.0])
+        np.testing.assert_array_equal(calibrator.fit(p, y).transform([0.0, 1.0]), [0.0, 1.0])
     # an average has no veto, whatever it is made of
     assert_inside(calibrators.LogAverageCalibrator([steps, steps]).fit(p, y).predict_proba([0.0, 1.0]))
     assert_inside(calibrators.HistogramBinningCalibrator(n_bins=4).fit(p, y).predict_proba([0.0, 1.0]))

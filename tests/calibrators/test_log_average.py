@@ -67,8 +67,7 @@ def test_the_default_for_several_classes(weighted, data):
 
 @pytest.mark.thorough
 def test_very_many_classes_have_no_interactions():
-    rng = np.random.default_rng(0)
-    z = 2 * rng.standard_normal((402, 201))
+    z = 2 * np.random.default_rng(0).standard_normal((402, 201))
     y = np.tile(np.arange(201), 2)
     z[np.arange(402), y] += 3
     steps = []

@@ -32,8 +32,7 @@ SCORES, OUTCOMES = np.linspace(0.2, 0.6, 60), np.arange(60) % 2
 
 
 def test_is_given_checked_arrays():
-    fitted = Shift().fit(P[:, None].astype(np.float32), Y, [1, 0, 2, 3])
-    scores, codes, weight = fitted.given_
+    scores, codes, weight = Shift().fit(P[:, None].astype(np.float32), Y, [1, 0, 2, 3]).given_
     assert scores.tolist() == P[[0, 2, 3]].astype(np.float32).tolist()
     assert scores.dtype == np.float64
     assert codes.tolist() == [0, 1, 1]

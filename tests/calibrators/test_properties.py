@@ -126,8 +126,7 @@ def test_several_classes(case, rows):
     y, first, second, w = np.array(rows).T
     p = np.column_stack([first, np.minimum(second, 63 - first), 64 - first - np.minimum(second, 63 - first)])
     p = np.log(p / 64) if case.log_odds else p / 64
-    fitted = case.make().fit(p, y, w)
-    found = fitted.predict_proba(p)
+    found = case.make().fit(p, y, w).predict_proba(p)
     assert np.isfinite(found).all()
     assert found.min() >= 0
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=0, atol=1e-14)

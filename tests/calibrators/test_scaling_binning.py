@@ -44,8 +44,7 @@ def test_without_division_step_by_step(data, calibrator, n_bins, unit):
 @pytest.mark.parametrize("n_bins", [2, 5])
 def test_with_division_step_by_step(n_bins):
     """With distinct scores the parts can be told: one fits, and the means of the bins tell the others."""
-    rng = np.random.default_rng(0)
-    p = rng.permutation(np.arange(1, 91) / 91)
+    p = np.random.default_rng(0).permutation(np.arange(1, 91) / 91)
     y = np.arange(90) % 3 // 2
     found = ScalingBinningCalibrator(Keeper(np.square), n_bins=n_bins, random_state=3).fit(p, y)
     scores, codes, weight = found.calibrator_.given_
@@ -90,8 +89,7 @@ def test_a_map_that_ignores_weights_and_one_of_scikit_learn():
     calibrator = ScalingBinningCalibrator(LogisticRegression(), n_bins="auto", random_state=0).fit(s, y)
     assert calibrator.n_bins_ == 6
     assert (np.diff(calibrator.bin_values_) > 0).all()
-    truth = 1 / (1 + np.exp(-s))
-    assert np.mean((calibrator.transform(s) - truth) ** 2) < 0.01
+    assert np.mean((calibrator.transform(s) - 1 / (1 + np.exp(-s))) ** 2) < 0.01
 
 
 def test_what_cannot_be_divided():

@@ -58,8 +58,7 @@ def reference(X, y, w, new, seed, rounds, trees):
         for (train, test), f in zip(folds, per_fold, strict=True):
             models.append(grow(train, f, trees))
             for k, step in enumerate([np.zeros(len(test)), *models[-1].staged_predict(Z[test])]):
-                mean = log_loss(y[test], expit(f[test] + step), sample_weight=w[test])
-                losses[k] += w[test].sum() * mean
+                losses[k] += w[test].sum() * log_loss(y[test], expit(f[test] + step), sample_weight=w[test])
         best = int(losses.argmin())
         if losses[0] - losses[best] <= 1e-5 * w.sum():
             break
@@ -111,8 +110,7 @@ def test_nothing_is_added_where_nothing_is_to_be_gained():
 
 def test_few_samples_are_left_to_the_curve():
     X, y = segmented(95)
-    rare = np.arange(900) < 4
-    for scores, labels in ((X, y), (segmented(900)[0], rare)):
+    for scores, labels in ((X, y), (segmented(900)[0], np.arange(900) < 4)):
         calibrator = SegmentCalibrator().fit(scores, labels)
         assert calibrator.weight_ == 0
         assert calibrator.trees_ == []
@@ -132,8 +130,7 @@ def test_containers_categories_and_missing_values(two_rounds):
         found = SegmentCalibrator().fit(table, y)
         np.testing.assert_array_equal(found.predict_proba(table), expected)
     # the order of the samples is immaterial in prediction, and an unknown category has no effect of its own
-    new = frame.assign(kind=frame["kind"].replace("red", "unknown"))[::-1]
-    found = calibrator.predict_proba(new)[::-1]
+    found = calibrator.predict_proba(frame.assign(kind=frame["kind"].replace("red", "unknown"))[::-1])[::-1]
     known = (frame["kind"] != "red").to_numpy()
     np.testing.assert_array_equal(found[known], expected[known])
     assert found.shape == expected.shape

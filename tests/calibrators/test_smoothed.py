@@ -63,8 +63,7 @@ def test_noise_is_reproducible(scale):
     np.testing.assert_array_equal(calibrator.transform(p), calibrator.predict_proba(p)[:, 1])
     # every call begins with the same noise
     alone = [calibrator.transform(p[i : i + 1])[0] for i in range(5)]
-    expected = [calibrator.transform(np.append(p[i], p))[0] for i in range(5)]
-    np.testing.assert_array_equal(alone, expected)
+    np.testing.assert_array_equal(alone, [calibrator.transform(np.append(p[i], p))[0] for i in range(5)])
     generator = SmoothedCalibrator(randomized=True, random_state=np.random.default_rng(0)).fit(p, y)
     assert np.abs(generator.transform(p) - generator.transform(p)).max() > 0
 

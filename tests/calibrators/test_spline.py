@@ -106,15 +106,13 @@ def test_monotone_agrees_with_a_general_optimizer_with_bounds():
     p = rng.uniform(0.05, 0.95, 150)
     y = (rng.random(150) < np.where((p > 0.4) & (p < 0.7), 0.9 - p, p)).astype(int)
     definition = Definition(p, y, 6)
-    slope = PlattCalibrator().fit(p, y).slope_ * definition.unit
-    floor = 1e-3 * slope * np.diff(definition.greville)
+    floor = 1e-3 * (PlattCalibrator().fit(p, y).slope_ * definition.unit) * np.diff(definition.greville)
     grid = np.linspace(p.min(), p.max(), 50)
     c = definition.minimize(0.01, floor)
     assert (np.diff(c) <= floor + 1e-12).any(), "some bound is active"
     found = SplineCalibrator(n_knots=6, penalty=0.01, monotone=True).fit(p, y).transform(grid)
     np.testing.assert_allclose(found, definition.curve(c, grid), rtol=0, atol=2e-5)
-    free = SplineCalibrator(n_knots=6, penalty=0.01).fit(p, y).transform(grid)
-    assert np.abs(free - found).max() > 0.01
+    assert np.abs(SplineCalibrator(n_knots=6, penalty=0.01).fit(p, y).transform(grid) - found).max() > 0.01
 
 
 def averaged_curve(p, y, n_knots):
@@ -135,8 +133,7 @@ def averaged_curve(p, y, n_knots):
         parameters.append(edf)
     share = np.exp(-0.5 * (np.array(criteria) - min(criteria)))
     share /= share.sum()
-    best = (*PENALTIES, np.inf)[int(np.argmax(share))]
-    return share @ np.array(curves), share @ parameters, best
+    return share @ np.array(curves), share @ parameters, (*PENALTIES, np.inf)[int(np.argmax(share))]
 
 
 def shrunk_line(z, y, link, definition):
@@ -176,8 +173,7 @@ def test_curve_and_lines_share_by_their_weights_of_akaike(seed, slope, link):
     line = beta * np.concatenate([z, logit(GRID)]) + intercept
 
     def criterion(log_odds, k):
-        loss = np.sum(np.logaddexp(0, log_odds) - y * log_odds)
-        return 2 * loss + 2 * k * (1 + (k + 1) / (n - k - 1))
+        return 2 * np.sum(np.logaddexp(0, log_odds) - y * log_odds) + 2 * k * (1 + (k + 1) / (n - k - 1))
 
     difference = criterion(curve[:n], parameters) - criterion(line[:n], few)
     share = 1 / (1 + np.exp(-difference / 2))
@@ -185,8 +181,7 @@ def test_curve_and_lines_share_by_their_weights_of_akaike(seed, slope, link):
     average, parameters = share * line + (1 - share) * curve, share * few + (1 - share) * parameters
     expected = expit(average) + 0.1 / n * (rate(y) - expit(average))
     if link == "logit":
-        platt = PlattCalibrator(link="identity").fit(p, y)
-        straight = platt.transform(np.concatenate([p, GRID]))
+        straight = PlattCalibrator(link="identity").fit(p, y).transform(np.concatenate([p, GRID]))
         difference = criterion(average[:n], parameters) - criterion(logit(straight[:n]), 2.0)
         share = 1 / (1 + 2 * np.exp(-difference / 4))
         assert 0.05 < share < 0.95, "both count"
@@ -273,8 +268,7 @@ def test_straight_outside_the_scores():
     p, y = sample(500)
     z = logit(p)
     calibrator = SplineCalibrator(link="identity", penalty=1.0).fit(z, y)
-    beyond = z.max() + np.arange(4) * 0.1
-    steps = np.diff(logit(calibrator.transform(beyond)))
+    steps = np.diff(logit(calibrator.transform(z.max() + np.arange(4) * 0.1)))
     assert np.ptp(steps) < 1e-9
     assert steps[0] > 0
 
@@ -283,8 +277,7 @@ def test_ends_against_the_trend_are_continued_level():
     """Log-odds that rise, and fall at the end: outside they stay."""
     z = np.linspace(-2, 2, 4000)
     y = np.random.default_rng(0).random(4000) < expit(np.where(z < 1.2, 2 * z, 2.4 - 4 * (z - 1.2)))
-    calibrator = SplineCalibrator(link="identity").fit(z, y)
-    inside, end, outside = calibrator.transform([1.2, 2.0, 3.0])
+    inside, end, outside = SplineCalibrator(link="identity").fit(z, y).transform([1.2, 2.0, 3.0])
     assert inside > end + 0.2
     assert outside == pytest.approx(end, abs=1e-9)
     monotone = SplineCalibrator(link="identity", monotone=True).fit(z, y)

@@ -60,16 +60,14 @@ def test_agrees_with_fitting_anew(name, weights):
         "of many orders": 10.0 ** rng.uniform(-3, 6, 200),
     }[weights]
     test = places(s)
-    calibrator = VennAbersCalibrator().fit(s, y, None if weights == "none" else w)
-    found = calibrator.predict_interval(test)
+    found = VennAbersCalibrator().fit(s, y, None if weights == "none" else w).predict_interval(test)
     np.testing.assert_allclose(found, brute_force(s, y, w, test), rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("loss", ["log", "brier"])
 def test_merged_probability_has_the_least_regret(loss):
     """The two regrets are equal at the merged value, so that moving it makes one of them worse."""
-    rng = np.random.default_rng(3)
-    s, y = sample("plain", 60, rng)
+    s, y = sample("plain", 60, np.random.default_rng(3))
     # between the ends, where a regret may be infinite
     test = np.linspace(-0.5, 0.5, 20)
     calibrator = VennAbersCalibrator(loss=loss).fit(s, y)
@@ -80,16 +78,14 @@ def test_merged_probability_has_the_least_regret(loss):
             return np.maximum(np.log(upper / q), np.log((1 - lower) / (1 - q)))
         return np.maximum((1 - q) ** 2 - (1 - upper) ** 2, q**2 - lower**2)
 
-    grid = np.linspace(1e-4, 1 - 1e-4, 4000)
-    best = np.min([regret(q) for q in grid], axis=0)
+    best = np.min([regret(q) for q in np.linspace(1e-4, 1 - 1e-4, 4000)], axis=0)
     assert (regret(p) <= best + 1e-12).all()
     assert (regret(p) >= best - 1e-3).all()
     assert ((lower < p) & (p < upper)).all()
 
 
 def test_steps_are_kept_once():
-    rng = np.random.default_rng(4)
-    s, y = sample("plain", 20_000, rng)
+    s, y = sample("plain", 20_000, np.random.default_rng(4))
     calibrator = VennAbersCalibrator().fit(s, y)
     for thresholds, values in (
         (calibrator.lower_thresholds_, calibrator.lower_values_),

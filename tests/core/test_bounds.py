@@ -98,8 +98,7 @@ def deviation_over_intervals(t, low, high):
     inside = t[(t > low) & (t <= high)]
     counts = np.arange(inside.shape[0] + 1) / n
     before = counts[:-1] - (inside - low)
-    after = counts[1:] - (inside - low)
-    walk = np.concatenate([[0.0], before, after, [counts[-1] - (high - low)]])
+    walk = np.concatenate([[0.0], before, counts[1:] - (inside - low), [counts[-1] - (high - low)]])
     return walk.max() - walk.min()
 
 
@@ -114,8 +113,7 @@ def test_margin_covers_the_deviation_of_samples(base_rate):
     for _ in range(draws):
         t = np.sort(rng.random(n))
         sums.append(deviation_over_intervals(t, 0.0, base_rate) + deviation_over_intervals(t, base_rate, 1.0))
-    error = math.sqrt(0.09 / draws)
-    assert np.mean(np.array(sums) > margin) == pytest.approx(0.1, abs=4 * error)
+    assert np.mean(np.array(sums) > margin) == pytest.approx(0.1, abs=4 * math.sqrt(0.09 / draws))
     assert np.mean(np.array(sums) > sure) < 0.1
 
 

@@ -21,8 +21,7 @@ def by_heap(values, weights):
                 heapq.heappush(heap, (breakpoint_, change - surplus))
             surplus -= change
         top[i] = -heap[0][0]
-    fit = np.minimum.accumulate(top[::-1])[::-1]
-    return float(weights @ np.abs(values - fit))
+    return float(weights @ np.abs(values - np.minimum.accumulate(top[::-1])[::-1]))
 
 
 def by_enumeration(values, weights):

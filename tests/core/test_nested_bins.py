@@ -71,8 +71,7 @@ def sums_by_level(y, p, w, level):
     """The fields of ``as_array`` but for the covariance, by sorting and numpy sums, for larger samples."""
     n, v = w.sum(), p * (1 - p)
     m = v * (1 - 2 * p)
-    bin_of = np.minimum(np.floor(p * 2.0**level), 2.0**level - 1)
-    _, label = np.unique(bin_of, return_inverse=True)
+    _, label = np.unique(np.minimum(np.floor(p * 2.0**level), 2.0**level - 1), return_inverse=True)
     size, s, q, a, v2, v3, b, b2 = (
         np.bincount(label, w * term)
         for term in (np.ones_like(p), y - p, (y - p) ** 2, v, v**2, v**3, m, m**2)
@@ -110,9 +109,7 @@ def test_blocks_and_refinement(n, kind):
         ),
     }[kind]()
     y = (rng.random(n) < p).astype(np.int64)
-    levels = 30
-    moments = dyadic_moments(group_outcomes(y, p), levels)
-    found = np.delete(as_array(moments), 3, axis=0)
+    found = np.delete(as_array(dyadic_moments(group_outcomes(y, p), 30)), 3, axis=0)
     for level in (1, 2, 7, 12, 13, 16, 17, 18, 19, 22, 26, 30):
         expected = sums_by_level(y, p, np.ones(n), level)
         scale = np.array([np.sqrt(expected[1]), expected[1], expected[1] ** 1.5, 1, expected[4]])
@@ -130,8 +127,7 @@ def test_nothing_shared_is_exactly_zero():
 
 
 def test_one_row_has_no_pair():
-    one = dyadic_moments(group_outcomes(np.array([1]), np.array([0.3])), 3)
-    assert (as_array(one) == 0).all()
+    assert (as_array(dyadic_moments(group_outcomes(np.array([1]), np.array([0.3])), 3)) == 0).all()
 
 
 def test_finest_bins_separate_what_floats_can():
@@ -215,8 +211,7 @@ def plain_cell(z, m):
 
 
 def same_partition(first, second):
-    pairs = set(zip(first, second, strict=True))
-    return len(pairs) == len(set(first)) == len(set(second))
+    return len(set(zip(first, second, strict=True))) == len(set(first)) == len(set(second))
 
 
 def test_cells_are_those_of_the_definition():
@@ -238,8 +233,7 @@ def test_finer_cells_lie_in_coarser_ones():
     z = np.random.default_rng(2).dirichlet(np.ones(4), 5000)
     coarse, fine = alcoves(z, 3), alcoves(z, 6)
     assert len(set(zip(coarse.tolist(), fine.tolist(), strict=True))) == len(set(fine.tolist()))
-    among = shared_alcoves(z, 3).rows
-    direct, refined = shared_alcoves(z, 6), shared_alcoves(z, 6, among)
+    direct, refined = shared_alcoves(z, 6), shared_alcoves(z, 6, shared_alcoves(z, 3).rows)
     assert sorted(direct.rows.tolist()) == sorted(refined.rows.tolist())
     assert sorted(direct.count.tolist()) == sorted(refined.count.tolist())
 
@@ -249,8 +243,7 @@ def test_faces_and_corners_belong_to_the_simplex():
     code = alcoves(z, 2)
     assert code[2] == code[3]
     # a single whole number: a corner and a row inside, fractional parts in the same order
-    inside = np.array([[0.5, 0.3, 0.2]])
-    assert alcoves(z[:1], 1) == alcoves(inside, 1)
+    assert alcoves(z[:1], 1) == alcoves(np.array([[0.5, 0.3, 0.2]]), 1)
     # no cell beyond the last whole number
     everything = alcoves(np.vstack((z, np.random.default_rng(0).dirichlet(np.ones(3), 1000))), 2)
     assert np.unique(everything).shape == (4,)

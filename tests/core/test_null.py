@@ -113,8 +113,7 @@ def test_design_is_a_sum_over_samples(name):
         assert grouped.positives[g] == pytest.approx(sum(sample.w[rows] * sample.y[rows]))
         if name not in ("classes", "raked"):
             assert grouped.variance[g] == pytest.approx(sum(w**2 * prob * (1 - prob) for w in sample.w[rows]))
-    parts = grouped.pooled(np.array([0, 2, 5])), grouped.uncertain()
-    for part in parts:
+    for part in (grouped.pooled(np.array([0, 2, 5])), grouped.uncertain()):
         assert part.variance.shape == part.prob.shape
         expected = part.design.weighted_sums(part.design.count, part.design.positives)[0]
         np.testing.assert_allclose(part.weight, expected)
@@ -124,8 +123,7 @@ def test_design_is_a_sum_over_samples(name):
 def test_draws_of_a_design_weigh_each_sample(name):
     sample, grouped = designed(name)
     count, positives = joined(_null.draw_null(grouped, 2000, np.random.default_rng(0)))
-    cells = grouped.samples
-    drawn = all_positives(cells, 2000)
+    drawn = all_positives(grouped.samples, 2000)
     c0, c1 = (1.0, 1.0) if sample.class_weights is None else sample.class_weights
     # every cell, weighted, added to its prediction
     expected, weight = np.zeros((2, grouped.prob.shape[0], 2000))
@@ -137,8 +135,7 @@ def test_draws_of_a_design_weigh_each_sample(name):
     np.testing.assert_allclose(np.broadcast_to(count, weight.shape), weight)
     if name != "clusters":
         residual = positives - count * grouped.prob[:, np.newaxis]
-        error = np.sqrt(grouped.variance / 2000)
-        np.testing.assert_array_less(np.abs(residual.mean(axis=1)), 4.5 * error)
+        np.testing.assert_array_less(np.abs(residual.mean(axis=1)), 4.5 * np.sqrt(grouped.variance / 2000))
         np.testing.assert_allclose(residual.var(axis=1), grouped.variance, rtol=0.2)
 
 
@@ -148,8 +145,7 @@ def test_resampled_designs_keep_weight_and_outcome_together(name):
     n = 1500
     for truth in (None, np.full(grouped.prob.shape, 0.5)):
         count, positives = joined(_null.draw_outcomes(grouped, n, np.random.default_rng(0), truth=truth))
-        prob = grouped.prob if truth is None else truth
-        residual = (positives - count * prob[:, np.newaxis]).sum(axis=0)
+        residual = (positives - count * (grouped.prob if truth is None else truth)[:, np.newaxis]).sum(axis=0)
         assert abs(residual.mean()) < 4.5 * residual.std() / np.sqrt(n)
     count, positives = joined(_null.bootstrap_counts(grouped, n, np.random.default_rng(0)))
     for found, own in ((count, grouped.weight), (positives, grouped.positives)):

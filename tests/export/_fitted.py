@@ -55,8 +55,7 @@ def fitted(case, n_classes):
     """Return the calibrator of a case, and what its JSON document loads as."""
     calibrator = case.make().fit(*data(n_classes, case.log_odds))
     # coarse, for short tests; finer ones have tests of their own
-    tolerance = 1e-3
-    return calibrator, from_json(to_json(calibrator, tolerance=tolerance))
+    return calibrator, from_json(to_json(calibrator, tolerance=1e-3))
 
 
 def new_scores(case, n_classes, n):

@@ -123,8 +123,7 @@ def test_groups(n_classes, labels, kind):
     _, proba = run(
         to_onnx(calibrator, dtype="float64"), scores=columns, groups=groups[:, np.newaxis].astype(kind)
     )
-    wanted = calibrator.predict_proba(scores, groups=groups)
-    np.testing.assert_allclose(proba, wanted, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(proba, calibrator.predict_proba(scores, groups=groups), rtol=0, atol=1e-12)
 
 
 #: Scores that exceed [0, 1] by rounding, and by more.
@@ -150,8 +149,7 @@ def test_all_back_ends_clip_the_same_scores(calibrator):
     grouped = isinstance(calibrator, calibrators.GroupCalibrator)
     given = {"groups": np.array(["a", "b"])[np.arange(scores.size) % 2]} if grouped else {}
     calibrator.fit(scores, labels, **given)
-    group = np.array(["a"] * 6)
-    given = {"groups": group} if grouped else {}
+    given = {"groups": np.array(["a"] * 6)} if grouped else {}
     wanted = calibrator.transform(np.array([0.0, 1.0] * 3), **given)
     new = np.array(ROUNDED)
     np.testing.assert_array_equal(calibrator.transform(new, **given), wanted)

@@ -120,8 +120,7 @@ def test_groups_in_queries(n_classes, database):
     groups[:50] = "new"
     columns, names = table_of(scores)
     columns = {**columns, "g": [*groups[:-1].tolist(), None]}
-    sql = to_sql(calibrator, names, table="scores", keep=["id"], group="g")
-    found = query(database(columns), sql)
+    found = query(database(columns), to_sql(calibrator, names, table="scores", keep=["id"], group="g"))
     wanted = calibrator.transform(scores, groups=groups).reshape(found.shape)
     np.testing.assert_allclose(found[:-1], wanted[:-1], rtol=0, atol=1e-13)
     assert np.isnan(found[-1]).all()
@@ -170,8 +169,7 @@ def test_tables_may_have_columns_of_any_name(n_classes, database):
     connection = database(columns)
     connection.execute("ALTER TABLE scores RENAME TO calib_layer_0")
     given = {"keep": ["calib_0"], "group": "calib_layer_0", "name": "calib_9", "materialized": True}
-    sql = to_sql(calibrator, names, table="calib_layer_0", **given)
-    found = query(connection, sql)
+    found = query(connection, to_sql(calibrator, names, table="calib_layer_0", **given))
     wanted = calibrator.transform(scores[:50], groups=groups[:50]).reshape(found.shape)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
 
@@ -187,8 +185,7 @@ def test_the_sql_of_a_spline_is_short_and_accurate(link, longest, database):
     scores = new_scores(None, 2, 1000)
     connection = database(table_of(scores)[0])
     for sql in (query_of_table, f"SELECT id, {expression} FROM scores"):
-        found = query(connection, sql)[:, 0]
-        assert 1e-6 < np.abs(found - calibrator.transform(scores)).max() <= 1e-4
+        assert 1e-6 < np.abs(query(connection, sql)[:, 0] - calibrator.transform(scores)).max() <= 1e-4
 
 
 def test_wrong_columns_are_refused():
@@ -214,5 +211,4 @@ def test_texts_of_a_document_never_become_code():
     document = from_json(to_json(cal.PlattCalibrator().fit(*data(2)))).document
     evil = "*/ DROP TABLE scores; --"
     changed = {**document, "calibrator": evil, "written_by": evil, "classes": ["'; DROP TABLE scores", evil]}
-    forged = ExportedCalibrator({**changed, "fingerprint": fingerprint(changed)})
-    assert "DROP" not in to_sql(forged)
+    assert "DROP" not in to_sql(ExportedCalibrator({**changed, "fingerprint": fingerprint(changed)}))

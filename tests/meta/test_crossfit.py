@@ -154,8 +154,7 @@ def test_calibrator_as_final_estimator_of_a_stack(binary):
     stack = StackingClassifier(
         [("nb", GaussianNB())], final_estimator=IsotonicCalibrator(), stack_method="predict_proba", cv=3
     ).fit(X, y)
-    stage = CrossFitScorer(GaussianNB(), cv=3)
-    pipeline = make_pipeline(stage, IsotonicCalibrator()).fit(X, y)
+    pipeline = make_pipeline(CrossFitScorer(GaussianNB(), cv=3), IsotonicCalibrator()).fit(X, y)
     np.testing.assert_allclose(stack.predict_proba(X), pipeline.predict_proba(X), atol=1e-12)
 
 

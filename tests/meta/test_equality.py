@@ -72,8 +72,7 @@ def problem(n_classes, seed=0):
     X, y = make_classification(
         240, n_features=6, n_informative=4, n_classes=n_classes, flip_y=0.2, random_state=seed
     )
-    X_new = np.random.default_rng(seed).normal(scale=2, size=(200, 6))
-    return X, y, X_new
+    return X, y, np.random.default_rng(seed).normal(scale=2, size=(200, 6))
 
 
 #: Classifiers, numbers of classes, weights, whether each fold has a calibrator, and calibrators, in pairs.

@@ -172,8 +172,7 @@ def test_attributes_are_means_over_the_members(estimator, name, ensemble):
     members = [getattr(member, name) for member in model.estimators_]
     assert len(members) == (3 if ensemble else 1)
     np.testing.assert_allclose(getattr(model, name), sum(members) / len(members))
-    other = "coef_" if name != "coef_" else "feature_importances_"
-    assert not hasattr(model, other)
+    assert not hasattr(model, "coef_" if name != "coef_" else "feature_importances_")
     assert SelectFromModel(model, prefit=True).transform(X).shape[1] < 6
 
 

@@ -190,8 +190,7 @@ def test_precision_of_a_class_without_abstention():
         ).fit(X[:2000], y[:2000])
         found = model.predict(X[2000:])
         np.testing.assert_array_equal(found == label, model.accepts(X[2000:]))
-        chosen = y[2000:][found == label]
-        assert np.mean(chosen != label) < 0.13
+        assert np.mean(y[2000:][found == label] != label) < 0.13
     three = SelectiveClassifier(given((0, 1, 2)), risk="false_discovery", target=0.3, random_state=0)
     rng = np.random.default_rng(0)
     P = rng.dirichlet([0.3] * 3, 1000)
@@ -272,8 +271,7 @@ def calibrated(n, rng):
 def test_guarantee_by_simulation():
     # accepted are those with p >= t and p <= 1 - t, whose mean error is (1 - t) / 2
     model = SelectiveClassifier(given(), target=0.2)
-    rate = violations(model, calibrated, lambda t: (1 - t) / 2 if t > 0.5 else 0.25, 400, 60)
-    assert rate <= limit(60)
+    assert violations(model, calibrated, lambda t: (1 - t) / 2 if t > 0.5 else 0.25, 400, 60) <= limit(60)
 
 
 @pytest.mark.thorough
@@ -299,8 +297,7 @@ def test_level_where_all_confidences_have_the_risk_of_the_target():
     with warnings.catch_warnings(action="ignore"):
         for _ in range(1000):
             p = rng.uniform(0.5, 1, 300)
-            y = (rng.random(300) >= 0.1).astype(int)
-            accepted += model.fit(p[:, np.newaxis], y).coverage_ > 0
+            accepted += model.fit(p[:, np.newaxis], (rng.random(300) >= 0.1).astype(int)).coverage_ > 0
     assert 0.03 < accepted / 1000 <= limit(1000)
 
 
@@ -344,8 +341,7 @@ def test_in_a_pipeline_and_a_search():
     def coverage(model, X, y):
         return model[-1].accepts(model[:-1].transform(X)).mean()
 
-    targets = [0.1, 0.25]
-    search = GridSearchCV(pipe, {"selectiveclassifier__target": targets}, scoring=coverage, cv=2)
+    search = GridSearchCV(pipe, {"selectiveclassifier__target": [0.1, 0.25]}, scoring=coverage, cv=2)
     with warnings.catch_warnings(action="ignore"):
         search.fit(X, y)
     assert search.best_params_ == {"selectiveclassifier__target": 0.25}
@@ -383,8 +379,7 @@ def test_metadata_routing():
 
 
 def test_a_class_that_only_the_frozen_estimator_knows():
-    rng = np.random.default_rng(0)
-    P = rng.dirichlet([3, 3, 0.1], 500)
+    P = np.random.default_rng(0).dirichlet([3, 3, 0.1], 500)
     y = (P[:, 1] > P[:, 0]).astype(int)
     model = SelectiveClassifier(given((0, 1, 2)), target=0.2, random_state=0).fit(P, y)
     assert model.classes_.tolist() == [0, 1, 2]

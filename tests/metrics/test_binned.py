@@ -36,8 +36,7 @@ def test_quantile_bins(norm):
     p = np.sort(rng.random(60))
     y = (rng.random(60) < p).astype(int)
     # 60 distinct values in 12 bins of five
-    edges = np.append(p[::5], 1.0)
-    expected = binned_ece(y, p, np.ones(60), edges, norm)
+    expected = binned_ece(y, p, np.ones(60), np.append(p[::5], 1.0), norm)
     found = expected_calibration_error(y, p, strategy="quantile", n_bins=12, norm=norm)
     assert found == pytest.approx(expected)
 

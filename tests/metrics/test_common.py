@@ -180,8 +180,7 @@ def judged():
     rng = np.random.default_rng(14)
     p = np.round(rng.random(60), 2)
     count = rng.binomial(JUDGEMENTS, p**1.3)
-    one_by_one = (np.arange(JUDGEMENTS) < count[:, None]).astype(int).ravel()
-    return p, count, one_by_one, np.repeat(p, JUDGEMENTS)
+    return p, count, (np.arange(JUDGEMENTS) < count[:, None]).astype(int).ravel(), np.repeat(p, JUDGEMENTS)
 
 
 #: The variance of outcomes 0 and 1 is taken off, or the pairs of a judgment with itself.
@@ -227,8 +226,7 @@ def test_outcomes_between_0_and_1_by_hand(judged):
     p, count, _, _ = judged
     y = count / JUDGEMENTS
     # the bandwidth is that of 60 samples, not of 300 judgments
-    width = 60 ** (-1 / 3)
-    assert metrics.logit_smoothed_ece(y, p) == metrics.logit_smoothed_ece(y, p, bandwidth=width)
+    assert metrics.logit_smoothed_ece(y, p) == metrics.logit_smoothed_ece(y, p, bandwidth=60 ** (-1 / 3))
     # without the pairs of a sample with itself
     kernel = np.exp(-np.abs(p[:, None] - p)) * np.outer(y - p, y - p)
     found = metrics.kernel_calibration_error(y, p, squared=True)

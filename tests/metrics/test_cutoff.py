@@ -23,8 +23,7 @@ def test_decision_gaps_are_bounded():
     # Propositions 3.1 and 3.2
     for y, p, w in map(small, range(25)):
         cutoff = metrics.cutoff_calibration_error(y, p, sample_weight=w)
-        values = np.unique(p)
-        ece = sum(abs(np.sum((w * (y - p))[p == value])) for value in values) / w.sum()
+        ece = sum(abs(np.sum((w * (y - p))[p == value])) for value in np.unique(p)) / w.sum()
         for recalibration, bound in (("monotone", cutoff), ("either", 2 * cutoff), ("any", ece)):
             result = metrics.decision_risk_result(y, p, recalibration=recalibration, sample_weight=w)
             assert result.bound == pytest.approx(bound, abs=1e-12)
@@ -92,8 +91,7 @@ def test_bound_of_the_ece_over_all_signs():
 
 
 def test_effective_support():
-    p = np.repeat([0.1, 0.2, 0.3, 0.4], [50, 30, 15, 5])
-    result = metrics.cutoff_result(np.arange(100) % 2, p)
+    result = metrics.cutoff_result(np.arange(100) % 2, np.repeat([0.1, 0.2, 0.3, 0.4], [50, 30, 15, 5]))
     assert [result.effective_support(f) for f in (0.4, 0.5, 0.51, 0.95, 0.96)] == [1, 1, 2, 3, 4]
 
 

@@ -15,8 +15,7 @@ def sample(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 60))
     p = rng.random(n) if seed % 2 else rng.integers(1, 10, n) / 10
-    y = (rng.random(n) < p ** rng.uniform(0.2, 4)).astype(int)
-    return y, p, rng.integers(1, 4, n)
+    return (rng.random(n) < p ** rng.uniform(0.2, 4)).astype(int), p, rng.integers(1, 4, n)
 
 
 def mean_score(y, p, w, score):

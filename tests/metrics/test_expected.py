@@ -163,8 +163,7 @@ def test_one_class_only_leaves_rates_undefined(n):
     for name in ("roc_auc", "recall", "precision", "f1"):
         assert np.isnan(getattr(none, name).estimate), name
     assert none.negative_predictive_value.estimate == 1.0
-    certain = expected_performance(np.repeat([0.0, 1.0], n))
-    assert certain.roc_auc.estimate == pytest.approx(1.0)
+    assert expected_performance(np.repeat([0.0, 1.0], n)).roc_auc.estimate == pytest.approx(1.0)
 
 
 def test_by_hand():
@@ -205,8 +204,7 @@ def test_zeros_and_ones():
     assert found.log_loss.upper == np.inf
     exact = expected_performance([0.0, 0.0, 1.0, 0.5], certificate=0.0)
     assert exact.log_loss.upper == exact.log_loss.estimate
-    only = expected_performance([0.0, 0.0], certificate=0.01)
-    assert np.isnan(only.roc_auc.estimate)
+    assert np.isnan(expected_performance([0.0, 0.0], certificate=0.01).roc_auc.estimate)
     # at .3 and .31 the greatest event rate is 1 up to rounding
     for p, c in (([0.3], 0.5), ([0.7] * 3, 0.3), ([0.57], 0.43), ([0.69], 0.31)):
         one = expected_performance(p, certificate=c)

@@ -19,8 +19,7 @@ def by_pairs(residuals, p, s, debias):
     for i in range(n):
         for j in range(n):
             if i != j or not debias:
-                value = math.exp(-distance(p[i], p[j]) / s)
-                total += value * float(np.dot(residuals[i], residuals[j]))
+                total += math.exp(-distance(p[i], p[j]) / s) * float(np.dot(residuals[i], residuals[j]))
     return total / (n * (n - 1) if debias else n * n)
 
 
@@ -28,8 +27,7 @@ def sample(n_classes, n=40):
     rng = np.random.default_rng(n_classes)
     p = rng.dirichlet(np.ones(n_classes), size=n)
     p[10:20] = p[:10]
-    y = rng.integers(0, n_classes, n)
-    return y, p
+    return rng.integers(0, n_classes, n), p
 
 
 @pytest.mark.parametrize("debias", [True, False])

@@ -18,8 +18,7 @@ EPS = 2.0**-53
 def sample(seed=0, n=25):
     rng = np.random.default_rng(seed)
     p = np.concatenate([rng.random(n), [0.0, 0.0, 1.0, 1.0, 0.5, 0.5, 0.3, 0.3, 0.3 + 1e-6]])
-    y = (rng.random(p.shape[0]) < 0.5).astype(int)
-    return y, p, rng.integers(1, 4, p.shape[0]).astype(float)
+    return (rng.random(p.shape[0]) < 0.5).astype(int), p, rng.integers(1, 4, p.shape[0]).astype(float)
 
 
 @pytest.mark.parametrize("s", [thorough(1e-3), 0.1, 1.0, 10.0])

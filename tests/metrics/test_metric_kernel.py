@@ -77,8 +77,7 @@ def samples(prob, kind):
         return count, rng.binomial(count.astype(int)[:, np.newaxis], 0.8 * prob[:, np.newaxis], shape).astype(
             float
         )
-    n = 2 * prob.shape[0] + 1
-    count = rng.multinomial(n, np.full(prob.shape[0], 1 / prob.shape[0]), size=DRAWS).T
+    count = rng.multinomial(2 * prob.shape[0] + 1, np.full(prob.shape[0], 1 / prob.shape[0]), size=DRAWS).T
     return count.astype(float), rng.binomial(count, np.sqrt(prob)[:, np.newaxis]).astype(float)
 
 

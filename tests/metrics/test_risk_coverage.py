@@ -18,8 +18,7 @@ def mean_over_orders(right, confidence):
             continue
         area = Fraction(0)
         for i in range(1, n + 1):
-            wrong = sum(1 - int(right[j]) for j in order[:i])
-            area += Fraction(wrong, i)
+            area += Fraction(sum(1 - int(right[j]) for j in order[:i]), i)
         areas.append(area / n)
     return float(sum(areas) / len(areas))
 
@@ -103,8 +102,7 @@ def test_unit_of_weights_does_not_matter():
 
 def test_many_samples_agree_with_a_sum_over_ranks():
     y, p = simulated(100_000)
-    wrong = 1 - y[np.argsort(-p)]
-    expected = np.mean(np.cumsum(wrong) / np.arange(1, 100_001))
+    expected = np.mean(np.cumsum(1 - y[np.argsort(-p)]) / np.arange(1, 100_001))
     assert area_under_risk_coverage(y, p, reduction="classwise") == pytest.approx(expected, abs=1e-12)
 
 

@@ -27,8 +27,7 @@ NAMES = {
 def forecast():
     rng = np.random.default_rng(0)
     p = np.append(rng.uniform(size=198).round(2), [0.0, 1.0])
-    y = (rng.uniform(size=200) < p).astype(int)
-    return y, p, rng.integers(1, 4, 200)
+    return (rng.uniform(size=200) < p).astype(int), p, rng.integers(1, 4, 200)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ def sample(seed=0, n=30):
     """Random rows, ties, mass at both ends, neighbors far closer than any cell, and weights."""
     rng = np.random.default_rng(seed)
     p = np.concatenate([rng.random(n), [0.0, 0.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.3, 0.3 + 1e-7]])
-    y = (rng.random(p.shape[0]) < 0.4).astype(int)
-    return y, p, rng.integers(1, 4, p.shape[0]).astype(float)
+    return (rng.random(p.shape[0]) < 0.4).astype(int), p, rng.integers(1, 4, p.shape[0]).astype(float)
 
 
 @pytest.mark.parametrize("s", [1e-3, 5e-3, 0.03, 0.2, 1.0])
@@ -146,8 +145,7 @@ def residuals(n, r, seed=0, power=1.0):
 
 
 def error_by_quadrature(x, mass, s, nodes=20_001):
-    t = np.linspace(0, 1, nodes)
-    values = np.abs(folded_gaussian_sum(t, x, mass, s))
+    values = np.abs(folded_gaussian_sum(np.linspace(0, 1, nodes), x, mass, s))
     return float((values[1:] + values[:-1]).sum() / 2 / (nodes - 1))
 
 
@@ -204,8 +202,7 @@ def test_predictions_on_a_part_of_the_axis(place):
 
 def test_resnet34_on_imagenet():
     # Figure 2(a): both errors .078
-    source = outside_data("imagenet_confidences", "timm_resnet34.npz")
-    data = np.load(source)
+    data = np.load(outside_data("imagenet_confidences", "timm_resnet34.npz"))
     correct, confidence = data["correct"], data["conf"]
     assert metrics.expected_calibration_error(correct, confidence) == pytest.approx(0.0780, abs=5e-5)
     assert metrics.smooth_ece(correct, confidence) == pytest.approx(0.0779, abs=5e-5)

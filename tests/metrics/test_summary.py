@@ -138,8 +138,7 @@ def spline_reference(y, p, w, quantiles):
     knots = np.interp(quantiles, (np.cumsum(mass) - mass / 2) / mass.sum(), values)
     low, high = knots[0], knots[-1]
     full = np.concatenate([[low] * 4, knots[1:-1], [high] * 4])
-    size = full.shape[0] - 4
-    splines = [BSpline(full, row, 3) for row in np.eye(size)]
+    splines = [BSpline(full, row, 3) for row in np.eye(full.shape[0] - 4)]
     # natural: the second derivative vanishes at both ends
     ends = np.array([[s.derivative(2)(low), s.derivative(2)(high)] for s in splines])
     natural = np.linalg.svd(ends.T)[2][2:]
@@ -174,8 +173,7 @@ def test_curve_and_distances():
     y, p, w = sample(4)
     curve = spline_reference(y, p, w, KNOTS)
     found = calibration_summary(y, p, sample_weight=w, weights="frequency")
-    order = np.searchsorted(found.probabilities, p)
-    np.testing.assert_allclose(found.curve[order], curve, atol=1e-5)
+    np.testing.assert_allclose(found.curve[np.searchsorted(found.probabilities, p)], curve, atol=1e-5)
     gap = np.repeat(np.abs(p - curve), w)
     assert found.ici == pytest.approx(gap.mean(), abs=1e-5)
     assert found.e50 == pytest.approx(np.quantile(gap, 0.5, method="inverted_cdf"), abs=1e-5)
@@ -185,8 +183,7 @@ def test_curve_and_distances():
     assert ici == found.ici
     # a ratio of sums over samples: it knows neither the unit of the weights nor the number of repetitions
     for scaled in (7 * w, 1e-6 * w):
-        again = integrated_calibration_index(y, p, sample_weight=scaled)
-        assert again == pytest.approx(ici, abs=1e-9)
+        assert integrated_calibration_index(y, p, sample_weight=scaled) == pytest.approx(ici, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -217,8 +214,7 @@ def test_curve_with_one_knot():
 
 
 def test_equal_predictions_have_an_intercept_and_no_slope():
-    y = np.repeat([0, 1], [60, 20])
-    found = calibration_summary(y, np.full(80, 0.4), confidence=0.95)
+    found = calibration_summary(np.repeat([0, 1], [60, 20]), np.full(80, 0.4), confidence=0.95)
     # logit of 1/4 less that of 2/5
     assert found.intercept.estimate == pytest.approx(np.log(1 / 3) - np.log(2 / 3))
     # 20 events or more, and 20 or fewer, have the probability .025 at the ends
@@ -312,8 +308,7 @@ def test_the_line_is_found_for_extreme_predictions_and_frequencies(y, p, w):
 def test_predictions_of_0_and_1_do_not_change_intercept_and_slope():
     y, p = simulated(2000, "beta", 2, 3, seed=1, truth=lambda p: expit(1.08 * logit(p)))
     p[:20], p[20:30] = 1.0, 0.0
-    clusters = np.arange(2000) // 4
-    for given in ({}, {"clusters": clusters}):
+    for given in ({}, {"clusters": np.arange(2000) // 4}):
         found = calibration_summary(y, p, **given)
         inside = {key: value[30:] if key == "clusters" else value for key, value in given.items()}
         expected = calibration_summary(y[30:], p[30:], **inside)

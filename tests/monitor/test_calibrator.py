@@ -75,8 +75,7 @@ def test_half_life_is_weights_by_age(cuts, half_life):
     p = np.round(p * 256) / 256
     w = np.random.default_rng(6).integers(1, 4, 1500) if half_life > 10 else None
     found = streamed(y, p, cuts, w, half_life=half_life, calibrator=PlattCalibrator())
-    age = 1499.0 - np.arange(1500)
-    faded = 2.0 ** (-age / half_life) * (1 if w is None else w)
+    faded = 2.0 ** (-(1499.0 - np.arange(1500)) / half_life) * (1 if w is None else w)
     outcome, value, weight = found.sketch_.weighted_sample()
     for label in (0, 1):
         expected = np.bincount((256 * p[y == label]).astype(int), faded[y == label], minlength=257)
@@ -108,8 +107,7 @@ def test_a_long_stream_keeps_a_bounded_sketch():
 def test_window_is_the_last_rows():
     y, p = rows(1000, 8)
     found = streamed(y, p, [100, 333, 750], window=200, n_slots=20)
-    expected = CalibrationSketch().update(y[-200:], p[-200:])
-    assert found.sketch_ == expected
+    assert found.sketch_ == CalibrationSketch().update(y[-200:], p[-200:])
     last = StreamingCalibrator().fit(p[-200:], y[-200:])
     np.testing.assert_array_equal(found.transform(GRID), last.transform(GRID))
     found.partial_fit(p[:3], y[:3])

@@ -62,8 +62,7 @@ def test_the_evidence_is_that_of_the_bets(mode):
             break
         assert value < math.log(monitor.threshold_)
     assert number >= 20
-    threshold = 1000 if mode == "anytime" else 10_000
-    assert math.exp(value) >= monitor.threshold_ == pytest.approx(threshold)
+    assert math.exp(value) >= monitor.threshold_ == pytest.approx(1000 if mode == "anytime" else 10_000)
     assert monitor.evidence_ == alerts[0].evidence == pytest.approx(math.exp(value))
     assert monitor.alerts_ == tuple(alerts)
 
@@ -386,8 +385,7 @@ def test_the_likelier_recalibration_decides(truth, n):
     found = find_tendency(CalibrationSketch().update(y, p))
     assert found["direction"] == expected
     assert found["intercept"] == pytest.approx(shift.x, abs=1e-3)
-    summary = calibration_summary(y, p)
-    assert found["slope"] == pytest.approx(summary.slope.estimate, abs=1e-3)
+    assert found["slope"] == pytest.approx(calibration_summary(y, p).slope.estimate, abs=1e-3)
 
 
 @pytest.mark.parametrize(

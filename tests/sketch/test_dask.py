@@ -48,8 +48,7 @@ def test_it_can_be_put_off(rows):
     later = sketch_dask(da.from_array(y, chunks=100), da.from_array(p, chunks=100), compute=False)
     assert dask.is_dask_collection(later)
     assert later.compute() == later.compute() == CalibrationSketch().update(y, p)
-    twice = dask.delayed(lambda a, b: a + b)(later, later).compute()
-    assert twice.n_samples == 2000
+    assert dask.delayed(lambda a, b: a + b)(later, later).compute().n_samples == 2000
 
 
 def test_frames_and_series(rows):

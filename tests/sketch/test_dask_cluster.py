@@ -71,8 +71,7 @@ def test_a_killed_worker_changes_nothing(client, tmp_path, monkeypatch):
         folder = tmp_path / str(deadly)
         folder.mkdir()
         make = dask.delayed(slow_rows, pure=False)
-        parts = [make(number, str(folder), deadly) for number in range(n_parts)]
-        found.append(sketch_dask(parts))
+        found.append(sketch_dask([make(number, str(folder), deadly) for number in range(n_parts)]))
         made = [path.name.split("-") for path in folder.iterdir() if path.name != "killed"]
         assert {int(name[1]) for name in made} == set(range(n_parts))
         assert (folder / "killed").exists() == deadly

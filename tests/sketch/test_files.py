@@ -53,8 +53,7 @@ def test_files_of_all_formats_make_the_sketch_of_their_rows(rows, tmp_path):
         given = {"y": "y", "p": "p", "sample_weight": "w", "precision": 12}
         found = sketch_file(tmp_path / folder, pos_label="yes", **given)
         assert (found, found.pos_label) == (whole, "yes")
-        backwards = sorted((tmp_path / folder).iterdir())[::-1]
-        negative = sketch_file(backwards, pos_label="no", **given)
+        negative = sketch_file(sorted((tmp_path / folder).iterdir())[::-1], pos_label="no", **given)
         assert negative == CalibrationSketch(precision=12).update(1 - y, p, sample_weight=w)
 
 
@@ -244,8 +243,7 @@ def test_labels_may_come_in_any_order(negative, positive, shown, tmp_path):
             found = sketch_file(tmp_path, y="y", p="p")
             assert found == CalibrationSketch().update(y, p)
             assert found.pos_label == shown
-        other = sketch_file(tmp_path, y="y", p="p", pos_label=negative)
-        assert other == CalibrationSketch().update(1 - y, p)
+        assert sketch_file(tmp_path, y="y", p="p", pos_label=negative) == CalibrationSketch().update(1 - y, p)
 
 
 @pytest.mark.parametrize(
@@ -295,8 +293,7 @@ def test_bad_arguments_and_rows(tmp_path, monkeypatch):
 
 
 def test_files_of_folders(tmp_path):
-    names = ["b.csv", "a.csv.gz", "year=1/part-0.csv", "_SUCCESS", "_x/part.csv", ".b.csv", "c.txt"]
-    for name in names:
+    for name in ["b.csv", "a.csv.gz", "year=1/part-0.csv", "_SUCCESS", "_x/part.csv", ".b.csv", "c.txt"]:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("", encoding="utf-8")
     wanted = [tmp_path / name for name in ("a.csv.gz", "b.csv", "year=1/part-0.csv")]

@@ -27,8 +27,7 @@ def rows(n=2000, seed=0):
 def batches(y, p, w=None, seed=0, number=7):
     """Split rows, shuffled, in batches of unequal size."""
     rng = np.random.default_rng(seed)
-    order = rng.permutation(y.shape[0])
-    parts = np.split(order, np.sort(rng.integers(0, y.shape[0], number)))
+    parts = np.split(rng.permutation(y.shape[0]), np.sort(rng.integers(0, y.shape[0], number)))
     return [(y[part], p[part], None if w is None else w[part]) for part in parts]
 
 

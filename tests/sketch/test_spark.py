@@ -54,8 +54,7 @@ def test_the_function_of_a_partition():
     names = {"__name__": "guide"}
     exec(compile(lines().split("parts = ")[0], "guide", "exec"), names)
     died, risk = table()
-    rows = pyarrow.table({"died": died, "risk": risk})
-    for batches in (rows.to_batches(max_chunksize=3000), []):
+    for batches in (pyarrow.table({"died": died, "risk": risk}).to_batches(max_chunksize=3000), []):
         (made,) = names["to_sketch"](iter(batches))
         assert made.schema.names == ["sketch"]
         assert made.schema.field("sketch").type == pyarrow.binary()
