@@ -106,8 +106,7 @@ class Entry:
 
 def good_of(call, name):
     """Return good arguments of a call: those that are required, and those that make it short."""
-    known = inspect.signature(call).parameters
-    special = SPECIAL.get(name, {})
+    known, special = inspect.signature(call).parameters, SPECIAL.get(name, {})
     wanted = [key for key, each in known.items() if each.default is each.empty or key in FEW]
     return {key: GOOD[key] for key in wanted if key in GOOD} | special
 

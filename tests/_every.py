@@ -111,8 +111,7 @@ def _report(*data, **given):
 
 def _comparison():
     y, p = binary()
-    models = {"one": p, "two": np.sqrt(p)}
-    metric = metrics.expected_calibration_error
+    models, metric = {"one": p, "two": np.sqrt(p)}, metrics.expected_calibration_error
     return inference.compare_models(y, models, metric=metric, n_resamples=39, random_state=0)
 
 

@@ -24,8 +24,7 @@ def absolute_integral(values, step):
 
 def folded_gaussian_sum(t, points, mass, s):
     """Sum of mass times the density, at increasing t, of points plus Gaussian noise folded into [0, 1]."""
-    total = np.zeros_like(t)
-    reach = int(np.ceil(9 * s / 2)) + 1
+    total, reach = np.zeros_like(t), int(np.ceil(9 * s / 2)) + 1
     for point, m in zip(points, mass, strict=True):
         for image in range(-reach, reach + 1):
             for center in (2 * image + point, 2 * image - point):
@@ -62,8 +61,7 @@ def kernel_mean(t, p, value, w, s, scale):
 def logit_smoothed_ece_at(y, p, w, s, eps):
     """LS-ECE with Gaussian noise by dense quadrature around each cluster of log-odds."""
     q = np.clip(p, eps, 1 - eps)
-    h = np.log(q / (1 - q))
-    stretches = []
+    h, stretches = np.log(q / (1 - q)), []
     for point in np.sort(h):
         if stretches and point - 9 * s < stretches[-1][1]:
             stretches[-1][1] = point + 9 * s
@@ -82,8 +80,7 @@ def logit_smoothed_ece_at(y, p, w, s, eps):
 
 def cutoff_by_enumeration(y, p, w):
     """Largest absolute residual sum over all intervals of predictions."""
-    values = np.unique(p)
-    best = 0.0
+    values, best = np.unique(p), 0.0
     for low, high in itertools.combinations_with_replacement(values, 2):
         best = max(best, abs(float(np.sum((w * (y - p))[(p >= low) & (p <= high)]))))
     return best / w.sum()
@@ -92,8 +89,7 @@ def cutoff_by_enumeration(y, p, w):
 def lipschitz_program(y, p, w, place=lambda p: p):
     """wCE as the linear program of its definition, Lipschitz in the places of the predictions."""
     values, inverse = np.unique(p, return_inverse=True)
-    c = np.bincount(inverse, weights=w * (y - p))
-    m = values.shape[0]
+    c, m = np.bincount(inverse, weights=w * (y - p)), values.shape[0]
     rows, limits = [], []
     for i in range(m - 1):
         step = np.zeros(m)
@@ -107,8 +103,7 @@ def lipschitz_program(y, p, w, place=lambda p: p):
 def transport_program(y, p, w, grid):
     """The least E|u - p| over couplings of (p, y) with u on a grid that are calibrated: a dense program."""
     n, k = p.shape[0], grid.shape[0]
-    cost = np.abs(grid - p[:, None]).ravel()
-    marginal = np.kron(np.eye(n), np.ones(k))
+    cost, marginal = np.abs(grid - p[:, None]).ravel(), np.kron(np.eye(n), np.ones(k))
     # sum_i pi(i, u) (y_i - u) = 0 for every u
     balance = np.hstack([np.diag(outcome - grid) for outcome in y])
     A_eq, b_eq = np.vstack([marginal, balance]), np.append(w / w.sum(), np.zeros(k))
@@ -119,8 +114,7 @@ def transport_program(y, p, w, grid):
 
 def interval_by_partitions(y, p, w):
     """The interval error by trying all partitions of the distinct predictions."""
-    values = np.unique(p)
-    best = np.inf
+    values, best = np.unique(p), np.inf
     for cuts in itertools.product([False, True], repeat=len(values) - 1):
         parts, part = [], [values[0]]
         for cut, value in zip(cuts, values[1:], strict=True):

@@ -107,8 +107,7 @@ def test_table(scripts, tmp_path):
         tables.Row("ece", "peer: ece", cells(n10000=5e-4, n100000=None)),
     ]
     ours = run.rows[0]
-    assert ours.exponent == pytest.approx(np.log10(20))
-    assert ours.bytes_a_row == 8
+    assert (ours.exponent, ours.bytes_a_row) == (pytest.approx(np.log10(20)), 8)
     assert ours.cells[10000].ratio == pytest.approx(100)
     assert run.faster() == ["ece, peer: ece: n = 10,000: 500 µs, this package 1 ms"]
     assert "**500 µs**<br>50 [50, 50] | > 10 s" in run.markdown()

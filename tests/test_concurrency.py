@@ -124,9 +124,7 @@ def test_pages_of_reports_in_threads(monkeypatch):
     monkeypatch.setattr("sklearn_calib.report._figures._svg", drawn)
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(lambda _: report.to_html(), range(2))
-    assert first == second
-    assert first.count("<figure") == 4
-    assert dict(mpl.rcParams) == before
+    assert (first, first.count("<figure"), dict(mpl.rcParams)) == (second, 4, before)
 
 
 def test_a_monitor_is_read_while_it_is_updated():
@@ -160,8 +158,7 @@ def test_a_monitor_is_read_while_it_is_updated():
         return n_reads
 
     with ThreadPoolExecutor(3) as pool:
-        updates = pool.submit(update)
-        readers = [pool.submit(read) for _ in range(2)]
+        updates, readers = pool.submit(update), [pool.submit(read) for _ in range(2)]
         updates.result()
         assert sum(reader.result() for reader in readers) > 20
     assert monitor.n_samples_seen_ == 460

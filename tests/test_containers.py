@@ -165,13 +165,11 @@ def test_text_labels(kind):
     assert v.check_labels(labels).tolist() == [0, 1, 1]
     assert v.check_labels(labels, "no").tolist() == [1, 0, 0]
     classes, codes = v.check_classes(labels)
-    assert classes.tolist() == ["no", "yes"]
-    assert codes.tolist() == [0, 1, 1]
+    assert (classes.tolist(), codes.tolist()) == (["no", "yes"], [0, 1, 1])
 
 
 def test_mapped_files_are_read_in_place(tmp_path, data):
-    n = 1 << 18
-    rng = np.random.default_rng(0)
+    n, rng = 1 << 18, np.random.default_rng(0)
     p, y, w = rng.random(n), rng.integers(0, 2, n), rng.random(n)
     mapped = [memory_map(values, tmp_path) for values in (y, p, w)]
     single = memory_map(p, tmp_path, np.float32)

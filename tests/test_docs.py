@@ -94,8 +94,7 @@ def _anchors(page):
 
 def test_links_between_pages_lead_to_files_and_headings():
     """So that they can be followed on a code-hosting site, except for figures that only a build draws."""
-    wrong = []
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    wrong, pages = [], [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
     pages += [
         page
         for name in ("methods", "migration", "paths", "reference")

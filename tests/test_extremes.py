@@ -42,8 +42,7 @@ def test_extreme_scores(case):
 
 def test_log_loss_of_extreme_predictions():
     """Finite, but where the definition is not: of a prediction of 0 or 1 that fails. The scorer clips it."""
-    inner = np.repeat(EXTREMES[1:-1], 2)
-    y = np.arange(24) % 2
+    inner, y = np.repeat(EXTREMES[1:-1], 2), np.arange(24) % 2
     found = metrics.score_decomposition(y[2:-2], inner, score="log_loss")
     assert np.isfinite([found.score, found.miscalibration, found.discrimination, found.uncertainty]).all()
     assert found.score == pytest.approx(-np.log([1 - inner[::2], inner[1::2]]).mean(), rel=1e-9)

@@ -178,13 +178,11 @@ def test_columns_named_by_labels_must_be_sorted_everywhere(library):
     make = module.table if library == "pyarrow" else module.DataFrame
     rng = np.random.default_rng(0)
     p = rng.random(60)
-    y = (rng.random(60) < p).astype(int)
-    columns = [(0, 1.0 - p), (1, p)]
+    y, columns = (rng.random(60) < p).astype(int), [(0, 1.0 - p), (1, p)]
     if library != "pandas":
         columns = [(str(k), column) for k, column in columns]
     good, bad = make(dict(columns)), make(dict(columns[::-1]))
-    three = rng.dirichlet([1.0, 2.0, 3.0], 60)
-    labels = np.arange(60) % 3
+    three, labels = rng.dirichlet([1.0, 2.0, 3.0], 60), np.arange(60) % 3
     three_bad = make({str(k): three[:, k] for k in (2, 0, 1)})
     for call in (
         lambda table: compare_models(y, {"a": good, "b": table}, n_resamples=39),
@@ -292,8 +290,7 @@ def test_rounding_is_clipped(forecast):
     y, p = forecast
     near, exact = p.copy(), p.copy()
     near[:2], exact[:2] = [1.0000001, -1e-7], [1.0, 0.0]
-    assert smooth_ece(y, near) == smooth_ece(y, exact)
-    assert near[0] == 1.0000001
+    assert (smooth_ece(y, near), near[0]) == (smooth_ece(y, exact), 1.0000001)
     sketches = [CalibrationSketch().update(y, values) for values in (near, exact)]
     assert sketches[0] == sketches[1]
 

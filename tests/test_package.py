@@ -133,8 +133,7 @@ def test_archive_of_the_release_cites_the_papers():
     assert f'title: "{archive["title"]}"' in citation
     assert f"license: {archive['license']}\n" in citation
     papers = {entry["identifier"].removeprefix("arXiv:") for entry in archive["related_identifiers"]}
-    assert papers == set(re.findall(r"arxiv\.org/abs/([\d.]+)", citation))
-    assert len(papers) == 4
+    assert (papers, len(papers)) == (set(re.findall(r"arxiv\.org/abs/([\d.]+)", citation)), 4)
 
 
 def test_all_lists_what_exists():
@@ -156,8 +155,7 @@ def check_documented(value, name):
     texts = [inspect.getdoc(part) or "" for part in (value, *methods)]
     assert not [text for text in texts if "%(" in text], f"{name}: a paragraph that is not known"
     assert documentation.splitlines()[:1] not in ([], [""]), f"{name}: no docstring"
-    wanted = list(SECTIONS)
-    signature = inspect.signature(value)
+    wanted, signature = list(SECTIONS), inspect.signature(value)
     if not signature.parameters:
         wanted.remove("Parameters")
     # a result object is returned, not built by the user: its fields stand under Attributes or Parameters
@@ -227,8 +225,7 @@ def test_figures_of_the_evidence_are_those_of_the_benchmarks():
     assert {row["repetitions"] for row in rows if row["calibrator"] == "isotonic"} == {"400"}
     rows = result_rows("level_of_tests.csv")
     exact = [row for row in rows if row["test"] in ("T-Cal", "cutoff", "combined")]
-    assert {row["samples"] for row in exact} == {"1000"}
-    assert {row["exceeds"] for row in exact} == {"no"}
+    assert ({row["samples"] for row in exact}, {row["exceeds"] for row in exact}) == ({"1000"}, {"no"})
     sizes, rates = [{kind(row[key]) for row in exact} for key, kind in (("n", int), ("at_0.05", float))]
     assert f"[{len(exact)} simulated settings](../benchmarks/results/level_of_tests.csv) with " in text
     assert f"with {min(sizes)} to {max(sizes)} samples, the rejection rates" in text

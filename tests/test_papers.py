@@ -338,5 +338,4 @@ def test_files(tmp_path):
     days = [(1, "0.2", 0.4, 0.4, 0.2), (2, "0.3", 0.9, 0.1, 0.0), (3, "-", 0.1, 0.2, 0.7)]
     (tmp_path / "POP_3cat_2003.txt").write_text("names\n" + "".join(line.format(*day) for day in days))
     outcome, forecast = read_rain(tmp_path)
-    assert outcome.tolist() == [0, 1]
-    assert forecast.tolist() == pytest.approx([0.6, 0.1])
+    assert (outcome.tolist(), forecast.tolist()) == ([0, 1], pytest.approx([0.6, 0.1]))

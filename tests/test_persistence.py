@@ -101,8 +101,7 @@ def test_tests_of_calibration(name, chosen):
     for way in chosen:
         loaded = way(test)
         assert every.differs(test.result_, loaded.result_) is None
-        assert loaded.score(p, y) == test.pvalue_
-        assert str(loaded.result_) == str(test.result_)
+        assert (loaded.score(p, y), str(loaded.result_)) == (test.pvalue_, str(test.result_))
 
 
 @ways(every.RESULT_MAKERS)
@@ -141,8 +140,7 @@ def test_scorers(name, chosen):
     model, scorer = fitted_model("pooled"), SCORERS[name]
     for way in chosen:
         loaded = way(scorer)
-        assert loaded(model, X, y) == scorer(model, X, y)
-        assert repr(loaded) == repr(scorer)
+        assert (loaded(model, X, y), repr(loaded)) == (scorer(model, X, y), repr(scorer))
         assert repr(way(RULE)) == repr(RULE)
 
 

@@ -115,8 +115,7 @@ def test_every_name_judges_a_fold_with_one_class(binary, only):
 )
 def test_names_are_the_negated_metrics(binary, name):
     X, y = binary
-    model = GaussianNB().fit(X, y)
-    scorer = get_scorer(name)
+    model, scorer = GaussianNB().fit(X, y), get_scorer(name)
     expected = scorer.metric(y, model.predict_proba(X)[:, 1], **scorer.metric_params)
     assert expected > 0
     assert scorer(model, X, y) == -expected
@@ -128,8 +127,7 @@ def test_names_are_the_negated_metrics(binary, name):
 def test_a_metric_that_reduces_by_itself_or_not_at_all_is_given_the_matrix(three):
     X, codes = three
     y = np.array(["x", "y", "z"])[codes]
-    model = GaussianNB().fit(X, y)
-    seen = {}
+    model, seen = GaussianNB().fit(X, y), {}
 
     def reducing(y_true, y_proba, *, reduction="classwise"):
         seen.update(y=y_true, p=y_proba, reduction=reduction)
@@ -268,16 +266,14 @@ def test_multilabel_scores_are_means_over_labels():
 @pytest.mark.parametrize("only", [0, 1])
 def test_a_label_of_which_the_training_data_have_one_class(only):
     p = np.array([[0.2, 0.9], [0.4, 0.9], [0.7, 0.9]])
-    y = np.array([[0, 1], [1, 0], [1, only]])
-    model = FixedLabels(2, only=only)
+    y, model = np.array([[0, 1], [1, 0], [1, only]]), FixedLabels(2, only=only)
     gap = [p[:, 0] - y[:, 0], only - y[:, 1]]
     assert CalibrationScorer(bias)(model, p, y) == pytest.approx(-np.mean(gap))
 
 
 def test_weights_for_a_metric_without_weights(binary):
     X, y = binary
-    model = GaussianNB().fit(X, y)
-    scorer = CalibrationScorer(unweighted)
+    model, scorer = GaussianNB().fit(X, y), CalibrationScorer(unweighted)
     assert not scorer._accept_sample_weight()
     assert CalibrationScorer(bias)._accept_sample_weight()
     with pytest.raises(TypeError, match="the metric unweighted does not support it"):
@@ -334,8 +330,7 @@ def test_parameters_survive_clone_pickle_and_change(binary):
     assert params == {**given, **defaults}
     for copy in (clone(scorer), pickle.loads(pickle.dumps(scorer))):
         assert copy is not scorer
-        assert copy.get_params() == params
-        assert copy(model, X, y) == scorer(model, X, y)
+        assert (copy.get_params(), copy(model, X, y)) == (params, scorer(model, X, y))
     edges = clone(scorer).set_params(n_bins=np.array([0, 0.2, 1]), norm="l1", pos_label=1)
     y_proba = model.predict_proba(X)[:, 1]
     assert -clone(edges)(model, X, y) == metrics.expected_calibration_error(y, y_proba, n_bins=[0, 0.2, 1])

@@ -56,8 +56,7 @@ def test_is_the_pvalue_of_the_test(binary, case):
 
 def test_weights_are_sampling_weights(binary):
     X, y = binary
-    model = GaussianNB().fit(X, y)
-    w = np.random.default_rng(0).uniform(0.5, 2.0, y.shape[0])
+    model, w = GaussianNB().fit(X, y), np.random.default_rng(0).uniform(0.5, 2.0, y.shape[0])
     p = model.predict_proba(X)[:, 1]
     assert scorers.pvalue_cox(model, X, y, sample_weight=w) == CoxTest().test(y, p, sample_weight=w).pvalue
     for name in PVALUE_SCORERS:
@@ -95,8 +94,7 @@ def test_several_classes(binary, three):
 )
 def test_random_tests_repeat_themselves(binary, test):
     X, y = binary
-    model = LogisticRegression().fit(X, y)
-    scorer = PValueScorer(test)
+    model, scorer = LogisticRegression().fit(X, y), PValueScorer(test)
     p = model.predict_proba(X)[:, 1]
     assert scorer(model, X, y) == scorer(model, X, y)
     assert scorer(model, X, y) == clone(test).test(y, p).pvalue
@@ -105,8 +103,7 @@ def test_random_tests_repeat_themselves(binary, test):
     for state in (7, np.random.default_rng(7), np.random.RandomState(7)):
         seeded = PValueScorer(clone(test).set_params(random_state=state))
         first = seeded(model, X, y)
-        assert first == seeded(model, X, y)
-        assert first == clone(seeded.test).test(y, p).pvalue
+        assert first == seeded(model, X, y) == clone(seeded.test).test(y, p).pvalue
     assert len({PValueScorer(clone(test).set_params(random_state=s))(model, X, y) for s in range(5)}) > 1
 
 

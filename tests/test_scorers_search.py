@@ -94,8 +94,7 @@ def test_strings_pass_where_the_documentation_says_so(binary):
 
 def test_searches_by_object(binary):
     X, y = binary
-    cv = KFold(3)
-    grid = {"var_smoothing": [1e-9, 1.0, 100.0]}
+    cv, grid = KFold(3), {"var_smoothing": [1e-9, 1.0, 100.0]}
     search = GridSearchCV(GaussianNB(), grid, scoring=scorers.neg_smooth_ece, cv=cv).fit(X, y)
     expected = [np.mean(by_hand(GaussianNB(var_smoothing=v), X, y, cv)) for v in grid["var_smoothing"]]
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected)
@@ -118,8 +117,7 @@ def test_multi_scorer_predicts_once(binary):
     mixed = MultiScorer({"ece": NAME, "accuracy": "accuracy", "f1": "f1", "self": lambda est, X, y: est.C})
     scores = mixed(model, X, y)
     assert sorted(model.calls_) == ["predict", "predict_proba"]
-    assert scores["accuracy"] == np.mean(model.predict(X) == y)
-    assert scores["self"] == 1.0
+    assert (scores["accuracy"], scores["self"]) == (np.mean(model.predict(X) == y), 1.0)
     # a second call predicts anew
     model.calls_.clear()
     MultiScorer(names)(model, X[:50], y[:50])
@@ -174,8 +172,7 @@ def fails_without_events(estimator, X, y):
 
 @pytest.mark.parametrize("folds", ["some", "all"])
 def test_a_part_that_fails_has_no_influence_on_the_others(folds):
-    X = np.random.default_rng(0).normal(size=(90, 2))
-    y = np.zeros(90, dtype=int)
+    X, y = np.random.default_rng(0).normal(size=(90, 2)), np.zeros(90, dtype=int)
     y[[0, 1, 40]] = 1  # the last of three folds has no event
 
     def always(estimator, X, y):
@@ -235,8 +232,7 @@ def test_thresholds_are_not_tuned_by_probabilities(binary, scoring):
 
 def test_multi_scorer_weighs_all_or_none(binary):
     X, y = binary
-    model = GaussianNB().fit(X, y)
-    w = np.random.default_rng(0).uniform(size=y.shape[0])
+    model, w = GaussianNB().fit(X, y), np.random.default_rng(0).uniform(size=y.shape[0])
     scoring = MultiScorer([NAME, "neg_log_loss", "accuracy"])
     scores = scoring(model, X, y, sample_weight=w)
     assert scores == {name: get_scorer(name)(model, X, y, sample_weight=w) for name in scoring.scoring}
@@ -277,8 +273,7 @@ def test_an_undecided_request_is_an_error(binary, routing):
 
 def test_weights_reach_the_scorer_of_a_search_without_routing(binary):
     X, y = binary
-    w = np.random.default_rng(0).integers(1, 4, y.shape[0])
-    cv = KFold(3)
+    w, cv = np.random.default_rng(0).integers(1, 4, y.shape[0]), KFold(3)
     search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, scoring=scorers.neg_smooth_ece, cv=cv)
     found = search.fit(X, y, sample_weight=w).cv_results_["mean_test_score"][0]
     # scikit-learn hands weights to scorers since 1.7
@@ -311,8 +306,7 @@ BEST = [-0.38, -0.40, -0.42]
 
 
 def test_rule_equals_its_definition():
-    rng = np.random.default_rng(0)
-    chosen = set()
+    rng, chosen = np.random.default_rng(0), set()
     for _ in range(200):
         n_candidates, n_splits, slack = rng.integers(1, 8), rng.integers(2, 6), rng.choice([0.0, 1.0, 2.0])
         # coarse values, so that ties occur

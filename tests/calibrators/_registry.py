@@ -138,8 +138,7 @@ def once_a_class(cases, slow=(), structures=False):
     With ``structures``, for what the base class does for all, parameters of a class do not matter, and the
     first tier has one calibrator of every structure.
     """
-    known = set()
-    params = []
+    known, params = set(), []
     for case in cases:
         kind = type(case.make())
         first = kind not in known or (structures and case.name in STRUCTURES)

@@ -117,8 +117,7 @@ def test_joint_maps_reduce_a_class_of_which_several_were_expected():
 @pytest.mark.parametrize("calibrator", [cal.IsotonicCalibrator(), cal.PlattCalibrator(link="identity")])
 def test_the_model_of_other_scores_is_their_softmax(calibrator):
     proba, codes = sample()
-    logits = np.log(proba) + 3.0
-    lifted = cal.OneVsRestCalibrator(calibrator)
+    logits, lifted = np.log(proba) + 3.0, cal.OneVsRestCalibrator(calibrator)
     with pytest.warns(UserWarning, match=KEPT):
         lifted.fit(logits, NAMES[codes], classes=NAMES)
     np.testing.assert_allclose(lifted.predict_proba(logits)[:, 1], proba[:, 1], rtol=1e-12)
@@ -212,8 +211,7 @@ def test_wrong_classes():
 @pytest.fixture(scope="module")
 def network():
     """A classifier of four classes, and samples without the second one."""
-    rng = np.random.default_rng(2)
-    codes = np.arange(400) % 4
+    rng, codes = np.random.default_rng(2), np.arange(400) % 4
     X = np.eye(4)[codes] + rng.standard_normal((400, 4))
     model = LogisticRegression(C=100.0).fit(X[:200], NAMES[codes[:200]])
     held = np.flatnonzero(codes[200:] != 1) + 200

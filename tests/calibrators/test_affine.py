@@ -160,8 +160,7 @@ def test_the_penalty_is_chosen_by_cross_validation(make, monkeypatch):
     path = sorted({*path, *(v for v in (near * 10**0.5, near / 10**0.5) if v > path[-1])}, reverse=True)
     losses, w = plain_cross_validation(make, path, p, y, w)
     means = losses @ w / n
-    best = means.argmin()
-    found = path.index(pytest.approx(chosen.penalty_))
+    best, found = means.argmin(), path.index(pytest.approx(chosen.penalty_))
     assert means[best] < 0.995 * means[0]
     assert 0 < found <= best
 
@@ -238,8 +237,7 @@ def test_shrunk_temperature_is_that_of_the_posterior(calibrator, factor, link):
     def loss(theta):
         return plain_loss(center * np.exp(theta) * np.eye(3), np.zeros(3), z, y, w)
 
-    mode = minimize(lambda t: loss(t[0]) + t[0] ** 2 / 2, [0.0], tol=1e-12).x[0]
-    step = 1e-3
+    mode, step = minimize(lambda t: loss(t[0]) + t[0] ** 2 / 2, [0.0], tol=1e-12).x[0], 1e-3
     bend = (loss(mode + step) - 2 * loss(mode) + loss(mode - step)) / step**2
     evidence = -loss(mode) - mode**2 / 2 - np.log(1 + bend) / 2
     share = 2 * np.exp(evidence) / (2 * np.exp(evidence) + np.exp(-loss(0.0)))
@@ -284,8 +282,7 @@ def maximum_and_log_evidence(prior, x, y, w, evidence=True):
     deviation = np.column_stack([np.full((k, k), off_diagonal / math.sqrt(k - 1)), np.full(k, intercept)])
     np.fill_diagonal(deviation, diagonal)
     free, start = deviation > 0, np.eye(k, k + 1)
-    precision = deviation[free] ** -2
-    one = np.column_stack([x, np.ones(n)])
+    precision, one = deviation[free] ** -2, np.column_stack([x, np.ones(n)])
 
     def objective(moved):
         theta = start.copy()
@@ -338,8 +335,7 @@ def test_maps_are_averaged_by_evidence(swapped):
 
 def test_maps_of_many_classes_are_averaged_by_held_out_samples():
     rng, k, n = np.random.default_rng(0), 31, 186
-    y = np.arange(n) % k
-    z = 2 * rng.standard_normal((n, k))
+    y, z = np.arange(n) % k, 2 * rng.standard_normal((n, k))
     z[np.arange(n), y] += 4
     p, one = softmax(z + 0.8 * rng.standard_normal(k), axis=1), np.ones(n)
     found = cal.StructuredMatrixScalingCalibrator(penalty="auto").fit(p, y)

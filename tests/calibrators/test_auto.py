@@ -97,8 +97,7 @@ def test_counts_are_repeated_rows_for_the_folds():
         fits = fits_of_the_folds(p, y, w, random_state=seed)
         # all four distinct rows are in every training part
         parts = w - np.stack([weight for _, _, weight in fits])
-        assert parts.sum(axis=0).tolist() == w.tolist()
-        assert parts.sum(axis=1).tolist() == [20] * 5
+        assert (parts.sum(axis=0).tolist(), parts.sum(axis=1).tolist()) == (w.tolist(), [20] * 5)
         held += parts[0]
     # five standard deviations of the mean of hypergeometric counts, at most those of a binomial one
     np.testing.assert_allclose(held / 15, w / 5, rtol=0, atol=5 * np.sqrt(w.max() * 0.16 / 15))
@@ -139,8 +138,7 @@ def test_result_is_the_chosen_calibrator_fitted_to_all_rows():
     found = calibrators.AutoCalibrator().fit(p, y)
     names = [one.name for one in found.selection_.candidates]
     assert names == ["temperature", "Platt", "beta", "spline", "Venn-Abers"]
-    again = clone(found.calibrator_).fit(p, y)
-    rate = (y.sum() + 0.5) / (len(y) + 1)
+    again, rate = clone(found.calibrator_).fit(p, y), (y.sum() + 0.5) / (len(y) + 1)
     expected = again.transform(p) + 0.1 / len(y) * (rate - again.transform(p))
     np.testing.assert_allclose(found.transform(p), expected, rtol=0, atol=1e-15)
 
@@ -162,8 +160,7 @@ def test_several_classes(link):
 def test_a_class_with_a_single_row_leaves_nothing_to_compare():
     p = np.array([0.1, 0.2, 0.3, 0.9])
     found = calibrators.AutoCalibrator().fit(p, [0, 0, 0, 1])
-    assert found.selection_.chosen == "temperature"
-    assert found.selection_.n_folds == 0
+    assert (found.selection_.chosen, found.selection_.n_folds) == ("temperature", 0)
     assert "single sample" in found.selection_.reason
     assert calibrators.AutoCalibrator().fit(p, [0, 1, 0, 1]).selection_.n_folds == 2
 
@@ -176,8 +173,7 @@ def test_a_single_candidate_is_not_compared():
 
 
 def test_progress_names_each_fit():
-    steps = []
-    p = np.linspace(0.05, 0.95, 40)
+    steps, p = [], np.linspace(0.05, 0.95, 40)
     y = np.tile([0, 1], 20)
     candidates = {"temperature": calibrators.TemperatureCalibrator(), "Platt": calibrators.PlattCalibrator()}
     progress = lambda *step: steps.append(step)  # noqa: E731

@@ -81,8 +81,7 @@ def test_certificates_hold_as_often_as_they_say():
 @pytest.mark.parametrize("repetitions", [thorough(10), weekly(100)])
 def test_certificates_hold_for_outcomes_between_0_and_1(repetitions):
     """They are conservative, but hardly larger than those of outcomes 0 and 1 with the same means."""
-    rng = np.random.default_rng(5)
-    atoms = np.arange(0.5, 20) / 20
+    rng, atoms = np.random.default_rng(5), np.arange(0.5, 20) / 20
     truth = atoms**2
 
     def error(mapped):

@@ -127,8 +127,7 @@ def test_fit_says_if_the_target_needs_more_samples(fixed):
         np.testing.assert_array_equal(certified.transform(p), certified.mean_)
     for message in messages:
         needed, enough = map(int, re.findall(r"(\d+) samples", str(message)))
-        assert needed == for_map
-        assert enough == 4 * needed
+        assert (needed, enough) == (for_map, 4 * needed)
     assert certified.fit(*sample(enough)).accepted_
 
 
@@ -188,8 +187,7 @@ def test_the_target_is_met_by_every_margin():
 def test_certificates_hold_as_often_as_they_say(calibrator):
     """At 80 % confidence; nearest neighbors give a map that goes up and down."""
     repetitions, confidence = 60, 0.8
-    lowest = binom.ppf(1e-5, repetitions, confidence)
-    rng = np.random.default_rng(2)
+    lowest, rng = binom.ppf(1e-5, repetitions, confidence), np.random.default_rng(2)
     for name in ("calibrated", "over-confident", "wave", "reversed", "four atoms", "atoms, rare"):
         truth, held, kept = TRUTHS[name], np.zeros(4), []
         for _ in range(repetitions):
@@ -262,8 +260,7 @@ def test_outcomes_between_0_and_1():
     y = rng.binomial(3, p**2) / 3
     fixed = CertifiedCalibrator("passthrough", target=0.5).fit(p, y)
     assert fixed.cutoff_error_ == pytest.approx(cutoff_by_enumeration(y, p, np.ones(300)))
-    assert fixed.mean_ == pytest.approx(y.mean())
-    assert fixed.certified_size_ == 300
+    assert (fixed.mean_, fixed.certified_size_) == (pytest.approx(y.mean()), 300)
     frozen = FrozenEstimator(IsotonicCalibrator().fit(p, y))
     assert CertifiedCalibrator(frozen).fit(p, y).cutoff_error_ == pytest.approx(0.0, abs=1e-12)
     halved = CertifiedCalibrator(IsotonicCalibrator(), target=0.4).fit(p, y)

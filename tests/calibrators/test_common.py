@@ -39,8 +39,7 @@ def columns(case, proba):
 @every_structure
 def test_shape_of_the_input_is_kept(case, data):
     p, y, _ = data
-    both = np.column_stack([1 - p, p])
-    fitted = case.make().fit(p, y)
+    both, fitted = np.column_stack([1 - p, p]), case.make().fit(p, y)
     flat = fitted.transform(p)
     column, pair = (case.make().fit(X, y).transform(X) for X in (p[:, None], both))
     assert (flat.shape, column.shape, pair.shape) == ((110,), (110, 1), (110, 2))
@@ -100,10 +99,8 @@ def test_single_precision_is_raised_first(case, data):
 def test_index_and_names_of_tables(case, data):
     """The index is ignored in fit and kept in the output."""
     p, y, w = data
-    index = np.random.default_rng(0).permutation(110)
-    plain = case.make().fit(p, y, w)
-    expected = plain.transform(p)
-    series = pd.Series(p, index=index)
+    index, plain = np.random.default_rng(0).permutation(110), case.make().fit(p, y, w)
+    expected, series = plain.transform(p), pd.Series(p, index=index)
     calibrator = case.make().fit(series, pd.Series(y), pd.Series(w, index=index[::-1]))
     np.testing.assert_array_equal(calibrator.transform(series), expected)
     frame = pd.DataFrame({"score": p}, index=index)
@@ -180,8 +177,7 @@ def test_classes_that_a_calibrator_cannot_take(case, classes):
 def test_tags_say_what_is_supported(case):
     tags = case.make().__sklearn_tags__()
     assert tags.input_tags.one_d_array
-    assert tags.classifier_tags.multi_class == case.multiclass
-    assert tags.estimator_type == "classifier"
+    assert (tags.classifier_tags.multi_class, tags.estimator_type) == (case.multiclass, "classifier")
     assert tags.transformer_tags is not None
 
 
@@ -212,8 +208,7 @@ def test_mean_judgments_are_as_good_as_judgments(case, data):
     expected = case.make().fit(np.repeat(p, 4), one_by_one, sample_weight=np.repeat(w, 4))
     found = calibrator.fit(p, list(y), sample_weight=4 * w)
     np.testing.assert_allclose(found.transform(GRID), expected.transform(GRID), rtol=1e-9, atol=1e-12)
-    assert found.classes_.tolist() == [0, 1]
-    assert found.predict([0.5]).dtype == int
+    assert (found.classes_.tolist(), found.predict([0.5]).dtype) == ([0, 1], int)
     alone = calibrator.fit(p, y)
     if hasattr(alone, "training_size_"):
         assert alone.training_size_ == 110

@@ -77,8 +77,7 @@ def test_two_columns_are_probabilities(calibrator):
         message = "Two columns are always read as the probabilities of both classes"
         with pytest.raises(ValueError, match=message):
             calibrator.fit(X, Y)
-    both = np.column_stack([1 - P, P])
-    expected = calibrator.fit(P, Y).transform(P)
+    both, expected = np.column_stack([1 - P, P]), calibrator.fit(P, Y).transform(P)
     np.testing.assert_array_equal(calibrator.fit(both, Y).transform(both)[:, 1], expected)
 
 

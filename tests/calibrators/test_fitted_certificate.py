@@ -82,8 +82,7 @@ def test_against_loops_with_few_events():
 def assert_bound_of_loops(calibrator, p, y):
     calibrator.fit(p, y)
     certificate = calibrator.cutoff_certificate(n_resamples=19, random_state=5)
-    value = calibrator.transform(np.sort(p))
-    outcome = y[np.argsort(p, kind="stable")]
+    value, outcome = calibrator.transform(np.sort(p)), y[np.argsort(p, kind="stable")]
     assert certificate.method == "fitted"
     assert certificate.upper == pytest.approx(bound_by_loops(value, outcome, np.ones(240), 19, 5), abs=1e-12)
 
@@ -177,8 +176,7 @@ def test_certified_calibrator_bounds_the_map_in_use():
 def test_pooling_changes_the_error_by_less_than_a_bin_can():
     rng = np.random.default_rng(0)
     for n, most in ((501, 2), (3000, 2), (3000, 20)):
-        truth = rng.random(n)
-        mapped = np.sort(rng.random(n))
+        truth, mapped = rng.random(n), np.sort(rng.random(n))
         weight = rng.integers(1, most, n).astype(float)
         every = GroupedOutcomes(mapped, weight, weight * truth)
         pooled = pooled_outcomes(every)

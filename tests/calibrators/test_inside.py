@@ -104,8 +104,7 @@ def test_remote_scores(link):
     ],
 )
 def test_a_calibrated_classifier(average, ensemble, n_classes, calibrator):
-    rng = np.random.default_rng(2)
-    y = np.arange(120) % n_classes
+    rng, y = np.random.default_rng(2), np.arange(120) % n_classes
     X = 40.0 * y[:, None] + rng.standard_normal((120, 1))
     model = CalibratedClassifier(GaussianNB(), calibrator, cv=3, ensemble=ensemble, average=average).fit(X, y)
     assert_inside(model.predict_proba(np.vstack([X, [[-1e6], [1e6]]])))

@@ -47,8 +47,7 @@ def forest(trees, n=600, seed=0):
 
 def loss_of_temperature(proba, codes, weight, floor):
     """Least sum of log losses of temperature scaling, by a search without derivatives."""
-    logs = np.log(np.maximum(proba, floor))
-    rows = np.arange(len(codes))
+    logs, rows = np.log(np.maximum(proba, floor)), np.arange(len(codes))
 
     def loss(theta):
         z = np.exp(theta) * logs
@@ -59,8 +58,7 @@ def loss_of_temperature(proba, codes, weight, floor):
 
 
 def chosen_plainly(proba, codes, weight):
-    n = weight.sum()
-    positive = proba[proba >= 2.0**-1022].min()
+    n, positive = weight.sum(), proba[proba >= 2.0**-1022].min()
     base = lowest = min(positive, EPS)
     floors = {EPS} | {2.0 ** -(53 * 2**j) for j in range(5) if 2.0 ** -(53 * 2**j) > lowest}
     if (proba < 2.0**-1022).any():

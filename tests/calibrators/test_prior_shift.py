@@ -82,8 +82,7 @@ def test_weights_of_three_classes_alone():
 
 def draw(rng, size, prior, source):
     """Return calibrated probabilities for class frequencies ``source`` and labels with others, ``prior``."""
-    centers = 2.0 * np.eye(len(source))
-    y = rng.choice(len(source), size, p=prior)
+    centers, y = 2.0 * np.eye(len(source)), rng.choice(len(source), size, p=prior)
     odds = np.exp((centers[y] + rng.normal(size=(size, len(source)))) @ centers) * source
     return odds / odds.sum(axis=1, keepdims=True), y
 
@@ -139,8 +138,7 @@ def test_em_standard_error_of_absent_classes():
     p = np.random.default_rng(0).uniform(0.0, 0.3, 100)
     found = PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit(p)
     assert found.target_prior_ == pytest.approx(1 / 103)
-    two = 2 * found.standard_error_
-    expected = np.log(2 * (1 - p)).sum() - 2
+    two, expected = 2 * found.standard_error_, np.log(2 * (1 - p)).sum() - 2
     assert np.log(2 * (1 - two) * (1 - p) + 2 * two * p).sum() == pytest.approx(expected, rel=0.01)
 
 
@@ -199,8 +197,7 @@ def test_two_standard_errors_cover_the_true_frequencies(n_classes, repetitions):
 
 def test_takes_the_base_rate_of_the_labels():
     calibrator = PriorShiftCalibrator(training_prior=0.5).fit([0.2, 0.7, 0.4], [0, 1, 0], [3, 1, 4])
-    assert calibrator.target_prior_ == 1 / 8
-    assert calibrator.odds_factor_ == pytest.approx(1 / 7)
+    assert (calibrator.target_prior_, calibrator.odds_factor_) == (1 / 8, pytest.approx(1 / 7))
 
 
 @pytest.mark.parametrize(

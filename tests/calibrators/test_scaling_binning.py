@@ -44,13 +44,11 @@ def test_without_division_step_by_step(data, calibrator, n_bins, unit):
 @pytest.mark.parametrize("n_bins", [2, 5])
 def test_with_division_step_by_step(n_bins):
     """With distinct scores the parts can be told: one fits, and the means of the bins tell the others."""
-    p = np.random.default_rng(0).permutation(np.arange(1, 91) / 91)
-    y = np.arange(90) % 3 // 2
+    p, y = np.random.default_rng(0).permutation(np.arange(1, 91) / 91), np.arange(90) % 3 // 2
     found = ScalingBinningCalibrator(Keeper(np.square), n_bins=n_bins, random_state=3).fit(p, y)
     scores, codes, weight = found.calibrator_.given_
     assert weight is None
-    assert np.bincount(codes).tolist() == [20, 10]
-    assert found.part_sizes_.tolist() == [30, 30, 30]
+    assert (np.bincount(codes).tolist(), found.part_sizes_.tolist()) == ([20, 10], [30, 30, 30])
     assert all(y[p == s] == c for s, c in zip(scores, codes, strict=True))
     # the other rows: those of one half have the means of the bins, those of the other the edges
     left = np.setdiff1d(p, scores) ** 2
@@ -67,8 +65,7 @@ def test_with_division_step_by_step(n_bins):
 
 def test_weights_are_counts_that_are_divided(data):
     p, y, w = data
-    times = w.astype(int)
-    weighted = ScalingBinningCalibrator(random_state=0).fit(p, y, w)
+    times, weighted = w.astype(int), ScalingBinningCalibrator(random_state=0).fit(p, y, w)
     # the same rows in the same order, hence the same draw
     repeated = ScalingBinningCalibrator(random_state=0).fit(np.repeat(p, times), np.repeat(y, times))
     np.testing.assert_array_equal(weighted.transform(p), repeated.transform(p))
@@ -77,8 +74,7 @@ def test_weights_are_counts_that_are_divided(data):
 
 def test_a_bin_without_rows_of_the_third_part():
     calibrator = ScalingBinningCalibrator(random_state=0).fit([0.2, 0.6, 0.9], [0, 1, 1])
-    assert calibrator.part_sizes_.tolist() == [2, 1, 0]
-    assert calibrator.bin_counts_.tolist() == [0]
+    assert (calibrator.part_sizes_.tolist(), calibrator.bin_counts_.tolist()) == ([2, 1, 0], [0])
     assert calibrator.bin_values_[0] in calibrator.calibrator_.transform([0.2, 0.6, 0.9])
 
 

@@ -101,8 +101,7 @@ def test_nothing_is_added_where_nothing_is_to_be_gained():
         calibrator = SegmentCalibrator().fit(X, y)
         curve = SplineCalibrator().fit(X[:, 0], y).transform(X[:, 0])
         silent += np.array_equal(calibrator.predict_proba(X)[:, 1], curve)
-        p = calibrator.predict_proba(X)[:, 1]
-        truth = X[:, 0]
+        p, truth = calibrator.predict_proba(X)[:, 1], X[:, 0]
         lost.append(np.mean(-truth * np.log(p / curve) - (1 - truth) * np.log((1 - p) / (1 - curve))))
     assert silent >= 8
     assert max(lost) < 0.01
@@ -112,8 +111,7 @@ def test_few_samples_are_left_to_the_curve():
     X, y = segmented(95)
     for scores, labels in ((X, y), (segmented(900)[0], np.arange(900) < 4)):
         calibrator = SegmentCalibrator().fit(scores, labels)
-        assert calibrator.weight_ == 0
-        assert calibrator.trees_ == []
+        assert (calibrator.weight_, calibrator.trees_) == (0, [])
         curve = SplineCalibrator().fit(scores[:, 0], labels)
         np.testing.assert_array_equal(calibrator.predict_proba(scores), curve.predict_proba(scores[:, 0]))
 

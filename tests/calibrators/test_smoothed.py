@@ -30,8 +30,7 @@ def sample(n=120, seed=0):
 def test_agrees_with_a_double_loop(bandwidth, scale):
     p, y, w = sample()
     calibrator = SmoothedCalibrator(bandwidth=bandwidth, scale=scale).fit(p, y, w)
-    s = calibrator.bandwidth_
-    error = smooth_ece(y, p, sample_weight=w, scale=scale)
+    s, error = calibrator.bandwidth_, smooth_ece(y, p, sample_weight=w, scale=scale)
     assert s == pytest.approx(error if bandwidth == "auto" else bandwidth)
     # with narrow kernels at the scores only: elsewhere a few tails decide
     grid = np.unique(p) if (bandwidth, scale) == (0.03, "logit") else np.linspace(0.002, 0.998, 41)

@@ -73,8 +73,7 @@ class Definition:
             value = np.sum(np.logaddexp(0, f) - self.target * f) + penalty / 2 * theta @ square @ theta
             return value, design.T @ (expit(f) - self.target) + penalty * square @ theta
 
-        bounds = [(None, None)] * self.size
-        start = np.zeros(self.size)
+        bounds, start = [(None, None)] * self.size, np.zeros(self.size)
         if floor is not None:
             bounds = [(None, None), *((low, None) for low in floor)]
             start[1:] = floor
@@ -94,8 +93,7 @@ class Definition:
 @pytest.mark.parametrize("penalty", [0.01, 1.0])
 def test_agrees_with_a_general_optimizer(penalty):
     p, y = sample(150)
-    definition = Definition(p, y, 6)
-    grid = np.linspace(p.min(), p.max(), 50)
+    definition, grid = Definition(p, y, 6), np.linspace(p.min(), p.max(), 50)
     expected = definition.curve(definition.minimize(penalty), grid)
     found = SplineCalibrator(n_knots=6, penalty=penalty).fit(p, y).transform(grid)
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)
@@ -107,8 +105,7 @@ def test_monotone_agrees_with_a_general_optimizer_with_bounds():
     y = (rng.random(150) < np.where((p > 0.4) & (p < 0.7), 0.9 - p, p)).astype(int)
     definition = Definition(p, y, 6)
     floor = 1e-3 * (PlattCalibrator().fit(p, y).slope_ * definition.unit) * np.diff(definition.greville)
-    grid = np.linspace(p.min(), p.max(), 50)
-    c = definition.minimize(0.01, floor)
+    grid, c = np.linspace(p.min(), p.max(), 50), definition.minimize(0.01, floor)
     assert (np.diff(c) <= floor + 1e-12).any(), "some bound is active"
     found = SplineCalibrator(n_knots=6, penalty=0.01, monotone=True).fit(p, y).transform(grid)
     np.testing.assert_allclose(found, definition.curve(c, grid), rtol=0, atol=2e-5)
@@ -192,8 +189,7 @@ def test_curve_and_lines_share_by_their_weights_of_akaike(seed, slope, link):
     np.testing.assert_allclose(
         found.transform(GRID if link == "logit" else logit(GRID)), expected[n:], rtol=0, atol=5e-6
     )
-    assert found.effective_parameters_ == pytest.approx(parameters, abs=1e-4)
-    assert found.penalty_ == best
+    assert (found.effective_parameters_, found.penalty_) == (pytest.approx(parameters, abs=1e-4), best)
 
 
 def test_few_samples_against_the_trend_leave_a_monotone_map():
@@ -205,8 +201,7 @@ def test_few_samples_against_the_trend_leave_a_monotone_map():
 
 
 def test_no_probability_beyond_what_the_rows_can_tell():
-    p = np.array([0.0] * 50 + [1.0] * 50)
-    y = np.array([0] * 50 + [1] * 50)
+    p, y = np.array([0.0] * 50 + [1.0] * 50), np.array([0] * 50 + [1] * 50)
     for monotone in (False, True):
         extreme = SplineCalibrator(monotone=monotone).fit(p, y).transform([0.0, 1.0])
         assert extreme[0] >= 0.5 * 0.1 / 100
@@ -287,8 +282,7 @@ def test_ends_against_the_trend_are_continued_level():
 @pytest.mark.parametrize("monotone", [False, True])
 def test_scale_and_direction_of_scores_do_not_matter(monotone):
     p, y = sample(300)
-    z = logit(p)
-    calibrator = SplineCalibrator(link="identity", monotone=monotone)
+    z, calibrator = logit(p), SplineCalibrator(link="identity", monotone=monotone)
     expected = calibrator.fit(z, y).transform(z)
     for factor in (-1.0, 1e-90, 1e90):
         found = calibrator.fit(z * factor, y).transform(z * factor)

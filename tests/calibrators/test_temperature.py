@@ -56,8 +56,7 @@ def test_two_columns_one_column_and_flat_are_one_problem():
 @pytest.mark.parametrize("k", [2, 3])
 def test_separated_classes_reach_the_end_of_the_range(k):
     """No finite temperature is best: the smallest of the range, and saturated probabilities."""
-    p = np.full((3 * k, k), 0.3 / (k - 1))
-    y = np.tile(np.arange(k), 3)
+    p, y = np.full((3 * k, k), 0.3 / (k - 1)), np.tile(np.arange(k), 3)
     p[np.arange(3 * k), y] = 0.7
     calibrator = TemperatureCalibrator().fit(p, y)
     assert 0 < calibrator.temperature_ < 1e-3
@@ -66,8 +65,7 @@ def test_separated_classes_reach_the_end_of_the_range(k):
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_scores_worse_than_none_become_uniform(k):
-    p = np.full((3 * k, k), 0.3 / (k - 1))
-    y = np.tile(np.arange(k), 3)
+    p, y = np.full((3 * k, k), 0.3 / (k - 1)), np.tile(np.arange(k), 3)
     p[np.arange(3 * k), (y + 1) % k] = 0.7
     calibrator = TemperatureCalibrator().fit(p, y)
     assert calibrator.temperature_ > 1e3

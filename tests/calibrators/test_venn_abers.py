@@ -12,8 +12,7 @@ def brute_force(scores, y, w, test):
     found = []
     for s in test:
         distinct, place = np.unique(np.append(scores, s), return_inverse=True)
-        weight = np.bincount(place, np.append(w, 1.0))
-        pair = []
+        weight, pair = np.bincount(place, np.append(w, 1.0)), []
         for label in (0, 1):
             events = np.bincount(place, np.append(w * y, label))
             pair.append(isotonic_regression(events / weight, weights=weight).x[distinct == s][0])
@@ -101,8 +100,7 @@ def test_steps_are_kept_once():
 def test_pairs_of_each_class_against_the_rest():
     rng = np.random.default_rng(3)
     proba, new = rng.dirichlet(np.ones(3), 40), rng.dirichlet(np.ones(3), 7)
-    y = np.arange(40) % 3
-    weight = rng.integers(1, 4, 40).astype(float)
+    y, weight = np.arange(40) % 3, rng.integers(1, 4, 40).astype(float)
     calibrator = OneVsRestCalibrator(VennAbersCalibrator()).fit(proba, np.array(["a", "b", "c"])[y], weight)
     lower, upper = calibrator.predict_interval(new)
     assert lower.shape == upper.shape == (7, 3)

@@ -24,8 +24,7 @@ def bin_of(p, n_bins):
 def naive_statistic(y, p, n_bins):
     """T by a double loop over pairs of rows."""
     bins = [bin_of(value, n_bins) for value in p]
-    size = {b: bins.count(b) for b in bins}
-    total = 0.0
+    size, total = {b: bins.count(b) for b in bins}, 0.0
     for i, j in itertools.permutations(range(len(p)), 2):
         if bins[i] == bins[j]:
             total += (y[i] - p[i]) * (y[j] - p[j]) / size[bins[i]]
@@ -76,8 +75,7 @@ def sums_by_level(y, p, w, level):
         np.bincount(label, w * term)
         for term in (np.ones_like(p), y - p, (y - p) ** 2, v, v**2, v**3, m, m**2)
     )
-    weight = a**2 - v2
-    kappa = 4 * (b**2 - b2) + 8 * (a**3 - 3 * a * v2 + 2 * v3)
+    weight, kappa = a**2 - v2, 4 * (b**2 - b2) + 8 * (a**3 - 3 * a * v2 + 2 * v3)
     shared = size > 1
     return np.array(
         [
@@ -136,8 +134,7 @@ def test_finest_bins_separate_what_floats_can():
     # bins of width 2**-52 hold the neighbors of 1/2, and those of 1
     assert moments.n_paired[-1] == 4
     p = np.array([0.5, 0.5 + 2.0**-30, 0.75, 0.75 + 2.0**-40])
-    moments = dyadic_moments(group_outcomes(np.array([1, 0, 1, 0]), p), 45)
-    expected = []
+    moments, expected = dyadic_moments(group_outcomes(np.array([1, 0, 1, 0]), p), 45), []
     for level in range(1, 46):
         counts = np.unique([bin_of(x, 2**level) for x in p], return_counts=True)[1]
         expected.append(counts[counts > 1].sum())
@@ -148,15 +145,13 @@ def test_finest_bins_separate_what_floats_can():
 def plain_statistics(grouped, positives, center, level):
     """T of one sample in 2**level bins around ``center``: eq. (6) of the paper, a loop over bins."""
     prob, weight = grouped.prob, grouped.weight
-    bin_of = np.minimum((prob * 2**level).astype(int), 2**level - 1)
-    total = 0.0
+    bin_of, total = np.minimum((prob * 2**level).astype(int), 2**level - 1), 0.0
     for bin_ in np.unique(bin_of):
         inside = bin_of == bin_
         rows = weight[inside].sum()
         if rows > 1:
             y, w, c = positives[inside], weight[inside], center[inside]
-            s = np.sum(y - w * c)
-            q = np.sum(y * (1 - c) ** 2 + (w - y) * c**2)
+            s, q = np.sum(y - w * c), np.sum(y * (1 - c) ** 2 + (w - y) * c**2)
             total += (s * s - q) / rows
     return total / weight.sum()
 
@@ -252,6 +247,5 @@ def test_faces_and_corners_belong_to_the_simplex():
 def test_cells_of_one_row_are_left_out():
     z = np.array([[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.91, 0.05, 0.04]])
     cells = shared_alcoves(z, 4)
-    assert sorted(cells.rows.tolist()) == [0, 2]
-    assert cells.count.tolist() == [2]
+    assert (sorted(cells.rows.tolist()), cells.count.tolist()) == ([0, 2], [2])
     assert shared_alcoves(z[:2], 4).rows.shape == (0,)

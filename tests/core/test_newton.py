@@ -15,8 +15,7 @@ def slow_gradient(theta, columns, weight, positives, penalty, center, offset):
         o + fsum(t * x for t, x in zip(theta, row, strict=True))
         for o, row in zip(offset, columns.T, strict=True)
     ]
-    p = [1 / (1 + exp(-a)) if a > 0 else exp(a) / (1 + exp(a)) for a in z]
-    out = []
+    p, out = [1 / (1 + exp(-a)) if a > 0 else exp(a) / (1 + exp(a)) for a in z], []
     for j, (t, penal, c) in enumerate(zip(theta, penalty, center, strict=True)):
         terms = [(w * q - s) * x for w, q, s, x in zip(weight, p, positives, columns[j], strict=True)]
         out.append((fsum(terms) + penal * (t - c), fsum(map(abs, terms)) + penal))

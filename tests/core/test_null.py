@@ -27,8 +27,7 @@ def all_positives(grouped, n_draws, seed=0, **options):
 @pytest.mark.parametrize("grouped", [SINGLE, LIGHT, HEAVY], ids=["single", "light", "heavy"])
 def test_positives_are_binomial(grouped):
     n = 8000
-    drawn = all_positives(grouped, n)
-    mean = grouped.weight * grouped.prob
+    drawn, mean = all_positives(grouped, n), grouped.weight * grouped.prob
     variance = mean * (1 - grouped.prob)
     assert drawn.shape == (grouped.prob.shape[0], n)
     assert (drawn >= 0).all()
@@ -72,8 +71,7 @@ def test_redrawn_samples(grouped):
 
 def test_pvalue_by_hand():
     draws = np.array([0.0, 1.0, 2.0, 3.0])
-    assert _null.monte_carlo_pvalue(5.0, draws) == 1 / 5
-    assert _null.monte_carlo_pvalue(2.0, draws) == 3 / 5
+    assert (_null.monte_carlo_pvalue(5.0, draws), _null.monte_carlo_pvalue(2.0, draws)) == (1 / 5, 3 / 5)
     assert _null.monte_carlo_pvalue(2.0 + 1e-12, draws) == 3 / 5
     assert _null.monte_carlo_pvalue(2.01, draws) == 2 / 5
     assert _null.monte_carlo_pvalue(2.01, draws, atol=0.02) == 3 / 5
@@ -185,8 +183,7 @@ def test_weights_by_class_correct_the_probabilities():
         y = (rows == 0).astype(int)
         some = check_binary(y, TIED[rows], np.where(y == 1, 1.0, 5.0), 1, weights="sampling")
         assert (some.class_weights is not None) == known
-    labels = np.arange(30) % 3
-    proba = np.random.default_rng(2).dirichlet(np.ones(3), 30)
+    labels, proba = np.arange(30) % 3, np.random.default_rng(2).dirichlet(np.ones(3), 30)
     several = check_class_sample(labels, proba, np.array([1.0, 2.0, 5.0])[labels], weights="sampling")
     expected = proba / np.array([1.0, 2.0, 5.0])
     np.testing.assert_allclose(as_sampled(several).p, expected / expected.sum(axis=1, keepdims=True))

@@ -142,8 +142,7 @@ def test_multiclass_truth_is_the_forecast_at_another_temperature(temperature, n_
     for p, q in zip(data.y_proba, data.true_proba, strict=True):
         repaired = p ** (1 / temperature)
         np.testing.assert_allclose(repaired / repaired.sum(), q, rtol=1e-9)
-    assert data.y_true.dtype == np.int64
-    assert set(data.y_true.tolist()) == set(range(n_classes))
+    assert (data.y_true.dtype, set(data.y_true.tolist())) == (np.int64, set(range(n_classes)))
 
 
 @pytest.mark.parametrize("concentration", [0.05, 1.0, 4.0])

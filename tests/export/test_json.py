@@ -68,8 +68,7 @@ def test_schema_refuses_other_documents(schema):
 def test_a_document_of_the_first_version_is_read():
     loaded = from_json(FIRST.replace("FINGERPRINT", FIRST_FINGERPRINT))
     np.testing.assert_array_equal(loaded.transform([0.0, 1.5, 2.7, 3.5, 9.0]), [0.0, 0.25, 0.5, 0.75, 1.0])
-    assert loaded.predict([4.0]).tolist() == ["yes"]
-    assert loaded.n_knots_ == 4
+    assert (loaded.predict([4.0]).tolist(), loaded.n_knots_) == (["yes"], 4)
 
 
 FIRST_FINGERPRINT = "a64783041ed91bc05add97cb51f20c1bdc0004781c0e96abb65ca61e67b54b67"
@@ -134,8 +133,7 @@ def test_a_falling_map_stays_one():
 def test_calibrators_around_others_and_of_users_are_approximated(calibrator):
     scores, labels = data(2)
     calibrator.fit(scores, labels)
-    loaded = from_json(to_json(calibrator, tolerance=1e-5))
-    new = new_scores(None, 2, 4000)
+    loaded, new = from_json(to_json(calibrator, tolerance=1e-5)), new_scores(None, 2, 4000)
     assert np.abs(loaded.transform(new) - calibrator.transform(new)).max() <= 1e-5
 
 
@@ -159,8 +157,7 @@ def test_groups():
 def test_training_data_and_certificate_are_recorded(tmp_path):
     scores, labels = data(2)
     calibrator = cal.IsotonicCalibrator().fit(scores, labels)
-    certificate = calibrator.cutoff_certificate(random_state=0)
-    path = tmp_path / "map.json"
+    certificate, path = calibrator.cutoff_certificate(random_state=0), tmp_path / "map.json"
     text = to_json(calibrator, path, certificate=certificate, date="2026-01-31")
     loaded = from_json(path)
     assert loaded.document == json.loads(text)
@@ -183,8 +180,7 @@ def test_calibrated_classifier_with_one_member():
     scores, labels = data(2)
     X = np.column_stack([scores, 1.0 - scores])
     model = CalibratedClassifier(LogisticRegression(), cal.PlattCalibrator(), ensemble=False).fit(X, labels)
-    loaded = from_json(to_json(model))
-    bare = model.estimators_[0].predict_proba(X)
+    loaded, bare = from_json(to_json(model)), model.estimators_[0].predict_proba(X)
     np.testing.assert_allclose(loaded.predict_proba(bare), model.predict_proba(X), rtol=0, atol=1e-14)
     with pytest.raises(ValueError, match="Fit it with ensemble=False"):
         to_json(CalibratedClassifier(LogisticRegression(), cv=2).fit(X, labels))
@@ -352,8 +348,7 @@ def test_probabilities_are_clipped_at_the_limit_of_the_document(floor):
 @pytest.mark.parametrize("name", VOTED)
 def test_corners_at_the_limit(name):
     calibrator = VOTED[name].fit(*votes())
-    loaded = from_json(to_json(calibrator, tolerance=1e-5))
-    p = np.linspace(0.0, 1.0, 20_001)
+    loaded, p = from_json(to_json(calibrator, tolerance=1e-5)), np.linspace(0.0, 1.0, 20_001)
     found = np.abs(loaded.transform(p) - calibrator.transform(p)).max()
     assert found <= (loaded.document["tolerance"] or 1e-13)
     np.testing.assert_allclose(loaded.transform([0.0, 1.0]), loaded.transform([0.01, 0.99]), atol=1e-5)

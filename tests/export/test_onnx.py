@@ -84,8 +84,7 @@ def models(n_classes):
 )
 def test_pipelines(name, n_classes, dtype):
     X, y = make_classification(120, 5, n_informative=4, n_redundant=0, n_classes=n_classes, random_state=0)
-    X = X.astype(np.float32).astype(np.float64)
-    y = np.array(["no", "perhaps", "yes"])[y]
+    X, y = X.astype(np.float32).astype(np.float64), np.array(["no", "perhaps", "yes"])[y]
     model = models(n_classes)[name].fit(X, y)
     labels, proba = run(to_onnx(model, dtype=dtype), X=X.astype(dtype))
     assert np.abs(proba - model.predict_proba(X)).max() <= ACCURACY[dtype]
@@ -150,8 +149,7 @@ def test_all_back_ends_clip_the_same_scores(calibrator):
     given = {"groups": np.array(["a", "b"])[np.arange(scores.size) % 2]} if grouped else {}
     calibrator.fit(scores, labels, **given)
     given = {"groups": np.array(["a"] * 6)} if grouped else {}
-    wanted = calibrator.transform(np.array([0.0, 1.0] * 3), **given)
-    new = np.array(ROUNDED)
+    wanted, new = calibrator.transform(np.array([0.0, 1.0] * 3), **given), np.array(ROUNDED)
     np.testing.assert_array_equal(calibrator.transform(new, **given), wanted)
     loaded = from_json(to_json(calibrator))
     np.testing.assert_allclose(loaded.transform(new, **given), wanted, rtol=0, atol=1e-4)

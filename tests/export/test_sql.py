@@ -33,8 +33,7 @@ def sqlite(columns):
 
 
 def duck(columns):
-    pyarrow = pytest.importorskip("pyarrow")
-    connection = duckdb.connect()
+    pyarrow, connection = pytest.importorskip("pyarrow"), duckdb.connect()
     connection.register("given", pyarrow.table(columns))
     connection.execute("CREATE TABLE scores AS SELECT * FROM given")
     return connection

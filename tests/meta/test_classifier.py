@@ -252,8 +252,7 @@ def test_repeated_scores_count_once(binary):
     folds = list(cv.split(X, y))
     scores = np.concatenate([GaussianNB().fit(X[a], y[a]).predict_proba(X[b])[:, 1] for a, b in folds])
     rows = np.concatenate([b for _, b in folds])
-    proba = GaussianNB().fit(X, y).predict_proba(X)[:, 1]
-    first = np.empty(200)
+    proba, first = GaussianNB().fit(X, y).predict_proba(X)[:, 1], np.empty(200)
     first[rows[:200]] = scores[:200]
 
     def fitted(calibrator):
@@ -271,8 +270,7 @@ def test_repeated_scores_count_once(binary):
     once = PlattCalibrator().fit(first, y).cutoff_certificate(n_resamples=99)
     assert certificate.upper == pytest.approx(once.upper, rel=0.1)
     for calibrator in (HistogramBinningCalibrator(), CertifiedCalibrator(random_state=0)):
-        expected = clone(calibrator).fit(first, y)
-        found = fitted(calibrator)
+        expected, found = clone(calibrator).fit(first, y), fitted(calibrator)
         np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(proba))
         assert found.cutoff_certificate().upper == expected.cutoff_certificate().upper
 

@@ -277,8 +277,7 @@ def test_weights_that_miss_a_part_are_told():
 
 
 def test_weights_by_step_and_with_frozen_estimators_need_no_warning():
-    weight = np.ones(60)
-    scaled = make_pipeline(StandardScaler(), LogisticRegression())
+    weight, scaled = np.ones(60), make_pipeline(StandardScaler(), LogisticRegression())
     frozen = FrozenEstimator(KNeighborsClassifier().fit(X, Y))
     CalibratedClassifier(scaled, cal.IsotonicCalibrator()).fit(
         X, Y, sample_weight=weight, logisticregression__sample_weight=weight

@@ -71,8 +71,7 @@ def test_a_hundred_classes_with_few_rows_each(case):
         calibrators = [OneVsRestCalibrator(PlattCalibrator()), MatrixScalingCalibrator(penalty=1.0)]
         calibrator.set_params(calibrators=calibrators)
     rng = np.random.default_rng(0)
-    centers = 3 * rng.standard_normal((100, 8))
-    y = np.tile(np.arange(100), 6)
+    centers, y = 3 * rng.standard_normal((100, 8)), np.tile(np.arange(100), 6)
     X = centers[y] + rng.standard_normal((600, 8))
     response = "decision_function" if case.log_odds else "predict_proba"
     base = FrozenEstimator(LinearDiscriminantAnalysis().fit(X[:300], y[:300]))

@@ -170,8 +170,7 @@ def test_auto(params, y, mode):
 
 
 def test_few_samples_of_a_third_class():
-    X = np.random.default_rng(0).normal(size=(60, 5))
-    y = np.arange(60) % 2
+    X, y = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) % 2
     y[[7, 31]] = 2
     with pytest.warns(UserWarning, match="least populated class"):
         model = CalibratedClassifier(GaussianNB(), PlattCalibrator()).fit(X, y)
@@ -182,8 +181,7 @@ def test_few_samples_of_a_third_class():
 
 
 def test_samples_without_weight_do_not_count():
-    X = np.random.default_rng(0).normal(size=(60, 5))
-    y = np.arange(60) % 2
+    X, y = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) % 2
     weight = np.where((y == 1) & (np.arange(60) % 20 > 1), 0.0, 1.0)
     # three events have weight
     assert CalibratedClassifier(GaussianNB()).fit(X, y, weight).ensemble_ is False

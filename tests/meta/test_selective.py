@@ -66,8 +66,7 @@ def plain_decision(row, risk, positive):
 
 def plain_limits(n, risk, alpha):
     """Return the most errors with each number of correct samples, from all walks of errors one by one."""
-    first = ceil(log(alpha) / log(1 - risk))
-    last = n - int(binom.ppf(alpha, n, risk))
+    first, last = ceil(log(alpha) / log(1 - risk)), n - int(binom.ppf(alpha, n, risk))
     spent_at = {round(first * (last / first) ** (i / 99)) for i in range(100)}
     # probabilities of (errors) of walks that have not passed, when they reach a number of correct samples
     alive, used, limits, limit = {0: 1.0}, 0.0, {}, -1
@@ -101,8 +100,7 @@ def plain_threshold(P, y, weight, risk, target, alpha, seed, positive=1):
     weight = generator.multinomial(weight, [0.0, 1.0])[:, 1]
     rows = np.flatnonzero(weight)
     errors = dict(zip(rows, generator.binomial(weight[rows], 1.0 - (1.0 - losses[rows])), strict=True))
-    limits = plain_limits(weight.sum(), target / highest, alpha)
-    found = np.inf
+    limits, found = plain_limits(weight.sum(), target / highest, alpha), np.inf
     for threshold in [*sorted({decided[i][1] for i in rows}, reverse=True), 0.0]:
         accepted = [i for i in rows if decided[i][1] >= threshold - 1e-12]
         wrong = sum(errors[i] for i in accepted)
@@ -178,8 +176,7 @@ def test_abstention():
     assert found[~accepted].tolist() == ["do not know"] * int((~accepted).sum())
     np.testing.assert_array_equal(found[accepted], np.array(["no", "yes"])[labels[accepted]])
     mixed = model.set_params(abstain_label=-1).predict(X)
-    assert mixed.dtype == object
-    assert set(mixed.tolist()) == {"no", "yes", -1}
+    assert (mixed.dtype, set(mixed.tolist())) == (object, {"no", "yes", -1})
 
 
 def test_precision_of_a_class_without_abstention():
@@ -209,8 +206,7 @@ def test_no_threshold_meets_the_target():
     message = "always abstains.*best threshold, .* of the 1000 held-out"
     with pytest.warns(UserWarning, match=message) as caught:
         model.fit(X, y)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
+    assert (len(caught), caught[0].filename) == (1, __file__)
     assert (model.threshold_, model.coverage_) == (np.inf, 0.0)
     assert np.isnan([model.risk_, model.risk_bound_]).all()
     assert not model.accepts(X).any()
@@ -221,8 +217,7 @@ def test_no_threshold_meets_the_target():
     with pytest.warns(UserWarning, match="always abstains"):
         model.set_params(target=0.98 * bound).fit(X, y)
     model.set_params(target=1.01 * bound).fit(X, y)
-    assert model.threshold_ == pytest.approx(threshold, abs=1e-4)
-    assert model.accepts(X).sum() == accepted
+    assert (model.threshold_, model.accepts(X).sum()) == (pytest.approx(threshold, abs=1e-4), accepted)
     assert model.risk_ == pytest.approx(risk, abs=1e-4)
     with pytest.warns(UserWarning, match="always abstains. The 2 held-out samples are too few"):
         model.fit(X[:2], [0, 1])

@@ -70,8 +70,7 @@ def test_l2_over_classes_is_the_root_of_the_mean_square(debias, calibrated):
     rng = np.random.default_rng(3)
     p = rng.dirichlet([1, 2, 3, 1], size=120)
     q = p if calibrated else p[:, ::-1]
-    y = np.array([rng.choice(4, p=row) for row in q])
-    w = rng.integers(0, 3, 120)
+    y, w = np.array([rng.choice(4, p=row) for row in q]), rng.integers(0, 3, 120)
     top = p.argmax(axis=1)
     by_class = [squares_by_loops(y == k, p[:, k], w, 5, debias) for k in range(4)]
     predicted = [
@@ -100,8 +99,7 @@ def test_l2_over_classes_is_the_root_of_the_mean_square(debias, calibrated):
 
 def canonical_by_loops(y, p, w, n_bins, norm, debias=False):
     """Rows are gathered in a dictionary by the cell of the simplex that they lie in."""
-    n_classes = p.shape[1]
-    cells = {}
+    n_classes, cells = p.shape[1], {}
     for i, row in enumerate(p):
         c = [n_bins * sum(row[: k + 1]) for k in range(n_classes - 1)]
         whole = tuple(int(np.floor(value)) for value in c)
@@ -131,8 +129,7 @@ def canonical_by_loops(y, p, w, n_bins, norm, debias=False):
 @pytest.mark.parametrize(("norm", "debias"), [("l1", False), ("l2", False), ("l2", True), ("max", False)])
 def test_canonical_bins(n_classes, norm, debias):
     rng = np.random.default_rng(n_classes)
-    p = rng.dirichlet(np.ones(n_classes), size=150)
-    y = rng.integers(0, n_classes, 150)
+    p, y = rng.dirichlet(np.ones(n_classes), size=150), rng.integers(0, n_classes, 150)
     w = rng.integers(1, 4, 150)
     for n_bins in (1, 2, 4):
         options = {"n_bins": n_bins, "norm": norm, "debias": debias, "reduction": "canonical"}
@@ -143,8 +140,7 @@ def test_canonical_bins(n_classes, norm, debias):
 
 
 def test_canonical_by_hand():
-    p = [[0.5, 0.3, 0.2]] * 4
-    canonical = {"reduction": "canonical"}
+    p, canonical = [[0.5, 0.3, 0.2]] * 4, {"reduction": "canonical"}
     # frequencies 1/4, 1/2, 1/4
     y = [0, 1, 1, 2]
     assert expected_calibration_error(y, p, **canonical) == pytest.approx(0.25)

@@ -13,8 +13,7 @@ def test_walk():
     result = metrics.cutoff_result([0, 1, 1, 0], [0.2, 0.5, 0.5, 0.9])
     np.testing.assert_allclose(result.probabilities, [0.2, 0.5, 0.9])
     np.testing.assert_allclose(result.walk, [-0.05, 0.2, -0.025])
-    assert result.value == pytest.approx(0.25)
-    assert (result.lower, result.upper) == (0.5, 0.5)
+    assert (result.value, result.lower, result.upper) == (pytest.approx(0.25), 0.5, 0.5)
     assert (result.base_rate, result.n_samples) == (0.5, 4)
     assert "too low" in str(result)
 
@@ -60,8 +59,7 @@ def test_bound_of_the_ece_over_all_signs():
     rng = np.random.default_rng(0)
     for n, noise in ((60, 0.0), (60, 0.4), (4000, 0.3)):
         p = rng.choice([0.1, 0.3, 0.6, 0.9], n)
-        y = (rng.random(n) < np.clip(p - noise, 0, 1)).astype(int)
-        bounds = []
+        y, bounds = (rng.random(n) < np.clip(p - noise, 0, 1)).astype(int), []
         for signs in product((-1, 1), repeat=4):
             z = np.array(signs)[np.searchsorted([0.1, 0.3, 0.6, 0.9], p)] * (y - p)
             step = np.log(2 / 0.1)

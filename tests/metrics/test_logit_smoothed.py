@@ -32,11 +32,9 @@ def test_gaussian_noise_is_the_definition(s):
 def test_uniform_noise_is_the_definition(s):
     y, p, w = sample(1)
     h = np.log(np.clip(p, EPS, 1 - EPS) / (1 - np.clip(p, EPS, 1 - EPS)))
-    edges = np.unique(np.concatenate([h - s / 2, h + s / 2]))
-    total = 0.0
+    edges, total = np.unique(np.concatenate([h - s / 2, h + s / 2])), 0.0
     for low, high in pairwise(edges):
-        inside = np.abs((low + high) / 2 - h) < s / 2
-        t = np.linspace(low, high, 4001)
+        inside, t = np.abs((low + high) / 2 - h) < s / 2, np.linspace(low, high, 4001)
         g = (w[inside] * (y[inside] - expit(t)[:, None])).sum(axis=1)
         total += trapezoid(np.abs(g), t)
     value = logit_smoothed_ece(y, p, sample_weight=w, bandwidth=s, noise="uniform")

@@ -85,8 +85,7 @@ def plain_loop(metric, prob, count, positives):
     values = []
     for j in range(positives.shape[1]):
         rows = (count if count.ndim == 1 else count[:, j]).astype(int)
-        events = positives[:, j].astype(int)
-        p = np.repeat(prob, rows)
+        events, p = positives[:, j].astype(int), np.repeat(prob, rows)
         y = np.concatenate([np.r_[np.ones(k), np.zeros(m - k)] for m, k in zip(rows, events, strict=True)])
         values.append(metric(y.astype(int), p))
     return np.array(values)

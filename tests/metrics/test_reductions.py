@@ -104,8 +104,7 @@ def test_several_labels(case):
 def test_scorers_agree(case):
     y, X, w = sample(3)
     labels = np.array(["ape", "bee", "cat"])[y]
-    model = GaussianNB().fit(X, labels)
-    keep = y != 0
+    model, keep = GaussianNB().fit(X, labels), y != 0
     reduction = REDUCTIONS[METRICS.index(case) % 3]
     scorer = CalibrationScorer(case.function, reduction=reduction, **case.params)
     expected = case.call(
@@ -158,8 +157,7 @@ def test_of_two_labels_the_last_is_positive(case):
 def test_a_list_with_an_array_for_each_label(case):
     codes, proba, _ = sample(3)
     y = (codes[:, np.newaxis] == np.arange(3)).astype(int)
-    expected = case.call(y, proba)
-    each = [np.column_stack([1 - p, p]) for p in proba.T]
+    expected, each = case.call(y, proba), [np.column_stack([1 - p, p]) for p in proba.T]
     assert case.call(y, each) == case.call(y, np.array(each)) == expected
     assert case.call(y.astype(bool), tuple(each)) == expected
 

@@ -31,8 +31,7 @@ def test_a_case_by_hand():
     np.testing.assert_allclose(curve.coverage, [0.25, 0.5, 0.75, 1.0])
     np.testing.assert_allclose(curve.risk, [0, 0, 1 / 3, 1 / 2])
     assert curve.area == pytest.approx((1 / 3 + 1 / 2) / 4)
-    assert area_under_risk_coverage(y, p) == curve.area
-    assert curve.at(0.75) == (0.5, 0.0)
+    assert (area_under_risk_coverage(y, p), curve.at(0.75)) == (curve.area, (0.5, 0.0))
     assert curve.at(0.0) == (1.0, 0.5)
     coverage, risk = curve.at(0.95)
     assert coverage == 0.0
@@ -48,8 +47,7 @@ def test_equal_confidences_of_both_classes_are_ties():
     p = [0.68, 0.32, 0.68, 0.32]
     for y in ([1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 1]):
         curve = risk_coverage_curve(y, p, pos_label=1)
-        assert curve.threshold.tolist() == [0.68]
-        assert curve.area == pytest.approx(0.5)
+        assert (curve.threshold.tolist(), curve.area) == ([0.68], pytest.approx(0.5))
     # real differences stay
     near = risk_coverage_curve([1, 1, 0], [1 - 2**-53, 1 - 2**-52, 1e-14], pos_label=1)
     assert near.threshold.shape == (3,)
@@ -59,8 +57,7 @@ def test_equal_confidences_of_both_classes_are_ties():
 def test_ties_are_the_mean_over_all_orders(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 7))
-    confidence = rng.integers(0, 3, n) / 4
-    right = rng.integers(0, 2, n)
+    confidence, right = rng.integers(0, 3, n) / 4, rng.integers(0, 2, n)
     found = area_under_risk_coverage(right, confidence, pos_label=1, reduction="classwise")
     assert found == pytest.approx(mean_over_orders(right, confidence), abs=1e-13)
     # a weight of k is k repetitions

@@ -101,8 +101,7 @@ def test_names_and_functions_give_the_same_inference(name, forecast):
     np.testing.assert_allclose(by_name.values, by_function.values, rtol=1e-12)
     tests = [inference.ConsistencyTest(metric, n_resamples=19, random_state=0) for metric in (name, function)]
     assert tests[0].test(y, p**2).pvalue == tests[1].test(y, p**2).pvalue
-    models = {"a": p, "b": p**2}
-    options = {"n_resamples": 19, "intervals": False}
+    models, options = {"a": p, "b": p**2}, {"n_resamples": 19, "intervals": False}
     found, other = (inference.compare_models(y, models, metric=m, **options) for m in (name, function))
     assert found.pairs[0].difference == pytest.approx(other.pairs[0].difference, rel=1e-12)
     assert found.pairs[0].pvalue == other.pairs[0].pvalue

@@ -98,8 +98,7 @@ def test_estimates_and_profile_intervals(seed):
 
     (alone,), (both, slope) = maximize(lambda at: loss(*at, 1.0), 1), maximize(lambda at: loss(*at), 2)
     for estimate, value in ((found.intercept, alone), (found.slope_intercept, both), (found.slope, slope)):
-        assert estimate.estimate == pytest.approx(value, abs=1e-6)
-        assert estimate.method == "profile"
+        assert (estimate.estimate, estimate.method) == (pytest.approx(value, abs=1e-6), "profile")
     limit = norm.ppf(0.95) ** 2
     best = loss(found.slope_intercept.estimate, found.slope.estimate)
     for end in (found.slope.lower, found.slope.upper):
@@ -145,12 +144,10 @@ def spline_reference(y, p, w, quantiles):
 
     def column(coefficients):
         s = BSpline(full, coefficients, 3)
-        slope = s.derivative()
-        inside = np.clip(x, low, high)
+        slope, inside = s.derivative(), np.clip(x, low, high)
         return s(inside) + np.where(x < low, slope(low), slope(high)) * (x - inside)
 
-    basis = np.column_stack([column(row) for row in natural])
-    share = w / w.sum()
+    basis, share = np.column_stack([column(row) for row in natural]), w / w.sum()
     penalty = 1e-4 * (share @ y) * (1 - share @ y) * w.sum()
 
     def loss(at):
@@ -236,8 +233,7 @@ def test_large_and_scaled():
     y, p, w = sample(5)
     repeated, q = np.repeat(y, w), np.repeat(p, w)
     found = calibration_summary(y, p, sample_weight=w, weights="frequency")
-    assert found.n_samples == repeated.shape[0]
-    assert found.n_events == repeated.sum()
+    assert (found.n_samples, found.n_events) == (repeated.shape[0], repeated.sum())
     assert found.observed_minus_expected == pytest.approx(repeated.mean() - q.mean())
     ratio = found.observed_over_expected
     assert ratio.estimate == pytest.approx(repeated.sum() / q.sum())

@@ -56,8 +56,7 @@ def test_batches_equal_one_fit_bit_for_bit(inner, weighted):
 )
 def test_near_the_plain_calibrator(inner):
     y, p = rows(1500, 3)
-    plain = clone(inner).fit(p, y)
-    found = StreamingCalibrator(inner).fit(p, y)
+    plain, found = clone(inner).fit(p, y), StreamingCalibrator(inner).fit(p, y)
     np.testing.assert_allclose(found.transform(GRID), plain.transform(GRID), atol=2e-5)
     # without rounding it is the same: predictions that are multiples of the cells' width
     exact = np.round(p * 1024) / 1024
@@ -145,8 +144,7 @@ def test_fits_are_made_on_demand_and_not_more_often():
 
 def test_labels_and_shapes():
     y, p = rows(300, 15)
-    names = np.array(["ill", "well"])[1 - y]
-    expected = StreamingCalibrator().fit(p, y)
+    names, expected = np.array(["ill", "well"])[1 - y], StreamingCalibrator().fit(p, y)
     found = StreamingCalibrator().partial_fit(1 - p, names)
     assert found.classes_.tolist() == ["ill", "well"]
     np.testing.assert_allclose(found.transform(1 - GRID), 1 - expected.transform(GRID), atol=1e-4)

@@ -50,8 +50,7 @@ def case(request):
     cell = located(p, precision)
     _, mean, _ = sketch.weighted_sample()
     means = dict(zip(located(mean, precision).tolist(), mean.tolist(), strict=True))
-    moved = np.array([means[number] for number in cell.tolist()])
-    weight = w / w.sum()
+    moved, weight = np.array([means[number] for number in cell.tolist()]), w / w.sum()
     return SimpleNamespace(
         **{"y": y, "p": p, "w": w, "sketch": sketch, "cell": cell},
         shift=float(weight @ np.abs(moved - p)),

@@ -103,10 +103,8 @@ def test_only_sketches_travel(client):
     parts = dask.persist(*parts)
     distributed.wait(parts)
     assert len({worker for workers in client.who_has(parts).values() for worker in workers}) == 2
-    before = sum(client.run(sent).values())
-    sketch = sketch_dask(parts, precision=10)
-    moved = sum(client.run(sent).values()) - before
-    whole = CalibrationSketch(precision=10)
+    before, sketch = sum(client.run(sent).values()), sketch_dask(parts, precision=10)
+    moved, whole = sum(client.run(sent).values()) - before, CalibrationSketch(precision=10)
     for number in range(4):
         whole.update(*many_rows(number))
     assert sketch == whole

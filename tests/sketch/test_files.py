@@ -241,8 +241,7 @@ def test_labels_may_come_in_any_order(negative, positive, shown, tmp_path):
         for size in (1, 2):
             feather.write_feather(table, tmp_path / "a.feather", chunksize=size)
             found = sketch_file(tmp_path, y="y", p="p")
-            assert found == CalibrationSketch().update(y, p)
-            assert found.pos_label == shown
+            assert (found, found.pos_label) == (CalibrationSketch().update(y, p), shown)
         assert sketch_file(tmp_path, y="y", p="p", pos_label=negative) == CalibrationSketch().update(1 - y, p)
 
 
@@ -343,8 +342,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, kind):
         pytest.skip("the system does not say how much memory a process takes")
     from pyarrow import csv as arrow_csv
 
-    rng = np.random.default_rng(0)
-    files = []
+    rng, files = np.random.default_rng(0), []
     for n_parts in (3, 9):
         files.append(str(tmp_path / f"{n_parts}.{kind}"))
         p = np.round(rng.random(n_parts * 500_000), 7)
