@@ -69,10 +69,8 @@ def test_certificates_hold_as_often_as_they_say():
     results = list(study([300], repetitions, confidence, seed=1))
     assert len(results) == len(TRUTHS) * (len(SIMULATED) + 2)
     for result in results:
-        holds, means = (
-            [result[f"{what}_{method}"] for method in ("asymptotic", "dkw", "paper")]
-            for what in ("holds", "mean")
-        )
+        names = ("asymptotic", "dkw", "paper")
+        holds, means = ([result[f"{what}_{name}"] for name in names] for what in ("holds", "mean"))
         assert min(holds) >= lowest, result
         assert (np.diff(means) >= 0).all()
         assert result["error"] < means[0]

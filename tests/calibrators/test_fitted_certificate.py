@@ -139,11 +139,8 @@ def test_one_against_the_rest_holds_for_all_classes_at_once():
     y = (rng.random((600, 1)) < np.cumsum(scores, axis=1)[:, :2]).sum(axis=1)
     calibrator = cal.OneVsRestCalibrator(cal.IsotonicCalibrator()).fit(scores, y)
     certificate = calibrator.cutoff_certificate(0.9, n_resamples=99, random_state=0)
-    generator = np.random.default_rng(0)
-    each = [
-        single.cutoff_certificate(1 - 0.1 / 3, n_resamples=99, random_state=generator).upper
-        for single in calibrator.calibrators_
-    ]
+    given = {"n_resamples": 99, "random_state": np.random.default_rng(0)}
+    each = [one.cutoff_certificate(1 - 0.1 / 3, **given).upper for one in calibrator.calibrators_]
     assert certificate.upper == max(each) > min(each)
     assert (certificate.confidence, certificate.method) == (0.9, "fitted")
     assert certificate.note == "of each class against the rest, before division by the sum"

@@ -92,9 +92,8 @@ def test_by_hand():
 def test_neighboring_floats_are_told_apart():
     for low in (1.0, 0.0, -1e100):
         scores = np.array([low, np.nextafter(low, np.inf)])
-        assert HistogramBinningCalibrator(n_bins=2, smoothing=None).fit(scores, [0, 1]).transform(
-            scores
-        ).tolist() == [0, 1]
+        calibrator = HistogramBinningCalibrator(n_bins=2, smoothing=None)
+        assert calibrator.fit(scores, [0, 1]).transform(scores).tolist() == [0, 1]
 
 
 @pytest.mark.filterwarnings("ignore:sample_weight sums to")

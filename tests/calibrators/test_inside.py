@@ -14,14 +14,8 @@ from tests.calibrators._registry import CALIBRATORS, once_a_class
 
 LEAST, MOST = 2.0**-53, 1.0 - 2.0**-53
 # frequencies of blocks or bins, as they are
-FREQUENCIES = {
-    "isotonic",
-    "isotonic_step",
-    "histogram_binning_plain",
-    "scaling_binning_all_rows",
-    "one_vs_rest_isotonic",
-    "certified_isotonic",
-}
+FREQUENCIES = {"isotonic", "isotonic_step", "histogram_binning_plain", "scaling_binning_all_rows"}
+FREQUENCIES |= {"one_vs_rest_isotonic", "certified_isotonic"}
 ENDS = [0.0, 5e-324, 1e-300, 2.0**-53, 0.5, 1 - 2.0**-53, 1.0]
 
 INNER = [case for case in CALIBRATORS if case.name not in FREQUENCIES]
@@ -78,12 +72,8 @@ def test_remote_scores(link):
     """Each curve passes 1/2 between the scores, and is certain far out, of probabilities as far as seen."""
     scores = np.array([-1000.0, -40.0, 0.0, 40.0, 1000.0])
     X = expit(scores) if link == "logit" else scores
-    for make in (
-        calibrators.PlattCalibrator,
-        calibrators.ModifiedPlattCalibrator,
-        calibrators.TemperatureCalibrator,
-    ):
-        calibrator = make(link=link)
+    for name in ("Platt", "ModifiedPlatt", "Temperature"):
+        calibrator = getattr(calibrators, f"{name}Calibrator")(link=link)
         calibrator.fit(np.tile(expit([-2, 2]) if link == "logit" else [-2, 2], 50), [0, 1] * 50)
         proba = calibrator.predict_proba(X)
         assert_inside(proba)

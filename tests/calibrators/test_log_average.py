@@ -20,11 +20,8 @@ def data():
 
 
 def members():
-    return [
-        cal.OneVsRestCalibrator(cal.PlattCalibrator()),
-        cal.MatrixScalingCalibrator(),
-        cal.TemperatureCalibrator(),
-    ]
+    platt = cal.OneVsRestCalibrator(cal.PlattCalibrator())
+    return [platt, cal.MatrixScalingCalibrator(), cal.TemperatureCalibrator()]
 
 
 @pytest.mark.parametrize("weights", [None, [1, 2, 0.5]])
@@ -35,11 +32,8 @@ def test_is_the_normalized_geometric_mean(weights, data):
     a = np.ones(3) if weights is None else np.array(weights)
     expected = np.empty_like(p)
     for i in range(200):
-        product = [
-            math.prod(part[i, k] ** (share / a.sum()) for part, share in zip(parts, a, strict=True))
-            for k in range(3)
-        ]
-        expected[i] = np.array(product) / sum(product)
+        product = math.prod(part[i] ** (share / a.sum()) for part, share in zip(parts, a, strict=True))
+        expected[i] = product / sum(product)
     np.testing.assert_allclose(found.predict_proba(p), expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.weights_, a / a.sum())
     losses = [log_loss(y, part) for part in parts]
@@ -53,10 +47,8 @@ def test_the_default_for_several_classes(weighted, data):
     found = cal.LogAverageCalibrator().fit(p, y, w if weighted else None)
     share = 0.3 * w.sum() / (w.sum() + 15 * 3)
     np.testing.assert_allclose(found.weights_, [share, 1 - share])
-    parts = [
-        cal.OneVsRestCalibrator(cal.SplineCalibrator(n_knots=8)),
-        cal.StructuredMatrixScalingCalibrator(penalty="auto", shrink_temperature=True),
-    ]
+    parts = [cal.OneVsRestCalibrator(cal.SplineCalibrator(n_knots=8))]
+    parts.append(cal.StructuredMatrixScalingCalibrator(penalty="auto", shrink_temperature=True))
     plain = cal.LogAverageCalibrator(parts, weights=found.weights_).fit(p, y, w)
     np.testing.assert_allclose(found.predict_proba(p), plain.predict_proba(p), rtol=0, atol=1e-9)
     with pytest.raises(ValueError, match="weights has 3 values, expected"):

@@ -154,10 +154,8 @@ def test_black_box_of_classes_that_are_never_predicted():
 
 def test_black_box_solves_the_confusion_matrix():
     """80% of 50 events and 10% of 100 others are predicted as events, and 40 of 100 new samples."""
-    scores = np.repeat([0.9, 0.2], [40, 60])
-    found = PriorShiftCalibrator(
-        training_prior=1 / 3, target_prior="black_box", confusion=[[90, 10], [10, 40]]
-    ).fit(scores)
+    given = {"target_prior": "black_box", "confusion": [[90, 10], [10, 40]]}
+    found = PriorShiftCalibrator(training_prior=1 / 3, **given).fit(np.repeat([0.9, 0.2], [40, 60]))
     prior = (0.4 - 0.1) / 0.7
     assert found.target_prior_ == pytest.approx(prior)
     variance = 0.24 / 100 + prior**2 * 0.16 / 50 + (1 - prior) ** 2 * 0.09 / 100

@@ -184,11 +184,9 @@ def test_curve_and_lines_share_by_their_weights_of_akaike(seed, slope, link):
         assert 0.05 < share < 0.95, "both count"
         expected = share * straight + (1 - share) * expected
         parameters = share * 2.0 + (1 - share) * parameters
-    found = SplineCalibrator(n_knots=7, link=link)
-    found.fit(p if link == "logit" else z, y)
-    np.testing.assert_allclose(
-        found.transform(GRID if link == "logit" else logit(GRID)), expected[n:], rtol=0, atol=5e-6
-    )
+    scores, grid = (p, GRID) if link == "logit" else (z, logit(GRID))
+    found = SplineCalibrator(n_knots=7, link=link).fit(scores, y)
+    np.testing.assert_allclose(found.transform(grid), expected[n:], rtol=0, atol=5e-6)
     assert (found.effective_parameters_, found.penalty_) == (pytest.approx(parameters, abs=1e-4), best)
 
 
@@ -217,9 +215,7 @@ def test_with_infinite_penalty_it_is_platt_scaling(monotone):
         np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize(
-    ("monotone", "wrong"), [(True, [0, 0, 1, 1]), (False, [0, 0, 0, 0]), (True, [1, 1, 1, 1])]
-)
+@pytest.mark.parametrize(("monotone", "wrong"), [(True, [0, 0, 1, 1]), (False, [0] * 4), (True, [1] * 4)])
 def test_a_few_wrong_forecasts_of_zero_and_one_move_little(monotone, wrong):
     """They pull Platt scaling of the bare log-odds as far as 0.1."""
 

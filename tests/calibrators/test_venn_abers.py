@@ -23,9 +23,7 @@ def brute_force(scores, y, w, test):
 def places(scores):
     """Every training score, a point in every gap, and one beyond either end."""
     distinct = np.unique(scores)
-    return np.concatenate(
-        [[distinct[0] - 1], distinct, (distinct[1:] + distinct[:-1]) / 2, [distinct[-1] + 1]]
-    )
+    return np.r_[distinct[0] - 1, distinct, (distinct[1:] + distinct[:-1]) / 2, distinct[-1] + 1]
 
 
 def sample(name, n, rng):
@@ -86,10 +84,8 @@ def test_merged_probability_has_the_least_regret(loss):
 def test_steps_are_kept_once():
     s, y = sample("plain", 20_000, np.random.default_rng(4))
     calibrator = VennAbersCalibrator().fit(s, y)
-    for thresholds, values in (
-        (calibrator.lower_thresholds_, calibrator.lower_values_),
-        (calibrator.upper_thresholds_, calibrator.upper_values_),
-    ):
+    for side in ("lower", "upper"):
+        thresholds, values = (getattr(calibrator, f"{side}_{what}_") for what in ("thresholds", "values"))
         assert values.shape[0] == thresholds.shape[0] + 1
         assert (np.diff(thresholds) > 0).all()
         assert (np.diff(values) > 0).all()
