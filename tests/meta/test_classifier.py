@@ -34,9 +34,8 @@ def test_fitted_parts_are_public(binary):
     X, y = binary
     model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=3).fit(X, y)
     assert len(model.estimators_) == len(model.calibrators_) == len(model.calibrated_classifiers_) == 3
-    for pair, estimator, calibrator in zip(
-        model.calibrated_classifiers_, model.estimators_, model.calibrators_, strict=True
-    ):
+    parts = zip(model.calibrated_classifiers_, model.estimators_, model.calibrators_, strict=True)
+    for pair, estimator, calibrator in parts:
         assert isinstance(pair, CalibratedPair)
         assert pair.estimator is estimator
         assert pair.calibrator is calibrator
@@ -112,10 +111,10 @@ def test_interval_needs_calibrators_that_have_one(binary, three):
     model = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), cv=3).fit(X, y)
     lower, upper = model.predict_interval(X)
     for k in range(3):
-        both = [
-            pair.calibrator.calibrators_[k].predict_interval(pair.scores(X)[:, k])
-            for pair in model.calibrated_classifiers_
+        pairs = [
+            (pair.calibrator.calibrators_[k], pair.scores(X)[:, k]) for pair in model.calibrated_classifiers_
         ]
+        both = [single.predict_interval(scores) for single, scores in pairs]
         np.testing.assert_allclose([lower[:, k], upper[:, k]], np.mean(both, axis=0), rtol=0, atol=1e-12)
     assert not hasattr(CalibratedClassifier(GaussianNB(), PlattCalibrator()).fit(X, y), "predict_interval")
     single = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), ensemble=False, average="log")
@@ -168,11 +167,8 @@ def test_passthrough_is_the_classifier_itself(binary, three):
         single = CalibratedClassifier(GaussianNB(), "passthrough", ensemble=False).fit(X, y)
         np.testing.assert_allclose(single.predict_proba(X), plain, atol=1e-15)
         averaged = CalibratedClassifier(GaussianNB(), "passthrough", cv=2, ensemble=True).fit(X, y)
-        folds = [
-            GaussianNB().fit(X[train], y[train])
-            for train, _ in model_selection.StratifiedKFold(2).split(X, y)
-        ]
-        expected = np.mean([fold.predict_proba(X) for fold in folds], axis=0)
+        parts = [train for train, _ in model_selection.StratifiedKFold(2).split(X, y)]
+        expected = np.mean([GaussianNB().fit(X[a], y[a]).predict_proba(X) for a in parts], axis=0)
         np.testing.assert_allclose(averaged.predict_proba(X), expected, atol=1e-15)
 
 

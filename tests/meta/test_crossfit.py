@@ -148,9 +148,8 @@ class FromTexts(GaussianNB):
 
 def test_calibrator_as_final_estimator_of_a_stack(binary):
     X, y = binary
-    stack = StackingClassifier(
-        [("nb", GaussianNB())], final_estimator=IsotonicCalibrator(), stack_method="predict_proba", cv=3
-    ).fit(X, y)
+    given = {"final_estimator": IsotonicCalibrator(), "stack_method": "predict_proba"}
+    stack = StackingClassifier([("nb", GaussianNB())], cv=3, **given).fit(X, y)
     pipeline = make_pipeline(CrossFitScorer(GaussianNB(), cv=3), IsotonicCalibrator()).fit(X, y)
     np.testing.assert_allclose(stack.predict_proba(X), pipeline.predict_proba(X), atol=1e-12)
 

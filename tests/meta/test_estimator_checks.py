@@ -16,10 +16,7 @@ from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer, SelectiveCl
 from tests._tiers import thorough, weekly
 
 NEED_PANDAS = {"check_classifier_data_not_an_array", "check_sample_weights_pandas_series"}
-WEIGHT_CHECKS = (
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
-)
+WEIGHT_CHECKS = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
 HELD_OUT = "fit_transform returns held-out scores, by design other ones than fit followed by transform"
 CROSS_FIT_FAILURES = {"check_transformer_general": HELD_OUT, "check_transformer_data_not_an_array": HELD_OUT}
 
@@ -27,9 +24,8 @@ CROSS_FIT_FAILURES = {"check_transformer_general": HELD_OUT, "check_transformer_
 def run(estimator, expected_failures=None):
     """Return how many checks passed; fail on any other outcome than a pass or a failure that is expected."""
     with warnings.catch_warnings(action="ignore"):
-        results = estimator_checks.check_estimator(
-            estimator, expected_failed_checks=expected_failures or {}, on_skip=None, on_fail=None
-        )
+        given = {"expected_failed_checks": expected_failures or {}, "on_skip": None, "on_fail": None}
+        results = estimator_checks.check_estimator(estimator, **given)
     assert {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"} == {}
     xfailed = {r["check_name"] for r in results if r["status"] == "xfail"}
     assert xfailed == set(expected_failures or {}), "an expected failure no longer fails"

@@ -72,10 +72,8 @@ def test_several_classes(routing):
 
 
 def test_what_is_not_requested_is_an_error_that_says_so(routing):
-    model = CalibratedClassifier(
-        GaussianNB(), calibrators.GroupCalibrator().set_fit_request(groups=True), cv=2
-    )
-    model.fit(X, Y, groups=GROUPS)
+    calibrator = calibrators.GroupCalibrator().set_fit_request(groups=True)
+    model = CalibratedClassifier(GaussianNB(), calibrator, cv=2).fit(X, Y, groups=GROUPS)
     with pytest.raises(UnsetMetadataPassedError, match=r"GroupCalibrator\.predict_proba"):
         model.predict_proba(X, groups=GROUPS)
     for calibrator in (calibrators.IsotonicCalibrator(), None, "passthrough"):

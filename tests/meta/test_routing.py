@@ -177,15 +177,12 @@ def test_weights_pass_pipelines_searches_and_lifts(routing):
 
 
 def test_frozen_estimator_and_passthrough_route(routing):
-    base = GaussianNB().fit(X, Y)
-    model = CalibratedClassifier(
-        FrozenEstimator(base), WitnessCalibrator().set_fit_request(sample_weight=True)
-    )
+    frozen = FrozenEstimator(GaussianNB().fit(X, Y))
+    model = CalibratedClassifier(frozen, WitnessCalibrator().set_fit_request(sample_weight=True))
     model.fit(X, Y, sample_weight=WEIGHT)
     np.testing.assert_array_equal(model.calibrators_[0].weight_, WEIGHT)
-    plain = CalibratedClassifier(
-        GaussianNB().set_fit_request(sample_weight=True), "passthrough", ensemble=False
-    ).fit(X, Y, sample_weight=WEIGHT)
+    bayes = GaussianNB().set_fit_request(sample_weight=True)
+    plain = CalibratedClassifier(bayes, "passthrough", ensemble=False).fit(X, Y, sample_weight=WEIGHT)
     expected = GaussianNB().fit(X, Y, sample_weight=WEIGHT).predict_proba(X)
     np.testing.assert_allclose(plain.predict_proba(X), expected, atol=1e-14)
 

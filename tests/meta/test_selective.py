@@ -90,12 +90,8 @@ def plain_threshold(P, y, weight, risk, target, alpha, seed, positive=1):
     """Return the lowest threshold with so few errors as the limits allow, in plain loops."""
     highest = 1.0 if isinstance(risk, str) else np.max(risk)
     decided = [plain_decision(row, risk, positive) for row in P.tolist()]
-    losses = np.array(
-        [
-            float(choice != label) if isinstance(risk, str) else risk[label][choice] / highest
-            for (choice, _), label in zip(decided, y, strict=True)
-        ]
-    )
+    costs = 1 - np.eye(P.shape[1]) if isinstance(risk, str) else risk / highest
+    losses = np.array([costs[label][choice] for (choice, _), label in zip(decided, y, strict=True)])
     generator = np.random.default_rng(seed)
     weight = generator.multinomial(weight, [0.0, 1.0])[:, 1]
     rows = np.flatnonzero(weight)
@@ -151,10 +147,8 @@ def test_bound_is_that_of_clopper_and_pearson_at_a_stricter_level():
     accepted = model.accepts(X)
     wrong = int((model.predict(X) != y)[accepted].sum())
     assert (model.coverage_, model.risk_) == pytest.approx((accepted.mean(), wrong / accepted.sum()))
-    pointwise, strict = (
-        binomtest(wrong, int(accepted.sum()), alternative="less").proportion_ci(level).high
-        for level in (0.95, 0.999)
-    )
+    exact = binomtest(wrong, int(accepted.sum()), alternative="less")
+    pointwise, strict = (exact.proportion_ci(level).high for level in (0.95, 0.999))
     assert pointwise < model.risk_bound_ < min(strict, 0.1 + 1e-15)
 
 
@@ -182,9 +176,8 @@ def test_abstention():
 def test_precision_of_a_class_without_abstention():
     X, y = forecasts(3000, np.random.default_rng(2))
     for label in (1, 0):
-        model = SelectiveClassifier(
-            given(), risk="false_discovery", pos_label=label, target=0.1, random_state=0
-        ).fit(X[:2000], y[:2000])
+        settings = {"risk": "false_discovery", "pos_label": label, "target": 0.1}
+        model = SelectiveClassifier(given(), **settings, random_state=0).fit(X[:2000], y[:2000])
         found = model.predict(X[2000:])
         np.testing.assert_array_equal(found == label, model.accepts(X[2000:]))
         assert np.mean(y[2000:][found == label] != label) < 0.13
@@ -366,9 +359,7 @@ def test_metadata_routing():
         staged[0].set_fit_request(sample_weight=False)
         staged[-1].set_fit_request(sample_weight=True)
         assert staged.fit(X, y, sample_weight=weight)[-1].threshold_ == expected.threshold_
-        frozen = SelectiveClassifier(
-            FrozenEstimator(expected.estimator_), target=0.12, random_state=0, weights="frequency"
-        )
+        frozen = clone(plain).set_params(estimator=FrozenEstimator(expected.estimator_))
         found = frozen.fit(X, y, sample_weight=weight).threshold_
     assert found == frozen.fit(X, y, sample_weight=weight).threshold_
 

@@ -73,18 +73,12 @@ def test_l2_over_classes_is_the_root_of_the_mean_square(debias, calibrated):
     y, w = np.array([rng.choice(4, p=row) for row in q]), rng.integers(0, 3, 120)
     top = p.argmax(axis=1)
     by_class = [squares_by_loops(y == k, p[:, k], w, 5, debias) for k in range(4)]
-    predicted = [
-        (
-            w[top == k].sum() / w.sum(),
-            squares_by_loops((y == k)[top == k], p[top == k, k], w[top == k], 5, debias),
-        )
-        for k in range(4)
-        if w[top == k].sum() > 0
-    ]
+    rows = [(k, top == k) for k in range(4) if w[top == k].sum() > 0]
+    predicted = [w[r].sum() * squares_by_loops((y == k)[r], p[r, k], w[r], 5, debias) for k, r in rows]
     squares = {
         "classwise": sum(by_class) / 4,
         "confidence": squares_by_loops(y == top, p.max(axis=1), w, 5, debias),
-        "top-label": sum(weight * square for weight, square in predicted),
+        "top-label": sum(predicted) / w.sum(),
     }
     if debias and calibrated:
         assert min(by_class) < 0 < max(by_class)
@@ -181,10 +175,9 @@ def test_stops_before_the_first_fall(strategy, seed):
             break
         chosen = n_bins
     for norm in ("l1", "l2"):
-        expected = expected_calibration_error(
-            y, p, sample_weight=w, n_bins=chosen, strategy=strategy, norm=norm, pos_label=1
-        )
-        value = sweep_calibration_error(y, p, sample_weight=w, strategy=strategy, norm=norm, pos_label=1)
+        given = {"sample_weight": w, "strategy": strategy, "norm": norm, "pos_label": 1}
+        expected = expected_calibration_error(y, p, n_bins=chosen, **given)
+        value = sweep_calibration_error(y, p, **given)
         assert value == pytest.approx(expected, abs=1e-12)
         if strategy == "uniform":
             edges = np.arange(chosen + 1) / chosen

@@ -41,10 +41,7 @@ def test_hand_computed_predictions(case):
 BAD_INPUT = [
     ({"y_proba": [0.1, np.nan, 0.5]}, "y_proba"),
     ({"y_proba": [0.1, np.inf, 0.5]}, "y_proba"),
-    (
-        {"y_proba": [0.1, 1.1, 0.5]},
-        r"y_proba contains 1\.1 at index 1, outside \[0, 1\]\. Pass probabilities",
-    ),
+    ({"y_proba": [0.1, 1.1, 0.5]}, r"y_proba contains 1\.1 at index 1, outside \[0, 1\]\. Pass proba"),
     ({"y_proba": [0.1, 1.00001, 0.5]}, r"1\.00001 at index 1, outside \[0, 1\] by more than the 1e-6"),
     ({"y_proba": [0.1, -1e-5, 0.5]}, "y_proba"),
     ({"y_proba": [0.1, 0.5]}, "y_true has 3 samples but y_proba has 2"),

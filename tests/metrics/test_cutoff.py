@@ -79,10 +79,7 @@ def test_bound_of_the_ece_over_all_signs():
     for call, message in (
         (lambda: half.ece_bound(1.0), "confidence must lie strictly between"),
         (lambda: half.effective_support(0.0), "fraction must lie strictly between"),
-        (
-            lambda: metrics.cutoff_result([0, 1], [0.2, 0.4], sample_weight=[0.5, 1]).ece_bound(),
-            "sampling weights",
-        ),
+        (metrics.cutoff_result([0, 1], [0.2, 0.4], sample_weight=[0.5, 1]).ece_bound, "sampling weights"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -102,9 +99,8 @@ def test_bound_of_the_ece_covers_it(values, noise):
     error, bounds = np.abs(truth - t).mean(), []
     for _ in range(200):
         index = rng.integers(values, size=2000)
-        bounds.append(
-            metrics.cutoff_result((rng.random(2000) < truth[index]).astype(int), t[index]).ece_bound()
-        )
+        y = (rng.random(2000) < truth[index]).astype(int)
+        bounds.append(metrics.cutoff_result(y, t[index]).ece_bound())
     assert np.mean(np.array(bounds) >= error) >= 0.95
     # noise of the values and of the mean, and the last term of the bound
     assert np.mean(bounds) < error + 0.5 * np.sqrt(values / 2000) + 0.04

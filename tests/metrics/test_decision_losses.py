@@ -53,11 +53,12 @@ def frequencies(y, p, w):
 def test_decision_loss_is_the_linear_program():
     for y, p, w in samples():
         increasing, decreasing = isotonic_by_extremes(y, p, w), isotonic_by_extremes(y, -p, w)
-        for recalibration, fits in (
-            ("monotone", [increasing]),
-            ("either", [increasing, decreasing]),
-            ("any", [frequencies(y, p, w)]),
-        ):
+        fits_of = {
+            "monotone": [increasing],
+            "either": [increasing, decreasing],
+            "any": [frequencies(y, p, w)],
+        }
+        for recalibration, fits in fits_of.items():
             found = metrics.calibration_decision_loss(y, p, sample_weight=w, recalibration=recalibration)
             assert found == pytest.approx(max(loss_by_linear_program(y, p, w, fit) for fit in fits), abs=1e-9)
 
@@ -71,9 +72,8 @@ def test_largest_gap_is_the_supremum():
             given = {"recalibration": recalibration, "sample_weight": w}
             found = metrics.decision_risk_gap(y, p, threshold="max", **given)
             assert found == pytest.approx(max(gaps), abs=1e-8)
-            np.testing.assert_allclose(
-                metrics.decision_risk_result(y, p, thresholds=near, **given).gap, gaps, rtol=0, atol=1e-12
-            )
+            result = metrics.decision_risk_result(y, p, thresholds=near, **given)
+            np.testing.assert_allclose(result.gap, gaps, rtol=0, atol=1e-12)
             assert metrics.decision_risk_result(y, p, **given).gap.max() <= found + 1e-15
 
 
@@ -84,9 +84,7 @@ def test_bounds_of_the_decision_loss():
         y = (rng.random(300) < p**power).astype(int)
         gap, loss = metrics.decision_risk_gap(y, p, threshold="max"), metrics.calibration_decision_loss(y, p)
         assert gap <= loss <= 2 * gap <= 2 * metrics.cutoff_calibration_error(y, p)
-        either, every = (
-            metrics.calibration_decision_loss(y, p, recalibration=each) for each in ("either", "any")
-        )
+        either, every = (metrics.calibration_decision_loss(y, p, recalibration=r) for r in ("either", "any"))
         assert loss <= either <= every
 
 

@@ -33,7 +33,8 @@ def mean_score(y, p, w, score):
 @pytest.mark.parametrize("seed", range(4))
 def test_isotonic_parts(score, seed):
     y, p, w = sample(seed)
-    found = score_decomposition(y, p, sample_weight=w, pos_label=1, score=score)
+    given = {"sample_weight": w, "pos_label": 1, "score": score}
+    found = score_decomposition(y, p, **given)
     fit, base = isotonic_by_extremes(y, p, w), np.full(y.shape[0], np.average(y, weights=w))
     original, refined, alone = (mean_score(y, q, w, score) for q in (p, fit, base))
     assert found.score == pytest.approx(original, abs=1e-12)
@@ -41,10 +42,8 @@ def test_isotonic_parts(score, seed):
     assert found.discrimination == pytest.approx(alone - refined, abs=1e-12)
     assert found.uncertainty == pytest.approx(alone, abs=1e-12)
     assert found.refinement_loss == pytest.approx(refined, abs=1e-12)
-    assert calibration_loss(y, p, sample_weight=w, pos_label=1, score=score) == found.miscalibration
-    assert refinement_loss(y, p, sample_weight=w, pos_label=1, score=score) == pytest.approx(
-        refined, abs=1e-12
-    )
+    assert calibration_loss(y, p, **given) == found.miscalibration
+    assert refinement_loss(y, p, **given) == pytest.approx(refined, abs=1e-12)
 
 
 def test_no_part_is_negative_by_rounding():

@@ -58,16 +58,15 @@ def test_ties_are_the_mean_over_all_orders(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 7))
     confidence, right = rng.integers(0, 3, n) / 4, rng.integers(0, 2, n)
-    found = area_under_risk_coverage(right, confidence, pos_label=1, reduction="classwise")
+    given = {"pos_label": 1, "reduction": "classwise"}
+    found = area_under_risk_coverage(right, confidence, **given)
     assert found == pytest.approx(mean_over_orders(right, confidence), abs=1e-13)
     # a weight of k is k repetitions
     weight = rng.integers(0, 3, n)
     weight[0] += 1
     copies = np.repeat(np.arange(n), weight)
-    expected = area_under_risk_coverage(right[copies], confidence[copies], pos_label=1, reduction="classwise")
-    found = area_under_risk_coverage(
-        right, confidence, sample_weight=weight, pos_label=1, reduction="classwise"
-    )
+    expected = area_under_risk_coverage(right[copies], confidence[copies], **given)
+    found = area_under_risk_coverage(right, confidence, sample_weight=weight, **given)
     assert found == pytest.approx(expected, abs=1e-13)
 
 

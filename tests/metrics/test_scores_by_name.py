@@ -15,12 +15,8 @@ from sklearn_calib.plot import ComparisonDisplay
 from sklearn_calib.scorers import CalibrationScorer
 from tests._tiers import thorough
 
-NAMES = {
-    "brier_score": brier_score_loss,
-    "brier_score_loss": brier_score_loss,
-    "log_loss": log_loss,
-    "roc_auc": roc_auc_score,
-}
+NAMES = dict.fromkeys(("brier_score", "brier_score_loss"), brier_score_loss)
+NAMES |= {"log_loss": log_loss, "roc_auc": roc_auc_score}
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +44,8 @@ def test_scores_are_those_of_scikit_learn(name, forecast):
     expected = NAMES[name]
 
     def estimate(y, p, **given):
-        return inference.confidence_interval(
-            y, p, metric=name, method="bootstrap", n_resamples=40, random_state=0, **given
-        ).estimate
+        given |= {"method": "bootstrap", "n_resamples": 40, "random_state": 0}
+        return inference.confidence_interval(y, p, metric=name, **given).estimate
 
     assert estimate(y, p) == pytest.approx(expected(y, p), rel=1e-12)
     assert estimate(y, p, sample_weight=w) == pytest.approx(expected(y, p, sample_weight=w), rel=1e-12)
