@@ -102,6 +102,9 @@ def test_jumps_lie_at_the_same_floats(calibrator):
     assert loaded.document["tolerance"] == 0.0
 
 
+PLATT, STEPS = cal.PlattCalibrator(link="identity"), cal.IsotonicCalibrator(interpolation="step")
+
+
 def test_a_falling_map_stays_one():
     scores, labels = data(2)
     loaded = from_json(to_json(cal.SplineCalibrator(monotone=True).fit(1.0 - scores, labels)))
@@ -118,14 +121,10 @@ def test_a_falling_map_stays_one():
         StreamingCalibrator(cal.IsotonicCalibrator()),
         StreamingCalibrator(cal.BetaCalibrator()),
         cal.LogAverageCalibrator([cal.HistogramBinningCalibrator(), Keeper(np.square)]),
-        cal.LogAverageCalibrator(
-            [cal.HistogramBinningCalibrator(), cal.IsotonicCalibrator(interpolation="step")]
-        ),
-        cal.LogAverageCalibrator([cal.PlattCalibrator(link="identity"), cal.IsotonicCalibrator()]),
+        cal.LogAverageCalibrator([cal.HistogramBinningCalibrator(), STEPS]),
+        cal.LogAverageCalibrator([PLATT, cal.IsotonicCalibrator()]),
         cal.LogAverageCalibrator([cal.IsotonicCalibrator(), cal.SplineCalibrator(link="identity")]),
-        cal.LogAverageCalibrator(
-            [cal.SplineCalibrator(link="identity"), cal.PlattCalibrator(link="identity")]
-        ),
+        cal.LogAverageCalibrator([cal.SplineCalibrator(link="identity"), PLATT]),
         cal.CertifiedCalibrator(FrozenEstimator(cal.IsotonicCalibrator().fit(*data(2)))),
     ],
     ids=lambda calibrator: type(calibrator).__name__,
@@ -187,13 +186,8 @@ def test_calibrated_classifier_with_one_member():
 
 
 def test_scores_are_checked_as_those_of_the_calibrator():
-    for scores, match in [
-        ([0.1, np.nan], "NaN|nan"),
-        ([0.1, 1.5], "1.5"),
-        ([], "empty"),
-        (np.full((2, 3), 1 / 3), "3 columns"),
-    ]:
-        loaded = from_json(to_json(cal.PlattCalibrator().fit(*data(2))))
+    loaded, bad = from_json(to_json(cal.PlattCalibrator().fit(*data(2)))), [([0.1, np.nan], "NaN|nan")]
+    for scores, match in [*bad, ([0.1, 1.5], "1.5"), ([], "empty"), (np.full((2, 3), 1 / 3), "3 columns")]:
         with pytest.raises(ValueError, match=match):
             loaded.transform(np.asarray(scores))
 
@@ -310,6 +304,7 @@ def changed(**parts):
     return ExportedCalibrator(signed(json.loads(FIRST) | parts))
 
 
+CERTIFICATE = {"bound": 0.1, "method": "", "n_samples": 5, "note": ""}
 BETA = {"kind": "beta", "low": 2.0, "high": 2.0, "intercept": 0.5}
 
 
@@ -323,10 +318,7 @@ def test_numbers_and_texts_of_documents_are_checked():
         ({"training": {"n_samples": 5.0, "event_rate": 1.5, "date": None}}, "event_rate is out of range"),
         ({"training": {"n_samples": True, "event_rate": 0.5, "date": None}}, "n_samples is out of range"),
         ({"training": {"n_samples": 5.0, "event_rate": 0.5, "date": "\x1b[2J"}}, "date is no text"),
-        (
-            {"certificate": {"bound": 0.1, "confidence": 95, "method": "", "n_samples": 5, "note": ""}},
-            "confidence of the certificate is out of range",
-        ),
+        ({"certificate": {**CERTIFICATE, "confidence": 95}}, "confidence of the certificate is out of range"),
         ({"map": {"kind": "logistic", "slope": "1", "intercept": 0.0}}, "slope is not numeric"),
         ({"map": {"kind": "step", "edges": [0.5], "values": [False, True]}}, "values is not numeric"),
         ({"map": {**BETA, "floor": 0.6}}, "floor is out of range"),
@@ -411,13 +403,9 @@ def test_byte_order_marks_and_devices(tmp_path):
     zero, link = Path("/dev/zero"), tmp_path / "sketch.json"
     if zero.exists():
         link.symlink_to(zero)
-        for read, source in (
-            (from_json, zero),
-            (CalibrationRequirements.from_toml, zero),
-            (CalibrationSketch.load, link),
-        ):
+        for read in (from_json, CalibrationRequirements.from_toml, CalibrationSketch.load):
             with pytest.raises(ValueError, match="is a pipe or device with more than"):
-                read(source)
+                read(link)
 
 
 def test_loaded_calibrator_is_an_estimator():

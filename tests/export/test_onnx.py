@@ -23,7 +23,7 @@ pytestmark = [
     # skl2onnx and onnx call each other's old names
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]
-ACCURACY = {"float32": 1e-6, "float64": 1e-12}
+ACCURACY, DECISIONS = {"float32": 1e-6, "float64": 1e-12}, "decision_function"
 
 
 def run(model, **inputs):
@@ -59,7 +59,8 @@ def test_probabilities_are_clipped_at_the_limit_of_the_fit(name):
 def models(n_classes):
     logistic, svm = LogisticRegression(), LinearSVC(random_state=0)
     several = calibrators.VectorScalingCalibrator() if n_classes > 2 else calibrators.PlattCalibrator()
-    raw = calibrators.TemperatureCalibrator(link="identity")
+    temperature = calibrators.TemperatureCalibrator
+    raw = temperature(link="identity")
     return {
         "ensemble": CalibratedClassifier(logistic, several, cv=2),
         "single": CalibratedClassifier(logistic, calibrators.IsotonicCalibrator(), cv=2, ensemble=False),
@@ -68,12 +69,8 @@ def models(n_classes):
         "passthrough": CalibratedClassifier(logistic, "passthrough", cv=2),
         "pipeline_inside": CalibratedClassifier(make_pipeline(StandardScaler(), logistic), several, cv=2),
         "tail": make_pipeline(StandardScaler(), CalibratedClassifier(logistic, several, cv=2)),
-        "scorer": make_pipeline(
-            StandardScaler(), CrossFitScorer(logistic), calibrators.TemperatureCalibrator()
-        ),
-        "scorer_of_decisions": make_pipeline(
-            CrossFitScorer(logistic, response_method="decision_function"), raw
-        ),
+        "scorer": make_pipeline(StandardScaler(), CrossFitScorer(logistic), temperature()),
+        "scorer_of_decisions": make_pipeline(CrossFitScorer(logistic, response_method=DECISIONS), raw),
     }
 
 
@@ -95,9 +92,8 @@ def test_approximated_members_keep_the_tolerance():
     X, y = make_classification(300, random_state=0)
     X = X.astype(np.float32).astype(np.float64)
     for average in ("probability", "log"):
-        model = CalibratedClassifier(
-            LogisticRegression(), calibrators.SplineCalibrator(), cv=2, average=average
-        ).fit(X, y)
+        spline = calibrators.SplineCalibrator()
+        model = CalibratedClassifier(LogisticRegression(), spline, cv=2, average=average).fit(X, y)
         _, proba = run(to_onnx(model, dtype="float64", tolerance=1e-4), X=X)
         assert np.abs(proba - model.predict_proba(X)).max() <= 1e-4
 
@@ -119,9 +115,8 @@ def test_groups(n_classes, labels, kind):
     calibrator = calibrators.GroupCalibrator(calibrators.TemperatureCalibrator())
     calibrator.fit(scores, y, groups=groups)
     columns = scores[:, np.newaxis] if n_classes == 2 else scores
-    _, proba = run(
-        to_onnx(calibrator, dtype="float64"), scores=columns, groups=groups[:, np.newaxis].astype(kind)
-    )
+    inputs = {"scores": columns, "groups": groups[:, np.newaxis].astype(kind)}
+    _, proba = run(to_onnx(calibrator, dtype="float64"), **inputs)
     np.testing.assert_allclose(proba, calibrator.predict_proba(scores, groups=groups), rtol=0, atol=1e-12)
 
 

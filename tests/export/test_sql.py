@@ -75,13 +75,9 @@ def test_missing_and_impossible_scores_give_null(database):
     for sql in (to_sql(loaded, table="scores", keep=["id"]), f"SELECT id, {to_sql(loaded)} FROM scores"):
         assert np.isnan(query(database(columns), sql)[:, 0]).tolist() == [False, True, True, True, False]
     several = from_json(to_json(cal.TemperatureCalibrator().fit(*data(3))))
-    columns = {
-        "id": [0, 1, 2, 3],
-        "p 0": [0.2, None, 0.5, -0.2],
-        "p 1": [0.3, 0.5, 0.5, 0.7],
-        "p 2": [0.5, 0.5, 0.5, 0.5],
-    }
     names = ["p 0", "p 1", "p 2"]
+    parts = [0.2, None, 0.5, -0.2], [0.3, 0.5, 0.5, 0.7], [0.5] * 4
+    columns = {"id": [0, 1, 2, 3], **dict(zip(names, parts, strict=True))}
     found = query(database(columns), to_sql(several, names, table="scores", keep=["id"], name="q"))
     assert np.isnan(found).tolist() == [[False] * 3, [True] * 3, [True] * 3, [True] * 3]
 

@@ -109,12 +109,8 @@ def test_weights_are_repetitions_and_zero_weights_are_no_rows():
     assert sketch_of(y[w > 0], p[w > 0], w[w > 0]) == repeated
     twice = sketch_of(y, p, w)
     assert twice.merge(twice) == sketch_of(y, p, 2 * w)
-    assert (
-        sketch_of(y, p, np.zeros(y.shape[0]))
-        == sketch_of([], [])
-        == sketch_of([], [], [])
-        == CalibrationSketch()
-    )
+    nothing = sketch_of(y, p, np.zeros(y.shape[0]))
+    assert nothing == sketch_of([], []) == sketch_of([], [], []) == CalibrationSketch()
 
 
 def test_real_weights_agree_up_to_rounding():

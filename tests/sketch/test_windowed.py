@@ -114,15 +114,14 @@ def _as_pandas(kind):
     return list(pd.to_datetime(DAYS)) if kind == "scalars" else pd.Series(DAYS)
 
 
+TOKYO = timezone(timedelta(hours=9))
 TIMES = {
     "numpy": lambda: DAYS,
     "nanoseconds": lambda: DAYS.astype("datetime64[ns]"),
     "datetime": lambda: [datetime(2024, 3, 1) + timedelta(days=k) for k in range(20)],
     "date": lambda: [date(2024, 3, 1) + timedelta(days=k) for k in range(20)],
     "utc": lambda: [datetime(2024, 3, 1, tzinfo=UTC) + timedelta(days=k) for k in range(20)],
-    "zone": lambda: [
-        datetime(2024, 3, 1, 9, tzinfo=timezone(timedelta(hours=9))) + timedelta(days=k) for k in range(20)
-    ],
+    "zone": lambda: [datetime(2024, 3, 1, 9, tzinfo=TOKYO) + timedelta(days=k) for k in range(20)],
     "series": lambda: _as_pandas("series"),
     "timestamps": lambda: _as_pandas("scalars"),
     "pandas_zone": lambda: _as_pandas("zone"),
@@ -186,9 +185,7 @@ def test_what_cannot_be_merged():
 
 FILLED = {
     "empty": lambda: WindowedSketch(10),
-    "rows": lambda: WindowedSketch(10, n_slots=5, pos_label="a").update(
-        ["a", "b"] * 9, np.linspace(0, 1, 18)
-    ),
+    "rows": lambda: WindowedSketch(10, n_slots=5, pos_label="a").update(["a", "b"] * 9, np.arange(18) / 17),
     "numbers": lambda: WindowedSketch(0.5).update([0, 1], [0.1, 0.2], time=[-1.3, -1.1]),
     "dates": lambda: WindowedSketch(timedelta(days=5), late="drop").update(
         [0, 1], [0.1, 0.2], sample_weight=[0.3, 2], time=np.datetime64("2024-02-29")
