@@ -82,7 +82,7 @@ META_MAKERS = {
     "default": CalibratedClassifier(cv=3),
     "ensemble": CalibratedClassifier(LogisticRegression(), calibrators.IsotonicCalibrator(), cv=3),
     "pooled": CalibratedClassifier(
-        GaussianNB(), calibrators.PlattCalibrator(), cv=3, ensemble=False, average="log"
+        GaussianNB(), calibrators.PlattCalibrator(), ensemble=False, average="log"
     ),
     "passthrough": CalibratedClassifier(GaussianNB(), "passthrough", cv=3),
     "cross_fit": CrossFitScorer(LogisticRegression(), cv=3),
@@ -112,9 +112,10 @@ def _report(*data, **given):
 def _comparison():
     y, p = binary()
     models, metric = {"one": p, "two": np.sqrt(p)}, metrics.expected_calibration_error
-    return inference.compare_models(y, models, metric=metric, n_resamples=39, random_state=0)
+    return inference.compare_models(y, models, metric=metric, **FEW)
 
 
+CUTOFF, FEW = metrics.cutoff_calibration_error, {"n_resamples": 39, "random_state": 0}
 #: What makes a result, or several, of every kind, by name.
 RESULT_MAKERS = {
     **{f"test_{name}": (lambda test=test: test.test(*binary(60))) for name, test in TEST_MAKERS.items()},
@@ -130,24 +131,16 @@ RESULT_MAKERS = {
     "distance": lambda: metrics.distance_from_calibration(*binary()),
     "summary": lambda: metrics.calibration_summary(*binary()),
     "summary_without_slope": lambda: metrics.calibration_summary([0, 0], [0.1, 0.2]),
-    "floor": lambda: inference.expected_under_calibration(
-        None, binary()[1], metric=metrics.cutoff_calibration_error, n_resamples=39, random_state=0
-    ),
-    "interval": lambda: inference.confidence_interval(
-        *binary(), metric=metrics.cutoff_calibration_error, n_resamples=20, random_state=0
-    ),
+    "floor": lambda: inference.expected_under_calibration(None, binary()[1], metric=CUTOFF, **FEW),
+    "interval": lambda: inference.confidence_interval(*binary(), metric=CUTOFF, **FEW),
     "comparison": _comparison,
     "dominance": lambda: inference.dominance_test(
-        binary()[0], {"a": binary()[1], "b": binary()[1] ** 2}, n_resamples=39, random_state=0
+        binary()[0], {"a": binary()[1], "b": binary()[1] ** 2}, **FEW
     ),
-    "segments": lambda: inference.find_segments(
-        {"group": _groups()}, *binary(), segments=[0], n_resamples=39
-    ),
+    "segments": lambda: inference.find_segments({"g": _groups()}, *binary(), segments=[0], n_resamples=39),
     "group_differences": lambda: inference.group_differences_test(*binary(), groups=_groups()),
     "mean_label": lambda: inference.mean_label(*binary()),
-    "multicalibration": lambda: inference.multicalibration_error(
-        {"group": _groups()}, *binary(), n_resamples=39
-    ),
+    "multicalibration": lambda: inference.multicalibration_error({"g": _groups()}, *binary(), n_resamples=39),
     "threshold_curve": lambda: ThresholdCurve(*np.full((4, 1), 0.5), 0.5, 0.95, "pointwise"),
     "selection": lambda: calibrators.AutoCalibrator().fit(*reversed(several())).selection_,
     "pairs": lambda: META_MAKERS["ensemble"].fit(*features()).calibrated_classifiers_,
@@ -216,9 +209,8 @@ def differs(first, second, path="value"):
         same = same and np.array_equal(first, second, equal_nan=first.dtype.kind in "fc")
         return None if same else f"{path}: {first!r} and {second!r}"
     if isinstance(first, float):
-        return (
-            None if first == second or (first != first and second != second) else f"{path}: {first} {second}"
-        )
+        same = first == second or (first != first and second != second)
+        return None if same else f"{path}: {first} {second}"
     if isinstance(first, dict):
         if list(first) != list(second):
             return f"{path}: keys {list(first)} and {list(second)}"

@@ -47,12 +47,8 @@ def kernel_mean(t, p, value, w, s, scale):
     for at in np.atleast_1d(t):
         sums = np.zeros(2)
         for x, v, weight in zip(p, value, w, strict=True):
-            images = [x + 2 * k for k in range(-4, 5)] + [2 * k - x for k in range(-4, 5)]
-            gaps = (
-                [at - image for image in images]
-                if scale == "probability"
-                else [np.log(at / (1 - at) / (x / (1 - x)))]
-            )
+            gaps = [at - 2 * k - image for k in range(-4, 5) for image in (x, -x)]
+            gaps = gaps if scale == "probability" else [np.log(at / (1 - at) / (x / (1 - x)))]
             sums += weight * sum(np.exp(-0.5 * (gap / s) ** 2) for gap in gaps) * np.array([v, 1.0])
         found.append(sums[0] / sums[1])
     return np.array(found)
@@ -70,10 +66,8 @@ def logit_smoothed_ece_at(y, p, w, s, eps):
     total = 0.0
     for low, high in stretches:
         t = np.linspace(low, high, int(np.ceil((high - low) / min(s, 0.5) * 200)) + 1)
-        g = sum(
-            weight * gaussian((t - point) / s) / s * (outcome - expit(t))
-            for outcome, point, weight in zip(y, h, w, strict=True)
-        )
+        parts = zip(y, h, w / s, strict=True)
+        g = sum(weight * gaussian((t - at) / s) * (outcome - expit(t)) for outcome, at, weight in parts)
         total += absolute_integral(g, t[1] - t[0])
     return total / w.sum()
 
@@ -170,9 +164,8 @@ def isotonic_by_extremes(y, p, w):
     m = values.shape[0]
     fit = np.empty(m)
     for k in range(m):
-        fit[k] = max(
-            min(events[i : j + 1].sum() / weight[i : j + 1].sum() for j in range(k, m)) for i in range(k + 1)
-        )
+        means = ([events[i:j].sum() / weight[i:j].sum() for j in range(k + 1, m + 1)] for i in range(k + 1))
+        fit[k] = max(map(min, means))
     # a row without weight lies on the step below it
     return fit[np.maximum(np.searchsorted(values, p, side="right") - 1, 0)]
 

@@ -12,9 +12,8 @@ from sklearn_calib.meta import CalibratedClassifier
 from tests import _every as every
 
 # the fit of what has been exported changes nothing
-NAMES = [
-    name for name in (*every.CALIBRATOR_NAMES, *every.TEST_MAKERS, *every.META_MAKERS) if name != "exported"
-]
+NAMES = [*every.CALIBRATOR_NAMES, *every.TEST_MAKERS, *every.META_MAKERS]
+NAMES.remove("exported")
 
 
 def fitted(name):

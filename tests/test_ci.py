@@ -105,20 +105,16 @@ def test_actions_are_pinned_by_hash():
     folder = ROOT / ".github" / "workflows"
     if not folder.is_dir():
         pytest.skip("the workflows are not beside the tests")
-    used = [
-        line for path in folder.glob("*.yml") for line in path.read_text().splitlines() if "uses:" in line
-    ]
+    lines = "\n".join(path.read_text() for path in folder.glob("*.yml")).splitlines()
+    used = [line for line in lines if "uses:" in line]
     assert used
     assert [line for line in used if not re.search(r"@[0-9a-f]{40} # v\d", line)] == []
 
 
 @pytest.mark.thorough
 def test_benchmarks_are_run_that_import_what_changed():
-    affected = script(".ci/affected.py")
-    named = [
-        each for each in affected.benchmarks() if each.stem in ("error_rates", "interval_coverage", "speed")
-    ]
-    reached = {each.stem: affected.reached(each) for each in named}
+    affected, names = script(".ci/affected.py"), ("error_rates", "interval_coverage", "speed")
+    reached = {each.stem: affected.reached(each) for each in affected.benchmarks() if each.stem in names}
     package = ROOT / "sklearn_calib"
     # through names that packages pass on
     assert package / "inference" / "_testing" / "_tcal.py" in reached["error_rates"]

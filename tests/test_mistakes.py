@@ -152,13 +152,10 @@ def test_named_columns_must_be_sorted(library):
     ):
         assert call(names, make(three)) == call(names, proba)
         assert call(few, make(two)) == call(few, np.column_stack([*two.values()]))
-        for y, columns in (
-            (names, {key: three[key] for key in "zam"}),
-            (few, {key: two[key] for key in "zm"}),
-        ):
+        for y, columns, order in ((names, three, "zam"), (few, two, "zm")):
             message = f"columns of {name} are .'z', .*, but must be in the order of"
             with pytest.raises(ValueError, match=message):
-                call(y, make(columns))
+                call(y, make({key: columns[key] for key in order}))
     # one column for each of several labels that do not exclude each other
     labels = {key: np.arange(24) % k for key, k in zip("amz", (2, 3, 5), strict=True)}
     labels = {key: (value == 0).astype(int) for key, value in labels.items()}
@@ -212,11 +209,11 @@ def test_reports_on_estimators_with_unsorted_classes(data, one_measure, n_classe
     labels = np.array(["a", "b", "c"])[np.minimum(y + (X[:, 0] > 1), n_classes - 1)]
     model, other = LogisticRegression().fit(X, labels), Reversed().fit(X, labels)
     other.classes_ = other.classes_[::-1]
-    found, expected = (
-        CalibrationReport.from_estimator(each, X[:60], labels[:60], name="one", n_resamples=20)
-        for each in (other, model)
-    )
-    assert str(found) == str(expected)
+    given = X[:60], labels[:60]
+    reports = [
+        CalibrationReport.from_estimator(m, *given, name="one", n_resamples=20) for m in (other, model)
+    ]
+    assert str(reports[0]) == str(reports[1])
 
 
 #: Calls with outcomes y and probabilities p, and what their errors say.
@@ -378,7 +375,7 @@ class Broken(LogisticRegression):
 R = np.random.default_rng(0)
 P, THREE = R.uniform(0.1, 0.9, 60), R.dirichlet([1.0, 1.0, 1.0], 60)
 B, CLASSES = (R.random(60) < P).astype(int), np.arange(60) % 3
-Z = R.standard_normal((60, 3))
+Z, BOTH = R.standard_normal((60, 3)), np.column_stack([B, 1 - B])
 SWAPPED, DICT = "Did you swap the arguments", r"If the columns are models, pass dict\(table\)"
 ROUNDED = r"If they were rounded, divide them by their sum: p / p.sum\(axis=1, keepdims=True\)"
 NAN = "predict_proba of Broken returned NaN for sample 2"
@@ -402,12 +399,8 @@ def test_errors_say_what_to_do():
         (lambda: get_scorer(NAME)(Broken().fit(Z, CLASSES), Z, CLASSES), NAN),
         (lambda: CalibrationReport.from_estimator(Broken().fit(Z, B), Z, B), NAN),
         (
-            lambda: get_scorer(NAME)(
-                MultiOutputClassifier(Broken()).fit(Z, np.column_stack([B, 1 - B])),
-                Z,
-                np.column_stack([B, 1 - B]),
-            ),
-            "of MultiOutputClassifier returned NaN",
+            lambda: get_scorer(NAME)(MultiOutputClassifier(Broken()).fit(Z, BOTH), Z, BOTH),
+            "of MultiOutputClassifier",
         ),
         (lambda: smooth_ece(THREE, CLASSES), SWAPPED),
         (lambda: TCal().test(THREE, CLASSES), SWAPPED),
@@ -449,12 +442,8 @@ def test_a_threshold_of_0_treats_all():
     assert metrics.decision_risk_result(B, P, thresholds=tau).risk[0] == 0.0
     plot = pytest.importorskip("sklearn_calib.plot")
     pytest.importorskip("matplotlib")
-    for kind, first in (
-        (plot.DecisionCurveDisplay, B.mean()),
-        (plot.MurphyDisplay, 0.0),
-        (plot.DecisionDisplay, 0.0),
-    ):
-        curve = kind.from_predictions(B, P, thresholds=tau).curves[None]
+    for name, first in (("DecisionCurve", B.mean()), ("Murphy", 0.0), ("Decision", 0.0)):
+        curve = getattr(plot, f"{name}Display").from_predictions(B, P, thresholds=tau).curves[None]
         assert (curve.thresholds[0], curve.value[0]) == (0.0, first)
 
 

@@ -92,12 +92,8 @@ def test_table():
 def test_a_population_is_a_sample_with_every_outcome():
     distribution = population([0.2, 0.7], [0.5, 0.25], [1, 3])
     columns = (distribution[name] for name in ("y_proba", "y_true", "sample_weight"))
-    assert sorted(zip(*columns, strict=True)) == [
-        (0.2, 0, 0.5),
-        (0.2, 1, 0.5),
-        (0.7, 0, 2.25),
-        (0.7, 1, 0.75),
-    ]
+    rows = [(0.2, 0, 0.5), (0.2, 1, 0.5), (0.7, 0, 2.25), (0.7, 1, 0.75)]
+    assert sorted(zip(*columns, strict=True)) == rows
     assert population([0.5], [1.0])["y_true"].tolist() == [1]
     # |.3| / 4 + |.45| * 3 / 4
     assert expected_calibration_error(**distribution) == pytest.approx(0.4125)

@@ -224,11 +224,8 @@ def test_another_format_of_a_development_version_warns(monkeypatch):
 def test_new_attributes_have_a_new_format():
     made = [every.fitted_calibrator(name)[0] for name in every.CALIBRATOR_NAMES]
     made += [fitted_model(name) for name in every.META_MAKERS]
-    kinds = {
-        f"{type(part).__name__} {sorted(vars(part))}"
-        for part in every.parts(made)
-        if isinstance(part, VersionStamped)
-    }
+    stamped = [part for part in every.parts(made) if isinstance(part, VersionStamped)]
+    kinds = {f"{type(part).__name__} {sorted(vars(part))}" for part in stamped}
     digest = f"{zlib.crc32(repr(sorted(kinds)).encode()):08x}"
     assert (_FORMAT, digest) == ATTRIBUTES, "attributes have changed: increase _FORMAT, and write both here"
 

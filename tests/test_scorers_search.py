@@ -412,12 +412,8 @@ def test_multilabel_classifiers(model):
         fitted = clone(model).fit(X[train], Y[train])
         P, classes = fitted.predict_proba(X[test]), fitted.classes_
         if isinstance(P, list):
-            P = np.column_stack(
-                [
-                    p[:, list(c).index(1)] if 1 in c else np.zeros(len(p))
-                    for p, c in zip(P, classes, strict=True)
-                ]
-            )
+            parts = zip(P, classes, strict=True)
+            P = np.column_stack([p[:, list(c).index(1)] if 1 in c else np.zeros(len(p)) for p, c in parts])
         expected = [smooth_ece(Y[test][:, k], P[:, k]) for k in range(3)]
         assert found["test_neg_smooth_ece"][fold] == pytest.approx(-np.mean(expected), abs=1e-12)
         expected = [log_loss(Y[test][:, k], P[:, k], labels=[0, 1]) for k in range(3)]

@@ -35,13 +35,8 @@ def test_rows_in_order_are_grouped_as_any_others():
     prob = np.sort(rng.random(50))
     prob[0] = -0.0
     # each prediction once or twice, as a summary has them
-    for p in (
-        prob,
-        np.repeat(prob, rng.integers(1, 3, 50)),
-        np.array([0.5]),
-        np.array([0.5, 0.5]),
-        np.array([0.1, 0.3, 0.2, 0.4]),
-    ):
+    for p in (prob, np.repeat(prob, rng.integers(1, 3, 50)), [0.5], [0.5, 0.5], [0.1, 0.3, 0.2, 0.4]):
+        p = np.array(p)
         y, w = rng.integers(0, 2, p.shape[0]), rng.random(p.shape[0])
         first, order = group_outcomes(y, p, w), rng.permutation(p.shape[0])
         second = group_outcomes(y[order], p[order], w[order])

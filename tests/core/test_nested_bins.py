@@ -71,22 +71,13 @@ def sums_by_level(y, p, w, level):
     n, v = w.sum(), p * (1 - p)
     m = v * (1 - 2 * p)
     _, label = np.unique(np.minimum(np.floor(p * 2.0**level), 2.0**level - 1), return_inverse=True)
-    size, s, q, a, v2, v3, b, b2 = (
-        np.bincount(label, w * term)
-        for term in (np.ones_like(p), y - p, (y - p) ** 2, v, v**2, v**3, m, m**2)
-    )
+    terms = np.ones_like(p), y - p, (y - p) ** 2, v, v**2, v**3, m, m**2
+    size, s, q, a, v2, v3, b, b2 = (np.bincount(label, w * term) for term in terms)
     weight, kappa = a**2 - v2, 4 * (b**2 - b2) + 8 * (a**3 - 3 * a * v2 + 2 * v3)
-    shared = size > 1
-    return np.array(
-        [
-            np.sum((s**2 - q)[shared] / size[shared]) / n,
-            2 * np.sum(weight[shared] / size[shared] ** 2) / n**2,
-            np.sum(kappa[shared] / size[shared] ** 3) / n**3,
-            size[shared].sum(),
-            np.sum(weight[shared] / size[shared] ** 2) ** 2
-            / max(2 * np.sum(weight[shared] / size[shared] ** 4), 1e-300),
-        ]
-    )
+    size, s, q, weight, kappa = (each[size > 1] for each in (size, s, q, weight, kappa))
+    pairs = np.sum(weight / size**2)
+    moments = [np.sum((s**2 - q) / size) / n, 2 * pairs / n**2, np.sum(kappa / size**3) / n**3]
+    return np.array([*moments, size.sum(), pairs**2 / max(2 * np.sum(weight / size**4), 1e-300)])
 
 
 KINDS = ["uniform", "crowded", "rounded", "small", "ends"]
@@ -102,9 +93,7 @@ def test_blocks_and_refinement(n, kind):
         "crowded": lambda: np.where(rng.random(n) < 0.5, 0.7 + 1e-6 * rng.random(n), rng.random(n)),
         "rounded": lambda: np.round(rng.random(n), 4),
         "small": lambda: 1e-3 * rng.random(n),
-        "ends": lambda: np.concatenate(
-            (np.zeros(n // 3), np.ones(n // 3), 1 - 10 ** (-9 * rng.random(n // 3)))
-        ),
+        "ends": lambda: np.append(np.repeat([0.0, 1.0], n // 3), 1 - 10 ** (-9 * rng.random(n // 3))),
     }[kind]()
     y = (rng.random(n) < p).astype(np.int64)
     found = np.delete(as_array(dyadic_moments(group_outcomes(y, p), 30)), 3, axis=0)

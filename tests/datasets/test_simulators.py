@@ -25,9 +25,7 @@ def distorted(p, distortion, strength, periods):
 
 #: Distortions with their default strengths, and with others.
 DISTORTED = [("none", 0.0, {}), ("slope", 0.5, {}), ("shift", 0.5, {}), ("sine", 0.15, {})]
-DISTORTED += [
-    (name, strength, {"strength": strength}) for name, strength in (("slope", 2.0), ("shift", -1.5))
-]
+DISTORTED += [("slope", 2.0, {"strength": 2.0}), ("shift", -1.5, {"strength": -1.5})]
 DISTORTED.append(("sine", 0.4, {"strength": 0.4, "periods": 5}))
 
 
@@ -128,9 +126,8 @@ def test_discrete_forecasts_have_the_given_frequencies_and_shares():
         assert stats.binomtest(int(data.y_true[rows].sum()), int(rows.sum()), frequency).pvalue > 0.001
     assert data.true_ece == pytest.approx(np.abs(data.true_proba - data.y_proba).mean())
     assert make_discrete_forecasts(5, [0.5], [1.0]).y_true.tolist() == [1] * 5
-    assert str(make_forecasts(40, distortion="sine", periods=4)).startswith(
-        "40 forecasts: uniform, sine 0.15, 4 periods\nbase rate"
-    )
+    text = str(make_forecasts(40, distortion="sine", periods=4))
+    assert text.startswith("40 forecasts: uniform, sine 0.15, 4 periods\nbase rate")
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])

@@ -129,9 +129,8 @@ def test_restarts(restart):
     # as if nothing had been before
     fresh = CalibrationMonitor(restart=restart, window=2000)
     for part in [batch(rng, truth=too_high) for _ in range(2)]:
-        assert [alert.evidence for alert in monitor.update(*part)] == [
-            a.evidence for a in fresh.update(*part)
-        ]
+        again, first = ([alert.evidence for alert in each.update(*part)] for each in (monitor, fresh))
+        assert again == first
         assert monitor.log_evidence_ == fresh.log_evidence_
     assert monitor.alerts_[: len(found)] == tuple(found)
 

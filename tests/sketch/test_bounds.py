@@ -121,8 +121,8 @@ BOUNDS = [
     (metrics.smooth_calibration_error, lambda case: 2 * case.shift + ROUNDING),
     (partial(metrics.lower_distance_to_calibration, n_bins=256), lambda case: case.shift + 2 / 256),
     *(
-        (partial(kernel_error, debias=debias), lambda case: 2 * case.shift * 6 + 1e-6)
-        for debias in (False, True)
+        (partial(kernel_error, debias=d), lambda case: 2 * case.shift * (1 + 1 / 0.2) + 1e-6)
+        for d in (False, True)
     ),
     *((partial(risk_gap, threshold=t), lambda case: 2 * case.heaviest + ROUNDING) for t in (0.01, 0.3, 0.5)),
 ]
