@@ -82,7 +82,7 @@ META_MAKERS = {
     "default": CalibratedClassifier(cv=3),
     "ensemble": CalibratedClassifier(LogisticRegression(), calibrators.IsotonicCalibrator(), cv=3),
     "pooled": CalibratedClassifier(
-        GaussianNB(), calibrators.PlattCalibrator(), ensemble=False, average="log"
+        GaussianNB(), calibrators.PlattCalibrator(), cv=3, ensemble=False, average="log"
     ),
     "passthrough": CalibratedClassifier(GaussianNB(), "passthrough", cv=3),
     "cross_fit": CrossFitScorer(LogisticRegression(), cv=3),
