@@ -11,9 +11,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from sklearn_calib import CalibratedClassifier
+from sklearn_calib import CalibratedClassifier, calibrators
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, SplineCalibrator
-from sklearn_calib.calibrators import TemperatureCalibrator as Temperature
 from sklearn_calib.monitor import StreamingCalibrator
 from sklearn_calib.sketch import CalibrationSketch
 from tests._samples import simulated
@@ -200,7 +199,7 @@ def test_bad_parameters():
         ({"refit_every": 0}, ValueError, "refit_every"),
         ({"precision": 3}, ValueError, "precision"),
         ({"calibrator": PlattCalibrator}, TypeError, "pass an instance"),
-        ({"calibrator": Temperature(link="identity")}, ValueError, "needs logits"),
+        ({"calibrator": calibrators.TemperatureCalibrator(link="identity")}, ValueError, "needs logits"),
     ]:
         y, p = rows(50, 17)
         for method in ("fit", "partial_fit"):
