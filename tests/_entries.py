@@ -140,16 +140,14 @@ def of_estimator(cls, X):
     for method in ("fit", "test", "partial_fit"):
         if hasattr(cls, method):
             known = getattr(cls(**good), method)
-            anew = with_signature(known, lambda m=method, **given: getattr(cls(**good), m)(**given))
+            anew = with_signature(known, lambda m=method, **own: getattr(cls(**good), m)(**own))
             data = good_of(anew, f"{name}.{method}")
             yield Entry(f"{name}.{method}", anew, data | ({"X": X} if "X" in data else {}))
     # a table of features is checked by the model
     for method in ("transform", "predict_proba", "predict") if X is P else ():
         if hasattr(cls, method):
             known = getattr(cls(**good), method)
-            later = with_signature(
-                known, lambda m=method, **given: getattr(cls(**good).fit(X, Y), m)(**given)
-            )
+            later = with_signature(known, lambda m=method, **own: getattr(cls(**good).fit(X, Y), m)(**own))
             yield Entry(f"{name}.{method}", later, {"X": P})
 
 

@@ -89,9 +89,9 @@ def test_table(scripts, tmp_path):
     run = tables.Run("a machine", "X", 10.0)
 
     def cells(**seconds):
-        given = {int(n[1:]): value for n, value in seconds.items()}
+        given = {int(n[1:]): time for n, time in seconds.items()}
         times = {
-            n: {"seconds": [value] * 3, "sort": [n / 1e9] * 3, "peak": 8 * n} for n, value in given.items()
+            n: {"seconds": [time] * 3, "sort": [n / 1e9] * 3, "peak": 8 * n} for n, time in given.items()
         }
         return {n: tables.Cell("limit") if given[n] is None else tables.Cell.of(times[n]) for n in given}
 

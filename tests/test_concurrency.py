@@ -158,7 +158,8 @@ def test_a_monitor_is_read_while_it_is_updated():
         return n_reads
 
     with ThreadPoolExecutor(3) as pool:
-        updates, readers = pool.submit(update), [pool.submit(read) for _ in range(2)]
+        updates = pool.submit(update)
+        readers = [pool.submit(read) for _ in range(2)]
         updates.result()
         assert sum(reader.result() for reader in readers) > 20
     assert monitor.n_samples_seen_ == 460

@@ -209,11 +209,9 @@ def test_reports_on_estimators_with_unsorted_classes(data, one_measure, n_classe
     labels = np.array(["a", "b", "c"])[np.minimum(y + (X[:, 0] > 1), n_classes - 1)]
     model, other = LogisticRegression().fit(X, labels), Reversed().fit(X, labels)
     other.classes_ = other.classes_[::-1]
-    given = X[:60], labels[:60]
-    reports = [
-        CalibrationReport.from_estimator(m, *given, name="one", n_resamples=20) for m in (other, model)
-    ]
-    assert str(reports[0]) == str(reports[1])
+    given, made = (X[:60], labels[:60]), CalibrationReport.from_estimator
+    found, expected = (made(each, *given, name="one", n_resamples=20) for each in (other, model))
+    assert str(found) == str(expected)
 
 
 #: Calls with outcomes y and probabilities p, and what their errors say.

@@ -167,10 +167,8 @@ def check_documented(value, name):
     for parameter in signature.parameters.values():
         shown = parameter.name
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            assert re.search(rf"^(\w+, )*{shown}(, \w+)*( :|$)", documentation, flags=re.MULTILINE), (
-                name,
-                shown,
-            )
+            pattern = rf"^(\w+, )*{shown}(, \w+)*( :|$)"
+            assert re.search(pattern, documentation, flags=re.MULTILINE), (name, shown)
 
 
 def test_readme_has_two_set_up_commands_and_they_can_run():
@@ -242,14 +240,12 @@ def test_figures_of_the_evidence_are_those_of_the_benchmarks():
         cover = [float(row["coverage"]) for row in rows]
         low, high = f"{min(cover):.3f}", f"{max(cover):.3f}"
         if name:
-            assert re.search(
-                rf"{low} to {high} in \[{len(cover)}[^]]*\]\(\S+interval_coverage{name}.csv\)", text
-            )
+            link = rf"\[{len(cover)}[^]]*\]\(\S+interval_coverage{name}.csv\)"
+            assert re.search(rf"{low} to {high} in {link}", text)
         else:
             assert f"the lowest coverage of a setting is {low} (400 simulations" in text
-    sketch = re.search(
-        r"([\d,]+) samples in .*?: ([\d.]+ s), .*? (\d+ MB)", results("sketch_speed.txt"), flags=re.DOTALL
-    )
+    pattern = r"([\d,]+) samples in .*?: ([\d.]+ s), .*? (\d+ MB)"
+    sketch = re.search(pattern, results("sketch_speed.txt"), flags=re.DOTALL)
     assert f"{sketch[1]} samples takes [{sketch[2]} and {sketch[3]}]" in text
     table = results("calibrators_two_classes.md")
     methods = re.findall(r"^\| (.+?) \| ([\d.]+) \|", table, flags=re.MULTILINE)

@@ -3,6 +3,7 @@
 import copy
 import importlib
 import io
+import itertools
 import pickle
 import warnings
 import zlib
@@ -64,10 +65,8 @@ WAYS = [by_pickle, *OTHER_WAYS]
 
 def ways(names):
     """Parametrize by names, each with pickle and another way; every name with every way is thorough."""
-    pairs = [
-        pytest.param(name, [by_pickle, OTHER_WAYS[k % len(OTHER_WAYS)]], id=name)
-        for k, name in enumerate(names)
-    ]
+    others = itertools.cycle([by_pickle, other] for other in OTHER_WAYS)
+    pairs = [pytest.param(name, chosen, id=name) for name, chosen in zip(names, others, strict=False)]
     everything = [pytest.param(name, WAYS, id=f"{name}-all", marks=pytest.mark.thorough) for name in names]
     return pytest.mark.parametrize(("name", "chosen"), pairs + everything)
 

@@ -26,9 +26,8 @@ ALL = [*CHOSEN, cal.StructuredMatrixScalingCalibrator]
 def distorted(n, k, rng, spread=0.5):
     """Probabilities, and labels drawn after a linear map of their logarithms with an offset."""
     z = 1.5 * rng.normal(size=(n, k))
-    true = softmax(
-        z @ (0.7 * np.eye(k) + spread * rng.normal(size=(k, k)) / k) + rng.normal(size=k) / 2, axis=1
-    )
+    slopes = 0.7 * np.eye(k) + spread * rng.normal(size=(k, k)) / k
+    true = softmax(z @ slopes + rng.normal(size=k) / 2, axis=1)
     y = (true.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
     y[:k] = np.arange(k)
     return softmax(z, axis=1), y

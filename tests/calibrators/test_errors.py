@@ -56,11 +56,8 @@ def test_scores_are_checked_again_when_predicting(case):
             getattr(fitted, method)([[0.3, 0.7]])
 
 
-DECLARED = [
-    cal.PlattCalibrator(),
-    cal.TemperatureCalibrator(),
-    cal.OneVsRestCalibrator(cal.PlattCalibrator()),
-]
+DECLARED = [cal.PlattCalibrator(), cal.TemperatureCalibrator()]
+DECLARED.append(cal.OneVsRestCalibrator(cal.PlattCalibrator()))
 
 
 @pytest.mark.parametrize("calibrator", DECLARED, ids=repr)

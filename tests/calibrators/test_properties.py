@@ -23,9 +23,7 @@ SEVERAL = {"auto", "vector", "matrix", "structured_matrix", "dirichlet", "log_av
 
 binary = _strategies.samples(both=True)
 #: Probabilities with finite log-odds of moderate size, for maps whose fit may stop short of infinity.
-inner = st.one_of(
-    st.integers(1, 1023).map(lambda k: k / 1024), st.sampled_from([2.0**-20, 0.5, 1 - 2.0**-20])
-)
+inner = st.integers(1, 1023).map(lambda k: k / 1024) | st.sampled_from([2.0**-20, 0.5, 1 - 2.0**-20])
 
 
 @pytest.mark.filterwarnings("ignore:.*so that the constant event rate is used")

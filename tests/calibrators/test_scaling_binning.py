@@ -94,7 +94,5 @@ def test_what_cannot_be_divided():
     assert ScalingBinningCalibrator(split=False).fit([0.1, 0.9], [0, 1]).bin_counts_.sum() == 2
     with pytest.raises(ValueError, match="sample_weight must contain whole numbers"):
         ScalingBinningCalibrator().fit([0.1, 0.5, 0.9], [0, 0, 1], [1, 1.5, 1])
-    with pytest.raises(
-        ValueError, match=r"3 rows count as 1e\+09 samples, .*Pass smaller weights, or split="
-    ):
+    with pytest.raises(ValueError, match=r"3 rows count as 1e\+09 samples, .*Pass smaller weights, or split"):
         ScalingBinningCalibrator().fit([0.1, 0.5, 0.9], [0, 0, 1], [10**9, 1, 1])

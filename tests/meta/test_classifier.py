@@ -111,10 +111,8 @@ def test_interval_needs_calibrators_that_have_one(binary, three):
     model = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), cv=3).fit(X, y)
     lower, upper = model.predict_interval(X)
     for k in range(3):
-        pairs = [
-            (pair.calibrator.calibrators_[k], pair.scores(X)[:, k]) for pair in model.calibrated_classifiers_
-        ]
-        both = [single.predict_interval(scores) for single, scores in pairs]
+        pairs = [(pair.calibrator.calibrators_[k], pair.scores(X)) for pair in model.calibrated_classifiers_]
+        both = [single.predict_interval(scores[:, k]) for single, scores in pairs]
         np.testing.assert_allclose([lower[:, k], upper[:, k]], np.mean(both, axis=0), rtol=0, atol=1e-12)
     assert not hasattr(CalibratedClassifier(GaussianNB(), PlattCalibrator()).fit(X, y), "predict_interval")
     single = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), ensemble=False, average="log")
@@ -191,9 +189,8 @@ def test_frozen_calibrator_is_applied_as_it_is(binary, ensemble):
     model = CalibratedClassifier(
         GaussianNB(), FrozenEstimator(calibrator), cv=2, ensemble=ensemble, response_method="predict_proba"
     ).fit(X, y)
-    expected = np.mean(
-        [calibrator.predict_proba(pair.scores(X)) for pair in model.calibrated_classifiers_], axis=0
-    )
+    scores = [pair.scores(X) for pair in model.calibrated_classifiers_]
+    expected = np.mean([calibrator.predict_proba(each) for each in scores], axis=0)
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-15)
 
 

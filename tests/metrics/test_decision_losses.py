@@ -53,12 +53,8 @@ def frequencies(y, p, w):
 def test_decision_loss_is_the_linear_program():
     for y, p, w in samples():
         increasing, decreasing = isotonic_by_extremes(y, p, w), isotonic_by_extremes(y, -p, w)
-        fits_of = {
-            "monotone": [increasing],
-            "either": [increasing, decreasing],
-            "any": [frequencies(y, p, w)],
-        }
-        for recalibration, fits in fits_of.items():
+        fits_of = {"monotone": [increasing], "either": [increasing, decreasing]}
+        for recalibration, fits in (fits_of | {"any": [frequencies(y, p, w)]}).items():
             found = metrics.calibration_decision_loss(y, p, sample_weight=w, recalibration=recalibration)
             assert found == pytest.approx(max(loss_by_linear_program(y, p, w, fit) for fit in fits), abs=1e-9)
 
